@@ -1,0 +1,143 @@
+"""Compose ``conf/`` into ``params.yaml``: ``python -m pipeline.compose experiment=paper seed=1``.
+
+DVC reads ``params.yaml`` and never composes, so the file is committed and must match
+``conf/``. ``--check`` says whether it does; the DAG's first stage calls it.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from pipeline.artifacts import atomic_path, write_json
+from pipeline.command import run_stage
+from pipeline.config import METHODS, Params, validate
+from pipeline.errors import ConfigError
+
+HEADER = """\
+# Composed from conf/ by `make params`; do not edit.
+# overrides: {overrides}
+"""
+
+
+def dag_section(params: Params) -> dict[str, Any]:
+    """What dvc.yaml iterates over: models, tries by tokenizer and space, model and condition pairs.
+
+    DVC's templates cannot look one table up in another, so the joins are made here.
+    """
+    root = params.artifacts
+    models, tries, conditions = {}, {}, {}
+    for name, model in params.models.items():
+        local = Path(model.checkpoint).is_dir() or model.checkpoint.startswith(("/", "./", "models/"))
+        models[name] = {
+            # What the model's stages depend on: the checkpoint itself, or what names it on the hub.
+            "source": model.checkpoint if local else f"conf/model/{name}.yaml",
+            "tokenizer": model.tokenizer,
+        }
+        for space in ("soft", "eval"):
+            tries.setdefault(
+                f"{model.tokenizer}-{space}", {"tokenizer": model.tokenizer, "space": space, "model": name}
+            )
+        for condition in ("base", *METHODS):
+            weights = (
+                f"{root}/models/{name}.json"
+                if condition == "base"
+                else f"{root}/adapters/{name}/{condition}/adapter_model.safetensors"
+            )
+            conditions[f"{name}-{condition}"] = {
+                "model": name, "condition": condition, "tokenizer": model.tokenizer, "weights": weights,
+            }  # fmt: skip
+    return {"models": models, "tries": tries, "conditions": conditions}
+
+
+def compose_params(conf: Path, overrides: list[str]) -> dict[str, Any]:
+    """Compose and validate. Raises ConfigError for a bad override or value."""
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
+            values = OmegaConf.to_container(compose("config", overrides=overrides), resolve=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(f"{conf}: {' '.join(str(error).split())}") from None
+    params = validate(values, source=str(conf))
+    return {**values, "dag": dag_section(params)}
+
+
+def recorded_overrides(text: str) -> list[str]:
+    """The overrides in a params.yaml header."""
+    for line in text.splitlines():
+        if line.startswith("# overrides: "):
+            return line.removeprefix("# overrides: ").split()
+    raise ConfigError("params.yaml has no '# overrides:' header line; `make params` writes it")
+
+
+def render(values: dict[str, Any], overrides: list[str]) -> str:
+    """The text of params.yaml."""
+    return HEADER.format(overrides=" ".join(overrides)).rstrip(" ") + yaml.safe_dump(values, sort_keys=False)
+
+
+def first_difference(found: Any, expected: Any, key: str = "") -> str | None:
+    """Dotted key of the first value that differs, or None."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        for name in dict.fromkeys([*expected, *found]):
+            inner = f"{key}.{name}" if key else str(name)
+            if name not in found or name not in expected:
+                return inner
+            if difference := first_difference(found[name], expected[name], inner):
+                return difference
+        return None
+    return None if found == expected and type(found) is type(expected) else key
+
+
+def check_fresh(params_path: Path, conf: Path) -> None:
+    """Raise ConfigError unless params.yaml is what conf/ composes to."""
+    if not params_path.exists():
+        raise ConfigError(f"{params_path} does not exist; `make params` writes it")
+    text = params_path.read_text()
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{params_path} is not valid YAML ({str(error).splitlines()[0]})") from None
+    expected = compose_params(conf, recorded_overrides(text))
+    if difference := first_difference(found, expected):
+        raise ConfigError(
+            f"{params_path}: {difference} is not what conf/ composes to; the file was edited by hand or conf/ has "
+            f"changed. Run `make params`, or `dvc exp run -S {difference}=...` for a one-off change"
+        )
+
+
+def main(overrides: list[str], params: Path, conf: Path, check: bool, report: Path | None) -> None:
+    """Write ``params``, or with ``check`` compare it with the composition."""
+    if not check:
+        values = compose_params(conf, overrides)
+        with atomic_path(params) as temporary:
+            temporary.write_text(render(values, overrides))
+        print(f"{params}: experiment {values['experiment']}, {len(values['models'])} model(s)", file=sys.stderr)
+        return
+    # In `dvc exp run -S` a params.yaml that departs from conf/ is what was asked for.
+    if "DVC_EXP_NAME" not in os.environ:
+        check_fresh(params, conf)
+    if report is not None:
+        write_json(report, {"params_checked": True})
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. experiment=paper train.soft.epochs=5")
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="file to write or check")
+    parser.add_argument("--conf", type=Path, default=Path("conf"), help="Hydra configuration directory")
+    parser.add_argument("--check", action="store_true", help="fail unless params.yaml matches conf/")
+    parser.add_argument("--report", type=Path, help="with --check: JSON file to write on success")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    run_stage(main, parse_arguments())

@@ -1,0 +1,260 @@
+"""The schema of ``params.yaml``: one frozen dataclass per section, with units and ranges.
+
+Unknown keys, wrong types and out-of-range values raise ConfigError, which names the key
+and what is allowed. Nothing here has a default: every value that matters is in ``conf/``.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import ConfigDict, Field, StrictInt, TypeAdapter, ValidationError, model_validator
+from pydantic.dataclasses import dataclass
+
+from pipeline.core.families import FAMILIES
+from pipeline.errors import ConfigError
+
+METHODS = ("soft", "hard")
+CONDITIONS = ("base", *METHODS)
+STRICT = ConfigDict(extra="forbid")
+
+PositiveInt = Annotated[StrictInt, Field(ge=1)]
+PositiveFloat = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+FamilyId = Literal[tuple(FAMILIES)]
+Selection = Literal["selected", "full"]
+Section = TypeVar("Section")
+
+
+@dataclass(frozen=True, config=STRICT)
+class PromptsConfig:
+    """Which prompts exist."""
+
+    families: list[FamilyId] | None
+    """Family ids to keep; null keeps all 30."""
+    train_prompts_per_family: PositiveInt | None
+    """At most this many training prompts of each family (a seeded draw); null keeps all 1,988."""
+    unseen_selection: Selection
+    """"selected" (the paper's 24) or "full" (591)."""
+    ood_selection: Selection
+    """"selected" (the paper's 18) or "full" (92)."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class DiscretizeConfig:
+    """One output space (Section 3, Appendix B.1)."""
+
+    num_decimals: Annotated[StrictInt, Field(ge=0, le=12)]
+    """Decimals of the canonical strings."""
+    max_bins: Annotated[StrictInt, Field(ge=2, le=10_000_000)]
+    """Largest number of canonical strings per prompt."""
+    integer_lower_tail: Literal["renormalise", "first_value"]
+    """Mass below the first value of an integer law without a lower end; the paper renormalises."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class DiscretizeSpaces:
+    """The three output spaces: what each method trains on, and what every condition is scored on."""
+
+    soft: DiscretizeConfig
+    hard: DiscretizeConfig
+    eval: DiscretizeConfig
+
+
+@dataclass(frozen=True, config=STRICT)
+class MethodConfig:
+    """How long one method trains."""
+
+    epochs: PositiveInt
+    """Passes over the training prompts."""
+    samples_per_prompt: PositiveInt
+    """Strings drawn per prompt and epoch."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class TrainConfig:
+    """LoRA fine-tuning, shared by both methods (Tables 3 and 4)."""
+
+    lora_rank: PositiveInt
+    """Rank r of the LoRA update."""
+    lora_alpha: PositiveFloat
+    """LoRA scale; the update is multiplied by alpha / r."""
+    lora_dropout: Annotated[float, Field(strict=True, ge=0, lt=1)]
+    """Dropout probability on the LoRA input."""
+    learning_rate: Annotated[float, Field(strict=True, gt=0, le=1)]
+    """Peak AdamW learning rate."""
+    weight_decay: Annotated[float, Field(strict=True, ge=0, le=1)]
+    """AdamW weight decay."""
+    warmup_ratio: Annotated[float, Field(strict=True, ge=0, le=1)]
+    """Share of the steps with linear warm-up, before cosine decay to zero."""
+    max_grad_norm: PositiveFloat | None
+    """Clip the gradient to this norm; null (the paper) does not clip."""
+    global_batch_size: PositiveInt
+    """Sequences per optimiser step."""
+    micro_batch_size: PositiveInt
+    """Sequences per forward pass; divides global_batch_size. Does not change the result beyond rounding."""
+    max_length: Annotated[StrictInt, Field(ge=8)]
+    """Longest allowed prompt + completion, in tokens."""
+    temperature: PositiveFloat
+    """tau of Eq. 2."""
+    checkpoint_every_steps: PositiveInt
+    """Steps between checkpoints; at most this much work is lost when the stage is killed."""
+    soft: MethodConfig
+    hard: MethodConfig
+
+    @model_validator(mode="after")
+    def _micro_batch_divides(self) -> "TrainConfig":
+        if self.global_batch_size % self.micro_batch_size:
+            raise ValueError(
+                f"micro_batch_size {self.micro_batch_size} must divide global_batch_size {self.global_batch_size}"
+            )
+        return self
+
+
+@dataclass(frozen=True, config=STRICT)
+class GenerateConfig:
+    """Sampling of one axis. The model's own generation_config is never used."""
+
+    num_samples: PositiveInt
+    """Independent generations per prompt."""
+    max_new_tokens: PositiveInt
+    """Longest generation, in tokens, terminator included."""
+    temperature: PositiveFloat
+    """Softmax temperature."""
+    top_p: Annotated[float, Field(strict=True, gt=0, le=1)]
+    """Nucleus mass; 1 samples from the whole distribution."""
+    batch_size: PositiveInt
+    """Rows decoded together. Does not change the result beyond rounding."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class GenerateAxes:
+    """Sampling settings by axis."""
+
+    structured: GenerateConfig
+
+
+@dataclass(frozen=True, config=STRICT)
+class EvaluateConfig:
+    """Scoring and intervals of structured sampling."""
+
+    paths_per_prompt: PositiveInt
+    """Monte Carlo paths per prompt for the logit KL."""
+    bootstrap_replicates: Annotated[StrictInt, Field(ge=100)]
+    """Resamples behind each interval."""
+    floor_replicates: Annotated[StrictInt, Field(ge=20)]
+    """Simulated perfect samplers behind each floor."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class ChatConfig:
+    """How a request becomes the model's input."""
+
+    template_arguments: dict[str, Any]
+    """Keyword arguments of the chat template, e.g. enable_thinking."""
+    answer_prefix: str
+    """Text appended after the generation prompt (Harmony's final channel); empty for most models."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class ModelConfig:
+    """One checkpoint and all that differs between model families."""
+
+    display_name: str
+    """Name in tables and figures."""
+    checkpoint: str
+    """Local directory or hub repository."""
+    revision: str | None
+    """Commit of a hub repository; null takes the current one, which check_model records."""
+    tokenizer: str
+    """Name under which tries are shared by models with the same tokenizer."""
+    dtype: Literal["float32", "bfloat16"]
+    """Weights and activations. LoRA weights are always float32."""
+    attention: Literal["sdpa", "eager", "flash_attention_2"]
+    """Attention implementation."""
+    terminator: str
+    """Token that ends the model's turn; "eos" takes the tokenizer's EOS token."""
+    lora_target_modules: Annotated[list[str], Field(min_length=1)]
+    """Modules that get LoRA weights."""
+    chat: ChatConfig
+
+
+@dataclass(frozen=True, config=STRICT)
+class TrackingConfig:
+    """Weights & Biases. Not part of any artifact's identity."""
+
+    mode: Literal["auto", "online", "offline", "disabled"]
+    """"auto" is online where credentials are found, else offline."""
+    project: str
+    """W&B project."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Params:
+    """All of ``params.yaml`` but its derived ``dag`` section."""
+
+    experiment: str
+    """Name of the experiment in ``conf/experiment``."""
+    artifacts: str
+    """Root directory of all artifacts, relative to the project."""
+    seed: Annotated[StrictInt, Field(ge=0, lt=2**63)]
+    """Root of every named random stream."""
+    prompts: PromptsConfig
+    discretize: DiscretizeSpaces
+    train: TrainConfig
+    generate: GenerateAxes
+    evaluate: EvaluateConfig
+    tracking: TrackingConfig
+    models: Annotated[dict[str, ModelConfig], Field(min_length=1)]
+
+    def model(self, name: str) -> ModelConfig:
+        """The named model. Raises ConfigError naming the known ones."""
+        if name not in self.models:
+            raise ConfigError(f"model {name!r} is not in params.yaml; its models are {', '.join(self.models)}")
+        return self.models[name]
+
+
+def _allowed_keys(schema: Any, location: tuple) -> list[str]:
+    """Keys that the section holding ``location`` allows, from the schema's JSON form."""
+    root = TypeAdapter(schema).json_schema()
+    node = root
+    for part in location[:-1]:
+        node = node.get("properties", {}).get(part) or node.get("additionalProperties") or {}
+        if "$ref" in node:
+            node = root["$defs"][node["$ref"].rsplit("/", 1)[1]]
+    return list(node.get("properties", {}))
+
+
+def validate(values: Any, schema: type[Section] = Params, source: str = "params.yaml") -> Section:
+    """Check ``values`` against a schema and return the frozen dataclass.
+
+    Raises:
+        ConfigError: Naming the source, the first offending key and what is allowed.
+    """
+    try:
+        return TypeAdapter(schema).validate_python(values)
+    except ValidationError as error:
+        # A misspelt key is also a missing one; the misspelling is the better message.
+        problem = min(error.errors(), key=lambda item: item["type"] != "unexpected_keyword_argument")
+    location = tuple(part for part in problem["loc"] if part != "function-after[_micro_batch_divides()]")
+    key = ".".join(map(str, location)) or "(top level)"
+    message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "unexpected_keyword_argument":
+        message = f"unknown key; the keys allowed here are {', '.join(_allowed_keys(schema, location))}"
+    elif problem["type"] == "missing":
+        message = "a value is missing"
+    elif problem["type"] not in ("value_error", "too_short"):
+        message = f"{message[0].lower()}{message[1:]}, got {problem['input']!r}"
+    raise ConfigError(f"{source}: {key}: {message}")
+
+
+def load_params(path: Path) -> Params:
+    """Read and validate ``params.yaml`` (its ``dag`` section is for DVC alone). Raises ConfigError."""
+    if not path.exists():
+        raise ConfigError(f"{path} does not exist; `make params` writes it")
+    try:
+        values = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not valid YAML ({' '.join(str(error).split())})") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} is not a mapping; `make params` writes it")
+    return validate({key: value for key, value in values.items() if key != "dag"}, source=str(path))

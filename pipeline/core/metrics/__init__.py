@@ -1,0 +1,1 @@
+"""Metrics of the evaluation axes, one module per axis."""

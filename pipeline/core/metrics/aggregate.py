@@ -1,0 +1,102 @@
+"""From per-prompt results to reported numbers: families, splits, intervals, floors."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from pipeline.core.random_streams import random_stream
+from pipeline.core.statistics import Estimate, bootstrap_families, family_means, family_median, wilson_interval
+
+Statistic = Callable[[np.ndarray, np.ndarray], float]
+
+HEADLINES: dict[str, str] = {
+    "wasserstein_1_normalised": "wasserstein_1_normalised",
+    "logit_kl_nats": "logit_kl_nats",
+}
+"""Metric name -> per-prompt column, aggregated as the paper does (family mean, then median)."""
+
+
+def _mean(values: np.ndarray, families: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else math.nan
+
+
+def aggregate_split(
+    per_prompt: pd.DataFrame,
+    floor_replicates: np.ndarray,
+    *,
+    seed: int,
+    names: tuple[str, ...],
+    bootstrap_replicates: int,
+) -> list[dict]:
+    """Rows of one split: each headline over all families and for every family, and the valid rate.
+
+    Args:
+        per_prompt: One row per prompt: family, num_samples, num_valid and the headline columns.
+        floor_replicates: float64[P, R], normalised W1 of R perfect samplers on each prompt.
+        seed: Root seed of the bootstrap; ``names`` complete its stream's name.
+        names: Axis, model, condition, split.
+        bootstrap_replicates: Resamples per interval.
+
+    Returns:
+        Dictionaries with family ("" on aggregates), metric, value (NaN where undefined),
+        n, ci_low, ci_high, floor, undefined. ``n`` counts generations, for the KL prompts.
+        The interval of the aggregate resamples families and prompts; that of one family
+        its prompts; that of a valid rate within a family is Wilson's.
+    """
+    families = per_prompt["family"].to_numpy()
+    rows = []
+    for metric, column in HEADLINES.items():
+        values = per_prompt[column].to_numpy(dtype=np.float64)
+        means = family_means(values, families)
+        units = "num_valid" if metric.startswith("wasserstein") else None
+        for family in ("", *means):
+            chosen = np.ones(len(values), dtype=bool) if not family else families == family
+            statistic: Statistic = family_median
+            rng = random_stream(seed, "bootstrap", *names, metric, family)
+            low, high = bootstrap_families(
+                values[chosen], families[chosen], statistic, replicates=bootstrap_replicates, rng=rng
+            )
+            floor = math.nan
+            if units:
+                floor = float(np.mean([family_median(draw, families[chosen]) for draw in floor_replicates[chosen].T]))
+            n = int(per_prompt[units].to_numpy()[chosen].sum()) if units else int(chosen.sum())
+            undefined = sum(not math.isfinite(value) for name, value in means.items() if not family or name == family)
+            estimate = Estimate(statistic(values[chosen], families[chosen]), n, low, high, undefined)
+            rows.append(_row(metric, family, estimate, floor))
+    rows.extend(_valid_rates(per_prompt, families, seed, names, bootstrap_replicates))
+    return rows
+
+
+def _valid_rates(
+    per_prompt: pd.DataFrame, families: np.ndarray, seed: int, names: tuple[str, ...], replicates: int
+) -> list[dict]:
+    """Share of all generations that are valid. The same number of them per prompt makes it a mean."""
+    rates = (per_prompt["num_valid"] / per_prompt["num_samples"]).to_numpy(dtype=np.float64)
+    rows = []
+    for family in ("", *dict.fromkeys(families.tolist())):
+        chosen = np.ones(len(rates), dtype=bool) if not family else families == family
+        valid = int(per_prompt["num_valid"].to_numpy()[chosen].sum())
+        total = int(per_prompt["num_samples"].to_numpy()[chosen].sum())
+        if family:
+            low, high = wilson_interval(valid, total)
+        else:
+            rng = random_stream(seed, "bootstrap", *names, "valid_rate", family)
+            low, high = bootstrap_families(rates, families, _mean, replicates=replicates, rng=rng)
+        value = valid / total if total else math.nan
+        rows.append(_row("valid_rate", family, Estimate(value, total, low, high), math.nan))
+    return rows
+
+
+def _row(metric: str, family: str, estimate: Estimate, floor: float) -> dict:
+    return {
+        "family": family,
+        "metric": metric,
+        "value": estimate.value,
+        "n": estimate.n,
+        "ci_low": estimate.ci_low,
+        "ci_high": estimate.ci_high,
+        "floor": floor,
+        "undefined": estimate.undefined,
+    }

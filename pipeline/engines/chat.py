@@ -1,0 +1,83 @@
+"""From a request to token ids, and which token ends the answer."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+
+from pipeline.errors import ModelError
+
+
+def answer_terminator(tokenizer: PreTrainedTokenizerBase, terminator: str) -> int:
+    """Id of the token with which the model's turn ends.
+
+    The same token ends every trie path and every training completion, and stops generation.
+
+    Args:
+        tokenizer: The model's tokenizer.
+        terminator: A token, or "eos" for the tokenizer's EOS token.
+
+    Raises:
+        ModelError: The tokenizer has no such token.
+    """
+    token = tokenizer.eos_token if terminator == "eos" else terminator
+    if token is None:
+        raise ModelError(
+            f"tokenizer {tokenizer.name_or_path!r} has no EOS token; set `terminator` of the model to the token that "
+            "ends its turn"
+        )
+    token_id = tokenizer.get_vocab().get(token)
+    if token_id is None:
+        raise ModelError(f"terminator {token!r} is not a token of the tokenizer {tokenizer.name_or_path!r}")
+    return token_id
+
+
+def render_request(
+    tokenizer: PreTrainedTokenizerBase,
+    messages: Sequence[Mapping[str, str]],
+    template_arguments: Mapping[str, Any],
+    answer_prefix: str = "",
+) -> str | None:
+    """The chat template's text up to where the answer starts; None for a tokenizer without a template."""
+    if tokenizer.chat_template is None:
+        return None
+    text = tokenizer.apply_chat_template(
+        list(messages), tokenize=False, add_generation_prompt=True, **template_arguments
+    )
+    return text + answer_prefix
+
+
+def encode_request(
+    tokenizer: PreTrainedTokenizerBase,
+    prompt: str,
+    template_arguments: Mapping[str, Any],
+    answer_prefix: str = "",
+) -> list[int]:
+    """Token ids of one user request, wrapped in the chat template where there is one.
+
+    Text that went through a template holds its own special tokens and is encoded without
+    adding any; a model that expects a BOS token gets exactly one, first.
+
+    Raises:
+        ModelError: The result has a missing, doubled or misplaced BOS token.
+    """
+    text = render_request(tokenizer, [{"role": "user", "content": prompt}], template_arguments, answer_prefix)
+    if text is None:
+        ids = tokenizer(prompt + answer_prefix, add_special_tokens=True)["input_ids"]
+    else:
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    bos = tokenizer.bos_token_id
+    if bos is not None:
+        expected = 1 if tokenizer("a", add_special_tokens=True)["input_ids"][:1] == [bos] else 0
+        # Some templates print the BOS token although the tokenizer adds none; one is right then, too.
+        found = ids.count(bos)
+        if found > 1 or found < expected or (found == 1 and ids[0] != bos):
+            raise ModelError(
+                f"the encoded request of {tokenizer.name_or_path!r} has {found} BOS tokens, expected {expected} at the start"
+            )
+    return ids
+
+
+def encode_answers(tokenizer: PreTrainedTokenizerBase, answers: Sequence[str]) -> list[list[int]]:
+    """Token ids of canonical strings, no special tokens."""
+    return tokenizer(list(answers), add_special_tokens=False)["input_ids"]

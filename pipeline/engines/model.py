@@ -1,0 +1,181 @@
+"""Loading checkpoints, tokenizers and adapters; local directories and hub models alike."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from pipeline.artifacts import sha256_file
+from pipeline.config import ModelConfig
+from pipeline.engines.chat import answer_terminator
+from pipeline.errors import ModelError
+
+REQUIRED_FILES = ("config.json", "tokenizer.json")
+WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
+
+
+def default_device() -> str:
+    """ "cuda" where there is a GPU, else "cpu"."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def checkpoint_files(directory: Path) -> dict[str, str]:
+    """SHA-256 of each file of a local checkpoint; checks that it is whole.
+
+    Raises:
+        ModelError: Naming the missing or truncated file.
+    """
+    if not directory.is_dir():
+        raise ModelError(f"checkpoint directory {directory} does not exist")
+    weights = [name for name in WEIGHT_FILES if (directory / name).exists()]
+    missing = [name for name in REQUIRED_FILES if not (directory / name).exists()]
+    if not weights:
+        missing.append(" or ".join(WEIGHT_FILES))
+    elif weights[0] == WEIGHT_FILES[1]:
+        index = json.loads((directory / weights[0]).read_text())
+        missing += [name for name in sorted(set(index["weight_map"].values())) if not (directory / name).exists()]
+    if missing:
+        raise ModelError(f"checkpoint {directory} has no {missing[0]}")
+    files = sorted(path for path in directory.iterdir() if path.is_file() and path.suffix != ".md")
+    return {path.name: sha256_file(path) for path in files}
+
+
+def is_local(config: ModelConfig) -> bool:
+    """Whether the checkpoint is a directory (or meant to be one) rather than a hub repository."""
+    return config.checkpoint.startswith(("/", "./", "models/")) or Path(config.checkpoint).is_dir()
+
+
+def load_tokenizer(config: ModelConfig, revision: str | None = None) -> PreTrainedTokenizerBase:
+    """Load the tokenizer; remote code is never run. Raises ModelError."""
+    if is_local(config):
+        checkpoint_files(Path(config.checkpoint))
+    try:
+        return AutoTokenizer.from_pretrained(
+            config.checkpoint, revision=revision or config.revision, trust_remote_code=False
+        )
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot load the tokenizer of {config.checkpoint}: {_first_line(error)}") from None
+
+
+def load_model(config: ModelConfig, revision: str | None = None, device: str | None = None) -> PreTrainedModel:
+    """Load a causal language model in evaluation mode from safetensors. Raises ModelError."""
+    if is_local(config):
+        checkpoint_files(Path(config.checkpoint))
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            config.checkpoint,
+            revision=revision or config.revision,
+            dtype=getattr(torch, config.dtype),
+            attn_implementation=config.attention,
+            use_safetensors=True,
+            trust_remote_code=False,
+        )
+    except Exception as error:  # safetensors, transformers and torch each raise their own types
+        raise ModelError(f"cannot load the model {config.checkpoint}: {_first_line(error)}") from None
+    return model.to(device or default_device()).eval()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).strip().splitlines()[0]
+
+
+def add_lora(model: PreTrainedModel, config: ModelConfig, *, rank: int, alpha: float, dropout: float) -> PeftModel:
+    """Attach fresh LoRA weights (float32) to a frozen model. Raises ModelError if no module matches."""
+    try:
+        return get_peft_model(
+            model,
+            LoraConfig(
+                r=rank, lora_alpha=alpha, lora_dropout=dropout, bias="none", task_type="CAUSAL_LM",
+                target_modules=list(config.lora_target_modules),
+            ),
+        )  # fmt: skip
+    except ValueError as error:
+        raise ModelError(f"{config.checkpoint}: lora_target_modules: {_first_line(error)}") from None
+
+
+def load_adapter(model: PreTrainedModel, directory: Path, probe_ids: list[int]) -> PeftModel:
+    """Load a trained adapter and verify that it is the one in effect.
+
+    Raises:
+        ModelError: The adapter cannot be read, or the log-probabilities after ``probe_ids``
+            are the base model's.
+    """
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        if not (directory / name).exists():
+            raise ModelError(f"adapter {directory} has no {name}")
+    before = _next_log_probabilities(model, probe_ids)
+    try:
+        adapted = PeftModel.from_pretrained(model, directory).eval()
+    except Exception as error:
+        raise ModelError(f"cannot load the adapter {directory}: {_first_line(error)}") from None
+    if torch.equal(before, _next_log_probabilities(adapted, probe_ids)):
+        raise ModelError(f"adapter {directory} does not change the model's log-probabilities")
+    return adapted
+
+
+@torch.inference_mode()
+def _next_log_probabilities(model: torch.nn.Module, ids: list[int]) -> torch.Tensor:
+    device = next(model.parameters()).device
+    logits = model(input_ids=torch.tensor([ids], device=device)).logits[0, -1]
+    return torch.log_softmax(logits.float(), dim=-1)
+
+
+def stop_ids(model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase, terminator: str) -> set[int]:
+    """Tokens that end a generation: the answer terminator and whatever the checkpoint calls EOS."""
+    stops = {answer_terminator(tokenizer, terminator)}
+    generation_config = getattr(model, "generation_config", None)
+    declared = getattr(generation_config, "eos_token_id", None)
+    stops.update([declared] if isinstance(declared, int) else declared or [])
+    if tokenizer.eos_token_id is not None:
+        stops.add(tokenizer.eos_token_id)
+    return stops
+
+
+@dataclass(frozen=True)
+class PositionLogits:
+    """Logits at chosen positions only: hidden states are gathered before the output head.
+
+    ``gathers_hidden`` is False for an architecture whose head does more than one linear
+    map; then all logits are computed and gathered.
+    """
+
+    model: torch.nn.Module
+    gathers_hidden: bool
+
+    def __call__(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor
+    ) -> torch.Tensor:
+        """float[P, V] logits at (rows[p], columns[p]) of int64[B, T] inputs."""
+        if not self.gathers_hidden:
+            return self.model(input_ids=input_ids, attention_mask=attention_mask).logits[rows, columns]
+        hidden = self.model.base_model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        return self.model.get_output_embeddings()(hidden[rows, columns])
+
+
+def position_logits(model: torch.nn.Module) -> PositionLogits:
+    """Choose the cheap path if it gives the same logits as the full forward pass on a probe.
+
+    ``model`` may be a PeftModel; its wrapped causal language model is used.
+    """
+    inner = model.get_base_model() if isinstance(model, PeftModel) else model
+    device = next(inner.parameters()).device
+    probe = (torch.arange(6, device=device) % inner.config.get_text_config().vocab_size).reshape(2, 3)
+    mask, rows, columns = (
+        torch.ones_like(probe),
+        torch.tensor([0, 1], device=device),
+        torch.tensor([2, 1], device=device),
+    )
+    was_training = inner.training
+    inner.eval()
+    with torch.inference_mode():
+        full = PositionLogits(inner, False)(probe, mask, rows, columns)
+        try:
+            gathered = PositionLogits(inner, True)(probe, mask, rows, columns)
+            same = gathered.shape == full.shape and torch.allclose(gathered.float(), full.float(), rtol=1e-2, atol=1e-2)
+        except (AttributeError, TypeError):
+            same = False
+    inner.train(was_training)
+    return PositionLogits(inner, same)

@@ -1,0 +1,1 @@
+"""Views of the evaluations: tables, figures and the page."""

@@ -1,0 +1,25 @@
+"""Command-line arguments that several stages take."""
+
+import argparse
+from pathlib import Path
+
+
+def stage_parser(description: str) -> argparse.ArgumentParser:
+    """A parser with ``--params``; ``description`` is the stage module's docstring."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--params", type=Path, default=Path("params.yaml"), help="composed parameters (default: %(default)s)"
+    )
+    return parser
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """``--model`` and the report that check_model wrote for it."""
+    parser.add_argument("--model", required=True, help="model name in params.yaml")
+    parser.add_argument("--model-report", type=Path, required=True, help="JSON file written by check_model")
+
+
+def add_condition(parser: argparse.ArgumentParser) -> None:
+    """``--condition`` and ``--adapter``."""
+    parser.add_argument("--condition", required=True, help="base, soft or hard")
+    parser.add_argument("--adapters", type=Path, required=True, help="directory of the model's adapters, by method")

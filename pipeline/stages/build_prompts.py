@@ -1,0 +1,32 @@
+"""Write the prompts of the three splits: train, unseen parameters, held-out (OOD) families."""
+
+from pathlib import Path
+
+from pipeline.artifacts import write_prompts
+from pipeline.command import run_stage
+from pipeline.config import load_params
+from pipeline.core.prompts import build_split
+from pipeline.stages.arguments import stage_parser
+
+
+def main(params: Path, output: Path) -> None:
+    """Write ``train.parquet``, ``unseen.parquet`` and ``ood.parquet`` into ``output``."""
+    config = load_params(params)
+    wanted = config.prompts
+    selections = {"train": "full", "unseen": wanted.unseen_selection, "ood": wanted.ood_selection}
+    for split, selection in selections.items():
+        prompts = build_split(
+            split,
+            selection=selection,
+            families=wanted.families,
+            prompts_per_family=wanted.train_prompts_per_family if split == "train" else None,
+            seed=config.seed,
+        )
+        write_prompts(output / f"{split}.parquet", prompts)
+        print(f"{split}: {len(prompts)} prompts, {len({prompt.family for prompt in prompts})} families")
+
+
+if __name__ == "__main__":
+    parser = stage_parser(__doc__)
+    parser.add_argument("--output", type=Path, required=True, help="directory of the three Parquet files")
+    run_stage(main, parser.parse_args())

@@ -1,0 +1,70 @@
+"""Check a checkpoint and its tokenizer before any costly work, and record their identity.
+
+Stops with one sentence if a file is missing, the answer terminator is not a token, the
+request has a wrong BOS token, or a canonical number does not survive the tokenizer.
+"""
+
+from pathlib import Path
+
+from pipeline.artifacts import read_json, read_prompts, write_json
+from pipeline.command import run_stage
+from pipeline.config import ModelConfig, load_params
+from pipeline.errors import ModelError
+from pipeline.stages.arguments import stage_parser
+
+CANONICAL_NUMBERS = ("0", "7", "-12", "176", "0.00015", "-3.14159", "12345.67890")
+
+
+def _resolved_revision(config: ModelConfig) -> str:
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        return HfApi().model_info(config.checkpoint, revision=config.revision).sha
+    except (HfHubHTTPError, OSError) as error:
+        raise ModelError(f"cannot reach the hub for {config.checkpoint}: {str(error).splitlines()[0]}") from None
+
+
+def main(params: Path, model: str, prompts: Path, output: Path) -> None:
+    """Write the model's report: files or hub commit, terminator, and one request token by token."""
+    from pipeline.engines import chat
+    from pipeline.engines.model import checkpoint_files, is_local, load_tokenizer
+
+    config = load_params(params).model(model)
+    local = is_local(config)
+    files = checkpoint_files(Path(config.checkpoint)) if local else {}
+    revision = None if local else _resolved_revision(config)
+    tokenizer = load_tokenizer(config, revision)
+    terminator = chat.answer_terminator(tokenizer, config.terminator)
+    request = read_prompts(prompts)[0].text
+    ids = chat.encode_request(tokenizer, request, config.chat.template_arguments, config.chat.answer_prefix)
+    special = set(tokenizer.all_special_ids)
+    for number, answer in zip(CANONICAL_NUMBERS, chat.encode_answers(tokenizer, CANONICAL_NUMBERS), strict=True):
+        if tokenizer.decode(answer) != number or special & set(answer):
+            raise ModelError(
+                f"{config.checkpoint}: the number {number!r} is encoded as {answer}, which does not decode to it"
+            )
+    report = {
+        "checkpoint": config.checkpoint,
+        "revision": revision,
+        "files_sha256": files,
+        "terminator": tokenizer.convert_ids_to_tokens(terminator),
+        "terminator_id": terminator,
+        "example_request": tokenizer.decode(ids),
+        "example_tokens": tokenizer.convert_ids_to_tokens(ids),
+    }
+    write_json(output, report)
+    print(f"{model}: {len(ids)} tokens {report['example_tokens']}, terminator {report['terminator']!r}")
+
+
+def model_revision(report: Path) -> str | None:
+    """The hub commit that check_model recorded; None for a local checkpoint."""
+    return read_json(report)["revision"]
+
+
+if __name__ == "__main__":
+    parser = stage_parser(__doc__)
+    parser.add_argument("--model", required=True, help="model name in params.yaml")
+    parser.add_argument("--prompts", type=Path, required=True, help="prompt table; its first prompt is the example")
+    parser.add_argument("--output", type=Path, required=True, help="JSON file to write")
+    run_stage(main, parser.parse_args())

@@ -1,0 +1,56 @@
+"""Logit-level scores: forward KL from the trie's targets at prefixes along sampled paths."""
+
+from pathlib import Path
+
+import pandas as pd
+from tqdm import tqdm
+
+from pipeline.artifacts import SCORE_COLUMNS, TrieStore, read_prompts, write_table
+from pipeline.command import run_stage
+from pipeline.config import load_params
+from pipeline.core.random_streams import random_stream
+from pipeline.provenance import StageRecord
+from pipeline.stages.arguments import add_condition, add_model, stage_parser
+from pipeline.stages.conditioned_model import adapter_inputs, open_model
+
+
+def main(
+    params: Path, model: str, model_report: Path, condition: str, adapters: Path, prompts: list[Path], tries: Path,
+    output: Path,
+) -> None:  # fmt: skip
+    """Write KL(q || model) in nats per prompt, path and prefix."""
+    from pipeline.engines.model import position_logits
+    from pipeline.engines.score import score_paths
+
+    config = load_params(params)
+    paths = config.evaluate.paths_per_prompt
+    record = StageRecord(
+        "score_structured",
+        {"seed": config.seed, "model": config.model(model), "condition": condition, "paths_per_prompt": paths},
+        [model_report, tries, *prompts, *adapter_inputs(condition, adapters)],
+    )
+    rows, store = read_prompts(*prompts), TrieStore(tries)
+    opened = open_model(config.model(model), model_report, condition, adapters, rows[0].text)
+    logits_at = position_logits(opened.model)
+    entries = []
+    for prompt in tqdm(rows, desc=f"score structured {model} {condition}", unit="prompt"):
+        # The same paths for every condition of a model: their difference has no path noise.
+        rng = random_stream(config.seed, "score", "structured", model, prompt.prompt_id)
+        scores = score_paths(
+            logits_at, opened.encode(prompt.text), store[prompt.prompt_id], paths, rng,
+            opened.tokenizer.pad_token_id or 0, opened.device,
+        )  # fmt: skip
+        for path_index, divergences in enumerate(scores):
+            entries.extend((prompt.prompt_id, path_index, k, kl) for k, kl in enumerate(divergences.tolist()))
+    write_table(output, pd.DataFrame(entries, columns=list(SCORE_COLUMNS)))
+    record.write(output.with_suffix(".provenance.json"), num_prefixes=len(entries), seed=config.seed)
+
+
+if __name__ == "__main__":
+    parser = stage_parser(__doc__)
+    add_model(parser)
+    add_condition(parser)
+    parser.add_argument("--prompts", type=Path, nargs="+", required=True, help="prompt tables")
+    parser.add_argument("--tries", type=Path, required=True, help="tries of the evaluation output space")
+    parser.add_argument("--output", type=Path, required=True, help="Parquet file to write")
+    run_stage(main, parser.parse_args())

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# `dvc repro` with this project's settings; arguments are passed on.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+if ! git rev-parse --git-dir >/dev/null 2>&1; then
+  # Unpacked from an archive: DVC has to be told that there is no Git.
+  dvc config --local core.no_scm true
+fi
+exec dvc repro "$@"

@@ -1,0 +1,62 @@
+"""Fixtures: a tiny random model of the embedded model's kind, and parameters for a DAG of seconds."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("WANDB_MODE", "disabled")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+ROOT = Path(__file__).resolve().parents[1]
+
+TINY_OVERRIDES = (
+    "prompts.families=[gaussian,binomial,uniform,bernoulli,poisson,maxwell]",
+    "prompts.train_prompts_per_family=3",
+    "discretize.soft={num_decimals:2,max_bins:60}",
+    "discretize.hard={num_decimals:2,max_bins:80}",
+    "discretize.eval={num_decimals:2,max_bins:80}",
+    "train.global_batch_size=4",
+    "train.micro_batch_size=2",
+    "train.checkpoint_every_steps=2",
+    "train.soft={epochs:2,samples_per_prompt:1}",
+    "train.hard={epochs:1,samples_per_prompt:2}",
+    "generate.structured={num_samples:12,max_new_tokens:6,batch_size:5}",
+    "evaluate={paths_per_prompt:2,bootstrap_replicates:100,floor_replicates:20}",
+    "tracking.mode=disabled",
+)
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory) -> Path:
+    """A checkpoint directory: Qwen3 architecture, 2 layers, random weights, the embedded tokenizer's kind."""
+    from pipeline.embedded.recipe import Recipe, make_model
+    from pipeline.embedded.tokenizer import train_tokenizer
+
+    directory = tmp_path_factory.mktemp("models") / "tiny"
+    recipe = Recipe(
+        hidden_size=32,
+        num_hidden_layers=2,
+        intermediate_size=48,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+    )
+    tokenizer = train_tokenizer(["Generate exactly ONE random number. Output ONLY the number."] * 4, 300)
+    model = make_model(recipe, tokenizer)
+    # Sampling defaults like those of real chat checkpoints, which the pipeline must not pick up.
+    model.generation_config.update(do_sample=True, temperature=0.1, top_k=1, top_p=0.5)
+    model.save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def tiny_params(tiny_model, tmp_path_factory) -> Path:
+    """A params.yaml that runs the demo experiment's DAG on the tiny model in seconds."""
+    from pipeline.compose import compose_params, render
+
+    path = tmp_path_factory.mktemp("params") / "params.yaml"
+    overrides = [*TINY_OVERRIDES, f"models.embedded.checkpoint={tiny_model}", f"artifacts={path.parent / 'artifacts'}"]
+    path.write_text(render(compose_params(ROOT / "conf", overrides), overrides))
+    return path
