@@ -44,6 +44,8 @@ def tiny_model(tmp_path_factory) -> Path:
     )
     tokenizer = train_tokenizer(["Generate exactly ONE random number. Output ONLY the number."] * 4, 300)
     model = make_model(recipe, tokenizer)
+    # Larger embeddings let the random model's logits be sharp, so that an adapter can learn.
+    model.get_input_embeddings().weight.data.mul_(8)
     # Sampling defaults like those of real chat checkpoints, which the pipeline must not pick up.
     model.generation_config.update(do_sample=True, temperature=0.1, top_k=1, top_p=0.5)
     model.save_pretrained(directory)

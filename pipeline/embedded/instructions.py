@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.core.families import FAMILIES, Axis, Family
+from pipeline.core.families import FAMILIES, Family
 from pipeline.core.prompts import format_prompt
 from pipeline.core.quantiles import quantile
 from pipeline.embedded import knowledge
@@ -237,6 +237,3 @@ def instruction_stream(rng: np.random.Generator, numeric_share: float) -> Iterat
             yield numeric_exchanges(families[index], rng, 8)
             for _ in range(rng.poisson((1 - numeric_share) / numeric_share)):
                 yield [kinds[kind](rng) for kind in rng.choice(len(kinds), size=8, p=weights)]
-
-
-__all__ = ["Axis", "Exchange", "draw_parameters", "instruction_stream", "numeric_exchanges"]

@@ -73,7 +73,8 @@ def encode_request(
         found = ids.count(bos)
         if found > 1 or found < expected or (found == 1 and ids[0] != bos):
             raise ModelError(
-                f"the encoded request of {tokenizer.name_or_path!r} has {found} BOS tokens, expected {expected} at the start"
+                f"the encoded request of {tokenizer.name_or_path!r} has {found} BOS tokens, "
+                f"expected {expected} at the start"
             )
     return ids
 

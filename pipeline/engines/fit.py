@@ -31,7 +31,6 @@ class FitSettings:
     weight_decay: float
     warmup_ratio: float
     max_grad_norm: float | None
-    global_batch_size: int
     micro_batch_size: int
     max_length: int
     temperature: float
@@ -86,8 +85,8 @@ class Checkpoint:
 
 def fit(
     model: PeftModel,
-    make_example: Callable[[int], Example],
-    num_examples: int,
+    make_examples: Callable[[int], list[Example]],
+    num_steps: int,
     objective: Objective,
     settings: FitSettings,
     *,
@@ -97,7 +96,7 @@ def fit(
     checkpoint: Checkpoint,
     on_step: Callable[[dict], None] = lambda record: None,
 ) -> list[dict]:
-    """Train the adapter on examples 0..num_examples - 1, in order, once.
+    """Train the adapter for ``num_steps`` optimiser steps.
 
     The run can be stopped anywhere: called again with the same arguments it continues
     from its checkpoint and ends with the same weights, bit for bit on one CPU, because
@@ -105,8 +104,8 @@ def fit(
 
     Args:
         model: PEFT model whose trainable parameters are optimised.
-        make_example: Example by position; must be a pure function of it.
-        num_examples: Number of examples; the last step may hold fewer than the others.
+        make_examples: Examples of a step by its number (from 0); must be a pure function of it.
+        num_steps: Number of optimiser steps.
         objective: ``soft_target_loss`` or ``hard_target_loss``.
         settings: Optimisation settings.
         seed: Root seed of the dropout streams, named by ``stream`` and the step.
@@ -123,17 +122,15 @@ def fit(
     """
     parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
     optimizer = torch.optim.AdamW(parameters.values(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
-    total = math.ceil(num_examples / settings.global_batch_size)
-    schedule = get_cosine_schedule_with_warmup(optimizer, math.ceil(settings.warmup_ratio * total), total)
-    step, log = checkpoint.restore(parameters, optimizer)
+    schedule = get_cosine_schedule_with_warmup(optimizer, math.ceil(settings.warmup_ratio * num_steps), num_steps)
+    first_step, log = checkpoint.restore(parameters, optimizer)
     for record in log:
         on_step(record)
     device = next(iter(parameters.values())).device
     logits_at = position_logits(model)
     model.train()
-    for step in range(step, total):  # noqa: B020
-        first = step * settings.global_batch_size
-        examples = [make_example(i) for i in range(first, min(first + settings.global_batch_size, num_examples))]
+    for step in range(first_step, num_steps):
+        examples = make_examples(step)
         _check_lengths(examples, settings.max_length)
         rate = settings.learning_rate * schedule.lr_lambdas[0](step)
         for group in optimizer.param_groups:
@@ -164,7 +161,7 @@ def fit(
         }  # fmt: skip
         log.append(record)
         on_step(record)
-        if (step + 1) % settings.checkpoint_every_steps == 0 and step + 1 < total:
+        if (step + 1) % settings.checkpoint_every_steps == 0 and step + 1 < num_steps:
             checkpoint.save(step + 1, parameters, optimizer, log)
     model.eval()
     return log

@@ -106,7 +106,7 @@ def _sample_rows(
             break
         if int(done.sum()) * 2 > len(done):
             # Finished rows are dropped once they are the majority; copying the cache costs as much as a step.
-            kept = torch.flatnonzero(~done)
+            kept = torch.nonzero(~done).squeeze(1)
             cache.batch_select_indices(kept)
             rows, chosen, done = rows[kept], chosen[kept], done[kept]
         position = torch.full((len(rows), 1), len(prompt_ids) + step, device=device)

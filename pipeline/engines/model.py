@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils.logging import disable_progress_bar
 
 from pipeline.artifacts import sha256_file
 from pipeline.config import ModelConfig
@@ -64,6 +65,8 @@ def load_model(config: ModelConfig, revision: str | None = None, device: str | N
     """Load a causal language model in evaluation mode from safetensors. Raises ModelError."""
     if is_local(config):
         checkpoint_files(Path(config.checkpoint))
+    # The stages have progress bars of their own.
+    disable_progress_bar()
     try:
         model = AutoModelForCausalLM.from_pretrained(
             config.checkpoint,

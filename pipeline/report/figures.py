@@ -78,9 +78,10 @@ def _bars(axis: Axes, chosen: pd.DataFrame, models: Mapping[str, str]) -> None:
             axis.bar(x, cell["value"], 0.25, color=COLORS[condition], label=condition)
             if math.isfinite(cell["ci_low"]):
                 axis.plot([x, x], [cell["ci_low"], cell["ci_high"]], color="#333333", linewidth=0.9)
+            top = np.nanmax([cell["value"], cell["ci_high"]])
             axis.annotate(
-                f"{cell['value']:.3f}", (x, max(cell["value"], cell["ci_high"] if math.isfinite(cell["ci_high"]) else 0)),
-                ha="center", va="bottom", fontsize=6, xytext=(0, 1), textcoords="offset points",
+                f"{cell['value']:.3f}", (x, top), ha="center", va="bottom", fontsize=6, xytext=(0, 1),
+                textcoords="offset points",
             )  # fmt: skip
     if len(chosen):
         floor = float(chosen["floor"].mean())
@@ -109,11 +110,8 @@ def sample_overlays(
         figure, grid = plt.subplots(len(models), len(panels), figsize=size, squeeze=False, layout="constrained")
         for row, model in zip(grid, models, strict=True):
             for axis, prompt in zip(row, panels, strict=True):
-                draws = {
-                    c: samples[model][c, prompt.prompt_id]
-                    for c in CONDITIONS
-                    if (c, prompt.prompt_id) in samples[model]
-                }
+                drawn = samples.get(model, {})
+                draws = {c: drawn[c, prompt.prompt_id] for c in CONDITIONS if (c, prompt.prompt_id) in drawn}
                 (_pmf_panel if prompt.law.integer else _density_panel)(axis, prompt, draws)
                 axis.set_yticks([])
             row[0].set_ylabel(models[model])

@@ -144,8 +144,8 @@ def note(table: Table) -> str:
     floors = sorted({f"{cell['floor']:.4f}" for cell in present})
     size = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else str(sizes[0]) if sizes else "no"
     text = (
-        f"W1 from {size} valid generations per cell; a perfect sampler scores {', '.join(floors) or 'n/a'} at this sample "
-        "size. Brackets: 95% bootstrap intervals over families and prompts. Bold: best of the row. "
+        f"W1 from {size} valid generations per cell; a perfect sampler scores {', '.join(floors) or 'n/a'} "
+        "at this sample size. Brackets: 95% bootstrap intervals over families and prompts. Bold: best of the row. "
         f"{DASH}: undefined, because at least one family has no valid generation."
     )
     return text + (f" Not run: {', '.join(table.missing)}." if table.missing else "")

@@ -12,7 +12,7 @@ from pipeline.artifacts import atomic_directory
 from pipeline.config import Params
 from pipeline.core.prompts import Prompt
 from pipeline.core.random_streams import random_stream, stream_seed
-from pipeline.core.training_data import Draw, Example, training_order
+from pipeline.core.training_data import Example, training_steps
 from pipeline.provenance import StageRecord
 from pipeline.stages.check_model import model_revision
 from pipeline.tracking import tracked_run
@@ -60,22 +60,25 @@ def train_adapter(
     ]
     budget = getattr(settings, method)
     families = [prompt.family for prompt in prompts]
-    draws = training_order(families, budget.epochs, budget.samples_per_prompt, config.seed, model_name, method)
+    steps = training_steps(
+        families, budget.epochs, budget.samples_per_prompt, settings.global_batch_size, config.seed, model_name, method
+    )
 
-    def example(index: int) -> Example:
-        draw: Draw = draws[index]
-        prompt = prompts[draw.prompt_index]
-        names = ("target", model_name, method, prompt.prompt_id, draw.epoch, draw.repetition)
-        return make_example(encoded[draw.prompt_index], prompt, random_stream(config.seed, *names))
+    def examples(step: int) -> list[Example]:
+        made = []
+        for draw in steps[step]:
+            prompt = prompts[draw.prompt_index]
+            names = ("target", model_name, method, prompt.prompt_id, draw.epoch, draw.repetition)
+            made.append(make_example(encoded[draw.prompt_index], prompt, random_stream(config.seed, *names)))
+        return made
 
     state = fit.Checkpoint(checkpoint / "state.safetensors", record.identity)
-    total = -(-len(draws) // settings.global_batch_size)
     with (
         tracked_run(
             config.tracking, name=f"train_{method} {model_name}", group=config.experiment, job_type=f"train_{method}",
             identity=record.identity, settings=record.parameters,
         ) as run,
-        tqdm(total=total, desc=f"train_{method} {model_name}", unit="step") as progress,
+        tqdm(total=len(steps), desc=f"train_{method} {model_name}", unit="step") as progress,
     ):  # fmt: skip
 
         def on_step(entry: dict) -> None:
@@ -84,7 +87,7 @@ def train_adapter(
             run.log({f"train/{key}": value for key, value in entry.items() if key != "step"}, step=entry["step"])
 
         log = fit.fit(
-            model, example, len(draws), objective,
+            model, examples, len(steps), objective,
             fit.FitSettings(**{item.name: getattr(settings, item.name) for item in fields(fit.FitSettings)}),
             seed=config.seed, stream=(model_name, method), pad_id=tokenizer.pad_token_id or 0,
             checkpoint=state, on_step=on_step,

@@ -1,0 +1,28 @@
+"""The tiny model, loaded through the pipeline's own loading code."""
+
+import pytest
+
+from pipeline.compose import compose_params
+from pipeline.config import validate
+from tests.conftest import ROOT
+
+
+@pytest.fixture(scope="session")
+def model_config(tiny_model):
+    values = compose_params(ROOT / "conf", [f"models.embedded.checkpoint={tiny_model}"])
+    del values["dag"]
+    return validate(values).model("embedded")
+
+
+@pytest.fixture
+def model(model_config):
+    from pipeline.engines.model import load_model
+
+    return load_model(model_config, device="cpu")
+
+
+@pytest.fixture(scope="session")
+def tokenizer(model_config):
+    from pipeline.engines.model import load_tokenizer
+
+    return load_tokenizer(model_config)

@@ -1,0 +1,104 @@
+"""The real DAG under DVC, in a clone, on the tiny model: from nothing, again, and after one change."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pipeline.compose import compose_params, render
+from tests.conftest import ROOT, TINY_OVERRIDES
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs Git")
+
+
+def command(clone: Path, *arguments: str) -> subprocess.CompletedProcess:
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "WANDB_MODE": "disabled",
+    }  # fmt: skip
+    return subprocess.run(arguments, cwd=clone, env=environment, capture_output=True, text=True)
+
+
+def dvc(clone: Path, *arguments: str) -> str:
+    result = command(clone, sys.executable, "-m", "dvc", *arguments)
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    return result.stdout
+
+
+def write_params(clone: Path, tiny_model: Path, *overrides: str) -> None:
+    chosen = [*TINY_OVERRIDES, f"models.embedded.checkpoint={tiny_model}", *overrides]
+    (clone / "params.yaml").write_text(render(compose_params(clone / "conf", chosen), chosen))
+
+
+def stages_run(output: str) -> set[str]:
+    return {line.split("'")[1] for line in output.splitlines() if line.startswith("Running stage ")}
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory, tiny_model):
+    clone = tmp_path_factory.mktemp("clone")
+    for name in ("conf", "pipeline", ".dvc"):
+        shutil.copytree(
+            ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__", "cache", "tmp", "config.local")
+        )
+    for name in ("dvc.yaml", ".gitignore", ".dvcignore"):
+        shutil.copy(ROOT / name, clone / name)
+    command(clone, "git", "init", "-q")
+    # One seen and one held-out family: every edge of the DAG, in the least time.
+    write_params(clone, tiny_model, "prompts.families=[gaussian,bernoulli]", "prompts.train_prompts_per_family=4")
+    return clone
+
+
+@pytest.fixture(scope="module")
+def first_run(clone):
+    return dvc(clone, "repro")
+
+
+ALL = {
+    "check_params", "build_prompts", "discretize@soft", "discretize@hard", "discretize_eval", "check_model@embedded",
+    "build_tries@embedded-soft", "build_tries@embedded-eval", "train_soft@embedded", "train_hard@embedded",
+    "floor_structured", "report",
+    *(f"{stage}_structured@embedded-{c}" for stage in ("generate", "score", "eval") for c in ("base", "soft", "hard")),
+}  # fmt: skip
+
+
+def test_from_nothing(clone, first_run):
+    assert stages_run(first_run) == ALL
+    assert (clone / "reports" / "index.html").exists()
+    assert not any((clone / "artifacts" / "unfinished").rglob("*.*"))
+
+
+def test_again_does_nothing(clone, first_run):
+    assert stages_run(dvc(clone, "repro")) == set()
+
+
+def test_a_changed_parameter_runs_only_what_depends_on_it(clone, first_run, tiny_model):
+    base = ("prompts.families=[gaussian,bernoulli]", "prompts.train_prompts_per_family=4")
+    write_params(clone, tiny_model, *base, "evaluate.bootstrap_replicates=101")
+    ran = stages_run(dvc(clone, "repro"))
+    assert ran == {"check_params", "report", *(f"eval_structured@embedded-{c}" for c in ("base", "soft", "hard"))}
+    write_params(clone, tiny_model, *base, "evaluate.bootstrap_replicates=101", "discretize.hard.max_bins=70")
+    status = yaml.safe_load(dvc(clone, "status", "--json"))
+    assert set(status) == {"check_params", "discretize@hard"}
+    ran = stages_run(dvc(clone, "repro"))
+    hard = {"train_hard@embedded", *(f"{stage}_structured@embedded-hard" for stage in ("generate", "score", "eval"))}
+    assert ran == {"check_params", "discretize@hard", "report", *hard}
+
+
+def test_hand_edited_params_stop_the_dag(clone, first_run):
+    path = clone / "params.yaml"
+    before = path.read_text()
+    path.write_text(before.replace("paths_per_prompt: 2", "paths_per_prompt: 3"))
+    result = command(clone, sys.executable, "-m", "dvc", "repro")
+    path.write_text(before)
+    assert result.returncode != 0
+    assert "error: params.yaml: evaluate.paths_per_prompt is not what conf/ composes to" in result.stderr
+
+
+def test_dag_is_drawn(clone):
+    drawn = dvc(clone, "dag", "--mermaid")
+    assert "train_soft@embedded" in drawn and "report" in drawn
+    assert (ROOT / ".dvc" / "config").read_text().split() == ["[core]", "analytics", "=", "false"]

@@ -1,0 +1,246 @@
+"""The stages on the tiny model: artifacts in the agreed form, resume, and clear errors."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from safetensors.numpy import load_file
+
+from pipeline.artifacts import METRIC_COLUMNS, TrieStore, read_table, write_table
+from pipeline.core.statistics import family_median
+from pipeline.errors import ArtifactError, ConfigError, ModelError
+from pipeline.stages import build_prompts, check_model, discretize, eval_structured
+from tests.stages.conftest import Dag
+
+CONDITIONS = ("base", "soft", "hard")
+
+
+def edited(dag, tmp_path, key, value):
+    """The parameters with one value replaced."""
+    values = yaml.safe_load(dag.params.read_text())
+    *parents, last = key.split(".")
+    section = values
+    for parent in parents:
+        section = section[parent]
+    section[last] = value
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump(values))
+    return path
+
+
+def test_adapters(dag):
+    for method in ("soft", "hard"):
+        directory = dag.root / "adapters" / "embedded" / method
+        names = {path.name for path in directory.iterdir()}
+        assert names == {"adapter_model.safetensors", "adapter_config.json", "train_log.jsonl", "provenance.json"}
+        weights = load_file(directory / "adapter_model.safetensors")
+        assert len(weights) == 16 and any(np.abs(value).max() > 0 for key, value in weights.items() if "lora_B" in key)
+        log = [json.loads(line) for line in (directory / "train_log.jsonl").read_text().splitlines()]
+        # 9 prompts, batches of 4 within an epoch: soft 2 x 3 steps, hard 18 draws in 5.
+        assert len(log) == {"soft": 6, "hard": 5}[method]
+        assert not (dag.root / "unfinished" / method / "state.safetensors").exists()
+
+
+def test_generations(dag):
+    for condition in CONDITIONS:
+        table = pd.read_parquet(dag.generations(condition))
+        assert list(table.columns) == ["prompt_id", "sample_index", "seed", "text", "num_tokens", "finish_reason"]
+        assert table.groupby("prompt_id").size().tolist() == [12] * 12
+        assert table["seed"].is_unique
+        assert table["num_tokens"].between(1, 6).all()
+    texts = [pd.read_parquet(dag.generations(condition))["text"].tolist() for condition in CONDITIONS]
+    assert texts[0] != texts[1] != texts[2] != texts[0]
+
+
+def test_metrics(dag):
+    for condition in CONDITIONS:
+        directory = dag.root / "evals" / "structured" / "embedded" / condition
+        content = json.loads((directory / "metrics.json").read_text())
+        rows = {(row["split"], row["family"], row["metric"]): row for row in content["metrics"]}
+        per_prompt = pd.read_parquet(directory / "per_prompt.parquet")
+        for split, families in (("ood", 3), ("unseen", 3)):
+            members = per_prompt[per_prompt["split"] == split]
+            valid = rows[split, "", "valid_rate"]
+            assert valid["value"] == members["num_valid"].sum() / members["num_samples"].sum()
+            assert valid["n"] == members["num_samples"].sum()
+            kl = rows[split, "", "logit_kl_nats"]
+            assert kl["value"] == pytest.approx(
+                family_median(members["logit_kl_nats"].to_numpy(), members["family"].to_numpy())
+            )
+            assert kl["ci_low"] <= kl["value"] <= kl["ci_high"]
+            w1 = rows[split, "", "wasserstein_1_normalised"]
+            assert (w1["value"] is None) == (w1["undefined"] > 0)
+            assert w1["floor"] > 0
+            invalid = sum(content["invalid"][split].values())
+            assert invalid == (members["num_samples"] - members["num_valid"]).sum()
+            assert members["family"].nunique() == families
+
+
+def test_provenance(dag):
+    record = json.loads((dag.root / "evals" / "structured" / "embedded" / "soft" / "provenance.json").read_text())
+    assert set(record) >= {
+        "parameters", "parameters_sha256", "inputs_sha256", "packages", "git", "device", "seed", "wall_time_seconds",
+    }  # fmt: skip
+    assert record["inputs_sha256"][str(dag.generations("soft"))]
+    assert re.fullmatch("[0-9a-f]{64}", record["parameters_sha256"])
+
+
+def test_generation_resumes_by_prompt_and_gives_the_same_table(dag, monkeypatch):
+    from pipeline.engines import generate as engine
+
+    output, original = dag.generations("soft"), engine.generate
+    before = pd.read_parquet(output)
+    calls = []
+
+    def killed(*args, **kwargs):
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        calls.append(args)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(engine, "generate", killed)
+    with pytest.raises(KeyboardInterrupt):
+        dag.generate("soft")
+    pd.testing.assert_frame_equal(pd.read_parquet(output), before)
+    resumed = []
+    monkeypatch.setattr(engine, "generate", lambda *a, **k: resumed.append(a) or original(*a, **k))
+    dag.generate("soft")
+    assert len(resumed) == 7
+    pd.testing.assert_frame_equal(pd.read_parquet(output), before)
+
+
+def test_training_twice_gives_the_same_adapter(dag, tmp_path):
+    path = dag.root / "adapters" / "embedded" / "hard" / "adapter_model.safetensors"
+    before = path.read_bytes()
+    dag.train("hard")
+    assert path.read_bytes() == before
+
+
+def test_metrics_do_not_need_a_model(dag, tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline.engines.model.load_model", None)
+    monkeypatch.setattr("pipeline.engines.model.load_tokenizer", None)
+    before = (dag.root / "evals" / "structured" / "embedded" / "base" / "metrics.json").read_text()
+    assert (dag.evaluate("base") / "metrics.json").read_text() == before
+
+
+def test_report(dag, tmp_path, capsys):
+    dag.report(tmp_path)
+    metrics = pd.read_csv(tmp_path / "metrics.csv")
+    assert list(metrics.columns) == list(METRIC_COLUMNS)
+    # Three metrics in two splits, on the aggregate and three families each, for three conditions.
+    assert len(metrics) == 3 * 2 * 4 * 3
+    for name in ("table6", "table7"):
+        table = pd.read_csv(tmp_path / "tables" / f"{name}.csv")
+        assert len(table) == 9 and set(table["status"]) <= {"ok", "undefined"}
+        for row in table.itertuples():
+            source = json.loads(
+                (dag.root / "evals" / "structured" / "embedded" / row.condition / "metrics.json").read_text()
+            )
+            split = {"table6": "ood", "table7": "unseen"}[name]
+            cell = next(
+                r for r in source["metrics"] if (r["split"], r["family"], r["metric"]) == (split, "", row.metric)
+            )
+            assert (np.isnan(row.value) and cell["value"] is None) or row.value == pytest.approx(
+                cell["value"], rel=1e-12
+            )
+            assert row.provenance.endswith(f"{row.condition}/provenance.json")
+        assert r"\toprule" in (tmp_path / "tables" / f"{name}.tex").read_text()
+        assert "Embedded-3.5M" in (tmp_path / "tables" / f"{name}.md").read_text()
+    for figure in ("figure2", "figure3"):
+        assert (tmp_path / "figures" / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
+        assert (tmp_path / "figures" / f"{figure}.pdf").read_bytes().startswith(b"%PDF")
+    page = (tmp_path / "index.html").read_text()
+    assert page.count("data:image/png;base64,") == 2 and "http://" not in page.replace("http://www.w3.org", "")
+
+
+def test_report_names_what_was_not_run(dag, tmp_path, capsys):
+    partial = Dag(dag.params, tmp_path / "artifacts")
+    shutil.copytree(dag.root / "prompts", partial.root / "prompts")
+    for condition in ("base", "soft"):
+        shutil.copytree(
+            dag.root / "evals" / "structured" / "embedded" / condition,
+            partial.root / "evals" / "structured" / "embedded" / condition,
+        )
+    partial.report(tmp_path / "reports")
+    assert "missing evaluations: embedded hard" in capsys.readouterr().out
+    table = pd.read_csv(tmp_path / "reports" / "tables" / "table6.csv")
+    assert set(table[table["condition"] == "hard"]["status"]) == {"not run"}
+    assert table[table["condition"] == "hard"]["value"].isna().all()
+
+
+def test_report_of_nothing(dag, tmp_path, capsys):
+    from pipeline.stages import report
+
+    report.main(dag.params, tmp_path / "none", tmp_path / "none", dag.prompts, tmp_path / "reports")
+    assert "No evaluation has been run yet" in (tmp_path / "reports" / "index.html").read_text()
+
+
+def test_tokenizer_without_terminator(dag, tmp_path):
+    params = edited(dag, tmp_path, "models.embedded.terminator", "<end_of_turn>")
+    with pytest.raises(ModelError, match="'<end_of_turn>' is not a token"):
+        check_model.main(params, "embedded", dag.prompts[1], tmp_path / "report.json")
+    assert not (tmp_path / "report.json").exists()
+
+
+def test_unknown_model_family_and_condition(dag, tmp_path):
+    with pytest.raises(ConfigError, match="model 'gpt9' is not in params.yaml; its models are embedded"):
+        check_model.main(dag.params, "gpt9", dag.prompts[1], tmp_path / "r.json")
+    with pytest.raises(ConfigError, match="prompts.families"):
+        build_prompts.main(edited(dag, tmp_path, "prompts.families", ["gausian"]), tmp_path / "prompts")
+    with pytest.raises(ConfigError, match="'softt' is not allowed"):
+        dag.generate("softt")
+
+
+def test_model_directory_without_a_file(dag, tmp_path, tiny_model):
+    broken = tmp_path / "model"
+    shutil.copytree(tiny_model, broken)
+    (broken / "tokenizer.json").unlink()
+    params = edited(dag, tmp_path, "models.embedded.checkpoint", str(broken))
+    with pytest.raises(ModelError, match=r"has no tokenizer\.json"):
+        check_model.main(params, "embedded", dag.prompts[1], tmp_path / "r.json")
+
+
+def test_truncated_inputs_stop_before_any_work_and_lose_nothing(dag, tmp_path):
+    tries = dag.root / "tries" / "embedded" / "eval" / "edge_tokens.npy"
+    scores, content = dag.scores("base").read_bytes(), tries.read_bytes()
+    tries.write_bytes(content[:-8])
+    try:
+        with pytest.raises(ArtifactError, match=r"edge_tokens\.npy.*truncated"):
+            dag.score("base")
+    finally:
+        tries.write_bytes(content)
+    assert dag.scores("base").read_bytes() == scores
+    broken = tmp_path / "train.parquet"
+    broken.write_bytes((dag.root / "prompts" / "train.parquet").read_bytes()[:-20])
+    with pytest.raises(ArtifactError, match=r"train\.parquet is truncated"):
+        discretize.main(dag.params, "soft", [broken], tmp_path / "out.parquet")
+    assert TrieStore(tries.parent)
+
+
+def test_generations_of_other_prompts_are_refused(dag, tmp_path):
+    table = read_table(dag.generations("base"), ["prompt_id"])
+    write_table(tmp_path / "g.parquet", table[table["prompt_id"] != table["prompt_id"].iloc[0]])
+    with pytest.raises(ArtifactError, match=r"g\.parquet has no rows for the prompt"):
+        eval_structured.main(
+            dag.params, "embedded", "base", dag.prompts, tmp_path / "g.parquet", dag.scores("base"),
+            dag.root / "floors" / "structured.parquet", tmp_path / "e",
+        )  # fmt: skip
+
+
+def test_errors_reach_the_user_as_one_sentence(dag, tmp_path):
+    import subprocess
+    import sys
+
+    from tests.conftest import ROOT
+
+    result = subprocess.run(
+        [sys.executable, "-m", "pipeline.stages.check_model", "--params", str(dag.params), "--model", "nope",
+         "--prompts", str(dag.prompts[1]), "--output", str(tmp_path / "x.json")],
+        capture_output=True, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert result.stderr.strip() == "error: model 'nope' is not in params.yaml; its models are embedded"
