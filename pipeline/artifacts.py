@@ -244,10 +244,6 @@ def write_tries(directory: Path, tries: Mapping[str, Trie], terminator: int) -> 
 
 GENERATION_COLUMNS = ("prompt_id", "sample_index", "seed", "text", "num_tokens", "finish_reason")
 SCORE_COLUMNS = ("prompt_id", "path_index", "prefix_index", "kl_nats")
-PER_PROMPT_COLUMNS = (
-    "prompt_id", "split", "family", "num_samples", "num_valid", "valid_rate", "wasserstein_1",
-    "wasserstein_1_normalised", "logit_kl_nats", "floor",
-)  # fmt: skip
 METRIC_COLUMNS = (
     "axis", "model", "condition", "split", "family", "metric", "value", "n", "ci_low", "ci_high", "floor",
     "provenance",

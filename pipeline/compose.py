@@ -36,10 +36,9 @@ def dag_section(params: Params) -> dict[str, Any]:
     root = params.artifacts
     models, tries, conditions = {}, {}, {}
     for name, model in params.models.items():
-        local = Path(model.checkpoint).is_dir() or model.checkpoint.startswith(("/", "./", "models/"))
         models[name] = {
             # What the model's stages depend on: the checkpoint itself, or what names it on the hub.
-            "source": model.checkpoint if local else f"conf/model/{name}.yaml",
+            "source": model.checkpoint if model.is_local else f"conf/model/{name}.yaml",
             "tokenizer": model.tokenizer,
         }
         for space in ("soft", "eval"):

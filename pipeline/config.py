@@ -177,6 +177,11 @@ class ModelConfig:
     """Modules that get LoRA weights."""
     chat: ChatConfig
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the checkpoint is a directory (or meant to be one) rather than a hub repository."""
+        return self.checkpoint.startswith(("/", "./", "../", "models/")) or Path(self.checkpoint).is_dir()
+
 
 @dataclass(frozen=True, config=STRICT)
 class TrackingConfig:

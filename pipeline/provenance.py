@@ -33,7 +33,11 @@ def git_revision() -> dict[str, Any] | None:
     try:
         commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
         status = subprocess.run(
-            ["git", "status", "--porcelain", "--untracked-files=no"], capture_output=True, text=True, check=True
+            # DVC rewrites its lock file while the stages run.
+            ["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!dvc.lock"],
+            capture_output=True,
+            text=True,
+            check=True,
         )
     except (OSError, subprocess.CalledProcessError):
         return None

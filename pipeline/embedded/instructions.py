@@ -96,9 +96,13 @@ def _format_value(value: float, decimals: int, integer: bool) -> str:
     return f"{value + 0.0:.{decimals}f}".replace("-0." + "0" * decimals, "0." + "0" * decimals)
 
 
-def numeric_exchanges(family: Family, rng: np.random.Generator, size: int) -> list[Exchange]:
-    """``size`` exchanges about one random law: two in five sample it, the others ask for a quantile."""
-    parameters = draw_parameters(family, rng)
+def numeric_exchanges(
+    family: Family, parameters: dict[str, float], rng: np.random.Generator, size: int
+) -> list[Exchange]:
+    """At most ``size`` exchanges about one law: two in five sample it, the others ask for a quantile.
+
+    An answer that rounding would put outside the support is left out.
+    """
     law = family.law_at(parameters)
     is_sample = rng.random(size) < 0.4
     levels = np.where(
@@ -234,6 +238,7 @@ def instruction_stream(rng: np.random.Generator, numeric_share: float) -> Iterat
     kinds, weights = zip(*OTHER_KINDS, strict=True)
     while True:
         for index in rng.permutation(len(families)):
-            yield numeric_exchanges(families[index], rng, 8)
+            family = families[index]
+            yield numeric_exchanges(family, draw_parameters(family, rng), rng, 8)
             for _ in range(rng.poisson((1 - numeric_share) / numeric_share)):
                 yield [kinds[kind](rng) for kind in rng.choice(len(kinds), size=8, p=weights)]

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from transformers import get_cosine_schedule_with_warmup
 
-from pipeline.artifacts import atomic_path
+from pipeline.artifacts import atomic_path, write_json
 from pipeline.core.objectives import Targets
 from pipeline.core.random_streams import stream_seed
 from pipeline.core.training_data import Example, collate
@@ -172,6 +172,18 @@ def _check_lengths(examples: Sequence[Example], max_length: int) -> None:
         length = len(example.prompt_ids) + len(example.completion)
         if length > max_length:
             raise ConfigError(f"train.max_length: {max_length} is too small for an example of {length} tokens")
+
+
+def save_adapter(model: PeftModel, directory: Path) -> None:
+    """Write ``adapter_model.safetensors`` and ``adapter_config.json``, the same bytes for the same adapter."""
+    model.save_pretrained(directory)
+    # PEFT keeps the module names in a set, whose order changes from process to process.
+    path = directory / "adapter_config.json"
+    config = json.loads(path.read_text())
+    config["target_modules"] = sorted(config["target_modules"])
+    write_json(path, config)
+    # Its model card has unfilled placeholders; the provenance says more.
+    (directory / "README.md").unlink(missing_ok=True)
 
 
 def adapter_state(model: PeftModel) -> dict[str, torch.Tensor]:

@@ -44,14 +44,9 @@ def checkpoint_files(directory: Path) -> dict[str, str]:
     return {path.name: sha256_file(path) for path in files}
 
 
-def is_local(config: ModelConfig) -> bool:
-    """Whether the checkpoint is a directory (or meant to be one) rather than a hub repository."""
-    return config.checkpoint.startswith(("/", "./", "models/")) or Path(config.checkpoint).is_dir()
-
-
 def load_tokenizer(config: ModelConfig, revision: str | None = None) -> PreTrainedTokenizerBase:
     """Load the tokenizer; remote code is never run. Raises ModelError."""
-    if is_local(config):
+    if config.is_local:
         checkpoint_files(Path(config.checkpoint))
     try:
         return AutoTokenizer.from_pretrained(
@@ -63,7 +58,7 @@ def load_tokenizer(config: ModelConfig, revision: str | None = None) -> PreTrain
 
 def load_model(config: ModelConfig, revision: str | None = None, device: str | None = None) -> PreTrainedModel:
     """Load a causal language model in evaluation mode from safetensors. Raises ModelError."""
-    if is_local(config):
+    if config.is_local:
         checkpoint_files(Path(config.checkpoint))
     # The stages have progress bars of their own.
     disable_progress_bar()

@@ -93,9 +93,7 @@ def train_adapter(
             checkpoint=state, on_step=on_step,
         )  # fmt: skip
     with atomic_directory(output) as directory:
-        model.save_pretrained(directory)
-        # PEFT writes a model card with unfilled placeholders; the provenance says more.
-        (directory / "README.md").unlink(missing_ok=True)
+        fit.save_adapter(model, directory)
         (directory / "train_log.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in log))
         record.write(directory / "provenance.json", steps=len(log), final_loss=log[-1]["loss"], seed=config.seed)
     state.discard()

@@ -28,12 +28,11 @@ def _resolved_revision(config: ModelConfig) -> str:
 def main(params: Path, model: str, prompts: Path, output: Path) -> None:
     """Write the model's report: files or hub commit, terminator, and one request token by token."""
     from pipeline.engines import chat
-    from pipeline.engines.model import checkpoint_files, is_local, load_tokenizer
+    from pipeline.engines.model import checkpoint_files, load_tokenizer
 
     config = load_params(params).model(model)
-    local = is_local(config)
-    files = checkpoint_files(Path(config.checkpoint)) if local else {}
-    revision = None if local else _resolved_revision(config)
+    files = checkpoint_files(Path(config.checkpoint)) if config.is_local else {}
+    revision = None if config.is_local else _resolved_revision(config)
     tokenizer = load_tokenizer(config, revision)
     terminator = chat.answer_terminator(tokenizer, config.terminator)
     request = read_prompts(prompts)[0].text

@@ -1,7 +1,6 @@
 """Metrics of structured sampling from generations and logit scores; no model is loaded."""
 
 import math
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -9,18 +8,17 @@ import pandas as pd
 
 from pipeline.artifacts import (
     GENERATION_COLUMNS,
-    PER_PROMPT_COLUMNS,
     SCORE_COLUMNS,
     atomic_directory,
     read_prompts,
     read_table,
     write_json,
     write_table,
-)  # fmt: skip
+)
 from pipeline.command import run_stage
 from pipeline.config import load_params
-from pipeline.core.metrics.aggregate import aggregate_split
-from pipeline.core.metrics.structured import bootstrap_prompt, evaluate_prompt
+from pipeline.core.metrics.aggregate import aggregate_split, failure_counts
+from pipeline.core.metrics.structured import prompt_row
 from pipeline.core.random_streams import random_stream
 from pipeline.errors import ArtifactError
 from pipeline.provenance import StageRecord
@@ -32,69 +30,62 @@ def _nullable(row: dict) -> dict:
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
 
 
+def _track(config, record: StageRecord, name: str, headline: dict, per_prompt: pd.DataFrame) -> None:
+    with tracked_run(
+        config.tracking, name=name, group=config.experiment, job_type="eval_structured",
+        identity=record.identity, settings=record.parameters,
+    ) as run:  # fmt: skip
+        run.log(headline)
+        run.table("per_prompt", per_prompt)
+    shown = (f"{key} {'undefined' if value is None else f'{value:.4f}'}" for key, value in headline.items())
+    print(f"{name}: {', '.join(shown)}")
+
+
 def main(
     params: Path, model: str, condition: str, prompts: list[Path], generations: Path, scores: Path, floors: Path,
     output: Path,
 ) -> None:  # fmt: skip
     """Write ``metrics.json``, ``per_prompt.parquet`` and ``provenance.json`` into ``output``."""
     config = load_params(params)
+    replicates = config.evaluate.bootstrap_replicates
     record = StageRecord(
         "eval_structured",
-        {"seed": config.seed, "model": model, "condition": condition, "evaluate": config.evaluate},
+        {"seed": config.seed, "model": model, "condition": condition, "bootstrap_replicates": replicates},
         [*prompts, generations, scores, floors],
     )
     texts = read_table(generations, GENERATION_COLUMNS).groupby("prompt_id")["text"].apply(list)
     paths = read_table(scores, SCORE_COLUMNS).groupby(["prompt_id", "path_index"])["kl_nats"].mean()
     divergence = paths.groupby("prompt_id").mean()
-    floor = read_table(floors, ("prompt_id", "num_samples", "replicates")).set_index("prompt_id")["replicates"]
-    rows, reasons = [], {}
+    floor = read_table(floors, ("prompt_id", "num_samples", "replicates")).set_index("prompt_id")
+    rows = []
     for prompt in read_prompts(*prompts):
         for source, table in ((generations, texts), (scores, divergence), (floors, floor)):
             if prompt.prompt_id not in table.index:
                 raise ArtifactError(f"{source} has no rows for the prompt {prompt.prompt_id}")
-        result = evaluate_prompt(texts[prompt.prompt_id], prompt.law)
         rng = random_stream(config.seed, "bootstrap", "structured", model, condition, prompt.prompt_id)
-        low, high = bootstrap_prompt(result.samples, prompt.law, config.evaluate.bootstrap_replicates, rng)
-        reasons[prompt.prompt_id] = result.invalid
-        rows.append(
-            (
-                prompt.prompt_id, prompt.split, prompt.family, result.num_samples, len(result.samples),
-                result.valid_rate, result.wasserstein_1, result.wasserstein_1_normalised,
-                divergence[prompt.prompt_id], float(np.mean(floor[prompt.prompt_id])), low, high,
+        row = prompt_row(prompt, texts[prompt.prompt_id], replicates, rng)
+        simulated = floor.loc[prompt.prompt_id]
+        if row["num_samples"] != simulated["num_samples"]:
+            raise ArtifactError(
+                f"{floors} is for {simulated['num_samples']} samples per prompt, {generations} has {row['num_samples']}"
             )
-        )  # fmt: skip
-    per_prompt = pd.DataFrame(rows, columns=[*PER_PROMPT_COLUMNS, "wasserstein_1_ci_low", "wasserstein_1_ci_high"])
-    metrics, invalid = [], {}
+        rows.append({**row, "logit_kl_nats": divergence[prompt.prompt_id], "floor": np.mean(simulated["replicates"])})
+    per_prompt = pd.DataFrame(rows)
+    metrics, failures = [], {}
     for split, members in per_prompt.groupby("split", sort=False):
-        replicates = np.stack([floor[prompt_id] for prompt_id in members["prompt_id"]])
-        names = ("structured", model, condition, str(split))
-        for row in aggregate_split(
-            members, replicates, seed=config.seed, names=names,
-            bootstrap_replicates=config.evaluate.bootstrap_replicates,
-        ):  # fmt: skip
-            metrics.append(
-                {"axis": "structured", "model": model, "condition": condition, "split": split, **_nullable(row)}
-            )
-        counts = sum((Counter(reasons[prompt_id]) for prompt_id in members["prompt_id"]), Counter())
-        invalid[split] = dict(sorted(counts.items()))
-    per_prompt["invalid"] = [
-        str(reasons[prompt_id]) if reasons[prompt_id] else "" for prompt_id in per_prompt["prompt_id"]
-    ]
+        names = {"axis": "structured", "model": model, "condition": condition, "split": split}
+        simulated = np.stack(floor.loc[members["prompt_id"], "replicates"].to_list())
+        aggregated = aggregate_split(
+            members, simulated, seed=config.seed, names=tuple(names.values()), bootstrap_replicates=replicates
+        )
+        metrics.extend({**names, **_nullable(row)} for row in aggregated)
+        failures[split] = failure_counts(members)
     with atomic_directory(output) as directory:
-        write_json(directory / "metrics.json", {"metrics": metrics, "invalid": invalid})
+        write_json(directory / "metrics.json", {"metrics": metrics, "failures": failures})
         write_table(directory / "per_prompt.parquet", per_prompt)
         record.write(directory / "provenance.json", num_prompts=len(per_prompt), seed=config.seed)
-    with tracked_run(
-        config.tracking, name=f"eval_structured {model} {condition}", group=config.experiment,
-        job_type="eval_structured", identity=record.identity, settings=record.parameters,
-    ) as run:  # fmt: skip
-        headline = {f"{row['split']}/{row['metric']}": row["value"] for row in metrics if not row["family"]}
-        run.log(headline)
-        run.table("per_prompt", per_prompt)
-    for split in dict.fromkeys(per_prompt["split"]):
-        print(f"{model} {condition} {split}: " + ", ".join(
-            f"{key.split('/')[1]} {value:.4f}" if value is not None else f"{key.split('/')[1]} undefined"
-            for key, value in headline.items() if key.startswith(split)))  # fmt: skip
+    headline = {f"{row['split']}/{row['metric']}": row["value"] for row in metrics if not row["family"]}
+    _track(config, record, f"eval_structured {model} {condition}", headline, per_prompt)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def collect_metrics(evals: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, 
         _, model, condition = path.parent.parts[-3:]
         invalid.extend(
             {"model": model, "condition": condition, "split": split, "reason": reason, "count": count}
-            for split, reasons in content["invalid"].items()
+            for split, reasons in content["failures"].items()
             for reason, count in reasons.items()
         )
     frame = pd.DataFrame(metrics, columns=[*METRIC_COLUMNS, "undefined"])

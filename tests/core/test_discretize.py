@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ def test_is_a_distribution_over_ascending_values(prompt, num_decimals, max_bins)
     assert space.probabilities.sum() == pytest.approx(1, abs=1e-12)
     assert (space.probabilities >= 0).all()
     numbers = [float(value) for value in space.values]
-    assert all(low < high for low, high in zip(numbers, numbers[1:], strict=False))
+    assert all(low < high for low, high in pairwise(numbers))
     lower, upper = prompt.support
     assert lower <= numbers[0] and numbers[-1] <= upper
 

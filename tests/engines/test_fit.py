@@ -121,7 +121,7 @@ def test_hard_loss_falls_to_the_entropy(model_config, tmp_path):
 
 def test_learning_rate_schedule_and_clipping(model_config, tmp_path):
     settings = replace(SETTINGS, warmup_ratio=0.3, max_grad_norm=1e-9)
-    state, log = run(model_config, tmp_path / "c", settings=settings, steps=10)
+    _, log = run(model_config, tmp_path / "c", settings=settings, steps=10)
     rates = [entry["learning_rate"] for entry in log]
     assert rates[0] == 0 and max(rates) == pytest.approx(5e-3) and rates.index(max(rates)) == 3
     assert rates[-1] < 0.1 * max(rates)

@@ -75,8 +75,8 @@ def test_metrics(dag):
             w1 = rows[split, "", "wasserstein_1_normalised"]
             assert (w1["value"] is None) == (w1["undefined"] > 0)
             assert w1["floor"] > 0
-            invalid = sum(content["invalid"][split].values())
-            assert invalid == (members["num_samples"] - members["num_valid"]).sum()
+            failures = {reason: n for reason, n in content["failures"][split].items() if reason != "valid_outlier"}
+            assert sum(failures.values()) == (members["num_samples"] - members["num_valid"]).sum()
             assert members["family"].nunique() == families
 
 

@@ -89,6 +89,14 @@ def _valid_rates(
     return rows
 
 
+def failure_counts(per_prompt: pd.DataFrame) -> dict[str, int]:
+    """Generations by reason of invalidity, and valid but outlying samples, where there are any."""
+    columns = [column for column in per_prompt.columns if column.startswith("invalid_")]
+    counts = {column.removeprefix("invalid_"): int(per_prompt[column].sum()) for column in columns}
+    counts["valid_outlier"] = int(per_prompt["num_outliers"].sum())
+    return {reason: count for reason, count in counts.items() if count}
+
+
 def _row(metric: str, family: str, estimate: Estimate, floor: float) -> dict:
     return {
         "family": family,

@@ -9,7 +9,10 @@ import numpy as np
 
 from pipeline.core.families import Law
 from pipeline.core.parse import Invalid, parse_sample
+from pipeline.core.prompts import Prompt
 from pipeline.core.quantiles import quantile
+
+OUTLIER_WIDTHS = 10.0
 
 
 def mid_quantiles(law: Law, size: int) -> np.ndarray:
@@ -69,6 +72,8 @@ class PromptResult:
         invalid: Number of generations per reason (``pipeline.core.parse.Invalid``).
         wasserstein_1: Eq. 5 over the valid samples, in the law's own unit; NaN without any.
         wasserstein_1_normalised: Divided by Q95 - Q05 of the target.
+        num_outliers: Valid samples more than OUTLIER_WIDTHS times Q95 - Q05 below Q05 or
+            above Q95. They are counted, never dropped: one of them can make up all of W1.
     """
 
     samples: np.ndarray
@@ -76,6 +81,7 @@ class PromptResult:
     invalid: dict[str, int]
     wasserstein_1: float
     wasserstein_1_normalised: float
+    num_outliers: int
 
     @property
     def valid_rate(self) -> float:
@@ -88,9 +94,43 @@ def evaluate_prompt(texts: Sequence[str], law: Law) -> PromptResult:
     parsed = [parse_sample(text, law.support, law.integer) for text in texts]
     samples = np.array([value for value in parsed if not isinstance(value, Invalid)], dtype=np.float64)
     invalid = Counter(value.value for value in parsed if isinstance(value, Invalid))
+    low, high = quantile(law, np.array([0.05, 0.95]))
+    reach = OUTLIER_WIDTHS * (high - low)
     return PromptResult(
-        samples, len(texts), dict(invalid), wasserstein_1(samples, law), wasserstein_1_normalised(samples, law)
+        samples,
+        len(texts),
+        dict(invalid),
+        wasserstein_1(samples, law),
+        wasserstein_1_normalised(samples, law),
+        int(((samples < low - reach) | (samples > high + reach)).sum()),
     )
+
+
+def prompt_row(prompt: Prompt, texts: Sequence[str], bootstrap_replicates: int, rng: np.random.Generator) -> dict:
+    """The sample-level result of one prompt as a row of the per-prompt table.
+
+    Args:
+        prompt: The prompt and its law.
+        texts: Its generations.
+        bootstrap_replicates: Resamples behind the interval of W1.
+        rng: The bootstrap's stream.
+    """
+    result = evaluate_prompt(texts, prompt.law)
+    low, high = bootstrap_prompt(result.samples, prompt.law, bootstrap_replicates, rng)
+    return {
+        "prompt_id": prompt.prompt_id,
+        "split": prompt.split,
+        "family": prompt.family,
+        "num_samples": result.num_samples,
+        "num_valid": len(result.samples),
+        "valid_rate": result.valid_rate,
+        "wasserstein_1": result.wasserstein_1,
+        "wasserstein_1_normalised": result.wasserstein_1_normalised,
+        "wasserstein_1_normalised_ci_low": low,
+        "wasserstein_1_normalised_ci_high": high,
+        "num_outliers": result.num_outliers,
+        **{f"invalid_{reason.value}": result.invalid.get(reason.value, 0) for reason in Invalid},
+    }
 
 
 def bootstrap_prompt(samples: np.ndarray, law: Law, replicates: int, rng: np.random.Generator) -> tuple[float, float]:
