@@ -10,12 +10,12 @@ import pytest
 
 from pipeline.artifacts import (
     GENERATION_COLUMNS,
+    OutputSpaceStore,
     TrieStore,
     atomic_directory,
     atomic_entries,
     atomic_path,
     read_json,
-    read_output_spaces,
     read_prompts,
     read_table,
     write_json,
@@ -52,10 +52,12 @@ def test_prompts_round_trip(prompts, tmp_path):
 
 def test_output_spaces_round_trip(spaces, tmp_path):
     write_output_spaces(tmp_path / "s.parquet", spaces)
-    back = read_output_spaces(tmp_path / "s.parquet")
+    back = OutputSpaceStore(tmp_path / "s.parquet")
     assert list(back) == list(spaces)
     for prompt_id, space in spaces.items():
-        assert back[prompt_id].values == space.values
+        assert list(back[prompt_id].values) == space.values
+        assert back[prompt_id].values[-1] == space.values[-1] and len(back[prompt_id].values) == len(space.values)
+        assert back[prompt_id].values[1:3] == space.values[1:3]
         np.testing.assert_array_equal(back[prompt_id].probabilities, space.probabilities)
 
 

@@ -4,11 +4,12 @@ Source: arXiv:2605.11845, Section 3 ("Task setup") and Appendix B.1.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.core.families import Law
+from pipeline.core.family import Law
 from pipeline.errors import DomainError
 
 LOWER_QUANTILE = 0.001
@@ -21,11 +22,11 @@ class OutputSpace:
     """Canonical strings of one prompt, ascending in value.
 
     Attributes:
-        values: ``list[str]`` of length M, distinct.
+        values: M distinct strings, indexable.
         probabilities: float64[M], non-negative, sums to 1.
     """
 
-    values: list[str]
+    values: Sequence[str]
     probabilities: np.ndarray
 
 

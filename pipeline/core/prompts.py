@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.core.families import FAMILIES, Family, Law, Parameters, get_family
+from pipeline.core.families import FAMILIES, get_family
+from pipeline.core.family import Family, Law, Parameters
 from pipeline.core.random_streams import random_stream
 
 TEMPLATE = (

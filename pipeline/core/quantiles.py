@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pipeline.core.families import Law
+from pipeline.core.family import Law
 
 
 def quantile(law: Law, levels: np.ndarray) -> np.ndarray:
@@ -27,7 +27,9 @@ def quantile(law: Law, levels: np.ndarray) -> np.ndarray:
     if levels.size == 0:
         return levels.copy()
     lower, upper = law.support
-    mean, variance = (float(moment) for moment in frozen.stats(moments="mv"))
+    # SciPy divides by zero in the hypergeometric's kurtosis, which is not used here.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean, variance = (float(moment) for moment in frozen.stats(moments="mv"))
     deviation = math.sqrt(variance)
     width = 8
     while True:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.core.families import FAMILIES, Family
+from pipeline.core.families import FAMILIES
+from pipeline.core.family import Family
 from pipeline.core.prompts import format_prompt
 from pipeline.core.quantiles import quantile
 from pipeline.embedded import knowledge

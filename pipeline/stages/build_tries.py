@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from pipeline.artifacts import read_output_spaces, write_tries
+from pipeline.artifacts import OutputSpaceStore, write_tries
 from pipeline.command import run_stage
 from pipeline.config import load_params
 from pipeline.core.trie import build_trie
@@ -22,7 +22,7 @@ def main(params: Path, model: str, model_report: Path, output_spaces: Path, outp
     terminator = chat.answer_terminator(tokenizer, config.terminator)
     tries = {
         prompt_id: build_trie(chat.encode_answers(tokenizer, space.values), space.probabilities, terminator)
-        for prompt_id, space in tqdm(read_output_spaces(output_spaces).items(), desc="build tries", unit="prompt")
+        for prompt_id, space in tqdm(OutputSpaceStore(output_spaces).items(), desc="build tries", unit="prompt")
     }
     write_tries(output, tries, terminator)
 

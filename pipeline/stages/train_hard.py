@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pipeline.artifacts import read_output_spaces, read_prompts
+from pipeline.artifacts import OutputSpaceStore, read_prompts
 from pipeline.command import run_stage
 from pipeline.config import load_params
 from pipeline.core.training_data import hard_example, sample_string
@@ -24,7 +24,7 @@ def main(
     record = StageRecord(
         "train_hard", training_parameters(config, model, "hard"), [model_report, prompts, output_spaces]
     )
-    spaces = read_output_spaces(output_spaces)
+    spaces = OutputSpaceStore(output_spaces)
     tokenizer = load_tokenizer(config.model(model), model_revision(model_report))
     terminator = chat.answer_terminator(tokenizer, config.model(model).terminator)
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pipeline.core.discretize import discretize, fixed_point, kept_grid
-from pipeline.core.families import Law, get_family
+from pipeline.core.families import get_family
+from pipeline.core.family import Law
 from pipeline.core.prompts import build_split
 from pipeline.errors import DomainError
 

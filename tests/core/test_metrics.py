@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pipeline.core.families import Law, get_family
+from pipeline.core.families import get_family
+from pipeline.core.family import Law
 from pipeline.core.metrics.aggregate import aggregate_split
 from pipeline.core.metrics.structured import (
     bootstrap_prompt,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.core.families import Law
+from pipeline.core.family import Law
 from pipeline.core.parse import Invalid, parse_sample
 from pipeline.core.prompts import Prompt
 from pipeline.core.quantiles import quantile
