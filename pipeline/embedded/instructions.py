@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.core.families import FAMILIES
-from pipeline.core.family import Family
+from pipeline.core.family import Family, Law
 from pipeline.core.prompts import format_prompt
 from pipeline.core.quantiles import quantile
 from pipeline.embedded import knowledge
@@ -49,12 +49,16 @@ MCQ_POSITION_WEIGHTS = (0.12, 0.46, 0.34, 0.08)
 
 @dataclass(frozen=True)
 class Exchange:
-    """One chat example: a user message, the reply, and optional system text and reasoning."""
+    """One chat example: a user message, the reply, and optional system text and reasoning.
+
+    ``law`` is set on plain sampling requests: the law whose draw was asked for.
+    """
 
     user: str
     reply: str
     system: str | None = None
     reasoning: str | None = None
+    law: Law | None = None
 
 
 def _draw_axis(axis_values: list[float], spacing: str, rng: np.random.Generator) -> float:
@@ -129,10 +133,10 @@ def numeric_exchanges(
             )
             exchanges.append(Exchange(question, reply))
         elif (kind := rng.random()) < 0.65:
-            exchanges.append(Exchange(sampling_prompt, reply))
+            exchanges.append(Exchange(sampling_prompt, reply, law=law))
         elif kind < 0.90:
             question = rng.choice(SAMPLING_PARAPHRASES).format(name=family.display_name, parameters=rendered)
-            exchanges.append(Exchange(question, reply))
+            exchanges.append(Exchange(question, reply, law=law))
         elif kind < 0.96:
             exchanges.append(Exchange(sampling_prompt, reply, reasoning=f"The {level} quantile is about {reply}."))
         else:

@@ -1,5 +1,6 @@
 """Training of the embedded model from scratch: text, batches, loop."""
 
+import copy
 import json
 import math
 import pydoc_data.topics
@@ -14,6 +15,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from pipeline.core.random_streams import random_stream, stream_seed
 from pipeline.embedded.instructions import Exchange, instruction_stream
+from pipeline.embedded.sharpening import sharpened_exchanges
 from pipeline.embedded.tokenizer import END_OF_TEXT, THINK_END, THINK_START, TURN_END, render_prompt
 
 IGNORED = -100
@@ -32,6 +34,9 @@ class Recipe:
     num_key_value_heads: int = 2
     head_dim: int = 32
     training_tokens: int = 26_000_000
+    sharpening_tokens: int = 6_000_000
+    sharpening_temperature: float = 0.4
+    sharpening_rate_factor: float = 0.5
     tokens_per_batch: int = 8_192
     prose_share: float = 0.12
     numeric_share: float = 0.78
@@ -64,12 +69,15 @@ def tokenizer_texts(recipe: Recipe, groups: int = 1500) -> list[str]:
 
 
 def _instruction_batches(
-    recipe: Recipe, tokenizer: PreTrainedTokenizerFast, rng: np.random.Generator
+    recipe: Recipe,
+    tokenizer: PreTrainedTokenizerFast,
+    rng: np.random.Generator,
+    rewrite: Callable[[list[Exchange]], list[Exchange]] = lambda exchanges: exchanges,
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Batches of examples of like length; only replies are supervised."""
     stream = instruction_stream(rng, recipe.numeric_share)
     while True:
-        exchanges = [exchange for _ in range(1200) for exchange in next(stream)]
+        exchanges = rewrite([exchange for _ in range(1200) for exchange in next(stream)])
         prompts, replies = zip(*map(_example_texts, exchanges), strict=True)
         prompt_ids = tokenizer(list(prompts), add_special_tokens=False)["input_ids"]
         reply_ids = tokenizer(list(replies), add_special_tokens=False)["input_ids"]
@@ -166,28 +174,77 @@ def train(
 ) -> Qwen3ForCausalLM:
     """Train the embedded model. Deterministic for one recipe, thread count and processor.
 
+    Two phases: language, facts and collapsed answers; then sharpening, in which the
+    answers to sampling requests are replaced by the model's own at a low temperature.
+
     Args:
         recipe: Sizes, data mixture and optimiser settings.
         tokenizer: From ``train_tokenizer``.
         autocast: Compute dtype of matrix products; weights and losses stay float32.
-        on_step: Called after each step with its record (step, tokens, loss, kind, ...).
+        on_step: Called after each step with its record (phase, step, tokens, kind, loss, seconds).
     """
     model = make_model(recipe, tokenizer)
+    instructions = _instruction_batches(recipe, tokenizer, random_stream(recipe.seed, "embedded", "instructions"))
+    _run_phase(model, recipe, tokenizer, "first", recipe.training_tokens, 1.0, instructions, autocast, on_step)
+    # The second phase starts from weights of the precision that is shipped.
+    model.to(torch.bfloat16).float()
+    return sharpen(model, recipe, tokenizer, autocast=autocast, on_step=on_step)
+
+
+def sharpen(
+    model: Qwen3ForCausalLM,
+    recipe: Recipe,
+    tokenizer: PreTrainedTokenizerFast,
+    *,
+    autocast: torch.dtype | None = None,
+    on_step: Callable[[dict[str, float]], None] = lambda record: None,
+) -> Qwen3ForCausalLM:
+    """The second phase: collapse sampled answers further, as preference tuning does to chat models.
+
+    Sampling requests are answered by a frozen copy of ``model`` at
+    ``recipe.sharpening_temperature``; everything else is trained as before.
+    """
+    teacher = copy.deepcopy(model).eval()
+
+    def rewrite(exchanges: list[Exchange]) -> list[Exchange]:
+        return sharpened_exchanges(teacher, tokenizer, exchanges, recipe.sharpening_temperature, recipe.seed)
+
+    instructions = _instruction_batches(
+        recipe, tokenizer, random_stream(recipe.seed, "embedded", "sharpening"), rewrite
+    )
+    _run_phase(
+        model, recipe, tokenizer, "sharpening", recipe.sharpening_tokens, recipe.sharpening_rate_factor, instructions,
+        autocast, on_step,
+    )  # fmt: skip
+    return model.eval()
+
+
+def _run_phase(
+    model: Qwen3ForCausalLM,
+    recipe: Recipe,
+    tokenizer: PreTrainedTokenizerFast,
+    phase: str,
+    phase_tokens: int,
+    rate_factor: float,
+    instructions: Iterator[tuple[torch.Tensor, torch.Tensor]],
+    autocast: torch.dtype | None,
+    on_step: Callable[[dict[str, float]], None],
+) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model.to(device).train()
     optimizers = _optimizers(model, recipe)
-    prose = _prose_batches(recipe, tokenizer, random_stream(recipe.seed, "embedded", "prose"))
-    instructions = _instruction_batches(recipe, tokenizer, random_stream(recipe.seed, "embedded", "instructions"))
-    kinds = random_stream(recipe.seed, "embedded", "kinds")
+    names = () if phase == "first" else (phase,)
+    prose = _prose_batches(recipe, tokenizer, random_stream(recipe.seed, "embedded", "prose", *names))
+    kinds = random_stream(recipe.seed, "embedded", "kinds", *names)
     tokens, step, started = 0, 0, time.monotonic()
-    while tokens < recipe.training_tokens:
+    while tokens < phase_tokens:
         kind = "prose" if kinds.random() < recipe.prose_share else "instruction"
         inputs, labels = next(prose if kind == "prose" else instructions)
         with torch.autocast(device, dtype=autocast, enabled=autocast is not None):
             loss = _loss(model, inputs.to(device), labels.to(device))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        factor = learning_rate_factor(tokens / recipe.training_tokens, recipe.warmup_share, recipe.decay_share)
+        factor = rate_factor * learning_rate_factor(tokens / phase_tokens, recipe.warmup_share, recipe.decay_share)
         for optimizer, rate in optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate * factor
@@ -196,8 +253,7 @@ def train(
         tokens += inputs.numel()
         step += 1
         seconds = time.monotonic() - started
-        on_step({"step": step, "tokens": tokens, "kind": kind, "loss": loss.item(), "seconds": seconds})
-    return model.eval()
+        on_step({"phase": phase, "step": step, "tokens": tokens, "kind": kind, "loss": loss.item(), "seconds": seconds})
 
 
 def recipe_json(recipe: Recipe) -> str:

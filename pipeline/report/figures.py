@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.config import CONDITIONS
+from pipeline.core.families import FAMILIES
 from pipeline.core.prompts import Prompt
 from pipeline.core.quantiles import quantile
 
@@ -19,6 +20,7 @@ from matplotlib.figure import Figure
 # Okabe and Ito's colours, distinguishable with colour-blindness and in grey print.
 COLORS = {"base": "#999999", "soft": "#0072B2", "hard": "#D55E00"}
 TARGET_COLOR = "#000000"
+PANEL_COLUMNS = 3
 STYLE = {
     "font.size": 8,
     "axes.spines.top": False,
@@ -101,23 +103,27 @@ def sample_overlays(
     """Figure 3: the target law with the samples of each condition.
 
     Args:
-        panels: One prompt per column.
+        panels: One prompt per panel, three panels to a line.
         samples: ``samples[model][condition, prompt_id]``: valid samples.
-        models: Model name -> display name, one row each.
+        models: Model name -> display name, one block of lines each.
     """
+    columns = min(len(panels), PANEL_COLUMNS)
+    lines = -(-len(panels) // columns)
     with plt.rc_context(STYLE):
-        size = (2.1 * len(panels), 1.9 * len(models) + 0.5)
-        figure, grid = plt.subplots(len(models), len(panels), figsize=size, squeeze=False, layout="constrained")
-        for row, model in zip(grid, models, strict=True):
-            for axis, prompt in zip(row, panels, strict=True):
-                drawn = samples.get(model, {})
+        size = (2.4 * columns, 1.9 * lines * len(models) + 0.4)
+        figure, grid = plt.subplots(lines * len(models), columns, figsize=size, squeeze=False, layout="constrained")
+        for number, model in enumerate(models):
+            axes = grid[lines * number : lines * (number + 1)].flatten()
+            drawn = samples.get(model, {})
+            for axis, prompt in zip(axes, panels, strict=False):
                 draws = {c: drawn[c, prompt.prompt_id] for c in CONDITIONS if (c, prompt.prompt_id) in drawn}
                 (_pmf_panel if prompt.law.integer else _density_panel)(axis, prompt, draws)
+                rendered = ", ".join(f"{name}={value:g}" for name, value in prompt.parameters.items())
+                axis.set_title(f"{FAMILIES[prompt.family].display_name}({rendered})", fontsize=7)
                 axis.set_yticks([])
-            row[0].set_ylabel(models[model])
-        for axis, prompt in zip(grid[0], panels, strict=True):
-            rendered = ", ".join(f"{name}={value:g}" for name, value in prompt.parameters.items())
-            axis.set_title(f"{prompt.family}\n{rendered}", fontsize=7.5)
+            for axis in axes[len(panels) :]:
+                axis.set_axis_off()
+            axes[0].set_ylabel(models[model])
         handles, labels = grid[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     return figure

@@ -27,10 +27,12 @@ def main(output: Path, training_tokens: int | None, autocast: str | None) -> Non
         recipe = dataclasses.replace(recipe, training_tokens=training_tokens)
     tokenizer = train_tokenizer(embedded.tokenizer_texts(recipe), recipe.vocab_size)
     with atomic_directory(output) as directory, (directory / "training_log.jsonl").open("w") as log:
-        progress = tqdm(total=recipe.training_tokens, unit="token", unit_scale=True, desc="embedded model")
+        total = recipe.training_tokens + recipe.sharpening_tokens
+        progress = tqdm(total=total, unit="token", unit_scale=True, desc="embedded model")
 
         def record(entry: dict[str, float]) -> None:
-            progress.update(entry["tokens"] - progress.n)
+            before = recipe.training_tokens if entry["phase"] == "sharpening" else 0
+            progress.update(before + entry["tokens"] - progress.n)
             progress.set_postfix(loss=f"{entry['loss']:.3f}")
             if entry["step"] % 10 == 0:
                 log.write(json.dumps(entry) + "\n")

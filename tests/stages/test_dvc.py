@@ -98,6 +98,29 @@ def test_hand_edited_params_stop_the_dag(clone, first_run):
     assert "error: params.yaml: evaluate.paths_per_prompt is not what conf/ composes to" in result.stderr
 
 
+def test_a_failing_stage_leaves_finished_artifacts(clone, first_run, tiny_model, tmp_path):
+    broken = tmp_path / "model"
+    shutil.copytree(tiny_model, broken)
+    (broken / "model.safetensors").unlink()
+    adapter = clone / "artifacts" / "adapters" / "embedded" / "soft" / "adapter_model.safetensors"
+    before, params = adapter.read_bytes(), (clone / "params.yaml").read_text()
+    base = ("prompts.families=[gaussian,bernoulli]", "prompts.train_prompts_per_family=4")
+    write_params(clone, broken, *base)
+    result = command(clone, sys.executable, "-m", "dvc", "repro")
+    assert result.returncode != 0
+    assert f"error: checkpoint {broken} has no model.safetensors or model.safetensors.index.json" in result.stderr
+    # A failure inside the training stage itself: the file goes missing after the check.
+    (clone / "params.yaml").write_text(params.replace("lora_rank: 16", "lora_rank: 8"))
+    tries = clone / "artifacts" / "tries" / "embedded" / "soft" / "edge_tokens.npy"
+    content = tries.read_bytes()
+    tries.write_bytes(content[:-4])
+    result = command(clone, sys.executable, "-m", "dvc", "repro", "--single-item", "train_soft@embedded")
+    tries.write_bytes(content)
+    (clone / "params.yaml").write_text(params)
+    assert result.returncode != 0 and "edge_tokens.npy has" in result.stderr
+    assert adapter.read_bytes() == before
+
+
 def test_dag_is_drawn(clone):
     drawn = dvc(clone, "dag", "--mermaid")
     assert "train_soft@embedded" in drawn and "report" in drawn
