@@ -43,7 +43,7 @@ def test_lora_weights_are_float32_on_a_bfloat16_base(model_config):
     base = load_model(replace(model_config, dtype="bfloat16"), device="cpu")
     adapted = add_lora(base, model_config, rank=2, alpha=4, dropout=0.1)
     trainable = {name: p for name, p in adapted.named_parameters() if p.requires_grad}
-    assert len(trainable) == 2 * 4 * 2  # A and B of q, k, v, o in two layers
+    assert len(trainable) == 2 * 7 * 2  # A and B of seven projections in two layers
     assert {p.dtype for p in trainable.values()} == {torch.float32}
     assert {p.dtype for p in adapted.parameters() if not p.requires_grad} == {torch.bfloat16}
 

@@ -38,7 +38,7 @@ def test_adapters(dag):
         names = {path.name for path in directory.iterdir()}
         assert names == {"adapter_model.safetensors", "adapter_config.json", "train_log.jsonl", "provenance.json"}
         weights = load_file(directory / "adapter_model.safetensors")
-        assert len(weights) == 16 and any(np.abs(value).max() > 0 for key, value in weights.items() if "lora_B" in key)
+        assert len(weights) == 28 and any(np.abs(value).max() > 0 for key, value in weights.items() if "lora_B" in key)
         log = [json.loads(line) for line in (directory / "train_log.jsonl").read_text().splitlines()]
         # 9 prompts, batches of 4 within an epoch: soft 2 x 3 steps, hard 18 draws in 5.
         assert len(log) == {"soft": 6, "hard": 5}[method]
