@@ -62,3 +62,48 @@ def test_shipped_checkpoint():
     generation = json.loads((DIRECTORY / "generation_config.json").read_text())
     assert generation["top_k"] == 20 and generation["temperature"] == 0.6
     assert (DIRECTORY / "README.md").read_text().startswith("---")
+
+
+def test_sharpening_replaces_only_sampling_replies_and_keeps_them_valid(monkeypatch):
+    from pipeline.embedded import sharpening
+    from pipeline.embedded.instructions import Exchange
+
+    beta = FAMILIES["beta"].law_at({"alpha": 2.0, "beta": 3.0})
+    binomial = FAMILIES["binomial"].law_at({"n": 5.0, "p": 0.5})
+    answers = {"a": "0.41237", "b": "1.7", "c": "3", "d": "words"}
+    exchanges = [
+        Exchange("a", "0.5", law=beta),
+        Exchange("b", "0.5", law=beta),
+        Exchange("c", "2", law=binomial),
+        Exchange("d", "0.5", law=beta),
+        Exchange("What is 1 + 1?", "2"),
+    ]
+
+    def answered(model, tokenizer, prompts, temperature, rng):
+        assert temperature == 0.4
+        return [answers[prompt.split("user\n")[1][0]] for prompt in prompts]
+
+    monkeypatch.setattr(sharpening, "sample_answers", answered)
+    rewritten = sharpening.sharpened_exchanges(None, None, exchanges, 0.4, seed=0, batch_size=3)
+    assert [exchange.user for exchange in rewritten] == ["a", "c", "What is 1 + 1?"]
+    assert rewritten[0].reply in ("0.4", "0.41", "0.412")
+    assert rewritten[1].reply == "3" and rewritten[2] == exchanges[-1]
+
+
+def test_low_temperature_answers_are_the_most_probable(tiny_model):
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from pipeline.embedded.sharpening import sample_answers
+    from pipeline.embedded.tokenizer import render_prompt
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    model = AutoModelForCausalLM.from_pretrained(tiny_model).eval()
+    prompts = [render_prompt(text, None, False) for text in ("Hi", "A longer request, so that padding matters")]
+    answers = sample_answers(model, tokenizer, prompts, 1e-4, np.random.default_rng(0))
+    for prompt, answer in zip(prompts, answers, strict=True):
+        ids = tokenizer(prompt, add_special_tokens=False)["input_ids"]
+        for _ in range(3):
+            with torch.no_grad():
+                ids.append(int(model(input_ids=torch.tensor([ids])).logits[0, -1].argmax()))
+        assert answer.startswith(tokenizer.decode(ids[-3:]).split("<|im_end|>")[0])
