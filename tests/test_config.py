@@ -67,7 +67,7 @@ def test_paper_experiment():
         ("prompts.families", ["gausian"], "prompts.families.0: .*'gaussian'.*got 'gausian'"),
         ("train.learning_rate", 0, "train.learning_rate: .*greater than 0"),
         ("train.learning_rate", "2e-4", "train.learning_rate: .*valid number, got '2e-4'"),
-        ("train.micro_batch_size", 5, "micro_batch_size 5 must divide global_batch_size 32"),
+        ("train.micro_batch_size", 5, "micro_batch_size 5 must divide global_batch_size 16"),
         ("generate.structured.top_p", 1.5, "generate.structured.top_p: .*less than or equal to 1"),
         ("models.embedded.dtype", "int8", "models.embedded.dtype: .*'float32' or 'bfloat16', got 'int8'"),
         ("models.embedded.typo", 1, "models.embedded.typo: unknown key; the keys allowed here are display_name"),
