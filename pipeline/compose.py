@@ -6,6 +6,7 @@ DVC reads ``params.yaml`` and never composes, so the file is committed and must 
 
 import argparse
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -73,13 +74,13 @@ def recorded_overrides(text: str) -> list[str]:
     """The overrides in a params.yaml header."""
     for line in text.splitlines():
         if line.startswith("# overrides: "):
-            return line.removeprefix("# overrides: ").split()
+            return shlex.split(line.removeprefix("# overrides: "))
     raise ConfigError("params.yaml has no '# overrides:' header line; `make params` writes it")
 
 
 def render(values: dict[str, Any], overrides: list[str]) -> str:
     """The text of params.yaml."""
-    return HEADER.format(overrides=" ".join(overrides)).rstrip(" ") + yaml.safe_dump(values, sort_keys=False)
+    return HEADER.format(overrides=shlex.join(overrides)).rstrip(" ") + yaml.safe_dump(values, sort_keys=False)
 
 
 def first_difference(found: Any, expected: Any, key: str = "") -> str | None:

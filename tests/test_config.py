@@ -103,7 +103,7 @@ def test_bad_overrides_are_named(override, message):
 
 def test_hand_edited_params_are_refused(tmp_path):
     path = tmp_path / "params.yaml"
-    overrides = ["seed=7"]
+    overrides = ["seed=7", "train.soft={epochs: 2, samples_per_prompt: 1}"]
     path.write_text(render(compose_params(ROOT / "conf", overrides), overrides))
     check_fresh(path, ROOT / "conf")
     path.write_text(path.read_text().replace("max_bins: 1001", "max_bins: 1002"))

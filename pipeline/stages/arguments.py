@@ -23,3 +23,11 @@ def add_condition(parser: argparse.ArgumentParser) -> None:
     """``--condition`` and ``--adapter``."""
     parser.add_argument("--condition", required=True, help="base, soft or hard")
     parser.add_argument("--adapters", type=Path, required=True, help="directory of the model's adapters, by method")
+
+
+def add_training(parser: argparse.ArgumentParser) -> None:
+    """What both training stages take besides their targets."""
+    add_model(parser)
+    parser.add_argument("--prompts", type=Path, required=True, help="training prompts")
+    parser.add_argument("--output", type=Path, required=True, help="adapter directory to write")
+    parser.add_argument("--checkpoint", type=Path, required=True, help="directory for the state of an unfinished run")

@@ -8,7 +8,7 @@ from pipeline.config import load_params
 from pipeline.core.training_data import soft_example
 from pipeline.provenance import StageRecord
 from pipeline.stages.adapter_training import train_adapter, training_parameters
-from pipeline.stages.arguments import add_model, stage_parser
+from pipeline.stages.arguments import add_training, stage_parser
 
 
 def main(
@@ -29,9 +29,6 @@ def main(
 
 if __name__ == "__main__":
     parser = stage_parser(__doc__)
-    add_model(parser)
-    parser.add_argument("--prompts", type=Path, required=True, help="training prompts")
+    add_training(parser)
     parser.add_argument("--tries", type=Path, required=True, help="tries of the soft output space")
-    parser.add_argument("--output", type=Path, required=True, help="adapter directory to write")
-    parser.add_argument("--checkpoint", type=Path, required=True, help="directory for the state of an unfinished run")
     run_stage(main, parser.parse_args())
