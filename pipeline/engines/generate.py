@@ -1,11 +1,13 @@
 """Sampling with one prefill per prompt and a random stream per sample."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
+from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from pipeline.core.random_streams import stream_seed
 from pipeline.core.sampling import sample_tokens
@@ -64,10 +66,12 @@ def generate(
         top_p: Nucleus mass, 1 for none.
         batch_size: Rows decoded together.
     """
+    device = next(model.parameters()).device
+    prompt = model(input_ids=torch.tensor([list(prompt_ids)], device=device), use_cache=True, logits_to_keep=1)
     results = []
     for start in range(0, len(seeds), batch_size):
         chunk = list(seeds[start : start + batch_size])
-        tokens = _sample_rows(model, prompt_ids, chunk, stop_ids, max_new_tokens, temperature, top_p)
+        tokens = _sample_rows(model, prompt, len(prompt_ids), chunk, stop_ids, max_new_tokens, temperature, top_p)
         for seed, row in zip(chunk, tokens, strict=True):
             stopped = row[-1] in stop_ids
             text = tokenizer.decode(row[:-1] if stopped else row, skip_special_tokens=True)
@@ -77,22 +81,23 @@ def generate(
 
 def _sample_rows(
     model: torch.nn.Module,
-    prompt_ids: Sequence[int],
+    prompt: CausalLMOutputWithPast,
+    prompt_length: int,
     seeds: Sequence[int],
     stop_ids: set[int],
     max_new_tokens: int,
     temperature: float,
     top_p: float,
 ) -> list[list[int]]:
-    device = next(model.parameters()).device
+    device = prompt.logits.device
     uniforms = torch.from_numpy(
         np.stack([np.random.Generator(np.random.Philox(seed)).random(max_new_tokens) for seed in seeds])
     ).to(device)
     stops = torch.tensor(sorted(stop_ids), device=device)
-    output = model(input_ids=torch.tensor([list(prompt_ids)], device=device), use_cache=True, logits_to_keep=1)
-    cache = output.past_key_values
+    # Decoding extends the cache in place; the prompt's own is kept for the next chunk of rows.
+    cache = copy.deepcopy(prompt.past_key_values)
     cache.batch_repeat_interleave(len(seeds))
-    logits = output.logits[:, -1].expand(len(seeds), -1)
+    logits = prompt.logits[:, -1].expand(len(seeds), -1)
     rows = torch.arange(len(seeds), device=device)
     done = torch.zeros(len(seeds), dtype=torch.bool, device=device)
     tokens: list[list[int]] = [[] for _ in seeds]
@@ -109,7 +114,7 @@ def _sample_rows(
             kept = torch.nonzero(~done).squeeze(1)
             cache.batch_select_indices(kept)
             rows, chosen, done = rows[kept], chosen[kept], done[kept]
-        position = torch.full((len(rows), 1), len(prompt_ids) + step, device=device)
+        position = torch.full((len(rows), 1), prompt_length + step, device=device)
         output = model(input_ids=chosen[:, None], past_key_values=cache, position_ids=position, use_cache=True)
         cache, logits = output.past_key_values, output.logits[:, -1]
     return tokens

@@ -28,12 +28,21 @@ def first_step_law(model):
 def test_first_tokens_follow_the_softmax_whatever_generation_config_says(model, tokenizer):
     # The tiny checkpoint's generation_config asks for top_k 1 at temperature 0.1.
     assert model.generation_config.top_k == 1
-    seeds = sample_seeds(3, ("law",), 4000)
-    from pipeline.engines.generate import _sample_rows
+    chosen = []
 
-    rows = _sample_rows(model, PROMPT, seeds, set(), 1, 1.0, 1.0)
+    class Recorder:
+        """Decodes to nothing and keeps the tokens."""
+
+        def decode(self, tokens, **_):
+            chosen.append(tokens[0])
+            return ""
+
+    generate(
+        model, Recorder(), PROMPT, sample_seeds(3, ("law",), 4000), stop_ids=set(), max_new_tokens=1,
+        temperature=1.0, top_p=1.0, batch_size=1000,
+    )  # fmt: skip
     law = first_step_law(model)
-    counts = np.bincount([row[0] for row in rows], minlength=len(law))
+    counts = np.bincount(chosen, minlength=len(law))
     keep = law * 4000 >= 5
     observed = np.append(counts[keep], counts[~keep].sum())
     expected = np.append(law[keep], law[~keep].sum()) * 4000
@@ -46,6 +55,18 @@ def test_result_does_not_depend_on_batch_size(model, tokenizer):
     results = [sample(model, tokenizer, 37, batch_size=size, max_new_tokens=8) for size in (1, 5, 37)]
     assert results[0] == results[1] == results[2]
     assert len({generation.text for generation in results[0]}) > 30
+
+
+def test_the_prompt_is_run_once_whatever_the_batch_size(model, tokenizer, monkeypatch):
+    widths, forward = [], type(model).forward
+
+    def counted(self, *args, **kwargs):
+        widths.append(kwargs["input_ids"].shape[1])
+        return forward(self, *args, **kwargs)
+
+    monkeypatch.setattr(type(model), "forward", counted)
+    sample(model, tokenizer, 30, batch_size=7, max_new_tokens=4)
+    assert widths.count(len(PROMPT)) == 1 and set(widths) == {1, len(PROMPT)}
 
 
 def test_cached_decoding_equals_full_forward_passes(model, tokenizer):
