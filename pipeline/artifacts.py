@@ -227,7 +227,7 @@ class OutputSpaceStore(Mapping[str, OutputSpace]):
 class TrieStore(Mapping[str, Trie]):
     """The tries of one tokenizer and output space by prompt id, memory-mapped."""
 
-    ARRAYS = ("prefix_starts", "edge_starts", "edge_offsets", "edge_tokens", "edge_children", "edge_probabilities")
+    ARRAYS = ("prefix_starts", "edge_starts", "edge_offsets", "edge_tokens", "edge_probabilities")
 
     def __init__(self, directory: Path):
         """Open a directory written by ``write_tries``. Raises ArtifactError."""
@@ -250,8 +250,8 @@ class TrieStore(Mapping[str, Trie]):
         return Trie(
             arrays["edge_offsets"][prefixes],
             arrays["edge_tokens"][edges],
-            arrays["edge_children"][edges],
             arrays["edge_probabilities"][edges],
+            self.terminator,
         )
 
     def __iter__(self) -> Iterator[str]:
@@ -268,7 +268,7 @@ def write_tries(directory: Path, tries: Mapping[str, Trie], terminator: int) -> 
         "edge_starts": np.cumsum([0, *(trie.num_edges for trie in tries.values())]),
         **{
             name: np.concatenate([getattr(trie, name) for trie in tries.values()])
-            for name in ("edge_offsets", "edge_tokens", "edge_children", "edge_probabilities")
+            for name in ("edge_offsets", "edge_tokens", "edge_probabilities")
         },
     }
     with atomic_directory(directory) as temporary:

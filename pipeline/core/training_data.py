@@ -90,9 +90,8 @@ class Example:
 
 def soft_example(prompt_ids: Sequence[int], trie: Trie, rng: np.random.Generator) -> Example:
     """A path y ~ P_Y with the trie's next-token distribution at each of its prefixes (Eq. 3)."""
-    completion, prefixes = trie.sample_path(rng)
-    edges = [trie.children(int(prefix)) for prefix in prefixes]
-    return Example(prompt_ids, completion, [(trie.edge_tokens[e], trie.edge_probabilities[e]) for e in edges])
+    completion, candidates = trie.sample_path(rng)
+    return Example(prompt_ids, completion, candidates)
 
 
 def sample_string(space: OutputSpace, rng: np.random.Generator) -> str:

@@ -14,6 +14,7 @@ ascend by token id within a prefix, so ``edge_offsets`` alone says which edges l
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -25,16 +26,25 @@ class Trie:
     """A token prefix trie.
 
     Attributes:
-        edge_offsets: int64[num_prefixes + 1]; edges of prefix i are offsets[i]:offsets[i + 1].
+        edge_offsets: int32[num_prefixes + 1]; edges of prefix i are offsets[i]:offsets[i + 1].
         edge_tokens: int32[num_edges], the next token.
-        edge_children: int32[num_edges], the prefix the edge leads to, -1 for the terminator.
         edge_probabilities: float64[num_edges], q(token | prefix); sums to 1 over each prefix.
+        terminator: Token id that ends an answer; its edges lead to no prefix.
     """
 
     edge_offsets: np.ndarray
     edge_tokens: np.ndarray
-    edge_children: np.ndarray
     edge_probabilities: np.ndarray
+    terminator: int
+
+    @cached_property
+    def edge_children(self) -> np.ndarray:
+        """int32[num_edges], the prefix that each edge leads to, LEAF for the terminator.
+
+        Prefixes are numbered in the order of the edges that lead to them, so this need not be stored.
+        """
+        inner = self.edge_tokens != self.terminator
+        return np.where(inner, np.cumsum(inner, dtype=np.int32), np.int32(LEAF))
 
     @property
     def num_prefixes(self) -> int:
@@ -72,24 +82,25 @@ class Trie:
         edges = self.children(prefix)
         return self.edge_tokens[edges], self.edge_probabilities[edges]
 
-    def sample_path(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    def sample_path(self, rng: np.random.Generator) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
         """Draw a string y ~ P_Y as a walk from the root.
 
         Returns:
-            Token ids int32[L + 1], terminator last, and the index of the prefix before
-            each of them int64[L + 1].
+            Token ids int32[L + 1], terminator last, and ``next_tokens`` of the prefix before
+            each of them.
         """
-        tokens, prefixes, prefix = [], [], 0
+        tokens, candidates, prefix = [], [], 0
         while prefix != LEAF:
             edges = self.children(prefix)
-            cumulative = np.cumsum(self.edge_probabilities[edges])
+            probabilities = self.edge_probabilities[edges]
+            cumulative = np.cumsum(probabilities)
             # Scaling by the last sum keeps rounding from selecting past the last edge.
             choice = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
             position = edges.start + min(choice, len(cumulative) - 1)
-            prefixes.append(prefix)
+            candidates.append((self.edge_tokens[edges], probabilities))
             tokens.append(int(self.edge_tokens[position]))
             prefix = int(self.edge_children[position])
-        return np.array(tokens, dtype=np.int32), np.array(prefixes, dtype=np.int64)
+        return np.array(tokens, dtype=np.int32), candidates
 
 
 def build_trie(sequences: Sequence[Sequence[int]], probabilities: np.ndarray, terminator: int) -> Trie:
@@ -115,10 +126,10 @@ def build_trie(sequences: Sequence[Sequence[int]], probabilities: np.ndarray, te
         raise ValueError(f"a token sequence contains the terminator {terminator}")
     tokens[np.arange(len(kept)), lengths - 1] = terminator
     order = np.lexsort(tokens.T[::-1])
-    return _from_sorted(tokens[order], lengths[order], mass[order])
+    return _from_sorted(tokens[order], lengths[order], mass[order], terminator)
 
 
-def _from_sorted(tokens: np.ndarray, lengths: np.ndarray, mass: np.ndarray) -> Trie:
+def _from_sorted(tokens: np.ndarray, lengths: np.ndarray, mass: np.ndarray, terminator: int) -> Trie:
     """Tries from lexicographically sorted rows: every level is a partition into runs of rows."""
     rows, width = tokens.shape
     differs = tokens[1:] != tokens[:-1]
@@ -148,8 +159,8 @@ def _from_sorted(tokens: np.ndarray, lengths: np.ndarray, mass: np.ndarray) -> T
         num_prefixes += int(inner.sum())
     counts = np.bincount(np.concatenate(edge_parents), minlength=num_prefixes)
     return Trie(
-        edge_offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        edge_offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
         edge_tokens=np.concatenate(edge_tokens).astype(np.int32),
-        edge_children=np.concatenate(edge_children).astype(np.int32),
         edge_probabilities=np.concatenate(edge_probabilities),
+        terminator=terminator,
     )

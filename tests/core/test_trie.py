@@ -83,8 +83,11 @@ def test_sampled_paths_follow_the_pmf():
     rng = np.random.default_rng(5)
     counts = np.zeros(4)
     for _ in range(4000):
-        tokens, prefixes = trie.sample_path(rng)
-        assert tokens[-1] == END and len(prefixes) == len(tokens) and prefixes[0] == 0
+        tokens, candidates = trie.sample_path(rng)
+        assert tokens[-1] == END and len(candidates) == len(tokens)
+        for k, (ids, targets) in enumerate(candidates):
+            expected_ids, expected = trie.next_tokens(tokens[:k])
+            assert ids.tolist() == expected_ids.tolist() and targets.tolist() == expected.tolist()
         counts[sequences.index(tokens[:-1].tolist())] += 1
     # Chi-square with 3 degrees of freedom: P(> 16.27) = 0.001.
     assert ((counts - 4000 * probabilities) ** 2 / (4000 * probabilities)).sum() < 16.27

@@ -1,0 +1,82 @@
+"""Token sequences that share prefixes, as one tree that a model can read in one pass.
+
+The completions 3.1 and 3.5 behind one prompt share the nodes "3" and "."; laid out as one
+row of tokens, each node may attend to the prompt, its ancestors and itself only, at the
+position that its depth gives. Every distinct prefix is then computed once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+ROOT = -1
+
+
+@dataclass(frozen=True)
+class TokenTree:
+    """Distinct prefixes of token sequences behind a shared prompt; the prompt itself is the root.
+
+    Attributes:
+        tokens: int32[N], last token of each node's prefix.
+        parents: int32[N], index of the node before it, ROOT directly behind the prompt;
+            always smaller than the node's own index.
+    """
+
+    tokens: np.ndarray
+    parents: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @cached_property
+    def depths(self) -> np.ndarray:
+        """int32[N], tokens between the prompt and the node, itself included (1 behind the prompt)."""
+        depths, ancestors = np.ones(len(self), dtype=np.int32), self.parents
+        while (inner := ancestors != ROOT).any():
+            depths += inner
+            ancestors = np.where(inner, self.parents[ancestors], ROOT)
+        return depths
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether the tree is a single sequence."""
+        return bool((self.parents == np.arange(len(self)) - 1).all())
+
+    def ancestor_mask(self) -> np.ndarray:
+        """bool[N, N], True where column j is row i itself or one of its ancestors."""
+        mask = np.eye(len(self), dtype=bool)
+        rows, ancestors = np.arange(len(self)), self.parents
+        while len(rows := rows[(inner := ancestors != ROOT)]):
+            ancestors = ancestors[inner]
+            mask[rows, ancestors] = True
+            ancestors = self.parents[ancestors]
+        return mask
+
+    def path(self, node: int) -> list[int]:
+        """Token ids from the prompt to ``node``, both ends of the path included; [] for ROOT."""
+        ids: list[int] = []
+        while node != ROOT:
+            ids.append(int(self.tokens[node]))
+            node = int(self.parents[node])
+        return ids[::-1]
+
+
+def merge_sequences(sequences: Sequence[Sequence[int]]) -> tuple[TokenTree, list[np.ndarray]]:
+    """The tree of all non-empty prefixes of ``sequences``.
+
+    Returns:
+        The tree, nodes in order of first appearance, and for each sequence of length L the
+        node of each of its prefixes, int64[L].
+    """
+    index: dict[tuple[int, int], int] = {}
+    nodes_of = []
+    for sequence in sequences:
+        node, nodes = ROOT, []
+        for token in sequence:
+            node = index.setdefault((node, int(token)), len(index))
+            nodes.append(node)
+        nodes_of.append(np.array(nodes, dtype=np.int64))
+    edges = np.array(list(index), dtype=np.int32).reshape(-1, 2)
+    return TokenTree(edges[:, 1].copy(), edges[:, 0].copy()), nodes_of
