@@ -19,9 +19,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.core.digit_tokens import DigitTokens
 from pipeline.core.discretize import OutputSpace
 from pipeline.core.family import Law
+from pipeline.core.fixed_point import FixedPointStrings, fixed_point_bytes
+from pipeline.core.implicit_trie import ImplicitTrie
 from pipeline.core.prompts import Prompt
+from pipeline.core.rounded_law import rounded_law
 from pipeline.core.trie import Trie
 from pipeline.errors import ArtifactError
 
@@ -121,21 +125,26 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
         table.to_parquet(temporary, index=False, write_page_checksum=True)
 
 
-def _read_arrow(path: Path, columns: Sequence[str]) -> pa.Table:
+def _read_arrow(path: Path, columns: Sequence[str], only: bool = False) -> pa.Table:
+    """Read a table that must have ``columns``; with ``only``, leave its other columns unread."""
     try:
-        table = pq.read_table(require(path), page_checksum_verification=True)
+        with pq.ParquetFile(require(path), page_checksum_verification=True) as file:
+            found = file.schema_arrow.names
+            missing = [column for column in columns if column not in found]
+            if not missing:
+                return file.read(list(columns) if only else None)
     except (pa.ArrowException, OSError) as error:
         raise ArtifactError(f"{path} is truncated or not a Parquet file ({str(error).splitlines()[0]})") from None
-    missing = [column for column in columns if column not in table.column_names]
-    if missing:
-        raise ArtifactError(f"{path} has no column {missing[0]!r}; its columns are {table.column_names}")
-    return table
+    raise ArtifactError(f"{path} has no column {missing[0]!r}; its columns are {found}")
 
 
 def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     """Read a Parquet table and check its pages and columns. Raises ArtifactError."""
     return _read_arrow(path, columns).to_pandas()
 
+
+# Bounds the memory of writing: 64 prompts at 16,384 bins are about 40 MB.
+SPACES_PER_ROW_GROUP = 64
 
 PROMPT_COLUMNS = (
     "prompt_id", "split", "family", "tier", "parameters", "prompt", "scipy_name", "scipy_kwargs",
@@ -168,54 +177,65 @@ def read_prompts(*paths: Path) -> list[Prompt]:
 
 
 def write_output_spaces(path: Path, spaces: Mapping[str, OutputSpace]) -> None:
-    """Write the output space of each prompt id."""
-    write_table(
-        path,
-        pd.DataFrame(
-            {
-                "prompt_id": list(spaces),
-                "values": [space.values for space in spaces.values()],
-                "probabilities": [space.probabilities for space in spaces.values()],
-            }
-        ),
-    )
+    """Write the output space of each prompt id.
+
+    ``values`` are the strings; ``grid_indices`` and ``num_decimals`` say the same in
+    integers, which is what the pipeline reads back.
+    """
+    schema = pa.schema({
+        "prompt_id": pa.string(), "values": pa.list_(pa.string()), "probabilities": pa.list_(pa.float64()),
+        "grid_indices": pa.list_(pa.int64()), "num_decimals": pa.int32(),
+    })  # fmt: skip
+    names = list(spaces)
+    with (
+        atomic_path(path) as temporary,
+        pq.ParquetWriter(
+            temporary, schema, compression="zstd", use_dictionary=["prompt_id"], write_page_checksum=True
+        ) as writer,
+    ):
+        for start in range(0, len(names), SPACES_PER_ROW_GROUP):
+            group = names[start : start + SPACES_PER_ROW_GROUP]
+            writer.write_table(_output_space_rows(group, [spaces[name] for name in group], schema))
 
 
-class ArrowStrings(Sequence[str]):
-    """Strings that stay in Arrow's memory until one is asked for."""
+def _output_space_rows(names: Sequence[str], spaces: Sequence[OutputSpace], schema: pa.Schema) -> pa.Table:
+    ends = pa.array(np.cumsum([0, *(len(space.values) for space in spaces)]), pa.int32())
+    texts, lengths = [], []
+    for space in spaces:
+        text, offsets = fixed_point_bytes(space.values.indices, space.values.num_decimals)
+        texts.append(text)
+        lengths.append(np.diff(offsets))
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int32)
+    strings = pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(np.concatenate(texts)))
 
-    def __init__(self, array: pa.StringArray):
-        self._array = array
+    def lists(arrays: list[np.ndarray]) -> pa.ListArray:
+        return pa.ListArray.from_arrays(ends, pa.array(np.concatenate(arrays)))
 
-    def __getitem__(self, index):
-        if isinstance(index, slice):
-            return self._array[index].to_pylist()
-        return self._array[index].as_py()
-
-    def __len__(self) -> int:
-        return len(self._array)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._array.to_pylist())
+    columns = [
+        pa.array(names), pa.ListArray.from_arrays(ends, strings), lists([space.probabilities for space in spaces]),
+        lists([space.values.indices for space in spaces]),
+        pa.array([space.values.num_decimals for space in spaces], pa.int32()),
+    ]  # fmt: skip
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 class OutputSpaceStore(Mapping[str, OutputSpace]):
-    """Output spaces by prompt id; strings become Python objects only where they are used.
-
-    32 million strings (1,988 prompts at 16,384 bins) are about 0.6 GB here and 3 GB as a list.
-    """
+    """Output spaces by prompt id. Strings are made where they are used, the rest stays in Arrow's memory."""
 
     def __init__(self, path: Path):
         """Open a table written by ``write_output_spaces``. Raises ArtifactError."""
-        table = _read_arrow(path, ("prompt_id", "values", "probabilities")).combine_chunks()
+        columns = ("prompt_id", "probabilities", "grid_indices", "num_decimals")
+        table = _read_arrow(path, columns, only=True).combine_chunks()
         self._rows = {prompt_id: row for row, prompt_id in enumerate(table["prompt_id"].to_pylist())}
-        self._values, self._probabilities = table["values"].chunk(0), table["probabilities"].chunk(0)
+        self._decimals = table["num_decimals"].to_pylist()
+        self._indices, self._probabilities = table["grid_indices"].chunk(0), table["probabilities"].chunk(0)
 
     def __getitem__(self, prompt_id: str) -> OutputSpace:
         row = self._rows[prompt_id]
-        return OutputSpace(
-            ArrowStrings(self._values[row].values), self._probabilities[row].values.to_numpy(zero_copy_only=True)
+        indices, probabilities = (
+            column[row].values.to_numpy(zero_copy_only=True) for column in (self._indices, self._probabilities)
         )
+        return OutputSpace(FixedPointStrings(indices, self._decimals[row]), probabilities)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._rows)
@@ -263,21 +283,69 @@ class TrieStore(Mapping[str, Trie]):
 
 def write_tries(directory: Path, tries: Mapping[str, Trie], terminator: int) -> None:
     """Write tries as flat ``.npy`` arrays with a manifest (sizes, SHA-256, prompt ids, terminator)."""
-    arrays = {
-        "prefix_starts": np.cumsum([0, *(trie.num_prefixes for trie in tries.values())]),
-        "edge_starts": np.cumsum([0, *(trie.num_edges for trie in tries.values())]),
-        **{
-            name: np.concatenate([getattr(trie, name) for trie in tries.values()])
-            for name in ("edge_offsets", "edge_tokens", "edge_probabilities")
-        },
-    }
+    members = list(tries.values())
     with atomic_directory(directory) as temporary:
         files = {}
-        for name, array in arrays.items():
+        for name in TrieStore.ARRAYS:
             path = temporary / f"{name}.npy"
-            np.save(path, array, allow_pickle=False)
+            if name.endswith("_starts"):
+                sizes = [trie.num_prefixes if name == "prefix_starts" else trie.num_edges for trie in members]
+                np.save(path, np.cumsum([0, *sizes]), allow_pickle=False)
+            else:
+                parts = [getattr(trie, name) for trie in members]
+                # Filled in place: a concatenation would hold the largest array twice.
+                array = np.lib.format.open_memmap(path, "w+", parts[0].dtype, (sum(map(len, parts)),))
+                np.concatenate(parts, out=array)
+                array.flush()
             files[name] = {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
-        write_json(temporary / "manifest.json", {"terminator": terminator, "prompt_ids": list(tries), "files": files})
+        manifest = {"kind": "explicit", "terminator": terminator, "prompt_ids": list(tries), "files": files}
+        write_json(temporary / "manifest.json", manifest)
+
+
+class ImplicitTrieStore(Mapping[str, ImplicitTrie]):
+    """Implicit tries by prompt id: nothing but the laws and the tokenizer's digit rule is stored."""
+
+    def __init__(self, manifest: Mapping[str, Any]):
+        """From the content of a manifest written by ``write_implicit_tries``."""
+        rule = manifest["digit_tokens"]
+        groups = tuple(np.array(group, dtype=np.int32) for group in rule["groups"])
+        self.terminator: int = manifest["terminator"]
+        self._tokens = DigitTokens(groups, rule["minus"], rule["point"], self.terminator)
+        self._num_decimals, self._laws = manifest["num_decimals"], manifest["laws"]
+        self._opened: dict[str, ImplicitTrie] = {}
+
+    def __getitem__(self, prompt_id: str) -> ImplicitTrie:
+        if prompt_id not in self._opened:
+            law = Law(*self._laws[prompt_id])
+            self._opened[prompt_id] = ImplicitTrie(rounded_law(law, self._num_decimals), self._tokens)
+        return self._opened[prompt_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._laws)
+
+    def __len__(self) -> int:
+        return len(self._laws)
+
+
+def write_implicit_tries(directory: Path, prompts: Sequence[Prompt], num_decimals: int, tokens: DigitTokens) -> None:
+    """Write what determines the implicit tries of prompts under one tokenizer."""
+    manifest = {
+        "kind": "implicit",
+        "terminator": tokens.terminator,
+        "num_decimals": num_decimals,
+        "digit_tokens": {
+            "minus": tokens.minus, "point": tokens.point, "groups": [group.tolist() for group in tokens.groups],
+        },
+        "laws": {prompt.prompt_id: [prompt.law.scipy_name, dict(prompt.law.scipy_kwargs)] for prompt in prompts},
+    }  # fmt: skip
+    with atomic_directory(directory) as temporary:
+        write_json(temporary / "manifest.json", manifest)
+
+
+def open_tries(directory: Path) -> TrieStore | ImplicitTrieStore:
+    """The tries in a directory, explicit or implicit. Raises ArtifactError."""
+    manifest = read_json(directory / "manifest.json")
+    return ImplicitTrieStore(manifest) if manifest.get("kind") == "implicit" else TrieStore(directory)
 
 
 GENERATION_COLUMNS = ("prompt_id", "sample_index", "seed", "text", "num_tokens", "finish_reason")

@@ -55,7 +55,7 @@ def test_output_spaces_round_trip(spaces, tmp_path):
     back = OutputSpaceStore(tmp_path / "s.parquet")
     assert list(back) == list(spaces)
     for prompt_id, space in spaces.items():
-        assert list(back[prompt_id].values) == space.values
+        assert list(back[prompt_id].values) == list(space.values)
         assert back[prompt_id].values[-1] == space.values[-1] and len(back[prompt_id].values) == len(space.values)
         assert back[prompt_id].values[1:3] == space.values[1:3]
         np.testing.assert_array_equal(back[prompt_id].probabilities, space.probabilities)

@@ -12,13 +12,30 @@ Prefixes are numbered breadth first. Edges lie in one array in order of their pr
 ascend by token id within a prefix, so ``edge_offsets`` alone says which edges leave where.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
+from pipeline.core.digit_tokens import DigitTokens
+from pipeline.core.discretize import OutputSpace
+from pipeline.core.number_keys import PackedSequences, pack_numbers, pack_sequences
+
 LEAF = -1
+# Strings per pass of ``build_tries``: keys and temporaries stay in the processor's cache.
+STRINGS_PER_PASS = 1 << 15
+
+
+class NextTokenTargets(Protocol):
+    """What training and scoring ask of a trie, explicit or implicit."""
+
+    def next_tokens(self, prefix_ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Token ids int32[K], ascending, and q(. | prefix) float64[K]."""
+
+    def sample_path(self, rng: np.random.Generator) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        """A sampled string with the targets at each of its prefixes."""
 
 
 @dataclass(frozen=True)
@@ -116,51 +133,91 @@ def build_trie(sequences: Sequence[Sequence[int]], probabilities: np.ndarray, te
     Raises:
         ValueError: Two sequences are equal, or one contains the terminator.
     """
-    kept = [sequence for sequence, mass in zip(sequences, probabilities, strict=True) if mass > 0]
-    mass = np.asarray(probabilities, dtype=np.float64)[np.asarray(probabilities) > 0]
-    lengths = np.array([len(sequence) + 1 for sequence in kept])
-    tokens = np.full((len(kept), lengths.max()), -1, dtype=np.int32)
-    for row, sequence in enumerate(kept):
-        tokens[row, : len(sequence)] = sequence
-    if (tokens == terminator).any():
-        raise ValueError(f"a token sequence contains the terminator {terminator}")
-    tokens[np.arange(len(kept)), lengths - 1] = terminator
-    order = np.lexsort(tokens.T[::-1])
-    return _from_sorted(tokens[order], lengths[order], mass[order], terminator)
+    mass = np.asarray(probabilities, dtype=np.float64)
+    kept = [sequence for sequence, probability in zip(sequences, mass, strict=True) if probability > 0]
+    packed = pack_sequences(kept, terminator)
+    return next(_tries_of(packed, mass[mass > 0], np.array([len(kept)]), terminator))
 
 
-def _from_sorted(tokens: np.ndarray, lengths: np.ndarray, mass: np.ndarray, terminator: int) -> Trie:
-    """Tries from lexicographically sorted rows: every level is a partition into runs of rows."""
-    rows, width = tokens.shape
-    differs = tokens[1:] != tokens[:-1]
-    if not differs.any(axis=1).all():
-        raise ValueError("two canonical strings have the same token sequence")
-    # Length of the prefix that a row shares with the row before it; the first row shares nothing.
-    shared = np.concatenate([[-1], differs.argmax(axis=1)])
-    parent_mass = np.array([mass.sum()])
-    parent_of_row = np.zeros(rows, dtype=np.int64)
-    num_prefixes = 1
-    edge_parents, edge_tokens, edge_children, edge_probabilities = [], [], [], []
-    for depth in range(1, width + 1):
-        starts = np.flatnonzero(shared < depth)
+def build_tries(spaces: Sequence[OutputSpace], tokens: DigitTokens) -> Iterator[Trie]:
+    """Tries of output spaces under a tokenizer's digit rule, in order, many strings per pass.
+
+    Token ids come from digit arithmetic: neither strings nor token sequences are made.
+
+    Args:
+        spaces: Output spaces whose ``values`` are ``FixedPointStrings``.
+        tokens: The verified digit rule, with the terminator.
+    """
+    start = 0
+    while start < len(spaces):
+        stop, total = start, 0
+        while stop < len(spaces) and (stop == start or total + len(spaces[stop].values) <= STRINGS_PER_PASS):
+            total += len(spaces[stop].values)
+            stop += 1
+        part = spaces[start:stop]
+        packed = pack_numbers([space.values for space in part], tokens)
+        mass = np.concatenate([space.probabilities for space in part])
+        sizes = np.array([len(space.values) for space in part])
+        if not (kept := mass > 0).all():
+            sizes = np.add.reduceat(kept, np.cumsum(sizes) - sizes)
+            packed = PackedSequences([word[kept] for word in packed.words], packed.bits, packed.length,
+                                     packed.token_of_rank)  # fmt: skip
+            mass = mass[kept]
+        yield from _tries_of(packed, mass, sizes, tokens.terminator)
+        start = stop
+
+
+def _sorted_by_space(packed: PackedSequences, sizes: np.ndarray) -> np.ndarray:
+    """Permutation that sorts the sequences of each space, spaces staying in place."""
+    order = np.empty(int(sizes.sum()), dtype=np.int64)
+    for stop, size in zip(np.cumsum(sizes).tolist(), sizes.tolist(), strict=True):
+        rows = slice(stop - size, stop)
+        keys = [word[rows] for word in packed.words]
+        order[rows] = (np.argsort(keys[0]) if len(keys) == 1 else np.lexsort(keys[::-1])) + rows.start
+    return order
+
+
+def _tries_of(packed: PackedSequences, mass: np.ndarray, sizes: np.ndarray, terminator: int) -> Iterator[Trie]:
+    """Tries of consecutive groups of sequences: every level of all of them is one partition into runs of rows."""
+    order = _sorted_by_space(packed, sizes)
+    packed = PackedSequences([w[order] for w in packed.words], packed.bits, packed.length, packed.token_of_rank)
+    mass, row_ends = mass[order], np.cumsum(sizes)
+    differs = [np.concatenate([[np.uint64(0)], word[1:] ^ word[:-1]]) for word in packed.words]
+    # new[r]: row r differs from the row before it within the tokens seen so far, or starts a space.
+    new = np.zeros(len(mass), dtype=bool)
+    new[row_ends - sizes] = True
+    levels = []
+    for position in range(packed.length):
+        word, shift = packed.place(position)
+        was_new = new
+        new = new | (differs[word] >> shift != 0)
+        starts = np.flatnonzero(new)
+        ranks = packed.ranks(position)[starts]
         run_mass = np.add.reduceat(mass, starts)
-        exists = lengths[starts] >= depth
+        exists = ranks > 0
         starts, run_mass = starts[exists], run_mass[exists]
-        inner = lengths[starts] > depth
-        children = np.where(inner, num_prefixes + np.cumsum(inner) - 1, LEAF)
-        parents = parent_of_row[starts]
-        edge_parents.append(parents)
-        edge_tokens.append(tokens[starts, depth - 1])
-        edge_children.append(children)
-        edge_probabilities.append(run_mass / parent_mass[parents])
-        run_of_row = np.cumsum(np.isin(np.arange(rows), starts)) - 1
-        parent_of_row = np.where(lengths > depth, children[np.maximum(run_of_row, 0)], 0)
-        parent_mass = np.concatenate([parent_mass, run_mass[inner]])
-        num_prefixes += int(inner.sum())
-    counts = np.bincount(np.concatenate(edge_parents), minlength=num_prefixes)
-    return Trie(
-        edge_offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
-        edge_tokens=np.concatenate(edge_tokens).astype(np.int32),
-        edge_probabilities=np.concatenate(edge_probabilities),
-        terminator=terminator,
-    )
+        first = np.flatnonzero(was_new[starts])
+        parent_mass = np.add.reduceat(run_mass, first) if len(first) else run_mass[:0]
+        probabilities = run_mass / np.repeat(parent_mass, np.diff(np.append(first, len(starts))))
+        levels.append((packed.token_of_rank[ranks[exists]], probabilities, was_new[starts], starts))
+    if not new.all():
+        raise ValueError("two canonical strings have the same token sequence")
+    yield from _split_by_space(levels, row_ends, terminator)
+
+
+def _split_by_space(levels: list[tuple], row_ends: np.ndarray, terminator: int) -> Iterator[Trie]:
+    """Reorder edges from (level, space) to (space, level), which numbers the prefixes of each trie breadth first."""
+    bounds = np.array([np.searchsorted(starts, row_ends) for *_, starts in levels])
+    counts = np.diff(bounds, axis=1, prepend=0)
+    ends = np.cumsum(counts.T.ravel()).reshape(len(row_ends), len(levels)).T
+    total = int(ends[-1, -1])
+    tokens, probabilities = np.empty(total, dtype=np.int32), np.empty(total)
+    first_children = np.empty(total, dtype=bool)
+    for level, (level_tokens, level_probabilities, first, _) in enumerate(levels):
+        target = np.arange(len(level_tokens)) + np.repeat(ends[level] - bounds[level], counts[level])
+        tokens[target], probabilities[target], first_children[target] = level_tokens, level_probabilities, first
+    start = 0
+    for stop in ends[-1].tolist():
+        offsets = np.append(np.flatnonzero(first_children[start:stop]), stop - start).astype(np.int32)
+        yield Trie(offsets, tokens[start:stop].copy(), probabilities[start:stop].copy(), terminator)
+        start = stop

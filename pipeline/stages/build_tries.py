@@ -1,35 +1,53 @@
-"""Build the token prefix tries of an output space for one tokenizer (Eq. 1)."""
+"""Build the token prefix tries of an output space for one tokenizer (Eq. 1).
+
+With ``max_bins: null`` there is nothing to enumerate: the laws and the tokenizer's digit rule
+are written, from which the targets of any prefix follow.
+"""
 
 from pathlib import Path
 
 from tqdm import tqdm
 
-from pipeline.artifacts import OutputSpaceStore, write_tries
+from pipeline.artifacts import OutputSpaceStore, read_prompts, write_implicit_tries, write_tries
 from pipeline.command import run_stage
 from pipeline.config import load_params
-from pipeline.core.trie import build_trie
+from pipeline.errors import ConfigError
 from pipeline.stages.arguments import add_model, stage_parser
 from pipeline.stages.check_model import model_revision
 
 
-def main(params: Path, model: str, model_report: Path, output_spaces: Path, output: Path) -> None:
-    """Write the trie of every prompt in ``output_spaces`` as memory-mappable arrays."""
+def main(params: Path, model: str, model_report: Path, space: str, source: Path, output: Path) -> None:
+    """Write the tries of every prompt in ``source`` as memory-mappable arrays, or what they follow from."""
     from pipeline.engines import chat
+    from pipeline.engines.digit_rule import find_digit_tokens, tries_of
     from pipeline.engines.model import load_tokenizer
 
-    config = load_params(params).model(model)
-    tokenizer = load_tokenizer(config, model_revision(model_report))
-    terminator = chat.answer_terminator(tokenizer, config.terminator)
-    tries = {
-        prompt_id: build_trie(chat.encode_answers(tokenizer, space.values), space.probabilities, terminator)
-        for prompt_id, space in tqdm(OutputSpaceStore(output_spaces).items(), desc="build tries", unit="prompt")
-    }
-    write_tries(output, tries, terminator)
+    config = load_params(params)
+    settings = getattr(config.discretize, space)
+    tokenizer = load_tokenizer(config.model(model), model_revision(model_report))
+    terminator = chat.answer_terminator(tokenizer, config.model(model).terminator)
+    tokens = find_digit_tokens(tokenizer, terminator, settings.num_decimals)
+    if settings.max_bins is None:
+        if tokens is None:
+            raise ConfigError(
+                f"discretize.{space}.max_bins: null needs a tokenizer that writes numbers digit by digit or in groups "
+                f"from the left; that of {model!r} does neither. Set a number of bins"
+            )
+        write_implicit_tries(output, read_prompts(source), settings.num_decimals, tokens)
+        return
+    spaces = OutputSpaceStore(source)
+    progress = tqdm(
+        tries_of(tokenizer, tokens, terminator, spaces), total=len(spaces), desc="build tries", unit="prompt"
+    )
+    write_tries(output, dict(progress), terminator)
 
 
 if __name__ == "__main__":
     parser = stage_parser(__doc__)
     add_model(parser)
-    parser.add_argument("--output-spaces", type=Path, required=True, help="output space table")
+    parser.add_argument("--space", required=True, choices=["soft", "eval"], help="settings in params.yaml")
+    parser.add_argument(
+        "--source", type=Path, required=True, help="output space table; prompt table where max_bins is null"
+    )
     parser.add_argument("--output", type=Path, required=True, help="directory to write")
     run_stage(main, parser.parse_args())

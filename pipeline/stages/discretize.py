@@ -8,18 +8,20 @@ from tqdm import tqdm
 from pipeline.artifacts import read_prompts, write_output_spaces
 from pipeline.command import run_stage
 from pipeline.config import load_params
-from pipeline.core.discretize import discretize
+from pipeline.core.discretize import discretize_all
+from pipeline.errors import ConfigError
 from pipeline.stages.arguments import stage_parser
 
 
 def main(params: Path, space: str, prompts: list[Path], output: Path) -> None:
     """Write the output space of every prompt in ``prompts`` under the settings named ``space``."""
     settings = asdict(getattr(load_params(params).discretize, space))
-    spaces = {
-        prompt.prompt_id: discretize(prompt.law, **settings)
-        for prompt in tqdm(read_prompts(*prompts), desc=f"discretize {space}", unit="prompt")
-    }
-    write_output_spaces(output, spaces)
+    if settings["max_bins"] is None:
+        raise ConfigError(f"discretize.{space}.max_bins is null: the rounded law has no list of strings to write")
+    rows = read_prompts(*prompts)
+    made = discretize_all([prompt.law for prompt in rows], **settings)
+    progress = tqdm(zip(rows, made, strict=True), total=len(rows), desc=f"discretize {space}", unit="prompt")
+    write_output_spaces(output, {prompt.prompt_id: space for prompt, space in progress})
 
 
 if __name__ == "__main__":

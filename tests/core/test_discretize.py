@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pipeline.core.discretize import discretize, fixed_point, kept_grid
+from pipeline.core.discretize import discretize, kept_grid
 from pipeline.core.families import get_family
 from pipeline.core.family import Law
+from pipeline.core.fixed_point import FixedPointStrings
 from pipeline.core.prompts import build_split
 from pipeline.errors import DomainError
 
@@ -107,7 +108,7 @@ def test_kept_grid_equals_the_materialised_one(lower, width, decimals, bins):
 
 @given(st.lists(st.integers(-(10**12), 10**12), min_size=1, max_size=20), st.integers(0, 8))
 def test_fixed_point_is_exact(indices, decimals):
-    for index, text in zip(indices, fixed_point(np.array(indices), decimals), strict=True):
+    for index, text in zip(indices, FixedPointStrings(np.array(indices), decimals), strict=True):
         assert Fraction(text) == Fraction(index, 10**decimals)
         assert len(text.partition(".")[2]) == decimals
 

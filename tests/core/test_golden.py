@@ -93,7 +93,7 @@ def test_reference_tries(vectors, by_text):
         tokenizer = tokenizers[case["tokenizer"]]
         law = by_text[case["prompt"]].law
         space = discretize(law, num_decimals=case["num_decimals"], max_bins=case["max_bins"])
-        ids = tokenizer(space.values, add_special_tokens=False)["input_ids"]
+        ids = tokenizer(list(space.values), add_special_tokens=False)["input_ids"]
         trie = build_trie(ids, space.probabilities, tokenizer.eos_token_id)
         assert (trie.num_prefixes, trie.num_edges) == (case["num_prefixes"], case["num_edges"])
         for prefix in case["prefixes"]:

@@ -1,0 +1,1 @@
+"""Timings of the pipeline's costly parts against plain implementations, in the same run."""

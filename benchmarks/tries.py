@@ -1,0 +1,138 @@
+"""Output spaces and tries of all training prompts against the obvious implementation.
+
+The baseline evaluates SciPy law by law, formats every value, tokenizes every string and
+keeps a dictionary from prefix tuples to next-token masses. It runs on a sample of the
+prompts and its figures are scaled to all of them, because the whole would need up to half
+an hour and 30 GB.
+"""
+
+import argparse
+from collections import defaultdict
+from itertools import pairwise
+
+import numpy as np
+
+from benchmarks.measure import in_subprocess
+from pipeline.core.discretize import discretize_all
+from pipeline.core.prompts import build_split
+from pipeline.engines.digit_rule import find_digit_tokens, tries_of
+
+NUM_DECIMALS = 5
+
+
+def tokenizer_of(max_group: int):
+    """A fast byte-pair tokenizer whose numbers are single digits or groups of up to three from the left."""
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    groups = [f"{value:0{size}d}" for size in range(1, max_group + 1) for value in range(10**size)]
+    vocabulary = {word: index for index, word in enumerate(["</s>", "-", ".", *groups])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="</s>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(rf"\d{{1,{max_group}}}|-|\."), "isolated")
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>")
+
+
+def baseline(max_bins: int, max_group: int, every: int) -> dict:
+    """The obvious implementation on every ``every``-th training prompt."""
+    laws = [prompt.law for prompt in build_split("train")][::every]
+    tokenizer = tokenizer_of(max_group)
+    tries = []
+    for law in laws:
+        frozen = law.freeze()
+        low, high = (float(frozen.ppf(level)) for level in (0.001, 0.999))
+        if law.integer:
+            numbers = list(range(int(low), int(high) + 1))
+            masses = [float(frozen.pmf(number)) for number in numbers]
+            texts = [str(number) for number in numbers]
+        else:
+            first, last = int(np.ceil(low * 10**NUM_DECIMALS)), int(np.floor(high * 10**NUM_DECIMALS))
+            size = last - first + 1
+            kept = range(size) if size <= max_bins else np.linspace(0, size - 1, max_bins).astype(int).tolist()
+            numbers = [(first + index) / 10**NUM_DECIMALS for index in kept]
+            edges = [-np.inf, *((a + b) / 2 for a, b in pairwise(numbers)), np.inf]
+            cumulative = frozen.cdf(edges)
+            masses = np.diff(cumulative).tolist()
+            texts = [f"{number:.{NUM_DECIMALS}f}" for number in numbers]
+        trie: dict[tuple, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+        for ids, mass in zip(tokenizer(texts)["input_ids"], masses, strict=True):
+            path = [*ids, tokenizer.eos_token_id]
+            for k, token in enumerate(path):
+                trie[tuple(path[:k])][token] += mass
+        targets = {}
+        for prefix, children in trie.items():
+            total = sum(children.values())
+            targets[prefix] = {token: mass / total for token, mass in children.items()} if total else {}
+        tries.append(targets)
+    return {"prompts": len(laws), "keep": tries, "num_edges": sum(len(c) for t in tries for c in t.values())}
+
+
+def ours(max_bins: int, max_group: int) -> dict:
+    """All training prompts, the digit rule found and verified in the time."""
+    laws = [prompt.law for prompt in build_split("train")]
+    tokenizer = tokenizer_of(max_group)
+    spaces = dict(enumerate(discretize_all(laws, num_decimals=NUM_DECIMALS, max_bins=max_bins)))
+    rule = find_digit_tokens(tokenizer, tokenizer.eos_token_id, NUM_DECIMALS)
+    tries = dict(tries_of(tokenizer, rule, tokenizer.eos_token_id, spaces))
+    return {"prompts": len(laws), "keep": (spaces, tries), "num_edges": sum(t.num_edges for t in tries.values())}
+
+
+def token_ids(max_bins: int = 16_384, repeats: int = 5) -> list[dict]:
+    """Token ids of one prompt's strings: the tokenizer against digit arithmetic (trie included in neither)."""
+    import time
+
+    from pipeline.core.number_keys import pack_numbers
+
+    (space,) = discretize_all([build_split("train")[0].law], num_decimals=NUM_DECIMALS, max_bins=max_bins)
+    tokenizer = tokenizer_of(1)
+    rule = find_digit_tokens(tokenizer, tokenizer.eos_token_id, NUM_DECIMALS)
+    best = {"tokenizer": np.inf, "digit arithmetic": np.inf}
+    for _ in range(repeats):
+        for name, function in (
+            ("tokenizer", lambda: tokenizer(list(space.values))["input_ids"]),
+            ("digit arithmetic", lambda: pack_numbers([space.values], rule)),
+        ):
+            started = time.perf_counter()
+            function()
+            best[name] = min(best[name], time.perf_counter() - started)
+    case = f"token ids of {len(space.values):,} strings"
+    return [
+        {"benchmark": "tries", "case": case, "implementation": name, "seconds": seconds,
+         "ratio": best["tokenizer"] / seconds}
+        for name, seconds in best.items()
+    ]  # fmt: skip
+
+
+def run(quick: bool = False) -> list[dict]:
+    """Rows of the comparison: seconds and memory for 1,988 prompts, and ratios.
+
+    Args:
+        quick: Only 1,001 bins and single-digit tokens, on a smaller sample of the baseline.
+    """
+    rows = token_ids()
+    for max_bins, every in ((1_001, 50), (16_384, 400)):
+        for max_group in (1, 3):
+            if quick and (max_bins, max_group) != (1_001, 1):
+                continue
+            case = f"1,988 prompts, {max_bins:,} bins, {'single digits' if max_group == 1 else 'three-digit groups'}"
+            plain = in_subprocess(__name__, "baseline", max_bins=max_bins, max_group=max_group, every=every)
+            fast = in_subprocess(__name__, "ours", max_bins=max_bins, max_group=max_group)
+            scale = fast["num_edges"] / plain["num_edges"]
+            rows.append({
+                "benchmark": "tries", "case": case, "implementation": "dictionary of tuples",
+                "seconds": plain["seconds"] * scale, "ratio": 1.0, "retained_mb": plain["retained_mb"] * scale,
+                "note": f"measured on {plain['prompts']} prompts, scaled by the number of edges",
+            })  # fmt: skip
+            rows.append({
+                "benchmark": "tries", "case": case, "implementation": "flat arrays", "seconds": fast["seconds"],
+                "ratio": rows[-1]["seconds"] / fast["seconds"], "retained_mb": fast["retained_mb"],
+                "peak_mb": fast["peak_mb"], "note": f"{fast['num_edges']:,} edges",
+            })  # fmt: skip
+    return rows
+
+
+if __name__ == "__main__":
+    from benchmarks.table import print_rows
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="1,001 bins and single-digit tokens only")
+    print_rows(run(**vars(parser.parse_args())))

@@ -1,0 +1,24 @@
+"""Digit rules made by hand."""
+
+import numpy as np
+import pytest
+
+from pipeline.core.digit_tokens import DigitTokens
+
+END = 2
+
+
+def digit_tokens(max_group: int) -> DigitTokens:
+    """A rule whose token ids are shuffled, so that nothing depends on ids ascending with digits."""
+    rng = np.random.default_rng(max_group)
+    ids = rng.permutation(np.arange(3, 1200))
+    groups, used = [], 2
+    for size in range(1, max_group + 1):
+        groups.append(ids[used : used + 10**size].astype(np.int32))
+        used += 10**size
+    return DigitTokens(tuple(groups), int(ids[0]), int(ids[1]), END)
+
+
+@pytest.fixture(params=[1, 2, 3], ids=lambda size: f"groups of {size}")
+def rule(request) -> DigitTokens:
+    return digit_tokens(request.param)
