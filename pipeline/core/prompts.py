@@ -15,7 +15,6 @@ TEMPLATE = (
     "Output ONLY the number."
 )
 SPLITS = ("train", "unseen", "ood")
-SELECTIONS = ("selected", "full")
 
 
 @dataclass(frozen=True)

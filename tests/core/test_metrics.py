@@ -18,7 +18,6 @@ from pipeline.core.metrics.structured import (
     interquantile_width,
     perfect_sampler_replicates,
     wasserstein_1,
-    wasserstein_1_normalised,
 )
 from pipeline.core.prompts import build_split
 from pipeline.core.quantiles import quantile
@@ -57,7 +56,9 @@ def test_wasserstein_of_a_point_mass():
     # U(0, 1) against samples that are all 0: mean of (i - 0.5) / N is 1/2; Q95 - Q05 = 0.9.
     law = get_family("uniform").law_at({"a": 0.0, "b": 1.0})
     assert wasserstein_1(np.zeros(64), law) == pytest.approx(0.5)
-    assert wasserstein_1_normalised(np.zeros(64), law) == pytest.approx(0.5 / 0.9)
+    result = evaluate_prompt(["0.0"] * 64, law)
+    assert result.wasserstein_1 == pytest.approx(0.5)
+    assert result.wasserstein_1_normalised == pytest.approx(0.5 / 0.9)
 
 
 def test_wasserstein_approaches_scipys_distance():
@@ -125,9 +126,10 @@ def test_bootstrap_of_an_undefined_statistic():
 def test_prompt_interval_contains_the_estimate_and_narrows():
     law = get_family("gaussian").law_at({"mu": 0.0, "sigma": 1.0})
     samples = np.random.default_rng(2).normal(0.5, 1.0, 2000)
-    wide = bootstrap_prompt(samples[:100], law, 300, random_stream(1))
-    narrow = bootstrap_prompt(samples, law, 300, random_stream(1))
-    assert narrow[0] < wasserstein_1_normalised(samples, law) < narrow[1]
+    few, many = (evaluate_prompt([repr(float(x)) for x in part], law) for part in (samples[:100], samples))
+    wide = bootstrap_prompt(few, 300, random_stream(1))
+    narrow = bootstrap_prompt(many, 300, random_stream(1))
+    assert narrow[0] < many.wasserstein_1_normalised < narrow[1]
     assert narrow[1] - narrow[0] < wide[1] - wide[0]
 
 

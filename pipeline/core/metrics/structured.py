@@ -31,16 +31,16 @@ def wasserstein_1(samples: np.ndarray, law: Law) -> float:
     return float(np.abs(np.sort(samples) - mid_quantiles(law, len(samples))).mean())
 
 
+def central_quantiles(law: Law) -> tuple[float, float]:
+    """Q05 and Q95 of the target."""
+    low, high = quantile(law, np.array([0.05, 0.95]))
+    return float(low), float(high)
+
+
 def interquantile_width(law: Law) -> float:
     """Q95 - Q05 of the target, the paper's scale for W1."""
-    low, high = quantile(law, np.array([0.05, 0.95]))
-    return float(high - low)
-
-
-def wasserstein_1_normalised(samples: np.ndarray, law: Law) -> float:
-    """W1 / (Q95 - Q05); NaN without samples or where the width is 0."""
-    width = interquantile_width(law)
-    return wasserstein_1(samples, law) / width if width > 0 else math.nan
+    low, high = central_quantiles(law)
+    return high - low
 
 
 def perfect_sampler_replicates(law: Law, size: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
@@ -74,6 +74,8 @@ class PromptResult:
         wasserstein_1_normalised: Divided by Q95 - Q05 of the target.
         num_outliers: Valid samples more than OUTLIER_WIDTHS times Q95 - Q05 below Q05 or
             above Q95. They are counted, never dropped: one of them can make up all of W1.
+        reference: float64[num_valid], the target's mid-quantiles at this number of samples.
+        width: Q95 - Q05 of the target.
     """
 
     samples: np.ndarray
@@ -82,6 +84,8 @@ class PromptResult:
     wasserstein_1: float
     wasserstein_1_normalised: float
     num_outliers: int
+    reference: np.ndarray
+    width: float
 
     @property
     def valid_rate(self) -> float:
@@ -91,18 +95,24 @@ class PromptResult:
 
 def evaluate_prompt(texts: Sequence[str], law: Law) -> PromptResult:
     """Parse the generations of one prompt and compare them with its law."""
-    parsed = [parse_sample(text, law.support, law.integer) for text in texts]
+    support = law.support
+    parsed = [parse_sample(text, support, law.integer) for text in texts]
     samples = np.array([value for value in parsed if not isinstance(value, Invalid)], dtype=np.float64)
     invalid = Counter(value.value for value in parsed if isinstance(value, Invalid))
-    low, high = quantile(law, np.array([0.05, 0.95]))
-    reach = OUTLIER_WIDTHS * (high - low)
+    low, high = central_quantiles(law)
+    width = high - low
+    reach = OUTLIER_WIDTHS * width
+    reference = mid_quantiles(law, len(samples))
+    distance = float(np.abs(np.sort(samples) - reference).mean()) if len(samples) else math.nan
     return PromptResult(
         samples,
         len(texts),
         dict(invalid),
-        wasserstein_1(samples, law),
-        wasserstein_1_normalised(samples, law),
+        distance,
+        distance / width if width > 0 else math.nan,
         int(((samples < low - reach) | (samples > high + reach)).sum()),
+        reference,
+        width,
     )
 
 
@@ -116,7 +126,7 @@ def prompt_row(prompt: Prompt, texts: Sequence[str], bootstrap_replicates: int, 
         rng: The bootstrap's stream.
     """
     result = evaluate_prompt(texts, prompt.law)
-    low, high = bootstrap_prompt(result.samples, prompt.law, bootstrap_replicates, rng)
+    low, high = bootstrap_prompt(result, bootstrap_replicates, rng)
     return {
         "prompt_id": prompt.prompt_id,
         "split": prompt.split,
@@ -133,7 +143,7 @@ def prompt_row(prompt: Prompt, texts: Sequence[str], bootstrap_replicates: int, 
     }
 
 
-def bootstrap_prompt(samples: np.ndarray, law: Law, replicates: int, rng: np.random.Generator) -> tuple[float, float]:
+def bootstrap_prompt(result: PromptResult, replicates: int, rng: np.random.Generator) -> tuple[float, float]:
     """95% interval of one prompt's normalised W1 for redrawing its generations.
 
     Resampling adds the sampling error a second time and shifts W1 upwards near its
@@ -143,12 +153,10 @@ def bootstrap_prompt(samples: np.ndarray, law: Law, replicates: int, rng: np.ran
     Returns:
         (low, high); NaN with fewer than two valid samples.
     """
-    width = interquantile_width(law)
-    if len(samples) < 2 or not width > 0:
+    samples = result.samples
+    if len(samples) < 2 or not result.width > 0:
         return math.nan, math.nan
-    reference = mid_quantiles(law, len(samples))
     draws = np.sort(rng.choice(samples, size=(replicates, len(samples))), axis=1)
-    values = np.abs(draws - reference).mean(axis=1) / width
-    observed = float(np.abs(np.sort(samples) - reference).mean()) / width
-    low, high = np.percentile(values, [2.5, 97.5]) - (values.mean() - observed)
+    values = np.abs(draws - result.reference).mean(axis=1) / result.width
+    low, high = np.percentile(values, [2.5, 97.5]) - (values.mean() - result.wasserstein_1_normalised)
     return max(0.0, float(low)), float(high)
