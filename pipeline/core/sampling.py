@@ -4,22 +4,28 @@ import torch
 
 
 def sample_tokens(
-    logits: torch.Tensor, uniforms: torch.Tensor, temperature: float = 1.0, top_p: float = 1.0
+    logits: torch.Tensor,
+    uniforms: torch.Tensor,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    rows: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Draw one token per row from softmax(logits / temperature), restricted to the nucleus.
+    """Draw one token per uniform number from softmax(logits / temperature), restricted to the nucleus.
 
-    Inversion in float64 over the full vocabulary: row r gets the first token, in id order
-    (in order of probability when top_p < 1), at which the cumulative mass exceeds
-    uniforms[r]. A row's result depends on its own logits and uniform number only.
+    Inversion in float64 over the full vocabulary: sample n gets the first token of its row,
+    in id order (in order of probability when top_p < 1), at which the cumulative mass
+    exceeds uniforms[n]. The result depends on that row's logits and that uniform number
+    only. The law of a row is computed once, however many samples draw from it.
 
     Args:
         logits: float[R, V].
-        uniforms: float64[R] in [0, 1).
+        uniforms: float64[N] in [0, 1).
         temperature: Above 0.
         top_p: Smallest most-probable set with at least this mass is kept; 1 keeps all.
+        rows: int64[N], the row that each sample draws from; None means row n for sample n.
 
     Returns:
-        int64[R] token ids.
+        int64[N] token ids.
     """
     probabilities = torch.softmax(logits.double() / temperature, dim=-1)
     if top_p < 1.0:
@@ -27,9 +33,29 @@ def sample_tokens(
         before = probabilities.cumsum(dim=-1) - probabilities
         probabilities = probabilities.masked_fill(before >= top_p, 0.0)
     cumulative = probabilities.cumsum(dim=-1)
-    threshold = uniforms.to(cumulative).unsqueeze(1) * cumulative[:, -1:]
-    choice = torch.searchsorted(cumulative, threshold, right=True)
+    if rows is None:
+        rows = torch.arange(len(logits), device=logits.device)
+    threshold = uniforms.to(cumulative) * cumulative[rows, -1]
+    choice = _count_not_above(cumulative, rows, threshold)
     # Rounding may put the threshold on the last sum; the last token with mass is meant.
-    last = (probabilities > 0).long().cumsum(dim=-1).argmax(dim=-1, keepdim=True)
-    choice = torch.minimum(choice, last)
-    return (tokens.gather(1, choice) if top_p < 1.0 else choice).squeeze(1)
+    beyond = torch.nonzero(probabilities[rows, choice.clamp(max=logits.shape[-1] - 1)] == 0).squeeze(1)
+    if len(beyond):
+        last = (probabilities[rows[beyond]] > 0).long().cumsum(dim=-1).argmax(dim=-1)
+        choice[beyond] = torch.minimum(choice[beyond], last)
+    return tokens[rows, choice] if top_p < 1.0 else choice
+
+
+def _count_not_above(cumulative: torch.Tensor, rows: torch.Tensor, threshold: torch.Tensor) -> torch.Tensor:
+    """int64[N]: how many entries of row rows[n] of float64[R, V], ascending, are at most threshold[n].
+
+    torch.searchsorted wants as many thresholds for every row; here rows may have any number.
+    """
+    flat, width = cumulative.reshape(-1), cumulative.shape[1]
+    # One entry before the row, so that start + count is the count-th entry.
+    start = rows * width - 1
+    count = torch.zeros_like(rows)
+    for bit in reversed(range(width.bit_length())):
+        longer = count + (1 << bit)
+        fits = (flat[start + longer.clamp(max=width)] <= threshold) & (longer <= width)
+        count = torch.where(fits, longer, count)
+    return count

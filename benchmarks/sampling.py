@@ -1,0 +1,200 @@
+"""Time sampling many answers of one prompt: plain batches, refilled rows and merged rows.
+
+All three draw with the same uniform numbers and must give the same answers. Positions are
+the tokens that the model ran.
+"""
+
+import argparse
+import gc
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from pipeline.config import load_params
+from pipeline.core.prompts import Prompt, build_split
+from pipeline.core.sampling import sample_tokens
+from pipeline.engines.chat import encode_request
+from pipeline.engines.generate import Generation, generate, sample_seeds
+from pipeline.engines.model import load_adapter, load_model, load_tokenizer, stop_ids
+from pipeline.engines.samplers import GenerationStatistics
+
+ROOT = Path(__file__).resolve().parents[1]
+PLAIN_BATCH = 16
+
+
+@torch.inference_mode()
+def generate_plain(
+    model: torch.nn.Module,
+    tokenizer: Any,
+    prompt_ids: Sequence[int],
+    seeds: Sequence[int],
+    *,
+    stop_ids: set[int],
+    max_new_tokens: int,
+    temperature: float,
+    top_p: float,
+    statistics: GenerationStatistics,
+) -> list[Generation]:
+    """What ``generate`` gives, the obvious way: batches of 16 identical requests.
+
+    Every batch runs the prompt in each of its rows and decodes until its last row has
+    finished. Arguments as for ``generate``.
+    """
+    device = next(model.parameters()).device
+    results = []
+    for start in range(0, len(seeds), PLAIN_BATCH):
+        chunk = seeds[start : start + PLAIN_BATCH]
+        uniforms = np.stack([np.random.Generator(np.random.Philox(seed)).random(max_new_tokens) for seed in chunk])
+        uniforms = torch.from_numpy(uniforms).to(device)
+        inputs, cache = torch.tensor([list(prompt_ids)] * len(chunk), device=device), None
+        rows: list[list[int]] = [[] for _ in chunk]
+        done = [False] * len(chunk)
+        for step in range(max_new_tokens):
+            output = model(input_ids=inputs, past_key_values=cache, use_cache=True, logits_to_keep=1)
+            cache = output.past_key_values
+            statistics.positions += inputs.numel()
+            statistics.forward_passes += 1
+            chosen = sample_tokens(output.logits[:, -1], uniforms[:, step], temperature, top_p)
+            for row, token in enumerate(chosen.tolist()):
+                if not done[row]:
+                    rows[row].append(token)
+                    done[row] = token in stop_ids
+            if all(done):
+                break
+            inputs = chosen[:, None]
+        for seed, tokens in zip(chunk, rows, strict=True):
+            stopped = tokens[-1] in stop_ids
+            text = tokenizer.decode(tokens[:-1] if stopped else tokens, skip_special_tokens=True)
+            results.append(Generation(seed, text, len(tokens), "stop" if stopped else "length"))
+    return results
+
+
+@dataclass
+class _Timing:
+    """Repeats of one implementation on one prompt."""
+
+    seconds: list[float] = field(default_factory=list)
+    positions: int = 0
+    forward_passes: int = 0
+    answers: list[Generation] = field(default_factory=list)
+
+    def measure(self, call: Callable[[GenerationStatistics], list[Generation]]) -> None:
+        """Run once more."""
+        cost = GenerationStatistics()
+        gc.collect()
+        started = time.perf_counter()
+        self.answers = call(cost)
+        self.seconds.append(time.perf_counter() - started)
+        self.positions, self.forward_passes = cost.positions, cost.forward_passes
+
+
+def evaluation_prompts(count: int) -> list[Prompt]:
+    """``count`` prompts spread evenly over the evaluation prompts of both splits."""
+    prompts = [*build_split("unseen", selection="selected"), *build_split("ood", selection="selected")]
+    chosen = np.unique(np.linspace(0, len(prompts) - 1, count).round().astype(int))
+    return [prompts[index] for index in chosen]
+
+
+def run(
+    samples: int = 1000, prompts: int = 8, repeats: int = 3, batch_size: int = 500, adapter: Path | None = None
+) -> list[dict[str, Any]]:
+    """Time the three implementations on the embedded model; the fastest of ``repeats`` interleaved runs counts.
+
+    Args:
+        samples: Answers per prompt.
+        prompts: Evaluation prompts.
+        repeats: Runs of each implementation on each prompt.
+        batch_size: Most rows of the refilled and merged implementations.
+        adapter: Directory of an adapter; None times the base model. A trained one gives more
+            different answers, so less is merged.
+
+    Returns:
+        One row per prompt and implementation, then one per implementation for all prompts
+        together (case "all"). ``ratio`` is the plain implementation's seconds over this one's;
+        ``different`` the answers that are not the plain implementation's, which only rounding
+        can cause.
+    """
+    config = load_params(ROOT / "params.yaml")
+    model_config, settings = config.model("embedded"), config.generate.structured
+    model, tokenizer = load_model(model_config), load_tokenizer(model_config)
+    chat = model_config.chat
+    stops = stop_ids(model, tokenizer, model_config.terminator)
+    encoded = {
+        prompt.prompt_id: encode_request(tokenizer, prompt.text, chat.template_arguments, chat.answer_prefix)
+        for prompt in evaluation_prompts(prompts)
+    }
+    if adapter is not None:
+        model = load_adapter(model, adapter, next(iter(encoded.values())))
+    arguments = {
+        "stop_ids": stops,
+        "max_new_tokens": settings.max_new_tokens,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+    }
+    implementations: dict[str, Callable[..., list[Generation]]] = {
+        "plain": generate_plain,
+        "rows": lambda *given, **named: generate(*given, batch_size=batch_size, strategy="rows", **named),
+        "merged": lambda *given, **named: generate(*given, batch_size=batch_size, strategy="merged", **named),
+    }
+    timings: dict[str, dict[str, _Timing]] = {}
+    for prompt_id, ids in encoded.items():
+        seeds = sample_seeds(config.seed, ("benchmark", prompt_id), samples)
+        timings[prompt_id] = case = {name: _Timing() for name in implementations}
+        for function in implementations.values():
+            # The first calls of a shape are slower.
+            function(model, tokenizer, ids, seeds[:PLAIN_BATCH], statistics=GenerationStatistics(), **arguments)
+        for _ in range(repeats):
+            for name, function in implementations.items():
+                case[name].measure(
+                    lambda cost, function=function, ids=ids, seeds=seeds: function(
+                        model, tokenizer, ids, seeds, statistics=cost, **arguments
+                    )
+                )
+    rows = [_row(name, case, samples, [timings[name]]) for name in timings for case in implementations]
+    return rows + [_row("all", case, samples, list(timings.values())) for case in implementations]
+
+
+def _row(case: str, implementation: str, samples: int, timings: list[dict[str, _Timing]]) -> dict[str, Any]:
+    seconds = sum(min(timing[implementation].seconds) for timing in timings)
+    plain = sum(min(timing["plain"].seconds) for timing in timings)
+    pairs = [pair for t in timings for pair in zip(t[implementation].answers, t["plain"].answers, strict=True)]
+    return {
+        "benchmark": "sampling",
+        "case": case,
+        "implementation": implementation,
+        "seconds": seconds,
+        "ratio": plain / seconds,
+        "samples_per_second": samples * len(timings) / seconds,
+        "positions": sum(timing[implementation].positions for timing in timings),
+        "forward_passes": sum(timing[implementation].forward_passes for timing in timings),
+        "distinct_answers": sum(len({answer.text for answer in t[implementation].answers}) for t in timings),
+        "different": sum(found != expected for found, expected in pairs),
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sampling", description=__doc__)
+    parser.add_argument("--samples", type=int, default=1000, help="answers per prompt (default: %(default)s)")
+    parser.add_argument("--prompts", type=int, default=8, help="evaluation prompts (default: %(default)s)")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each, the fastest counts")
+    parser.add_argument("--batch-size", type=int, default=500, help="most rows of the last two implementations")
+    parser.add_argument("--adapter", type=Path, help="directory of an adapter to load (default: the base model)")
+    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    options = parser.parse_args()
+    table = run(options.samples, options.prompts, options.repeats, options.batch_size, options.adapter)
+    print(
+        f"{'case':32} {'implementation':14} {'seconds':>8} {'ratio':>6} {'samples/s':>10} {'positions':>10} different"
+    )
+    for line in table:
+        print(
+            f"{line['case']:32} {line['implementation']:14} {line['seconds']:8.3f} {line['ratio']:6.1f} "
+            f"{line['samples_per_second']:10.0f} {line['positions']:10d} {line['different']:9d}"
+        )
+    if options.json:
+        options.json.write_text(json.dumps(table, indent=1) + "\n")
