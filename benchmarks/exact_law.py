@@ -1,0 +1,165 @@
+"""The model's law computed exactly: tree scoring of a trie, and bounds over all plain decimals.
+
+On the embedded model (CPU, float32). ``trie`` scores every prefix of the 1,001 canonical strings
+of a Gaussian: packed, by levels, and string by string (each with its full prompt, 16 to a
+batch; a part of the batches is run and scaled up). ``bounds`` expands digit prefixes of an
+evaluation prompt, best first, until the bounds of normalised W1 are 0.001 apart or the budget is spent.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from benchmarks.table import markdown
+from benchmarks.workload import MODEL
+from pipeline.core.discretize import discretize
+from pipeline.core.exact_law import exact_law, leaf_index
+from pipeline.core.number_law import bound_number_law, candidate_tokens
+from pipeline.core.prompts import Prompt, build_split
+from pipeline.core.trie import Trie, build_trie
+from pipeline.engines.chat import answer_terminator, encode_answers, encode_request
+from pipeline.engines.digit_rule import find_digit_tokens
+from pipeline.engines.model import load_model, load_tokenizer
+from pipeline.engines.tree_scorer import TreeScorer
+
+BATCH = 16
+FAMILIES = ("gaussian", "exponential", "uniform", "poisson", "binomial", "cauchy")
+
+
+def _best(function: Callable[[], object], repeats: int) -> tuple[float, object]:
+    """Shortest of several runs in seconds, which other load on the machine disturbs least, and the last result."""
+    seconds, result = [], None
+    for _ in range(repeats):
+        started = time.perf_counter()
+        result = function()
+        seconds.append(time.perf_counter() - started)
+    return min(seconds), result
+
+
+@torch.inference_mode()
+def _string_by_string(model: torch.nn.Module, prompt_ids: Sequence[int], sequences: Sequence[Sequence[int]]) -> None:
+    """Log-probabilities along each string, as a plain evaluation would compute them."""
+    rows = [[*prompt_ids, *sequence] for sequence in sequences]
+    width = max(map(len, rows))
+    ids = torch.tensor([row + [0] * (width - len(row)) for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+    logits = model(input_ids=ids, attention_mask=mask).logits[:, len(prompt_ids) - 1 :]
+    torch.log_softmax(logits.float(), dim=-1)
+
+
+def _trie_rows(
+    model: torch.nn.Module, prompt_ids: list[int], trie: Trie, sequences: list[list[int]], values: np.ndarray,
+    batches: int, repeats: int,
+) -> list[dict]:  # fmt: skip
+    total = -(-len(sequences) // BATCH)
+    spread = np.linspace(0, total - 1, min(batches, total)).astype(int).tolist()
+    measured = sum(
+        _best(lambda at=at: _string_by_string(model, prompt_ids, sequences[at * BATCH : (at + 1) * BATCH]), repeats)[0]
+        for at in spread
+    )
+    baseline = measured * total / len(spread)
+    tokens = sum(len(prompt_ids) + len(sequence) for sequence in sequences)
+    case = f"trie of {len(sequences):,} strings"
+    rows = [
+        {
+            "benchmark": "exact_law", "case": case, "implementation": "string by string", "seconds": baseline,
+            "ratio": 1.0, "positions": tokens, "note": f"{len(spread)} of {total} batches, scaled",
+        }
+    ]  # fmt: skip
+    reference = None
+    for strategy in ("packed", "levels"):
+        scorer = TreeScorer(model, strategy)
+        seconds, scores = _best(lambda scorer=scorer: scorer.score_trie(scorer.prefill(prompt_ids), trie), repeats)
+        reference = scores if reference is None else reference
+        law = exact_law(trie, scores, values)
+        rows.append(
+            {
+                "benchmark": "exact_law", "case": case, "implementation": strategy, "seconds": seconds,
+                "ratio": baseline / seconds, "positions": len(prompt_ids) + trie.num_prefixes - 1,
+                "largest_difference": float(np.abs(scores - reference).max()), "sequence_kl": law.sequence_kl,
+                "mass_on_trie": law.mass_on_trie,
+            }
+        )  # fmt: skip
+    seconds, _ = _best(lambda: exact_law(trie, reference, values), repeats)
+    rows.append(
+        {"benchmark": "exact_law", "case": case, "implementation": "figures from the scores", "seconds": seconds}
+    )
+    return rows
+
+
+def _bounds_row(
+    scorer: TreeScorer, prompt: Prompt, prompt_ids: list[int], digit_tokens, max_positions: int, which: str
+) -> dict:
+    score = scorer.path_scorer(prompt_ids, candidate_tokens(digit_tokens))
+    in_model = 0.0
+
+    def timed(paths: list[tuple[int, ...]]) -> np.ndarray:
+        nonlocal in_model
+        started = time.perf_counter()
+        result = score(paths)
+        in_model += time.perf_counter() - started
+        return result
+
+    started = time.perf_counter()
+    bounds = bound_number_law(prompt.law, digit_tokens, timed, max_positions=max_positions, which=which)
+    seconds = time.perf_counter() - started
+    return {
+        "benchmark": "exact_law", "case": f"bounds, {prompt.family}", "implementation": which, "seconds": seconds,
+        "positions": bounds.positions, "seconds_outside_the_model": seconds - in_model,
+        "w1_low": bounds.wasserstein_1_low, "w1_high": bounds.wasserstein_1_high, "width": bounds.achieved_width,
+        "valid_low": bounds.valid_low, "valid_high": bounds.valid_high, "mass_outside": bounds.mass_outside,
+    }  # fmt: skip
+
+
+def run(
+    *, max_bins: int = 1001, batches: int = 8, repeats: int = 3, max_positions: int = 2000,
+    families: Sequence[str] = FAMILIES,
+) -> list[dict]:  # fmt: skip
+    """One row per measurement; see the module's docstring.
+
+    Args:
+        max_bins: Strings of the trie.
+        batches: Batches of the baseline that are run.
+        repeats: Runs of each measurement on the trie; the shortest counts.
+        max_positions: Budget of the bounds.
+        families: Evaluation prompts (the first selected one of each family).
+    """
+    tokenizer, model = load_tokenizer(MODEL), load_model(MODEL, device="cpu")
+    terminator = answer_terminator(tokenizer, MODEL.terminator)
+    split = [*build_split("unseen", selection="selected"), *build_split("ood", selection="selected")]
+    first = {prompt.family: prompt for prompt in reversed(split)}
+    encoded = {
+        family: encode_request(tokenizer, first[family].text, MODEL.chat.template_arguments)
+        for family in {"gaussian", *families}
+    }
+    space = discretize(first["gaussian"].law, num_decimals=5, max_bins=max_bins)
+    sequences = encode_answers(tokenizer, list(space.values))
+    trie = build_trie(sequences, space.probabilities, terminator)
+    values = np.empty(len(sequences))
+    values[leaf_index(trie, sequences)] = [float(text) for text in space.values]
+    rows = _trie_rows(model, encoded["gaussian"], trie, sequences, values, batches, repeats)
+    digit_tokens, scorer = find_digit_tokens(tokenizer, terminator), TreeScorer(model)
+    for family in families:
+        rows.append(_bounds_row(scorer, first[family], encoded[family], digit_tokens, max_positions, "masked"))
+    rows.append(
+        _bounds_row(scorer, first[families[0]], encoded[families[0]], digit_tokens, max_positions, "conditional")
+    )
+    return rows
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--max-bins", type=int, default=1001)
+    parser.add_argument("--batches", type=int, default=8, help="batches of the baseline that are run")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--max-positions", type=int, default=2000, help="budget of the bounds")
+    parser.add_argument("--families", nargs="+", default=list(FAMILIES))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    print(markdown(run(**vars(parse_arguments()))))
