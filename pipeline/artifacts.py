@@ -349,7 +349,14 @@ def open_tries(directory: Path) -> TrieStore | ImplicitTrieStore:
 
 
 GENERATION_COLUMNS = ("prompt_id", "sample_index", "seed", "text", "num_tokens", "finish_reason")
-SCORE_COLUMNS = ("prompt_id", "path_index", "prefix_index", "kl_nats")
+SCORE_COLUMNS = ("prompt_id", "target", "path_index", "prefix_index", "kl_nats")
+# One row per prompt; figures over the trie are empty where it was too large, bounds where there is no digit rule.
+EXACT_COLUMNS = (
+    "prompt_id", "num_prefixes", "sequence_kl_nats", "logit_kl_nats", "total_variation", "mass_on_trie",
+    "grid_wasserstein_1", "grid_ks", "grid_ks_low", "grid_ks_high",
+    "wasserstein_1_low", "wasserstein_1_high", "ks_low", "ks_high", "support_low", "support_high",
+    "valid_low", "valid_high", "mass_outside", "mass_open", "positions",
+)  # fmt: skip
 METRIC_COLUMNS = (
     "axis", "model", "condition", "split", "family", "metric", "value", "n", "ci_low", "ci_high", "floor",
     "provenance",

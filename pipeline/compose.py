@@ -30,11 +30,19 @@ HEADER = """\
 
 
 def dag_section(params: Params) -> dict[str, Any]:
-    """What dvc.yaml iterates over: models, tries by tokenizer and space, model and condition pairs.
+    """What dvc.yaml iterates over: output spaces, models, tries by tokenizer and space, model and condition pairs.
 
     DVC's templates cannot look one table up in another, so the joins are made here.
     """
     root = params.artifacts
+    # Training targets without bins follow from the laws in the prompt table: no output space is written.
+    binned = [space for space in METHODS if getattr(params.discretize, space).max_bins is not None]
+    sources = {
+        space: f"{root}/output_spaces/{space}.parquet"
+        if space in (*binned, "eval")
+        else f"{root}/prompts/train.parquet"
+        for space in (*METHODS, "eval")
+    }
     models, tries, conditions = {}, {}, {}
     for name, model in params.models.items():
         models[name] = {
@@ -44,7 +52,8 @@ def dag_section(params: Params) -> dict[str, Any]:
         }
         for space in ("soft", "eval"):
             tries.setdefault(
-                f"{model.tokenizer}-{space}", {"tokenizer": model.tokenizer, "space": space, "model": name}
+                f"{model.tokenizer}-{space}",
+                {"tokenizer": model.tokenizer, "space": space, "model": name, "source": sources[space]},
             )
         for condition in ("base", *METHODS):
             weights = (
@@ -55,7 +64,10 @@ def dag_section(params: Params) -> dict[str, Any]:
             conditions[f"{name}-{condition}"] = {
                 "model": name, "condition": condition, "tokenizer": model.tokenizer, "weights": weights,
             }  # fmt: skip
-    return {"models": models, "tries": tries, "conditions": conditions}
+    return {
+        "binned_spaces": binned, "hard_source": sources["hard"],
+        "models": models, "tries": tries, "conditions": conditions,
+    }  # fmt: skip
 
 
 def compose_params(conf: Path, overrides: list[str]) -> dict[str, Any]:

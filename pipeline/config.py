@@ -39,14 +39,31 @@ class PromptsConfig:
     """"selected" (the paper's 18) or "full" (92)."""
 
 
+MaxBins = Annotated[StrictInt, Field(ge=2, le=10_000_000)]
+
+
 @dataclass(frozen=True, config=STRICT)
 class DiscretizeConfig:
-    """One output space (Section 3, Appendix B.1)."""
+    """The canonical strings that a method trains on (Section 3, Appendix B.1)."""
 
     num_decimals: Annotated[StrictInt, Field(ge=0, le=12)]
     """Decimals of the canonical strings."""
-    max_bins: Annotated[StrictInt, Field(ge=2, le=10_000_000)]
+    max_bins: MaxBins | None
+    """Largest number of canonical strings per prompt; null keeps every decimal (the law rounded to num_decimals)."""
+    integer_lower_tail: Literal["renormalise", "first_value"]
+    """Mass below the first value of an integer law without a lower end; the paper renormalises. Unused without bins."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class EvaluationSpace:
+    """The canonical strings that every condition is scored on; always a list, as in the paper."""
+
+    num_decimals: Annotated[StrictInt, Field(ge=0, le=12)]
+    """Decimals of the canonical strings."""
+    max_bins: MaxBins
     """Largest number of canonical strings per prompt."""
+    integer_lower_tail: Literal["renormalise", "first_value"]
+    """Mass below the first value of an integer law without a lower end; the paper renormalises."""
     integer_lower_tail: Literal["renormalise", "first_value"]
     """Mass below the first value of an integer law without a lower end; the paper renormalises."""
 
@@ -57,17 +74,34 @@ class DiscretizeSpaces:
 
     soft: DiscretizeConfig
     hard: DiscretizeConfig
-    eval: DiscretizeConfig
+    eval: EvaluationSpace
 
 
 @dataclass(frozen=True, config=STRICT)
-class MethodConfig:
-    """How long one method trains."""
+class SoftConfig:
+    """What the soft-target method trains on (Eq. 3)."""
+
+    epochs: PositiveInt
+    """Passes over the training prompts."""
+    samples_per_prompt: PositiveInt
+    """Times that each prompt comes up in an epoch, with fresh paths."""
+    estimator: Literal["path", "paths", "exact"]
+    """Estimator of a prompt's objective: one sampled path (the paper), the mean of several, or its exact value."""
+    paths_per_prompt: PositiveInt
+    """Paths behind one copy of the prompt with the estimator "paths"; no other reads it."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class HardConfig:
+    """What the hard-target method trains on (Eq. 4)."""
 
     epochs: PositiveInt
     """Passes over the training prompts."""
     samples_per_prompt: PositiveInt
     """Strings drawn per prompt and epoch."""
+    completions_per_prompt: PositiveInt
+    """Strings in one step behind one copy of the prompt; 1 (the paper) mixes a prompt's strings over the epoch.
+    Divides samples_per_prompt."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -89,23 +123,35 @@ class TrainConfig:
     max_grad_norm: PositiveFloat | None
     """Clip the gradient to this norm; null (the paper) does not clip."""
     global_batch_size: PositiveInt
-    """Sequences per optimiser step."""
+    """Examples per optimiser step. An example is a prompt with one sequence (the paper), or with all that
+    paths_per_prompt or completions_per_prompt put behind it."""
     micro_batch_size: PositiveInt
-    """Sequences per forward pass; divides global_batch_size. Does not change the result beyond rounding."""
+    """Rows per forward pass, a prompt with all of its completions being one; divides global_batch_size.
+    Does not change the result beyond rounding and dropout masks."""
+    tokens_per_pass: PositiveInt | None
+    """Tokens per forward pass at most, padding included; larger micro-batches and token trees are split.
+    null sets no limit. At least max_length. Does not change the result beyond rounding and dropout masks."""
     max_length: Annotated[StrictInt, Field(ge=8)]
-    """Longest allowed prompt + completion, in tokens."""
+    """Longest allowed prompt + completion, in tokens, of a single sequence."""
     temperature: PositiveFloat
     """tau of Eq. 2."""
     checkpoint_every_steps: PositiveInt
     """Steps between checkpoints; at most this much work is lost when the stage is killed."""
-    soft: MethodConfig
-    hard: MethodConfig
+    soft: SoftConfig
+    hard: HardConfig
 
     @model_validator(mode="after")
-    def _micro_batch_divides(self) -> "TrainConfig":
-        if self.global_batch_size % self.micro_batch_size:
+    def _sizes_fit(self) -> "TrainConfig":
+        packed = self.hard.completions_per_prompt
+        for key, value, multiple, total in (
+            ("micro_batch_size", self.micro_batch_size, "global_batch_size", self.global_batch_size),
+            ("hard.completions_per_prompt", packed, "hard.samples_per_prompt", self.hard.samples_per_prompt),
+        ):
+            if total % value:
+                raise ValueError(f"{key} {value} must divide {multiple} {total}")
+        if self.tokens_per_pass is not None and self.tokens_per_pass < self.max_length:
             raise ValueError(
-                f"micro_batch_size {self.micro_batch_size} must divide global_batch_size {self.global_batch_size}"
+                f"tokens_per_pass {self.tokens_per_pass} must be at least max_length {self.max_length}, or null"
             )
         return self
 
@@ -123,7 +169,10 @@ class GenerateConfig:
     top_p: Annotated[float, Field(strict=True, gt=0, le=1)]
     """Nucleus mass; 1 samples from the whole distribution."""
     batch_size: PositiveInt
-    """Rows decoded together. Does not change the result beyond rounding."""
+    """Most rows decoded together. Does not change the result beyond rounding."""
+    strategy: Literal["merged", "rows"]
+    """How samples become rows: one for all samples with the same tokens so far ("merged"), or one each ("rows").
+    Does not change the result beyond rounding."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -139,6 +188,12 @@ class EvaluateConfig:
 
     paths_per_prompt: PositiveInt
     """Monte Carlo paths per prompt for the logit KL."""
+    exact_max_prefixes: PositiveInt | None
+    """Tries of more prefixes than this are not scored whole; null scores all of them."""
+    bounds_width: PositiveFloat
+    """Upper minus lower bound at which the exact normalised W1 is good enough."""
+    bounds_max_positions: PositiveInt
+    """Prefixes per prompt after which the bounds are taken as they are."""
     bootstrap_replicates: Annotated[StrictInt, Field(ge=100)]
     """Resamples behind each interval."""
     floor_replicates: Annotated[StrictInt, Field(ge=20)]
@@ -240,7 +295,7 @@ def validate(values: Any, schema: type[Section] = Params, source: str = "params.
     except ValidationError as error:
         # A misspelt key is also a missing one; the misspelling is the better message.
         problem = min(error.errors(), key=lambda item: item["type"] != "unexpected_keyword_argument")
-    location = tuple(part for part in problem["loc"] if part != "function-after[_micro_batch_divides()]")
+    location = tuple(part for part in problem["loc"] if part != "function-after[_sizes_fit()]")
     key = ".".join(map(str, location)) or "(top level)"
     message = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "unexpected_keyword_argument":

@@ -22,7 +22,8 @@ TINY_OVERRIDES = (
     "train.soft={epochs:2,samples_per_prompt:1}",
     "train.hard={epochs:1,samples_per_prompt:2}",
     "generate.structured={num_samples:12,max_new_tokens:6,batch_size:5}",
-    "evaluate={paths_per_prompt:2,bootstrap_replicates:100,floor_replicates:20}",
+    "evaluate={paths_per_prompt:2,bootstrap_replicates:100,floor_replicates:20,exact_max_prefixes:300}",
+    "evaluate.bounds_max_positions=200",
     "tracking.mode=disabled",
 )
 

@@ -47,6 +47,7 @@ def test_paper_experiment():
     assert (train.learning_rate, train.weight_decay, train.warmup_ratio) == (2e-4, 0.01, 0.03)
     assert train.global_batch_size == 32 and train.max_grad_norm is None and train.max_length == 256
     assert (train.soft.epochs, train.hard.epochs, train.hard.samples_per_prompt) == (3, 2, 16)
+    assert (train.soft.estimator, train.soft.samples_per_prompt, train.hard.completions_per_prompt) == ("path", 1, 1)
     spaces = params.discretize
     assert [(s.num_decimals, s.max_bins) for s in (spaces.soft, spaces.hard, spaces.eval)] == [
         (5, 1001), (5, 16384), (5, 16384),
@@ -68,6 +69,11 @@ def test_paper_experiment():
         ("train.learning_rate", 0, "train.learning_rate: .*greater than 0"),
         ("train.learning_rate", "2e-4", "train.learning_rate: .*valid number, got '2e-4'"),
         ("train.micro_batch_size", 5, "micro_batch_size 5 must divide global_batch_size 16"),
+        ("train.hard.completions_per_prompt", 3, "completions_per_prompt 3 must divide hard.samples_per_prompt 32"),
+        ("discretize.eval.max_bins", None, "discretize.eval.max_bins: .*integer"),
+        ("train.tokens_per_pass", 200, "tokens_per_pass 200 must be at least max_length 256, or null"),
+        ("train.soft.estimator", "pathes", "train.soft.estimator: .*'path', 'paths' or 'exact', got 'pathes'"),
+        ("train.soft.completions_per_prompt", 1, "unknown key; the keys allowed here are epochs, sam"),
         ("generate.structured.top_p", 1.5, "generate.structured.top_p: .*less than or equal to 1"),
         ("models.embedded.dtype", "int8", "models.embedded.dtype: .*'float32' or 'bfloat16', got 'int8'"),
         ("models.embedded.typo", 1, "models.embedded.typo: unknown key; the keys allowed here are display_name"),
@@ -106,8 +112,8 @@ def test_hand_edited_params_are_refused(tmp_path):
     overrides = ["seed=7", "train.soft={epochs: 2, samples_per_prompt: 1}"]
     path.write_text(render(compose_params(ROOT / "conf", overrides), overrides))
     check_fresh(path, ROOT / "conf")
-    path.write_text(path.read_text().replace("max_bins: 1001", "max_bins: 1002"))
-    with pytest.raises(ConfigError, match=r"discretize.soft.max_bins is not what conf/ composes to.*make params"):
+    path.write_text(path.read_text().replace("max_bins: 16384", "max_bins: 16385"))
+    with pytest.raises(ConfigError, match=r"discretize.eval.max_bins is not what conf/ composes to.*make params"):
         check_fresh(path, ROOT / "conf")
 
 
@@ -137,14 +143,14 @@ def test_stages_read_what_compose_writes():
 
 
 def test_dvc_tracks_every_training_parameter():
-    """A setting that changes an adapter must re-run its stage; only the two listed do not."""
+    """A setting that changes an adapter must re-run its stage; only the three listed do not."""
     tracked = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
     keys = set(yaml.safe_load((ROOT / "params.yaml").read_text())["train"])
     for method, other in (("soft", "hard"), ("hard", "soft")):
         listed = {
             p.removeprefix("train.") for p in tracked[f"train_{method}"]["do"]["params"] if p.startswith("train.")
         }
-        assert keys - listed == {other, "checkpoint_every_steps"}
+        assert keys - listed == {other, "checkpoint_every_steps", "tokens_per_pass"}
 
 
 def test_paths_appear_only_in_dvc_yaml():

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from pipeline.core.family import Law
 from pipeline.core.fixed_point import FixedPointStrings
@@ -75,7 +74,7 @@ class _LawBatch:
 
     @property
     def distribution(self):
-        return getattr(stats, self.laws[0].scipy_name)
+        return self.laws[0].distribution
 
     def parameters(self, sizes: np.ndarray | None = None) -> dict[str, np.ndarray]:
         """Parameters float64[S], or repeated to one per grid point."""

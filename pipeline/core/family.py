@@ -110,19 +110,27 @@ class Law:
     scipy_name: str
     scipy_kwargs: Mapping[str, float]
 
+    @property
+    def distribution(self) -> stats.rv_continuous | stats.rv_discrete:
+        """The SciPy distribution; its methods take ``**scipy_kwargs``.
+
+        Cheaper than ``freeze`` for a few calls: SciPy takes about 1 ms to freeze a distribution.
+        """
+        return getattr(stats, self.scipy_name)
+
     def freeze(self):
         """Return the ``scipy.stats`` frozen distribution."""
-        return getattr(stats, self.scipy_name)(**self.scipy_kwargs)
+        return self.distribution(**self.scipy_kwargs)
 
     @property
     def integer(self) -> bool:
         """Whether the law lives on the integers."""
-        return isinstance(getattr(stats, self.scipy_name), stats.rv_discrete)
+        return isinstance(self.distribution, stats.rv_discrete)
 
     @property
     def support(self) -> tuple[float, float]:
         """Smallest and largest possible value (possibly infinite), both counted as inside."""
-        lower, upper = self.freeze().support()
+        lower, upper = self.distribution.support(**self.scipy_kwargs)
         return float(lower), float(upper)
 
 

@@ -82,18 +82,32 @@ class ImplicitTrie:
             raise KeyError(f"{list(prefix_ids)} is not a prefix of a number with positive probability")
         return target
 
-    def sample_path(self, rng: np.random.Generator) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        """Draw a string y ~ P_Y.
+    def sample_paths(
+        self, rng: np.random.Generator, size: int
+    ) -> list[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]:
+        """Draw ``size`` strings y ~ P_Y independently.
 
         Returns:
-            Token ids int32[L + 1], terminator last, and ``next_tokens`` of the prefix before
-            each of them.
+            For each, token ids int32[L + 1], terminator last, and ``next_tokens`` of the
+            prefix before each of them.
         """
-        ids = self.tokens.encode(self.law.text(self.law.sample(rng)))
-        prefixes = [_Prefix()]
-        for token in ids:
-            prefixes.append(self._extend(prefixes[-1], token, ids))
-        return np.array([*ids, self.tokens.terminator], dtype=np.int32), self._targets(prefixes)
+        paths = [self.tokens.encode(self.law.text(index)) for index in self.law.sample(rng, size)]
+        # Paths share their first prefixes; the law's functions are called once for all of them.
+        prefixes: dict[tuple[int, ...], _Prefix] = {(): _Prefix()}
+        for ids in paths:
+            for k, token in enumerate(ids):
+                if tuple(ids[: k + 1]) not in prefixes:
+                    prefixes[tuple(ids[: k + 1])] = self._extend(prefixes[tuple(ids[:k])], token, ids)
+        targets = dict(zip(prefixes, self._targets(list(prefixes.values())), strict=True))
+        return [
+            (np.array([*ids, self.tokens.terminator], dtype=np.int32),
+             [targets[tuple(ids[:k])] for k in range(len(ids) + 1)])
+            for ids in paths
+        ]  # fmt: skip
+
+    def sample_path(self, rng: np.random.Generator) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        """One of ``sample_paths``."""
+        return self.sample_paths(rng, 1)[0]
 
     def _extend(self, prefix: _Prefix, token: int, prefix_ids: Sequence[int]) -> _Prefix:
         """The prefix after one more token. Raises KeyError where it is no canonical number's."""

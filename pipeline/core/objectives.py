@@ -1,14 +1,17 @@
 """The two training objectives (arXiv:2605.11845, Eq. 2 to 4), over gathered positions.
 
-Both take logits at the P supervised positions of a batch only, compute in float32 over
-the full vocabulary, and weigh every sequence alike: the mean over a sequence's positions,
-then the mean over sequences.
+Both take logits at the P supervised positions of a batch only and are a weighted sum over
+them. Computation is in float32 over the full vocabulary, whose log-normaliser is the only
+thing that is reduced over it: -sum_v q(v) log p(v) = sum_v q(v) * (logsumexp(z) - z(v)) needs the
+logits z of the candidates and one number per position.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
-from torch.nn import functional
+
+Objective = Callable[[torch.Tensor, "Targets", float], torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,8 @@ class Targets:
     Attributes:
         token_ids: int64[P, K], candidate next tokens, padded with 0.
         probabilities: float32[P, K], target probabilities; 0 marks padding.
-        weights: float32[P], sums to 1: one over (length of the sequence * sequences).
+        weights: float32[P], share of each position in the loss of its optimiser step; the
+            shares of a step sum to 1.
     """
 
     token_ids: torch.Tensor
@@ -29,11 +33,46 @@ class Targets:
         """The same targets on another device."""
         return Targets(self.token_ids.to(device), self.probabilities.to(device), self.weights.to(device))
 
+    def split(self, positions: int) -> Iterator["Targets"]:
+        """Consecutive targets of at most ``positions`` positions each."""
+        parts = (tensor.split(positions) for tensor in (self.token_ids, self.probabilities, self.weights))
+        return (Targets(*part) for part in zip(*parts, strict=True))
 
-def forward_kl(
+
+class _CandidateCrossEntropy(torch.autograd.Function):
+    """``cross_entropy`` with its gradient written out.
+
+    d/dz = (sum(q) * softmax(z / tau) - q) / tau takes one tensor of the size of the logits;
+    differentiating through gather and logsumexp takes five.
+    """
+
+    @staticmethod
+    def forward(ctx, logits, token_ids, probabilities, temperature):
+        scaled = _scaled(logits, temperature)
+        normaliser = torch.logsumexp(scaled, dim=1, keepdim=True)
+        ctx.save_for_backward(logits, token_ids, probabilities, normaliser)
+        ctx.temperature = temperature
+        return (probabilities * (normaliser - scaled.gather(1, token_ids))).sum(dim=1)
+
+    @staticmethod
+    def backward(ctx, upstream):
+        logits, token_ids, probabilities, normaliser = ctx.saved_tensors
+        upstream = upstream[:, None] / ctx.temperature
+        gradient = _scaled(logits, ctx.temperature) - normaliser
+        gradient.exp_().mul_(upstream * probabilities.sum(dim=1, keepdim=True))
+        gradient.scatter_add_(1, token_ids, -upstream * probabilities)
+        return gradient.to(logits.dtype), None, None, None
+
+
+def _scaled(logits: torch.Tensor, temperature: float) -> torch.Tensor:
+    """float32 logits / temperature, without a copy where there is nothing to do."""
+    return logits.float() if temperature == 1 else logits.float() / temperature
+
+
+def cross_entropy(
     logits: torch.Tensor, token_ids: torch.Tensor, probabilities: torch.Tensor, temperature: float = 1.0
 ) -> torch.Tensor:
-    """KL(q || softmax(logits / temperature)) in nats at each position (Eq. 2).
+    """-sum_v q(v) log softmax(logits / temperature)(v) in nats at each position.
 
     The model is normalised over its full vocabulary, so mass that it places outside the
     candidate tokens counts.
@@ -41,27 +80,77 @@ def forward_kl(
     Args:
         logits: float[P, V] of any dtype; computed in float32.
         token_ids: int64[P, K] candidates.
-        probabilities: float[P, K]; entries of 0 contribute nothing.
+        probabilities: float[P, K], q; entries of 0 contribute nothing.
         temperature: tau of Eq. 2.
 
     Returns:
         float32[P].
     """
-    logits = logits.float() / temperature
-    log_model = logits.gather(1, token_ids) - torch.logsumexp(logits, dim=1, keepdim=True)
-    probabilities = probabilities.float()
-    return (torch.xlogy(probabilities, probabilities) - probabilities * log_model).sum(dim=1)
+    return _CandidateCrossEntropy.apply(logits, token_ids, probabilities.float(), temperature)
+
+
+def forward_kl(
+    logits: torch.Tensor, token_ids: torch.Tensor, probabilities: torch.Tensor, temperature: float = 1.0
+) -> torch.Tensor:
+    """KL(q || softmax(logits / temperature)) in nats at each position (Eq. 2): cross-entropy less entropy.
+
+    Arguments and result as of ``cross_entropy``.
+    """
+    entropy = -torch.xlogy(probabilities, probabilities).sum(dim=1)
+    return cross_entropy(logits, token_ids, probabilities, temperature) - entropy
 
 
 def soft_target_loss(logits: torch.Tensor, targets: Targets, temperature: float = 1.0) -> torch.Tensor:
-    """Eq. 3: forward KL averaged over the L + 1 prefixes of each sampled path, then over paths."""
+    """Eq. 3: forward KL, weighted; one path's positions weigh 1 / (L + 1) each."""
     return (forward_kl(logits, targets.token_ids, targets.probabilities, temperature) * targets.weights).sum()
 
 
 def hard_target_loss(logits: torch.Tensor, targets: Targets, temperature: float = 1.0) -> torch.Tensor:
-    """Eq. 4: cross-entropy averaged over the tokens of each sampled completion, then over completions.
+    """Eq. 4: cross-entropy of sampled tokens, weighted; one completion's positions weigh 1 / (L + 1) each.
 
-    ``targets.token_ids`` is int64[P, 1]: the sampled token.
+    Where several completions share a prefix, the target is the distribution of their next tokens.
     """
-    losses = functional.cross_entropy(logits.float() / temperature, targets.token_ids[:, 0], reduction="none")
-    return (losses * targets.weights).sum()
+    return (cross_entropy(logits, targets.token_ids, targets.probabilities, temperature) * targets.weights).sum()
+
+
+def backward_in_chunks(
+    head: Callable[[torch.Tensor], torch.Tensor],
+    hidden: torch.Tensor,
+    targets: Targets,
+    objective: Objective,
+    temperature: float,
+    positions_per_chunk: int,
+) -> torch.Tensor:
+    """Add the gradients of ``objective(head(hidden), targets, temperature)``, some positions at a time.
+
+    The objective is a sum over positions, so each chunk's logits are turned into a gradient
+    of the hidden states (and of the head's parameters, if they train) and freed before the
+    next chunk's are computed: memory for logits is that of one chunk, and nothing is
+    computed twice. One backward pass then takes the gradient of the hidden states on.
+
+    Args:
+        head: Maps float[N, H] to logits float[N, V].
+        hidden: float[P, H], attached to the graph of the model's layers.
+        targets: The P targets.
+        objective: ``soft_target_loss`` or ``hard_target_loss``.
+        temperature: tau of Eq. 2.
+        positions_per_chunk: Positions whose logits exist together.
+
+    Returns:
+        The loss, a float32 scalar without graph.
+    """
+    if len(hidden) <= positions_per_chunk:
+        loss = objective(head(hidden), targets, temperature)
+        loss.backward()
+        return loss.detach()
+    total, gradients = torch.zeros((), device=hidden.device), []
+    for states, part in zip(
+        hidden.detach().split(positions_per_chunk), targets.split(positions_per_chunk), strict=True
+    ):
+        states.requires_grad_()
+        loss = objective(head(states), part, temperature)
+        loss.backward()
+        total += loss.detach()
+        gradients.append(states.grad)
+    hidden.backward(torch.cat(gradients))
+    return total

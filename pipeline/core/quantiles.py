@@ -21,21 +21,21 @@ def quantile(law: Law, levels: np.ndarray) -> np.ndarray:
         float64 array of the same shape.
     """
     levels = np.asarray(levels, dtype=np.float64)
-    frozen = law.freeze()
+    distribution, parameters = law.distribution, law.scipy_kwargs
     if not law.integer:
-        return frozen.ppf(levels)
+        return distribution.ppf(levels, **parameters)
     if levels.size == 0:
         return levels.copy()
     lower, upper = law.support
     # SciPy divides by zero in the hypergeometric's kurtosis, which is not used here.
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean, variance = (float(moment) for moment in frozen.stats(moments="mv"))
+        mean, variance = (float(moment) for moment in distribution.stats(**parameters, moments="mv"))
     deviation = math.sqrt(variance)
     width = 8
     while True:
         first = int(max(lower, math.floor(mean - width * deviation - 1)))
         last = int(min(upper, math.ceil(mean + width * deviation + 1)))
-        table = frozen.cdf(np.arange(first, last + 1))
+        table = distribution.cdf(np.arange(first, last + 1), **parameters)
         starts_below = first == lower or table[0] < levels.min()
         if starts_below and (last == upper or table[-1] >= levels.max()):
             break

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import stats
 
 from pipeline.core.family import Law
-from pipeline.core.fixed_point import FixedPointStrings
 from pipeline.core.quantiles import quantile
 from pipeline.errors import DomainError
 
@@ -89,23 +87,27 @@ class RoundedLaw:
         ends = np.stack([left, right])
         upper = ends > self._median
         tails = np.empty(ends.shape)
-        distribution, parameters = getattr(stats, self.law.scipy_name), self.law.scipy_kwargs
-        tails[~upper] = distribution.cdf(ends[~upper], **parameters)
-        tails[upper] = distribution.sf(ends[upper], **parameters)
+        distribution, parameters = self.law.distribution, self.law.scipy_kwargs
+        with np.errstate(all="ignore"):
+            tails[~upper] = distribution.cdf(ends[~upper], **parameters)
+            tails[upper] = distribution.sf(ends[upper], **parameters)
+        # Where a tail underflows, some of SciPy's functions (inverse Gaussian) give NaN instead of 0.
+        tails[np.isnan(tails)] = 0.0
         # Both ends above the median: sf(left) - sf(right); one on each side: 1 - cdf(left) - sf(right).
         mass = np.where(upper[0], tails[0] - tails[1], np.where(upper[1], 1.0 - tails[1], tails[1]) - tails[0])
         return np.where(first < stop, np.maximum(mass, 0.0), 0.0)
 
-    def sample(self, rng: np.random.Generator) -> int:
-        """One draw of k by inversion."""
-        value = float(quantile(self.law, np.array([rng.random()]))[0])
+    def sample(self, rng: np.random.Generator, size: int = 1) -> list[int]:
+        """``size`` independent draws of k by inversion."""
         lowest, highest = self.bounds
-        scaled = min(max(value * self.scale, float(lowest)), float(highest))
-        return min(max(math.floor(scaled + 0.5), lowest), highest)
+        scaled = quantile(self.law, rng.random(size)) * self.scale
+        return np.clip(np.floor(np.clip(scaled, lowest, highest) + 0.5).astype(np.int64), lowest, highest).tolist()
 
     def text(self, index: int) -> str:
         """Canonical string of a grid index."""
-        return FixedPointStrings(np.array([index]), self.num_decimals)[0]
+        whole, fraction = divmod(abs(index), 10**self.num_decimals)
+        text = f"{whole}.{fraction:0{self.num_decimals}d}" if self.num_decimals else str(whole)
+        return f"-{text}" if index < 0 else text
 
 
 def rounded_law(law: Law, num_decimals: int) -> RoundedLaw:

@@ -34,8 +34,10 @@ class NextTokenTargets(Protocol):
     def next_tokens(self, prefix_ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """Token ids int32[K], ascending, and q(. | prefix) float64[K]."""
 
-    def sample_path(self, rng: np.random.Generator) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        """A sampled string with the targets at each of its prefixes."""
+    def sample_paths(
+        self, rng: np.random.Generator, size: int
+    ) -> list[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]:
+        """Sampled strings with the targets at each of their prefixes."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,12 @@ class Trie:
             tokens.append(int(self.edge_tokens[position]))
             prefix = int(self.edge_children[position])
         return np.array(tokens, dtype=np.int32), candidates
+
+    def sample_paths(
+        self, rng: np.random.Generator, size: int
+    ) -> list[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]:
+        """``size`` results of ``sample_path``."""
+        return [self.sample_path(rng) for _ in range(size)]
 
 
 def build_trie(sequences: Sequence[Sequence[int]], probabilities: np.ndarray, terminator: int) -> Trie:

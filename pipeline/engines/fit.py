@@ -3,24 +3,27 @@
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from peft import PeftModel, get_peft_model_state_dict
+from peft import PeftModel
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from transformers import get_cosine_schedule_with_warmup
 
 from pipeline.artifacts import atomic_path, write_json
-from pipeline.core.objectives import Targets
+from pipeline.core.batches import Batch, collate, plan_passes
+from pipeline.core.objectives import Objective, backward_in_chunks
 from pipeline.core.random_streams import stream_seed
-from pipeline.core.training_data import Example, collate
-from pipeline.engines.model import position_logits
+from pipeline.core.training_data import Example
+from pipeline.engines.model import PositionLogits, position_logits
+from pipeline.engines.tree_attention import supports_tree_attention, tree_attention_mask
 from pipeline.errors import ConfigError
 
-Objective = Callable[[torch.Tensor, Targets, float], torch.Tensor]
+# Logits that exist at a time: 32 Mi, 128 MiB in float32, are 220 positions of a vocabulary of 151,936.
+LOGITS_PER_CHUNK = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class FitSettings:
     warmup_ratio: float
     max_grad_norm: float | None
     micro_batch_size: int
+    tokens_per_pass: int | None
     max_length: int
     temperature: float
     checkpoint_every_steps: int
@@ -102,6 +106,10 @@ def fit(
     from its checkpoint and ends with the same weights, bit for bit on one CPU, because
     examples and dropout masks depend on the step number alone.
 
+    A prompt with several completions is one row of a forward pass where the model supports
+    tree attention, and one row per completion elsewhere; the loss and its gradient are the
+    same up to rounding and dropout masks.
+
     Args:
         model: PEFT model whose trainable parameters are optimised.
         make_examples: Examples of a step by its number (from 0); must be a pure function of it.
@@ -115,7 +123,8 @@ def fit(
         on_step: Called with the record of each finished step.
 
     Returns:
-        One record per step: step, loss (nats), learning_rate, grad_norm, tokens.
+        One record per step: step, loss (nats), learning_rate, grad_norm, tokens that the
+        model read, sequences, seconds.
 
     Raises:
         ConfigError: An example is longer than ``max_length``, or the loss is not finite.
@@ -128,27 +137,24 @@ def fit(
         on_step(record)
     device = next(iter(parameters.values())).device
     logits_at = position_logits(model)
+    trees = supports_tree_attention(model)
     model.train()
     for step in range(first_step, num_steps):
+        started = time.monotonic()
         examples = make_examples(step)
         _check_lengths(examples, settings.max_length)
         rate = settings.learning_rate * schedule.lr_lambdas[0](step)
         for group in optimizer.param_groups:
             group["lr"] = rate
-        started, loss, tokens = time.monotonic(), 0.0, 0
-        for start in range(0, len(examples), settings.micro_batch_size):
-            batch = collate(examples[start : start + settings.micro_batch_size], pad_id, len(examples))
-            torch.manual_seed(stream_seed(seed, "dropout", *stream, step, start))
-            logits = logits_at(
-                batch.input_ids.to(device),
-                batch.attention_mask.to(device),
-                batch.rows.to(device),
-                batch.columns.to(device),
-            )
-            micro_loss = objective(logits, batch.targets.to(device), settings.temperature)
-            micro_loss.backward()
-            loss += micro_loss.item()
+        # On the device and in double precision: one transfer per step, and no rounding of the sum.
+        total, tokens, rows = torch.zeros((), dtype=torch.float64, device=device), 0, 0
+        for members in plan_passes(examples, settings.micro_batch_size, settings.tokens_per_pass, trees):
+            batch = collate(members, pad_id, len(examples))
+            torch.manual_seed(stream_seed(seed, "dropout", *stream, step, rows))
+            total += backward_pass(logits_at, batch.to(device), objective, settings.temperature, LOGITS_PER_CHUNK)
             tokens += int(batch.attention_mask.sum())
+            rows += len(members)
+        loss = total.item()
         if not math.isfinite(loss):
             raise ConfigError(f"the training loss is {loss} at step {step + 1}; lower train.learning_rate")
         limit = settings.max_grad_norm if settings.max_grad_norm is not None else math.inf
@@ -157,7 +163,7 @@ def fit(
         optimizer.zero_grad()
         record = {
             "step": step + 1, "loss": loss, "learning_rate": rate, "grad_norm": norm.item(), "tokens": tokens,
-            "seconds": time.monotonic() - started,
+            "sequences": sum(example.sequences for example in examples), "seconds": time.monotonic() - started,
         }  # fmt: skip
         log.append(record)
         on_step(record)
@@ -167,11 +173,33 @@ def fit(
     return log
 
 
-def _check_lengths(examples: Sequence[Example], max_length: int) -> None:
+def backward_pass(
+    logits_at: PositionLogits, batch: Batch, objective: Objective, temperature: float, logits_per_chunk: int
+) -> torch.Tensor:
+    """Add the gradients of one forward pass to the model's trainable parameters.
+
+    Args:
+        logits_at: From ``position_logits``, of a model that supports tree attention if the batch has trees.
+        batch: On the model's device.
+        objective: ``soft_target_loss`` or ``hard_target_loss``.
+        temperature: tau of Eq. 2.
+        logits_per_chunk: Numbers in the largest tensor of logits that exists at a time.
+
+    Returns:
+        The batch's share of the loss in nats, a scalar without graph.
+    """
+    mask = batch.attention_mask
+    if batch.allowed is not None:
+        mask = tree_attention_mask(logits_at.model, batch.allowed, batch.position_ids)
+    states = logits_at.states(batch.input_ids, mask, batch.rows, batch.columns, batch.position_ids)
+    positions = max(logits_per_chunk // logits_at.vocabulary, 1)
+    return backward_in_chunks(logits_at.head, states, batch.targets, objective, temperature, positions)
+
+
+def _check_lengths(examples: Iterable[Example], max_length: int) -> None:
     for example in examples:
-        length = len(example.prompt_ids) + len(example.completion)
-        if length > max_length:
-            raise ConfigError(f"train.max_length: {max_length} is too small for an example of {length} tokens")
+        if example.longest > max_length:
+            raise ConfigError(f"train.max_length: {max_length} is too small for an example of {example.longest} tokens")
 
 
 def save_adapter(model: PeftModel, directory: Path) -> None:
@@ -184,8 +212,3 @@ def save_adapter(model: PeftModel, directory: Path) -> None:
     write_json(path, config)
     # Its model card has unfilled placeholders; the provenance says more.
     (directory / "README.md").unlink(missing_ok=True)
-
-
-def adapter_state(model: PeftModel) -> dict[str, torch.Tensor]:
-    """The adapter's weights under their PEFT names, on the CPU."""
-    return {name: value.detach().cpu().contiguous() for name, value in get_peft_model_state_dict(model).items()}

@@ -137,20 +137,53 @@ class PositionLogits:
     """Logits at chosen positions only: hidden states are gathered before the output head.
 
     ``gathers_hidden`` is False for an architecture whose head does more than one linear
-    map; then all logits are computed and gathered.
+    map; then all logits are computed, ``states`` gathers those, and ``head`` passes them on.
     """
 
     model: torch.nn.Module
     gathers_hidden: bool
 
+    @property
+    def vocabulary(self) -> int:
+        """Logits per position, V."""
+        return self.model.config.get_text_config().vocab_size
+
+    def states(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | dict[str, torch.Tensor],
+        rows: torch.Tensor,
+        columns: torch.Tensor,
+        position_ids: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """What ``head`` maps to logits, at (rows[p], columns[p]) of int64[B, T] inputs.
+
+        Args:
+            input_ids: int64[B, T].
+            attention_mask: int64[B, T], 1 on tokens; or what ``tree_attention_mask`` returns.
+            rows: int64[P].
+            columns: int64[P].
+            position_ids: int64[B, T], needed where the rows are trees.
+
+        Returns:
+            float[P, H], or the logits float[P, V] if not ``gathers_hidden``.
+        """
+        inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "use_cache": False}
+        if position_ids is not None:
+            inputs["position_ids"] = position_ids
+        if self.gathers_hidden:
+            return self.model.base_model(**inputs).last_hidden_state[rows, columns]
+        return self.model(**inputs).logits[rows, columns]
+
+    def head(self, states: torch.Tensor) -> torch.Tensor:
+        """float[P, V] logits of what ``states`` returned."""
+        return self.model.get_output_embeddings()(states) if self.gathers_hidden else states
+
     def __call__(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor
     ) -> torch.Tensor:
         """float[P, V] logits at (rows[p], columns[p]) of int64[B, T] inputs."""
-        if not self.gathers_hidden:
-            return self.model(input_ids=input_ids, attention_mask=attention_mask).logits[rows, columns]
-        hidden = self.model.base_model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-        return self.model.get_output_embeddings()(hidden[rows, columns])
+        return self.head(self.states(input_ids, attention_mask, rows, columns))
 
 
 def position_logits(model: torch.nn.Module) -> PositionLogits:
@@ -159,6 +192,9 @@ def position_logits(model: torch.nn.Module) -> PositionLogits:
     ``model`` may be a PeftModel; its wrapped causal language model is used.
     """
     inner = model.get_base_model() if isinstance(model, PeftModel) else model
+    if getattr(inner.config.get_text_config(), "final_logit_softcapping", None):
+        # A soft cap is all but linear on the small logits of the probe.
+        return PositionLogits(inner, False)
     device = next(inner.parameters()).device
     probe = (torch.arange(6, device=device) % inner.config.get_text_config().vocab_size).reshape(2, 3)
     mask, rows, columns = (

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from pipeline.core.batches import collate
 from pipeline.core.objectives import forward_kl
-from pipeline.core.training_data import collate, soft_example
-from pipeline.core.trie import Trie
+from pipeline.core.training_data import soft_example
+from pipeline.core.trie import NextTokenTargets
 from pipeline.engines.model import PositionLogits
 
 
@@ -15,7 +16,7 @@ from pipeline.engines.model import PositionLogits
 def score_paths(
     logits_at: PositionLogits,
     prompt_ids: Sequence[int],
-    trie: Trie,
+    trie: NextTokenTargets,
     num_paths: int,
     rng: np.random.Generator,
     pad_id: int,
@@ -27,10 +28,7 @@ def score_paths(
         One float64[L + 1] per path, the empty prefix first.
     """
     examples = [soft_example(prompt_ids, trie, rng) for _ in range(num_paths)]
-    batch = collate(examples, pad_id)
-    logits = logits_at(
-        batch.input_ids.to(device), batch.attention_mask.to(device), batch.rows.to(device), batch.columns.to(device)
-    )
-    targets = batch.targets.to(device)
-    divergences = forward_kl(logits, targets.token_ids, targets.probabilities).double().cpu().numpy()
-    return np.split(divergences, np.cumsum([len(example.completion) for example in examples])[:-1])
+    batch = collate(examples, pad_id).to(device)
+    logits = logits_at(batch.input_ids, batch.attention_mask, batch.rows, batch.columns)
+    divergences = forward_kl(logits, batch.targets.token_ids, batch.targets.probabilities).double().cpu().numpy()
+    return np.split(divergences, np.cumsum([len(example.nodes) for example in examples])[:-1])

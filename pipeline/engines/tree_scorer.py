@@ -88,10 +88,8 @@ class TreeScorer:
             raise ValueError("this model does not support packed tree attention; use the strategy 'levels'")
         head = position_logits(model)
         self.model = head.model
-        # A head that is more than one linear map is left to the model: states are then logits. A soft cap
-        # is all but linear on the small logits of a probe.
-        capped = getattr(self.model.config.get_text_config(), "final_logit_softcapping", None)
-        self.gathers_hidden = head.gathers_hidden and not capped
+        # A head that is more than one linear map is left to the model: states are then logits.
+        self.gathers_hidden = head.gathers_hidden
         self.strategy = "packed" if packs else "levels"
         self.token_budget, self.max_rows = token_budget, max_rows
         self.device = self.model.get_input_embeddings().weight.device

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.artifacts import (
+    EXACT_COLUMNS,
     GENERATION_COLUMNS,
     SCORE_COLUMNS,
     atomic_directory,
@@ -30,6 +31,25 @@ def _nullable(row: dict) -> dict:
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
 
 
+def exact_columns(computed: pd.Series) -> dict[str, float]:
+    """Columns of the per-prompt table from a row of the exact figures; bounds also as their middle."""
+    low, high = computed["wasserstein_1_low"], computed["wasserstein_1_high"]
+    return {
+        "exact_wasserstein_1_normalised": (low + high) / 2,
+        "exact_wasserstein_1_normalised_low": low,
+        "exact_wasserstein_1_normalised_high": high,
+        "exact_support_rate": (computed["support_low"] + computed["support_high"]) / 2,
+        "exact_valid_rate_low": computed["valid_low"],
+        "exact_valid_rate_high": computed["valid_high"],
+        "exact_logit_kl_nats": computed["logit_kl_nats"],
+        **{
+            f"exact_{name}": computed[name]
+            for name in EXACT_COLUMNS
+            if name not in ("prompt_id", "logit_kl_nats", "wasserstein_1_low", "wasserstein_1_high")
+        },
+    }
+
+
 def _track(config, record: StageRecord, name: str, headline: dict, per_prompt: pd.DataFrame) -> None:
     with tracked_run(
         config.tracking, name=name, group=config.experiment, job_type="eval_structured",
@@ -42,8 +62,8 @@ def _track(config, record: StageRecord, name: str, headline: dict, per_prompt: p
 
 
 def main(
-    params: Path, model: str, condition: str, prompts: list[Path], generations: Path, scores: Path, floors: Path,
-    output: Path,
+    params: Path, model: str, condition: str, prompts: list[Path], generations: Path, scores: Path, exact: Path,
+    floors: Path, output: Path,
 ) -> None:  # fmt: skip
     """Write ``metrics.json``, ``per_prompt.parquet`` and ``provenance.json`` into ``output``."""
     config = load_params(params)
@@ -51,15 +71,17 @@ def main(
     record = StageRecord(
         "eval_structured",
         {"seed": config.seed, "model": model, "condition": condition, "bootstrap_replicates": replicates},
-        [*prompts, generations, scores, floors],
+        [*prompts, generations, scores, exact, floors],
     )
     texts = read_table(generations, GENERATION_COLUMNS).groupby("prompt_id")["text"].apply(list)
-    paths = read_table(scores, SCORE_COLUMNS).groupby(["prompt_id", "path_index"])["kl_nats"].mean()
-    divergence = paths.groupby("prompt_id").mean()
+    paths = read_table(scores, SCORE_COLUMNS).groupby(["target", "prompt_id", "path_index"])["kl_nats"].mean()
+    divergences = paths.groupby(["target", "prompt_id"]).mean()
+    divergence, rounded = divergences["grid"], divergences.get("rounded_law", {})
+    computed = read_table(exact, EXACT_COLUMNS).set_index("prompt_id")
     floor = read_table(floors, ("prompt_id", "num_samples", "replicates")).set_index("prompt_id")
     rows = []
     for prompt in read_prompts(*prompts):
-        for source, table in ((generations, texts), (scores, divergence), (floors, floor)):
+        for source, table in ((generations, texts), (scores, divergence), (exact, computed), (floors, floor)):
             if prompt.prompt_id not in table.index:
                 raise ArtifactError(f"{source} has no rows for the prompt {prompt.prompt_id}")
         rng = random_stream(config.seed, "bootstrap", "structured", model, condition, prompt.prompt_id)
@@ -69,7 +91,11 @@ def main(
             raise ArtifactError(
                 f"{floors} is for {simulated['num_samples']} samples per prompt, {generations} has {row['num_samples']}"
             )
-        rows.append({**row, "logit_kl_nats": divergence[prompt.prompt_id], "floor": np.mean(simulated["replicates"])})
+        rows.append({
+            **row, "logit_kl_nats": divergence[prompt.prompt_id],
+            "logit_kl_rounded_law_nats": rounded.get(prompt.prompt_id, math.nan),
+            **exact_columns(computed.loc[prompt.prompt_id]), "floor": np.mean(simulated["replicates"]),
+        })  # fmt: skip
     per_prompt = pd.DataFrame(rows)
     metrics, failures = [], {}
     for split, members in per_prompt.groupby("split", sort=False):
@@ -95,6 +121,7 @@ if __name__ == "__main__":
     parser.add_argument("--prompts", type=Path, nargs="+", required=True, help="prompt tables")
     parser.add_argument("--generations", type=Path, required=True, help="table written by generate")
     parser.add_argument("--scores", type=Path, required=True, help="table written by score_structured")
+    parser.add_argument("--exact", type=Path, required=True, help="table written by exact_structured")
     parser.add_argument("--floors", type=Path, required=True, help="table written by floor_structured")
     parser.add_argument("--output", type=Path, required=True, help="directory to write")
     run_stage(main, parser.parse_args())

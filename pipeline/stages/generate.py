@@ -28,8 +28,8 @@ def main(
 
     config = load_params(params)
     settings = getattr(config.generate, axis)
-    # The number of rows decoded together is not part of what is computed.
-    sampling = {key: value for key, value in asdict(settings).items() if key != "batch_size"}
+    # Which rows the model runs together is not part of what is computed.
+    sampling = {key: value for key, value in asdict(settings).items() if key not in ("batch_size", "strategy")}
     record = StageRecord(
         f"generate_{axis}",
         {"seed": config.seed, "model": config.model(model), "condition": condition, "sampling": sampling},
@@ -47,7 +47,7 @@ def main(
             answers = generate(
                 opened.model, opened.tokenizer, opened.encode(prompt.text), seeds, stop_ids=opened.stop_ids,
                 max_new_tokens=settings.max_new_tokens, temperature=settings.temperature, top_p=settings.top_p,
-                batch_size=settings.batch_size,
+                batch_size=settings.batch_size, strategy=settings.strategy,
             )  # fmt: skip
             table = pd.DataFrame([asdict(answer) for answer in answers])
             table.insert(0, "prompt_id", prompt.prompt_id)

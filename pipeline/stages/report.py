@@ -102,6 +102,17 @@ def main(params: Path, evals: Path, generations: Path, prompts: list[Path], outp
         tables.structured_table(
             "table7", "Table 7. Structured sampling with unseen parameters", metrics, "unseen", names
         ),
+        *(
+            tables.structured_table(
+                f"exact_{split}",
+                f"The exact law beside the sampled figures: {title}",
+                metrics,
+                split,
+                names,
+                tables.EXACT,
+            )
+            for split, title in (("ood", "held-out (OOD) families"), ("unseen", "unseen parameters"))
+        ),
     ]
     ood = [prompt for prompt in read_prompts(*prompts) if prompt.split == "ood"]
     panels, shown = overlay_panels(ood), overlay_models(config, metrics)

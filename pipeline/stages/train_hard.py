@@ -1,45 +1,83 @@
 """Hard-target Calibration Fine-Tuning: cross-entropy on sampled strings (Eq. 4, Algorithm 2)."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeline.artifacts import OutputSpaceStore, read_prompts
 from pipeline.command import run_stage
 from pipeline.config import load_params
-from pipeline.core.training_data import hard_example, sample_string
+from pipeline.core.prompts import Prompt
+from pipeline.core.rounded_law import RoundedLaw, rounded_law
+from pipeline.core.training_data import Example, hard_example, sample_string
 from pipeline.provenance import StageRecord
-from pipeline.stages.adapter_training import train_adapter, training_parameters
+from pipeline.stages.adapter_training import ExampleRequest, train_adapter, training_parameters
 from pipeline.stages.arguments import add_training, stage_parser
-from pipeline.stages.check_model import model_revision
+
+if TYPE_CHECKING:
+    import numpy as np
+
+TextSampler = Callable[[Prompt, "np.random.Generator"], str]
+
+
+def binned_text(spaces: OutputSpaceStore) -> TextSampler:
+    """Draws from the output space of a prompt."""
+    return lambda prompt, rng: sample_string(spaces[prompt.prompt_id], rng)
+
+
+def rounded_text(num_decimals: int) -> TextSampler:
+    """Draws from a prompt's law rounded to ``num_decimals``."""
+    laws: dict[str, RoundedLaw] = {}
+
+    def draw(prompt: Prompt, rng: "np.random.Generator") -> str:
+        if prompt.prompt_id not in laws:
+            laws[prompt.prompt_id] = rounded_law(prompt.law, num_decimals)
+        law = laws[prompt.prompt_id]
+        return law.text(law.sample(rng)[0])
+
+    return draw
 
 
 def main(
-    params: Path, model: str, model_report: Path, prompts: Path, output_spaces: Path, output: Path, checkpoint: Path
+    params: Path, model: str, model_report: Path, prompts: Path, targets: Path, output: Path, checkpoint: Path
 ) -> None:
     """Write the adapter directory ``output``; ``checkpoint`` keeps the state of an unfinished run."""
     from pipeline.core.objectives import hard_target_loss
     from pipeline.engines import chat
-    from pipeline.engines.model import load_tokenizer
 
     config = load_params(params)
-    record = StageRecord(
-        "train_hard", training_parameters(config, model, "hard"), [model_report, prompts, output_spaces]
-    )
-    spaces = OutputSpaceStore(output_spaces)
-    tokenizer = load_tokenizer(config.model(model), model_revision(model_report))
-    terminator = chat.answer_terminator(tokenizer, config.model(model).terminator)
+    settings, parameters = config.discretize.hard, training_parameters(config, model, "hard")
+    if settings.max_bins is None:
+        # Without an output space among the inputs, nothing else tells the decimals of the targets.
+        parameters["num_decimals"] = settings.num_decimals
+        draw = rounded_text(settings.num_decimals)
+    else:
+        draw = binned_text(OutputSpaceStore(targets))
+    record = StageRecord("train_hard", parameters, [model_report, prompts, targets])
 
-    def make_example(prompt_ids, prompt, rng):
-        answer = sample_string(spaces[prompt.prompt_id], rng)
-        return hard_example(prompt_ids, [*chat.encode_answers(tokenizer, [answer])[0], terminator])
+    def open_targets(tokenizer):
+        terminator = chat.answer_terminator(tokenizer, config.model(model).terminator)
+
+        def make_examples(requests: list[ExampleRequest]) -> list[Example]:
+            answers = [draw(request.prompt, rng) for request in requests for rng in request.streams]
+            # One call for the whole step: a fast tokenizer's overhead is per call.
+            completions = iter([*ids, terminator] for ids in chat.encode_answers(tokenizer, answers))
+            return [
+                hard_example(request.prompt_ids, [next(completions) for _ in request.streams]) for request in requests
+            ]
+
+        return make_examples
 
     train_adapter(
-        config, "hard", model, model_report, read_prompts(prompts), hard_target_loss, make_example,
-        record, output, checkpoint,
+        config, "hard", model, model_report, read_prompts(prompts), hard_target_loss, open_targets,
+        record, output, checkpoint, sequences_per_example=config.train.hard.completions_per_prompt,
     )  # fmt: skip
 
 
 if __name__ == "__main__":
     parser = stage_parser(__doc__)
     add_training(parser)
-    parser.add_argument("--output-spaces", type=Path, required=True, help="the hard output space")
+    parser.add_argument(
+        "--targets", type=Path, required=True, help="the hard output space; the training prompts where max_bins is null"
+    )
     run_stage(main, parser.parse_args())

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
-from pipeline.artifacts import TrieStore, read_prompts
+from pipeline.artifacts import open_tries, read_prompts
 from pipeline.command import run_stage
 from pipeline.config import load_params
-from pipeline.core.training_data import soft_example
+from pipeline.core.training_data import Example, exact_example, soft_example
+from pipeline.core.trie import Trie
+from pipeline.errors import ConfigError
 from pipeline.provenance import StageRecord
-from pipeline.stages.adapter_training import train_adapter, training_parameters
+from pipeline.stages.adapter_training import ExampleRequest, train_adapter, training_parameters
 from pipeline.stages.arguments import add_training, stage_parser
 
 
@@ -19,11 +21,23 @@ def main(
 
     config = load_params(params)
     record = StageRecord("train_soft", training_parameters(config, model, "soft"), [model_report, prompts, tries])
-    store = TrieStore(tries)
+    store, soft = open_tries(tries), config.train.soft
+
+    def make_example(request: ExampleRequest) -> Example:
+        trie = store[request.prompt.prompt_id]
+        if soft.estimator != "exact":
+            paths = soft.paths_per_prompt if soft.estimator == "paths" else 1
+            return soft_example(request.prompt_ids, trie, request.streams[0], paths)
+        if not isinstance(trie, Trie):
+            raise ConfigError(
+                "train.soft.estimator: exact needs explicit tries, and those of the soft output space are implicit; "
+                "'path' or 'paths' are allowed here"
+            )
+        return exact_example(request.prompt_ids, trie)
+
     train_adapter(
         config, "soft", model, model_report, read_prompts(prompts), soft_target_loss,
-        lambda prompt_ids, prompt, rng: soft_example(prompt_ids, store[prompt.prompt_id], rng),
-        record, output, checkpoint,
+        lambda _: lambda requests: [make_example(request) for request in requests], record, output, checkpoint,
     )  # fmt: skip
 
 

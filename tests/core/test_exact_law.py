@@ -7,17 +7,14 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from pipeline.core.exact_law import (
-    edge_parents,
     exact_law,
     leaf_edges,
     leaf_index,
     leaf_sequences,
-    path_prefix_weights,
-    prefix_probabilities,
     string_log_probabilities,
-    trie_levels,
 )
 from pipeline.core.trie import build_trie
+from pipeline.core.trie_walks import edge_parents, path_prefix_weights, prefix_probabilities, trie_levels
 
 END = 9
 

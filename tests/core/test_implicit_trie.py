@@ -89,6 +89,17 @@ def test_masses_are_differences_of_the_cdf(loc, scale, num_decimals, first, size
     assert rounded.masses(np.array(first), np.array(stop)) == pytest.approx(expected, abs=1e-13)
 
 
+def test_paths_drawn_together_are_paths_drawn_apart(rule):
+    trie = ImplicitTrie(RoundedLaw(Law("gamma", {"a": 2.0, "scale": 1.5}), 3), rule)
+    together, rng = trie.sample_paths(np.random.default_rng(8), 5), np.random.default_rng(8)
+    for ids, candidates in together:
+        alone, targets = trie.sample_path(rng)
+        assert ids.tolist() == alone.tolist()
+        for (tokens, probabilities), (expected_tokens, expected) in zip(candidates, targets, strict=True):
+            assert tokens.tolist() == expected_tokens.tolist()
+            np.testing.assert_allclose(probabilities, expected, rtol=1e-12)
+
+
 def test_tails_keep_their_digits():
     rounded = RoundedLaw(Law("norm", {"loc": 0.0, "scale": 1.0}), 2)
     # P(X rounds to 12.00) is 2e-33: 1 - cdf would give 0.
@@ -117,7 +128,7 @@ def test_sampled_strings_follow_the_rounded_law(case):
     law, num_decimals, _ = case
     rounded = RoundedLaw(law, num_decimals)
     rng = np.random.default_rng(4)
-    draws = np.array([rounded.sample(rng) for _ in range(1500)])
+    draws = np.array(rounded.sample(rng, 1500))
     edges = np.unique(np.quantile(draws, np.linspace(0, 1, 12)).astype(np.int64))[1:-1]
     starts = np.concatenate([[rounded.bounds[0]], edges])
     stops = np.concatenate([edges, [rounded.bounds[1] + 1]])
@@ -146,6 +157,15 @@ def test_prefixes_that_are_no_canonical_number(rule):
     one = digit_tokens(1)
     tokens, _ = small.next_tokens(one.encode("-0.00"))
     assert {one.text_of[token] for token in tokens.tolist()} == set("123456789")
+
+
+def test_underflowing_tails_have_no_mass():
+    # SciPy's survival function of the inverse Gaussian is NaN far out.
+    rounded = RoundedLaw(Law("invgauss", {"mu": 0.5, "scale": 2.0}), 2)
+    assert float(rounded.masses(np.array(10**9), np.array(10**10))) == 0.0
+    rule = digit_tokens(1)
+    ids, probabilities = ImplicitTrie(rounded, rule).next_tokens([])
+    assert np.isfinite(probabilities).all() and len(ids) == 10
 
 
 def test_heavy_tails_and_fine_grids():

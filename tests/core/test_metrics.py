@@ -149,13 +149,18 @@ def test_aggregate_rows():
             "num_samples": [10, 10, 10],
             "num_valid": [10, 5, 0],
             "wasserstein_1_normalised": [0.1, 0.3, math.nan],
+            "wasserstein_1_window_normalised": [0.1, 0.2, math.nan],
             "logit_kl_nats": [1.0, 3.0, 5.0],
+            "exact_total_variation": [0.5, 0.5, math.nan],
+            "exact_logit_kl_nats": [1.0, 2.0, 3.0],
         }
     )
     rows = aggregate_split(
         table, np.array([[0.01, 0.03], [0.02, 0.04], [0.05, 0.07]]), seed=0, names=("x",), bootstrap_replicates=100
     )
     found = {(row["metric"], row["family"]): row for row in rows}
+    # A figure that only some prompts have is not aggregated; one that all have is.
+    assert ("exact_total_variation", "") not in found and found["exact_logit_kl_nats", ""]["value"] == 2.25
     assert math.isnan(found["wasserstein_1_normalised", ""]["value"])
     assert found["wasserstein_1_normalised", ""]["undefined"] == 1
     assert found["wasserstein_1_normalised", "a"]["value"] == pytest.approx(0.2)

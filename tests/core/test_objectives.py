@@ -1,4 +1,4 @@
-"""Losses against sums written out, and invariance to padding and batching."""
+"""Losses against sums written out, their gradients, and the order and content of training examples."""
 
 import math
 
@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from pipeline.core.batches import collate
 from pipeline.core.discretize import OutputSpace
-from pipeline.core.objectives import forward_kl, hard_target_loss, soft_target_loss
+from pipeline.core.objectives import backward_in_chunks, cross_entropy, forward_kl, hard_target_loss, soft_target_loss
 from pipeline.core.sampling import sample_tokens
 from pipeline.core.training_data import (
-    collate,
     family_balanced_order,
     hard_example,
     sample_string,
@@ -49,20 +49,54 @@ def test_temperature():
     assert kl.item() == pytest.approx(math.log(1 + math.exp(-1)), rel=1e-6)
 
 
+@pytest.mark.parametrize("temperature", [1.0, 1.7])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradient_of_the_cross_entropy_is_that_of_log_softmax(temperature, dtype):
+    torch.manual_seed(0)
+    logits = torch.randn(4, 50).to(dtype).requires_grad_()
+    ids = torch.tensor([[3, 7, 0], [1, 0, 0], [49, 2, 5], [0, 0, 0]])  # 0 pads, and is a candidate of the last
+    probabilities = torch.tensor([[0.5, 0.5, 0], [1, 0, 0], [0.2, 0.3, 0.5], [1, 0, 0]])
+    upstream = torch.tensor([1.0, -2.0, 0.5, 3.0])
+    loss = cross_entropy(logits, ids, probabilities, temperature)
+    (found,) = torch.autograd.grad(loss @ upstream, logits)
+    written_out = -(torch.log_softmax(logits.float() / temperature, 1).gather(1, ids) * probabilities).sum(1)
+    (expected,) = torch.autograd.grad(written_out @ upstream, logits)
+    torch.testing.assert_close(loss, written_out)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("positions", [1, 3, 5, 7, 8])
+def test_chunks_add_up_to_the_whole(positions):
+    torch.manual_seed(0)
+    batch = collate([hard_example([1], [[3, 4, 5, 9], [3, 6, 9]]), hard_example([1, 2], [[9]])], pad_id=0)
+    weight = torch.randn(8, 11)
+    results = []
+    for size in (positions, 100):
+        torch.manual_seed(1)
+        source = torch.randn(len(batch.rows), 8, requires_grad=True)
+        head = torch.nn.Linear(8, 11)
+        head.weight.data = weight.T.clone()
+        loss = backward_in_chunks(head, source * 2, batch.targets, hard_target_loss, 1.3, size)
+        assert not loss.requires_grad
+        results.append((loss, source.grad, head.weight.grad, head.bias.grad))
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected)
+
+
 def test_hard_loss_is_the_kl_from_one_hot_targets():
-    batch = collate([hard_example([1, 2], [5, 6, 9]), hard_example([1], [7, 9])], pad_id=0)
+    batch = collate([hard_example([1, 2], [[5, 6, 9]]), hard_example([1], [[7, 9]])], pad_id=0)
     logits = torch.randn(5, 11)
     torch.testing.assert_close(hard_target_loss(logits, batch.targets), soft_target_loss(logits, batch.targets))
 
 
 def test_sequences_weigh_alike_whatever_their_length():
-    batch = collate([hard_example([1], [3, 4, 5, 9]), hard_example([1, 2], [9])], pad_id=0)
+    batch = collate([hard_example([1], [[3, 4, 5, 9]]), hard_example([1, 2], [[9]])], pad_id=0)
     losses = torch.tensor([1.0, 2.0, 3.0, 6.0, 10.0])
     assert (losses * batch.targets.weights).sum().item() == pytest.approx((3.0 + 10.0) / 2)
 
 
 def test_collate_positions_predict_the_completion():
-    examples = [hard_example([11, 12, 13], [21, 22, 9]), hard_example([14], [23, 9])]
+    examples = [hard_example([11, 12, 13], [[21, 22, 9]]), hard_example([14], [[23, 9]])]
     batch = collate(examples, pad_id=0)
     assert batch.input_ids.tolist() == [[11, 12, 13, 21, 22], [14, 23, 0, 0, 0]]
     assert batch.attention_mask.tolist() == [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]
@@ -79,9 +113,9 @@ def test_collate_positions_predict_the_completion():
 def test_micro_batches_add_up_to_the_batch():
     trie = build_trie([[1], [1, 2], [3, 4, 5]], np.array([0.2, 0.3, 0.5]), 9)
     examples = [soft_example([7, 8], trie, np.random.default_rng(i)) for i in range(6)]
-    logits = torch.randn(sum(len(e.completion) for e in examples), 10)
+    logits = torch.randn(sum(len(e.nodes) for e in examples), 10)
     whole = soft_target_loss(logits, collate(examples, 0).targets)
-    cut = sum(len(e.completion) for e in examples[:4])
+    cut = sum(len(e.nodes) for e in examples[:4])
     parts = [collate(examples[:4], 0, 6), collate(examples[4:], 0, 6)]
     total = soft_target_loss(logits[:cut], parts[0].targets) + soft_target_loss(logits[cut:], parts[1].targets)
     torch.testing.assert_close(total, whole)
@@ -90,8 +124,8 @@ def test_micro_batches_add_up_to_the_batch():
 def test_soft_targets_are_the_tries():
     trie = build_trie([[1, 2], [1, 3]], np.array([0.25, 0.75]), 9)
     example = soft_example([7], trie, np.random.default_rng(0))
-    assert [ids.tolist() for ids, _ in example.candidates] == [[1], [2, 3], [9]]
-    assert example.candidates[1][1].tolist() == pytest.approx([0.25, 0.75])
+    assert [example.candidates(position)[0].tolist() for position in range(3)] == [[1], [2, 3], [9]]
+    assert example.candidates(1)[1].tolist() == pytest.approx([0.25, 0.75])
 
 
 def test_family_balanced_order():
@@ -118,6 +152,8 @@ def test_paper_settings_give_the_papers_steps():
     families = [prompt.family for prompt in build_split("train")]
     assert len(training_steps(families, 3, 1, 32, 0)) == 189
     assert len(training_steps(families, 2, 16, 32, 0)) == 1988
+    # Sixteen completions behind each prompt: two prompts per step, as many steps.
+    assert len(training_steps(families, 2, 1, 2, 0)) == 1988
 
 
 def test_sampled_strings_follow_the_space():

@@ -75,6 +75,9 @@ def test_position_logits_equal_the_full_forward_pass(model):
     with torch.no_grad():
         expected = model(input_ids=ids, attention_mask=mask).logits[rows, columns]
         torch.testing.assert_close(gathered(ids, mask, rows, columns), expected, rtol=1e-5, atol=1e-5)
+        states = gathered.states(ids, mask, rows, columns)
+        assert states.shape == (4, model.config.hidden_size)
+        torch.testing.assert_close(gathered.head(states[1:3]), expected[1:3], rtol=1e-5, atol=1e-5)
 
 
 def test_position_logits_fall_back_where_the_head_is_more_than_linear(model, monkeypatch):

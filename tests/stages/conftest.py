@@ -12,6 +12,7 @@ from pipeline.stages import (
     check_model,
     discretize,
     eval_structured,
+    exact_structured,
     floor_structured,
     generate,
     report,
@@ -44,7 +45,8 @@ class Dag:
         check_model.main(self.params, "embedded", self.prompts[1], self.model["model_report"])
         for space in ("soft", "eval"):
             spaces = self.root / "output_spaces" / f"{space}.parquet"
-            build_tries.main(**self.model, output_spaces=spaces, output=self.root / "tries" / "embedded" / space)
+            output = self.root / "tries" / "embedded" / space
+            build_tries.main(**self.model, space=space, source=spaces, output=output)
 
     def train(self, method: str) -> None:
         common = {
@@ -56,7 +58,7 @@ class Dag:
         if method == "soft":
             train_soft.main(**common, tries=self.root / "tries" / "embedded" / "soft")
         else:
-            train_hard.main(**common, output_spaces=self.root / "output_spaces" / "hard.parquet")
+            train_hard.main(**common, targets=self.root / "output_spaces" / "hard.parquet")
 
     def condition(self, condition: str) -> dict:
         return {**self.model, "condition": condition, "adapters": self.root / "adapters" / "embedded"}
@@ -79,6 +81,15 @@ class Dag:
             output=self.scores(condition),
         )  # fmt: skip
 
+    def exact(self, condition: str) -> Path:
+        return self.root / "exact" / "structured" / "embedded" / f"{condition}.parquet"
+
+    def compute(self, condition: str) -> None:
+        exact_structured.main(
+            **self.condition(condition), prompts=self.prompts, tries=self.root / "tries" / "embedded" / "eval",
+            output=self.exact(condition), partial=self.root / "unfinished" / f"exact-{condition}",
+        )  # fmt: skip
+
     def evaluate(self, condition: str) -> Path:
         output = self.root / "evals" / "structured" / "embedded" / condition
         floors = self.root / "floors" / "structured.parquet"
@@ -86,7 +97,7 @@ class Dag:
             floor_structured.main(self.params, self.prompts, floors)
         eval_structured.main(
             self.params, "embedded", condition, self.prompts, self.generations(condition), self.scores(condition),
-            floors, output,
+            self.exact(condition), floors, output,
         )  # fmt: skip
         return output
 
@@ -104,5 +115,6 @@ def dag(tiny_params) -> Dag:
     for condition in ("base", "soft", "hard"):
         dag.generate(condition)
         dag.score(condition)
+        dag.compute(condition)
         dag.evaluate(condition)
     return dag

@@ -57,11 +57,12 @@ def first_run(clone):
     return dvc(clone, "repro")
 
 
+STRUCTURED = ("generate", "score", "exact", "eval")
 ALL = {
     "check_params", "build_prompts", "discretize@soft", "discretize@hard", "discretize_eval", "check_model@embedded",
     "build_tries@embedded-soft", "build_tries@embedded-eval", "train_soft@embedded", "train_hard@embedded",
     "floor_structured", "report",
-    *(f"{stage}_structured@embedded-{c}" for stage in ("generate", "score", "eval") for c in ("base", "soft", "hard")),
+    *(f"{stage}_structured@embedded-{c}" for stage in STRUCTURED for c in ("base", "soft", "hard")),
 }  # fmt: skip
 
 
@@ -84,7 +85,10 @@ def test_a_changed_parameter_runs_only_what_depends_on_it(clone, first_run, tiny
     status = yaml.safe_load(dvc(clone, "status", "--json"))
     assert set(status) == {"check_params", "discretize@hard"}
     ran = stages_run(dvc(clone, "repro"))
-    hard = {"train_hard@embedded", *(f"{stage}_structured@embedded-hard" for stage in ("generate", "score", "eval"))}
+    hard = {
+        "train_hard@embedded",
+        *(f"{stage}_structured@embedded-hard" for stage in ("generate", "score", "exact", "eval")),
+    }
     assert ran == {"check_params", "discretize@hard", "report", *hard}
 
 

@@ -127,12 +127,22 @@ def test_metrics_do_not_need_a_model(dag, tmp_path, monkeypatch):
     assert (dag.evaluate("base") / "metrics.json").read_text() == before
 
 
+EVERY_PROMPT = {
+    "wasserstein_1_normalised", "wasserstein_1_window_normalised", "logit_kl_nats", "valid_rate",
+    "exact_wasserstein_1_normalised", "exact_wasserstein_1_normalised_low", "exact_wasserstein_1_normalised_high",
+    "exact_support_rate", "exact_valid_rate_low", "exact_valid_rate_high",
+    "exact_logit_kl_nats", "exact_sequence_kl_nats", "exact_total_variation",
+    "logit_kl_rounded_law_nats",
+}  # fmt: skip
+
+
 def test_report(dag, tmp_path, capsys):
     dag.report(tmp_path)
     metrics = pd.read_csv(tmp_path / "metrics.csv")
     assert list(metrics.columns) == list(METRIC_COLUMNS)
-    # Three metrics in two splits, on the aggregate and three families each, for three conditions.
-    assert len(metrics) == 3 * 2 * 4 * 3
+    # Two splits, the aggregate and three families each, three conditions; the tries are small enough to score.
+    assert len(metrics) == len(EVERY_PROMPT) * 2 * 4 * 3
+    assert set(metrics["metric"]) == EVERY_PROMPT
     for name in ("table6", "table7"):
         table = pd.read_csv(tmp_path / "tables" / f"{name}.csv")
         assert len(table) == 9 and set(table["status"]) <= {"ok", "undefined"}
@@ -227,6 +237,7 @@ def test_generations_of_other_prompts_are_refused(dag, tmp_path):
     with pytest.raises(ArtifactError, match=r"g\.parquet has no rows for the prompt"):
         eval_structured.main(
             dag.params, "embedded", "base", dag.prompts, tmp_path / "g.parquet", dag.scores("base"),
+            dag.exact("base"),
             dag.root / "floors" / "structured.parquet", tmp_path / "e",
         )  # fmt: skip
 

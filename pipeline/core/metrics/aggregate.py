@@ -11,11 +11,16 @@ from pipeline.core.statistics import Estimate, bootstrap_families, family_means,
 
 Statistic = Callable[[np.ndarray, np.ndarray], float]
 
-HEADLINES: dict[str, str] = {
-    "wasserstein_1_normalised": "wasserstein_1_normalised",
-    "logit_kl_nats": "logit_kl_nats",
-}
-"""Metric name -> per-prompt column, aggregated as the paper does (family mean, then median)."""
+HEADLINES = ("wasserstein_1_normalised", "wasserstein_1_window_normalised", "logit_kl_nats")
+"""Per-prompt columns, aggregated as the paper does (family mean, then median)."""
+
+COMPANIONS = (
+    "exact_wasserstein_1_normalised", "exact_wasserstein_1_normalised_low",
+    "exact_wasserstein_1_normalised_high", "exact_support_rate", "exact_valid_rate_low", "exact_valid_rate_high",
+    "logit_kl_rounded_law_nats", "exact_logit_kl_nats",
+    "exact_sequence_kl_nats", "exact_total_variation",
+)  # fmt: skip
+"""Further columns, aggregated alike where every prompt of the split has a value."""
 
 
 def _mean(values: np.ndarray, families: np.ndarray) -> float:
@@ -41,14 +46,15 @@ def aggregate_split(
 
     Returns:
         Dictionaries with family ("" on aggregates), metric, value (NaN where undefined),
-        n, ci_low, ci_high, floor, undefined. ``n`` counts generations, for the KL prompts.
+        n, ci_low, ci_high, floor, undefined. ``n`` counts valid generations for sampled W1, else prompts.
         The interval of the aggregate resamples families and prompts; that of one family
         its prompts; that of a valid rate within a family is Wilson's.
     """
     families = per_prompt["family"].to_numpy()
     rows = []
-    for metric, column in HEADLINES.items():
-        values = per_prompt[column].to_numpy(dtype=np.float64)
+    complete = [name for name in COMPANIONS if name in per_prompt and per_prompt[name].notna().all()]
+    for metric in (*HEADLINES, *complete):
+        values = per_prompt[metric].to_numpy(dtype=np.float64)
         means = family_means(values, families)
         units = "num_valid" if metric.startswith("wasserstein") else None
         for family in ("", *means):
@@ -59,7 +65,7 @@ def aggregate_split(
                 values[chosen], families[chosen], statistic, replicates=bootstrap_replicates, rng=rng
             )
             floor = math.nan
-            if units:
+            if metric == "wasserstein_1_normalised":
                 floor = float(np.mean([family_median(draw, families[chosen]) for draw in floor_replicates[chosen].T]))
             n = int(per_prompt[units].to_numpy()[chosen].sum()) if units else int(chosen.sum())
             undefined = sum(not math.isfinite(value) for name, value in means.items() if not family or name == family)

@@ -13,6 +13,8 @@ from pipeline.core.prompts import Prompt
 from pipeline.core.quantiles import quantile
 
 OUTLIER_WIDTHS = 10.0
+# The quantiles that bound the paper's output spaces.
+WINDOW = (0.001, 0.999)
 
 
 def mid_quantiles(law: Law, size: int) -> np.ndarray:
@@ -72,6 +74,9 @@ class PromptResult:
         invalid: Number of generations per reason (``pipeline.core.parse.Invalid``).
         wasserstein_1: Eq. 5 over the valid samples, in the law's own unit; NaN without any.
         wasserstein_1_normalised: Divided by Q95 - Q05 of the target.
+        wasserstein_1_window_normalised: The same with samples and law clipped to the window
+            between the target's 0.001 and 0.999 quantiles, which is what the exact law's
+            bounds are for (``pipeline.core.number_law``).
         num_outliers: Valid samples more than OUTLIER_WIDTHS times Q95 - Q05 below Q05 or
             above Q95. They are counted, never dropped: one of them can make up all of W1.
         reference: float64[num_valid], the target's mid-quantiles at this number of samples.
@@ -83,6 +88,7 @@ class PromptResult:
     invalid: dict[str, int]
     wasserstein_1: float
     wasserstein_1_normalised: float
+    wasserstein_1_window_normalised: float
     num_outliers: int
     reference: np.ndarray
     width: float
@@ -103,13 +109,19 @@ def evaluate_prompt(texts: Sequence[str], law: Law) -> PromptResult:
     width = high - low
     reach = OUTLIER_WIDTHS * width
     reference = mid_quantiles(law, len(samples))
-    distance = float(np.abs(np.sort(samples) - reference).mean()) if len(samples) else math.nan
+    window = np.clip(quantile(law, np.array(WINDOW)), *support)
+    distance = clipped = math.nan
+    if len(samples):
+        ordered = np.sort(samples)
+        distance = float(np.abs(ordered - reference).mean())
+        clipped = float(np.abs(np.clip(ordered, *window) - np.clip(reference, *window)).mean())
     return PromptResult(
         samples,
         len(texts),
         dict(invalid),
         distance,
         distance / width if width > 0 else math.nan,
+        clipped / width if width > 0 else math.nan,
         int(((samples < low - reach) | (samples > high + reach)).sum()),
         reference,
         width,
@@ -136,6 +148,7 @@ def prompt_row(prompt: Prompt, texts: Sequence[str], bootstrap_replicates: int, 
         "valid_rate": result.valid_rate,
         "wasserstein_1": result.wasserstein_1,
         "wasserstein_1_normalised": result.wasserstein_1_normalised,
+        "wasserstein_1_window_normalised": result.wasserstein_1_window_normalised,
         "wasserstein_1_normalised_ci_low": low,
         "wasserstein_1_normalised_ci_high": high,
         "num_outliers": result.num_outliers,

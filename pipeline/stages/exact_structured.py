@@ -1,0 +1,109 @@
+"""The model's law over answers, computed instead of sampled.
+
+For every prompt: bounds on the distance of the model's law over plain decimals from the target,
+by best-first expansion of digit prefixes, and, where the trie of the evaluation space is
+small enough, exact figures over all of its strings. Finished prompts are kept in
+``--partial``, so a killed run continues where it stopped.
+"""
+
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+from pipeline.artifacts import EXACT_COLUMNS, TrieStore, read_json, read_prompts, write_json, write_table
+from pipeline.command import run_stage
+from pipeline.config import load_params
+from pipeline.core.trie import Trie
+from pipeline.provenance import StageRecord
+from pipeline.stages.arguments import add_condition, add_model, stage_parser
+from pipeline.stages.conditioned_model import adapter_inputs, open_model
+
+
+def trie_figures(scorer, prompt_ids: list[int], trie: Trie, rule) -> dict[str, float]:
+    """Exact figures over the strings of a trie."""
+    from pipeline.core.exact_law import exact_law, leaf_sequences
+
+    values = None
+    if rule is not None:
+        values = np.array([float(rule.decode(sequence)) for sequence in leaf_sequences(trie)])
+    law = exact_law(trie, scorer.score_trie(scorer.prefill(prompt_ids), trie), values)
+    figures = {
+        "sequence_kl_nats": law.sequence_kl, "logit_kl_nats": law.mean_prefix_kl,
+        "total_variation": law.total_variation, "mass_on_trie": law.mass_on_trie,
+    }  # fmt: skip
+    if law.grid is not None:
+        figures |= {"grid_wasserstein_1": law.grid.wasserstein_1, "grid_ks": law.grid.ks,
+                    "grid_ks_low": law.grid.ks_low, "grid_ks_high": law.grid.ks_high}  # fmt: skip
+    return figures
+
+
+def bound_figures(scorer, prompt_ids: list[int], law, rule, settings, max_new_tokens: int) -> dict[str, float]:
+    """Bounds on the model's law over plain decimals."""
+    from pipeline.core.number_law import bound_number_law, candidate_tokens
+
+    bounds = bound_number_law(
+        law, rule, scorer.path_scorer(prompt_ids, candidate_tokens(rule)), width=settings.bounds_width,
+        max_positions=settings.bounds_max_positions, max_new_tokens=max_new_tokens,
+    )  # fmt: skip
+    return {key: value for key, value in asdict(bounds).items() if key != "width"}
+
+
+def main(
+    params: Path, model: str, model_report: Path, condition: str, adapters: Path, prompts: list[Path], tries: Path,
+    output: Path, partial: Path,
+) -> None:  # fmt: skip
+    """Write the exact figures of every prompt in ``prompts``."""
+    from pipeline.engines import chat
+    from pipeline.engines.digit_rule import find_digit_tokens
+    from pipeline.engines.tree_scorer import TreeScorer
+
+    config = load_params(params)
+    settings, longest = config.evaluate, config.generate.structured.max_new_tokens
+    record = StageRecord(
+        "exact_structured",
+        {
+            "model": config.model(model), "condition": condition, "max_new_tokens": longest,
+            **{key: getattr(settings, key) for key in ("exact_max_prefixes", "bounds_width", "bounds_max_positions")},
+        },
+        [model_report, tries, *prompts, *adapter_inputs(condition, adapters)],
+    )  # fmt: skip
+    rows, store, finished = read_prompts(*prompts), TrieStore(tries), partial / record.identity[:16]
+    scorer = opened = rule = None
+    entries = []
+    for prompt in tqdm(rows, desc=f"exact law {model} {condition}", unit="prompt"):
+        path = finished / f"{prompt.prompt_id}.json"
+        if not path.exists():
+            if scorer is None:
+                opened = open_model(config.model(model), model_report, condition, adapters, rows[0].text)
+                scorer = TreeScorer(opened.model)
+                terminator = chat.answer_terminator(opened.tokenizer, config.model(model).terminator)
+                rule = find_digit_tokens(opened.tokenizer, terminator, config.discretize.eval.num_decimals)
+            trie, ids = store[prompt.prompt_id], opened.encode(prompt.text)
+            entry: dict[str, Any] = {"prompt_id": prompt.prompt_id, "num_prefixes": trie.num_prefixes}
+            if settings.exact_max_prefixes is None or trie.num_prefixes <= settings.exact_max_prefixes:
+                entry |= trie_figures(scorer, ids, trie, rule)
+            # Without a digit rule the tokenizer's numbers cannot be expanded digit by digit.
+            if rule is not None:
+                entry |= bound_figures(scorer, ids, prompt.law, rule, settings, longest)
+            write_json(path, {key: value for key, value in entry.items() if value == value})
+        entries.append(read_json(path))
+    table = pd.DataFrame(entries, columns=list(EXACT_COLUMNS))
+    write_table(output, table.astype({c: "float64" for c in EXACT_COLUMNS if c != "prompt_id"}))
+    record.write(output.with_suffix(".provenance.json"), num_prompts=len(entries))
+    shutil.rmtree(partial, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    parser = stage_parser(__doc__)
+    add_model(parser)
+    add_condition(parser)
+    parser.add_argument("--prompts", type=Path, nargs="+", required=True, help="prompt tables")
+    parser.add_argument("--tries", type=Path, required=True, help="tries of the evaluation output space")
+    parser.add_argument("--output", type=Path, required=True, help="Parquet file to write")
+    parser.add_argument("--partial", type=Path, required=True, help="directory for the prompts of an unfinished run")
+    run_stage(main, parser.parse_args())
