@@ -6,7 +6,7 @@ OVERRIDES ?=
 RUN = BIN=$$(scripts/setup_environment.sh) && export PATH="$$BIN:$$PATH" PYTHONPATH="$(CURDIR)" &&
 ARTIFACTS = $$(python -c "import yaml; print(yaml.safe_load(open('params.yaml'))['artifacts'])")
 
-.PHONY: help setup demo test params check-params repro tables dag embedded-model lint clean
+.PHONY: help setup demo test params check-params repro tables dag bench bench-gpu embedded-model lint clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -35,6 +35,12 @@ tables:  ## rebuild tables and figures from whatever evaluations exist
 
 dag:  ## print the DAG
 	@$(RUN) dvc dag
+
+bench:  ## speed and memory against plain baselines (BENCHMARKS="tries sampling" for some); a quarter of an hour
+	@$(RUN) python -m benchmarks $(BENCHMARKS)
+
+bench-gpu:  ## training, scoring and sampling at real model sizes with random weights
+	@$(RUN) python -m benchmarks.gpu --output reports/benchmarks_gpu.json $(BENCHMARK_ARGUMENTS)
 
 embedded-model:  ## train models/embedded again from the recipe (an hour on two cores)
 	@$(RUN) python -m pipeline.stages.build_model --output models/embedded $(MODEL_ARGUMENTS)

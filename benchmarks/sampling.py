@@ -102,7 +102,7 @@ def evaluation_prompts(count: int) -> list[Prompt]:
 
 
 def run(
-    samples: int = 1000, prompts: int = 8, repeats: int = 3, batch_size: int = 500, adapter: Path | None = None
+    samples: int = 1000, prompts: int = 4, repeats: int = 2, batch_size: int = 500, adapter: Path | None = None
 ) -> list[dict[str, Any]]:
     """Time the three implementations on the embedded model; the fastest of ``repeats`` interleaved runs counts.
 
@@ -181,8 +181,8 @@ def _row(case: str, implementation: str, samples: int, timings: list[dict[str, _
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sampling", description=__doc__)
     parser.add_argument("--samples", type=int, default=1000, help="answers per prompt (default: %(default)s)")
-    parser.add_argument("--prompts", type=int, default=8, help="evaluation prompts (default: %(default)s)")
-    parser.add_argument("--repeats", type=int, default=3, help="runs of each, the fastest counts")
+    parser.add_argument("--prompts", type=int, default=4, help="evaluation prompts (default: %(default)s)")
+    parser.add_argument("--repeats", type=int, default=2, help="runs of each, the fastest counts")
     parser.add_argument("--batch-size", type=int, default=500, help="most rows of the last two implementations")
     parser.add_argument("--adapter", type=Path, help="directory of an adapter to load (default: the base model)")
     parser.add_argument("--json", type=Path, help="also write the rows to this file")

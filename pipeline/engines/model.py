@@ -3,16 +3,21 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
 from pipeline.artifacts import sha256_file
 from pipeline.config import ModelConfig
 from pipeline.engines.chat import answer_terminator
+from pipeline.engines.tree_attention import causal_lm
 from pipeline.errors import ModelError
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+    from transformers import PreTrainedModel
 
 REQUIRED_FILES = ("config.json", "tokenizer.json")
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
@@ -56,10 +61,13 @@ def load_tokenizer(config: ModelConfig, revision: str | None = None) -> PreTrain
         raise ModelError(f"cannot load the tokenizer of {config.checkpoint}: {_first_line(error)}") from None
 
 
-def load_model(config: ModelConfig, revision: str | None = None, device: str | None = None) -> PreTrainedModel:
+def load_model(config: ModelConfig, revision: str | None = None, device: str | None = None) -> "PreTrainedModel":
     """Load a causal language model in evaluation mode from safetensors. Raises ModelError."""
     if config.is_local:
         checkpoint_files(Path(config.checkpoint))
+    # The model classes take seconds to import, which stages with a tokenizer alone need not spend.
+    from transformers import AutoModelForCausalLM
+
     # The stages have progress bars of their own.
     disable_progress_bar()
     try:
@@ -80,8 +88,10 @@ def _first_line(error: Exception) -> str:
     return (str(error) or type(error).__name__).strip().splitlines()[0]
 
 
-def add_lora(model: PreTrainedModel, config: ModelConfig, *, rank: int, alpha: float, dropout: float) -> PeftModel:
+def add_lora(model: "PreTrainedModel", config: ModelConfig, *, rank: int, alpha: float, dropout: float) -> "PeftModel":
     """Attach fresh LoRA weights (float32) to a frozen model. Raises ModelError if no module matches."""
+    from peft import LoraConfig, get_peft_model
+
     try:
         return get_peft_model(
             model,
@@ -94,7 +104,7 @@ def add_lora(model: PreTrainedModel, config: ModelConfig, *, rank: int, alpha: f
         raise ModelError(f"{config.checkpoint}: lora_target_modules: {_first_line(error)}") from None
 
 
-def load_adapter(model: PreTrainedModel, directory: Path, probe_ids: list[int]) -> PeftModel:
+def load_adapter(model: "PreTrainedModel", directory: Path, probe_ids: list[int]) -> "PeftModel":
     """Load a trained adapter and verify that it is the one in effect.
 
     Raises:
@@ -104,6 +114,8 @@ def load_adapter(model: PreTrainedModel, directory: Path, probe_ids: list[int]) 
     for name in ("adapter_config.json", "adapter_model.safetensors"):
         if not (directory / name).exists():
             raise ModelError(f"adapter {directory} has no {name}")
+    from peft import PeftModel
+
     before = _next_log_probabilities(model, probe_ids)
     try:
         adapted = PeftModel.from_pretrained(model, directory).eval()
@@ -191,7 +203,7 @@ def position_logits(model: torch.nn.Module) -> PositionLogits:
 
     ``model`` may be a PeftModel; its wrapped causal language model is used.
     """
-    inner = model.get_base_model() if isinstance(model, PeftModel) else model
+    inner = causal_lm(model)
     if getattr(inner.config.get_text_config(), "final_logit_softcapping", None):
         # A soft cap is all but linear on the small logits of the probe.
         return PositionLogits(inner, False)

@@ -9,7 +9,6 @@ attention implementation and the layer types of the model at hand ask for.
 
 import numpy as np
 import torch
-from peft import PeftModel
 from transformers import DynamicCache
 
 from pipeline.core.token_tree import TokenTree
@@ -22,7 +21,8 @@ _LONGEST_PROBE = 256
 
 def causal_lm(model: torch.nn.Module) -> torch.nn.Module:
     """The causal language model inside a PeftModel (its adapter layers in place), or ``model`` itself."""
-    return model.get_base_model() if isinstance(model, PeftModel) else model
+    # Asked this way round because importing PEFT takes seconds, which base models need not spend.
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def allowed_keys(
