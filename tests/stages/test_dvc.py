@@ -83,7 +83,7 @@ def test_a_changed_parameter_runs_only_what_depends_on_it(clone, first_run, tiny
     assert ran == {"check_params", "report", *(f"eval_structured@embedded-{c}" for c in ("base", "soft", "hard"))}
     write_params(clone, tiny_model, *base, "evaluate.bootstrap_replicates=101", "discretize.hard.max_bins=70")
     status = yaml.safe_load(dvc(clone, "status", "--json"))
-    assert set(status) == {"check_params", "discretize@hard"}
+    assert set(status) == {"check_params", "discretize@hard", "train_hard@embedded"}
     ran = stages_run(dvc(clone, "repro"))
     hard = {
         "train_hard@embedded",

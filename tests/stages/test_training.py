@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import yaml
 
+from pipeline.artifacts import TrieStore, open_tries, read_json
 from pipeline.config import load_params
 from pipeline.errors import ConfigError
-from pipeline.stages import train_hard, train_soft
+from pipeline.stages import build_tries, discretize, train_hard, train_soft
 from pipeline.stages.adapter_training import training_parameters
 
 
@@ -49,21 +50,37 @@ def test_packed_completions(dag, tmp_path):
     apart = dag.root / "adapters" / "embedded" / "hard" / "train_log.jsonl"
     apart = [json.loads(line) for line in apart.read_text().splitlines()]
     packed = read_log(tmp_path)
-    assert len(packed) == len(apart)
-    assert [entry["sequences"] for entry in packed] == [entry["sequences"] for entry in apart]
+    # A step has as many prompts as before, each with two strings behind it.
+    assert len(packed) == -(-len(_prompt_ids(common["prompts"])) // 4) < len(apart)
+    assert sum(entry["sequences"] for entry in packed) == sum(entry["sequences"] for entry in apart)
     assert sum(entry["tokens"] for entry in packed) < 0.8 * sum(entry["tokens"] for entry in apart)
 
 
-def test_exact_needs_explicit_tries(dag, tmp_path, monkeypatch):
-    class Implicit:
-        """Targets without arrays."""
-
-    common = arguments(dag, tmp_path, soft__estimator="exact")
-    monkeypatch.setattr(
-        train_soft, "open_tries", lambda path: dict.fromkeys(_prompt_ids(common["prompts"]), Implicit())
-    )
-    with pytest.raises(ConfigError, match=r"train\.soft\.estimator: exact needs explicit tries.*'path' or 'paths'"):
-        train_soft.main(**common, tries=dag.root / "tries" / "embedded" / "soft")
+def test_targets_without_bins(dag, tmp_path):
+    params = tmp_path / "params.yaml"
+    values = yaml.safe_load(dag.params.read_text())
+    for method in ("soft", "hard"):
+        values["discretize"][method]["max_bins"] = None
+    params.write_text(yaml.safe_dump(values))
+    prompts, tries = dag.root / "prompts" / "train.parquet", tmp_path / "tries"
+    with pytest.raises(ConfigError, match=r"discretize\.soft\.max_bins is null"):
+        discretize.main(params, "soft", [prompts], tmp_path / "s.parquet")
+    model = {**dag.model, "params": params}
+    build_tries.main(**model, space="soft", source=prompts, output=tries)
+    store, explicit = open_tries(tries), TrieStore(dag.root / "tries" / "embedded" / "soft")
+    assert list(store) == list(explicit) and store.terminator == explicit.terminator
+    common = {**model, "prompts": prompts, "checkpoint": tmp_path / "checkpoint"}
+    train_soft.main(**common, tries=tries, output=tmp_path / "soft")
+    train_hard.main(**common, targets=prompts, output=tmp_path / "hard")
+    for method in ("soft", "hard"):
+        trained = (tmp_path / method / "adapter_model.safetensors").read_bytes()
+        assert trained != (dag.root / "adapters" / "embedded" / method / "adapter_model.safetensors").read_bytes()
+    assert read_json(tmp_path / "hard" / "provenance.json")["parameters"]["num_decimals"] == 2
+    write = yaml.safe_load(params.read_text())
+    write["train"]["soft"]["estimator"] = "exact"
+    params.write_text(yaml.safe_dump(write))
+    with pytest.raises(ConfigError, match=r"train\.soft\.estimator: exact needs explicit tries"):
+        train_soft.main(**common, tries=tries, output=tmp_path / "soft")
 
 
 def _prompt_ids(path):
