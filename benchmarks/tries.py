@@ -32,6 +32,16 @@ def tokenizer_of(max_group: int):
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>")
 
 
+def warm_up() -> None:
+    """Import and load everything that either implementation uses."""
+    for max_group in (1, 3):
+        baseline(100, max_group, every=500)
+    spaces = dict(enumerate(discretize_all([build_split("train")[0].law], num_decimals=NUM_DECIMALS, max_bins=100)))
+    tokenizer = tokenizer_of(1)
+    rule = find_digit_tokens(tokenizer, tokenizer.eos_token_id, NUM_DECIMALS)
+    dict(tries_of(tokenizer, rule, tokenizer.eos_token_id, spaces))
+
+
 def baseline(max_bins: int, max_group: int, every: int) -> dict:
     """The obvious implementation on every ``every``-th training prompt."""
     laws = [prompt.law for prompt in build_split("train")][::every]
