@@ -51,8 +51,13 @@ def baseline(max_bins: int, max_group: int, every: int) -> dict:
         frozen = law.freeze()
         low, high = (float(frozen.ppf(level)) for level in (0.001, 0.999))
         if law.integer:
-            numbers = list(range(int(low), int(high) + 1))
+            ends = frozen.support()
+            first, last = (
+                int(end if np.isfinite(end) else bound) for end, bound in zip(ends, (low, high), strict=True)
+            )
+            numbers = list(range(first, min(last, first + max_bins - 1) + 1))
             masses = [float(frozen.pmf(number)) for number in numbers]
+            masses[-1] += float(frozen.sf(numbers[-1]))
             texts = [str(number) for number in numbers]
         else:
             first, last = int(np.ceil(low * 10**NUM_DECIMALS)), int(np.floor(high * 10**NUM_DECIMALS))
@@ -65,13 +70,15 @@ def baseline(max_bins: int, max_group: int, every: int) -> dict:
             texts = [f"{number:.{NUM_DECIMALS}f}" for number in numbers]
         trie: dict[tuple, dict[int, float]] = defaultdict(lambda: defaultdict(float))
         for ids, mass in zip(tokenizer(texts)["input_ids"], masses, strict=True):
+            if mass <= 0:
+                continue
             path = [*ids, tokenizer.eos_token_id]
             for k, token in enumerate(path):
                 trie[tuple(path[:k])][token] += mass
         targets = {}
         for prefix, children in trie.items():
             total = sum(children.values())
-            targets[prefix] = {token: mass / total for token, mass in children.items()} if total else {}
+            targets[prefix] = {token: mass / total for token, mass in children.items()}
         tries.append(targets)
     return {"prompts": len(laws), "keep": tries, "num_edges": sum(len(c) for t in tries for c in t.values())}
 

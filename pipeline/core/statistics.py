@@ -1,11 +1,13 @@
 """Aggregation over families and intervals for what is reported."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy import stats
+
+Statistic = Literal["family_median", "mean"]
 
 
 @dataclass(frozen=True)
@@ -50,36 +52,57 @@ def family_median(values: np.ndarray, families: np.ndarray) -> float:
     return float(np.median(means)) if len(means) and np.isfinite(means).all() else math.nan
 
 
+def _combine(sums: np.ndarray, counts: np.ndarray, statistic: Statistic) -> np.ndarray:
+    """float64[R] statistics from sums and numbers of finite values, [R, F] by replicate and family."""
+    if statistic == "mean":
+        return sums.sum(axis=1) / counts.sum(axis=1)
+    # A family without a finite value is 0 / 0 here, and NaN makes the median NaN: undefined.
+    with np.errstate(invalid="ignore"):
+        return np.median(sums / counts, axis=1)
+
+
 def bootstrap_families(
     values: np.ndarray,
     families: np.ndarray,
-    statistic: Callable[[np.ndarray, np.ndarray], float],
+    statistic: Statistic,
     *,
     replicates: int,
     rng: np.random.Generator,
 ) -> tuple[float, float]:
-    """95% percentile interval of ``statistic(values, families)``, resampling families, then prompts.
+    """95% percentile interval of a statistic of ``values``, resampling families, then prompts.
 
     Families are the independent units; the error of each prompt's own estimate is part of
     the spread between them, so generations need no third level. A family drawn twice
     counts as two families.
 
+    Args:
+        values: float64[P], one per prompt; NaN where undefined.
+        families: str[P].
+        statistic: "family_median" (see the function of that name) or "mean", over all
+            finite values.
+        replicates: Resamples.
+        rng: The bootstrap's stream.
+
     Returns:
         (low, high); NaN where the statistic itself is undefined or there is one prompt only.
     """
-    if len(values) < 2 or not math.isfinite(statistic(values, families)):
-        return math.nan, math.nan
+    finite, filled = np.isfinite(values), np.where(np.isfinite(values), values, 0.0)
     members = [np.flatnonzero(families == family) for family in dict.fromkeys(families.tolist())]
-    draws = np.empty(replicates)
-    for replicate in range(replicates):
-        chosen = rng.integers(len(members), size=len(members)) if len(members) > 1 else [0]
-        rows = [rng.choice(members[family], size=len(members[family])) for family in chosen]
-        labels = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-        draws[replicate] = statistic(values[np.concatenate(rows)], labels)
-    finite = draws[np.isfinite(draws)]
-    if len(finite) < replicates / 2:
+    sums = np.array([[filled[rows].sum() for rows in members]])
+    counts = np.array([[finite[rows].sum() for rows in members]])
+    if len(values) < 2 or not np.isfinite(_combine(sums, counts, statistic)).all():
         return math.nan, math.nan
-    low, high = np.percentile(finite, [2.5, 97.5])
+    chosen = rng.integers(len(members), size=(replicates, len(members)))
+    sums, counts = np.empty(chosen.shape), np.empty(chosen.shape)
+    for family, rows in enumerate(members):
+        drawn = chosen == family
+        picks = rows[rng.integers(len(rows), size=(int(drawn.sum()), len(rows)))]
+        sums[drawn], counts[drawn] = filled[picks].sum(axis=1), finite[picks].sum(axis=1)
+    draws = _combine(sums, counts, statistic)
+    draws = draws[np.isfinite(draws)]
+    if len(draws) < replicates / 2:
+        return math.nan, math.nan
+    low, high = np.percentile(draws, [2.5, 97.5])
     return float(low), float(high)
 
 

@@ -108,17 +108,35 @@ def test_bootstrap_covers_a_normal_mean():
     families = np.array([f"f{i}" for i in range(20)])
     covered = 0
     for _ in range(200):
-        low, high = bootstrap_families(
-            rng.normal(size=20), families, lambda v, f: float(v.mean()), replicates=200, rng=rng
-        )
+        low, high = bootstrap_families(rng.normal(size=20), families, "mean", replicates=200, rng=rng)
         covered += low <= 0 <= high
     assert 170 <= covered <= 200
+
+
+@pytest.mark.parametrize("statistic", ["family_median", "mean"])
+def test_bootstrap_equals_the_obvious_loop(statistic):
+    rng = np.random.default_rng(3)
+    families = np.array(list("aabbbcdddd"))
+    values = rng.normal(size=10) + np.arange(10) / 3
+    values[3] = math.nan
+    found = bootstrap_families(values, families, statistic, replicates=20_000, rng=np.random.default_rng(0))
+    members = [np.flatnonzero(families == name) for name in "abcd"]
+    draws = []
+    for _ in range(4000):
+        rows = [rng.choice(members[f], size=len(members[f])) for f in rng.integers(4, size=4)]
+        if statistic == "mean":
+            draws.append(np.nanmean(values[np.concatenate(rows)]))
+        else:
+            labels = np.repeat(np.arange(4), [len(r) for r in rows])
+            draws.append(family_median(values[np.concatenate(rows)], labels))
+    low, high = np.nanpercentile(draws, [2.5, 97.5])
+    assert found == pytest.approx((low, high), abs=0.15)
 
 
 def test_bootstrap_of_an_undefined_statistic():
     families = np.array(["a", "b"])
     interval = bootstrap_families(
-        np.array([1.0, math.nan]), families, family_median, replicates=50, rng=random_stream(0)
+        np.array([1.0, math.nan]), families, "family_median", replicates=50, rng=random_stream(0)
     )
     assert all(map(math.isnan, interval))
 

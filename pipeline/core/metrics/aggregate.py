@@ -1,15 +1,12 @@
 """From per-prompt results to reported numbers: families, splits, intervals, floors."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics import Estimate, bootstrap_families, family_means, family_median, wilson_interval
-
-Statistic = Callable[[np.ndarray, np.ndarray], float]
 
 HEADLINES = ("wasserstein_1_normalised", "wasserstein_1_window_normalised", "logit_kl_nats")
 """Per-prompt columns, aggregated as the paper does (family mean, then median)."""
@@ -21,10 +18,6 @@ COMPANIONS = (
     "exact_sequence_kl_nats", "exact_total_variation",
 )  # fmt: skip
 """Further columns, aggregated alike where every prompt of the split has a value."""
-
-
-def _mean(values: np.ndarray, families: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else math.nan
 
 
 def aggregate_split(
@@ -59,17 +52,16 @@ def aggregate_split(
         units = "num_valid" if metric.startswith("wasserstein") else None
         for family in ("", *means):
             chosen = np.ones(len(values), dtype=bool) if not family else families == family
-            statistic: Statistic = family_median
             rng = random_stream(seed, "bootstrap", *names, metric, family)
             low, high = bootstrap_families(
-                values[chosen], families[chosen], statistic, replicates=bootstrap_replicates, rng=rng
+                values[chosen], families[chosen], "family_median", replicates=bootstrap_replicates, rng=rng
             )
             floor = math.nan
             if metric == "wasserstein_1_normalised":
                 floor = float(np.mean([family_median(draw, families[chosen]) for draw in floor_replicates[chosen].T]))
             n = int(per_prompt[units].to_numpy()[chosen].sum()) if units else int(chosen.sum())
             undefined = sum(not math.isfinite(value) for name, value in means.items() if not family or name == family)
-            estimate = Estimate(statistic(values[chosen], families[chosen]), n, low, high, undefined)
+            estimate = Estimate(family_median(values[chosen], families[chosen]), n, low, high, undefined)
             rows.append(_row(metric, family, estimate, floor))
     rows.extend(_valid_rates(per_prompt, families, seed, names, bootstrap_replicates))
     return rows
@@ -89,7 +81,7 @@ def _valid_rates(
             low, high = wilson_interval(valid, total)
         else:
             rng = random_stream(seed, "bootstrap", *names, "valid_rate", family)
-            low, high = bootstrap_families(rates, families, _mean, replicates=replicates, rng=rng)
+            low, high = bootstrap_families(rates, families, "mean", replicates=replicates, rng=rng)
         value = valid / total if total else math.nan
         rows.append(_row("valid_rate", family, Estimate(value, total, low, high), math.nan))
     return rows
