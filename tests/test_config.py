@@ -112,8 +112,8 @@ def test_hand_edited_params_are_refused(tmp_path):
     overrides = ["seed=7", "train.soft={epochs: 2, samples_per_prompt: 1}"]
     path.write_text(render(compose_params(ROOT / "conf", overrides), overrides))
     check_fresh(path, ROOT / "conf")
-    path.write_text(path.read_text().replace("max_bins: 16384", "max_bins: 16385"))
-    with pytest.raises(ConfigError, match=r"discretize.eval.max_bins is not what conf/ composes to.*make params"):
+    path.write_text(path.read_text().replace("max_bins: 1001", "max_bins: 1002"))
+    with pytest.raises(ConfigError, match=r"discretize.soft.max_bins is not what conf/ composes to.*make params"):
         check_fresh(path, ROOT / "conf")
 
 
