@@ -69,7 +69,7 @@ def test_paper_experiment():
         ("train.learning_rate", 0, "train.learning_rate: .*greater than 0"),
         ("train.learning_rate", "2e-4", "train.learning_rate: .*valid number, got '2e-4'"),
         ("train.micro_batch_size", 5, "micro_batch_size 5 must divide global_batch_size 16"),
-        ("train.hard.completions_per_prompt", 5, "completions_per_prompt 5 must divide hard.samples_per_prompt 24"),
+        ("train.hard.completions_per_prompt", 5, "completions_per_prompt 5 must divide hard.samples_per_prompt 32"),
         ("discretize.eval.max_bins", None, "discretize.eval.max_bins: .*integer"),
         ("train.tokens_per_pass", 200, "tokens_per_pass 200 must be at least max_length 256, or null"),
         ("train.soft.estimator", "pathes", "train.soft.estimator: .*'path', 'paths' or 'exact', got 'pathes'"),
