@@ -36,7 +36,7 @@ tables:  ## rebuild tables and figures from whatever evaluations exist
 dag:  ## print the DAG
 	@$(RUN) dvc dag
 
-bench:  ## speed and memory against plain baselines (BENCHMARKS="tries sampling" for some); a quarter of an hour
+bench:  ## speed and memory against plain baselines (BENCHMARKS="tries sampling" for some); about six minutes
 	@$(RUN) python -m benchmarks $(BENCHMARKS)
 
 bench-gpu:  ## training, scoring and sampling at real model sizes with random weights
