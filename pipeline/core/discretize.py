@@ -16,8 +16,8 @@ from pipeline.core.family import Law
 from pipeline.core.fixed_point import FixedPointStrings
 from pipeline.errors import DomainError
 
-LOWER_QUANTILE = 0.001
-UPPER_QUANTILE = 0.999
+# Quantiles between which the paper's output spaces lie.
+QUANTILE_RANGE = (0.001, 0.999)
 # Grid points per call: temporaries of SciPy's wrappers stay in the processor's cache.
 POINTS_PER_CALL = 1 << 16
 
@@ -85,7 +85,7 @@ class _LawBatch:
         """Support ends and the quantiles that bound the range, float64[S] each."""
         parameters = self.parameters()
         support = np.broadcast_arrays(*self.distribution.support(**parameters), np.empty(len(self.laws)))[:2]
-        return *support, *(self.distribution.ppf(level, **parameters) for level in (LOWER_QUANTILE, UPPER_QUANTILE))
+        return *support, *(self.distribution.ppf(level, **parameters) for level in QUANTILE_RANGE)
 
 
 def _continuous(batch: _LawBatch, num_decimals: int, max_bins: int) -> Iterator[OutputSpace]:

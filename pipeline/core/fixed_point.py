@@ -73,8 +73,3 @@ class FixedPointStrings(Sequence[str]):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """float64[M], the values of the strings."""
-        return self.indices / 10.0**self.num_decimals

@@ -8,10 +8,10 @@ import math
 
 import numpy as np
 
+from pipeline.core.discretize import QUANTILE_RANGE
 from pipeline.core.family import Law
 from pipeline.core.quantiles import quantile
 
-WINDOW = (0.001, 0.999)
 # Mass is added to and taken from sums; bounds are widened by what rounding can make of that.
 ROUNDING = 1e-9
 
@@ -20,7 +20,7 @@ class GridTarget:
     """The target on a grid of its window, and what a unit of mass at each node weighs in W1."""
 
     def __init__(self, law: Law, cells: int):
-        low, high, q05, q95 = quantile(law, np.array([*WINDOW, 0.05, 0.95]))
+        low, high, q05, q95 = quantile(law, np.array([*QUANTILE_RANGE, 0.05, 0.95]))
         self.support, self.integer = law.support, law.integer
         low, high = max(low, self.support[0]), min(high, self.support[1])
         self.scale = float(q95 - q05)

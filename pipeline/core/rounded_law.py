@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from pipeline.core.discretize import QUANTILE_RANGE
 from pipeline.core.family import Law
 from pipeline.core.quantiles import quantile
 from pipeline.errors import DomainError
@@ -42,7 +43,7 @@ class RoundedLaw:
             raise DomainError(
                 f"no multiple of 10^-{self.num_decimals} lies in the support {self.law.support}; raise num_decimals"
             )
-        low, high = quantile(self.law, np.array([0.001, 0.999])) * self.scale
+        low, high = quantile(self.law, np.array(QUANTILE_RANGE)) * self.scale
         if max(abs(low), abs(high)) >= 10.0**MAX_DIGITS:
             raise DomainError(
                 f"num_decimals={self.num_decimals} is too fine for {self.law.scipy_name}"

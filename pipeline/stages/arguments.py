@@ -25,6 +25,15 @@ def add_condition(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--adapters", type=Path, required=True, help="directory of the model's adapters, by method")
 
 
+def add_scoring(parser: argparse.ArgumentParser) -> None:
+    """What the stages take that score a condition on the evaluation output space."""
+    add_model(parser)
+    add_condition(parser)
+    parser.add_argument("--prompts", type=Path, nargs="+", required=True, help="prompt tables")
+    parser.add_argument("--tries", type=Path, required=True, help="tries of the evaluation output space")
+    parser.add_argument("--output", type=Path, required=True, help="Parquet file to write")
+
+
 def add_training(parser: argparse.ArgumentParser) -> None:
     """What both training stages take besides their targets."""
     add_model(parser)

@@ -20,7 +20,7 @@ from pipeline.command import run_stage
 from pipeline.config import load_params
 from pipeline.core.trie import Trie
 from pipeline.provenance import StageRecord
-from pipeline.stages.arguments import add_condition, add_model, stage_parser
+from pipeline.stages.arguments import add_scoring, stage_parser
 from pipeline.stages.conditioned_model import adapter_inputs, open_model
 
 
@@ -100,10 +100,6 @@ def main(
 
 if __name__ == "__main__":
     parser = stage_parser(__doc__)
-    add_model(parser)
-    add_condition(parser)
-    parser.add_argument("--prompts", type=Path, nargs="+", required=True, help="prompt tables")
-    parser.add_argument("--tries", type=Path, required=True, help="tries of the evaluation output space")
-    parser.add_argument("--output", type=Path, required=True, help="Parquet file to write")
+    add_scoring(parser)
     parser.add_argument("--partial", type=Path, required=True, help="directory for the prompts of an unfinished run")
     run_stage(main, parser.parse_args())

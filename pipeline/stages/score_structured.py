@@ -17,7 +17,7 @@ from pipeline.core.implicit_trie import ImplicitTrie
 from pipeline.core.random_streams import random_stream
 from pipeline.core.rounded_law import rounded_law
 from pipeline.provenance import StageRecord
-from pipeline.stages.arguments import add_condition, add_model, stage_parser
+from pipeline.stages.arguments import add_scoring, stage_parser
 from pipeline.stages.conditioned_model import adapter_inputs, open_model
 
 
@@ -66,9 +66,5 @@ def main(
 
 if __name__ == "__main__":
     parser = stage_parser(__doc__)
-    add_model(parser)
-    add_condition(parser)
-    parser.add_argument("--prompts", type=Path, nargs="+", required=True, help="prompt tables")
-    parser.add_argument("--tries", type=Path, required=True, help="tries of the evaluation output space")
-    parser.add_argument("--output", type=Path, required=True, help="Parquet file to write")
+    add_scoring(parser)
     run_stage(main, parser.parse_args())

@@ -46,14 +46,9 @@ def main(
     from pipeline.engines import chat
 
     config = load_params(params)
-    settings, parameters = config.discretize.hard, training_parameters(config, model, "hard")
-    if settings.max_bins is None:
-        # Without an output space among the inputs, nothing else tells the decimals of the targets.
-        parameters["num_decimals"] = settings.num_decimals
-        draw = rounded_text(settings.num_decimals)
-    else:
-        draw = binned_text(OutputSpaceStore(targets))
-    record = StageRecord("train_hard", parameters, [model_report, prompts, targets])
+    record = StageRecord("train_hard", training_parameters(config, model, "hard"), [model_report, prompts, targets])
+    settings = config.discretize.hard
+    draw = rounded_text(settings.num_decimals) if settings.max_bins is None else binned_text(OutputSpaceStore(targets))
 
     def open_targets(tokenizer):
         terminator = chat.answer_terminator(tokenizer, config.model(model).terminator)

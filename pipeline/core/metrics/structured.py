@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pipeline.core.discretize import QUANTILE_RANGE
 from pipeline.core.family import Law
 from pipeline.core.parse import Invalid, parse_sample
 from pipeline.core.prompts import Prompt
 from pipeline.core.quantiles import quantile
 
 OUTLIER_WIDTHS = 10.0
-# The quantiles that bound the paper's output spaces.
-WINDOW = (0.001, 0.999)
 
 
 def mid_quantiles(law: Law, size: int) -> np.ndarray:
@@ -109,7 +108,7 @@ def evaluate_prompt(texts: Sequence[str], law: Law) -> PromptResult:
     width = high - low
     reach = OUTLIER_WIDTHS * width
     reference = mid_quantiles(law, len(samples))
-    window = np.clip(quantile(law, np.array(WINDOW)), *support)
+    window = np.clip(quantile(law, np.array(QUANTILE_RANGE)), *support)
     distance = clipped = math.nan
     if len(samples):
         ordered = np.sort(samples)
