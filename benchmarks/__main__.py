@@ -37,9 +37,12 @@ def _processor() -> str:
 def main(only: list[str], output: Path) -> None:
     """Run the chosen benchmarks; each table is written as soon as it is there."""
     conditions = {
-        "processor": _processor(), "cores": os.cpu_count(), "python": platform.python_version(),
-        "git": git_revision(), "started": datetime.now(UTC).isoformat(timespec="seconds"),
-    }  # fmt: skip
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "git": git_revision(),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
     sections, results = [], {}
     for name in only:
         started = time.monotonic()

@@ -44,9 +44,15 @@ def benchmarked_model(name: str) -> PeftModel:
         return make_model(name)
     torch.manual_seed(0)
     config = Qwen3Config(
-        vocab_size=2048, hidden_size=256, intermediate_size=768, num_hidden_layers=12, num_attention_heads=4,
-        num_key_value_heads=2, head_dim=64, tie_word_embeddings=True,
-    )  # fmt: skip
+        vocab_size=2048,
+        hidden_size=256,
+        intermediate_size=768,
+        num_hidden_layers=12,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=64,
+        tie_word_embeddings=True,
+    )
     return add_lora(Qwen3ForCausalLM(config).eval(), MODEL, rank=16, alpha=32, dropout=0.0)
 
 
@@ -62,21 +68,38 @@ def measure(strategy: str, model_name: str, steps: int, output: Path) -> None:
     torch.set_num_threads(1)
     workload = make_workload(PROMPTS, max_bins=101)
     settings = FitSettings(
-        learning_rate=1e-4, weight_decay=0.01, warmup_ratio=0.0, max_grad_norm=None, micro_batch_size=ROWS_PER_PASS,
-        tokens_per_pass=None, max_length=512, temperature=1.0, checkpoint_every_steps=steps + 2,
-    )  # fmt: skip
+        learning_rate=1e-4,
+        weight_decay=0.01,
+        warmup_ratio=0.0,
+        max_grad_norm=None,
+        micro_batch_size=ROWS_PER_PASS,
+        tokens_per_pass=None,
+        max_length=512,
+        temperature=1.0,
+        checkpoint_every_steps=steps + 2,
+    )
     with process_group(strategy, PROCESSES[strategy]) as group:
         model = group.distribute(lambda: benchmarked_model(model_name))
         # The first step pays for what is allocated once.
         log = fit(
-            model, workload.soft, steps + 1, soft_target_loss, settings, seed=0, stream=("benchmark",), pad_id=0,
-            checkpoint=Checkpoint(output.parent / "state.safetensors", "benchmark"), group=group,
-        )  # fmt: skip
+            model,
+            workload.soft,
+            steps + 1,
+            soft_target_loss,
+            settings,
+            seed=0,
+            stream=("benchmark",),
+            pad_id=0,
+            checkpoint=Checkpoint(output.parent / "state.safetensors", "benchmark"),
+            group=group,
+        )
         if group.is_main:
             figures = {
-                "seconds": float(np.median([record["seconds"] for record in log[1:]])), "loss": log[-1]["loss"],
-                "parameters_mb": kept_megabytes(model, False), "adapter_mb": kept_megabytes(model, True),
-            }  # fmt: skip
+                "seconds": float(np.median([record["seconds"] for record in log[1:]])),
+                "loss": log[-1]["loss"],
+                "parameters_mb": kept_megabytes(model, False),
+                "adapter_mb": kept_megabytes(model, True),
+            }
             output.write_text(json.dumps(figures))
 
 
@@ -98,12 +121,24 @@ def run(models: Iterable[str] = MODELS, steps: int = 10) -> list[dict]:
             with tempfile.TemporaryDirectory() as directory:
                 output = Path(directory) / "figures.json"
                 launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
-                worker = ["-m", "benchmarks.distributed", "--worker", strategy, "--model", model,
-                          "--steps", str(steps), "--output", str(output)]  # fmt: skip
+                worker = [
+                    "-m",
+                    "benchmarks.distributed",
+                    "--worker",
+                    strategy,
+                    "--model",
+                    model,
+                    "--steps",
+                    str(steps),
+                    "--output",
+                    str(output),
+                ]
                 subprocess.run(
-                    [sys.executable, *(launcher if processes > 1 else []), *worker], check=True,
-                    env={**os.environ, "OMP_NUM_THREADS": "1"}, cwd=Path(__file__).parents[1],
-                )  # fmt: skip
+                    [sys.executable, *(launcher if processes > 1 else []), *worker],
+                    check=True,
+                    env={**os.environ, "OMP_NUM_THREADS": "1"},
+                    cwd=Path(__file__).parents[1],
+                )
                 figures = json.loads(output.read_text())
             single = single or figures["seconds"]
             row = {"benchmark": "distributed", "case": model, "implementation": strategy}

@@ -87,9 +87,12 @@ def train_slightly(logits_at: PositionLogits, workload: Workload, steps: int) ->
 
 
 def run(
-    max_bins: int = 101, num_prompts: int = 16, draws: int = 8, training_steps: int = 10,
+    max_bins: int = 101,
+    num_prompts: int = 16,
+    draws: int = 8,
+    training_steps: int = 10,
     estimators: Iterable[str] = tuple(ESTIMATORS),
-) -> list[dict]:  # fmt: skip
+) -> list[dict]:
     """Measure the estimators on the embedded model.
 
     Args:
@@ -129,13 +132,18 @@ def run(
         first.setdefault(objective, cost)
         results.append(
             {
-                "benchmark": "estimators", "case": f"{num_prompts} prompts, {max_bins} strings", "implementation": name,
-                "seconds": float(np.median(seconds)), "ratio": first[objective] / cost, "cost": cost,
-                "variance_strings": variance_strings, "variance_prompts": variance_prompts,
+                "benchmark": "estimators",
+                "case": f"{num_prompts} prompts, {max_bins} strings",
+                "implementation": name,
+                "seconds": float(np.median(seconds)),
+                "ratio": first[objective] / cost,
+                "cost": cost,
+                "variance_strings": variance_strings,
+                "variance_prompts": variance_prompts,
                 "tokens": sum(example.num_inputs for example in examples),
                 "positions": sum(len(example.nodes) for example in examples),
             }
-        )  # fmt: skip
+        )
     return results
 
 

@@ -51,9 +51,14 @@ def _string_by_string(model: torch.nn.Module, prompt_ids: Sequence[int], sequenc
 
 
 def _trie_rows(
-    model: torch.nn.Module, prompt_ids: list[int], trie: Trie, sequences: list[list[int]], values: np.ndarray,
-    batches: int, repeats: int,
-) -> list[dict]:  # fmt: skip
+    model: torch.nn.Module,
+    prompt_ids: list[int],
+    trie: Trie,
+    sequences: list[list[int]],
+    values: np.ndarray,
+    batches: int,
+    repeats: int,
+) -> list[dict]:
     total = -(-len(sequences) // BATCH)
     spread = np.linspace(0, total - 1, min(batches, total)).astype(int).tolist()
     measured = sum(
@@ -65,10 +70,15 @@ def _trie_rows(
     case = f"trie of {len(sequences):,} strings"
     rows = [
         {
-            "benchmark": "exact_law", "case": case, "implementation": "string by string", "seconds": baseline,
-            "ratio": 1.0, "positions": tokens, "note": f"{len(spread)} of {total} batches, scaled",
+            "benchmark": "exact_law",
+            "case": case,
+            "implementation": "string by string",
+            "seconds": baseline,
+            "ratio": 1.0,
+            "positions": tokens,
+            "note": f"{len(spread)} of {total} batches, scaled",
         }
-    ]  # fmt: skip
+    ]
     reference = None
     for strategy in ("packed", "levels"):
         scorer = TreeScorer(model, strategy)
@@ -77,12 +87,17 @@ def _trie_rows(
         law = exact_law(trie, scores, values)
         rows.append(
             {
-                "benchmark": "exact_law", "case": case, "implementation": strategy, "seconds": seconds,
-                "ratio": baseline / seconds, "positions": len(prompt_ids) + trie.num_prefixes - 1,
-                "largest_difference": float(np.abs(scores - reference).max()), "sequence_kl": law.sequence_kl,
+                "benchmark": "exact_law",
+                "case": case,
+                "implementation": strategy,
+                "seconds": seconds,
+                "ratio": baseline / seconds,
+                "positions": len(prompt_ids) + trie.num_prefixes - 1,
+                "largest_difference": float(np.abs(scores - reference).max()),
+                "sequence_kl": law.sequence_kl,
                 "mass_on_trie": law.mass_on_trie,
             }
-        )  # fmt: skip
+        )
     seconds, _ = _best(lambda: exact_law(trie, reference, values), repeats)
     rows.append(
         {"benchmark": "exact_law", "case": case, "implementation": "figures from the scores", "seconds": seconds}
@@ -107,17 +122,29 @@ def _bounds_row(
     bounds = bound_number_law(prompt.law, digit_tokens, timed, max_positions=max_positions, which=which)
     seconds = time.perf_counter() - started
     return {
-        "benchmark": "exact_law", "case": f"bounds, {prompt.family}", "implementation": which, "seconds": seconds,
-        "positions": bounds.positions, "seconds_outside_the_model": seconds - in_model,
-        "w1_low": bounds.wasserstein_1_low, "w1_high": bounds.wasserstein_1_high, "width": bounds.achieved_width,
-        "valid_low": bounds.valid_low, "valid_high": bounds.valid_high, "mass_outside": bounds.mass_outside,
-    }  # fmt: skip
+        "benchmark": "exact_law",
+        "case": f"bounds, {prompt.family}",
+        "implementation": which,
+        "seconds": seconds,
+        "positions": bounds.positions,
+        "seconds_outside_the_model": seconds - in_model,
+        "w1_low": bounds.wasserstein_1_low,
+        "w1_high": bounds.wasserstein_1_high,
+        "width": bounds.achieved_width,
+        "valid_low": bounds.valid_low,
+        "valid_high": bounds.valid_high,
+        "mass_outside": bounds.mass_outside,
+    }
 
 
 def run(
-    *, max_bins: int = 1001, batches: int = 8, repeats: int = 3, max_positions: int = 2000,
+    *,
+    max_bins: int = 1001,
+    batches: int = 8,
+    repeats: int = 3,
+    max_positions: int = 2000,
     families: Sequence[str] = FAMILIES,
-) -> list[dict]:  # fmt: skip
+) -> list[dict]:
     """One row per measurement; see the module's docstring.
 
     Args:

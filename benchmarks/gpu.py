@@ -38,18 +38,47 @@ from pipeline.engines.tree_scorer import TreeScorer
 
 # Sizes from the configuration files of the checkpoints; "tiny" is for trying the script without a GPU.
 SHAPES = {
-    "tiny": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
-             "num_key_value_heads": 2, "head_dim": 16, "tie_word_embeddings": True, "vocab_size": 4096},
-    "qwen3_0_6b": {"hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28,
-                   "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "tie_word_embeddings": True,
-                   "vocab_size": 151_936},
-    "qwen3_1_7b": {"hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 28,
-                   "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "tie_word_embeddings": True,
-                   "vocab_size": 151_936},
-    "qwen3_8b": {"hidden_size": 4096, "intermediate_size": 12_288, "num_hidden_layers": 36,
-                 "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "tie_word_embeddings": False,
-                 "vocab_size": 151_936},
-}  # fmt: skip
+    "tiny": {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "tie_word_embeddings": True,
+        "vocab_size": 4096,
+    },
+    "qwen3_0_6b": {
+        "hidden_size": 1024,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "tie_word_embeddings": True,
+        "vocab_size": 151_936,
+    },
+    "qwen3_1_7b": {
+        "hidden_size": 2048,
+        "intermediate_size": 6144,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "tie_word_embeddings": True,
+        "vocab_size": 151_936,
+    },
+    "qwen3_8b": {
+        "hidden_size": 4096,
+        "intermediate_size": 12_288,
+        "num_hidden_layers": 36,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "tie_word_embeddings": False,
+        "vocab_size": 151_936,
+    },
+}
 # Specified dense bfloat16 peak, TFLOP/s, by a part of the device's name.
 PEAKS = {"H100": 989.0, "H200": 989.0, "A100": 312.0, "L40": 181.0, "A10": 125.0}
 PROMPT_TOKENS = 60
@@ -146,14 +175,20 @@ class Bench:
             torch.cuda.reset_peak_memory_stats()
         seconds = timed(function, self.device, self.repeats)
         rate = flops / seconds / 1e12
-        self.rows.append({
-            "benchmark": "gpu", "case": f"{self.shape}: {case}",
-            "implementation": "compiled" if self.compiled else "eager",
-            "seconds": seconds, "tokens_per_second": tokens / seconds, "tflops": rate,
-            "model_flop_utilisation": rate / self.peak if self.peak else None,
-            "fraction_of_matmul": rate / self.ceiling,
-            "peak_gb": torch.cuda.max_memory_allocated() / 1e9 if self.device == "cuda" else None, **extras,
-        })  # fmt: skip
+        self.rows.append(
+            {
+                "benchmark": "gpu",
+                "case": f"{self.shape}: {case}",
+                "implementation": "compiled" if self.compiled else "eager",
+                "seconds": seconds,
+                "tokens_per_second": tokens / seconds,
+                "tflops": rate,
+                "model_flop_utilisation": rate / self.peak if self.peak else None,
+                "fraction_of_matmul": rate / self.ceiling,
+                "peak_gb": torch.cuda.max_memory_allocated() / 1e9 if self.device == "cuda" else None,
+                **extras,
+            }
+        )
         print({key: value for key, value in self.rows[-1].items() if key != "benchmark"}, flush=True)
 
     def training(self, case: str, examples: list[Example], objective, tokens_per_pass: int | None = None) -> None:
@@ -196,17 +231,29 @@ class Bench:
         def sample() -> None:
             counts.__init__()
             generate(
-                self.model, Texts(), self.prompts[0], sample_seeds(0, ("gpu",), num_samples), stop_ids={2},
-                max_new_tokens=16, temperature=1.0, top_p=1.0, batch_size=512, strategy=strategy, statistics=counts,
-            )  # fmt: skip
+                self.model,
+                Texts(),
+                self.prompts[0],
+                sample_seeds(0, ("gpu",), num_samples),
+                stop_ids={2},
+                max_new_tokens=16,
+                temperature=1.0,
+                top_p=1.0,
+                batch_size=512,
+                strategy=strategy,
+                statistics=counts,
+            )
 
         sample()
         tokens = counts.positions
         flops = forward_flops(self.model, tokens, tokens, tokens * (PROMPT_TOKENS + 8))
         self.record(
-            f"sampling {num_samples} answers of 16 tokens, {strategy}", sample, tokens=tokens, flops=flops,
+            f"sampling {num_samples} answers of 16 tokens, {strategy}",
+            sample,
+            tokens=tokens,
+            flops=flops,
             samples_per_second=None,
-        )  # fmt: skip
+        )
         self.rows[-1]["samples_per_second"] = num_samples / self.rows[-1]["seconds"]
 
     def run(self) -> list[dict]:
@@ -274,9 +321,12 @@ def main(shapes: list[str], device: str | None, compiled: bool, repeats: int, ou
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--shapes", nargs="+", choices=list(SHAPES), default=["qwen3_0_6b", "qwen3_1_7b", "qwen3_8b"],
+        "--shapes",
+        nargs="+",
+        choices=list(SHAPES),
+        default=["qwen3_0_6b", "qwen3_1_7b", "qwen3_8b"],
         help="models to build (default: %(default)s)",
-    )  # fmt: skip
+    )
     parser.add_argument("--device", choices=["cuda", "cpu"], help="default: the GPU where there is one")
     parser.add_argument("--compiled", action="store_true", help="compile the layers with torch.compile")
     parser.add_argument("--repeats", type=int, default=10, help="timed calls per case (default: %(default)s)")

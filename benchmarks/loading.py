@@ -40,8 +40,14 @@ from pipeline.engines.model import add_lora, load_model
 from pipeline.stand_ins.mxfp4 import quantise_experts
 
 CASES, ORDERS, PROCESSES = ("bfloat16", "float32", "mxfp4"), ("at once", "in turn"), 2
-SIZE = {"hidden_size": 1024, "num_hidden_layers": 12, "num_attention_heads": 16, "num_key_value_heads": 8,
-        "head_dim": 64, "vocab_size": 4096}  # fmt: skip
+SIZE = {
+    "hidden_size": 1024,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "head_dim": 64,
+    "vocab_size": 4096,
+}
 SMALL = {**SIZE, "hidden_size": 64, "num_hidden_layers": 2}
 # Tensors that are freed go back to the system at once, and count no longer.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
@@ -137,9 +143,11 @@ def combined(tracks: list[list[tuple[float, float, float]]]) -> dict[str, float]
         peak = max(peak, sum(private))
     before = sum(start[1] for start in first)
     return {
-        "seconds": moments[-1][0] - moments[0][0], "private_mb": peak - before, "after_mb": sum(private) - before,
+        "seconds": moments[-1][0] - moments[0][0],
+        "private_mb": peak - before,
+        "after_mb": sum(private) - before,
         "mapped_mb": max(max(mapped for *_, mapped in track) - track[0][2] for track in tracks),
-    }  # fmt: skip
+    }
 
 
 def run(cases: Iterable[str] = CASES, size: Mapping[str, int] = SIZE) -> list[dict]:
@@ -157,13 +165,29 @@ def run(cases: Iterable[str] = CASES, size: Mapping[str, int] = SIZE) -> list[di
             write_checkpoint(case, root / "small", SMALL)
             stored = sum(path.stat().st_size for path in checkpoint.glob("*.safetensors")) / 1e6
             for order in ORDERS:
-                command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node",
-                           str(PROCESSES), "-m", "benchmarks.loading", "--worker", str(root), "--case", case,
-                           "--order", order]  # fmt: skip
+                command = [
+                    sys.executable,
+                    "-m",
+                    "torch.distributed.run",
+                    "--standalone",
+                    "--nproc_per_node",
+                    str(PROCESSES),
+                    "-m",
+                    "benchmarks.loading",
+                    "--worker",
+                    str(root),
+                    "--case",
+                    case,
+                    "--order",
+                    order,
+                ]
                 subprocess.run(
-                    command, check=True, env={**os.environ, **ENVIRONMENT}, cwd=Path(__file__).parents[1],
+                    command,
+                    check=True,
+                    env={**os.environ, **ENVIRONMENT},
+                    cwd=Path(__file__).parents[1],
                     stderr=subprocess.DEVNULL,
-                )  # fmt: skip
+                )
                 tracks = [json.loads((root / f"{rank}.json").read_text()) for rank in range(PROCESSES)]
                 row = {"benchmark": "loading", "case": case, "implementation": order}
                 results.append(row | combined(tracks) | {"stored_mb": stored})

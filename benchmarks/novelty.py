@@ -62,15 +62,29 @@ def evaluators(shape: str, device: str) -> tuple[PairClassifier, SequenceReward]
     tokenizer, sizes = word_tokenizer(), SHAPES[shape]
     torch.manual_seed(0)
     deberta = DebertaV2Config(
-        vocab_size=len(tokenizer), max_position_embeddings=512, relative_attention=True, position_buckets=256,
-        norm_rel_ebd="layer_norm", share_att_key=True, pos_att_type=["p2c", "c2p"], position_biased_input=False,
-        type_vocab_size=0, pad_token_id=tokenizer.pad_token_id, num_labels=2, initializer_range=0.08, **sizes,
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        max_position_embeddings=512,
+        relative_attention=True,
+        position_buckets=256,
+        norm_rel_ebd="layer_norm",
+        share_att_key=True,
+        pos_att_type=["p2c", "c2p"],
+        position_biased_input=False,
+        type_vocab_size=0,
+        pad_token_id=tokenizer.pad_token_id,
+        num_labels=2,
+        initializer_range=0.08,
+        **sizes,
+    )
     gemma = Gemma2Config(
-        vocab_size=len(tokenizer), num_key_value_heads=sizes["num_attention_heads"] // 2, num_labels=1,
-        head_dim=sizes["hidden_size"] // sizes["num_attention_heads"], pad_token_id=tokenizer.pad_token_id,
-        initializer_range=0.08, **sizes,
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        num_key_value_heads=sizes["num_attention_heads"] // 2,
+        num_labels=1,
+        head_dim=sizes["hidden_size"] // sizes["num_attention_heads"],
+        pad_token_id=tokenizer.pad_token_id,
+        initializer_range=0.08,
+        **sizes,
+    )
     classifier = DebertaV2ForSequenceClassification(deberta).to(device).eval()
     reward = Gemma2ForSequenceClassification(gemma).to(device).eval()
     return (
@@ -119,9 +133,11 @@ def partition_plain(
 
 
 def reward_plain(
-    requests: Sequence[str], responses: Sequence[Sequence[str]], partitions: Sequence[Sequence[int]],
+    requests: Sequence[str],
+    responses: Sequence[Sequence[str]],
+    partitions: Sequence[Sequence[int]],
     reward: SequenceReward,
-) -> tuple[list[list[int]], int]:  # fmt: skip
+) -> tuple[list[list[int]], int]:
     """Ratings and reward calls of the obvious code: all responses of a prompt in one batch."""
     ratings = []
     alone = SequenceReward(reward.model, reward.tokenizer, max_length=reward.max_length, tokens_per_pass=10**9)
@@ -132,9 +148,11 @@ def reward_plain(
 
 
 def reward_representatives(
-    requests: Sequence[str], responses: Sequence[Sequence[str]], partitions: Sequence[Sequence[int]],
+    requests: Sequence[str],
+    responses: Sequence[Sequence[str]],
+    partitions: Sequence[Sequence[int]],
     scores: CachedScores,
-) -> list[list[int]]:  # fmt: skip
+) -> list[list[int]]:
     """The same ratings from the representatives' rewards alone."""
     pairs: list[Pair] = [
         (request, texts[first])
@@ -210,12 +228,17 @@ def _rows(case: str, runs: dict[str, tuple[float, list[list[int]], int]]) -> lis
     total = sum(map(len, expected))
     return [
         {
-            "benchmark": "novelty", "case": case, "implementation": name, "seconds": taken, "ratio": seconds / taken,
-            "calls": calls, "responses": total,
+            "benchmark": "novelty",
+            "case": case,
+            "implementation": name,
+            "seconds": taken,
+            "ratio": seconds / taken,
+            "calls": calls,
+            "responses": total,
             "different": sum(a != b for x, y in zip(found, expected, strict=True) for a, b in zip(x, y, strict=True)),
         }
         for name, (taken, found, calls) in runs.items()
-    ]  # fmt: skip
+    ]
 
 
 if __name__ == "__main__":

@@ -95,11 +95,17 @@ def run(
         )
         case = f"{name}: {len(texts)} documents of {tokens / len(texts):.0f} tokens"
         for implementation, taken, values in (("one window at a time", seconds, expected), ("packed", packed, found)):
-            rows.append({
-                "benchmark": "perplexity", "case": case, "implementation": implementation, "seconds": taken,
-                "ratio": seconds / taken, "tokens_per_second": tokens / taken,
-                "difference": float(np.max(np.abs(values - expected) / np.maximum(np.abs(expected), 1e-9))),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "benchmark": "perplexity",
+                    "case": case,
+                    "implementation": implementation,
+                    "seconds": taken,
+                    "ratio": seconds / taken,
+                    "tokens_per_second": tokens / taken,
+                    "difference": float(np.max(np.abs(values - expected) / np.maximum(np.abs(expected), 1e-9))),
+                }
+            )
     return rows
 
 

@@ -39,9 +39,16 @@ def _row(split: str, metric: str, rng: np.random.Generator, family: str = "") ->
     sampled = metric.startswith(("wasserstein", "pit_wasserstein", "pit_ks", "energy", "quantile"))
     floor = 0.02 if sampled else None
     return {
-        "split": split, "family": family, "metric": metric, "value": value, "n": NUM_SAMPLES, "ci_low": 0.8 * value,
-        "ci_high": 1.2 * value, "floor": floor, "undefined": 0,
-    }  # fmt: skip
+        "split": split,
+        "family": family,
+        "metric": metric,
+        "value": value,
+        "n": NUM_SAMPLES,
+        "ci_low": 0.8 * value,
+        "ci_high": 1.2 * value,
+        "floor": floor,
+        "undefined": 0,
+    }
 
 
 def _structured(prompts: list[Prompt], rng: np.random.Generator) -> tuple[list[dict], dict[str, pd.DataFrame]]:
@@ -84,36 +91,43 @@ def _open(rng: np.random.Generator) -> tuple[list[dict], dict[str, pd.DataFrame]
     categories = [CATEGORIES[number % len(CATEGORIES)] for number in range(OPEN_PROMPTS)]
     levels = [*np.round(np.arange(0.05, 1, 0.05), 2).tolist(), 0.99, 0.999]
     counts = rng.integers(1, 30, size=(OPEN_PROMPTS, 40))
-    answers = pd.DataFrame([
-        (name, category, f"{category} {place}", int(count))
-        for name, category, own in zip(names, categories, counts, strict=True) for place, count in enumerate(own)
-    ], columns=["prompt_id", "category", "answer", "count"])  # fmt: skip
+    answers = pd.DataFrame(
+        [
+            (name, category, f"{category} {place}", int(count))
+            for name, category, own in zip(names, categories, counts, strict=True)
+            for place, count in enumerate(own)
+        ],
+        columns=["prompt_id", "category", "answer", "count"],
+    )
     per_prompt = pd.DataFrame({"prompt_id": names, "category": categories})
     per_prompt = per_prompt.assign(
         top_p_support_size=rng.integers(1, 200, OPEN_PROMPTS), unique_fraction=rng.uniform(0, 1, OPEN_PROMPTS)
     )
     support = [(name, level, int(rng.integers(1, 200))) for name in names for level in levels]
     return [_row("open", measure.metric, rng) for measure in (*OPEN, SUPPORT_SIZE)], {
-        "per_prompt": per_prompt, "answers": answers,
+        "per_prompt": per_prompt,
+        "answers": answers,
         "support": pd.DataFrame(support, columns=["prompt_id", "threshold", "support_size"]),
-    }  # fmt: skip
+    }
 
 
 def _novelty(rng: np.random.Generator) -> tuple[list[dict], dict[str, pd.DataFrame]]:
     rows = [_row(split, metric, rng) for split in ("all", *NOVELTY_PROMPTS) for metric in ("distinct", "utility")]
     rows += [_row("all", measure.metric, rng) for measure in CALLS]
     prompts = [
-        (f"{split}-{number}", split, "", f"Request {number}") for split, size in NOVELTY_PROMPTS.items()
+        (f"{split}-{number}", split, "", f"Request {number}")
+        for split, size in NOVELTY_PROMPTS.items()
         for number in range(size)
-    ]  # fmt: skip
+    ]
     per_prompt = pd.DataFrame(prompts, columns=["prompt_id", "split", "category", "prompt"])
     per_prompt = per_prompt.assign(
         num_generations=10, distinct=rng.integers(1, 10, len(prompts)), utility=rng.uniform(0, 10, len(prompts))
     )
     classes = [
         (name, place, f"response {place} " * 20, 2, int(rng.integers(1, 11)), 0.5)
-        for name, *_ in prompts for place in range(4)
-    ]  # fmt: skip
+        for name, *_ in prompts
+        for place in range(4)
+    ]
     columns = ["prompt_id", "class_index", "representative", "size", "rating", "reward"]
     return rows, {"per_prompt": per_prompt, "classes": pd.DataFrame(classes, columns=columns)}
 
@@ -148,9 +162,13 @@ def _evaluation(
 
 
 AXES = {
-    "structured": (*CONDITIONS, "ssot"), "open": (*CONDITIONS, "ssot"), "mcq": CONDITIONS, "novelty": CONDITIONS,
-    "retention": CONDITIONS, "paloma": CONDITIONS,
-}  # fmt: skip
+    "structured": (*CONDITIONS, "ssot"),
+    "open": (*CONDITIONS, "ssot"),
+    "mcq": CONDITIONS,
+    "novelty": CONDITIONS,
+    "retention": CONDITIONS,
+    "paloma": CONDITIONS,
+}
 """Conditions by axis, as the pipeline runs them."""
 
 
@@ -184,10 +202,17 @@ def _write(directory: Path, rows: list[dict], tables: Mapping[str, pd.DataFrame]
     directory.mkdir(parents=True)
     names = {"axis": axis, "model": model, "condition": condition}
     write_json(directory / "metrics.json", {"metrics": [{**names, **row} for row in rows], "failures": {}})
-    write_json(directory / "provenance.json", {
-        "git": None, "parameters_sha256": "0" * 64, "identity": "1" * 64, "device": "synthetic", "started": "never",
-        "wall_time_seconds": 0.0,
-    })  # fmt: skip
+    write_json(
+        directory / "provenance.json",
+        {
+            "git": None,
+            "parameters_sha256": "0" * 64,
+            "identity": "1" * 64,
+            "device": "synthetic",
+            "started": "never",
+            "wall_time_seconds": 0.0,
+        },
+    )
     for name, table in tables.items():
         write_table(directory / f"{name}.parquet", table)
 
@@ -221,8 +246,15 @@ def run(params: Path = Path("params.yaml")) -> list[dict]:
         config = write_synthetic(root, params)
         prompt_path = root / "prompts.parquet"
         prompts = read_prompts(prompt_path)
-        timer("whole stage", stage.main, root / "params.yaml", [root / "evals"], [prompt_path], root / "reports",
-              [root / "adapters"])  # fmt: skip
+        timer(
+            "whole stage",
+            stage.main,
+            root / "params.yaml",
+            [root / "evals"],
+            [prompt_path],
+            root / "reports",
+            [root / "adapters"],
+        )
         evaluations = timer("read evaluations", read_evaluations, root / "evals")
         names = {name: model.display_name for name, model in config.models.items()}
         metrics = one_name_per_variant(evaluations.metrics)
@@ -231,8 +263,9 @@ def run(params: Path = Path("params.yaml")) -> list[dict]:
         for section in tables.values():
             for table in section:
                 timer("table files", write_table_texts, table, root)
-        drawings = timer("figures: choose data", report.drawings_by_section, config, evaluations, metrics, tests,
-                         prompts)  # fmt: skip
+        drawings = timer(
+            "figures: choose data", report.drawings_by_section, config, evaluations, metrics, tests, prompts
+        )
         timer("figures: all, in parallel", draw_all, drawings, root)
         for members in drawings.values():
             for name, drawing in members.items():
@@ -242,10 +275,14 @@ def run(params: Path = Path("params.yaml")) -> list[dict]:
         page = root / "reports" / "index.html"
         size = page.stat().st_size / 1e6
     return [
-        {"benchmark": "report", "case": part, "seconds": seconds,
-         "note": f"page of {size:.0f} MB" if part == "whole stage" else ""}
+        {
+            "benchmark": "report",
+            "case": part,
+            "seconds": seconds,
+            "note": f"page of {size:.0f} MB" if part == "whole stage" else "",
+        }
         for part, seconds in timer.seconds.items()
-    ]  # fmt: skip
+    ]
 
 
 if __name__ == "__main__":

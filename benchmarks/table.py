@@ -4,9 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 COLUMNS = {
-    "case": "case", "implementation": "implementation", "seconds": "seconds", "ratio": "times faster",
-    "positions": "positions", "retained_mb": "retained MB", "peak_mb": "peak MB", "note": "note",
-}  # fmt: skip
+    "case": "case",
+    "implementation": "implementation",
+    "seconds": "seconds",
+    "ratio": "times faster",
+    "positions": "positions",
+    "retained_mb": "retained MB",
+    "peak_mb": "peak MB",
+    "note": "note",
+}
 
 
 def _cell(value: Any) -> str:

@@ -44,8 +44,11 @@ CASES = {
 MODELS = ("embedded", "large_vocabulary")
 # Prompts of a step; the plain loop's time grows with positions times the logits of the whole batch.
 SIZES = {
-    ("soft", "embedded"): 16, ("hard", "embedded"): 4, ("soft", "large_vocabulary"): 8, ("hard", "large_vocabulary"): 1,
-}  # fmt: skip
+    ("soft", "embedded"): 16,
+    ("hard", "embedded"): 4,
+    ("soft", "large_vocabulary"): 8,
+    ("hard", "large_vocabulary"): 1,
+}
 # Small enough that the benchmark's few positions make several chunks.
 SMALL_CHUNK = 1 << 22
 
@@ -129,11 +132,15 @@ def measure(case: str, model_name: str, implementation: str, num_prompts: int, r
         loss = step()
         seconds.append(time.perf_counter() - started)
     return {
-        "benchmark": "training", "case": f"{case}, {model_name}", "implementation": implementation,
-        "seconds": float(np.median(seconds)), "peak_mb": peak_megabytes() - loaded, "loss": loss,
+        "benchmark": "training",
+        "case": f"{case}, {model_name}",
+        "implementation": implementation,
+        "seconds": float(np.median(seconds)),
+        "peak_mb": peak_megabytes() - loaded,
+        "loss": loss,
         "tokens": sum(example.num_inputs for example in examples),
         "positions": sum(len(example.nodes) for example in examples),
-    }  # fmt: skip
+    }
 
 
 def run(cases: Iterable[str] = tuple(CASES), models: Iterable[str] = MODELS, repeats: int = 5) -> list[dict]:
@@ -154,10 +161,14 @@ def run(cases: Iterable[str] = tuple(CASES), models: Iterable[str] = MODELS, rep
             group = []
             for implementation in CASES[case]:
                 result = in_subprocess(
-                    "benchmarks.training", "measure",
-                    case=case, model_name=model, implementation=implementation,
-                    num_prompts=SIZES[case, model], repeats=repeats,
-                )  # fmt: skip
+                    "benchmarks.training",
+                    "measure",
+                    case=case,
+                    model_name=model,
+                    implementation=implementation,
+                    num_prompts=SIZES[case, model],
+                    repeats=repeats,
+                )
                 result.pop("retained_mb")
                 group.append(result)
                 group[-1]["ratio"] = group[0]["seconds"] / group[-1]["seconds"]

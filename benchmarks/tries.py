@@ -113,10 +113,15 @@ def token_ids(max_bins: int = 16_384, repeats: int = 5) -> list[dict]:
             best[name] = min(best[name], time.perf_counter() - started)
     case = f"token ids of {len(space.values):,} strings"
     return [
-        {"benchmark": "tries", "case": case, "implementation": name, "seconds": seconds,
-         "ratio": best["tokenizer"] / seconds}
+        {
+            "benchmark": "tries",
+            "case": case,
+            "implementation": name,
+            "seconds": seconds,
+            "ratio": best["tokenizer"] / seconds,
+        }
         for name, seconds in best.items()
-    ]  # fmt: skip
+    ]
 
 
 def run(quick: bool = False) -> list[dict]:
@@ -134,16 +139,29 @@ def run(quick: bool = False) -> list[dict]:
             plain = in_subprocess(__name__, "baseline", max_bins=max_bins, max_group=max_group, every=every)
             fast = in_subprocess(__name__, "ours", max_bins=max_bins, max_group=max_group)
             scale = fast["num_edges"] / plain["num_edges"]
-            rows.append({
-                "benchmark": "tries", "case": case, "implementation": "dictionary of tuples",
-                "seconds": plain["seconds"] * scale, "ratio": 1.0, "retained_mb": plain["retained_mb"] * scale,
-                "note": f"measured on {plain['prompts']} prompts, scaled by the number of edges",
-            })  # fmt: skip
-            rows.append({
-                "benchmark": "tries", "case": case, "implementation": "flat arrays", "seconds": fast["seconds"],
-                "ratio": rows[-1]["seconds"] / fast["seconds"], "retained_mb": fast["retained_mb"],
-                "peak_mb": fast["peak_mb"], "note": f"{fast['num_edges']:,} edges",
-            })  # fmt: skip
+            rows.append(
+                {
+                    "benchmark": "tries",
+                    "case": case,
+                    "implementation": "dictionary of tuples",
+                    "seconds": plain["seconds"] * scale,
+                    "ratio": 1.0,
+                    "retained_mb": plain["retained_mb"] * scale,
+                    "note": f"measured on {plain['prompts']} prompts, scaled by the number of edges",
+                }
+            )
+            rows.append(
+                {
+                    "benchmark": "tries",
+                    "case": case,
+                    "implementation": "flat arrays",
+                    "seconds": fast["seconds"],
+                    "ratio": rows[-1]["seconds"] / fast["seconds"],
+                    "retained_mb": fast["retained_mb"],
+                    "peak_mb": fast["peak_mb"],
+                    "note": f"{fast['num_edges']:,} edges",
+                }
+            )
     return rows
 
 

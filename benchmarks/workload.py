@@ -18,14 +18,21 @@ from pipeline.engines.model import add_lora, load_model, load_tokenizer
 
 CHECKPOINT = Path(__file__).parents[1] / "models" / "embedded"
 MODEL = ModelConfig(
-    display_name="Embedded", checkpoint=str(CHECKPOINT), revision=None, tokenizer="embedded", dtype="float32",
-    attention="sdpa", terminator="eos", num_parameters=3_541_504,
+    display_name="Embedded",
+    checkpoint=str(CHECKPOINT),
+    revision=None,
+    tokenizer="embedded",
+    dtype="float32",
+    attention="sdpa",
+    terminator="eos",
+    num_parameters=3_541_504,
     chat=ChatConfig(
-        template_arguments={"enable_thinking": False}, answer_prefix="",
+        template_arguments={"enable_thinking": False},
+        answer_prefix="",
         reasoning=ReasoningConfig({"enable_thinking": True}, "system", None),
     ),
     lora_target_modules=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"],
-)  # fmt: skip
+)
 # The vocabulary of Qwen3 on a model that is otherwise small: the output head dominates.
 LARGE_VOCABULARY = 151_936
 
@@ -38,10 +45,16 @@ def make_model(name: str, dropout: float = 0.0) -> PeftModel:
     else:
         base = Qwen3ForCausalLM(
             Qwen3Config(
-                vocab_size=LARGE_VOCABULARY, hidden_size=256, intermediate_size=768, num_hidden_layers=2,
-                num_attention_heads=8, num_key_value_heads=2, head_dim=32, tie_word_embeddings=True,
+                vocab_size=LARGE_VOCABULARY,
+                hidden_size=256,
+                intermediate_size=768,
+                num_hidden_layers=2,
+                num_attention_heads=8,
+                num_key_value_heads=2,
+                head_dim=32,
+                tie_word_embeddings=True,
             )
-        ).eval()  # fmt: skip
+        ).eval()
     model = add_lora(base, MODEL, rank=16, alpha=32, dropout=dropout)
     for parameter_name, parameter in model.named_parameters():
         if "lora_B" in parameter_name:

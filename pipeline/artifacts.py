@@ -106,20 +106,37 @@ def rows_by_prompt(path: Path, columns: Sequence[str], prompt_ids: Sequence[str]
 SPACES_PER_ROW_GROUP = 64
 
 PROMPT_COLUMNS = (
-    "prompt_id", "split", "family", "tier", "parameters", "prompt", "scipy_name", "scipy_kwargs",
-    "support_lower", "support_upper", "integer",
-)  # fmt: skip
+    "prompt_id",
+    "split",
+    "family",
+    "tier",
+    "parameters",
+    "prompt",
+    "scipy_name",
+    "scipy_kwargs",
+    "support_lower",
+    "support_upper",
+    "integer",
+)
 
 
 def write_prompts(path: Path, prompts: Sequence[Prompt]) -> None:
     """Write one split's prompts."""
     rows = [
         (
-            prompt.prompt_id, prompt.split, prompt.family, prompt.tier, json.dumps(prompt.parameters), prompt.text,
-            prompt.law.scipy_name, json.dumps(dict(prompt.law.scipy_kwargs)), *prompt.support, prompt.law.integer,
+            prompt.prompt_id,
+            prompt.split,
+            prompt.family,
+            prompt.tier,
+            json.dumps(prompt.parameters),
+            prompt.text,
+            prompt.law.scipy_name,
+            json.dumps(dict(prompt.law.scipy_kwargs)),
+            *prompt.support,
+            prompt.law.integer,
         )
         for prompt in prompts
-    ]  # fmt: skip
+    ]
     write_table(path, pd.DataFrame(rows, columns=list(PROMPT_COLUMNS)))
 
 
@@ -163,10 +180,15 @@ def write_output_spaces(path: Path, spaces: Mapping[str, OutputSpace]) -> None:
     ``values`` are the strings; ``grid_indices`` and ``num_decimals`` say the same in
     integers, which is what the pipeline reads back.
     """
-    schema = pa.schema({
-        "prompt_id": pa.string(), "values": pa.list_(pa.string()), "probabilities": pa.list_(pa.float64()),
-        "grid_indices": pa.list_(pa.int64()), "num_decimals": pa.int32(),
-    })  # fmt: skip
+    schema = pa.schema(
+        {
+            "prompt_id": pa.string(),
+            "values": pa.list_(pa.string()),
+            "probabilities": pa.list_(pa.float64()),
+            "grid_indices": pa.list_(pa.int64()),
+            "num_decimals": pa.int32(),
+        }
+    )
     names = list(spaces)
     with (
         atomic_path(path) as temporary,
@@ -193,10 +215,12 @@ def _output_space_rows(names: Sequence[str], spaces: Sequence[OutputSpace], sche
         return pa.ListArray.from_arrays(ends, pa.array(np.concatenate(arrays)))
 
     columns = [
-        pa.array(names), pa.ListArray.from_arrays(ends, strings), lists([space.probabilities for space in spaces]),
+        pa.array(names),
+        pa.ListArray.from_arrays(ends, strings),
+        lists([space.probabilities for space in spaces]),
         lists([space.values.indices for space in spaces]),
         pa.array([space.values.num_decimals for space in spaces], pa.int32()),
-    ]  # fmt: skip
+    ]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -239,8 +263,10 @@ class TrieStore(Mapping[str, Trie]):
         for name in self.ARRAYS:
             path = require(directory / f"{name}.npy")
             if path.stat().st_size != manifest["files"][name]["bytes"]:
-                raise ArtifactError(f"{path} has {path.stat().st_size} bytes, its manifest says "
-                                    f"{manifest['files'][name]['bytes']}; it is truncated")  # fmt: skip
+                raise ArtifactError(
+                    f"{path} has {path.stat().st_size} bytes, its manifest says "
+                    f"{manifest['files'][name]['bytes']}; it is truncated"
+                )
             self._arrays[name] = np.load(path, mmap_mode="r", allow_pickle=False)
 
     def __getitem__(self, prompt_id: str) -> Trie:
@@ -323,10 +349,12 @@ def write_implicit_tries(directory: Path, prompts: Sequence[Prompt], num_decimal
         "terminator": tokens.terminator,
         "num_decimals": num_decimals,
         "digit_tokens": {
-            "minus": tokens.minus, "point": tokens.point, "groups": [group.tolist() for group in tokens.groups],
+            "minus": tokens.minus,
+            "point": tokens.point,
+            "groups": [group.tolist() for group in tokens.groups],
         },
         "laws": {prompt.prompt_id: [prompt.law.scipy_name, dict(prompt.law.scipy_kwargs)] for prompt in prompts},
-    }  # fmt: skip
+    }
     with atomic_directory(directory) as temporary:
         write_json(temporary / "manifest.json", manifest)
 
@@ -341,13 +369,41 @@ GENERATION_COLUMNS = ("prompt_id", "sample_index", "seed", "text", "num_tokens",
 SCORE_COLUMNS = ("prompt_id", "target", "path_index", "prefix_index", "kl_nats")
 # One row per prompt; figures over the trie are empty where it was too large, bounds where there is no digit rule.
 EXACT_COLUMNS = (
-    "prompt_id", "num_prefixes", "sequence_kl_nats", "logit_kl_nats", "total_variation", "mass_on_trie",
-    "grid_wasserstein_1", "grid_ks", "grid_ks_low", "grid_ks_high",
-    "constrained_total_variation", "constrained_wasserstein_1_normalised",
-    "wasserstein_1_low", "wasserstein_1_high", "ks_low", "ks_high", "support_low", "support_high",
-    "valid_low", "valid_high", "mass_outside", "mass_open", "positions",
-)  # fmt: skip
+    "prompt_id",
+    "num_prefixes",
+    "sequence_kl_nats",
+    "logit_kl_nats",
+    "total_variation",
+    "mass_on_trie",
+    "grid_wasserstein_1",
+    "grid_ks",
+    "grid_ks_low",
+    "grid_ks_high",
+    "constrained_total_variation",
+    "constrained_wasserstein_1_normalised",
+    "wasserstein_1_low",
+    "wasserstein_1_high",
+    "ks_low",
+    "ks_high",
+    "support_low",
+    "support_high",
+    "valid_low",
+    "valid_high",
+    "mass_outside",
+    "mass_open",
+    "positions",
+)
 METRIC_COLUMNS = (
-    "axis", "model", "condition", "split", "family", "metric", "value", "n", "ci_low", "ci_high", "floor",
+    "axis",
+    "model",
+    "condition",
+    "split",
+    "family",
+    "metric",
+    "value",
+    "n",
+    "ci_low",
+    "ci_high",
+    "floor",
     "provenance",
-)  # fmt: skip
+)

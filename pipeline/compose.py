@@ -48,8 +48,10 @@ def swap_stand_ins(values: dict[str, Any]) -> dict[str, Any]:
     for name, model in values["models"].items():
         stand_in = checkpoints.get(name, checkpoints.get(model["tokenizer"]))
         if stand_in is None:
-            raise ConfigError(f"stand_ins.checkpoints: no entry for the model {name} or its tokenizer "
-                              f"{model['tokenizer']}; there are {', '.join(checkpoints)}")  # fmt: skip
+            raise ConfigError(
+                f"stand_ins.checkpoints: no entry for the model {name} or its tokenizer "
+                f"{model['tokenizer']}; there are {', '.join(checkpoints)}"
+            )
         models[name] = {**model, "checkpoint": stand_in, "revision": None, "dtype": "float32"}
     return {**values, "models": models}
 

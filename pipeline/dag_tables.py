@@ -42,8 +42,11 @@ def _conditions(params: Params) -> dict[str, dict[str, str]]:
                 else f"{root}/adapters/{name}/{condition}/adapter_model.safetensors"
             )
             pairs[f"{name}-{condition}"] = {
-                "model": name, "condition": condition, "tokenizer": model.tokenizer, "weights": weights,
-            }  # fmt: skip
+                "model": name,
+                "condition": condition,
+                "tokenizer": model.tokenizer,
+                "weights": weights,
+            }
     return pairs
 
 
@@ -72,23 +75,28 @@ def dag_section(params: Params) -> dict[str, Any]:
     }
     models = {
         # What the model's stages depend on: the checkpoint itself, or what names it on the hub.
-        name: {"source": model.checkpoint if model.is_local else f"conf/model/{name}.yaml",
-               "tokenizer": model.tokenizer}
+        name: {
+            "source": model.checkpoint if model.is_local else f"conf/model/{name}.yaml",
+            "tokenizer": model.tokenizer,
+        }
         for name, model in params.models.items()
-    }  # fmt: skip
+    }
     novelty, baselines, conditions = params.prompts.novelty, _baselines(params), _conditions(params)
     return {
         # For stages that exist once, for one axis: its name, or nothing.
         "axes": {axis: [axis] if axis in params.axes else [] for axis in AXES},
-        "binned_spaces": binned, "hard_source": sources["hard"],
+        "binned_spaces": binned,
+        "hard_source": sources["hard"],
         # A data set of the hub is named by the parameters alone.
         "novelty_source": novelty.source if novelty.is_local else "conf/prompts",
         "retention_source": params.retention.source if params.retention.is_local else "conf/retention",
         # A pickle is named by its SHA-256 in the parameters; where it is missing, the stage says what to do.
         "irt_source": "conf/retention" if params.retention.irt_is_pickle else params.retention.irt_artifact,
         "paloma_source": params.paloma.source if params.paloma.is_local else "conf/paloma",
-        "models": models, "tries": _tries(params, sources),
+        "models": models,
+        "tries": _tries(params, sources),
         # One table for all axes: params.yaml writes it once and refers to it.
         "conditions": {axis: conditions if axis in params.axes else {} for axis in AXES},
-        "structured_baselines": baselines["structured"], "open_baselines": baselines["open"],
-    }  # fmt: skip
+        "structured_baselines": baselines["structured"],
+        "open_baselines": baselines["open"],
+    }

@@ -15,14 +15,18 @@ from pipeline.tracking import has_credentials
 
 METRIC_SECTIONS = {
     "Structured sampling": (
-        "ood/wasserstein_1_normalised", "unseen/wasserstein_1_normalised", "ood/logit_kl_nats", "unseen/logit_kl_nats",
-        "ood/valid_rate", "unseen/valid_rate",
+        "ood/wasserstein_1_normalised",
+        "unseen/wasserstein_1_normalised",
+        "ood/logit_kl_nats",
+        "unseen/logit_kl_nats",
+        "ood/valid_rate",
+        "unseen/valid_rate",
     ),
     "Open-ended answers": ("open/top_p_support_size", "open/unique_fraction"),
     "Multiple choice": ("mcq/mcq_parse_rate", "mcq/mcq_total_variation"),
     "NoveltyBench": ("all/distinct", "all/utility", "all/distinct_lexical", "all/utility_stand_in"),
     "Retention": ("all/gp_irt", "all/accuracy", "all/bits_per_byte", "all/perplexity"),
-}  # fmt: skip
+}
 """Results of evaluations (SPLIT/METRIC) by section of the workspace."""
 TRAINING_CURVES = ("train/loss", "train/grad_norm", "train/learning_rate", "train/tokens_per_second")
 THROUGHPUT = tuple(
@@ -66,9 +70,12 @@ def build_workspace(entity: str, project: str) -> Any:
     ]
     grouping = [workspaces.Metric("Group"), workspaces.Config("model"), workspaces.Config("condition")]
     return workspaces.Workspace(
-        entity=entity, project=project, name="Calibration Fine-Tuning", sections=sections,
+        entity=entity,
+        project=project,
+        name="Calibration Fine-Tuning",
+        sections=sections,
         runset_settings=workspaces.RunsetSettings(groupby=grouping),
-    )  # fmt: skip
+    )
 
 
 def main(params: Path, entity: str | None) -> None:
@@ -96,9 +103,10 @@ def parse_arguments() -> argparse.Namespace:
         "--params", type=Path, default=Path("params.yaml"), help="composed parameters (default: %(default)s)"
     )
     parser.add_argument(
-        "--entity", default=os.environ.get("WANDB_ENTITY"),
+        "--entity",
+        default=os.environ.get("WANDB_ENTITY"),
         help="W&B user or team (default: WANDB_ENTITY, else that of the key)",
-    )  # fmt: skip
+    )
     return parser.parse_args()
 
 

@@ -50,11 +50,14 @@ class DvcLock:
         stages = (content or {}).get("stages", {})
         self.stages = {
             name: LockedStage(
-                name, stage["cmd"], _hashes(stage.get("deps", [])), _hashes(stage.get("outs", [])),
+                name,
+                stage["cmd"],
+                _hashes(stage.get("deps", [])),
+                _hashes(stage.get("outs", [])),
                 {key: value for file in stage.get("params", {}).values() for key, value in file.items()},
             )
             for name, stage in stages.items()
-        }  # fmt: skip
+        }
         self._writers = {path: stage for stage in self.stages.values() for path in stage.outs}
 
     def writer(self, path: str) -> LockedStage | None:

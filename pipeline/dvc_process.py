@@ -53,9 +53,14 @@ def start_dvc(
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a") as file:
         return subprocess.Popen(
-            command, cwd=directory, env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL, stdout=file,
-            stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
+            command,
+            cwd=directory,
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
 
 def end(*processes: subprocess.Popen) -> None:

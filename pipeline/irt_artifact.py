@@ -113,8 +113,10 @@ def published_scenario(content: Mapping[str, Any], scenario: str) -> IrtScenario
         raise ValueError(f"item parameters have shapes {a.shape} and {b.shape}, not [1, dimensions, items]")
     # B may hold one number per item: the package then subtracts it in every dimension.
     offsets = np.broadcast_to(b, a.shape)[0].sum(axis=0)
-    subscenarios = [np.array([place[p] for p in np.asarray(members).tolist()], dtype=np.int64)
-                    for members in bench["subscenarios_position"][name].values()]  # fmt: skip
+    subscenarios = [
+        np.array([place[p] for p in np.asarray(members).tolist()], dtype=np.int64)
+        for members in bench["subscenarios_position"][name].values()
+    ]
     return IrtScenario(
         discriminations=np.ascontiguousarray(a[0][:, items]),
         offsets=offsets[items],

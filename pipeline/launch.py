@@ -84,11 +84,17 @@ def launch(command: list[str], num_processes: int) -> None:
     with tempfile.TemporaryDirectory(prefix="training.") as directory:
         hidden = {rank: Std.ALL for rank in range(1, num_processes)}
         config = LaunchConfig(
-            min_nodes=1, max_nodes=1, nproc_per_node=num_processes, run_id=Path(directory).name, max_restarts=0,
-            rdzv_backend="c10d", rdzv_endpoint="localhost:0", local_addr="localhost",
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=num_processes,
+            run_id=Path(directory).name,
+            max_restarts=0,
+            rdzv_backend="c10d",
+            rdzv_endpoint="localhost:0",
+            local_addr="localhost",
             logs_specs=DefaultLogsSpecs(log_dir=directory, redirects=hidden),
             signals_to_handle=",".join(number.name for number in SIGNALS),
-        )  # fmt: skip
+        )
         ours = {DIRECTORY: directory, LAUNCHER: str(os.getpid())}
         try:
             with _environment({"OMP_NUM_THREADS": str(threads), **os.environ, **ours}), _as_before():
@@ -158,9 +164,10 @@ def _run_launched(main: Callable[..., None], arguments: argparse.Namespace) -> N
     except Exception as error:
         known = error if isinstance(error, PipelineError) else storage_error(error)
         failure = {
-            "time_ns": time.time_ns(), "sentence": None if known is None else str(known),
+            "time_ns": time.time_ns(),
+            "sentence": None if known is None else str(known),
             "traceback": traceback.format_exc(),
-        }  # fmt: skip
+        }
         write_json(Path(os.environ[DIRECTORY]) / f"{os.environ['RANK']}.json", failure)
         raise SystemExit(1) from None
 

@@ -12,9 +12,18 @@ from pipeline.table_cell import TableCell
 WIDTH = 118
 # What a record holds beside the results of the particular stage.
 RECORD_KEYS = (
-    "stage", "identity", "parameters", "parameters_sha256", "inputs_sha256", "git", "python", "packages", "device",
-    "started", "wall_time_seconds",
-)  # fmt: skip
+    "stage",
+    "identity",
+    "parameters",
+    "parameters_sha256",
+    "inputs_sha256",
+    "git",
+    "python",
+    "packages",
+    "device",
+    "started",
+    "wall_time_seconds",
+)
 
 
 def flat(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -65,8 +74,14 @@ def artifact_lines(artifact: Artifact, shown: set[str], indent: str = "") -> Ite
         shown.add(run)
         lines.extend(_run_lines(artifact, shown))
     for line in lines:
-        yield from textwrap.wrap(line, max(WIDTH - len(body), 60), initial_indent=body, subsequent_indent=body + "  ",
-                                 break_long_words=False, break_on_hyphens=False)  # fmt: skip
+        yield from textwrap.wrap(
+            line,
+            max(WIDTH - len(body), 60),
+            initial_indent=body,
+            subsequent_indent=body + "  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
     for member in () if again else artifact.inputs.values():
         yield from artifact_lines(member, shown, body)
 
@@ -97,8 +112,13 @@ def _run_lines(artifact: Artifact, shown: set[str]) -> Iterator[str]:
         settings = {key: own.pop(key) for key in list(own) if key.split(".")[0] in ("model", "models")}
         yield f"parameters ({sha256_json(artifact.parameters)[:16]}): {_pairs(own) or 'none'}"
         if settings:
-            yield _once("model", ", ".join(_pairs({"": value} if isinstance(value, str) else value).lstrip("=")
-                                           for value in settings.values()), shown)  # fmt: skip
+            yield _once(
+                "model",
+                ", ".join(
+                    _pairs({"": value} if isinstance(value, str) else value).lstrip("=") for value in settings.values()
+                ),
+                shown,
+            )
         yield from _source_lines(artifact)
 
 
@@ -117,10 +137,15 @@ def _source_lines(artifact: Artifact) -> Iterator[str]:
 def artifact_json(artifact: Artifact) -> dict[str, Any]:
     """The same as JSON values."""
     return {
-        "status": artifact.status, "problems": artifact.problems, "changed_since": artifact.changed_since or None,
-        "stage": artifact.stage or None, "provenance_file": artifact.record_path or None,
-        "provenance": artifact.record, "parameters": dict(artifact.parameters),
+        "status": artifact.status,
+        "problems": artifact.problems,
+        "changed_since": artifact.changed_since or None,
+        "stage": artifact.stage or None,
+        "provenance_file": artifact.record_path or None,
+        "provenance": artifact.record,
+        "parameters": dict(artifact.parameters),
         "parameters_sha256": sha256_json(artifact.parameters) if artifact.stage else None,
         "command": artifact.locked.command if artifact.locked else None,
-        "inputs": list(artifact.inputs), "sources": list(artifact.sources),
-    }  # fmt: skip
+        "inputs": list(artifact.inputs),
+        "sources": list(artifact.sources),
+    }

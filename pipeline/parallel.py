@@ -116,9 +116,15 @@ class Runner:
     """
 
     def __init__(
-        self, directory: Path, graph: StageGraph, schedule: Schedule, jobs: int, gpus: Sequence[int] | None,
-        processes: int, logs: Path,
-    ):  # fmt: skip
+        self,
+        directory: Path,
+        graph: StageGraph,
+        schedule: Schedule,
+        jobs: int,
+        gpus: Sequence[int] | None,
+        processes: int,
+        logs: Path,
+    ):
         self._directory, self._graph, self._schedule = directory, graph, schedule
         self._jobs, self._logs, self._processes = jobs, logs, processes
         self._free = None if gpus is None else list(gpus)
@@ -212,8 +218,10 @@ def main(
         Runner(directory, graph, schedule, jobs, gpus, processes, logs).run()
     print(f"{len(schedule.done)} done, {len(schedule.failed)} failed, {len(schedule.skipped)} skipped", file=sys.stderr)
     if schedule.failed:
-        raise StagesFailedError(f"failed: {', '.join(schedule.failed)}; the logs are in {logs}. `make tables` makes "
-                                "the report of what there is")  # fmt: skip
+        raise StagesFailedError(
+            f"failed: {', '.join(schedule.failed)}; the logs are in {logs}. `make tables` makes "
+            "the report of what there is"
+        )
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -56,11 +56,18 @@ def price_table(graph: StageGraph, params: Params, to_run: set[str], project: Pa
         item = node.item
         model = item if item in params.models else item.rpartition("-")[0]
         waits = name in to_run
-        rows.append({
-            "stage": node.kind, "model": model if model in params.models else "", "stages": 1, "to_run": int(waits),
-            "tokens": cost.prompt_tokens + cost.completion_tokens, "gpu_hours": cost.gpu_hours,
-            "gpu_hours_to_run": cost.gpu_hours * waits, "disk_gb": cost.disk_bytes / 1e9,
-        })  # fmt: skip
+        rows.append(
+            {
+                "stage": node.kind,
+                "model": model if model in params.models else "",
+                "stages": 1,
+                "to_run": int(waits),
+                "tokens": cost.prompt_tokens + cost.completion_tokens,
+                "gpu_hours": cost.gpu_hours,
+                "gpu_hours_to_run": cost.gpu_hours * waits,
+                "disk_gb": cost.disk_bytes / 1e9,
+            }
+        )
     return pd.DataFrame(rows).groupby(["stage", "model"], sort=False, as_index=False).sum()
 
 

@@ -46,9 +46,11 @@ class Prices:
     def _train_texts(self) -> list[str]:
         prompts = self._params.prompts
         split = build_split(
-            "train", families=prompts.families, prompts_per_family=prompts.train_prompts_per_family,
+            "train",
+            families=prompts.families,
+            prompts_per_family=prompts.train_prompts_per_family,
             seed=self._params.seed,
-        )  # fmt: skip
+        )
         return [prompt.text for prompt in split]
 
     @cached_property
@@ -84,10 +86,15 @@ class Prices:
         if model is None:
             return Cost()
         by_kind: dict[str, Callable[[ModelConfig], Cost]] = {
-            "preflight": self._preflight, "exact_structured": self._exact, "score_structured": self._path_scores,
-            "score_open": self._first_steps, "score_retention": self._retention, "score_paloma": self._paloma,
-            "partition_novelty": self._partition, "reward_novelty": self._reward,
-        }  # fmt: skip
+            "preflight": self._preflight,
+            "exact_structured": self._exact,
+            "score_structured": self._path_scores,
+            "score_open": self._first_steps,
+            "score_retention": self._retention,
+            "score_paloma": self._paloma,
+            "partition_novelty": self._partition,
+            "reward_novelty": self._reward,
+        }
         if stage.kind in by_kind:
             return by_kind[stage.kind](model)
         prefix, _, rest = stage.kind.partition("_")
@@ -121,11 +128,16 @@ class Prices:
             packed = {"path": 1, "paths": train.soft.paths_per_prompt, "exact": 16}[train.soft.estimator]
             samples = train.soft.samples_per_prompt * packed
         return cost.training_cost(
-            num_parameters=model.num_parameters, prompt_tokens=_mean_tokens(self._train_texts),
-            prompts=len(self._train_texts), epochs=settings.epochs, samples_per_prompt=samples,
-            completions_per_example=packed, global_batch_size=train.global_batch_size, rank=train.lora_rank,
+            num_parameters=model.num_parameters,
+            prompt_tokens=_mean_tokens(self._train_texts),
+            prompts=len(self._train_texts),
+            epochs=settings.epochs,
+            samples_per_prompt=samples,
+            completions_per_example=packed,
+            global_batch_size=train.global_batch_size,
+            rank=train.lora_rank,
             num_modules=len(model.lora_target_modules),
-        )  # fmt: skip
+        )
 
     def _generation(self, model: ModelConfig, axis: str, condition: str) -> Cost:
         baseline = getattr(self._params.generate, condition, None)
@@ -138,17 +150,24 @@ class Prices:
             each = cost.TOKENS_PER_VERBALIZED_ANSWER if condition == "verbalized" else typical
             typical = settings.answers_per_request * each
         return cost.sampling_cost(
-            num_parameters=model.num_parameters, prompt_tokens=prompt_tokens, prompts=prompts,
-            samples=settings.num_samples, completion_tokens=min(typical, settings.max_new_tokens),
+            num_parameters=model.num_parameters,
+            prompt_tokens=prompt_tokens,
+            prompts=prompts,
+            samples=settings.num_samples,
+            completion_tokens=min(typical, settings.max_new_tokens),
             sequences_at_once=cost.SEQUENCES_AT_ONCE.get(condition, cost.SEQUENCES_AT_ONCE[axis]),
-        )  # fmt: skip
+        )
 
     def _preflight(self, model: ModelConfig) -> Cost:
         tokens = _mean_tokens(self._test_texts[:1])
         return cost.sampling_cost(
-            num_parameters=model.num_parameters, prompt_tokens=tokens, prompts=1, samples=PREFLIGHT_SAMPLES,
-            completion_tokens=1, sequences_at_once=cost.SEQUENCES_AT_ONCE["structured"],
-        )  # fmt: skip
+            num_parameters=model.num_parameters,
+            prompt_tokens=tokens,
+            prompts=1,
+            samples=PREFLIGHT_SAMPLES,
+            completion_tokens=1,
+            sequences_at_once=cost.SEQUENCES_AT_ONCE["structured"],
+        )
 
     def _path_scores(self, model: ModelConfig) -> Cost:
         prompts, prompt_tokens = self._axis_texts["structured"]

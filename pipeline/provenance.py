@@ -17,8 +17,18 @@ from typing import Any
 
 from pipeline.artifacts import sha256_file, sha256_json, write_json
 
-PACKAGES = ("torch", "transformers", "peft", "accelerate", "tokenizers", "datasets", "lm_eval", "numpy", "scipy",
-            "pandas")  # fmt: skip
+PACKAGES = (
+    "torch",
+    "transformers",
+    "peft",
+    "accelerate",
+    "tokenizers",
+    "datasets",
+    "lm_eval",
+    "numpy",
+    "scipy",
+    "pandas",
+)
 OPTIONAL_PACKAGES = ("vllm", "openai")
 
 
@@ -112,10 +122,13 @@ class StageRecord:
         write_json(
             path,
             {
-                "stage": self.stage, "parameters": self.parameters, **self.origin(), "wall_time_seconds": wall_time,
+                "stage": self.stage,
+                "parameters": self.parameters,
+                **self.origin(),
+                "wall_time_seconds": wall_time,
                 **results,
             },
-        )  # fmt: skip
+        )
 
 
 if __name__ == "__main__":

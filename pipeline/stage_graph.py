@@ -159,8 +159,10 @@ class StageGraph(Mapping[str, StageNode]):
         for target in targets:
             found = [target] if target in self else [name for name in self if self[name].kind == target]
             if target.partition("@")[0] in self._absent:
-                raise ConfigError(f"the stage {target!r} is left out under these parameters: its axis is switched off "
-                                  "(axes), or the baselines or bins that it is for")  # fmt: skip
+                raise ConfigError(
+                    f"the stage {target!r} is left out under these parameters: its axis is switched off "
+                    "(axes), or the baselines or bins that it is for"
+                )
             if not found:
                 near = sorted(name for name in self if self[name].kind == target.partition("@")[0])
                 known = near or sorted({node.kind for node in self.values()})
@@ -221,8 +223,10 @@ def stages_out_of_date(directory: Path) -> set[str]:
     # Another DVC process may be running a stage; its lock is held for seconds at a time.
     result = subprocess.run(
         [sys.executable, "-m", "dvc", "--wait-for-lock", "status", "--json"],
-        cwd=directory, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=directory,
+        capture_output=True,
+        text=True,
+    )
     if result.returncode != 0:
         raise ConfigError(f"dvc status failed in {directory}: {' '.join(result.stderr.split())[-500:]}")
     return {name for name, changes in json.loads(result.stdout.splitlines()[-1]).items() if changes}

@@ -128,12 +128,16 @@ def _json(origin: Origin) -> dict[str, Any]:
     cell, (status, text) = origin.cell, origin.comparison
     paths = [artifact.path for artifact in origin.evaluations]
     return {
-        "table": str(cell.table), "row_number": cell.number, "column": cell.column, "row": cell.row,
-        "comparison": {"status": status, "text": text}, "metric_sources": origin.sources,
+        "table": str(cell.table),
+        "row_number": cell.number,
+        "column": cell.column,
+        "row": cell.row,
+        "comparison": {"status": status, "text": text},
+        "metric_sources": origin.sources,
         "evaluations": [origin.name(*pair) for pair in zip(origin.roots, paths, strict=True)],
         "artifacts": {path: artifact_json(item) for path, item in origin.artifacts.items()},
         "mismatches": origin.mismatches,
-    }  # fmt: skip
+    }
 
 
 def main(table: Path, row: list[str], column: str | None, as_json: bool) -> None:
@@ -151,9 +155,12 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("table", type=Path, help="CSV table, e.g. reports/tables/table6.csv or reports/metrics.csv")
     parser.add_argument(
-        "--row", nargs="+", default=[], metavar="SELECTOR",
+        "--row",
+        nargs="+",
+        default=[],
+        metavar="SELECTOR",
         help="row number, COLUMN=VALUE, or a text that the row holds; several narrow it down",
-    )  # fmt: skip
+    )
     parser.add_argument("--column", help="column, or a condition as in the printed table (default: the value)")
     parser.add_argument("--json", action="store_true", dest="as_json", help="everything, as JSON")
     return parser.parse_args()

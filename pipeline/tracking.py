@@ -145,18 +145,29 @@ def _settings() -> Any:
     torch = sys.modules.get("torch")
     has_gpu = torch is not None and torch.cuda.is_available()
     return wandb.Settings(
-        silent=True, console="off", disable_git=True, save_code=False, disable_code=True, x_save_requirements=False,
-        disable_job_creation=True, x_disable_meta=True, x_disable_machine_info=not has_gpu,
+        silent=True,
+        console="off",
+        disable_git=True,
+        save_code=False,
+        disable_code=True,
+        x_save_requirements=False,
+        disable_job_creation=True,
+        x_disable_meta=True,
+        x_disable_machine_info=not has_gpu,
         # Use of the GPU is worth its cost; there is nothing to see in that of a CPU.
         x_disable_stats=not has_gpu,
         # A killed process loses what was not flushed; the default is 15 s.
         x_transaction_log_flush_interval=FLUSH_SECONDS,
-        init_timeout=CONNECT_SECONDS, finish_timeout=60, finish_timeout_raises=False, use_dot_wandb=False,
-    )  # fmt: skip
+        init_timeout=CONNECT_SECONDS,
+        finish_timeout=60,
+        finish_timeout_raises=False,
+        use_dot_wandb=False,
+    )
 
 
 def _open(mode: str, arguments: Mapping[str, Any]) -> Run:
     import wandb
+
     from pipeline.transaction_log import last_step
 
     known = last_step(wandb_directory(), arguments["id"])
@@ -174,9 +185,15 @@ def _open(mode: str, arguments: Mapping[str, Any]) -> Run:
 
 @contextlib.contextmanager
 def tracked_run(
-    config: TrackingConfig, *, name: str, group: str, job_type: str, identity: str, settings: Any,
+    config: TrackingConfig,
+    *,
+    name: str,
+    group: str,
+    job_type: str,
+    identity: str,
+    settings: Any,
     tags: tuple[str, ...] = (),
-) -> Iterator[Run]:  # fmt: skip
+) -> Iterator[Run]:
     """Open a W&B run for a stage; whatever fails in W&B is a warning.
 
     Args:
@@ -197,9 +214,15 @@ def tracked_run(
             run.finish()
         return
     arguments = {
-        "project": config.project, "name": name, "group": group, "job_type": job_type, "id": identity[:16],
-        "resume": "allow", "config": settings, "tags": [tag[:64] for tag in tags if tag],
-    }  # fmt: skip
+        "project": config.project,
+        "name": name,
+        "group": group,
+        "job_type": job_type,
+        "id": identity[:16],
+        "resume": "allow",
+        "config": settings,
+        "tags": [tag[:64] for tag in tags if tag],
+    }
     with contextlib.ExitStack() as stack:
         try:
             # Says to whoever uploads local runs that this one is not finished.
@@ -227,12 +250,21 @@ def stage_run(config: Params, record: StageRecord, *, model: str = "", condition
         condition: Condition or method, where the stage has one.
     """
     settings = {
-        "experiment": config.experiment, "stage": record.stage, "model": model, "condition": condition,
-        "parameters": record.parameters, "provenance": record.origin(),
-    }  # fmt: skip
+        "experiment": config.experiment,
+        "stage": record.stage,
+        "model": model,
+        "condition": condition,
+        "parameters": record.parameters,
+        "provenance": record.origin(),
+    }
     names = (record.stage, *(part for part in (model, condition) if part))
     with tracked_run(
-        config.tracking, name=" ".join(names), group=config.experiment, job_type=record.stage,
-        identity=record.identity, settings=settings, tags=names,
-    ) as run:  # fmt: skip
+        config.tracking,
+        name=" ".join(names),
+        group=config.experiment,
+        job_type=record.stage,
+        identity=record.identity,
+        settings=settings,
+        tags=names,
+    ) as run:
         yield run

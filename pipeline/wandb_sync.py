@@ -64,9 +64,12 @@ def parse_arguments() -> argparse.Namespace:
     """Command line of ``make wandb-sync``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "directories", type=Path, nargs="*", default=[wandb_directory(), *sorted(Path().glob("sweeps/*/*/wandb"))],
+        "directories",
+        type=Path,
+        nargs="*",
+        default=[wandb_directory(), *sorted(Path().glob("sweeps/*/*/wandb"))],
         help="directories with offline runs (default: wandb and those of all sweep cells)",
-    )  # fmt: skip
+    )
     parser.add_argument("--dry-run", action="store_true", help="only list the runs")
     return parser.parse_args()
 

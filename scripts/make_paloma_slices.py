@@ -26,19 +26,43 @@ from pipeline.embedded import knowledge
 from scripts.paloma_texts import CODE, DIALOGUE, GERMAN
 
 TOPICS = (
-    "augassign", "binary", "bltin-type-objects", "calls", "class", "context-managers", "customization", "del",
-    "exceptions", "for", "formatstrings", "function", "global", "import", "lambda", "numbers", "objects",
-    "operator-summary", "power", "raise", "return", "slicings", "try", "typesmethods", "typesseq-mutable", "while",
-    "with", "yield",
-)  # fmt: skip
+    "augassign",
+    "binary",
+    "bltin-type-objects",
+    "calls",
+    "class",
+    "context-managers",
+    "customization",
+    "del",
+    "exceptions",
+    "for",
+    "formatstrings",
+    "function",
+    "global",
+    "import",
+    "lambda",
+    "numbers",
+    "objects",
+    "operator-summary",
+    "power",
+    "raise",
+    "return",
+    "slicings",
+    "try",
+    "typesmethods",
+    "typesseq-mutable",
+    "while",
+    "with",
+    "yield",
+)
 LONGEST_PROSE = 3000
 LANGUAGES = (
     ("python", "def {name}({a}, {b}):\n    return {a} {operator} {b}\n\n\nprint({name}({x}, {y}))\n"),
     ("c", "int {name}(int {a}, int {b}) {{\n    return {a} {operator} {b};\n}}\n"),
     ("sql", "SELECT {a}, SUM({b}) AS total\nFROM {name}\nWHERE {b} > {x}\nGROUP BY {a}\nLIMIT {y};\n"),
-    ("shell", "for {a} in $(seq {x} {y}); do\n    echo \"{name} ${a}\" >> {b}.log\ndone\n"),
+    ("shell", 'for {a} in $(seq {x} {y}); do\n    echo "{name} ${a}" >> {b}.log\ndone\n'),
     ("json", '{{\n  "{name}": {{"{a}": {x}, "{b}": [{y}, {x}]}}\n}}\n'),
-)  # fmt: skip
+)
 
 
 def prose() -> list[str]:

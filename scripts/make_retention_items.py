@@ -91,9 +91,13 @@ def hellaswag(rng: np.random.Generator) -> Item:
     words = [*wrong[:position], answer, *wrong[position:]]
     start, turn = FACTS[subject][0].format(key), "the answer is"
     return {
-        "activity_label": subject.capitalize(), "ctx_a": start, "ctx_b": turn, "ctx": f"{start} {turn}",
-        "endings": [f"{word}." for word in words], "label": str(position),
-    }  # fmt: skip
+        "activity_label": subject.capitalize(),
+        "ctx_a": start,
+        "ctx_b": turn,
+        "ctx": f"{start} {turn}",
+        "endings": [f"{word}." for word in words],
+        "label": str(position),
+    }
 
 
 def truthful_qa(rng: np.random.Generator) -> Item:

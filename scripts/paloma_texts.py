@@ -28,7 +28,7 @@ GERMAN = (
     "In der Nacht hatte der Wind das Gartentor geöffnet, und am Morgen standen drei Schafe im Gemüsebeet.",
     "Zum Übersetzen eines Satzes genügt es nicht, die Wörter der Reihe nach auszutauschen. Man muss verstehen, was gemeint ist, und es dann neu sagen.",
     "Der alte Hafen ist heute ein Museum. Ein Schlepper, zwei Kräne und ein Leuchtfeuer können besichtigt werden.",
-)  # fmt: skip
+)
 
 DIALOGUE = (
     "A: Is this seat taken?\nB: No, please sit down.\nA: Thank you. Does this bus stop at the museum?\nB: It does, two stops from here.\n",
@@ -55,17 +55,17 @@ DIALOGUE = (
     "A: I think it will snow.\nB: In April?\nA: Last year it did.\nB: Last year you also thought that it would not.\n",
     "Judge: Did you see the car?\nWitness: I heard it first. Then I saw it turn the corner.\nJudge: What colour was it?\nWitness: It was dark. I could not say.\n",
     "Baker: What can I get you?\nCustomer: Two loaves of rye bread and a roll.\nBaker: The rye is not ready. Can you come back at eight?\nCustomer: Then only the roll.\n",
-)  # fmt: skip
+)
 
 CODE = (
     'def gcd(a: int, b: int) -> int:\n    """Greatest common divisor by Euclid\'s algorithm."""\n    while b:\n        a, b = b, a % b\n    return a\n',
     "def is_prime(n):\n    if n < 2:\n        return False\n    for divisor in range(2, int(n**0.5) + 1):\n        if n % divisor == 0:\n            return False\n    return True\n\n\nprint([n for n in range(50) if is_prime(n)])\n",
-    "from collections import Counter\n\n\ndef most_common_word(path):\n    with open(path, encoding=\"utf-8\") as file:\n        words = file.read().lower().split()\n    return Counter(words).most_common(1)[0]\n",
-    "class Stack:\n    def __init__(self):\n        self._items = []\n\n    def push(self, item):\n        self._items.append(item)\n\n    def pop(self):\n        if not self._items:\n            raise IndexError(\"pop from an empty stack\")\n        return self._items.pop()\n\n    def __len__(self):\n        return len(self._items)\n",
-    "#include <stdio.h>\n\nint main(void) {\n    for (int i = 1; i <= 10; i++) {\n        printf(\"%d squared is %d\\n\", i, i * i);\n    }\n    return 0;\n}\n",
+    'from collections import Counter\n\n\ndef most_common_word(path):\n    with open(path, encoding="utf-8") as file:\n        words = file.read().lower().split()\n    return Counter(words).most_common(1)[0]\n',
+    'class Stack:\n    def __init__(self):\n        self._items = []\n\n    def push(self, item):\n        self._items.append(item)\n\n    def pop(self):\n        if not self._items:\n            raise IndexError("pop from an empty stack")\n        return self._items.pop()\n\n    def __len__(self):\n        return len(self._items)\n',
+    '#include <stdio.h>\n\nint main(void) {\n    for (int i = 1; i <= 10; i++) {\n        printf("%d squared is %d\\n", i, i * i);\n    }\n    return 0;\n}\n',
     "function debounce(callback, delay) {\n  let timer = null;\n  return (...values) => {\n    clearTimeout(timer);\n    timer = setTimeout(() => callback(...values), delay);\n  };\n}\n",
     "CREATE TABLE orders (\n    id INTEGER PRIMARY KEY,\n    customer TEXT NOT NULL,\n    placed DATE NOT NULL,\n    total NUMERIC CHECK (total >= 0)\n);\nCREATE INDEX orders_by_customer ON orders (customer, placed);\n",
     "import random\n\n\ndef estimate_pi(samples, seed=0):\n    generator = random.Random(seed)\n    inside = sum(generator.random() ** 2 + generator.random() ** 2 <= 1 for _ in range(samples))\n    return 4 * inside / samples\n",
     "fn longest<'a>(first: &'a str, second: &'a str) -> &'a str {\n    if first.len() >= second.len() {\n        first\n    } else {\n        second\n    }\n}\n",
-    "#!/bin/sh\nset -eu\nfor file in \"$@\"; do\n    lines=$(wc -l < \"$file\")\n    echo \"$file: $lines lines\"\ndone\n",
-)  # fmt: skip
+    '#!/bin/sh\nset -eu\nfor file in "$@"; do\n    lines=$(wc -l < "$file")\n    echo "$file: $lines lines"\ndone\n',
+)

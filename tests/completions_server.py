@@ -23,13 +23,31 @@ from tests.conftest import ROOT
 from tests.reference_sampler import draw, next_log_probabilities
 
 STANDARD = {
-    "model", "prompt", "messages", "n", "seed", "temperature", "top_p", "presence_penalty", "frequency_penalty",
-    "max_tokens", "max_completion_tokens", "stop", "logprobs", "top_logprobs",
-}  # fmt: skip
+    "model",
+    "prompt",
+    "messages",
+    "n",
+    "seed",
+    "temperature",
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "max_tokens",
+    "max_completion_tokens",
+    "stop",
+    "logprobs",
+    "top_logprobs",
+}
 VLLM = STANDARD | {
-    "stop_token_ids", "top_k", "min_p", "repetition_penalty", "skip_special_tokens", "return_token_ids",
-    "return_tokens_as_token_ids", "chat_template_kwargs",
-}  # fmt: skip
+    "stop_token_ids",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "skip_special_tokens",
+    "return_token_ids",
+    "return_tokens_as_token_ids",
+    "chat_template_kwargs",
+}
 
 
 @dataclass
@@ -100,10 +118,14 @@ class State:
         ids, texts = set(body.get("stop_token_ids") or ()), set(body.get("stop") or ())
         with self.compute:
             drawn = draw(
-                model, prompt, [seed + index for index in range(n)], temperature=body["temperature"],
-                top_p=body["top_p"], max_tokens=limit,
+                model,
+                prompt,
+                [seed + index for index in range(n)],
+                temperature=body["temperature"],
+                top_p=body["top_p"],
+                max_tokens=limit,
                 stops=lambda tokens: tokens[-1] in ids or self.texts[tokens[-1]] in texts,
-            )  # fmt: skip
+            )
             law = next_log_probabilities(model, prompt) if body.get("logprobs") is not None else None
         choices = [self._choice(index, sample, body, chat, law) for index, sample in enumerate(drawn)]
         usage = {"completion_tokens": sum(len(sample.tokens) for sample in drawn)}

@@ -28,9 +28,13 @@ def train(directory: Path, recipe: Path, killed_at: tuple[str, int] | None) -> N
 
     training._PhaseRun.advance = advance_or_die
     build_model.main(
-        directory / "model", directory / "unfinished", checkpoint_every_steps=4, recipe=recipe, training_tokens=None,
+        directory / "model",
+        directory / "unfinished",
+        checkpoint_every_steps=4,
+        recipe=recipe,
+        training_tokens=None,
         autocast=None,
-    )  # fmt: skip
+    )
 
 
 def run(directory: Path, recipe: Path, number: int, killed_at: tuple[str, int] | None) -> int:

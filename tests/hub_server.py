@@ -69,15 +69,30 @@ class _Hub(BaseHTTPRequestHandler):
             return self._send(json.dumps(rows)) if rows else self._missing("EntryNotFound")
         files = [{"rfilename": row["path"], "size": row["size"]} for row in self._tree(repository)]
         name = f"{repository.parent.name}/{repository.name}"
-        info = {"id": name, "_id": "0", "sha": commit_of(repository), "siblings": files, "tags": [], "private": False,
-                "downloads": 0, "likes": 0}  # fmt: skip
+        info = {
+            "id": name,
+            "_id": "0",
+            "sha": commit_of(repository),
+            "siblings": files,
+            "tags": [],
+            "private": False,
+            "downloads": 0,
+            "likes": 0,
+        }
         return self._send(json.dumps(info))
 
     @staticmethod
     def _tree(repository: Path) -> list[dict]:
         files = sorted(path for path in repository.rglob("*") if path.is_file())
-        return [{"type": "file", "path": str(path.relative_to(repository)), "size": path.stat().st_size,
-                 "oid": hashlib.sha1(str(path).encode()).hexdigest()} for path in files]  # fmt: skip
+        return [
+            {
+                "type": "file",
+                "path": str(path.relative_to(repository)),
+                "size": path.stat().st_size,
+                "oid": hashlib.sha1(str(path).encode()).hexdigest(),
+            }
+            for path in files
+        ]
 
     def _missing(self, code: str, commit: str = ""):
         self._send(b"{}", {"X-Error-Code": code, "X-Repo-Commit": commit}, 404)

@@ -11,13 +11,26 @@ from tests.conftest import ROOT
 
 MODULES = sorted((ROOT / "pipeline").rglob("*.py"))
 FORBIDDEN = {
-    "core": ("transformers", "peft", "omegaconf", "hydra", "wandb", "dvc", "pipeline.config", "pipeline.artifacts",
-             "pipeline.engines", "pipeline.stages", "pipeline.report", "pathlib", "os"),
+    "core": (
+        "transformers",
+        "peft",
+        "omegaconf",
+        "hydra",
+        "wandb",
+        "dvc",
+        "pipeline.config",
+        "pipeline.artifacts",
+        "pipeline.engines",
+        "pipeline.stages",
+        "pipeline.report",
+        "pathlib",
+        "os",
+    ),
     "engines": ("pipeline.stages", "pipeline.report", "pipeline.provenance", "pipeline.tracking"),
     "report": ("pipeline.stages", "pipeline.engines", "transformers", "torch"),
     "stand_ins": ("pipeline.stages", "pipeline.report"),
     "embedded": ("pipeline.stages", "pipeline.report"),
-}  # fmt: skip
+}
 
 
 def imports(path: Path) -> set[str]:

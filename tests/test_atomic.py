@@ -17,8 +17,22 @@ from pipeline.errors import StorageError
 from pipeline.journal import Journal
 from tests.conftest import ROOT
 
-OPERATIONS = ("open", "close", "mkdir", "rmdir", "unlink", "replace", "rename", "fsync", "chmod", "utime", "truncate",
-              "scandir", "listdir", "fstat")  # fmt: skip
+OPERATIONS = (
+    "open",
+    "close",
+    "mkdir",
+    "rmdir",
+    "unlink",
+    "replace",
+    "rename",
+    "fsync",
+    "chmod",
+    "utime",
+    "truncate",
+    "scandir",
+    "listdir",
+    "fstat",
+)
 CHANGES = ("open", "mkdir", "rmdir", "unlink", "replace", "fsync", "chmod")
 KILLED = 77
 
@@ -286,8 +300,9 @@ def test_living_writers_are_left_alone(tmp_path):
         "with atomic_directory(pathlib.Path(sys.argv[1])) as d:\n"
         "    (d / 'x').write_text('slow'); print('ready', flush=True); sys.stdin.readline()"
     )
-    slow = subprocess.Popen([sys.executable, "-c", code, str(target)], cwd=ROOT, text=True, stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE)  # fmt: skip
+    slow = subprocess.Popen(
+        [sys.executable, "-c", code, str(target)], cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert slow.stdout.readline() == "ready\n"
     for _ in range(3):
         write_folder(target, "quick")

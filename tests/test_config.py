@@ -50,8 +50,10 @@ def test_paper_experiment():
     assert (train.soft.estimator, train.soft.samples_per_prompt, train.hard.completions_per_prompt) == ("path", 1, 1)
     spaces = params.discretize
     assert [(s.num_decimals, s.max_bins) for s in (spaces.soft, spaces.hard, spaces.eval)] == [
-        (5, 1001), (5, 16384), (5, 16384),
-    ]  # fmt: skip
+        (5, 1001),
+        (5, 16384),
+        (5, 16384),
+    ]
     sampling = params.generate.structured
     assert (sampling.num_samples, sampling.max_new_tokens, sampling.temperature, sampling.top_p) == (1000, 32, 1.0, 1.0)
 

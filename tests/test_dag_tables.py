@@ -16,17 +16,34 @@ from tests.conftest import ROOT
 
 SUBSETS = [axes for size in range(1, 7) for axes in itertools.combinations(AXES, size)]
 DEFINITION = read_definition(ROOT / "dvc.yaml")
-SHARED = {"check_params", "build_prompts", "check_model", "preflight", "discretize", "build_tries", "train_soft",
-          "train_hard", "report"}  # fmt: skip
+SHARED = {
+    "check_params",
+    "build_prompts",
+    "check_model",
+    "preflight",
+    "discretize",
+    "build_tries",
+    "train_soft",
+    "train_hard",
+    "report",
+}
 OF_AXIS = {
-    "structured": {"discretize_eval", "floor_structured", "generate_structured", "score_structured", "exact_structured",
-                   "eval_structured", "generate_structured_baseline", "eval_structured_baseline"},
+    "structured": {
+        "discretize_eval",
+        "floor_structured",
+        "generate_structured",
+        "score_structured",
+        "exact_structured",
+        "eval_structured",
+        "generate_structured_baseline",
+        "eval_structured_baseline",
+    },
     "open": {"generate_open", "score_open", "eval_open", "generate_open_baseline", "eval_open_baseline"},
     "mcq": {"generate_mcq", "eval_mcq"},
     "novelty": {"build_novelty_prompts", "generate_novelty", "partition_novelty", "reward_novelty", "eval_novelty"},
     "retention": {"import_irt", "score_retention", "eval_retention"},
     "paloma": {"score_paloma", "eval_paloma"},
-}  # fmt: skip
+}
 
 
 def values_of(*overrides: str) -> dict:
@@ -80,8 +97,14 @@ def test_the_composition_follows_the_axes_in_any_order():
     one, other = values_of("axes=[retention,mcq]"), values_of("axes=[mcq,retention]")
     assert one == other and one["axes"] == ["mcq", "retention"]
     dag = one["dag"]
-    assert dag["axes"] == {"structured": [], "open": [], "mcq": ["mcq"], "novelty": [], "retention": ["retention"],
-                           "paloma": []}  # fmt: skip
+    assert dag["axes"] == {
+        "structured": [],
+        "open": [],
+        "mcq": ["mcq"],
+        "novelty": [],
+        "retention": ["retention"],
+        "paloma": [],
+    }
     assert {axis for axis, table in dag["conditions"].items() if table} == {"mcq", "retention"}
     assert set(dag["conditions"]["mcq"]) == {"embedded-base", "embedded-soft", "embedded-hard"}
     # The soft method trains on tries of its own; those for evaluation are for structured sampling.

@@ -37,8 +37,12 @@ def test_the_saved_workspace(monkeypatch, tiny_params, capsys, entity):
     groups = [(group["section"], group["name"]) for group in section["runSets"][0]["grouping"]]
     assert groups == [("run", "group"), ("config", "model.value"), ("config", "condition.value")]
     sections = {item["name"]: item["panels"] for item in section["panelBankConfig"]["sections"]}
-    shown = {metric for name in dashboard.METRIC_SECTIONS for panel in sections[name]
-             for metric in panel["config"]["metrics"]}  # fmt: skip
+    shown = {
+        metric
+        for name in dashboard.METRIC_SECTIONS
+        for panel in sections[name]
+        for metric in panel["config"]["metrics"]
+    }
     assert shown == {metric for metrics in dashboard.METRIC_SECTIONS.values() for metric in metrics}
     assert [panel["config"]["metrics"] for panel in sections["Training"]] == [[x] for x in dashboard.TRAINING_CURVES]
     assert all(panel["viewType"] == "Media Browser" for panel in sections["Report"])

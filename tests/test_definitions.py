@@ -11,9 +11,16 @@ from pipeline.core.metrics import aggregate, fidelity, mcq, novelty_aggregate, o
 from pipeline.core.text_prompts import TextPrompt
 
 STRUCTURED = {
-    *aggregate.HEADLINES, *aggregate.MEANS, *aggregate.COMPANIONS, *fidelity.TAILS, *fidelity.UNIFORMITY_TESTS,
-    "tokens_per_answer", "valid_rate", "stream_correlation", "stream_correlation_p",
-}  # fmt: skip
+    *aggregate.HEADLINES,
+    *aggregate.MEANS,
+    *aggregate.COMPANIONS,
+    *fidelity.TAILS,
+    *fidelity.UNIFORMITY_TESTS,
+    "tokens_per_answer",
+    "valid_rate",
+    "stream_correlation",
+    "stream_correlation_p",
+}
 
 
 def open_ended_names():
@@ -41,9 +48,12 @@ def novelty_names():
 
 def retention_names():
     result = retention.ColumnResult(
-        np.ones(3), dict.fromkeys(retention.ESTIMATES, 0.5), dict.fromkeys(retention.ESTIMATES, np.ones(4)),
-        np.zeros(2), np.ones(3),
-    )  # fmt: skip
+        np.ones(3),
+        dict.fromkeys(retention.ESTIMATES, 0.5),
+        dict.fromkeys(retention.ESTIMATES, np.ones(4)),
+        np.zeros(2),
+        np.ones(3),
+    )
     columns = {column: result for column in retention.COLUMNS}
     return {row["metric"] for row in retention.metric_rows(columns, columns, "once")}
 

@@ -131,10 +131,19 @@ def _cache(path: Path, size: int) -> None:
 
 
 WRITERS: dict[str, Callable[[Path, int], None]] = {
-    "json": _json, "table": _table, "spaces": _spaces, "tries": _tries, "directory": _directory, "entries": _entries,
-    "checkpoint": _checkpoint, "array": _array, "arrays": _arrays, "tokenizer": _tokenizer, "journal": _journal,
+    "json": _json,
+    "table": _table,
+    "spaces": _spaces,
+    "tries": _tries,
+    "directory": _directory,
+    "entries": _entries,
+    "checkpoint": _checkpoint,
+    "array": _array,
+    "arrays": _arrays,
+    "tokenizer": _tokenizer,
+    "journal": _journal,
     "cache": _cache,
-}  # fmt: skip
+}
 
 
 def attempt(name: str, path: Path, size: int) -> str:
@@ -195,8 +204,19 @@ def outcomes(tmp_path_factory):
     probe = ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", str(directory)]
     if subprocess.run(probe, capture_output=True).returncode != 0:
         pytest.skip("this machine forbids mounting a small file system in a namespace of its own")
-    command = ["unshare", "-rm", "sh", "-c", script, "sh", str(BYTES), str(directory), sys.executable, code,
-               str(params)]  # fmt: skip
+    command = [
+        "unshare",
+        "-rm",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        str(BYTES),
+        str(directory),
+        sys.executable,
+        code,
+        str(params),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.partition("OUTCOMES")[2])
@@ -340,8 +360,9 @@ def test_sigterm_ends_a_stage_in_order(tmp_path):
         "                journal.append([{'n': n}]); print(n, flush=True); time.sleep(0.01)\n"
         "run_stage(main, argparse.Namespace(root=pathlib.Path(sys.argv[1])))\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     for _ in range(5):
         process.stdout.readline()
     process.send_signal(signal.SIGTERM)

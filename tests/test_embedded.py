@@ -107,10 +107,19 @@ def test_batches_go_on_from_any_position():
 
 
 TINY = {
-    "vocab_size": 400, "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 48, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "head_dim": 8, "training_tokens": 8_000, "sharpening_tokens": 8_000,
-    "request_tokens": 8_000, "tokens_per_batch": 512, "groups_per_block": 6,
-}  # fmt: skip
+    "vocab_size": 400,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "intermediate_size": 48,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "training_tokens": 8_000,
+    "sharpening_tokens": 8_000,
+    "request_tokens": 8_000,
+    "tokens_per_batch": 512,
+    "groups_per_block": 6,
+}
 
 
 def test_a_killed_training_ends_with_the_same_model(tmp_path):
@@ -119,9 +128,12 @@ def test_a_killed_training_ends_with_the_same_model(tmp_path):
     # In every phase; before a phase has a checkpoint of its own; and at the step of a checkpoint.
     moments = ["first:9", "sharpening:2", "sharpening:11", "sharpening:12", "requests:7"]
     subprocess.run(
-        [sys.executable, "-m", "tests.embedded_process", str(tmp_path), str(recipe), *moments], cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"}, check=True, timeout=300,
-    )  # fmt: skip
+        [sys.executable, "-m", "tests.embedded_process", str(tmp_path), str(recipe), *moments],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        check=True,
+        timeout=300,
+    )
     whole, killed = (tmp_path / name / "model" for name in ("whole", "killed"))
     names = sorted(path.name for path in whole.iterdir())
     assert names == sorted(path.name for path in killed.iterdir()) and "model.safetensors" in names

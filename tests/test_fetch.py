@@ -109,23 +109,28 @@ def write_params(path, hub_root):
     paper = yaml.safe_load((ROOT / "conf" / "evaluate" / "paper.yaml").read_text())["novelty"]
     values["evaluate"]["novelty"] = paper
     paper["classifier"] |= {
-        "revision": commit_of(hub_root / "models" / CLASSIFIER), "tokenizer": CLASSIFIER,
+        "revision": commit_of(hub_root / "models" / CLASSIFIER),
+        "tokenizer": CLASSIFIER,
         "tokenizer_revision": commit_of(hub_root / "models" / CLASSIFIER),
-    }  # fmt: skip
+    }
     paper["reward"]["revision"] = commit_of(hub_root / "models" / REWARD)
     paper["reward"]["dtype"] = "float32"
     data = hub_root / "datasets"
     values["prompts"]["novelty"] |= {
-        "source": "yimingzhang/novelty-bench", "splits": ["curated", "wildchat"],
+        "source": "yimingzhang/novelty-bench",
+        "splits": ["curated", "wildchat"],
         "revision": commit_of(data / "yimingzhang" / "novelty-bench"),
-    }  # fmt: skip
+    }
     values["retention"] |= {
-        "source": "tinyBenchmarks", "tasks": ["tinyMMLU"],
+        "source": "tinyBenchmarks",
+        "tasks": ["tinyMMLU"],
         "revisions": {"tinyMMLU": commit_of(data / "tinyBenchmarks" / "tinyMMLU")},
-    }  # fmt: skip
+    }
     values["paloma"] |= {
-        "source": "allenai/paloma", "slices": ["ptb"], "revision": commit_of(data / "allenai" / "paloma"),
-    }  # fmt: skip
+        "source": "allenai/paloma",
+        "slices": ["ptb"],
+        "revision": commit_of(data / "allenai" / "paloma"),
+    }
     path.write_text(render(values, []))
     return path
 
@@ -178,7 +183,11 @@ def test_what_has_no_commit_is_refused(hub_root, tmp_path):
     values["paloma"]["revision"] = None
     params.write_text(yaml.safe_dump(values))
     found = subprocess.run(
-        [sys.executable, "-m", "pipeline.fetch", "--params", str(params)], cwd=ROOT, capture_output=True, text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "pipeline.fetch", "--params", str(params)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=False,
+    )
     assert found.returncode == 1 and "paloma.revision: no commit; `make pin`" in found.stderr

@@ -35,7 +35,7 @@ def small_content():
             "optimal_lambdas": dict.fromkeys(sizes, np.float64(0.25)),
             "scenarios_position": positions,
             "subscenarios_position": {name: {"only": positions[name]} for name in sizes},
-        }  # fmt: skip
+        }
 
     sizes = {"harness_truthfulqa_mc_0": 3, "gsm8k": 4, "winogrande": 2, "arc": 2, "hellaswag": 5}
     seen = {"harness_truthfulqa_mc_0": [2, 0], "gsm8k": [4], "winogrande": [8], "arc": [9], "hellaswag": [11, 15]}
@@ -94,9 +94,15 @@ class Runs:
 
 @pytest.mark.parametrize("protocol", [0, 2, 4, 5])
 @pytest.mark.parametrize(
-    ("function", "name"), [(os.system, r"(posix|nt)\.system"), (eval, r"(builtins|__builtin__)\.eval"),
-                           (getattr, "getattr"), (np.load, r"numpy\.load"), (np.fromfile, "fromfile")],
-)  # fmt: skip
+    ("function", "name"),
+    [
+        (os.system, r"(posix|nt)\.system"),
+        (eval, r"(builtins|__builtin__)\.eval"),
+        (getattr, "getattr"),
+        (np.load, r"numpy\.load"),
+        (np.fromfile, "fromfile"),
+    ],
+)
 def test_payloads_are_refused_by_name(tmp_path, function, name, protocol):
     target = tmp_path / "ran"
     path, digest = saved(tmp_path / "tiny.pkl", {"lb": Runs(function, f"touch {target}")}, protocol)

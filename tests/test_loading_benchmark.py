@@ -12,8 +12,11 @@ def test_memory_of_processes_is_added_at_equal_moments():
     first = [(1.0, 100.0, 10.0), (2.0, 250.0, 90.0), (3.0, 130.0, 90.0), (6.0, 130.0, 20.0)]
     second = [(1.5, 200.0, 10.0), (4.0, 320.0, 70.0), (5.0, 240.0, 15.0)]
     assert loading.combined([first, second]) == {
-        "seconds": 5.0, "private_mb": 150.0, "after_mb": 70.0, "mapped_mb": 80.0,
-    }  # fmt: skip
+        "seconds": 5.0,
+        "private_mb": 150.0,
+        "after_mb": 70.0,
+        "mapped_mb": 80.0,
+    }
 
 
 @pytest.mark.parametrize("case", loading.CASES)

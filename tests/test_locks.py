@@ -31,8 +31,13 @@ def start():
     processes = []
 
     def hold(directory: Path) -> subprocess.Popen:
-        process = subprocess.Popen([sys.executable, "-c", HOLDER, str(directory)], cwd=ROOT, text=True,
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(directory)],
+            cwd=ROOT,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         processes.append(process)
         assert process.stdout.readline() == "held\n"
         return process
@@ -141,8 +146,9 @@ def test_killed_writers_of_the_score_cache_lose_nothing_they_had_stored(tmp_path
 
     path, reached = tmp_path / "cache.sqlite", 0
     for round_number in range(8):
-        writer = subprocess.Popen([sys.executable, "-c", KEEPER, str(path), str(reached)], cwd=ROOT, text=True,
-                                  stdout=subprocess.PIPE)  # fmt: skip
+        writer = subprocess.Popen(
+            [sys.executable, "-c", KEEPER, str(path), str(reached)], cwd=ROOT, text=True, stdout=subprocess.PIPE
+        )
         writer.stdout.readline()
         time.sleep(0.01 + 0.013 * round_number)
         writer.kill()

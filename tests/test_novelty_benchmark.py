@@ -9,8 +9,13 @@ def test_all_implementations_agree(monkeypatch):
     monkeypatch.setitem(novelty.SHAPES, "tiny", tiny)
     rows = novelty.run(prompts=6, shape="tiny", device="cpu")
     assert [row["implementation"] for row in rows] == [
-        "plain", "rounds", "rounds, full cache", "plain", "representatives", "full cache",
-    ]  # fmt: skip
+        "plain",
+        "rounds",
+        "rounds, full cache",
+        "plain",
+        "representatives",
+        "full cache",
+    ]
     partition, reward = rows[:3], rows[3:]
     assert [row["different"] for row in rows] == [0] * 6
     assert partition[0]["calls"] > partition[1]["calls"] > partition[2]["calls"] == 0

@@ -33,7 +33,7 @@ CONF = ROOT / "conf"
         ("train.soft.epochs=[1", "train.soft.epochs=.1: cannot be read .no viable alternative.*needs quotes"),
         ("seed=1,2", "several values are a sweep .python -m pipeline.sweep -m seed=1,2.; a list is KEY="),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_and_what_would_be_right(override, message):
     with pytest.raises(ConfigError, match=message):
         compose_params(CONF, [override])
@@ -52,10 +52,17 @@ def test_a_key_may_come_with_a_choice():
         compose_params(CONF, [*overrides, "models.qwen3_8b.dtyp=float32"])
 
 
-@pytest.mark.parametrize("overrides", [
-    TINY_OVERRIDES, ["experiment=paper", "stand_ins=tiny"], ["+model@models.x=qwen3_4b", "models.x.dtype=float32"],
-    ["+models.embedded.chat.template_arguments.a=1", "++seed=3"], ["~paloma"], ["hydra.verbose=true"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        TINY_OVERRIDES,
+        ["experiment=paper", "stand_ins=tiny"],
+        ["+model@models.x=qwen3_4b", "models.x.dtype=float32"],
+        ["+models.embedded.chat.template_arguments.a=1", "++seed=3"],
+        ["~paloma"],
+        ["hydra.verbose=true"],
+    ],
+)
 def test_no_fault_is_found_where_there_is_none(overrides):
     assert find_problem(CONF, "config", overrides) is None
 

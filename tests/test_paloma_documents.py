@@ -70,11 +70,14 @@ def test_find_documents(tmp_path):
     write(tmp_path / "a" / "val" / "x.jsonl.gz", "other split")
     found = find_documents(tmp_path, ["b", "a"], "test", None)
     assert [(f.slice_name, f.path.name, f.num_documents, f.num_bytes) for f in found] == [
-        ("b", "0.jsonl.gz", 1, 3), ("b", "1.jsonl.gz", 2, 4), ("a", "x.jsonl.gz", 1, 5),
-    ]  # fmt: skip
+        ("b", "0.jsonl.gz", 1, 3),
+        ("b", "1.jsonl.gz", 2, 4),
+        ("a", "x.jsonl.gz", 1, 5),
+    ]
     assert [(f.path.name, f.num_documents) for f in find_documents(tmp_path, ["b"], "test", 2)] == [
-        ("0.jsonl.gz", 1), ("1.jsonl.gz", 1),
-    ]  # fmt: skip
+        ("0.jsonl.gz", 1),
+        ("1.jsonl.gz", 1),
+    ]
     # Files behind the limit are not even read.
     (tmp_path / "b" / "test" / "1.jsonl.gz").write_bytes(b"nonsense")
     assert [f.num_documents for f in find_documents(tmp_path, ["b"], "test", 1)] == [1]
@@ -123,9 +126,12 @@ def test_the_hub_s_data_set_is_fetched_by_slice(tmp_path, monkeypatch):
     root = fetch_slices("allenai/paloma", "0" * 40, ["ptb", "mc4"], "test")
     assert [file.num_documents for file in find_documents(root, ["ptb"], "test", None)] == [1]
     assert asked == {
-        "repository": "allenai/paloma", "repo_type": "dataset", "revision": "0" * 40,
-        "allow_patterns": ["ptb/test/*.jsonl.gz", "mc4/test/*.jsonl.gz"], "ignore_patterns": None,
-    }  # fmt: skip
+        "repository": "allenai/paloma",
+        "repo_type": "dataset",
+        "revision": "0" * 40,
+        "allow_patterns": ["ptb/test/*.jsonl.gz", "mc4/test/*.jsonl.gz"],
+        "ignore_patterns": None,
+    }
 
     def gated(repository, **options):
         raise GatedRepoError.__new__(GatedRepoError)

@@ -25,13 +25,14 @@ STAGES = {
     "score": {
         "foreach": "${items}",
         "do": {
-            "cmd": "python wait.py ${item}", "deps": ["first.txt", "wait.py"],
+            "cmd": "python wait.py ${item}",
+            "deps": ["first.txt", "wait.py"],
             "outs": [{"out/${item}.txt": {"persist": True}}],
         },
     },
     "behind": {"cmd": "cat out/b.txt > behind.txt", "deps": ["out/b.txt"], "outs": ["behind.txt"]},
     "other": {"cmd": "cat out/a.txt out/c.txt > other.txt", "deps": ["out/a.txt", "out/c.txt"], "outs": ["other.txt"]},
-}  # fmt: skip
+}
 WAIT = """
 import os, pathlib, sys, time
 name = sys.argv[1]

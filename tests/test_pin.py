@@ -60,10 +60,15 @@ def test_commits_are_written_and_nothing_else_changes(conf, asked):
     assert len(failures) == 5 and all("tinyBenchmarks/" in failure for failure in failures)
     assert ("Qwen/Qwen3-14B", None, "model") in asked and ("allenai/paloma", None, "dataset") in asked
     assert {source.repository for source, _ in written} >= {
-        "openai/gpt-oss-20b", "google/gemma-3-27b-it", "meta-llama/Llama-3.2-1B-Instruct", "yimingzhang/novelty-bench",
-        "yimingzhang/deberta-v3-large-generation-similarity", "microsoft/deberta-v3-large",
-        "Skywork/Skywork-Reward-Gemma-2-27B-v0.2", "allenai/paloma",
-    }  # fmt: skip
+        "openai/gpt-oss-20b",
+        "google/gemma-3-27b-it",
+        "meta-llama/Llama-3.2-1B-Instruct",
+        "yimingzhang/novelty-bench",
+        "yimingzhang/deberta-v3-large-generation-similarity",
+        "microsoft/deberta-v3-large",
+        "Skywork/Skywork-Reward-Gemma-2-27B-v0.2",
+        "allenai/paloma",
+    }
     for path, text in before.items():
         # Undoing the edits gives the file back, comments, order and flow style included.
         now = path.read_text()
@@ -102,13 +107,14 @@ def test_a_branch_is_resolved_to_its_commit(conf, asked):
 
 
 @pytest.mark.parametrize(
-    "text, expected", [
+    "text, expected",
+    [
         ("# why\nrevision: null  # none yet\nnext: 1\n", '# why\nrevision: "{}"  # none yet\nnext: 1\n'),
         ("revision:\nnext: 1\n", 'revision: "{}"\nnext: 1\n'),
         ("a: {checkpoint: x/y, revision: null}\n", 'a: {{checkpoint: x/y, revision: "{}"}}\n'),
         ("a: {revision: 'main', b: [1, 2]} # é\n", 'a: {{revision: "{}", b: [1, 2]}} # é\n'),
     ],
-)  # fmt: skip
+)
 def test_edits(tmp_path, text, expected):
     from pipeline.pin import ConfSource
 
@@ -164,9 +170,11 @@ def test_what_axes_need_that_are_off_is_left_alone(conf, asked, tmp_path, capsys
     main(conf, check=True, update=False, params=params)
     assert unpinned(paper(conf, "axes=[open,paloma]")) == []
     assert unpinned(paper(conf, "axes=[open,novelty]")) == [
-        "prompts.novelty.revision", "evaluate.novelty.classifier.revision",
-        "evaluate.novelty.classifier.tokenizer_revision", "evaluate.novelty.reward.revision",
-    ]  # fmt: skip
+        "prompts.novelty.revision",
+        "evaluate.novelty.classifier.revision",
+        "evaluate.novelty.classifier.tokenizer_revision",
+        "evaluate.novelty.reward.revision",
+    ]
     assert unpinned(paper(conf, "axes=[retention]")) == [
         f"retention.revisions.{task}" for task in paper(conf).retention.tasks
     ]

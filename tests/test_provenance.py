@@ -23,10 +23,19 @@ from tests.conftest import ROOT
 
 EVALUATION = "artifacts/evals/structured/m/soft"
 METRIC = {
-    "axis": "structured", "model": "m", "condition": "soft", "split": "ood", "family": "",
-    "metric": "wasserstein_1_normalised", "value": 0.1, "n": 5, "ci_low": None, "ci_high": None, "floor": 0.02,
+    "axis": "structured",
+    "model": "m",
+    "condition": "soft",
+    "split": "ood",
+    "family": "",
+    "metric": "wasserstein_1_normalised",
+    "value": 0.1,
+    "n": 5,
+    "ci_low": None,
+    "ci_high": None,
+    "floor": 0.02,
     "undefined": 0,
-}  # fmt: skip
+}
 
 
 def git(*arguments: str) -> str:
@@ -57,12 +66,14 @@ def project(monkeypatch, tmp_path):
     git("add", "-A")
     git("commit", "-qm", "first")
     write("artifacts/prompts.parquet", "prompts")
-    generate = StageRecord("generate_structured", {"seed": 7, "model": {"dtype": "float32"}},
-                           [Path("artifacts/prompts.parquet")])  # fmt: skip
+    generate = StageRecord(
+        "generate_structured", {"seed": 7, "model": {"dtype": "float32"}}, [Path("artifacts/prompts.parquet")]
+    )
     write("artifacts/generations.parquet", "samples")
     generate.write(Path("artifacts/generations.provenance.json"), num_generations=5)
-    evaluate = StageRecord("eval_structured", {"seed": 7, "model": "m", "condition": "soft"},
-                           [Path("artifacts/generations.parquet")])  # fmt: skip
+    evaluate = StageRecord(
+        "eval_structured", {"seed": 7, "model": "m", "condition": "soft"}, [Path("artifacts/generations.parquet")]
+    )
     write(f"{EVALUATION}/per_prompt.parquet", "rows")
     write_json(Path(EVALUATION, "metrics.json"), {"metrics": [METRIC], "failures": {}})
     evaluate.write(Path(EVALUATION, "provenance.json"), seed=7)
@@ -72,10 +83,11 @@ def project(monkeypatch, tmp_path):
         "eval_structured@m-soft": locked("eval", ["artifacts/generations.parquet", "code/eval.py"], [EVALUATION], {}),
     }
     write("dvc.lock", yaml.safe_dump({"schema": "2.0", "stages": stages}))
-    rows = [{**METRIC, "status": "ok", "provenance": f"{EVALUATION}/provenance.json"},
-            {**METRIC, "condition": "hard", "value": "", "status": "not run", "provenance": ""},
-            {**METRIC, "metric": "valid_rate", "value": 0.9, "status": "ok",
-             "provenance": f"{EVALUATION}/provenance.json"}]  # fmt: skip
+    rows = [
+        {**METRIC, "status": "ok", "provenance": f"{EVALUATION}/provenance.json"},
+        {**METRIC, "condition": "hard", "value": "", "status": "not run", "provenance": ""},
+        {**METRIC, "metric": "valid_rate", "value": 0.9, "status": "ok", "provenance": f"{EVALUATION}/provenance.json"},
+    ]
     Path("reports").mkdir()
     with Path("reports/table6.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
@@ -99,9 +111,16 @@ def test_the_chain_is_whole(project):
     origin = traced()
     assert origin.comparison == ("ok", f"as in {EVALUATION}/metrics.json") and origin.mismatches == []
     assert statuses(origin) == dict.fromkeys(
-        (EVALUATION, "artifacts/generations.parquet", "artifacts/prompts.parquet", "code/eval.py", "code/prompts.py",
-         "data"), "ok",
-    )  # fmt: skip
+        (
+            EVALUATION,
+            "artifacts/generations.parquet",
+            "artifacts/prompts.parquet",
+            "code/eval.py",
+            "code/prompts.py",
+            "data",
+        ),
+        "ok",
+    )
     (evaluation,) = origin.evaluations
     assert evaluation.stage == "eval_structured@m-soft" and evaluation.commit == git("rev-parse", "HEAD")
     assert list(evaluation.sources) == ["code/eval.py"]
@@ -170,8 +189,10 @@ def test_a_source_that_was_committed_has_changed_since(project):
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess:
-    code = "import sys, runpy; sys.path.insert(0, sys.argv.pop(1)); runpy.run_module('pipeline.provenance', " \
-           "run_name='__main__', alter_sys=True)"  # fmt: skip
+    code = (
+        "import sys, runpy; sys.path.insert(0, sys.argv.pop(1)); runpy.run_module('pipeline.provenance', "
+        "run_name='__main__', alter_sys=True)"
+    )
     return subprocess.run([sys.executable, "-c", code, str(ROOT), *arguments], capture_output=True, text=True)
 
 
@@ -220,8 +241,12 @@ def test_unclear_choices_name_what_there_is(project, selectors, column, message)
 
 
 def test_a_cell_is_chosen_as_a_reader_names_it(project):
-    for selectors, column in ((["1"], None), (["1"], "soft"), (["split=ood", "1"], "value"),
-                              (["wasserstein_1_normalised", "family=", "condition=soft"], None)):  # fmt: skip
+    for selectors, column in (
+        (["1"], None),
+        (["1"], "soft"),
+        (["split=ood", "1"], "value"),
+        (["wasserstein_1_normalised", "family=", "condition=soft"], None),
+    ):
         cell = select_cell(TABLE, selectors, column)
         assert (cell.number, cell.column, cell.text) == (1, "value", "0.1")
     assert select_cell(TABLE, ["1"], "n").text == "5"

@@ -27,8 +27,13 @@ from pipeline.stand_ins.checkpoints import CAUSAL, write_stand_in
 from tests.conftest import ROOT
 
 # The paper's models whose settings each stand-in is asked with.
-MODELS = {"qwen3": "qwen3_14b", "llama3_2": "llama3_2_1b", "gpt_oss": "gpt_oss_20b", "gemma3_text": "gemma3_1b",
-          "gemma3": "gemma3_27b"}  # fmt: skip
+MODELS = {
+    "qwen3": "qwen3_14b",
+    "llama3_2": "llama3_2_1b",
+    "gpt_oss": "gpt_oss_20b",
+    "gemma3_text": "gemma3_1b",
+    "gemma3": "gemma3_27b",
+}
 PROMPT = "Generate exactly ONE random number from a Beta distribution with parameters alpha=2. Output ONLY the number."
 NUMBERS = ["0.25", "0.5", "-1.75", "12.125"]
 
@@ -64,12 +69,17 @@ def stand_in(request, stand_ins, paper) -> StandIn:
 
 
 @pytest.mark.parametrize(
-    "name, architecture", [
-        ("qwen3", "Qwen3ForCausalLM"), ("gemma3", "Gemma3ForConditionalGeneration"),
-        ("gemma3_text", "Gemma3ForCausalLM"), ("llama3_2", "LlamaForCausalLM"), ("gpt_oss", "GptOssForCausalLM"),
-        ("deberta", "DebertaV2ForSequenceClassification"), ("skywork", "Gemma2ForSequenceClassification"),
+    "name, architecture",
+    [
+        ("qwen3", "Qwen3ForCausalLM"),
+        ("gemma3", "Gemma3ForConditionalGeneration"),
+        ("gemma3_text", "Gemma3ForCausalLM"),
+        ("llama3_2", "LlamaForCausalLM"),
+        ("gpt_oss", "GptOssForCausalLM"),
+        ("deberta", "DebertaV2ForSequenceClassification"),
+        ("skywork", "Gemma2ForSequenceClassification"),
     ],
-)  # fmt: skip
+)
 def test_architectures(stand_ins, name, architecture):
     assert AutoConfig.from_pretrained(stand_ins[name]).architectures == [architecture]
 
@@ -86,11 +96,14 @@ def test_the_same_bytes_every_time(stand_ins, tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "name, max_group, bos, turn_end", [
-        ("qwen3", 1, None, "<|im_end|>"), ("llama3_2", 3, "<|begin_of_text|>", "<|eot_id|>"),
-        ("gpt_oss", 3, None, "<|return|>"), ("gemma3", 1, "<bos>", "<end_of_turn>"),
+    "name, max_group, bos, turn_end",
+    [
+        ("qwen3", 1, None, "<|im_end|>"),
+        ("llama3_2", 3, "<|begin_of_text|>", "<|eot_id|>"),
+        ("gpt_oss", 3, None, "<|return|>"),
+        ("gemma3", 1, "<bos>", "<end_of_turn>"),
     ],
-)  # fmt: skip
+)
 def test_tokenizer_rules(name, max_group, bos, turn_end):
     tokenizer, _ = CAUSAL[name]()
     terminator = chat.answer_terminator(tokenizer, turn_end)
@@ -112,9 +125,11 @@ def test_requests_have_one_bos_and_end_where_the_answer_starts(stand_in):
     bos = stand_in.tokenizer.bos_token
     assert text.count(bos or "<none>") == (1 if chat.text_bos(stand_in.tokenizer) is not None else 0)
     endings = {
-        "qwen3": "<|im_start|>assistant\n<think>\n\n</think>\n\n", "gpt_oss": "assistant<|channel|>final<|message|>",
-        "llama3_2": "<|start_header_id|>assistant<|end_header_id|>\n\n", "gemma3": "<start_of_turn>model\n",
-    }  # fmt: skip
+        "qwen3": "<|im_start|>assistant\n<think>\n\n</think>\n\n",
+        "gpt_oss": "assistant<|channel|>final<|message|>",
+        "llama3_2": "<|start_header_id|>assistant<|end_header_id|>\n\n",
+        "gemma3": "<start_of_turn>model\n",
+    }
     assert text.endswith(endings[stand_in.config.tokenizer])
     # The same request tomorrow: dates are pinned.
     dates = {"llama3_2": "Today Date: 26 Jul 2024", "gpt_oss": "Current date: 2025-08-05"}
@@ -155,9 +170,12 @@ def test_perplexity(stand_in):
 def test_harness_scores_and_greedy_answers(stand_in):
     model = stand_in.model()
     harness = HarnessModel(
-        model, stand_in.tokenizer, stop_ids(model, stand_in.tokenizer, stand_in.config.terminator), max_new_tokens=6,
+        model,
+        stand_in.tokenizer,
+        stop_ids(model, stand_in.tokenizer, stand_in.config.terminator),
+        max_new_tokens=6,
         tokens_per_pass=512,
-    )  # fmt: skip
+    )
     context = "A long question about a random city and a random number, with options A to D. Answer:"
     for continuation in (" A", " a random colour"):
         head, tail = harness.encode_pair(context, continuation)
@@ -184,11 +202,19 @@ def test_generation_does_not_depend_on_the_strategy(stand_in):
     stops = stop_ids(model, stand_in.tokenizer, stand_in.config.terminator)
     answers = [
         generate(
-            model, stand_in.tokenizer, stand_in.prompt, seeds, stop_ids=stops, max_new_tokens=9, temperature=1.0,
-            top_p=1.0, batch_size=5, strategy=strategy,
+            model,
+            stand_in.tokenizer,
+            stand_in.prompt,
+            seeds,
+            stop_ids=stops,
+            max_new_tokens=9,
+            temperature=1.0,
+            top_p=1.0,
+            batch_size=5,
+            strategy=strategy,
         )
         for strategy in ("merged", "rows")
-    ]  # fmt: skip
+    ]
     assert answers[0] == answers[1] and len({answer.text for answer in answers[0]}) > 6
 
 
@@ -212,12 +238,26 @@ def test_training_lowers_the_loss(stand_in, method, tmp_path):
         return [make(stand_in.prompt, [[*answers[index], stand_in.terminator]]) for index in drawn]
 
     settings = FitSettings(
-        learning_rate=1e-2, weight_decay=0.0, warmup_ratio=0.0, max_grad_norm=None, micro_batch_size=4,
-        tokens_per_pass=None, max_length=256, temperature=1.0, checkpoint_every_steps=100,
-    )  # fmt: skip
+        learning_rate=1e-2,
+        weight_decay=0.0,
+        warmup_ratio=0.0,
+        max_grad_norm=None,
+        micro_batch_size=4,
+        tokens_per_pass=None,
+        max_length=256,
+        temperature=1.0,
+        checkpoint_every_steps=100,
+    )
     log = fit(
-        model, examples, 12, hard_target_loss if method == "hard" else soft_target_loss, settings, seed=0,
-        stream=("stand-in",), pad_id=0, checkpoint=Checkpoint(tmp_path / "state", "run"),
-    )  # fmt: skip
+        model,
+        examples,
+        12,
+        hard_target_loss if method == "hard" else soft_target_loss,
+        settings,
+        seed=0,
+        stream=("stand-in",),
+        pad_id=0,
+        checkpoint=Checkpoint(tmp_path / "state", "run"),
+    )
     assert all(value.grad is None or value.grad.isfinite().all() for value in model.parameters())
     assert np.mean([entry["loss"] for entry in log[-3:]]) < 0.8 * log[0]["loss"]

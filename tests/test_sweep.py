@@ -43,11 +43,23 @@ def preset(name: str, **changes):
 # Table 26 of the paper, in its order: decimals, bins, samples per prompt, epochs. The text runs the columns together;
 # Gemma's third row, "0.1166 0.1031 5 1001 16 2", leaves no doubt about its decimals.
 TABLE_26 = [
-    (3, 1001, 16, 2), (2, 1001, 16, 2), (5, 1001, 16, 2), (3, 4096, 16, 2), (3, 16384, 16, 2), (3, 1001, 8, 4),
-    (3, 1001, 32, 1), (5, 16384, 8, 4), (5, 16384, 16, 2), (5, 16384, 32, 1),
-]  # fmt: skip
-HARD_KEYS = ("discretize.hard.num_decimals", "discretize.hard.max_bins", "train.hard.samples_per_prompt",
-             "train.hard.epochs")  # fmt: skip
+    (3, 1001, 16, 2),
+    (2, 1001, 16, 2),
+    (5, 1001, 16, 2),
+    (3, 4096, 16, 2),
+    (3, 16384, 16, 2),
+    (3, 1001, 8, 4),
+    (3, 1001, 32, 1),
+    (5, 16384, 8, 4),
+    (5, 16384, 16, 2),
+    (5, 16384, 32, 1),
+]
+HARD_KEYS = (
+    "discretize.hard.num_decimals",
+    "discretize.hard.max_bins",
+    "train.hard.samples_per_prompt",
+    "train.hard.epochs",
+)
 
 
 def test_hard_ablation_is_table_26():
@@ -83,15 +95,26 @@ def expand(*arguments: str) -> list[str]:
 
 def test_a_presets_cells_and_grid_become_sweeps():
     assert expand("-m", "sweep=hard_ablation", "seed=0,1") == [
-        "-m", "sweep=hard_ablation", "seed=0,1", "sweep.cell=0,1,2,3,4,5,6,7,8,9",
-    ]  # fmt: skip
+        "-m",
+        "sweep=hard_ablation",
+        "seed=0,1",
+        "sweep.cell=0,1,2,3,4,5,6,7,8,9",
+    ]
     assert expand("-m", "sweep=soft_granularity") == [
-        "-m", "sweep=soft_granularity", "seed=0,1,2", "discretize.soft.num_decimals=1,2,3,5",
+        "-m",
+        "sweep=soft_granularity",
+        "seed=0,1,2",
+        "discretize.soft.num_decimals=1,2,3,5",
         "discretize.soft.max_bins=1001,4096,16384",
-    ]  # fmt: skip
+    ]
     assert expand("seed=1", "-m", "--cfg", "job", "~tests", "reports=b") == [
-        "-m", "--cfg", "job", "seed=1", "~tests", "reports=b",
-    ]  # fmt: skip
+        "-m",
+        "--cfg",
+        "job",
+        "seed=1",
+        "~tests",
+        "reports=b",
+    ]
     # Without -m there is one job, and nothing is swept.
     assert expand("sweep=hard_ablation", "seed=3") == ["sweep=hard_ablation", "seed=3"]
 
@@ -135,12 +158,19 @@ def test_unusable_presets_are_refused(arguments, message):
 def test_overrides_of_a_job():
     config = preset("hard_ablation", cell=1)
     overrides = cell_overrides(["sweep=hard_ablation", "sweep.cell=1", "seed=4", "train.hard.epochs=1"], config)
-    assert overrides == ["seed=4", "train.hard.epochs=1", "discretize.hard.num_decimals=2",
-                         "discretize.hard.max_bins=1001", "train.hard.samples_per_prompt=16"]  # fmt: skip
+    assert overrides == [
+        "seed=4",
+        "train.hard.epochs=1",
+        "discretize.hard.num_decimals=2",
+        "discretize.hard.max_bins=1001",
+        "train.hard.samples_per_prompt=16",
+    ]
     chosen = preset("chosen")
     assert cell_overrides(["model=qwen3_4b", "seed=1"], chosen) == [
-        "experiment=one_model", "+model@models.qwen3_4b=qwen3_4b", "seed=1",
-    ]  # fmt: skip
+        "experiment=one_model",
+        "+model@models.qwen3_4b=qwen3_4b",
+        "seed=1",
+    ]
     assert cell_overrides(["model=null", "experiment=paper"], chosen) == ["experiment=paper"]
     with pytest.raises(ConfigError, match="experiment=paper has models of its own"):
         cell_overrides(["model=qwen3_4b", "experiment=paper"], chosen)
@@ -150,8 +180,12 @@ def test_overrides_of_a_job():
 
 def test_override_texts():
     assert [override_text("k", value) for value in (True, None, 3, 1.5e-5, "a/b-c.d")] == [
-        "k=true", "k=null", "k=3", "k=1.5e-05", "k=a/b-c.d",
-    ]  # fmt: skip
+        "k=true",
+        "k=null",
+        "k=3",
+        "k=1.5e-05",
+        "k=a/b-c.d",
+    ]
     assert override_key("+model@models.x=y") == "model" and override_key("~a.b") == "a.b"
     assert override_key("-m") is None
     assert constant_keys(["-m", "seed=0,1", "a.b=[1,2]", "c=choice(1,2)", "d=range(0,3)", "e=x"]) == {"a.b", "e"}
@@ -164,13 +198,26 @@ def cell_of(*overrides: str, targets: tuple[str, ...] = ("eval_structured@{model
 def test_identity_is_what_the_targets_depend_on():
     base = cell_of()
     # Settings of other stages, of this machine, and of how fast it goes: together, as none of them counts.
-    others = ("tracking.project=x", "train.soft.epochs=9", "generate.mcq.num_samples=5", "distributed=ddp_4",
-              "generate.structured.batch_size=7", "train.checkpoint_every_steps=3", "engine.openai.max_retries=3",
-              "paloma.max_documents_per_slice=2")  # fmt: skip
+    others = (
+        "tracking.project=x",
+        "train.soft.epochs=9",
+        "generate.mcq.num_samples=5",
+        "distributed=ddp_4",
+        "generate.structured.batch_size=7",
+        "train.checkpoint_every_steps=3",
+        "engine.openai.max_retries=3",
+        "paloma.max_documents_per_slice=2",
+    )
     assert cell_of(*others).identity == base.identity
-    changes = ("seed=1", "train.hard.epochs=9", "discretize.hard.max_bins=60", "generate.structured.num_samples=3",
-               "models.embedded.dtype=bfloat16", "evaluate.bootstrap_replicates=101",
-               "prompts.ood_selection=full")  # fmt: skip
+    changes = (
+        "seed=1",
+        "train.hard.epochs=9",
+        "discretize.hard.max_bins=60",
+        "generate.structured.num_samples=3",
+        "models.embedded.dtype=bfloat16",
+        "evaluate.bootstrap_replicates=101",
+        "prompts.ood_selection=full",
+    )
     identities = {cell_of(other).identity for other in changes}
     assert len(identities | {base.identity}) == len(changes) + 1
     assert cell_of(targets=("train_hard",)).identity != base.identity
@@ -211,8 +258,12 @@ def test_full_identity_follows_code_data_and_checkpoints(tmp_path):
 def test_targets_in_braces():
     params = cell_of().params
     assert expand_targets(["a@{model}-{condition}", "report", "b@{tokenizer}"], params) == [
-        "a@embedded-base", "a@embedded-soft", "a@embedded-hard", "report", "b@embedded",
-    ]  # fmt: skip
+        "a@embedded-base",
+        "a@embedded-soft",
+        "a@embedded-hard",
+        "report",
+        "b@embedded",
+    ]
     with pytest.raises(ConfigError, match="only \\{model\\}, \\{tokenizer\\}, \\{condition\\}, \\{baseline\\}"):
         expand_targets(["a@{modle}"], params)
     with pytest.raises(ConfigError, match="there is no stage 'train_hrad'"):
@@ -224,8 +275,12 @@ def test_targets_in_braces():
         cell_of("artifacts=/tmp/x")
 
 
-PAPER_TARGETS = ("eval_novelty@{model}-{condition}", "eval_structured@{model}-{condition}",
-                 "eval_open_baseline@{model}-{baseline}", "eval_mcq@{model}-base")  # fmt: skip
+PAPER_TARGETS = (
+    "eval_novelty@{model}-{condition}",
+    "eval_structured@{model}-{condition}",
+    "eval_open_baseline@{model}-{baseline}",
+    "eval_mcq@{model}-base",
+)
 
 
 def test_targets_on_axes_that_are_off_are_left_out():
@@ -245,9 +300,15 @@ def test_targets_on_axes_that_are_off_are_left_out():
 
 
 def test_a_cell_that_an_axis_is_added_to_goes_on_where_it_is():
-    cells = [cell_of(*axes, targets=(*PAPER_TARGETS, "report")) for axes in (
-        (), ("axes=[structured,mcq]",), ("axes=[mcq]",), ("axes=[novelty,open,mcq]",),
-    )]  # fmt: skip
+    cells = [
+        cell_of(*axes, targets=(*PAPER_TARGETS, "report"))
+        for axes in (
+            (),
+            ("axes=[structured,mcq]",),
+            ("axes=[mcq]",),
+            ("axes=[novelty,open,mcq]",),
+        )
+    ]
     assert len({cell.identity for cell in cells}) == 1
     # Finished is another matter, and settings still count, those of an axis that is off included.
     assert len({cell.full_identity(ROOT) for cell in cells}) == 4
@@ -346,9 +407,20 @@ def test_gpus_are_claimed_one_by_one(tmp_path):
 
 
 def test_results_of_cells(tmp_path):
-    metric = {"axis": "structured", "model": "m", "condition": "hard", "split": "ood", "family": "",
-              "metric": "wasserstein_1_normalised", "value": 0.25, "n": 4, "ci_low": None, "ci_high": None,
-              "floor": 0.1, "undefined": 0}  # fmt: skip
+    metric = {
+        "axis": "structured",
+        "model": "m",
+        "condition": "hard",
+        "split": "ood",
+        "family": "",
+        "metric": "wasserstein_1_normalised",
+        "value": 0.25,
+        "n": 4,
+        "ci_low": None,
+        "ci_high": None,
+        "floor": 0.1,
+        "undefined": 0,
+    }
     for name, seed, status in (("aa", 0, "finished"), ("bb", 1, "failed")):
         cell = tmp_path / name
         evaluation = cell / "artifacts" / "evals" / "structured" / "m" / "hard"
@@ -373,9 +445,20 @@ def test_a_model_that_a_cell_adds_is_the_metrics_own_column(tmp_path):
     """The cells of paper_by_model have an override of the name of a column of the metrics."""
     evaluation = tmp_path / "aa" / "artifacts" / "stand_ins" / "evals" / "mcq" / "m" / "base"
     evaluation.mkdir(parents=True)
-    row = {"axis": "mcq", "model": "m", "condition": "base", "split": "mcq", "family": "",
-           "metric": "mcq_total_variation", "value": 0.25, "n": 4, "ci_low": None, "ci_high": None, "floor": None,
-           "undefined": 0}  # fmt: skip
+    row = {
+        "axis": "mcq",
+        "model": "m",
+        "condition": "base",
+        "split": "mcq",
+        "family": "",
+        "metric": "mcq_total_variation",
+        "value": 0.25,
+        "n": 4,
+        "ci_low": None,
+        "ci_high": None,
+        "floor": None,
+        "undefined": 0,
+    }
     (evaluation / "metrics.json").write_text(json.dumps({"metrics": [row], "failures": {}}))
     (evaluation / "provenance.json").write_text("{}")
     (tmp_path / "aa" / "finished.json").write_text("{}")
@@ -386,8 +469,9 @@ def test_a_model_that_a_cell_adds_is_the_metrics_own_column(tmp_path):
 
 
 def test_a_plan_pays_a_cell_once():
-    record = Record("sweeps/x/aa", ("seed=0",), "new", stages=5, stages_done=2, tokens=1e6, gpu_hours=1.5,
-                    disk_bytes=2e9)  # fmt: skip
+    record = Record(
+        "sweeps/x/aa", ("seed=0",), "new", stages=5, stages_done=2, tokens=1e6, gpu_hours=1.5, disk_bytes=2e9
+    )
     done = Record("sweeps/x/bb", ("seed=1",), "finished", stages=5, stages_done=5)
     text = run_table([record, record, done])
     assert "2/5" in text and "1 cells to run or finish: 1e+06 tokens, 1.50 GPU hours, 2.00 GB" in text

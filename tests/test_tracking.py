@@ -209,9 +209,12 @@ def test_bar_does_not_count_what_it_starts_with():
 def test_bar_over_an_iterable(disable):
     points = []
     bar = LoggedBar(
-        range(5), unit="B", disable=disable, file=io.StringIO(),
+        range(5),
+        unit="B",
+        disable=disable,
+        file=io.StringIO(),
         log=lambda values, step: points.append((step, list(values))),
-    )  # fmt: skip
+    )
     assert list(bar) == list(range(5))
     assert points == [(5, ["throughput/bytes", "throughput/bytes_per_second"])]
 

@@ -18,9 +18,17 @@ from tests.reference_sampler import draw, next_log_probabilities
 
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 ENGINE_ARGUMENTS = (
-    "max_model_len", "enable_prefix_caching", "generation_config", "load_format", "enable_lora", "max_loras",
-    "max_lora_rank", "max_logprobs", "logprobs_mode", "disable_log_stats",
-)  # fmt: skip
+    "max_model_len",
+    "enable_prefix_caching",
+    "generation_config",
+    "load_format",
+    "enable_lora",
+    "max_loras",
+    "max_lora_rank",
+    "max_logprobs",
+    "logprobs_mode",
+    "disable_log_stats",
+)
 
 
 @dataclass(kw_only=True)
@@ -92,9 +100,19 @@ class LLM:
     calls: ClassVar[list["LLM"]] = []
 
     def __init__(
-        self, model, *, trust_remote_code=False, tensor_parallel_size=1, dtype="auto", revision=None,
-        tokenizer_revision=None, seed=0, gpu_memory_utilization=0.92, enforce_eager=False, **kwargs,
-    ):  # fmt: skip
+        self,
+        model,
+        *,
+        trust_remote_code=False,
+        tensor_parallel_size=1,
+        dtype="auto",
+        revision=None,
+        tokenizer_revision=None,
+        seed=0,
+        gpu_memory_utilization=0.92,
+        enforce_eager=False,
+        **kwargs,
+    ):
         from transformers import AutoModelForCausalLM
 
         unknown = set(kwargs) - set(ENGINE_ARGUMENTS)
@@ -126,9 +144,16 @@ class LLM:
         return self.adapted
 
     def generate(
-        self, prompts, sampling_params=None, *, use_tqdm=True, lora_request=None, priority=None,
-        tokenization_kwargs=None, mm_processor_kwargs=None,
-    ):  # fmt: skip
+        self,
+        prompts,
+        sampling_params=None,
+        *,
+        use_tqdm=True,
+        lora_request=None,
+        priority=None,
+        tokenization_kwargs=None,
+        mm_processor_kwargs=None,
+    ):
         assert len(prompts) == len(sampling_params)
         return [
             self._answer(prompt["prompt_token_ids"], params, lora_request)
@@ -142,10 +167,14 @@ class LLM:
         if not params.ignore_eos:
             stops.add(self.model.config.eos_token_id)
         drawn = draw(
-            model, prompt_ids, [params.seed + index for index in range(params.n)], temperature=params.temperature,
-            top_p=params.top_p, max_tokens=min(params.max_tokens, limit - len(prompt_ids)),
+            model,
+            prompt_ids,
+            [params.seed + index for index in range(params.n)],
+            temperature=params.temperature,
+            top_p=params.top_p,
+            max_tokens=min(params.max_tokens, limit - len(prompt_ids)),
             stops=lambda tokens: tokens[-1] in stops,
-        )  # fmt: skip
+        )
         first = None
         if params.logprobs is not None:
             law = next_log_probabilities(model, prompt_ids)

@@ -39,17 +39,34 @@ class WandbServer:
             new = name not in self.runs
             run = self.runs.setdefault(name, StoredRun())
             run.variables |= {key: value for key, value in variables.items() if value is not None}
-            bucket = {"id": "i", "name": name, "displayName": name, "description": "", "config": "{}",
-                      "sweepName": None, "historyLineCount": len(run.history), "project": project}  # fmt: skip
+            bucket = {
+                "id": "i",
+                "name": name,
+                "displayName": name,
+                "description": "",
+                "config": "{}",
+                "sweepName": None,
+                "historyLineCount": len(run.history),
+                "project": project,
+            }
             return {"upsertBucket": {"bucket": bucket, "inserted": new}}
         if "RunResumeStatus" in query:
             run = self.runs.get(name)
             bucket = run and {
-                "id": "i", "name": name, "displayName": name, "historyLineCount": len(run.history),
-                "eventsLineCount": 0, "logLineCount": 0, "historyTail": json.dumps(run.history[-1:]),
-                "eventsTail": "[]", "summaryMetrics": json.dumps(run.summary), "config": "{}", "tags": [],
-                "notes": None, "wandbConfig": '{"t": 1}',
-            }  # fmt: skip
+                "id": "i",
+                "name": name,
+                "displayName": name,
+                "historyLineCount": len(run.history),
+                "eventsLineCount": 0,
+                "logLineCount": 0,
+                "historyTail": json.dumps(run.history[-1:]),
+                "eventsTail": "[]",
+                "summaryMetrics": json.dumps(run.summary),
+                "config": "{}",
+                "tags": [],
+                "notes": None,
+                "wandbConfig": '{"t": 1}',
+            }
             return {"model": {**project, "bucket": bucket}}
         if "createRunFiles" in query:
             files = [{"name": name, "uploadUrl": f"{self.url}/upload/{name}"} for name in variables["files"]]

@@ -23,9 +23,21 @@ TESTED = ("pit_wasserstein_1_all_answers", "wasserstein_1_normalised", "logit_kl
 SIGN_FLIPS = 9_999
 """Random sign patterns of a test; the least p of 48 tests is then 48 / 10,000 after Holm."""
 COMPARISON_COLUMNS = (
-    "model", "split", "metric", "condition", "against", "prompts", "undefined", "difference", "ci_low", "ci_high",
-    "floor_difference", "p", "p_adjusted", "verdict",
-)  # fmt: skip
+    "model",
+    "split",
+    "metric",
+    "condition",
+    "against",
+    "prompts",
+    "undefined",
+    "difference",
+    "ci_low",
+    "ci_high",
+    "floor_difference",
+    "p",
+    "p_adjusted",
+    "verdict",
+)
 Verdict = Literal["better", "worse", "cannot tell", "undefined"]
 SIGNS_PER_BLOCK = 1_000_000
 """Bounds the memory of a permutation test."""
@@ -88,7 +100,7 @@ def family_signed_rank_test(
 
 def compare(
     own: np.ndarray, other: np.ndarray, families: np.ndarray, seed: int, names: tuple[str, ...], replicates: int
-) -> Comparison:  # fmt: skip
+) -> Comparison:
     """Compare two conditions on one metric of the same prompts.
 
     Args:
@@ -133,9 +145,12 @@ def comparison_verdict(difference: float, floor_difference: float, p_adjusted: f
 
 
 def compare_conditions(
-    per_prompt: pd.DataFrame, floors: Mapping[tuple[str, str, str, str], float], seed: int, significance: float,
+    per_prompt: pd.DataFrame,
+    floors: Mapping[tuple[str, str, str, str], float],
+    seed: int,
+    significance: float,
     replicates: int,
-) -> pd.DataFrame:  # fmt: skip
+) -> pd.DataFrame:
     """All PAIRS of conditions of all models on all TESTED metrics; p-values adjusted over pairs and models.
 
     Args:
@@ -167,16 +182,22 @@ def compare_conditions(
         comparison_verdict(*(float(value) for value in values), significance)
         for values in table[list(columns)].itertuples(index=False, name=None)
     ]
-    ranks = {"split": list(dict.fromkeys(per_prompt["split"])), "metric": list(TESTED),
-             "model": list(dict.fromkeys(per_prompt["model"]))}  # fmt: skip
+    ranks = {
+        "split": list(dict.fromkeys(per_prompt["split"])),
+        "metric": list(TESTED),
+        "model": list(dict.fromkeys(per_prompt["model"])),
+    }
     key = [[ranks[name].index(value) for value in table[name]] for name in ("model", "metric", "split")]
     return table.iloc[np.lexsort(key)].reset_index(drop=True) if len(table) else table
 
 
 def _pair_rows(
-    pair: tuple[pd.DataFrame, pd.DataFrame], names: tuple[str, str, str, str],
-    floors: Mapping[tuple[str, str, str, str], float], seed: int, replicates: int,
-) -> list[dict]:  # fmt: skip
+    pair: tuple[pd.DataFrame, pd.DataFrame],
+    names: tuple[str, str, str, str],
+    floors: Mapping[tuple[str, str, str, str], float],
+    seed: int,
+    replicates: int,
+) -> list[dict]:
     """Rows of one pair; ``names`` are model, split and the two conditions."""
     model, split, own, other = names
     if set(pair[0].index) != set(pair[1].index):
@@ -189,10 +210,20 @@ def _pair_rows(
         values = (side[metric].to_numpy(np.float64) for side in (first, second))
         found = compare(*values, first["family"].to_numpy(), seed, (*names, metric), replicates)
         own_floor, other_floor = (floors.get((model, c, split, metric), math.nan) for c in (own, other))
-        rows.append({
-            "model": model, "split": split, "metric": metric, "condition": own, "against": other,
-            "prompts": found.prompts, "undefined": found.undefined, "difference": found.difference,
-            "ci_low": found.ci_low, "ci_high": found.ci_high, "floor_difference": own_floor - other_floor,
-            "p": found.p,
-        })  # fmt: skip
+        rows.append(
+            {
+                "model": model,
+                "split": split,
+                "metric": metric,
+                "condition": own,
+                "against": other,
+                "prompts": found.prompts,
+                "undefined": found.undefined,
+                "difference": found.difference,
+                "ci_low": found.ci_low,
+                "ci_high": found.ci_high,
+                "floor_difference": own_floor - other_floor,
+                "p": found.p,
+            }
+        )
     return rows

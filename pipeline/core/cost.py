@@ -50,8 +50,13 @@ SEQUENCES_AT_ONCE: Mapping[str, float] = {"structured": 39.0, "open": 7.0, "mcq"
 """Sequences that a decoding step advances on average; for "ssot" assumed to be that of "structured"."""
 
 TYPICAL_COMPLETION_TOKENS: Mapping[str, float] = {
-    "structured": 9, "open": 4, "mcq": 130, "novelty": 220, "ssot": 600, "gsm8k": 130,
-}  # fmt: skip
+    "structured": 9,
+    "open": 4,
+    "mcq": 130,
+    "novelty": 220,
+    "ssot": 600,
+    "gsm8k": 130,
+}
 """Tokens of a reply, terminator included, where its limit allows; assumed, as the paper does not say."""
 TOKENS_PER_VERBALIZED_ANSWER = 16
 """Tokens of one answer in a list with probabilities."""
@@ -60,8 +65,12 @@ TEMPLATE_TOKENS = 14
 PROTOCOL_TOKENS = 180
 """Tokens of a baseline's instruction."""
 TINY_TASK_TOKENS: Mapping[str, int] = {
-    "tinyMMLU": 800, "tinyHellaswag": 4600, "tinyTruthfulQA": 2600, "tinyWinogrande": 320, "tinyGSM8k": 900,
-}  # fmt: skip
+    "tinyMMLU": 800,
+    "tinyHellaswag": 4600,
+    "tinyTruthfulQA": 2600,
+    "tinyWinogrande": 320,
+    "tinyGSM8k": 900,
+}
 """Tokens read per item, few-shot examples and all of its choices included; assumed."""
 TOKENS_PER_SLICE = 700_000
 """Tokens of a PALOMA test slice; assumed."""

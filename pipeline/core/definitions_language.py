@@ -41,11 +41,15 @@ def _open_ended() -> dict[str, Definition]:
             f"unique_fraction{suffix}": _open(
                 f"Unique outputs{note}",
                 "Distinct answers over all samples, failures included, as expected at the common number of samples.",
-                "distinct answers / samples", "share", SECTION,
+                "distinct answers / samples",
+                "share",
+                SECTION,
             ),
             f"answer_entropy_nats{suffix}": _open(
-                f"Answer entropy{note}", "Entropy of the answers, corrected for the number of samples.",
-                "sum over answers of (X / n) sum_(k = X)^(n - 1) 1 / k, plus an estimate for unseen answers", "nats",
+                f"Answer entropy{note}",
+                "Entropy of the answers, corrected for the number of samples.",
+                "sum over answers of (X / n) sum_(k = X)^(n - 1) 1 / k, plus an estimate for unseen answers",
+                "nats",
                 CHAO,
             ),
             f"effective_answers{suffix}": _open(f"Effective answers{note}", *effective, CHAO),
@@ -55,9 +59,11 @@ def _open_ended() -> dict[str, Definition]:
             f"effective_answers_plug_in{suffix}": _open(
                 f"Effective answers{note}, uncorrected",
                 "Effective answers of the sample's own frequencies; too small, more so for few samples.",
-                "exp(-sum of p log p), p = count / n", "answers", "Hill 1973",
+                "exp(-sum of p log p), p = count / n",
+                "answers",
+                "Hill 1973",
             ),
-        }  # fmt: skip
+        }
     return found
 
 
@@ -68,21 +74,37 @@ def _multiple_choice() -> dict[str, Definition]:
         note = "" if parser == "strict" else f" ({parser} parser)"
         source = SECTION if parser == "strict" else OURS
         found[f"mcq_parse_rate{suffix}"] = Definition(
-            f"Parse rate{note}", f"Share of generations that the {parser} parser accepts as a question.",
-            "parsed / generations", "share", "higher", "generations", source, over,
-        )  # fmt: skip
+            f"Parse rate{note}",
+            f"Share of generations that the {parser} parser accepts as a question.",
+            "parsed / generations",
+            "share",
+            "higher",
+            "generations",
+            source,
+            over,
+        )
         found[f"mcq_total_variation{suffix}"] = Definition(
             f"Answer position, total variation{note}",
             "Total variation of the right answer's position from uniform over A to D; undefined when nothing parses. "
             "The floor is exact.",
-            "1/2 sum over A to D of |share - 1/4|", "probability", "lower", "questions that parse", source, over,
-        )  # fmt: skip
+            "1/2 sum over A to D of |share - 1/4|",
+            "probability",
+            "lower",
+            "questions that parse",
+            source,
+            over,
+        )
         for letter in LETTERS:
             found[f"mcq_share{suffix}_{letter.lower()}"] = Definition(
-                f"Share of {letter}{note}", f"Share of parsed questions with the answer {letter}; balanced at 1/4.",
-                f"questions with answer {letter} / questions that parse", "share", "neither", "questions that parse",
-                source, over,
-            )  # fmt: skip
+                f"Share of {letter}{note}",
+                f"Share of parsed questions with the answer {letter}; balanced at 1/4.",
+                f"questions with answer {letter} / questions that parse",
+                "share",
+                "neither",
+                "questions that parse",
+                source,
+                over,
+            )
     return found
 
 
@@ -96,10 +118,12 @@ def _novelty() -> dict[str, Definition]:
         "distinct_lexical": (lexical, distinct.format("by word overlap"), "number of classes", "classes"),
         "utility": ("Utility", rated.format("by the benchmark's reward model"), formula, "rating, 0 to 10"),
         "utility_stand_in": (
-            "Utility (stand-in)", rated.format("by stand-ins, not comparable with the paper"), formula,
+            "Utility (stand-in)",
+            rated.format("by stand-ins, not comparable with the paper"),
+            formula,
             "rating, 0 to 10",
         ),
-    }  # fmt: skip
+    }
     counts = {
         "novelty_pairs": ("Pairs of responses", "Pairs of responses to one prompt, over all prompts.", "pairs"),
         "novelty_pairs_compared": ("Pairs compared", "Pairs that the greedy partition compares.", "pairs"),
@@ -136,36 +160,51 @@ def _retention() -> dict[str, Definition]:
     difference = "own - base, on the same items"
     return {
         "gp_irt": defined(
-            "gp-IRT", "Estimated accuracy on the whole benchmark from 100 items: IRT and p-IRT, mixed.",
-            "lambda * IRT + (1 - lambda) * p-IRT", f"{polo}; {SECTION}",
+            "gp-IRT",
+            "Estimated accuracy on the whole benchmark from 100 items: IRT and p-IRT, mixed.",
+            "lambda * IRT + (1 - lambda) * p-IRT",
+            f"{polo}; {SECTION}",
         ),
         "p_irt": defined(
-            "p-IRT", "Accuracy on the n items and the accuracy that item response theory predicts for the benchmark's "
+            "p-IRT",
+            "Accuracy on the n items and the accuracy that item response theory predicts for the benchmark's "
             "others, by their numbers; w gives each sub-scenario the same say.",
             "(n / N) * mean over the items of w * correct "
             "+ (1 - n / N) * mean over the others of w * sigmoid(a . theta - b)",
             polo,
         ),
         "irt": defined(
-            "IRT", "Accuracy on the items, each weighted by the part of the benchmark that it was chosen to stand for.",
-            "sum over items of v * correct", polo,
+            "IRT",
+            "Accuracy on the items, each weighted by the part of the benchmark that it was chosen to stand for.",
+            "sum over items of v * correct",
+            polo,
         ),
         "accuracy": defined("Accuracy", "Share of the 100 items answered correctly.", "correct / items", SECTION),
         "gp_irt_difference": defined("gp-IRT, change", "Change of gp-IRT against base.", difference, OURS),
         "accuracy_difference": defined("Accuracy, change", "Change of accuracy against base.", difference, OURS),
         "gp_irt_paper_mean": defined(
-            "gp-IRT, the paper's mean", "Mean of gp-IRT over six columns.", "mean over columns, GSM8K twice",
-            f"{PAPER}, Table 21", way="mean over six columns",
+            "gp-IRT, the paper's mean",
+            "Mean of gp-IRT over six columns.",
+            "mean over columns, GSM8K twice",
+            f"{PAPER}, Table 21",
+            way="mean over six columns",
         ),
         "gp_irt_standard_error": defined(
-            "gp-IRT, standard error", "Standard deviation of gp-IRT over bootstrap samples of the items.",
-            "sd over resamples", OURS, "neither",
+            "gp-IRT, standard error",
+            "Standard deviation of gp-IRT over bootstrap samples of the items.",
+            "sd over resamples",
+            OURS,
+            "neither",
         ),
         "gp_irt_published_error": defined(
-            "gp-IRT, error of the method", "Mean absolute error over language models, as published.",
-            "mean of |gp-IRT - accuracy on the whole benchmark|", polo, "neither", "by task",
+            "gp-IRT, error of the method",
+            "Mean absolute error over language models, as published.",
+            "mean of |gp-IRT - accuracy on the whole benchmark|",
+            polo,
+            "neither",
+            "by task",
         ),
-    }  # fmt: skip
+    }
 
 
 def _perplexity() -> dict[str, Definition]:
@@ -178,25 +217,47 @@ def _perplexity() -> dict[str, Definition]:
         source = f"{PAPER}, Appendix D.8"
         found |= {
             f"perplexity{suffix}": Definition(
-                f"Perplexity{note}", "Exponential of the mean negative log-likelihood of a token; compares within a "
-                "tokenizer only.", tokens.format(own), "1", "lower", DOCUMENTS, source, pooled,
+                f"Perplexity{note}",
+                "Exponential of the mean negative log-likelihood of a token; compares within a tokenizer only.",
+                tokens.format(own),
+                "1",
+                "lower",
+                DOCUMENTS,
+                source,
+                pooled,
             ),
             f"bits_per_byte{suffix}": Definition(
-                f"Bits per byte{note}", "Negative log-likelihood in bits per UTF-8 byte of text.",
-                "sum of NLL / (ln 2 * bytes)", "bits per byte", "lower", DOCUMENTS, source, pooled,
+                f"Bits per byte{note}",
+                "Negative log-likelihood in bits per UTF-8 byte of text.",
+                "sum of NLL / (ln 2 * bytes)",
+                "bits per byte",
+                "lower",
+                DOCUMENTS,
+                source,
+                pooled,
             ),
             f"perplexity_ratio{suffix}": Definition(
-                f"Perplexity against base{note}", "Perplexity over that of base, on the same tokens.",
-                tokens.format(base), "1", "lower", DOCUMENTS, OURS, pooled,
+                f"Perplexity against base{note}",
+                "Perplexity over that of base, on the same tokens.",
+                tokens.format(base),
+                "1",
+                "lower",
+                DOCUMENTS,
+                OURS,
+                pooled,
             ),
             f"bits_per_byte_difference{suffix}": Definition(
-                f"Bits per byte, change{note}", "Bits per byte less those of base, on the same documents.",
-                f"{base} / (ln 2 * bytes)", "bits per byte", "lower", DOCUMENTS, OURS, pooled,
+                f"Bits per byte, change{note}",
+                "Bits per byte less those of base, on the same documents.",
+                f"{base} / (ln 2 * bytes)",
+                "bits per byte",
+                "lower",
+                DOCUMENTS,
+                OURS,
+                pooled,
             ),
-        }  # fmt: skip
+        }
     return found
 
 
-LANGUAGE: dict[str, Definition] = {
-    **_open_ended(), **_multiple_choice(), **_novelty(), **_retention(), **_perplexity()
-}  # fmt: skip
+LANGUAGE: dict[str, Definition] = {**_open_ended(), **_multiple_choice(), **_novelty(), **_retention(), **_perplexity()}

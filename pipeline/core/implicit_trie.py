@@ -100,10 +100,12 @@ class ImplicitTrie:
                     prefixes[tuple(ids[: k + 1])] = self._extend(prefixes[tuple(ids[:k])], token, ids)
         targets = dict(zip(prefixes, self._targets(list(prefixes.values())), strict=True))
         return [
-            (np.array([*ids, self.tokens.terminator], dtype=np.int32),
-             [targets[tuple(ids[:k])] for k in range(len(ids) + 1)])
+            (
+                np.array([*ids, self.tokens.terminator], dtype=np.int32),
+                [targets[tuple(ids[:k])] for k in range(len(ids) + 1)],
+            )
             for ids in paths
-        ]  # fmt: skip
+        ]
 
     def sample_path(self, rng: np.random.Generator) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
         """One of ``sample_paths``."""

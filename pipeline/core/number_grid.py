@@ -138,10 +138,14 @@ class GridSums:
         lower = np.maximum(np.maximum(least - target.right, target.left - most), 0)
         at_left_ends = np.maximum(least - target.left, target.left - most)
         return {
-            "w1_low": float(lower @ target.lengths), "w1_high": float(upper @ target.lengths),
-            "ks_low": float(at_left_ends.max(initial=0)), "ks_high": float(upper.max(initial=0)),
-            "answers": float(answers), "blocks": float(max(blocks, 0)), "certain": float(max(certain, 0)),
-        }  # fmt: skip
+            "w1_low": float(lower @ target.lengths),
+            "w1_high": float(upper @ target.lengths),
+            "ks_low": float(at_left_ends.max(initial=0)),
+            "ks_high": float(upper.max(initial=0)),
+            "answers": float(answers),
+            "blocks": float(max(blocks, 0)),
+            "certain": float(max(certain, 0)),
+        }
 
 
 def _ratio(part: np.ndarray, total: np.ndarray, empty: float) -> np.ndarray:

@@ -104,13 +104,26 @@ class NumberLawBounds:
 # these is not 0, `gap` what not knowing their remainder adds to the width of the bounds (about).
 _BLOCK = np.dtype(
     [
-        ("mass", "f8"), ("raw", "f8"), ("number", "f8"), ("low", "f8"), ("high", "f8"), ("gap", "f8"),
-        ("low_place", "i4"), ("high_place", "i4"), ("decimals", "i4"), ("digits", "i4"), ("length", "i4"),
-        ("parent", "i4"), ("candidate", "i4"), ("state", "i1"), ("negative", "?"), ("fractional", "?"),
+        ("mass", "f8"),
+        ("raw", "f8"),
+        ("number", "f8"),
+        ("low", "f8"),
+        ("high", "f8"),
+        ("gap", "f8"),
+        ("low_place", "i4"),
+        ("high_place", "i4"),
+        ("decimals", "i4"),
+        ("digits", "i4"),
+        ("length", "i4"),
+        ("parent", "i4"),
+        ("candidate", "i4"),
+        ("state", "i1"),
+        ("negative", "?"),
+        ("fractional", "?"),
         ("certain", "?"),
     ],
     align=True,
-)  # fmt: skip
+)
 
 
 class _Search:

@@ -40,9 +40,15 @@ def metric_row(metric: str, estimate: Estimate, *, family: str = "", floor: floa
         floor: What a perfect sampler scores at this sample size, NaN where there is no such thing.
     """
     return {
-        "family": family, "metric": metric, "value": estimate.value, "n": estimate.n, "ci_low": estimate.ci_low,
-        "ci_high": estimate.ci_high, "floor": floor, "undefined": estimate.undefined,
-    }  # fmt: skip
+        "family": family,
+        "metric": metric,
+        "value": estimate.value,
+        "n": estimate.n,
+        "ci_low": estimate.ci_low,
+        "ci_high": estimate.ci_high,
+        "floor": floor,
+        "undefined": estimate.undefined,
+    }
 
 
 def family_means(values: np.ndarray, families: np.ndarray) -> dict[str, float]:

@@ -168,8 +168,9 @@ def build_tries(spaces: Sequence[OutputSpace], tokens: DigitTokens) -> Iterator[
         sizes = np.array([len(space.values) for space in part])
         if not (kept := mass > 0).all():
             sizes = np.add.reduceat(kept, np.cumsum(sizes) - sizes)
-            packed = PackedSequences([word[kept] for word in packed.words], packed.bits, packed.length,
-                                     packed.token_of_rank)  # fmt: skip
+            packed = PackedSequences(
+                [word[kept] for word in packed.words], packed.bits, packed.length, packed.token_of_rank
+            )
             mass = mass[kept]
         yield from _tries_of(packed, mass, sizes, tokens.terminator)
         start = stop

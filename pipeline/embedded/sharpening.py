@@ -36,9 +36,13 @@ def sample_answers(
     cache, answers = None, []
     for _ in range(MAX_ANSWER_TOKENS):
         output = model(
-            input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True,
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
             logits_to_keep=1,
-        )  # fmt: skip
+        )
         cache = output.past_key_values
         chosen = sample_tokens(output.logits[:, -1], torch.from_numpy(rng.random(len(prompts))), temperature)
         answers.append(chosen)

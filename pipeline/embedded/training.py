@@ -49,9 +49,12 @@ class Phase:
         if self.temperature is None:
             return instruction_batches(recipe, tokenizer, rng, source)
         return instruction_batches(
-            recipe, tokenizer, rng, source,
+            recipe,
+            tokenizer,
+            rng,
+            source,
             lambda exchanges: sharpened_exchanges(teacher, tokenizer, exchanges, self.temperature, recipe.seed),
-        )  # fmt: skip
+        )
 
 
 def phases(recipe: Recipe) -> list[Phase]:
@@ -63,10 +66,16 @@ def phases(recipe: Recipe) -> list[Phase]:
     """
     return [
         Phase("first", "instructions", 1.0, recipe.numeric_share, OTHER_KINDS, None),
-        Phase("sharpening", "sharpening", recipe.sharpening_rate_factor, recipe.numeric_share, OTHER_KINDS,
-              recipe.sharpening_temperature),
+        Phase(
+            "sharpening",
+            "sharpening",
+            recipe.sharpening_rate_factor,
+            recipe.numeric_share,
+            OTHER_KINDS,
+            recipe.sharpening_temperature,
+        ),
         Phase("requests", "requests", recipe.request_rate_factor, recipe.request_numeric_share, REQUEST_KINDS, 1.0),
-    ]  # fmt: skip
+    ]
 
 
 def train(
@@ -123,9 +132,13 @@ class _PhaseRun:
     """One phase under way."""
 
     def __init__(
-        self, recipe: Recipe, tokenizer: PreTrainedTokenizerFast, phase: Phase, state: TrainingState,
+        self,
+        recipe: Recipe,
+        tokenizer: PreTrainedTokenizerFast,
+        phase: Phase,
+        state: TrainingState,
         autocast: torch.dtype | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.state, self.step, self.tokens = state, 0, 0
         self._recipe, self._phase, self._autocast, self._started = recipe, phase, autocast, time.monotonic()
         names = () if phase.name == "first" else (phase.name,)
@@ -154,8 +167,14 @@ class _PhaseRun:
             optimizer.zero_grad()
         self.tokens += inputs.numel()
         self.step += 1
-        return {"phase": self._phase.name, "step": self.step, "tokens": self.tokens, "kind": kind,
-                "loss": loss.item(), "seconds": self._seconds()}  # fmt: skip
+        return {
+            "phase": self._phase.name,
+            "step": self.step,
+            "tokens": self.tokens,
+            "kind": kind,
+            "loss": loss.item(),
+            "seconds": self._seconds(),
+        }
 
     def _seconds(self) -> float:
         return time.monotonic() - self._started

@@ -63,19 +63,27 @@ class CompletionProtocol:
     def body(self, served_model: str, request: SampleRequest, n: int, seed: int) -> dict[str, Any]:
         """A request for ``n`` samples. Every setting is stated, so no default of the server's plays a part."""
         body = {
-            "model": served_model, "n": n, "seed": seed, "temperature": request.temperature, "top_p": request.top_p,
-            "presence_penalty": 0.0, "frequency_penalty": 0.0,
+            "model": served_model,
+            "n": n,
+            "seed": seed,
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
             "max_completion_tokens" if self._chat else "max_tokens": request.max_new_tokens,
             "messages" if self._chat else "prompt": request.messages if self._chat else request.prompt_ids,
-        }  # fmt: skip
+        }
         if self._dialect == "openai":
             if self._stop_texts:
                 body["stop"] = self._stop_texts
         else:
             body |= {
-                "stop_token_ids": sorted(self._stop_ids), "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0,
+                "stop_token_ids": sorted(self._stop_ids),
+                "top_k": -1,
+                "min_p": 0.0,
+                "repetition_penalty": 1.0,
                 "skip_special_tokens": request.skip_special_tokens,
-            }  # fmt: skip
+            }
             if self._chat and self._template_arguments:
                 body["chat_template_kwargs"] = self._template_arguments
         if self._dialect == "vllm":

@@ -114,8 +114,10 @@ class ContinuationScorer:
         contexts = list(by_context)
         groups = prefix_groups(contexts)
         # The last token of a context is run with each continuation, whose first token its state predicts.
-        prefixes = [contexts[members[0]][: min(shared, min(len(contexts[member]) for member in members) - 1)]
-                    for shared, members in groups]  # fmt: skip
+        prefixes = [
+            contexts[members[0]][: min(shared, min(len(contexts[member]) for member in members) - 1)]
+            for shared, members in groups
+        ]
         for rows, places in self._extended(self._nothing(), [0] * len(groups), prefixes):
             inner = [member for place in places for member in groups[place][1]]
             parents = [row for row, place in enumerate(places) for _ in groups[place][1]]

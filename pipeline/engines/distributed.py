@@ -85,8 +85,12 @@ class ProcessGroup:
         """
         if self.size == 1:
             return
-        sums = torch.stack([torch.stack([value.detach().double().sum(), value.detach().double().square().sum()])
-                            for value in parameters]).tolist()  # fmt: skip
+        sums = torch.stack(
+            [
+                torch.stack([value.detach().double().sum(), value.detach().double().square().sum()])
+                for value in parameters
+            ]
+        ).tolist()
         found: list = [None] * self.size
         distributed.all_gather_object(found, (step, sums))
         if len(steps := {reached for reached, _ in found}) > 1:

@@ -187,9 +187,14 @@ def fit(
         optimizer.step()
         optimizer.zero_grad()
         record = {
-            "step": step + 1, "loss": loss, "learning_rate": rate, "grad_norm": norm, "tokens": int(tokens),
-            "sequences": sum(example.sequences for example in examples), "seconds": time.monotonic() - started,
-        }  # fmt: skip
+            "step": step + 1,
+            "loss": loss,
+            "learning_rate": rate,
+            "grad_norm": norm,
+            "tokens": int(tokens),
+            "sequences": sum(example.sequences for example in examples),
+            "seconds": time.monotonic() - started,
+        }
         log.append(record)
         on_step(record)
         if (step + 1) % settings.checkpoint_every_steps == 0 or step + 1 == num_steps:

@@ -82,9 +82,15 @@ def generate_stream(
     if not seeds:
         return
     sampler = Sampler(
-        model, prompt_ids, _uniforms(seeds, max_new_tokens, next(model.parameters()).device), stop_ids, temperature,
-        top_p, statistics or GenerationStatistics(), constraint,
-    )  # fmt: skip
+        model,
+        prompt_ids,
+        _uniforms(seeds, max_new_tokens, next(model.parameters()).device),
+        stop_ids,
+        temperature,
+        top_p,
+        statistics or GenerationStatistics(),
+        constraint,
+    )
     texts: dict[tuple[int, ...], str] = {}
     for finished in {"merged": sample_merged, "rows": sample_rows}[strategy](sampler, batch_size):
         if len(finished):
@@ -150,9 +156,13 @@ def generate_prompts(
         return
     flat = [seed for own in seeds for seed in own]
     draws = Draws(
-        model, _uniforms(flat, max_new_tokens, next(model.parameters()).device), stop_ids, temperature, top_p,
+        model,
+        _uniforms(flat, max_new_tokens, next(model.parameters()).device),
+        stop_ids,
+        temperature,
+        top_p,
         statistics or GenerationStatistics(),
-    )  # fmt: skip
+    )
     texts: dict[tuple[int, ...], str] = {}
     for finished in sample_prompts(draws, prompts, [prompt for prompt, _ in places], batch_size):
         if len(finished):

@@ -78,9 +78,12 @@ def _decode(model: torch.nn.Module, prompts: Sequence[Sequence[int]], decoder: _
     lengths = torch.tensor([len(prompt) for prompt in prompts], device=device)
     mask = (torch.arange(width, device=device) >= width - lengths[:, None]).long()
     output = model(
-        input_ids=ids, attention_mask=mask, position_ids=(mask.cumsum(1) - 1).clamp(min=0), use_cache=True,
+        input_ids=ids,
+        attention_mask=mask,
+        position_ids=(mask.cumsum(1) - 1).clamp(min=0),
+        use_cache=True,
         logits_to_keep=1,
-    )  # fmt: skip
+    )
     cache, active = output.past_key_values, list(range(len(prompts)))
     # Row of the cache -> answer that it decodes.
     held = list(active)
@@ -97,9 +100,12 @@ def _decode(model: torch.nn.Module, prompts: Sequence[Sequence[int]], decoder: _
             held, active = [held[row] for row in active], list(range(len(active)))
         mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
         output = model(
-            input_ids=drawn[:, None], attention_mask=mask, position_ids=lengths[:, None], past_key_values=cache,
+            input_ids=drawn[:, None],
+            attention_mask=mask,
+            position_ids=lengths[:, None],
+            past_key_values=cache,
             use_cache=True,
-        )  # fmt: skip
+        )
         lengths = lengths + 1
 
 

@@ -92,9 +92,14 @@ class HarnessModel(LM):
             members = [index for index, own in enumerate(settings) if own == stops]
             prompts = [self.encode(arguments[index][0]) for index in members]
             batches = greedy_answers(
-                self.model, self.tokenizer, prompts, stop_ids=self.stop_ids, stops=stops,
-                max_new_tokens=self.max_new_tokens, tokens_per_pass=self.tokens_per_pass,
-            )  # fmt: skip
+                self.model,
+                self.tokenizer,
+                prompts,
+                stop_ids=self.stop_ids,
+                stops=stops,
+                max_new_tokens=self.max_new_tokens,
+                tokens_per_pass=self.tokens_per_pass,
+            )
             for answers in batches:
                 yield [(members[place], answer.text) for place, answer in answers]
 

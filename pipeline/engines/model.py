@@ -172,11 +172,15 @@ def add_lora(model: "PreTrainedModel", config: ModelConfig, *, rank: int, alpha:
         return get_peft_model(
             model,
             LoraConfig(
-                r=rank, lora_alpha=alpha, lora_dropout=dropout, bias="none", task_type="CAUSAL_LM",
+                r=rank,
+                lora_alpha=alpha,
+                lora_dropout=dropout,
+                bias="none",
+                task_type="CAUSAL_LM",
                 target_modules=list(config.lora_target_modules),
                 exclude_modules=_outside_language_model(model, config.lora_target_modules),
             ),
-        )  # fmt: skip
+        )
     except ValueError as error:
         raise ModelError(f"{config.checkpoint}: lora_target_modules: {first_line(error)}") from None
 

@@ -113,9 +113,11 @@ class OpenaiEngine:
         queue, waiting, failure = iter(items), set(), None
         with asyncio.Runner() as runner:
             client = openai.AsyncOpenAI(
-                base_url=self._settings.base_url, api_key=self._api_key, timeout=self._settings.timeout_seconds,
+                base_url=self._settings.base_url,
+                api_key=self._api_key,
+                timeout=self._settings.timeout_seconds,
                 max_retries=self._settings.max_retries,
-            )  # fmt: skip
+            )
             create_task = runner.get_loop().create_task
             try:
                 while True:

@@ -106,9 +106,17 @@ def check_stop(
     device = next(model.parameters()).device
     constraint = TrieConstraint(build_trie([ids], np.ones(1), terminator), device)
     answer = generate(
-        model, tokenizer, prompt_ids, [0], stop_ids=stop_ids, max_new_tokens=len(ids) + 4, temperature=1.0,
-        top_p=1.0, batch_size=1, constraint=constraint,
-    )[0]  # fmt: skip
+        model,
+        tokenizer,
+        prompt_ids,
+        [0],
+        stop_ids=stop_ids,
+        max_new_tokens=len(ids) + 4,
+        temperature=1.0,
+        top_p=1.0,
+        batch_size=1,
+        constraint=constraint,
+    )[0]
     if (answer.text, answer.finish_reason, answer.num_tokens) != (number, "stop", len(ids) + 1):
         raise ModelError(
             f"generation does not end at the terminator {name!r}: {number!r} and the terminator came out as "

@@ -46,9 +46,13 @@ def _next_probabilities(model: torch.nn.Module, rows: Sequence[Sequence[int]]) -
 
 
 def _add(
-    law: dict[Outcome, float], tokenizer: PreTrainedTokenizerBase, prefix: Sequence[int], probabilities: torch.Tensor,
-    stop_ids: set[int], least: float,
-) -> None:  # fmt: skip
+    law: dict[Outcome, float],
+    tokenizer: PreTrainedTokenizerBase,
+    prefix: Sequence[int],
+    probabilities: torch.Tensor,
+    stop_ids: set[int],
+    least: float,
+) -> None:
     """Add the outcomes of one more token, float64[V] joint probabilities, behind ``prefix``."""
     tokens = torch.nonzero(probabilities >= least)[:, 0].tolist()
     kept = [[*prefix, *([] if token in stop_ids else [token])] for token in tokens]
@@ -99,14 +103,26 @@ def answer_law(
 
 
 def _samples(
-    engine: TextEngine, key: str, prompt_ids: Sequence[int], messages: Sequence[Mapping[str, str]], num_samples: int,
-    max_new_tokens: int, seed: int, model: str,
-) -> list[Sample]:  # fmt: skip
+    engine: TextEngine,
+    key: str,
+    prompt_ids: Sequence[int],
+    messages: Sequence[Mapping[str, str]],
+    num_samples: int,
+    max_new_tokens: int,
+    seed: int,
+    model: str,
+) -> list[Sample]:
     seeds = dict(enumerate(sample_seeds(seed, ("preflight", model, key), num_samples)))
     request = SampleRequest(
-        key=key, prompt_ids=list(prompt_ids), messages=[dict(message) for message in messages], seeds=seeds,
-        max_new_tokens=max_new_tokens, temperature=1.0, top_p=1.0, skip_special_tokens=False,
-    )  # fmt: skip
+        key=key,
+        prompt_ids=list(prompt_ids),
+        messages=[dict(message) for message in messages],
+        seeds=seeds,
+        max_new_tokens=max_new_tokens,
+        temperature=1.0,
+        top_p=1.0,
+        skip_special_tokens=False,
+    )
     return [sample for finished in engine.sample([request]) for sample in finished]
 
 
@@ -168,10 +184,13 @@ def check_law(
             f"{expected:.1f}; does the engine apply sampling defaults of the checkpoint's generation_config.json?"
         )
     return {
-        "num_samples": test.num_samples, "degrees_of_freedom": test.degrees_of_freedom,
-        "statistic": None if math.isnan(test.statistic) else test.statistic, "p_value": p_value,
-        "significance": SIGNIFICANCE, "relative_error": relative_error,
-    }  # fmt: skip
+        "num_samples": test.num_samples,
+        "degrees_of_freedom": test.degrees_of_freedom,
+        "statistic": None if math.isnan(test.statistic) else test.statistic,
+        "p_value": p_value,
+        "significance": SIGNIFICANCE,
+        "relative_error": relative_error,
+    }
 
 
 def check_endings(
@@ -205,6 +224,7 @@ def check_endings(
                 f"{generation.finish_reason!r} where at most {LONGEST} tokens were asked for"
             )
     return {
-        "num_samples": len(samples), "max_new_tokens": LONGEST,
+        "num_samples": len(samples),
+        "max_new_tokens": LONGEST,
         "num_stopped": sum(sample.generation.finish_reason == "stop" for sample in samples),
-    }  # fmt: skip
+    }

@@ -103,9 +103,15 @@ class LikelihoodReward(PairScorer):
     """
 
     def __init__(
-        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, encode: Callable[[str], list[int]],
-        terminator: int, *, max_length: int, tokens_per_pass: int,
-    ):  # fmt: skip
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        encode: Callable[[str], list[int]],
+        terminator: int,
+        *,
+        max_length: int,
+        tokens_per_pass: int,
+    ):
         self.model, self.tokenizer = model, tokenizer
         self.encode_request, self.terminator = encode, terminator
         self.max_length, self.tokens_per_pass = max_length, tokens_per_pass

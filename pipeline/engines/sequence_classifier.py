@@ -54,9 +54,14 @@ def load_sequence_classifier(checkpoint: str, revision: str | None, dtype: str, 
     os.environ.setdefault("DISABLE_SAFETENSORS_CONVERSION", "1")
     try:
         model, report = AutoModelForSequenceClassification.from_pretrained(
-            checkpoint, revision=revision, dtype=getattr(torch, dtype), trust_remote_code=False,
-            weights_only=True, output_loading_info=True, **options,
-        )  # fmt: skip
+            checkpoint,
+            revision=revision,
+            dtype=getattr(torch, dtype),
+            trust_remote_code=False,
+            weights_only=True,
+            output_loading_info=True,
+            **options,
+        )
     except Exception as error:  # safetensors, transformers and torch each raise their own types
         raise ModelError(f"cannot load the sequence classifier {checkpoint}: {first_line(error)}") from None
     if missing := sorted(report["missing_keys"]):

@@ -69,18 +69,26 @@ class TransformersEngine:
     def _sample_one(self, request: SampleRequest) -> Iterator[list[Sample]]:
         indices = list(request.seeds)
         stream = generate_stream(
-            self._model, self._tokenizer, request.prompt_ids, list(request.seeds.values()), strategy=self._strategy,
-            constraint=request.constraint, **self._settings(request),
-        )  # fmt: skip
+            self._model,
+            self._tokenizer,
+            request.prompt_ids,
+            list(request.seeds.values()),
+            strategy=self._strategy,
+            constraint=request.constraint,
+            **self._settings(request),
+        )
         for finished in stream:
             yield [Sample(request.key, indices[position], answer) for position, answer in finished]
 
     def _sample_many(self, requests: Sequence[SampleRequest]) -> Iterator[list[Sample]]:
         indices = [list(request.seeds) for request in requests]
         stream = generate_prompts(
-            self._model, self._tokenizer, [request.prompt_ids for request in requests],
-            [list(request.seeds.values()) for request in requests], **self._settings(requests[0]),
-        )  # fmt: skip
+            self._model,
+            self._tokenizer,
+            [request.prompt_ids for request in requests],
+            [list(request.seeds.values()) for request in requests],
+            **self._settings(requests[0]),
+        )
         for finished in stream:
             yield [
                 Sample(requests[place].key, indices[place][position], answer) for place, position, answer in finished
@@ -88,9 +96,13 @@ class TransformersEngine:
 
     def _settings(self, request: SampleRequest) -> dict[str, Any]:
         return {
-            "stop_ids": self._stop_ids, "max_new_tokens": request.max_new_tokens, "temperature": request.temperature,
-            "top_p": request.top_p, "batch_size": self._batch_size, "skip_special_tokens": request.skip_special_tokens,
-        }  # fmt: skip
+            "stop_ids": self._stop_ids,
+            "max_new_tokens": request.max_new_tokens,
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            "batch_size": self._batch_size,
+            "skip_special_tokens": request.skip_special_tokens,
+        }
 
     @torch.inference_mode()
     def first_token_log_probabilities(self, request: SampleRequest, top: int) -> dict[int, float]:

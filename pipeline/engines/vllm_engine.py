@@ -84,12 +84,23 @@ class VllmEngine:
         from vllm import SamplingParams
 
         return SamplingParams(
-            n=n, seed=seed, temperature=request.temperature, top_p=request.top_p, top_k=0, min_p=0.0,
-            presence_penalty=0.0, frequency_penalty=0.0, repetition_penalty=1.0, max_tokens=request.max_new_tokens,
-            min_tokens=0, stop_token_ids=sorted(self._stop_ids), ignore_eos=True,
+            n=n,
+            seed=seed,
+            temperature=request.temperature,
+            top_p=request.top_p,
+            top_k=0,
+            min_p=0.0,
+            presence_penalty=0.0,
+            frequency_penalty=0.0,
+            repetition_penalty=1.0,
+            max_tokens=request.max_new_tokens,
+            min_tokens=0,
+            stop_token_ids=sorted(self._stop_ids),
+            ignore_eos=True,
             # Texts are decoded here, with the same tokenizer for every engine.
-            detokenize=False, skip_special_tokens=request.skip_special_tokens,
-        )  # fmt: skip
+            detokenize=False,
+            skip_special_tokens=request.skip_special_tokens,
+        )
 
     def _generate(self, prompts: list[list[int]], params: list["SamplingParams"]) -> list["RequestOutput"]:
         from vllm.inputs import TokensPrompt
@@ -175,13 +186,23 @@ def open_vllm(
         lora = {"enable_lora": True, "max_loras": 1, "max_lora_rank": lora_rank(adapter)}
     try:
         llm = LLM(
-            model=config.checkpoint, revision=revision or config.revision,
-            tokenizer_revision=revision or config.revision, trust_remote_code=False, load_format="safetensors",
-            dtype=config.dtype, tensor_parallel_size=settings.tensor_parallel_size,
-            gpu_memory_utilization=settings.gpu_memory_utilization, max_model_len=settings.max_model_len,
-            enforce_eager=settings.enforce_eager, enable_prefix_caching=True, generation_config="vllm",
-            logprobs_mode="raw_logprobs", max_logprobs=-1, seed=0, **lora,
-        )  # fmt: skip
+            model=config.checkpoint,
+            revision=revision or config.revision,
+            tokenizer_revision=revision or config.revision,
+            trust_remote_code=False,
+            load_format="safetensors",
+            dtype=config.dtype,
+            tensor_parallel_size=settings.tensor_parallel_size,
+            gpu_memory_utilization=settings.gpu_memory_utilization,
+            max_model_len=settings.max_model_len,
+            enforce_eager=settings.enforce_eager,
+            enable_prefix_caching=True,
+            generation_config="vllm",
+            logprobs_mode="raw_logprobs",
+            max_logprobs=-1,
+            seed=0,
+            **lora,
+        )
         plain = VllmEngine(llm, tokenizer, stop_ids, settings)
         if adapter is None:
             return plain

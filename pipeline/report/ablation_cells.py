@@ -39,16 +39,30 @@ class Design:
 GRANULARITY = tuple(product((1, 2, 3, 5), (1001, 4096, 16384)))
 """(decimals, most strings): Table 25's grid is not in the paper's text; this is conf/sweep/soft_granularity.yaml."""
 SOFT_GRANULARITY = Design(
-    "soft_granularity", "soft", ("discretize.soft.num_decimals", "discretize.soft.max_bins"),
-    ("Decimals", "Most strings"), GRANULARITY,
-)  # fmt: skip
+    "soft_granularity",
+    "soft",
+    ("discretize.soft.num_decimals", "discretize.soft.max_bins"),
+    ("Decimals", "Most strings"),
+    GRANULARITY,
+)
 HARD_ABLATION = Design(
-    "hard_ablation", "hard",
+    "hard_ablation",
+    "hard",
     ("discretize.hard.num_decimals", "discretize.hard.max_bins", "train.hard.samples_per_prompt", "train.hard.epochs"),
     ("Decimals", "Most strings", "Draws per prompt and epoch", "Epochs"),
-    ((3, 1001, 16, 2), (2, 1001, 16, 2), (5, 1001, 16, 2), (3, 4096, 16, 2), (3, 16384, 16, 2), (3, 1001, 8, 4),
-     (3, 1001, 32, 1), (5, 16384, 8, 4), (5, 16384, 16, 2), (5, 16384, 32, 1)),
-)  # fmt: skip
+    (
+        (3, 1001, 16, 2),
+        (2, 1001, 16, 2),
+        (5, 1001, 16, 2),
+        (3, 4096, 16, 2),
+        (3, 16384, 16, 2),
+        (3, 1001, 8, 4),
+        (3, 1001, 32, 1),
+        (5, 16384, 8, 4),
+        (5, 16384, 16, 2),
+        (5, 16384, 32, 1),
+    ),
+)
 """Table 26 of arXiv:2605.11845."""
 
 
@@ -142,9 +156,10 @@ def read_blocks(sweeps: Path, design: Design) -> list[Block]:
         evaluations = _evaluations(directory)
         run = CellRun(directory, parameters["seed"], setting, evaluations)
         others = {
-            key: value for key, value in sorted(parameters.items())
+            key: value
+            for key, value in sorted(parameters.items())
             if key != "seed" and key not in design.factors and not key.endswith(".display_name")
-        }  # fmt: skip
+        }
         trained = evaluations.metrics[evaluations.metrics["condition"] == design.condition]
         for model in sorted(set(trained["model"])):
             found.setdefault((model, repr(others)), (others, []))[1].append(run)
@@ -204,9 +219,10 @@ def scale_note(blocks: Sequence[Block], titles: Sequence[str]) -> str:
     for block, title in zip(blocks, titles, strict=True):
         siblings = [other.others for other in blocks if other.model == block.model]
         differing = [
-            key for key in sorted({key for others in siblings for key in others})
+            key
+            for key in sorted({key for others in siblings for key in others})
             if len({repr(others.get(key)) for others in siblings}) > 1
-        ]  # fmt: skip
+        ]
         shown = [(key, name) for key, name in SCALE if key in block.others and key not in differing]
         shown += [(key, key) for key in differing]
         values = [f"{name} {_text(block.others.get(key))}" for key, name in shown]

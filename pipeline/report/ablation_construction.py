@@ -37,8 +37,12 @@ def construction_records(sweeps: Path) -> pd.DataFrame:
     rows = []
     for (tokenizer, num_decimals, max_bins), parts in measured.items():
         table = pd.concat([part for part, _ in parts], ignore_index=True)
-        row: dict[str, Any] = {"tokenizer": tokenizer, "num_decimals": num_decimals, "max_bins": max_bins,
-                               "prompts": table["prompt_id"].nunique()}  # fmt: skip
+        row: dict[str, Any] = {
+            "tokenizer": tokenizer,
+            "num_decimals": num_decimals,
+            "max_bins": max_bins,
+            "prompts": table["prompt_id"].nunique(),
+        }
         for part in PARTS:
             row[f"{part}_mean_seconds"] = table[f"{part}_seconds"].mean()
             row[f"{part}_max_seconds"] = table[f"{part}_seconds"].max()
@@ -61,11 +65,16 @@ def construction_table(records: pd.DataFrame) -> ListTable | None:
         settings = [*GRANULARITY, *sorted((item for item in found if item not in GRANULARITY), key=str)]
         rows += [_construction_row(str(tokenizer), setting, found.get(setting)) for setting in settings]
     return ListTable(
-        "table24", "Table 24. What output spaces and tries take to build", header, rows, 3, records,
+        "table24",
+        "Table 24. What output spaces and tries take to build",
+        header,
+        rows,
+        3,
+        records,
         "Time: wall clock of one prompt, mean over training prompts, on the machine that ran the sweep. Peak: the "
         "largest tracemalloc peak of any prompt, in 10^6 bytes, measured in a second construction because tracing "
         "takes time. *: the setting of every evaluation. The paper's own figures are not in its text.",
-    )  # fmt: skip
+    )
 
 
 def _construction_row(tokenizer: str, setting: tuple[int, int | None], row: dict[str, Any] | None) -> list[str]:
@@ -97,12 +106,18 @@ def construction_plots(records: pd.DataFrame) -> list[Plot]:
             ticks = sorted(int(value) for value in members["max_bins"].unique())
             layout = {
                 "height": 300,
-                "xaxis": {"title": {"text": "most strings"}, "type": "log", "tickvals": ticks,
-                          "ticktext": [f"{value:,}" for value in ticks]},
+                "xaxis": {
+                    "title": {"text": "most strings"},
+                    "type": "log",
+                    "tickvals": ticks,
+                    "ticktext": [f"{value:,}" for value in ticks],
+                },
                 "yaxis": {"title": {"text": unit}, "type": "log", "dtick": "D2", "tickformat": ",~g"},
-            }  # fmt: skip
-            note = (f"Tokenizer {tokenizer}, {members['prompts'].max()} training prompts. Full: output space; dashed: "
-                    "trie. Both axes are logarithmic.")  # fmt: skip
+            }
+            note = (
+                f"Tokenizer {tokenizer}, {members['prompts'].max()} training prompts. Full: output space; dashed: "
+                "trie. Both axes are logarithmic."
+            )
             sources = [path for paths in members["provenance"] for path in split_sources(paths)]
             name = f"construction-{suffix.partition('_')[0]}-{tokenizer}"
             plots.append(Plot(name, title, {"data": traces, "layout": layout}, note, sources))
@@ -113,9 +128,12 @@ def _line(part: str, num_decimals: int, place: int, line: pd.DataFrame, values: 
     color = FAMILY_COLORS[place % len(FAMILY_COLORS)]
     unit = "decimal" if num_decimals == 1 else "decimals"
     return {
-        "type": "scatter", "mode": "lines+markers", "name": f"{PARTS[part]}, {num_decimals} {unit}",
-        "x": [int(value) for value in line["max_bins"]], "y": [float(value) for value in values],
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": f"{PARTS[part]}, {num_decimals} {unit}",
+        "x": [int(value) for value in line["max_bins"]],
+        "y": [float(value) for value in values],
         "line": {"color": color, "dash": "solid" if part == "output_space" else "dash"},
         "marker": {"color": color, "size": 7, "symbol": ("circle", "triangle-up", "square", "diamond")[place % 4]},
         "hovertemplate": "%{x:,} strings: %{y:.3g}<extra>%{fullData.name}</extra>",
-    }  # fmt: skip
+    }

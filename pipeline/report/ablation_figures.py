@@ -79,10 +79,12 @@ def discretisation_overlays(blocks: Sequence[Block], config: Params, prompts: Se
     )
     shown = {prompt.prompt_id for prompt in panels}
     blocks_drawn = {
-        title: {decimals: {key: values for key, values in members.items() if key in shown}
-                for decimals, members in samples.items()}
+        title: {
+            decimals: {key: values for key, values in members.items() if key in shown}
+            for decimals, members in samples.items()
+        }
         for title, (samples, _) in drawn.items()
-    }  # fmt: skip
+    }
     return Drawing(precision_panels, (panels, blocks_drawn), caption)
 
 
@@ -132,9 +134,13 @@ def _panel(axis: Axes, prompt: Prompt, samples: Draws, decimals: Sequence[int]) 
             continue
         heights = np.histogram(values, bins)[0] / len(values) / np.diff(bins)
         axis.stairs(
-            heights, bins, color=FAMILY_COLORS[place % len(FAMILY_COLORS)], linewidth=1.0,
-            linestyle=LINE_STYLES[place % len(LINE_STYLES)], label=f"{number} decimal{'s' if number != 1 else ''}",
-        )  # fmt: skip
+            heights,
+            bins,
+            color=FAMILY_COLORS[place % len(FAMILY_COLORS)],
+            linewidth=1.0,
+            linestyle=LINE_STYLES[place % len(LINE_STYLES)],
+            label=f"{number} decimal{'s' if number != 1 else ''}",
+        )
     axis.set_xlim(bins[0], bins[-1])
     axis.set_ylim(bottom=0)
     axis.set_yticks([])

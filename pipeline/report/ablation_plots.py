@@ -18,8 +18,11 @@ LABELS = {2: "decimals/most strings", 4: "decimals/most strings, draws per promp
 """What the labels of settings are, by the number of factors."""
 ROW_PIXELS = 26
 SHORT_TITLES = {
-    "num_decimals": "{} decimals", "max_bins": "{} strings", "samples_per_prompt": "{} draws", "epochs": "{} epochs",
-}  # fmt: skip
+    "num_decimals": "{} decimals",
+    "max_bins": "{} strings",
+    "samples_per_prompt": "{} draws",
+    "epochs": "{} epochs",
+}
 
 
 def setting_label(record: Mapping[str, Any], design: Design) -> str:
@@ -71,24 +74,39 @@ def _traces(rows: Sequence[Mapping[str, Any]], design: Design) -> list[dict[str,
         for place, row in enumerate(rows)
         for seed, _, value in (item.partition(":") for item in row["values"].split())
     ]
-    texts = [f"{setting_label(row, design)}<br>mean {row['mean']:.4f} of {row['seeds']} seeds<br>{row['verdict']}"
-             for row in rows]  # fmt: skip
+    texts = [
+        f"{setting_label(row, design)}<br>mean {row['mean']:.4f} of {row['seeds']} seeds<br>{row['verdict']}"
+        for row in rows
+    ]
     return [
         {
-            "type": "scatter", "mode": "markers", "name": "one seed", "x": [x for x, _, _ in points],
-            "y": [y for _, y, _ in points], "text": [f"seed {seed}: {x:.4f}" for x, _, seed in points],
-            "hoverinfo": "text", "marker": {"color": "muted", "symbol": "circle-open", "size": 7},
+            "type": "scatter",
+            "mode": "markers",
+            "name": "one seed",
+            "x": [x for x, _, _ in points],
+            "y": [y for _, y, _ in points],
+            "text": [f"seed {seed}: {x:.4f}" for x, _, seed in points],
+            "hoverinfo": "text",
+            "marker": {"color": "muted", "symbol": "circle-open", "size": 7},
         },
         {
-            "type": "scatter", "mode": "markers", "name": "mean ± standard deviation",
-            "x": [row["mean"] for row in rows], "y": list(range(len(rows))), "text": texts, "hoverinfo": "text",
+            "type": "scatter",
+            "mode": "markers",
+            "name": "mean ± standard deviation",
+            "x": [row["mean"] for row in rows],
+            "y": list(range(len(rows))),
+            "text": texts,
+            "hoverinfo": "text",
             "marker": {"color": color, "symbol": SYMBOLS[design.condition], "size": 9},
             "error_x": {
-                "type": "data", "color": color, "thickness": 2, "width": 0,
+                "type": "data",
+                "color": color,
+                "thickness": 2,
+                "width": 0,
                 "array": [row["deviation"] if math.isfinite(row["deviation"]) else None for row in rows],
             },
         },
-    ]  # fmt: skip
+    ]
 
 
 def _layout(rows: Sequence[Mapping[str, Any]], design: Design, unit: str) -> dict[str, Any]:
@@ -98,25 +116,46 @@ def _layout(rows: Sequence[Mapping[str, Any]], design: Design, unit: str) -> dic
     # Margins differ where numbers of seeds do; the widest is shown and each point's text has its verdict.
     margin = max((row["margin"] for row in rows if math.isfinite(row["margin"])), default=math.nan)
     if math.isfinite(margin):
-        shapes.append({
-            "type": "rect", "x0": best, "x1": best + margin, "y0": 0, "y1": 1, "yref": "paper",
-            "fillcolor": "rgba(128,128,128,0.22)", "line": {"width": 0}, "layer": "below",
-        })  # fmt: skip
+        shapes.append(
+            {
+                "type": "rect",
+                "x0": best,
+                "x1": best + margin,
+                "y0": 0,
+                "y1": 1,
+                "yref": "paper",
+                "fillcolor": "rgba(128,128,128,0.22)",
+                "line": {"width": 0},
+                "layer": "below",
+            }
+        )
     floor = sum(row["floor"] for row in rows) / count
     if math.isfinite(floor):
-        shapes.append({
-            "type": "line", "x0": floor, "x1": floor, "y0": 0, "y1": 1, "yref": "paper",
-            "line": {"color": "ink", "width": 1, "dash": "dot"},
-        })  # fmt: skip
+        shapes.append(
+            {
+                "type": "line",
+                "x0": floor,
+                "x1": floor,
+                "y0": 0,
+                "y1": 1,
+                "yref": "paper",
+                "line": {"color": "ink", "width": 1, "dash": "dot"},
+            }
+        )
     return {
         "height": 90 + count * ROW_PIXELS,
         "xaxis": {"title": {"text": unit}, "rangemode": "tozero", "nticks": 5},
         "yaxis": {
-            "tickvals": list(range(count)), "ticktext": [short_label(row, design) for row in rows],
-            "range": [count - 0.4, -0.6], "automargin": True, "showgrid": False, "zeroline": False, "fixedrange": True,
+            "tickvals": list(range(count)),
+            "ticktext": [short_label(row, design) for row in rows],
+            "range": [count - 0.4, -0.6],
+            "automargin": True,
+            "showgrid": False,
+            "zeroline": False,
+            "fixedrange": True,
         },
         "shapes": shapes,
-    }  # fmt: skip
+    }
 
 
 def _note(rows: Sequence[Mapping[str, Any]], design: Design) -> str:
@@ -124,7 +163,9 @@ def _note(rows: Sequence[Mapping[str, Any]], design: Design) -> str:
     if "seed noise unknown" in verdicts or len(rows) == 1:
         noise = "No statement on seed noise: it takes two settings and a setting with two seeds."
     else:
-        noise = (f"Grey: differences to the best setting that seed noise explains. Beyond it: "
-                 f"{verdicts.count('beyond seed noise')} of {len(rows)}.")  # fmt: skip
+        noise = (
+            f"Grey: differences to the best setting that seed noise explains. Beyond it: "
+            f"{verdicts.count('beyond seed noise')} of {len(rows)}."
+        )
     floor = "Dotted: a perfect sampler. " if any(math.isfinite(row["floor"]) for row in rows) else ""
     return f"Settings: {LABELS[len(design.factors)]}. {floor}{noise}"

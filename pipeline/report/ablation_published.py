@@ -11,9 +11,17 @@ from pipeline.errors import ArtifactError
 from pipeline.report.ablation_cells import Setting
 
 COLUMNS = (
-    "model", "num_decimals", "max_bins", "samples_per_prompt", "epochs", "split", "wasserstein_1_normalised",
-    "uncertain", "source", "note",
-)  # fmt: skip
+    "model",
+    "num_decimals",
+    "max_bins",
+    "samples_per_prompt",
+    "epochs",
+    "split",
+    "wasserstein_1_normalised",
+    "uncertain",
+    "source",
+    "note",
+)
 PAPER_SETTINGS: Mapping[str, Any] = {
     "prompts.families": None,
     "prompts.train_prompts_per_family": None,

@@ -59,14 +59,17 @@ def _block_records(
     comparable = metric == HEADLINE and (not block.runs or is_papers_cell(block.others))
     return [
         {
-            "model": block.model, "display_name": title, **dict(zip(design.factors, setting, strict=True)),
-            "split": split, "metric": metric,
+            "model": block.model,
+            "display_name": title,
+            **dict(zip(design.factors, setting, strict=True)),
+            "split": split,
+            "metric": metric,
             **_numbers(spreads.get(setting), comparisons.get(setting), tables.get(setting)),
             **_published(published.get((block.model, setting, split)) if comparable else None),
             "provenance": join_sources(tables[setting]["provenance"]) if setting in tables else "",
         }
         for setting in settings
-    ]  # fmt: skip
+    ]
 
 
 def _numbers(found: Spread | None, compared: Comparison | None, table: pd.DataFrame | None) -> dict[str, Any]:
@@ -83,20 +86,30 @@ def _numbers(found: Spread | None, compared: Comparison | None, table: pd.DataFr
         }
     values = " ".join(f"{row.seed}:{row.value!r}" for row in table.itertuples())
     return {
-        "status": "undefined" if found.undefined else "ok", "seeds": found.seeds, "undefined": found.undefined,
-        "mean": found.mean, "deviation": found.deviation, "low": found.low, "high": found.high,
-        "difference": compared.difference, "margin": compared.margin, "verdict": compared.verdict, "values": values,
+        "status": "undefined" if found.undefined else "ok",
+        "seeds": found.seeds,
+        "undefined": found.undefined,
+        "mean": found.mean,
+        "deviation": found.deviation,
+        "low": found.low,
+        "high": found.high,
+        "difference": compared.difference,
+        "margin": compared.margin,
+        "verdict": compared.verdict,
+        "values": values,
         "floor": float(table["floor"].mean()),
-    }  # fmt: skip
+    }
 
 
 def _published(figure: Published | None) -> dict[str, Any]:
     if figure is None:
         return {"published": math.nan, "published_uncertain": "", "published_source": "", "published_note": ""}
     return {
-        "published": figure.value, "published_uncertain": "yes" if figure.uncertain else "no",
-        "published_source": figure.source, "published_note": figure.note,
-    }  # fmt: skip
+        "published": figure.value,
+        "published_uncertain": "yes" if figure.uncertain else "no",
+        "published_source": figure.source,
+        "published_note": figure.note,
+    }
 
 
 def ablation_table(

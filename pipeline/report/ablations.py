@@ -92,9 +92,11 @@ def read_ablations(sweeps: Path, published: Path) -> Ablations:
         ArtifactError: A finished cell is unreadable.
     """
     return Ablations(
-        construction_records(sweeps), read_blocks(sweeps, SOFT_GRANULARITY), read_blocks(sweeps, HARD_ABLATION),
+        construction_records(sweeps),
+        read_blocks(sweeps, SOFT_GRANULARITY),
+        read_blocks(sweeps, HARD_ABLATION),
         read_published(published / "table26.csv"),
-    )  # fmt: skip
+    )
 
 
 def _hard_blocks(ablations: Ablations, config: Params) -> list[Block]:

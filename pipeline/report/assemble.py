@@ -42,23 +42,37 @@ DEMO = "demo"
 DEMO_NOTE = "Demo: a small embedded model and stand-ins for data and evaluators; no result of the paper's experiment. "
 DEMO_MARK = "demo: small embedded model, not the paper's experiment"
 EXPLANATIONS = {
-    "summary": ("Summary", "Does fine-tuning on numbers carry over to language, and what does it cost elsewhere? "
-                "One row per model."),
-    "structured": ("Structured sampling", "Numbers from a named law: how far the samples and the probabilities are "
-                   "from the law, and how many answers are valid."),
-    "open": ("Open-ended generation", "Requests such as \"Name a random city.\": how many answers the model considers, "
-             "and how many it gives."),
-    "novelty": ("NoveltyBench", "Several responses to each prompt: how many differ in content (Distinct), and what "
-                "they are worth to a reader who asks again (Utility)."),
-    "mcq": ("Multiple-choice questions", "The model writes questions; the correct answer's position should be uniform "
-            "over A to D."),
-    "retention": ("Retention: TinyBenchmarks", "100 items of each of five benchmarks: does a fine-tuned model still "
-                  "answer what its base checkpoint answers?"),
+    "summary": (
+        "Summary",
+        "Does fine-tuning on numbers carry over to language, and what does it cost elsewhere? One row per model.",
+    ),
+    "structured": (
+        "Structured sampling",
+        "Numbers from a named law: how far the samples and the probabilities are "
+        "from the law, and how many answers are valid.",
+    ),
+    "open": (
+        "Open-ended generation",
+        'Requests such as "Name a random city.": how many answers the model considers, and how many it gives.',
+    ),
+    "novelty": (
+        "NoveltyBench",
+        "Several responses to each prompt: how many differ in content (Distinct), and what "
+        "they are worth to a reader who asks again (Utility).",
+    ),
+    "mcq": (
+        "Multiple-choice questions",
+        "The model writes questions; the correct answer's position should be uniform over A to D.",
+    ),
+    "retention": (
+        "Retention: TinyBenchmarks",
+        "100 items of each of five benchmarks: does a fine-tuned model still answer what its base checkpoint answers?",
+    ),
     "paloma": ("Retention: PALOMA", "Held-out text of several sources: how well the model predicts it."),
     "seeds": (seed_parts.TITLE, seed_parts.EXPLANATION),
     "ablation": (ablation_parts.TITLE, ablation_parts.EXPLANATION),
     "method": ("Method and settings", "What was trained on, and how; the paper's values stand beside ours."),
-}  # fmt: skip
+}
 
 
 def novelty_cases(evaluations: Evaluations, names: Mapping[str, str]) -> list[CaseTable]:
@@ -79,22 +93,29 @@ def novelty_cases(evaluations: Evaluations, names: Mapping[str, str]) -> list[Ca
 
 def tests_by_axis(evaluations: Evaluations, names: Mapping[str, str]) -> dict[str, pd.DataFrame]:
     """Tests against base by axis: columns model, condition and TEST_COLUMNS."""
-    return {axis: evaluations.stacked(axis, "tests", TEST_COLUMNS, list(names), METHODS)
-            for axis in ("retention", "paloma")}  # fmt: skip
+    return {
+        axis: evaluations.stacked(axis, "tests", TEST_COLUMNS, list(names), METHODS) for axis in ("retention", "paloma")
+    }
 
 
 def tables_by_section(
-    config: Params, evaluations: Evaluations, metrics: pd.DataFrame, tests: Mapping[str, pd.DataFrame],
-    names: Mapping[str, str], prompts: Sequence[Prompt],
-) -> dict[str, list[Table | ListTable]]:  # fmt: skip
+    config: Params,
+    evaluations: Evaluations,
+    metrics: pd.DataFrame,
+    tests: Mapping[str, pd.DataFrame],
+    names: Mapping[str, str],
+    prompts: Sequence[Prompt],
+) -> dict[str, list[Table | ListTable]]:
     """All tables by page section."""
     ssot, token_budget = config.generate.ssot.enabled, config.evaluate.token_budget
     structured: list[Table | ListTable] = [*structured_tables(metrics, names, ssot, token_budget)]
     compared = structured_tests_table(
         evaluations, names, config.seed, config.tests.significance, config.evaluate.bootstrap_replicates
     )
-    tables = {"structured": [*structured, compared] if compared else structured,
-              "method": settings_tables(config, prompts)}  # fmt: skip
+    tables = {
+        "structured": [*structured, compared] if compared else structured,
+        "method": settings_tables(config, prompts),
+    }
     for found in (transfer_tables(metrics, names), retention_tables(metrics, names, config.retention, config.paloma)):
         for section, members in found.items():
             tables.setdefault(section, []).extend(members)
@@ -115,9 +136,12 @@ def _sourced(table: Table | ListTable, axis: str, evaluations: Evaluations) -> T
 
 
 def drawings_by_section(
-    config: Params, evaluations: Evaluations, metrics: pd.DataFrame, tests: Mapping[str, pd.DataFrame],
+    config: Params,
+    evaluations: Evaluations,
+    metrics: pd.DataFrame,
+    tests: Mapping[str, pd.DataFrame],
     prompts: Sequence[Prompt],
-) -> dict[str, dict[str, Drawing]]:  # fmt: skip
+) -> dict[str, dict[str, Drawing]]:
     """All figures by page section; the demo's are marked, but for the one of the method."""
     drawings = {
         "structured": structured_pictures(config, evaluations, prompts),
@@ -145,10 +169,9 @@ def _noted(
     if config.experiment != DEMO:
         return tables
     return {
-        section: _prefixed(members, DEMO_NOTE)
-        if section != "ablation" or _is_demos(config, ablations) else members
+        section: _prefixed(members, DEMO_NOTE) if section != "ablation" or _is_demos(config, ablations) else members
         for section, members in tables.items()
-    }  # fmt: skip
+    }
 
 
 def _prefixed(tables: Sequence[Table | ListTable], note: str) -> list[Table | ListTable]:
@@ -243,8 +266,9 @@ def assemble(
     sources["seeds"] = {path: content for found in seeds.values() for path, content in found.provenance.items()}
     sections = [
         Section(axis, *text, tables.get(axis, []), blocks.get(axis, []), cases.get(axis, []), sources.get(axis))
-        for axis, text in EXPLANATIONS.items() if axis != "seeds" or len(seeds) > 1
-    ]  # fmt: skip
+        for axis, text in EXPLANATIONS.items()
+        if axis != "seeds" or len(seeds) > 1
+    ]
     _write_tables(sections, evaluations, directory / "tables")
     names_in_order = [item.name for section in sections for item in (*section.tables, *section.cases)]
     (directory / "tables" / "all_tables.tex").write_text(latex_document(names_in_order), encoding="utf-8")

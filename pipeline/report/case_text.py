@@ -29,14 +29,27 @@ def case_frame(case: CaseTable, provenance: Mapping[str, str]) -> pd.DataFrame:
     rows = []
     for condition, result in case.results.items():
         for rank, response in enumerate(result.responses, start=1):
-            rows.append({
-                "model": case.model, "display_name": case.display_name, "category": case.category,
-                "prompt": case.prompt, "delta_name": case.regime.delta_name, "delta": case.delta,
-                "regime_holds": case.holds, "stand_in_evaluators": case.stand_in, "condition": condition,
-                "distinct": result.distinct, "utility": result.utility, "rank": rank, "representative": response.text,
-                "class_size": response.size, "rating": response.rating, "reward": response.reward,
-                "provenance": provenance.get(condition, ""),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "model": case.model,
+                    "display_name": case.display_name,
+                    "category": case.category,
+                    "prompt": case.prompt,
+                    "delta_name": case.regime.delta_name,
+                    "delta": case.delta,
+                    "regime_holds": case.holds,
+                    "stand_in_evaluators": case.stand_in,
+                    "condition": condition,
+                    "distinct": result.distinct,
+                    "utility": result.utility,
+                    "rank": rank,
+                    "representative": response.text,
+                    "class_size": response.size,
+                    "rating": response.rating,
+                    "reward": response.reward,
+                    "provenance": provenance.get(condition, ""),
+                }
+            )
     return pd.DataFrame(rows)
 
 

@@ -6,13 +6,35 @@ Model responses hold any Unicode: line breaks, pipes, control characters. Total 
 import unicodedata
 
 _MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|~$&"})
-_LATEX = str.maketrans({
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", "`": r"\textasciigrave{}", "[": "{[}", "]": "{]}", "*": "{*}", "—": r"\textemdash{}",
-    "…": r"\textellipsis{}", "−": r"\textminus{}", "×": r"\texttimes{}", "±": r"\textpm{}",
-    "∞": r"\ensuremath{\infty}", "≤": r"\ensuremath{\leq}", "≥": r"\ensuremath{\geq}",
-})  # fmt: skip
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "{": r"\{",
+        "}": r"\}",
+        "&": r"\&",
+        "%": r"\%",
+        "_": r"\_",
+        "#": r"\#",
+        "$": r"\$",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        "`": r"\textasciigrave{}",
+        "[": "{[}",
+        "]": "{]}",
+        "*": "{*}",
+        "—": r"\textemdash{}",
+        "…": r"\textellipsis{}",
+        "−": r"\textminus{}",
+        "×": r"\texttimes{}",
+        "±": r"\textpm{}",
+        "∞": r"\ensuremath{\infty}",
+        "≤": r"\ensuremath{\leq}",
+        "≥": r"\ensuremath{\geq}",
+    }
+)
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 

@@ -62,9 +62,7 @@ def shown_prompts(prompts: Sequence[Prompt], evaluations: int, limit: int = MAX_
     most = max(sizes.values(), default=0)
     while most > 1 and evaluations * sum(min(size, most) for size in sizes.values()) > limit:
         most -= 1
-    kept = {
-        key: set(np.linspace(0, size - 1, min(size, most)).astype(int).tolist()) for key, size in sizes.items()
-    }  # fmt: skip
+    kept = {key: set(np.linspace(0, size - 1, min(size, most)).astype(int).tolist()) for key, size in sizes.items()}
     places: Counter = Counter()
     chosen = []
     for prompt in prompts:

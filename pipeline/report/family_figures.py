@@ -77,8 +77,9 @@ def family_panels(
         names = list(shown.values())
         # Places are shared between panels, how their labels look is not.
         for panel in panels[max(0, len(families) - columns) : len(families)]:
-            panel.set_xticks(range(len(names)), names, rotation=90 if len(names) > 2 else 0, fontsize=6.5,
-                             parse_math=False)  # fmt: skip
+            panel.set_xticks(
+                range(len(names)), names, rotation=90 if len(names) > 2 else 0, fontsize=6.5, parse_math=False
+            )
         panels[0].set_xlim(-0.6, len(names) - 0.4)
         figure.supylabel(LABELS[metric], fontsize=8)
         shared_legend(figure, panels, most_columns=4)
@@ -105,16 +106,25 @@ def _panel(panel: Axes, rows: pd.DataFrame, models: Sequence[str]) -> None:
         panel.plot(x[drawn], value[drawn], POINTS[condition], color=COLORS[condition], markersize=3, label=condition)
         # A lower end of 0 has no place on a logarithmic axis: the line then ends where the axis does.
         bounded = drawn & np.isfinite(low)
-        panel.vlines(x[bounded], np.maximum(low, value * 1e-2)[bounded], high[bounded], color=COLORS[condition],
-                     linewidth=0.9)  # fmt: skip
+        panel.vlines(
+            x[bounded], np.maximum(low, value * 1e-2)[bounded], high[bounded], color=COLORS[condition], linewidth=0.9
+        )
         undefined = ~np.isfinite(value)
         if undefined.any():
-            panel.plot(x[undefined], np.full(undefined.sum(), 0.95), "x", color=COLORS[condition], markersize=4,
-                       transform=panel.get_xaxis_transform(), label=f"{condition} (undefined)")  # fmt: skip
+            panel.plot(
+                x[undefined],
+                np.full(undefined.sum(), 0.95),
+                "x",
+                color=COLORS[condition],
+                markersize=4,
+                transform=panel.get_xaxis_transform(),
+                label=f"{condition} (undefined)",
+            )
     floors = rows["floor"].to_numpy(float)
     if np.isfinite(floors).any():
-        panel.axhline(float(np.nanmedian(floors)), color=TARGET_COLOR, linewidth=0.8, linestyle=":",
-                      label="perfect sampler")  # fmt: skip
+        panel.axhline(
+            float(np.nanmedian(floors)), color=TARGET_COLOR, linewidth=0.8, linestyle=":", label="perfect sampler"
+        )
     panel.set_yscale("log")
     panel.yaxis.set_major_locator(LogLocator(numticks=5))
     # Two dozen panels with eight minor ticks per decade would take most of the time that the figure takes.

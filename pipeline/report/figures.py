@@ -71,9 +71,15 @@ def _bars(axis: Axes, chosen: pd.DataFrame, models: Mapping[str, str]) -> None:
                 axis.plot([x, x], [cell["ci_low"], cell["ci_high"]], color="#333333", linewidth=0.9)
             top = np.nanmax([cell["value"], cell["ci_high"]])
             axis.annotate(
-                f"{cell['value']:.3f}", (x, top), ha="center", va="bottom", fontsize=6, xytext=(0, 1),
-                textcoords="offset points", rotation=90 if len(models) > 2 else 0,
-            )  # fmt: skip
+                f"{cell['value']:.3f}",
+                (x, top),
+                ha="center",
+                va="bottom",
+                fontsize=6,
+                xytext=(0, 1),
+                textcoords="offset points",
+                rotation=90 if len(models) > 2 else 0,
+            )
     if len(chosen):
         floor = float(chosen["floor"].mean())
         axis.axhline(floor, color=TARGET_COLOR, linewidth=0.8, linestyle=":", label="perfect sampler")

@@ -128,15 +128,34 @@ def _trie_panel(panel: Axes, nodes: Sequence[Node]) -> None:
         y = rows - node.row
         if node.parent >= 0:
             before = nodes[node.parent]
-            panel.plot([before.depth, node.depth], [rows - before.row, y], color=COLORS["soft"], zorder=1,
-                       linewidth=0.4 + 3.0 * node.probability)  # fmt: skip
+            panel.plot(
+                [before.depth, node.depth],
+                [rows - before.row, y],
+                color=COLORS["soft"],
+                zorder=1,
+                linewidth=0.4 + 3.0 * node.probability,
+            )
             # Labels nearer to the child than to the parent, where the edges of one parent lie apart.
             middle = 0.36 * before.depth + 0.64 * node.depth, 0.36 * (rows - before.row) + 0.64 * y
-            panel.text(*middle, f"{node.probability:.2f}", fontsize=5.5, ha="center", va="center", zorder=2,
-                       bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4})  # fmt: skip
-        panel.text(node.depth, y, node.text, fontsize=7, ha="center", va="center", zorder=3,
-                   bbox={"facecolor": "white", "edgecolor": COLORS["soft"], "boxstyle": "round,pad=0.25",
-                         "linewidth": 0.8})  # fmt: skip
+            panel.text(
+                *middle,
+                f"{node.probability:.2f}",
+                fontsize=5.5,
+                ha="center",
+                va="center",
+                zorder=2,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},
+            )
+        panel.text(
+            node.depth,
+            y,
+            node.text,
+            fontsize=7,
+            ha="center",
+            va="center",
+            zorder=3,
+            bbox={"facecolor": "white", "edgecolor": COLORS["soft"], "boxstyle": "round,pad=0.25", "linewidth": 0.8},
+        )
     deepest = max(node.depth for node in nodes)
     panel.set_xlim(-0.5, deepest + 0.4)
     panel.set_ylim(-1.6, rows + 0.8)
@@ -151,13 +170,26 @@ def _string_panel(panel: Axes, sampled: Sequence[Sequence[int]]) -> None:
         for place, text in enumerate(texts):
             trained = place > 0
             edge = COLORS["hard"] if trained else "#bbbbbb"
-            panel.text(place, -row, text, fontsize=7, ha="center", va="center", color="black" if trained else "#777777",
-                       bbox={"facecolor": "white", "edgecolor": edge, "boxstyle": "round,pad=0.25",
-                             "linewidth": 0.8})  # fmt: skip
+            panel.text(
+                place,
+                -row,
+                text,
+                fontsize=7,
+                ha="center",
+                va="center",
+                color="black" if trained else "#777777",
+                bbox={"facecolor": "white", "edgecolor": edge, "boxstyle": "round,pad=0.25", "linewidth": 0.8},
+            )
     longest = 1 + max(map(len, sampled))
     panel.set_xlim(-0.8, longest + 0.4)
     panel.set_ylim(-len(sampled) - 0.6, 0.8)
-    panel.text(longest / 2, -len(sampled) - 0.1, "loss: cross-entropy of the framed tokens", fontsize=7, ha="center",
-               va="center")  # fmt: skip
+    panel.text(
+        longest / 2,
+        -len(sampled) - 0.1,
+        "loss: cross-entropy of the framed tokens",
+        fontsize=7,
+        ha="center",
+        va="center",
+    )
     panel.set_title("Hard targets: sampled strings", fontsize=8, color=COLORS["hard"])
     panel.set_axis_off()

@@ -39,11 +39,22 @@ class Regime:
 
 REGIMES = (
     Regime(11, "Soft targets clearly help", "soft - base", lambda u: u["soft"] - u["base"], 1),
-    Regime(14, "Hard targets are competitive or best", "hard - max(base, soft)",
-           lambda u: u["hard"] - max(u["base"], u["soft"]), 1, may_be_zero=True),
-    Regime(17, "Failures: fine-tuning lowers utility", "max(soft, hard) - base",
-           lambda u: max(u["soft"], u["hard"]) - u["base"], -1),
-)  # fmt: skip
+    Regime(
+        14,
+        "Hard targets are competitive or best",
+        "hard - max(base, soft)",
+        lambda u: u["hard"] - max(u["base"], u["soft"]),
+        1,
+        may_be_zero=True,
+    ),
+    Regime(
+        17,
+        "Failures: fine-tuning lowers utility",
+        "max(soft, hard) - base",
+        lambda u: max(u["soft"], u["hard"]) - u["base"],
+        -1,
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -182,8 +193,18 @@ def case_tables(
                 responses = top_classes(classes.iloc[by_case[key]]) if key in by_case else ()
                 results[condition] = ConditionResult(float(row.distinct), float(row.utility), responses)
             row = found[choice.model, choice.prompt_id, CONDITIONS[0]]
-            tables.append(CaseTable(
-                f"table{number}{'_stand_in' if stand_in else ''}", number, regime, choice.model,
-                models[choice.model], row.category, row.prompt, choice.delta, stand_in, results,
-            ))  # fmt: skip
+            tables.append(
+                CaseTable(
+                    f"table{number}{'_stand_in' if stand_in else ''}",
+                    number,
+                    regime,
+                    choice.model,
+                    models[choice.model],
+                    row.category,
+                    row.prompt,
+                    choice.delta,
+                    stand_in,
+                    results,
+                )
+            )
     return tables

@@ -29,10 +29,12 @@ TEMPLATES = Path(__file__).parent / "templates"
 VIEWS = {"density": "density", "cdf": "CDF", "qq": "QQ", "pit": "PIT", "depth": "KL by depth"}
 """Short titles of the explorer's views."""
 VIEW_TITLES = {
-    "density": "Target, samples and exact law", "cdf": "Cumulative distribution",
-    "qq": "Quantiles of the samples against the target's", "pit": "Probability integral transform of the samples",
+    "density": "Target, samples and exact law",
+    "cdf": "Cumulative distribution",
+    "qq": "Quantiles of the samples against the target's",
+    "pit": "Probability integral transform of the samples",
     "depth": "KL by depth within the answer",
-}  # fmt: skip
+}
 SPLIT_TITLES = {"unseen": "unseen parameters", "ood": "held-out families"}
 LONG_TEXT = 44
 """Characters from which a list's column is broken into lines."""
@@ -98,8 +100,9 @@ def table_html(table: Table) -> str:
 @table_html.register
 def _(table: ListTable) -> str:
     lengths = [max((len(row[place]) for row in table.rows), default=0) for place in range(len(table.header))]
-    sides = ["left" if place < table.labels else "text" if length > LONG_TEXT else ""
-             for place, length in enumerate(lengths)]  # fmt: skip
+    sides = [
+        "left" if place < table.labels else "text" if length > LONG_TEXT else "" for place, length in enumerate(lengths)
+    ]
     head = "".join(
         f"<th class='{side}'>{html.escape(title)}</th>" for side, title in zip(sides, table.header, strict=True)
     )
@@ -252,9 +255,13 @@ def render_page(
 def _scripts(plots: Sequence[Plot], explorer: Mapping[str, Any]) -> dict[str, Any]:
     """Style, scripts and data of the interactive parts, by their names in the template."""
     look = {
-        "colors": COLORS, "symbols": SYMBOLS, "levels": LEVELS.tolist(), "first": CONDITIONS, "splits": SPLIT_TITLES,
+        "colors": COLORS,
+        "symbols": SYMBOLS,
+        "levels": LEVELS.tolist(),
+        "first": CONDITIONS,
+        "splits": SPLIT_TITLES,
         "parts": PART_TITLES,
-    }  # fmt: skip
+    }
     return {
         "look": look,
         "views": VIEWS,
@@ -281,8 +288,10 @@ def _drawn(plot: Plot, provenance: Mapping[str, dict]) -> dict[str, Any]:
 def _section(section: Section, provenance: Mapping[str, dict]) -> dict[str, Any]:
     """A section as the template reads it."""
     own = section.provenance
-    sources = named_sources(axis_paths(provenance, section.anchor) if own is None else dict.fromkeys(own, ""),
-                            provenance if own is None else own)  # fmt: skip
+    sources = named_sources(
+        axis_paths(provenance, section.anchor) if own is None else dict.fromkeys(own, ""),
+        provenance if own is None else own,
+    )
     return {
         "anchor": section.anchor,
         "title": section.title,

@@ -57,9 +57,11 @@ def first_screen(
 
 
 def coverage_rows(
-    models: Mapping[str, str], existing: set[tuple[str, str, str]], baselines: Sequence[str],
+    models: Mapping[str, str],
+    existing: set[tuple[str, str, str]],
+    baselines: Sequence[str],
     switched_on: Sequence[str] = AXES,
-) -> list[tuple[str, str, list[str]]]:  # fmt: skip
+) -> list[tuple[str, str, list[str]]]:
     """Display name, condition, and for each of AXES "run", "not run", "off", or "" where there is nothing to run.
 
     Args:

@@ -10,9 +10,14 @@ import pandas as pd
 from pipeline.report.figure_style import COLORS
 
 SYMBOLS = {
-    "base": "circle", "soft": "triangle-up", "hard": "square", "ssot": "diamond", "constrained": "cross", "batch": "x",
+    "base": "circle",
+    "soft": "triangle-up",
+    "hard": "square",
+    "ssot": "diamond",
+    "constrained": "cross",
+    "batch": "x",
     "verbalized": "star",
-}  # fmt: skip
+}
 """Marker by condition, so that colour is not the only difference; as in the pictures."""
 ROW_PIXELS = 24
 DENSE_ROW_PIXELS = 11
@@ -110,10 +115,15 @@ def _layout(panel: ForestPanel, names: Sequence[str], conditions: Sequence[str])
         "yaxis": {
             "tickvals": list(range(count)) if single else [index * pitch + middle for index in range(len(names))],
             "ticktext": list(conditions if single else names),
-            "range": [count - 0.4, -0.6], "automargin": True, "showgrid": False, "zeroline": False, "fixedrange": True,
+            "range": [count - 0.4, -0.6],
+            "automargin": True,
+            "showgrid": False,
+            "zeroline": False,
+            "fixedrange": True,
         },
-        "showlegend": not single, "shapes": _shapes(panel),
-    }  # fmt: skip
+        "showlegend": not single,
+        "shapes": _shapes(panel),
+    }
 
 
 Placed = tuple[int, str, str, Any]
@@ -128,16 +138,24 @@ def _points(condition: str, members: Sequence[Placed]) -> dict[str, Any]:
     ]
     values = [row for *_, row in members]
     return {
-        "type": "scatter", "mode": "markers", "name": condition,
-        "x": [row.value for row in values], "y": [place for place, *_ in members],
-        "text": texts, "hoverinfo": "text",
+        "type": "scatter",
+        "mode": "markers",
+        "name": condition,
+        "x": [row.value for row in values],
+        "y": [place for place, *_ in members],
+        "text": texts,
+        "hoverinfo": "text",
         "marker": {"color": COLORS[condition], "symbol": SYMBOLS[condition], "size": 9},
         "error_x": {
-            "type": "data", "symmetric": False, "color": COLORS[condition], "thickness": 2, "width": 0,
+            "type": "data",
+            "symmetric": False,
+            "color": COLORS[condition],
+            "thickness": 2,
+            "width": 0,
             "array": [_reach(row.ci_high - row.value) for row in values],
             "arrayminus": [_reach(row.value - row.ci_low) for row in values],
         },
-    }  # fmt: skip
+    }
 
 
 def _reach(length: float) -> float | None:
@@ -149,23 +167,47 @@ def _floors(placed: Sequence[Placed], size: int) -> list[dict[str, Any]]:
     found = [(row.floor, place) for place, _, _, row in placed if math.isfinite(row.floor)]
     if not found:
         return []
-    return [{
-        "type": "scatter", "mode": "markers", "name": "perfect sampler", "x": [x for x, _ in found],
-        "y": [y for _, y in found], "text": [f"a perfect sampler: {x:.4g}" for x, _ in found], "hoverinfo": "text",
-        "showlegend": False,
-        "marker": {"symbol": "line-ns-open", "size": size, "color": "ink", "line": {"width": 2}},
-    }]  # fmt: skip
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "perfect sampler",
+            "x": [x for x, _ in found],
+            "y": [y for _, y in found],
+            "text": [f"a perfect sampler: {x:.4g}" for x, _ in found],
+            "hoverinfo": "text",
+            "showlegend": False,
+            "marker": {"symbol": "line-ns-open", "size": size, "color": "ink", "line": {"width": 2}},
+        }
+    ]
 
 
 def _shapes(panel: ForestPanel) -> list[dict[str, Any]]:
     shapes = []
     if math.isfinite(panel.margin):
-        shapes.append({
-            "type": "rect", "x0": -panel.margin, "x1": panel.margin, "y0": 0, "y1": 1, "yref": "paper",
-            "fillcolor": "rgba(128,128,128,0.22)", "line": {"width": 0}, "layer": "below",
-        })  # fmt: skip
+        shapes.append(
+            {
+                "type": "rect",
+                "x0": -panel.margin,
+                "x1": panel.margin,
+                "y0": 0,
+                "y1": 1,
+                "yref": "paper",
+                "fillcolor": "rgba(128,128,128,0.22)",
+                "line": {"width": 0},
+                "layer": "below",
+            }
+        )
     if panel.difference:
-        shapes.append({
-            "type": "line", "x0": 0, "x1": 0, "y0": 0, "y1": 1, "yref": "paper", "line": {"color": "ink", "width": 1},
-        })  # fmt: skip
+        shapes.append(
+            {
+                "type": "line",
+                "x0": 0,
+                "x1": 0,
+                "y0": 0,
+                "y1": 1,
+                "yref": "paper",
+                "line": {"color": "ink", "width": 1},
+            }
+        )
     return shapes

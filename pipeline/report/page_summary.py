@@ -231,9 +231,18 @@ def _cost_word(rows: Aggregates, tests: Mapping[str, pd.DataFrame]) -> str:
 
 
 SUMMARY_TITLES = (
-    "W1, held-out families", "× perfect sampler", "W1, unseen parameters", "× perfect sampler", "Valid answers",
-    "gp-IRT", "− base", "Bits per byte", "− base", "Questions parsed", "Verdicts against base",
-)  # fmt: skip
+    "W1, held-out families",
+    "× perfect sampler",
+    "W1, unseen parameters",
+    "× perfect sampler",
+    "Valid answers",
+    "gp-IRT",
+    "− base",
+    "Bits per byte",
+    "− base",
+    "Questions parsed",
+    "Verdicts against base",
+)
 """Titles of the columns of ``summary_rows``."""
 
 
@@ -308,17 +317,33 @@ def forest_plots(
         conditions: Conditions of structured sampling, in order.
         bits_per_byte: The metric's name (with or without BOS).
         margins: Differences that count as none by axis.
-    """  # fmt: skip
+    """
     panels = [
         ForestPanel(f"forest-{split}", f"W1, {name}", "structured", split, W1, "W1, lower is better")
         for split, name in SPLITS.items()
     ]
     panels += [
-        ForestPanel("forest-retention", "TinyBenchmarks against base", "retention", "all",
-                    "gp_irt_difference", "gp-IRT − base, higher is better", True, margins["retention"]),
-        ForestPanel("forest-paloma", "Held-out text against base", "paloma", "all",
-                    _difference(bits_per_byte), "bits/byte − base, lower is better", True, margins["paloma"]),
-    ]  # fmt: skip
+        ForestPanel(
+            "forest-retention",
+            "TinyBenchmarks against base",
+            "retention",
+            "all",
+            "gp_irt_difference",
+            "gp-IRT − base, higher is better",
+            True,
+            margins["retention"],
+        ),
+        ForestPanel(
+            "forest-paloma",
+            "Held-out text against base",
+            "paloma",
+            "all",
+            _difference(bits_per_byte),
+            "bits/byte − base, lower is better",
+            True,
+            margins["paloma"],
+        ),
+    ]
     plots = (
         forest_plot(panel, metrics, models, conditions if panel.axis == "structured" else METHODS) for panel in panels
     )

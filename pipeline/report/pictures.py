@@ -40,18 +40,20 @@ def structured_pictures(config: Params, evaluations: Evaluations, prompts: Seque
         return {}
     pictures = {
         "figure2": Drawing(
-            figures.structured_bars, (_structured(metrics), names),
+            figures.structured_bars,
+            (_structured(metrics), names),
             "Figure 2. Family-median normalised W1 with 95% intervals; hatched where undefined.",
         ),
         **_overlays(config, evaluations, [prompt for prompt in prompts if prompt.split == "ood"], names),
-    }  # fmt: skip
+    }
     for name, (metric, split, title) in family_figures.FIGURES.items():
         floor = family_figures.FLOOR_CAPTION if metric == "wasserstein_1_normalised" else ""
         rows = family_figures.family_rows(metrics, metric, split)
         pictures[name] = Drawing(
-            family_figures.family_panels, (rows, names, metric, split, prompts),
+            family_figures.family_panels,
+            (rows, names, metric, split, prompts),
             f"{title}. {family_figures.CAPTION}{floor}",
-        )  # fmt: skip
+        )
     return dict(sorted(pictures.items()))
 
 
@@ -69,17 +71,19 @@ def _overlays(config: Params, evaluations: Evaluations, ood: Sequence[Prompt], n
     samples = evaluations.samples(overlay_models(tokenizers, metrics), CONDITIONS)
     if samples and panels:
         pictures["figure3"] = Drawing(
-            figures.sample_overlays, (panels, samples, {model: names[model] for model in samples}, CONDITIONS),
+            figures.sample_overlays,
+            (panels, samples, {model: names[model] for model in samples}, CONDITIONS),
             "Figure 3. Held-out laws (black) with samples of each condition.",
-        )  # fmt: skip
+        )
     model = best_ssot_model(list(names), metrics)
     samples = evaluations.samples([model] if model else [], SSOT_CONDITIONS)
     if samples and panels:
         pictures["figure8"] = Drawing(
-            figures.sample_overlays, (panels, samples, {model: names[model]}, SSOT_CONDITIONS),
+            figures.sample_overlays,
+            (panels, samples, {model: names[model]}, SSOT_CONDITIONS),
             f"Figure 8. Held-out laws (black) with samples of base, String Seed of Thought (ssot) and soft: "
             f"{names[model]}, the model with the lowest W1 under ssot.",
-        )  # fmt: skip
+        )
     return pictures
 
 
@@ -92,28 +96,31 @@ def open_pictures(config: Params, evaluations: Evaluations) -> Pictures:
     per_prompt = evaluations.stacked("open", "per_prompt", columns, list(names), CONDITIONS)
     if len(per_prompt):
         pictures["figure9"] = Drawing(
-            transfer_figures.prompt_scatter, (per_prompt, names, tokenizers),
+            transfer_figures.prompt_scatter,
+            (per_prompt, names, tokenizers),
             "Figure 9. Each point is one prompt and model: base against a fine-tuned condition. Colour: model family. "
             "Dotted: no change; titles count the points strictly above it.",
-        )  # fmt: skip
+        )
     strong = _strong_models(evaluations, tokenizers)
     answers = evaluations.stacked("open", "answers", ("category", "answer", "count"), strong, CONDITIONS)
     if len(answers):
         pictures["figure10"] = Drawing(
-            transfer_figures.answer_bars, (answers, {model: names[model] for model in strong}),
+            transfer_figures.answer_bars,
+            (answers, {model: names[model] for model in strong}),
             "Figure 10. Frequencies of answers, for one strong model per family. Shown are the first 15 of the ten "
             "most frequent answers of each condition, by their highest, then total share.",
-        )  # fmt: skip
+        )
     support = evaluations.stacked(
         "open", "support", ("prompt_id", "threshold", "support_size"), list(names), CONDITIONS
     )
     if len(support):
         present = {model: names[model] for model in names if (support["model"] == model).any()}
         pictures["support_curve"] = Drawing(
-            transfer_figures.support_curve, (support, present),
+            transfer_figures.support_curve,
+            (support, present),
             "Support size: the least number of first-step tokens that hold a probability. Median over prompts, with "
             "the range of the middle half. Dotted: 0.9, the threshold of Table 1 and Figure 9.",
-        )  # fmt: skip
+        )
     return pictures
 
 
@@ -136,15 +143,17 @@ def retention_pictures(config: Params, metrics: pd.DataFrame, tests: pd.DataFram
     own = metrics[metrics["axis"] == "retention"]
     return {
         "figure11": Drawing(
-            retention_figures.task_bars, (own, names),
+            retention_figures.task_bars,
+            (own, names),
             "Figure 11. gp-IRT by task with 95% bootstrap intervals over items. The intervals are of each condition "
             "alone; whether conditions differ is in the paired tests.",
         ),
         "retention_differences": Drawing(
-            retention_figures.difference_points, (tests, names, "score, fine-tuned − base"),
+            retention_figures.difference_points,
+            (tests, names, "score, fine-tuned − base"),
             f"Paired differences from base by task, with 95% intervals. {_MARGIN}",
         ),
-    }  # fmt: skip
+    }
 
 
 def paloma_pictures(config: Params, metrics: pd.DataFrame, tests: pd.DataFrame) -> Pictures:
@@ -155,12 +164,14 @@ def paloma_pictures(config: Params, metrics: pd.DataFrame, tests: pd.DataFrame) 
     for number, metric, title in ((12, "perplexity", "perplexity"), (13, "bits_per_byte", "bits per byte")):
         for suffix, variant in (("", ""), (WITHOUT_BOS, ", documents without the model's BOS token")):
             pictures[f"figure{number}{suffix}"] = Drawing(
-                retention_figures.slice_points, (own, names, metric + suffix),
+                retention_figures.slice_points,
+                (own, names, metric + suffix),
                 f"Figure {number}. PALOMA {title} by slice{variant}, with 95% bootstrap intervals over documents. "
                 "Lower is better; each panel has its own axis.",
-            )  # fmt: skip
+            )
     pictures["paloma_differences"] = Drawing(
-        retention_figures.difference_points, (one_variant(tests), names, "bits per byte, fine-tuned − base"),
+        retention_figures.difference_points,
+        (one_variant(tests), names, "bits per byte, fine-tuned − base"),
         f"Paired differences from base by slice, with 95% intervals; below 0 is better. {_MARGIN}",
-    )  # fmt: skip
+    )
     return pictures

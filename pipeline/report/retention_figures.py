@@ -97,8 +97,9 @@ def _bar(panel: Axes, x: float, row: pd.Series, condition: str, detailed: bool) 
         panel.plot([x, x], [row["ci_low"], row["ci_high"]], color="#333333", linewidth=0.9)
     if detailed:
         top = np.nanmax([row["value"], row["ci_high"]])
-        panel.annotate(f"{row['value']:.2f}", (x, top), (0, 1), textcoords="offset points", ha="center", va="bottom",
-                       fontsize=5.5)  # fmt: skip
+        panel.annotate(
+            f"{row['value']:.2f}", (x, top), (0, 1), textcoords="offset points", ha="center", va="bottom", fontsize=5.5
+        )
 
 
 def slice_points(metrics: pd.DataFrame, models: Mapping[str, str], metric: str) -> Figure | None:

@@ -12,9 +12,13 @@ from pipeline.report.tables import DASH, ListTable
 
 VERDICTS = ("kept", "lost", "gained", "cannot tell")
 ESTIMATES = {
-    "accuracy": "Accuracy", "irt": "IRT", "p_irt": "p-IRT", "gp_irt": "gp-IRT",
-    "gp_irt_standard_error": "Standard error", "gp_irt_published_error": "Published error",
-}  # fmt: skip
+    "accuracy": "Accuracy",
+    "irt": "IRT",
+    "p_irt": "p-IRT",
+    "gp_irt": "gp-IRT",
+    "gp_irt_standard_error": "Standard error",
+    "gp_irt_published_error": "Published error",
+}
 """Titles of the estimates by metric."""
 _TITLES = {
     "retention": ("retention_tests", "Tests of retention, by task", "Task", 3),
@@ -46,13 +50,17 @@ def estimate_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> ListTabl
         for row in frame.to_dict("records")
     ]
     return ListTable(
-        "retention_estimates", "Estimates of accuracy on the whole benchmark, and their errors",
-        ["Model", "Condition", "Task", *ESTIMATES.values()], rows, 3, frame,
+        "retention_estimates",
+        "Estimates of accuracy on the whole benchmark, and their errors",
+        ["Model", "Condition", "Task", *ESTIMATES.values()],
+        rows,
+        3,
+        frame,
         "Accuracy: unweighted mean over the items. IRT: weighted mean over the items. p-IRT: of the items' answers "
         "with those that the item response model predicts for the rest of the benchmark. gp-IRT: of IRT and p-IRT. "
         "Standard error: of gp-IRT, by bootstrap over items. Published error: the method's mean absolute error over "
         "other language models with the published item parameters (tinyBenchmarks); no part of the standard error.",
-    )  # fmt: skip
+    )
 
 
 def _estimates(metrics: pd.DataFrame, models: Mapping[str, str]) -> pd.DataFrame:
@@ -89,18 +97,35 @@ def verdict_table(
         return None
     name, caption, unit, decimals = _TITLES[axis]
     tests = tests.assign(axis=axis, n=_sizes(axis, tests, metrics))
-    header = ["Model", "Condition", unit, "Metric", "n", "Difference", "95% interval", "Margin", "p, different",
-              "p, equivalent", "Verdict"]  # fmt: skip
+    header = [
+        "Model",
+        "Condition",
+        unit,
+        "Metric",
+        "n",
+        "Difference",
+        "95% interval",
+        "Margin",
+        "p, different",
+        "p, equivalent",
+        "Verdict",
+    ]
     rows = [
         [
-            models[row.model], row.condition, row.split, _metric_title(row.metric),
+            models[row.model],
+            row.condition,
+            row.split,
+            _metric_title(row.metric),
             DASH if math.isnan(row.n) else f"{row.n:.0f}",
-            _signed(row.difference, decimals), _interval(row.ci_low, row.ci_high, decimals), f"{row.margin:g}",
-            _probability(row.p_difference_adjusted), _probability(row.p_equivalence_adjusted),
+            _signed(row.difference, decimals),
+            _interval(row.ci_low, row.ci_high, decimals),
+            f"{row.margin:g}",
+            _probability(row.p_difference_adjusted),
+            _probability(row.p_equivalence_adjusted),
             _verdict(row.verdict, row.n),
         ]
         for row in tests.itertuples()
-    ]  # fmt: skip
+    ]
     counts = "; ".join(
         f"{method}: {listed}" for method in METHODS if (listed := _listed(verdict_counts(tests, method)))
     )

@@ -212,8 +212,9 @@ def average_table(
                 key = (measure.axis, measure.split, measure.metric, condition)
                 sources = rows.loc[(rows["condition"] == condition) & rows["model"].isin(complete.index), "provenance"]
                 cells[split][key] = _mean_cell(values, complete, condition, join_sources(sources))
-    table = Table(name, caption, dict(zip(splits, splits, strict=True)), CONDITIONS, measures, cells,
-                  row_title=row_title)  # fmt: skip
+    table = Table(
+        name, caption, dict(zip(splits, splits, strict=True)), CONDITIONS, measures, cells, row_title=row_title
+    )
     return table, [display_name for model, display_name in models.items() if model in left_out]
 
 
@@ -282,8 +283,11 @@ def retention_tables(
     means = averages(metrics, models)
     found = {
         "summary": [retention_summary(metrics, models, retention.gsm8k), difference_table(metrics, models)],
-        "retention": [model_table(metrics, models, retention), means["retention"],
-                      breakdown(metrics, models, "retention")],
+        "retention": [
+            model_table(metrics, models, retention),
+            means["retention"],
+            breakdown(metrics, models, "retention"),
+        ],
         "paloma": [perplexity_table(metrics, models, paloma), means["paloma"], breakdown(metrics, models, "paloma")],
-    }  # fmt: skip
+    }
     return {section: [table for table in tables if table is not None] for section, tables in found.items()}

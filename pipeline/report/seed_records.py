@@ -62,10 +62,15 @@ def _spread_columns(values: Mapping[int, float]) -> dict[str, Any]:
     """Columns of one record from its values by seed, as ``value_text`` reads them."""
     found = spread(list(values.values()))
     return {
-        "status": "undefined" if found.undefined else "ok", "seeds": found.seeds, "undefined": found.undefined,
-        "mean": found.mean, "deviation": found.deviation, "low": found.low, "high": found.high,
+        "status": "undefined" if found.undefined else "ok",
+        "seeds": found.seeds,
+        "undefined": found.undefined,
+        "mean": found.mean,
+        "deviation": found.deviation,
+        "low": found.low,
+        "high": found.high,
         "values": " ".join(f"{seed}:{value!r}" for seed, value in values.items()),
-    }  # fmt: skip
+    }
 
 
 def value_records(values: pd.DataFrame, models: Mapping[str, str]) -> pd.DataFrame:
@@ -78,8 +83,14 @@ def value_records(values: pd.DataFrame, models: Mapping[str, str]) -> pd.DataFra
     for names, rows in values.groupby(BY_CONDITION, sort=False):
         by_seed = dict(zip(rows["seed"].tolist(), rows["value"].tolist(), strict=True))
         labels = dict(zip(BY_CONDITION, names, strict=True))
-        records.append({**labels, "display_name": models[labels["model"]], **_spread_columns(by_seed),
-                        "provenance": join_sources(rows["provenance"])})  # fmt: skip
+        records.append(
+            {
+                **labels,
+                "display_name": models[labels["model"]],
+                **_spread_columns(by_seed),
+                "provenance": join_sources(rows["provenance"]),
+            }
+        )
     return pd.DataFrame(records)
 
 
@@ -103,11 +114,19 @@ def difference_records(values: pd.DataFrame, models: Mapping[str, str]) -> pd.Da
             differences = dict(zip(seeds, (first["value"] - second["value"]).tolist(), strict=True))
             low, high = paired_t_interval(list(differences.values()))
             columns = _spread_columns(differences)
-            records.append({
-                **labels, "display_name": models[labels["model"]], "condition": own, "against": other,
-                "difference": columns.pop("mean"), **columns, "ci_low": low, "ci_high": high,
-                "provenance": join_sources([*first["provenance"], *second["provenance"]]),
-            })  # fmt: skip
+            records.append(
+                {
+                    **labels,
+                    "display_name": models[labels["model"]],
+                    "condition": own,
+                    "against": other,
+                    "difference": columns.pop("mean"),
+                    **columns,
+                    "ci_low": low,
+                    "ci_high": high,
+                    "provenance": join_sources([*first["provenance"], *second["provenance"]]),
+                }
+            )
     return pd.DataFrame(records)
 
 
@@ -149,9 +168,20 @@ def interval_records(
         by_seed, means = table.to_numpy(np.float64).T, table.to_numpy(np.float64).mean(axis=1)
         rng = random_stream(seed, "seed tables", "bootstrap", model, split, condition, metric)
         low, high = hierarchical_bootstrap(by_seed, families, "family_median", replicates=replicates, rng=rng)
-        records.append({
-            "model": model, "display_name": models[model], "split": split, "metric": metric, "condition": condition,
-            "seeds": len(by_seed), "prompts": len(means), "undefined": int((~np.isfinite(means)).sum()),
-            "value": family_median(means, families), "ci_low": low, "ci_high": high, "provenance": sources,
-        })  # fmt: skip
+        records.append(
+            {
+                "model": model,
+                "display_name": models[model],
+                "split": split,
+                "metric": metric,
+                "condition": condition,
+                "seeds": len(by_seed),
+                "prompts": len(means),
+                "undefined": int((~np.isfinite(means)).sum()),
+                "value": family_median(means, families),
+                "ci_low": low,
+                "ci_high": high,
+                "provenance": sources,
+            }
+        )
     return pd.DataFrame(records)

@@ -72,10 +72,15 @@ def _cells(rows: pd.DataFrame, conditions: Sequence[str]) -> list[str]:
 def _value_table(records: pd.DataFrame, listed: str) -> ListTable:
     conditions = [name for name in (*CONDITIONS, *BASELINES) if (records["condition"] == name).any()]
     rows = [
-        [members["display_name"].iloc[0], _split_title(split), _metric_title(metric), str(members["seeds"].max()),
-         *_cells(members, conditions)]
+        [
+            members["display_name"].iloc[0],
+            _split_title(split),
+            _metric_title(metric),
+            str(members["seeds"].max()),
+            *_cells(members, conditions),
+        ]
         for (_, _, split, metric), members in records.groupby(["model", "axis", "split", "metric"], sort=False)
-    ]  # fmt: skip
+    ]
     note = (
         f"Training seeds {listed}. Mean ± standard deviation between seeds (smallest to largest); undefined as soon "
         f"as one seed's value is. {BASE_NOTE} The table's file has the value of every seed."
@@ -86,11 +91,18 @@ def _value_table(records: pd.DataFrame, listed: str) -> ListTable:
 
 def _interval_table(records: pd.DataFrame) -> ListTable:
     rows = [
-        [row.display_name, _split_title(row.split), _metric_title(row.metric), row.condition, str(row.seeds),
-         str(row.prompts), f"{row.value:.4f}" if math.isfinite(row.value) else f"{DASH} ({row.undefined} undefined)",
-         _interval(row, "")]
+        [
+            row.display_name,
+            _split_title(row.split),
+            _metric_title(row.metric),
+            row.condition,
+            str(row.seeds),
+            str(row.prompts),
+            f"{row.value:.4f}" if math.isfinite(row.value) else f"{DASH} ({row.undefined} undefined)",
+            _interval(row, ""),
+        ]
         for row in records.itertuples()
-    ]  # fmt: skip
+    ]
     header = ["Model", "Split", "Metric", "Condition", "Seeds", "Prompts", "All seeds together", "95% interval"]
     note = (
         "All seeds together: a prompt's value is its mean over seeds; then mean within family, median across families "
@@ -99,17 +111,25 @@ def _interval_table(records: pd.DataFrame) -> ListTable:
         "and prompts resampled, seeds crossed with prompts (Owen 2007); with two or three seeds their part of it is "
         f"rough, and too small. {BASE_NOTE}"
     )
-    return ListTable("seed_intervals", "Structured sampling over training seeds, with intervals", header, rows, 4,
-                     records, note)  # fmt: skip
+    return ListTable(
+        "seed_intervals", "Structured sampling over training seeds, with intervals", header, rows, 4, records, note
+    )
 
 
 def _difference_table(records: pd.DataFrame) -> ListTable:
     rows = [
-        [row.display_name, _split_title(row.split), _metric_title(row.metric), f"{row.condition} − {row.against}",
-         str(row.seeds), _difference(row), f"{row.low:+.4f} to {row.high:+.4f}" if row.status == "ok" else DASH,
-         _interval(row, "+")]
+        [
+            row.display_name,
+            _split_title(row.split),
+            _metric_title(row.metric),
+            f"{row.condition} − {row.against}",
+            str(row.seeds),
+            _difference(row),
+            f"{row.low:+.4f} to {row.high:+.4f}" if row.status == "ok" else DASH,
+            _interval(row, "+"),
+        ]
         for row in records.itertuples()
-    ]  # fmt: skip
+    ]
     header = ["Model", "Split", "Metric", "Conditions", "Seeds", "Difference", "Range", "95% interval"]
     note = (
         "Difference: of the two conditions under the same seed, mean over seeds ± standard deviation between them. "
@@ -117,8 +137,9 @@ def _difference_table(records: pd.DataFrame) -> ListTable:
         "with one degree of freedom less than seeds; it holds for these prompts and takes the differences as normal. "
         f"With one seed there is none; with two it is 9 standard deviations to each side. {BASE_NOTE}"
     )
-    return ListTable("seed_differences", "Differences between conditions over training seeds", header, rows, 4,
-                     records, note)  # fmt: skip
+    return ListTable(
+        "seed_differences", "Differences between conditions over training seeds", header, rows, 4, records, note
+    )
 
 
 def _difference(row: Any) -> str:

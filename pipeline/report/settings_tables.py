@@ -34,8 +34,11 @@ def shared_settings(config: Params) -> ListTable:
     terminators = dict.fromkeys(model.terminator for model in models)
     rows = [
         ("Training prompts", f"{training_prompts(config):,}", "1,988"),
-        ("Decimals of canonical strings", _same([config.discretize.soft.num_decimals,
-                                                 config.discretize.hard.num_decimals]), "5"),
+        (
+            "Decimals of canonical strings",
+            _same([config.discretize.soft.num_decimals, config.discretize.hard.num_decimals]),
+            "5",
+        ),
         ("Evaluation target, bins", f"{config.discretize.eval.max_bins:,}", "16,384"),
         ("Update", "LoRA, base frozen", "LoRA, base frozen"),
         ("LoRA rank", f"{train.lora_rank}", "16"),
@@ -46,8 +49,11 @@ def shared_settings(config: Params) -> ListTable:
         ("Peak learning rate", f"{train.learning_rate:g}", "0.0002"),
         ("Weight decay", f"{train.weight_decay:g}", "0.01"),
         ("Schedule", f"cosine, {train.warmup_ratio:.0%} warm-up", "cosine, 3% warm-up"),
-        ("Gradient norm", "not clipped" if train.max_grad_norm is None else f"at most {train.max_grad_norm:g}",
-         "not clipped"),
+        (
+            "Gradient norm",
+            "not clipped" if train.max_grad_norm is None else f"at most {train.max_grad_norm:g}",
+            "not clipped",
+        ),
         ("Examples per step", f"{train.global_batch_size}", "32"),
         ("Longest sequence (tokens)", f"{train.max_length}", "256"),
         ("Temperature", f"{train.temperature:g}", "1"),
@@ -55,7 +61,7 @@ def shared_settings(config: Params) -> ListTable:
         ("Weights", ", ".join(dict.fromkeys(model.dtype for model in models)), "bfloat16"),
         ("Processes", f"{config.distributed.num_processes} ({config.distributed.strategy})", "4 (fsdp)"),
         ("Seed", f"{config.seed}", DASH),
-    ]  # fmt: skip
+    ]
     return _settings(
         "table3", "Table 3. Training and data settings of both methods", ["Setting", "Here", "Paper"], rows
     )
@@ -122,33 +128,60 @@ def family_table(config: Params, prompts: Sequence[Prompt]) -> ListTable:
         size = _size(family.train_grid) if family.family_id in chosen else 0
         law = family.law_at(next(family.grid_points("test", "selected")))
         record = {
-            "family": family.family_id, "display_name": family.display_name, "scipy_name": law.scipy_name,
-            "tier": family.tier, "role": "seen" if family.seen else "held out",
+            "family": family.family_id,
+            "display_name": family.display_name,
+            "scipy_name": law.scipy_name,
+            "tier": family.tier,
+            "role": "seen" if family.seen else "held out",
             "parameters": ", ".join(_domain(parameter) for parameter in family.parameters),
             "support": support_text(family),
             "train_grid": _grid(family.train_grid) or DASH,
             "test_points": "; ".join(_point(point) for point in family.selected),
-            "train_grid_points": _size(family.train_grid), "test_grid_points": _size(family.test_grid),
+            "train_grid_points": _size(family.train_grid),
+            "test_grid_points": _size(family.test_grid),
             "train_prompts": size if most is None else min(most, size),
             "test_prompts": counts["unseen" if family.seen else "ood", family.family_id],
-        }  # fmt: skip
+        }
         records.append(record)
-        rows.append([
-            record["display_name"], record["scipy_name"], record["tier"], record["role"], record["parameters"],
-            record["support"], record["train_grid"], record["test_points"],
-            f"{record['train_prompts']} of {record['train_grid_points']}" if family.seen else DASH,
-            f"{record['test_prompts']} of {record['test_grid_points']}",
-        ])  # fmt: skip
-    header = ["Family", "SciPy name", "Tier", "Role", "Parameters", "Support", "Training grid", "Selected test points",
-              "Training prompts", "Test prompts"]  # fmt: skip
+        rows.append(
+            [
+                record["display_name"],
+                record["scipy_name"],
+                record["tier"],
+                record["role"],
+                record["parameters"],
+                record["support"],
+                record["train_grid"],
+                record["test_points"],
+                f"{record['train_prompts']} of {record['train_grid_points']}" if family.seen else DASH,
+                f"{record['test_prompts']} of {record['test_grid_points']}",
+            ]
+        )
+    header = [
+        "Family",
+        "SciPy name",
+        "Tier",
+        "Role",
+        "Parameters",
+        "Support",
+        "Training grid",
+        "Selected test points",
+        "Training prompts",
+        "Test prompts",
+    ]
     totals = [sum(record[name] for record in records) for name in ("train_prompts", "test_prompts")]
     return ListTable(
-        "table5", "Table 5. Families of distributions", header, rows, 4, pd.DataFrame(records),
+        "table5",
+        "Table 5. Families of distributions",
+        header,
+        rows,
+        4,
+        pd.DataFrame(records),
         f"{totals[0]:,} training and {totals[1]} test prompts here. Held out: no parameters of the family are trained "
         "on. Grids in the prompt's parameters, or in the fields that they are made from (width, mode_fraction, "
         "success_fraction). Prompts: of this run, of all points of the grid. Source of families and grids: "
         "arXiv:2605.11845, Table 5.",
-    )  # fmt: skip
+    )
 
 
 def _domain(parameter: Parameter) -> str:

@@ -23,14 +23,18 @@ WASSERSTEIN = Measure("wasserstein_1_normalised", "W1 (normalised)", 4, True)
 VALID_RATE = Measure("valid_rate", "Valid rate", 3, False)
 RATIO_TITLE = "× perfect"
 STRUCTURED = (
-    WASSERSTEIN, replace(WASSERSTEIN, title=f"W1 {RATIO_TITLE}", decimals=1, field="ratio"),
-    Measure("logit_kl_nats", "Logit KL (nats)", 3, True), VALID_RATE,
-)  # fmt: skip
+    WASSERSTEIN,
+    replace(WASSERSTEIN, title=f"W1 {RATIO_TITLE}", decimals=1, field="ratio"),
+    Measure("logit_kl_nats", "Logit KL (nats)", 3, True),
+    VALID_RATE,
+)
 _CALIBRATION = (
-    ("pit_wasserstein_1_all_answers", "W1 (PIT), invalid counted"), ("pit_wasserstein_1", "W1 (PIT)"),
-    ("pit_ks", "KS (PIT)"), ("energy_distance_normalised", "Energy distance"),
+    ("pit_wasserstein_1_all_answers", "W1 (PIT), invalid counted"),
+    ("pit_wasserstein_1", "W1 (PIT)"),
+    ("pit_ks", "KS (PIT)"),
+    ("energy_distance_normalised", "Energy distance"),
     ("wasserstein_1_normalised", "W1 (normalised)"),
-)  # fmt: skip
+)
 _TAIL_LEVELS = (0.001, 0.01, 0.05, 0.95, 0.99, 0.999)
 
 
@@ -122,7 +126,10 @@ def calibration_table(metrics: pd.DataFrame, split: str, models: Mapping[str, st
     if not existing_measures(metrics, _of_split(CALIBRATION[1:2], split)):
         return None
     return _detail(
-        f"calibration_{split}", f"Calibration with sample sizes and perfect samplers: {SPLITS[split]}", metrics, models,
+        f"calibration_{split}",
+        f"Calibration with sample sizes and perfect samplers: {SPLITS[split]}",
+        metrics,
+        models,
         _of_split(CALIBRATION, split),
         f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets); perfect is 1. "
         "PIT: every answer replaced by the target's probability below it, uniform for a perfect sampler, so "
@@ -130,29 +137,36 @@ def calibration_table(metrics: pd.DataFrame, split: str, models: Mapping[str, st
         "any valid one can; W1, KS and energy distance are of valid answers only. Rejected: share of prompts whose "
         "PITs are shown not to be uniform at 5% after Holm; it grows with the number of answers. "
         f"{_INTERVALS} Of shares: Wilson's. Bold: best condition of the model. {_UNDEFINED}",
-    )  # fmt: skip
+    )
 
 
 def tails_table(metrics: pd.DataFrame, split: str, models: Mapping[str, str]) -> Table | None:
     """Errors of the outer quantiles; None where none was evaluated."""
     return _detail(
-        f"tails_{split}", f"Errors of the samples' quantiles in the tails: {SPLITS[split]}", metrics, models,
+        f"tails_{split}",
+        f"Errors of the samples' quantiles in the tails: {SPLITS[split]}",
+        metrics,
+        models,
         _of_split(TAILS, split),
         "Distance of the sample's quantile from the target's over Q95 − Q05, at the level that heads the column. "
         f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets). Beyond one over the "
         "number of answers of a prompt the quantile is the most extreme answer. The errors of levels, on the scale of "
         f"probability, are in metrics.csv. {_INTERVALS} Bold: best condition of the model. {_UNDEFINED}",
-    )  # fmt: skip
+    )
 
 
 def streams_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> Table | None:
     """Whether prompts share a seed stream; None where it was not tested."""
     return _detail(
-        "streams", "Independence of the random streams of prompts", metrics, models, STREAMS,
+        "streams",
+        "Independence of the random streams of prompts",
+        metrics,
+        models,
+        STREAMS,
         "Mean correlation of two prompts' answers (PITs) at the same sample index: 0 with independent streams, near 1 "
         "where all prompts share one. Brackets: 95% of the correlations under independence, around the value. p: by "
         f"shuffling samples within prompts, not adjusted; one in twenty is below 0.05 by chance. {DASH}: no pairs.",
-    )  # fmt: skip
+    )
 
 
 def exact_table(name: str, caption: str, metrics: pd.DataFrame, split: str, models: Mapping[str, str]) -> Table:
@@ -199,9 +213,14 @@ def budget_table(metrics: pd.DataFrame, split: str, models: Mapping[str, str], t
     if not measures or not conditions:
         return None
     table = build_table(
-        f"equal_token_budget_{split}", f"Conditions at an equal token budget: {SPLITS[split]}", metrics,
-        {model: models[model] for model in present}, measures, conditions, conditions_are_rows=True,
-    )  # fmt: skip
+        f"equal_token_budget_{split}",
+        f"Conditions at an equal token budget: {SPLITS[split]}",
+        metrics,
+        {model: models[model] for model in present},
+        measures,
+        conditions,
+        conditions_are_rows=True,
+    )
     return with_note(
         table,
         f"Of each condition, the answers within the first {token_budget} generated tokens per prompt, reasoning "
@@ -216,8 +235,10 @@ def structured_tables(metrics: pd.DataFrame, models: Mapping[str, str], ssot: bo
 
     Tables 8 and 9 are there where SSOT is a condition or was evaluated.
     """
-    titles = {"table6": ("ood", "Table 6. Structured sampling on held-out (OOD) families"),
-              "table7": ("unseen", "Table 7. Structured sampling with unseen parameters")}  # fmt: skip
+    titles = {
+        "table6": ("ood", "Table 6. Structured sampling on held-out (OOD) families"),
+        "table7": ("unseen", "Table 7. Structured sampling with unseen parameters"),
+    }
     tables = [structured_table(name, caption, metrics, split, models) for name, (split, caption) in titles.items()]
     tables += [calibration_table(metrics, split, models) for split in SPLITS]
     tables += [tails_table(metrics, split, models) for split in SPLITS]

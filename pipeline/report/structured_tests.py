@@ -70,20 +70,42 @@ def structured_tests_table(
     tests = compare_conditions(per_prompt, floors, seed, significance, replicates)
     if tests.empty:
         return None
-    header = ["Split", "Metric", "Model", "Conditions", "Prompts", "Difference", "95% interval", "Perfect samplers",
-              "p", "Adjusted p", "Verdict"]  # fmt: skip
+    header = [
+        "Split",
+        "Metric",
+        "Model",
+        "Conditions",
+        "Prompts",
+        "Difference",
+        "95% interval",
+        "Perfect samplers",
+        "p",
+        "Adjusted p",
+        "Verdict",
+    ]
     rows = [
         [
-            SPLITS.get(row.split, row.split), DEFINITIONS[row.metric].title, models[row.model],
-            f"{row.condition} − {row.against}", str(row.prompts), _signed(row.difference),
+            SPLITS.get(row.split, row.split),
+            DEFINITIONS[row.metric].title,
+            models[row.model],
+            f"{row.condition} − {row.against}",
+            str(row.prompts),
+            _signed(row.difference),
             f"[{_signed(row.ci_low)}, {_signed(row.ci_high)}]" if math.isfinite(row.ci_low) else DASH,
-            _signed(row.floor_difference), _probability(row.p), _probability(row.p_adjusted),
+            _signed(row.floor_difference),
+            _probability(row.p),
+            _probability(row.p_adjusted),
             f"undefined: {row.undefined} prompts" if row.verdict == "undefined" else row.verdict,
         ]
         for row in tests.itertuples()
-    ]  # fmt: skip
+    ]
     return ListTable(
-        TABLE, "Paired tests between conditions, structured sampling", header, rows, 4, tests,
+        TABLE,
+        "Paired tests between conditions, structured sampling",
+        header,
+        rows,
+        4,
+        tests,
         "Difference: of the same prompts' values, mean within family and median across families; below 0 the first "
         "condition is closer to the target. p: two-sided permutation test of the signed ranks of the prompts' "
         "differences, every family with the same weight; "
@@ -91,7 +113,7 @@ def structured_tests_table(
         "families and prompts resampled, of one test without adjustment. Perfect samplers: the same difference of "
         "perfect samplers of the two sizes; where sizes differ, a difference that is no larger says nothing. One "
         "trained model per condition: the tests are of these models, not of the methods over training seeds.",
-    )  # fmt: skip
+    )
 
 
 def _signed(value: float) -> str:

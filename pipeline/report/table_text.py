@@ -50,15 +50,30 @@ def to_frame(table: Table) -> pd.DataFrame:
         for measure in (measure for measure in table.measures if measure.field == "value"):
             for condition in table.conditions:
                 cell = table.cell(model, measure, condition)
-                rows.append({
-                    row_column: model, "display_name": display_name, "axis": measure.axis, "split": measure.split,
-                    "metric": measure.metric, "condition": condition,
-                    "status": shown(table, model, measure, condition).status,
-                    **{
-                        column: None if cell is None else getattr(cell, column)
-                        for column in ("value", "n", "ci_low", "ci_high", "floor", "ratio", "undefined", "provenance")
-                    },
-                })  # fmt: skip
+                rows.append(
+                    {
+                        row_column: model,
+                        "display_name": display_name,
+                        "axis": measure.axis,
+                        "split": measure.split,
+                        "metric": measure.metric,
+                        "condition": condition,
+                        "status": shown(table, model, measure, condition).status,
+                        **{
+                            column: None if cell is None else getattr(cell, column)
+                            for column in (
+                                "value",
+                                "n",
+                                "ci_low",
+                                "ci_high",
+                                "floor",
+                                "ratio",
+                                "undefined",
+                                "provenance",
+                            )
+                        },
+                    }
+                )
     return pd.DataFrame(rows)
 
 

@@ -20,19 +20,26 @@ from pipeline.report.evaluations import Evaluations
 
 HEADLINES = {
     "structured": (
-        "wasserstein_1_normalised", "pit_wasserstein_1_all_answers", "logit_kl_nats", "valid_rate",
+        "wasserstein_1_normalised",
+        "pit_wasserstein_1_all_answers",
+        "logit_kl_nats",
+        "valid_rate",
     ),
     "open": ("top_p_support_size", "unique_fraction"),
     "mcq": ("mcq_parse_rate", "mcq_total_variation"),
     "novelty": ("distinct", "distinct_lexical", "utility", "utility_stand_in"),
     "retention": ("gp_irt", "accuracy"),
     "paloma": ("bits_per_byte", "bits_per_byte_without_bos"),
-}  # fmt: skip
+}
 """Metrics by axis whose aggregates are committed."""
 SPLITS = {
-    "structured": ("ood", "unseen"), "open": ("open",), "mcq": ("mcq",), "novelty": ("all",), "retention": ("all",),
+    "structured": ("ood", "unseen"),
+    "open": ("open",),
+    "mcq": ("mcq",),
+    "novelty": ("all",),
+    "retention": ("all",),
     "paloma": ("all",),
-}  # fmt: skip
+}
 """Splits by axis of which they are."""
 
 
@@ -91,8 +98,10 @@ def distances_by_family(metrics: pd.DataFrame, model: str) -> pd.DataFrame | Non
     ]
     if chosen.empty:
         return None
-    order = [list(FAMILIES).index(family) * len(CONDITIONS) + CONDITIONS.index(condition)
-             for family, condition in zip(chosen["family"], chosen["condition"], strict=True)]  # fmt: skip
+    order = [
+        list(FAMILIES).index(family) * len(CONDITIONS) + CONDITIONS.index(condition)
+        for family, condition in zip(chosen["family"], chosen["condition"], strict=True)
+    ]
     ordered = chosen.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
     table = ordered[["family", "split", "condition"]].assign(wasserstein_1_normalised=ordered["value"])
     table.insert(0, "bar", table["family"] + " " + table["condition"])

@@ -85,17 +85,26 @@ def prompt_scatter(per_prompt: pd.DataFrame, models: Mapping[str, str], tokenize
 
 
 def _scatter(
-    axis: Axes, pairs: pd.DataFrame, shown: Sequence[str], looks: Mapping[str, tuple[str, str]],
+    axis: Axes,
+    pairs: pd.DataFrame,
+    shown: Sequence[str],
+    looks: Mapping[str, tuple[str, str]],
     models: Mapping[str, str],
-) -> None:  # fmt: skip
+) -> None:
     for model in shown:
         points = pairs[pairs["model"] == model]
         if len(points):
             color, marker = looks[model]
             axis.scatter(
-                points["base"], points["tuned"], s=14, color=color, marker=marker, alpha=0.55, linewidths=0,
+                points["base"],
+                points["tuned"],
+                s=14,
+                color=color,
+                marker=marker,
+                alpha=0.55,
+                linewidths=0,
                 label=models[model],
-            )  # fmt: skip
+            )
 
 
 def _diagonal(axis: Axes, highest: float | None) -> None:
@@ -123,7 +132,7 @@ def answer_bars(answers: pd.DataFrame, models: Mapping[str, str]) -> Figure:
         size = (0.6 + 2.9 * len(models), 2.75 * len(SHOWN_CATEGORIES))
         figure, grid = plt.subplots(
             len(SHOWN_CATEGORIES), len(models), figsize=size, squeeze=False, layout="constrained"
-        )  # fmt: skip
+        )
         for axes, category in zip(grid, SHOWN_CATEGORIES, strict=True):
             for axis, (model, display_name) in zip(axes, models.items(), strict=True):
                 chosen = answers[(answers["model"] == model) & (answers["category"] == category)]
@@ -148,9 +157,12 @@ def _answer_panel(axis: Axes, shares: Mapping[str, Mapping[str, float]]) -> None
         axis.barh(centres, lengths, height, color=COLORS[condition], label=condition)
     # Answers are no mathematics, whatever dollar signs they hold.
     axis.set_yticks(
-        positions, [drawable(label, LABEL_LIMIT) for label in labels], fontsize=6.5, parse_math=False,
+        positions,
+        [drawable(label, LABEL_LIMIT) for label in labels],
+        fontsize=6.5,
+        parse_math=False,
         fontfamily=list(font_families()),
-    )  # fmt: skip
+    )
     axis.tick_params(axis="y", length=0)
     axis.set_ylim(len(labels) - 0.5, -0.5)
     axis.set_xlim(left=0)
@@ -169,7 +181,7 @@ def support_curve(support: pd.DataFrame, models: Mapping[str, str]) -> Figure:
         size = (0.8 + 2.7 * columns, 0.5 + 2.2 * lines)
         figure, grid = plt.subplots(
             lines, columns, figsize=size, squeeze=False, sharex=True, sharey=True, layout="constrained"
-        )  # fmt: skip
+        )
         panels = grid.flatten()
         for axis, (model, display_name) in zip(panels, models.items(), strict=False):
             _curves(axis, support[support["model"] == model])

@@ -114,8 +114,9 @@ def novelty_table(metrics: pd.DataFrame, models: Mapping[str, str], stand_in: bo
     name = "table10"
     if stand_in:
         name, caption = "table10_stand_in", f"{caption}, with stand-in evaluators (not the paper's)"
-    table = build_table(name, caption, metrics, _present(metrics, models, measures) if stand_in else models, measures,
-                        CONDITIONS)  # fmt: skip
+    table = build_table(
+        name, caption, metrics, _present(metrics, models, measures) if stand_in else models, measures, CONDITIONS
+    )
     sizes = []
     for measure in {measure.split: measure for measure in measures}.values():
         counts = [cell.n for condition in CONDITIONS for cell in table.column(measure, condition)]
@@ -188,32 +189,42 @@ def transfer_tables(metrics: pd.DataFrame, models: Mapping[str, str]) -> dict[st
         "summary": [generative_summary(metrics, models)],
         "open": [
             _detail(
-                "open_answers", "Answers to open-ended requests, baselines included",
+                "open_answers",
+                "Answers to open-ended requests, baselines included",
                 "Unique rate: where a condition has more samples than base, what as many as base has would give. "
                 "Effective answers: exponential of the entropy of the answers' law, which is corrected for the "
                 "number of samples (Chao, Wang and Jost 2013); the median over prompts, because where nearly all "
                 "answers differ it is an extrapolation that would carry a mean. Case-folded: answers that differ in "
                 f"case alone count as one. {_PROMPT_INTERVALS} Bold: best condition of the model.",
-                metrics, models, OPEN,
+                metrics,
+                models,
+                OPEN,
             ),
         ],
         "novelty": [
             novelty_table(metrics, models, stand_in=False),
             novelty_table(metrics, models, stand_in=True),
             _detail(
-                "novelty_calls", "What NoveltyBench cost",
+                "novelty_calls",
+                "What NoveltyBench cost",
                 "Compared: by the greedy rule, with the representative of each class. Left to the classifier: not "
                 "decided by equal texts or the lexical rule. Classified and rewarded: texts that come again are taken "
                 f"from the cache; counted with a cache that is empty at first.{_saved(metrics, models)}",
-                metrics, models, CALLS,
+                metrics,
+                models,
+                CALLS,
             ),
         ],
         "mcq": [
             mcq_table(metrics, models),
             _detail(
-                "mcq_positions", "Position of the correct answer, strict parser",
-                "Shares of the questions that parse. Brackets: 95% Wilson intervals.", metrics, models, SHARES,
+                "mcq_positions",
+                "Position of the correct answer, strict parser",
+                "Shares of the questions that parse. Brackets: 95% Wilson intervals.",
+                metrics,
+                models,
+                SHARES,
             ),
         ],
-    }  # fmt: skip
+    }
     return {section: [table for table in tables if table is not None] for section, tables in found.items()}

@@ -105,10 +105,18 @@ def train_adapter(config: Params, training: Training, record: StageRecord, outpu
         state = fit.Checkpoint(checkpoint / "state.safetensors", record.identity)
         settings = {item.name: getattr(config.train, item.name) for item in fields(fit.FitSettings)}
         log = fit.fit(
-            model, make_examples, num_steps, training.objective, fit.FitSettings(**settings), seed=config.seed,
-            stream=(training.model_name, training.method), pad_id=tokenizer.pad_token_id or 0, checkpoint=state,
-            on_step=on_step, group=group,
-        )  # fmt: skip
+            model,
+            make_examples,
+            num_steps,
+            training.objective,
+            fit.FitSettings(**settings),
+            seed=config.seed,
+            stream=(training.model_name, training.method),
+            pad_id=tokenizer.pad_token_id or 0,
+            checkpoint=state,
+            on_step=on_step,
+            group=group,
+        )
         if group.is_main:
             with atomic_directory(output) as directory:
                 fit.save_adapter(model, directory)
@@ -163,9 +171,14 @@ def _examples_of_steps(
     ]
     budget, packed = getattr(config.train, method), training.sequences_per_example
     steps = training_steps(
-        [prompt.family for prompt in prompts], budget.epochs, budget.samples_per_prompt // packed,
-        config.train.global_batch_size, config.seed, model_name, method,
-    )  # fmt: skip
+        [prompt.family for prompt in prompts],
+        budget.epochs,
+        budget.samples_per_prompt // packed,
+        config.train.global_batch_size,
+        config.seed,
+        model_name,
+        method,
+    )
 
     def request(draw: Draw) -> ExampleRequest:
         prompt = prompts[draw.prompt_index]

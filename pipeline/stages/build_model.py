@@ -24,9 +24,13 @@ if TYPE_CHECKING:
 
 
 def main(
-    output: Path, checkpoint: Path, checkpoint_every_steps: int, recipe: Path | None, training_tokens: int | None,
+    output: Path,
+    checkpoint: Path,
+    checkpoint_every_steps: int,
+    recipe: Path | None,
+    training_tokens: int | None,
     autocast: str | None,
-) -> None:  # fmt: skip
+) -> None:
     """Write config, safetensors weights (bfloat16), tokenizer, recipe and training log to ``output``."""
     import torch
     from tqdm import tqdm
@@ -54,9 +58,13 @@ def main(
             progress.set_postfix(loss=f"{record['loss']:.3f}")
 
         model, log = train(
-            chosen, tokenizer, autocast=dtype, on_step=on_step, checkpoint=state,
+            chosen,
+            tokenizer,
+            autocast=dtype,
+            on_step=on_step,
+            checkpoint=state,
             checkpoint_every_steps=checkpoint_every_steps,
-        )  # fmt: skip
+        )
         progress.close()
         with atomic_directory(output) as directory:
             _write_model(model, tokenizer, directory)
@@ -83,9 +91,13 @@ def _write_model(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerFast",
 
     # The sampling defaults that chat checkpoints ship with; the pipeline must not pick them up.
     model.generation_config = GenerationConfig(
-        do_sample=True, temperature=0.6, top_k=20, top_p=0.95, eos_token_id=tokenizer.eos_token_id,
+        do_sample=True,
+        temperature=0.6,
+        top_k=20,
+        top_p=0.95,
+        eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
-    )  # fmt: skip
+    )
     model.to("cpu", torch.bfloat16).save_pretrained(directory)
     tokenizer.save_pretrained(directory)
 

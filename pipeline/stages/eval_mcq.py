@@ -37,10 +37,14 @@ def main(params: Path, model: str, condition: str, prompts: list[Path], generati
     names = {"axis": "mcq", "model": model, "condition": condition, "split": "mcq"}
     rows = metric_rows(per_prompt, seed=config.seed, names=tuple(names.values()), replicates=replicates)
     write_evaluation(
-        output, record, config,
-        metrics=[{**names, **row} for row in rows], failures=failure_counts(per_prompt),
-        per_prompt=per_prompt.assign(split="mcq"), tables={"generations": outcomes},
-    )  # fmt: skip
+        output,
+        record,
+        config,
+        metrics=[{**names, **row} for row in rows],
+        failures=failure_counts(per_prompt),
+        per_prompt=per_prompt.assign(split="mcq"),
+        tables={"generations": outcomes},
+    )
 
 
 if __name__ == "__main__":

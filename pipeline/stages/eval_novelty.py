@@ -34,11 +34,18 @@ def prompt_rows(prompts: list[Path], scores: Path) -> pd.DataFrame:
         if prompt.prompt_id not in found:
             raise ArtifactError(f"{scores} has no scores for the prompt {prompt.prompt_id}")
         entry = found[prompt.prompt_id]
-        rows.append({
-            "prompt_id": prompt.prompt_id, "split": prompt.split, "category": prompt.category, "prompt": prompt.text,
-            "num_generations": len(entry["generations"]), "num_empty": sum(not t.strip() for t in entry["generations"]),
-            "distinct": len(entry["partition_scores"]), "utility": entry["utility"],
-        })  # fmt: skip
+        rows.append(
+            {
+                "prompt_id": prompt.prompt_id,
+                "split": prompt.split,
+                "category": prompt.category,
+                "prompt": prompt.text,
+                "num_generations": len(entry["generations"]),
+                "num_empty": sum(not t.strip() for t in entry["generations"]),
+                "distinct": len(entry["partition_scores"]),
+                "utility": entry["utility"],
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -52,10 +59,16 @@ def main(
     names = metric_names(classifier["classifier"], reward["reward"])
     record = StageRecord(
         "eval_novelty",
-        {"seed": config.seed, "model": model, "condition": condition, "bootstrap_replicates": replicates,
-         "classifier": classifier["classifier"], "reward": reward["reward"]},
+        {
+            "seed": config.seed,
+            "model": model,
+            "condition": condition,
+            "bootstrap_replicates": replicates,
+            "classifier": classifier["classifier"],
+            "reward": reward["reward"],
+        },
         [*prompts, partitions, scores],
-    )  # fmt: skip
+    )
     per_prompt = prompt_rows(prompts, scores)
     classes = read_table(scores / "classes.parquet", CLASS_COLUMNS)
     order = {prompt_id: place for place, prompt_id in enumerate(per_prompt["prompt_id"])}
@@ -76,9 +89,15 @@ def main(
             rows += call_rows(classifier, reward)
         metrics.extend({**labels, **row} for row in rows)
     write_evaluation(
-        output, record, config, metrics=metrics, failures=failures, per_prompt=per_prompt,
-        tables={"classes": classes.drop(columns=["place", "split"])}, documents=summaries,
-    )  # fmt: skip
+        output,
+        record,
+        config,
+        metrics=metrics,
+        failures=failures,
+        per_prompt=per_prompt,
+        tables={"classes": classes.drop(columns=["place", "split"])},
+        documents=summaries,
+    )
 
 
 if __name__ == "__main__":

@@ -48,13 +48,20 @@ def _support_table(laws: pd.DataFrame) -> pd.DataFrame:
 
 
 def _per_prompt(
-    requests: Sequence[TextPrompt], answers: Mapping[str, list[str | Invalid]], replies: Mapping[str, pd.DataFrame],
-    laws: pd.DataFrame, support: pd.DataFrame, reference_size: int,
-) -> pd.DataFrame:  # fmt: skip
+    requests: Sequence[TextPrompt],
+    answers: Mapping[str, list[str | Invalid]],
+    replies: Mapping[str, pd.DataFrame],
+    laws: pd.DataFrame,
+    support: pd.DataFrame,
+    reference_size: int,
+) -> pd.DataFrame:
     truncated = {prompt_id: int((rows["finish_reason"] == "length").sum()) for prompt_id, rows in replies.items()}
-    table = pd.DataFrame([
-        open_row(prompt, answers[prompt.prompt_id], truncated[prompt.prompt_id], reference_size) for prompt in requests
-    ])  # fmt: skip
+    table = pd.DataFrame(
+        [
+            open_row(prompt, answers[prompt.prompt_id], truncated[prompt.prompt_id], reference_size)
+            for prompt in requests
+        ]
+    )
     headline = support[support["threshold"] == HEADLINE_THRESHOLD].set_index("prompt_id")["support_size"]
     table["top_p_support_size"] = table["prompt_id"].map(headline).astype("float64")
     table["first_token_entropy_nats"] = table["prompt_id"].map(laws["entropy_nats"]).astype("float64")
@@ -62,9 +69,14 @@ def _per_prompt(
 
 
 def main(
-    params: Path, model: str, condition: str, prompts: list[Path], generations: Path, output: Path,
+    params: Path,
+    model: str,
+    condition: str,
+    prompts: list[Path],
+    generations: Path,
+    output: Path,
     scores: Path | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Write ``metrics.json`` and the tables per_prompt, answers and support into ``output``.
 
     Without ``scores`` (the baselines) the support table is empty and its metrics are left out.
@@ -73,10 +85,15 @@ def main(
     replicates, reference_size = config.evaluate.bootstrap_replicates, config.generate.open.num_samples
     record = StageRecord(
         "eval_open",
-        {"seed": config.seed, "model": model, "condition": condition, "bootstrap_replicates": replicates,
-         "reference_size": reference_size},
+        {
+            "seed": config.seed,
+            "model": model,
+            "condition": condition,
+            "bootstrap_replicates": replicates,
+            "reference_size": reference_size,
+        },
         [*prompts, generations, *([scores] if scores else [])],
-    )  # fmt: skip
+    )
     requests = read_text_prompts(*prompts)
     names = [prompt.prompt_id for prompt in requests]
     replies = rows_by_prompt(generations, GENERATION_COLUMNS, names)

@@ -48,10 +48,16 @@ def main(params: Path, model: str, condition: str, scores: Path, base_scores: Pa
     replicates, compared = config.evaluate.bootstrap_replicates, condition != "base"
     record = StageRecord(
         "eval_paloma",
-        {"seed": config.seed, "model": model, "condition": condition, "bootstrap_replicates": replicates,
-         "bits_per_byte_margin": config.tests.bits_per_byte_margin, "significance": config.tests.significance},
+        {
+            "seed": config.seed,
+            "model": model,
+            "condition": condition,
+            "bootstrap_replicates": replicates,
+            "bits_per_byte_margin": config.tests.bits_per_byte_margin,
+            "significance": config.tests.significance,
+        },
         [scores, base_scores],
-    )  # fmt: skip
+    )
     names = {"axis": "paloma", "model": model, "condition": condition}
     documents = paired_documents(scores, base_scores)
     metrics, tests, slices = [], [], []
@@ -63,16 +69,27 @@ def main(params: Path, model: str, condition: str, scores: Path, base_scores: Pa
         with_bos = bool(chosen["starts_with_bos"].any())
         slices.extend({**row, "starts_with_bos": with_bos} for row in slice_rows(chosen, variant, compared))
         if compared:
-            tests.extend(comparison_rows(
-                chosen, rows, margin=config.tests.bits_per_byte_margin, significance=config.tests.significance, **draws
-            ))  # fmt: skip
+            tests.extend(
+                comparison_rows(
+                    chosen,
+                    rows,
+                    margin=config.tests.bits_per_byte_margin,
+                    significance=config.tests.significance,
+                    **draws,
+                )
+            )
     unscored = {
         row["split"]: {"document without a scored token": row["num_unscored"]} for row in slices if row["num_unscored"]
     }
     write_evaluation(
-        output, record, config, metrics=[{**names, **row} for row in metrics], failures=unscored,
-        per_prompt=pd.DataFrame(slices), tables={"tests": pd.DataFrame(tests, columns=list(TEST_COLUMNS))},
-    )  # fmt: skip
+        output,
+        record,
+        config,
+        metrics=[{**names, **row} for row in metrics],
+        failures=unscored,
+        per_prompt=pd.DataFrame(slices),
+        tables={"tests": pd.DataFrame(tests, columns=list(TEST_COLUMNS))},
+    )
 
 
 if __name__ == "__main__":

@@ -38,21 +38,24 @@ def column_values(path: Path, scores: pd.DataFrame, column: str, scenario: IrtSc
     return values
 
 
-def main(
-    params: Path, model: str, condition: str, scores: Path, base_scores: Path, irt: Path, output: Path
-) -> None:  # fmt: skip
+def main(params: Path, model: str, condition: str, scores: Path, base_scores: Path, irt: Path, output: Path) -> None:
     """Write an evaluation directory; its table ``tests`` has the paired tests, without rows for the base itself."""
     config = load_params(params)
     replicates, tests = config.evaluate.bootstrap_replicates, config.tests
     record = StageRecord(
         "eval_retention",
         {
-            "seed": config.seed, "model": model, "condition": condition, "bootstrap_replicates": replicates,
-            "tasks": list(config.retention.tasks), "gsm8k": config.retention.gsm8k,
-            "significance": tests.significance, "accuracy_margin": tests.accuracy_margin,
+            "seed": config.seed,
+            "model": model,
+            "condition": condition,
+            "bootstrap_replicates": replicates,
+            "tasks": list(config.retention.tasks),
+            "gsm8k": config.retention.gsm8k,
+            "significance": tests.significance,
+            "accuracy_margin": tests.accuracy_margin,
         },
         [scores, base_scores, irt],
-    )  # fmt: skip
+    )
     scenarios = read_irt(irt)
     for task in config.retention.tasks:
         if SCENARIOS[task] not in scenarios:
@@ -67,14 +70,22 @@ def main(
     own, base = results["own"], results.get("base")
     names = {"axis": "retention", "model": model, "condition": condition}
     table = paired_test_table(
-        own, base, margin=tests.accuracy_margin, significance=tests.significance, seed=config.seed,
+        own,
+        base,
+        margin=tests.accuracy_margin,
+        significance=tests.significance,
+        seed=config.seed,
         names=(model, condition),
-    )  # fmt: skip
+    )
     write_evaluation(
-        output, record, config,
-        metrics=[{**names, **row} for row in metric_rows(own, base, config.retention.gsm8k)], failures={},
-        per_prompt=item_table(own, base), tables={"tests": table},
-    )  # fmt: skip
+        output,
+        record,
+        config,
+        metrics=[{**names, **row} for row in metric_rows(own, base, config.retention.gsm8k)],
+        failures={},
+        per_prompt=item_table(own, base),
+        tables={"tests": table},
+    )
 
 
 if __name__ == "__main__":

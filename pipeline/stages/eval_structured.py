@@ -114,22 +114,27 @@ def _evaluate(
         for metric, size in zip(("wasserstein_1_normalised", "wasserstein_1_normalised_at_budget"), sizes, strict=True)
     }
     fidelity = evaluate_fidelity(
-        result, prompt.law, evaluate.floor_replicates,
+        result,
+        prompt.law,
+        evaluate.floor_replicates,
         Streams(
             random_stream(seed, "pit", "structured", *names, name),
             random_stream(seed, "half samples", "structured", *names, name),
             random_stream(seed, "floor", "pit", name, sizes[0]),
             random_stream(seed, "floor", "pit", name, result.num_samples, "all answers"),
         ),
-    )  # fmt: skip
+    )
     rng = random_stream(seed, "half samples", "budget", "structured", *names, name)
     deviations = {"wasserstein_1_normalised_at_budget": wasserstein_1_deviations(within, prompt.law, rng)}
     rng = random_stream(seed, "bootstrap", "structured", *names, name)
     row = {
-        **prompt_row(prompt, result, evaluate.bootstrap_replicates, rng), **at_budget, **fidelity.row,
-        "num_generations": len(own), "num_truncated": int((own["finish_reason"] == "length").sum()),
+        **prompt_row(prompt, result, evaluate.bootstrap_replicates, rng),
+        **at_budget,
+        **fidelity.row,
+        "num_generations": len(own),
+        "num_truncated": int((own["finish_reason"] == "length").sum()),
         "floor": np.mean(floors["wasserstein_1_normalised"]),
-    }  # fmt: skip
+    }
     firsts = np.cumsum([0, *(len(group) for group in answers)])[:-1]
     return _Prompt(row, result, fidelity, {**floors, **fidelity.floors}, {**deviations, **fidelity.deviations}, firsts)
 
@@ -144,10 +149,13 @@ def _aggregate(
         own = [found[place] for place in members.index]
         deviations = own[0].deviations
         rows = aggregate_split(
-            members, {metric: np.stack([each.floors[metric] for each in own]) for metric in own[0].floors},
-            seed=config.seed, names=tuple(labels.values()), bootstrap_replicates=config.evaluate.bootstrap_replicates,
+            members,
+            {metric: np.stack([each.floors[metric] for each in own]) for metric in own[0].floors},
+            seed=config.seed,
+            names=tuple(labels.values()),
+            bootstrap_replicates=config.evaluate.bootstrap_replicates,
             deviations={name: np.stack([each.deviations[name] for each in own]) for name in deviations},
-        )  # fmt: skip
+        )
         pits = pits_by_sample(*zip(*((e.result.valid, e.fidelity.pits, e.firsts) for e in own), strict=True))
         rows += stream_rows(pits, random_stream(config.seed, "stream correlation", *labels.values()))
         metrics.extend({**labels, **row} for row in rows)
@@ -156,9 +164,17 @@ def _aggregate(
 
 
 def main(
-    params: Path, model: str, condition: str, prompts: list[Path], generations: Path, floors: Path, output: Path,
-    scores: Path | None = None, exact: Path | None = None, exact_cdf: Path | None = None,
-) -> None:  # fmt: skip
+    params: Path,
+    model: str,
+    condition: str,
+    prompts: list[Path],
+    generations: Path,
+    floors: Path,
+    output: Path,
+    scores: Path | None = None,
+    exact: Path | None = None,
+    exact_cdf: Path | None = None,
+) -> None:
     """Write ``metrics.json``, ``provenance.json`` and tables into ``output``.
 
     Tables: ``per_prompt``, ``samples`` (valid values and their PITs) and ``pit`` (histograms); with ``scores``
@@ -169,12 +185,15 @@ def main(
     record = StageRecord(
         "eval_structured",
         {
-            "seed": config.seed, "model": model, "condition": condition,
+            "seed": config.seed,
+            "model": model,
+            "condition": condition,
             "bootstrap_replicates": config.evaluate.bootstrap_replicates,
-            "token_budget": config.evaluate.token_budget, "protocol": protocol,
+            "token_budget": config.evaluate.token_budget,
+            "protocol": protocol,
         },
         [*prompts, generations, floors, *(path for path in (scores, exact, exact_cdf) if path)],
-    )  # fmt: skip
+    )
     wanted = read_prompts(*prompts)
     prompt_ids = [prompt.prompt_id for prompt in wanted]
     sampled = rows_by_prompt(generations, GENERATION_COLUMNS, prompt_ids)

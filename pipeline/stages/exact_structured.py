@@ -38,14 +38,20 @@ def trie_figures(scorer, prompt_ids: list[int], trie: Trie, rule, width: float) 
         values = np.array([float(rule.decode(sequence)) for sequence in leaf_sequences(trie)])
     law = exact_law(trie, scorer.score_trie(scorer.prefill(prompt_ids), trie), values)
     figures = {
-        "sequence_kl_nats": law.sequence_kl, "logit_kl_nats": law.mean_prefix_kl,
-        "total_variation": law.total_variation, "mass_on_trie": law.mass_on_trie,
+        "sequence_kl_nats": law.sequence_kl,
+        "logit_kl_nats": law.mean_prefix_kl,
+        "total_variation": law.total_variation,
+        "mass_on_trie": law.mass_on_trie,
         "constrained_total_variation": law.constrained_total_variation,
-    }  # fmt: skip
+    }
     if law.grid is not None:
-        figures |= {"grid_wasserstein_1": law.grid.wasserstein_1, "grid_ks": law.grid.ks,
-                    "grid_ks_low": law.grid.ks_low, "grid_ks_high": law.grid.ks_high,
-                    "constrained_wasserstein_1_normalised": law.constrained_wasserstein_1 / width}  # fmt: skip
+        figures |= {
+            "grid_wasserstein_1": law.grid.wasserstein_1,
+            "grid_ks": law.grid.ks,
+            "grid_ks_low": law.grid.ks_low,
+            "grid_ks_high": law.grid.ks_high,
+            "constrained_wasserstein_1_normalised": law.constrained_wasserstein_1 / width,
+        }
     return figures
 
 
@@ -54,9 +60,13 @@ def bound_figures(scorer, prompt_ids: list[int], law, rule, settings, max_new_to
     from pipeline.core.number_law import bound_number_law, candidate_tokens
 
     bounds = bound_number_law(
-        law, rule, scorer.path_scorer(prompt_ids, candidate_tokens(rule)), width=settings.bounds_width,
-        max_positions=settings.bounds_max_positions, max_new_tokens=max_new_tokens,
-    )  # fmt: skip
+        law,
+        rule,
+        scorer.path_scorer(prompt_ids, candidate_tokens(rule)),
+        width=settings.bounds_width,
+        max_positions=settings.bounds_max_positions,
+        max_new_tokens=max_new_tokens,
+    )
     figures = {key: value for key, value in asdict(bounds).items() if key != "width"}
     return figures | {"distribution": {name: values.tolist() for name, values in bounds.distribution.items()}}
 
@@ -104,21 +114,31 @@ class ExactFigures:
 
 
 def main(
-    params: Path, model: str, model_report: Path, condition: str, adapters: Path, prompts: list[Path], tries: Path,
-    output: Path, partial: Path, cdf: Path | None = None,
-) -> None:  # fmt: skip
+    params: Path,
+    model: str,
+    model_report: Path,
+    condition: str,
+    adapters: Path,
+    prompts: list[Path],
+    tries: Path,
+    output: Path,
+    partial: Path,
+    cdf: Path | None = None,
+) -> None:
     """Write the exact figures of every prompt in ``prompts`` and, to ``cdf``, distribution functions."""
     config = load_params(params)
     settings = config.evaluate
     record = StageRecord(
         "exact_structured",
         {
-            "model": config.model(model), "condition": condition,
-            "max_new_tokens": config.generate.structured.max_new_tokens, "cdf_points": CDF_POINTS,
+            "model": config.model(model),
+            "condition": condition,
+            "max_new_tokens": config.generate.structured.max_new_tokens,
+            "cdf_points": CDF_POINTS,
             **{key: getattr(settings, key) for key in ("exact_max_prefixes", "bounds_width", "bounds_max_positions")},
         },
         [model_report, tries, *prompts, *adapter_inputs(condition, adapters)],
-    )  # fmt: skip
+    )
     rows, store, finished = read_prompts(*prompts), TrieStore(tries), partial / record.identity[:16]
     figures = ExactFigures(
         config, model, lambda: open_model(config.model(model), model_report, condition, adapters, rows[0].text)

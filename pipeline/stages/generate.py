@@ -54,10 +54,15 @@ def _constraint(tries: TrieStore | None, prompt_id: str, max_new_tokens: int) ->
 
 
 def _requests(
-    config: Params, axis: str, model: str, condition: str, prompts: Sequence[TextPrompt],
-    missing: Mapping[str, dict[int, int]], tries: TrieStore | None,
+    config: Params,
+    axis: str,
+    model: str,
+    condition: str,
+    prompts: Sequence[TextPrompt],
+    missing: Mapping[str, dict[int, int]],
+    tries: TrieStore | None,
     encode: Callable[[Sequence[Mapping[str, str]], bool], list[int]],
-) -> list["SampleRequest"]:  # fmt: skip
+) -> list["SampleRequest"]:
     """A request for the ``missing`` samples (seed by sample index, by prompt id) of each prompt that has any."""
     from pipeline.engines.text_engine import SampleRequest
 
@@ -69,12 +74,17 @@ def _requests(
         if missing[prompt.prompt_id]:
             messages = protocol.messages(axis, prompt.text, role)
             request = SampleRequest(
-                prompt.prompt_id, encode(messages, protocol.reasons), messages, missing[prompt.prompt_id],
-                settings.max_new_tokens, settings.temperature, settings.top_p,
+                prompt.prompt_id,
+                encode(messages, protocol.reasons),
+                messages,
+                missing[prompt.prompt_id],
+                settings.max_new_tokens,
+                settings.temperature,
+                settings.top_p,
                 # Reasoning traces and channels are told apart by special tokens.
                 skip_special_tokens=not protocol.reasons,
                 constraint=_constraint(tries, prompt.prompt_id, settings.max_new_tokens),
-            )  # fmt: skip
+            )
             requests.append(request)
     return requests
 
@@ -87,9 +97,13 @@ def _record(config: Params, axis: str, model: str, condition: str, inputs: Seque
     sampling = {key: value for key, value in asdict(settings).items() if key not in free}
     instruction = answer_protocol(config, model, condition).instruction(axis)
     parameters = {
-        "seed": config.seed, "model": config.model(model), "condition": condition, "sampling": sampling,
-        "instruction": instruction, "engine": config.engine.kind,
-    }  # fmt: skip
+        "seed": config.seed,
+        "model": config.model(model),
+        "condition": condition,
+        "sampling": sampling,
+        "instruction": instruction,
+        "engine": config.engine.kind,
+    }
     return StageRecord(f"generate_{axis}", parameters, [path for path in inputs if path])
 
 
@@ -132,9 +146,17 @@ def _table(journals: Iterable[Journal]) -> pd.DataFrame:
 
 
 def main(
-    params: Path, axis: str, model: str, model_report: Path, condition: str, adapters: Path, prompts: list[Path],
-    output: Path, partial: Path, constraint: Path | None = None,
-) -> None:  # fmt: skip
+    params: Path,
+    axis: str,
+    model: str,
+    model_report: Path,
+    condition: str,
+    adapters: Path,
+    prompts: list[Path],
+    output: Path,
+    partial: Path,
+    constraint: Path | None = None,
+) -> None:
     """Write the generations of every prompt in ``prompts``."""
     from pipeline.engines.generate import sample_seeds
 

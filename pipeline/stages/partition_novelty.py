@@ -36,10 +36,16 @@ def benchmark_rows(
     """By split, the records of ``partitions.jsonl``; less the last two keys they are those of ``generations.jsonl``."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for prompt, texts, partition in zip(prompts, responses, partitions, strict=True):
-        rows.setdefault(prompt.split, []).append({
-            "id": prompt.prompt_id.removeprefix(f"{prompt.split}."), "prompt": prompt.text, "model": name,
-            "generations": texts, "partition": partition, "distinct": distinct(partition),
-        })  # fmt: skip
+        rows.setdefault(prompt.split, []).append(
+            {
+                "id": prompt.prompt_id.removeprefix(f"{prompt.split}."),
+                "prompt": prompt.text,
+                "model": name,
+                "generations": texts,
+                "partition": partition,
+                "distinct": distinct(partition),
+            }
+        )
     return rows
 
 

@@ -43,9 +43,7 @@ def main(
     record = StageRecord("report", {"experiment": config.experiment}, sources)
     with atomic_entries(output) as directory:
         evaluations.metrics[list(METRIC_COLUMNS)].to_csv(directory / "metrics.csv", index=False, encoding="utf-8")
-        tables = assemble(
-            config, evaluations, read_distinct_prompts(prompts), directory, adapters, ablations, others
-        )  # fmt: skip
+        tables = assemble(config, evaluations, read_distinct_prompts(prompts), directory, adapters, ablations, others)
     _announce(config, record, evaluations, tables, ablations.missing, output)
 
 
@@ -88,25 +86,37 @@ def parse_arguments() -> argparse.Namespace:
     """Command line of the stage."""
     parser = stage_parser(__doc__)
     parser.add_argument(
-        "--evals", type=Path, nargs="+", required=True,
+        "--evals",
+        type=Path,
+        nargs="+",
+        required=True,
         help="directories of evaluations, AXIS/MODEL/CONDITION: one, or one for each of a sweep's cells",
-    )  # fmt: skip
+    )
     parser.add_argument("--prompts", type=Path, nargs="+", required=True, help="tables of structured prompts")
     parser.add_argument(
-        "--adapters", type=Path, nargs="+", default=[],
+        "--adapters",
+        type=Path,
+        nargs="+",
+        default=[],
         help="directories of adapters, MODEL/METHOD: plots of training losses",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--seed-evals", type=_seed_directory, nargs="+", default=[], metavar="SEED=DIRECTORY",
+        "--seed-evals",
+        type=_seed_directory,
+        nargs="+",
+        default=[],
+        metavar="SEED=DIRECTORY",
         help="evaluations of the same settings under other seeds: tables over training seeds",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--sweeps", type=Path, default=Path("sweeps"), help="directory of sweeps: ablations (default: %(default)s)"
     )
     parser.add_argument(
-        "--published", type=Path, default=Path("data/published"),
+        "--published",
+        type=Path,
+        default=Path("data/published"),
         help="directory of figures that the paper prints (default: %(default)s)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--output", type=Path, default=Path("reports"), help="directory to write (default: %(default)s)"
     )

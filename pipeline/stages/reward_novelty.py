@@ -49,9 +49,13 @@ def likelihood_identity(settings: RewardConfig, config: ModelConfig, model_repor
     """All that the stand-in reward depends on beside the texts: the base checkpoint and how it is asked."""
     report = read_json(model_report)
     return {
-        "kind": settings.kind, "checkpoint": report["revision"] or report["files_sha256"], "chat": asdict(config.chat),
-        "terminator": report["terminator"], "dtype": config.dtype, "max_length": settings.max_length,
-    }  # fmt: skip
+        "kind": settings.kind,
+        "checkpoint": report["revision"] or report["files_sha256"],
+        "chat": asdict(config.chat),
+        "terminator": report["terminator"],
+        "dtype": config.dtype,
+        "max_length": settings.max_length,
+    }
 
 
 def open_likelihood(settings: RewardConfig, config: ModelConfig, model_report: Path) -> Any:
@@ -62,9 +66,13 @@ def open_likelihood(settings: RewardConfig, config: ModelConfig, model_report: P
 
     opened = open_model(config, model_report, "base", Path(), "")
     return LikelihoodReward(
-        opened.model, opened.tokenizer, opened.encode, answer_terminator(opened.tokenizer, config.terminator),
-        max_length=settings.max_length, tokens_per_pass=settings.tokens_per_pass,
-    )  # fmt: skip
+        opened.model,
+        opened.tokenizer,
+        opened.encode,
+        answer_terminator(opened.tokenizer, config.terminator),
+        max_length=settings.max_length,
+        tokens_per_pass=settings.tokens_per_pass,
+    )
 
 
 def evaluator(
@@ -85,12 +93,16 @@ def class_rows(split: str, entry: dict[str, Any], rewards: np.ndarray, threshold
     sizes = np.bincount(entry["partition"])
     return [
         {
-            "prompt_id": f"{split}.{entry['id']}", "split": split, "class_index": index,
-            "representative": entry["generations"][first], "size": int(sizes[index]),
-            "reward": float(rewards[index]), "rating": rating(float(rewards[index]), thresholds),
+            "prompt_id": f"{split}.{entry['id']}",
+            "split": split,
+            "class_index": index,
+            "representative": entry["generations"][first],
+            "size": int(sizes[index]),
+            "reward": float(rewards[index]),
+            "rating": rating(float(rewards[index]), thresholds),
         }
         for index, first in enumerate(representatives(entry["partition"]))
-    ]  # fmt: skip
+    ]
 
 
 def main(
@@ -118,13 +130,18 @@ def main(
         rows = class_rows(split, entry, values, THRESHOLDS[settings.kind])
         class_ratings = [row["rating"] for row in rows]
         ratings = generation_ratings(entry["partition"], class_ratings)
-        entry |= {"generation_scores": ratings, "partition_scores": class_ratings,
-                  "utility": utility(ratings, patience)}  # fmt: skip
+        entry |= {
+            "generation_scores": ratings,
+            "partition_scores": class_ratings,
+            "utility": utility(ratings, patience),
+        }
         classes.extend(rows)
     counts = {
-        "reward": settings.kind, "responses": sum(len(entry["generations"]) for _, entry in entries),
-        "representatives": len(pairs), "representatives_unique": len(set(pairs)),
-    }  # fmt: skip
+        "reward": settings.kind,
+        "responses": sum(len(entry["generations"]) for _, entry in entries),
+        "representatives": len(pairs),
+        "representatives_unique": len(set(pairs)),
+    }
     with atomic_directory(output) as directory:
         for split, rows in splits.items():
             write_json_lines(directory / split / "scores.jsonl", rows)

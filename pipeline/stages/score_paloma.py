@@ -30,8 +30,15 @@ from pipeline.stages.conditioned_model import adapter_inputs, open_model
 from pipeline.tracking import stage_run
 
 PALOMA_SCORE_COLUMNS = (
-    "bos", "slice", "file", "document", "nll_nats", "num_tokens", "num_bytes", "starts_with_bos",
-)  # fmt: skip
+    "bos",
+    "slice",
+    "file",
+    "document",
+    "nll_nats",
+    "num_tokens",
+    "num_bytes",
+    "starts_with_bos",
+)
 """One row per variant and document; starts_with_bos: whether the model read a BOS token before it."""
 PROBE = "Generate exactly ONE random number. Output ONLY the number."
 """A request on which an adapter must show."""
@@ -79,9 +86,15 @@ def bos_variants(wanted: Sequence[str], bos: int | None) -> dict[str, int | None
 
 
 def main(
-    params: Path, model: str, model_report: Path, condition: str, adapters: Path, output: Path, partial: Path,
+    params: Path,
+    model: str,
+    model_report: Path,
+    condition: str,
+    adapters: Path,
+    output: Path,
+    partial: Path,
     documents: Path | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Write the table of scores, and provenance beside it."""
     from pipeline.engines.chat import text_bos
     from pipeline.engines.perplexity import PerplexityScorer
@@ -102,9 +115,12 @@ def main(
 
     opened = open_model(config.model(model), model_report, condition, adapters, PROBE)
     scorer = PerplexityScorer(
-        opened.model, opened.tokenizer, window=settings.window, stride=settings.stride,
+        opened.model,
+        opened.tokenizer,
+        window=settings.window,
+        stride=settings.stride,
         tokens_per_pass=settings.tokens_per_pass,
-    )  # fmt: skip
+    )
     variants = bos_variants(settings.bos, text_bos(opened.tokenizer))
     total = sum(file.num_bytes for file in files) * len(variants)
     with scratch(partial, f"score_paloma {model} {condition}"):
@@ -119,9 +135,12 @@ def main(
             ]
         write_table(output, pd.DataFrame(rows, columns=list(PALOMA_SCORE_COLUMNS)))
         record.write(
-            output.with_suffix(".provenance.json"), num_documents=sum(file.num_documents for file in files),
-            variants=list(variants), revision=revision, seed=config.seed,
-        )  # fmt: skip
+            output.with_suffix(".provenance.json"),
+            num_documents=sum(file.num_documents for file in files),
+            variants=list(variants),
+            revision=revision,
+            seed=config.seed,
+        )
 
 
 if __name__ == "__main__":

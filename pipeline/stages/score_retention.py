@@ -92,11 +92,17 @@ def main(
     revisions = pinned_revisions(settings)
     record = StageRecord(
         "score_retention",
-        {"model": config.model(model), "condition": condition, "tasks": settings.tasks, "source": settings.source,
-         "revisions": revisions, "max_new_tokens": settings.max_new_tokens,
-         "lm_eval": importlib.metadata.version("lm_eval")},
+        {
+            "model": config.model(model),
+            "condition": condition,
+            "tasks": settings.tasks,
+            "source": settings.source,
+            "revisions": revisions,
+            "max_new_tokens": settings.max_new_tokens,
+            "lm_eval": importlib.metadata.version("lm_eval"),
+        },
         [model_report, *folders, *adapter_inputs(condition, adapters)],
-    )  # fmt: skip
+    )
     # Data before the model: what is wrong with it shows at once.
     data = {task: read_task(settings, task, revisions) for task in settings.tasks}
     from pipeline.engines.harness_tasks import RetentionTask

@@ -58,28 +58,43 @@ class PathScores:
             # The same paths for every condition of a model: their difference has no path noise.
             rng = random_stream(self._config.seed, "score", "structured", self._model, prompt.prompt_id, target)
             scores = score_paths(
-                logits_at, opened.encode(prompt.text), tokens, self._config.evaluate.paths_per_prompt, rng,
-                opened.tokenizer.pad_token_id or 0, opened.device,
-            )  # fmt: skip
+                logits_at,
+                opened.encode(prompt.text),
+                tokens,
+                self._config.evaluate.paths_per_prompt,
+                rng,
+                opened.tokenizer.pad_token_id or 0,
+                opened.device,
+            )
             for path_index, divergences in enumerate(scores):
                 rows.extend((target, path_index, k, float(kl)) for k, kl in enumerate(divergences))
         return rows
 
 
 def main(
-    params: Path, model: str, model_report: Path, condition: str, adapters: Path, prompts: list[Path], tries: Path,
-    output: Path, partial: Path,
-) -> None:  # fmt: skip
+    params: Path,
+    model: str,
+    model_report: Path,
+    condition: str,
+    adapters: Path,
+    prompts: list[Path],
+    tries: Path,
+    output: Path,
+    partial: Path,
+) -> None:
     """Write KL(q || model) in nats per prompt, target, path and prefix."""
     config = load_params(params)
     record = StageRecord(
         "score_structured",
         {
-            "seed": config.seed, "model": config.model(model), "condition": condition,
-            "paths_per_prompt": config.evaluate.paths_per_prompt, "num_decimals": config.discretize.eval.num_decimals,
+            "seed": config.seed,
+            "model": config.model(model),
+            "condition": condition,
+            "paths_per_prompt": config.evaluate.paths_per_prompt,
+            "num_decimals": config.discretize.eval.num_decimals,
         },
         [model_report, tries, *prompts, *adapter_inputs(condition, adapters)],
-    )  # fmt: skip
+    )
     requests, store = read_prompts(*prompts), TrieStore(tries)
     scores = PathScores(
         config, model, lambda: open_model(config.model(model), model_report, condition, adapters, requests[0].text)

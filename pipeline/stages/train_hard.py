@@ -64,9 +64,14 @@ def main(
         return make_examples
 
     training = Training(
-        "hard", model, model_report, read_prompts(prompts), hard_target_loss, open_targets,
+        "hard",
+        model,
+        model_report,
+        read_prompts(prompts),
+        hard_target_loss,
+        open_targets,
         sequences_per_example=config.train.hard.completions_per_prompt,
-    )  # fmt: skip
+    )
     train_adapter(config, training, record, output, checkpoint)
 
 

@@ -36,9 +36,13 @@ def main(
         return exact_example(request.prompt_ids, trie)
 
     training = Training(
-        "soft", model, model_report, read_prompts(prompts), soft_target_loss,
+        "soft",
+        model,
+        model_report,
+        read_prompts(prompts),
+        soft_target_loss,
         lambda _: lambda requests: [make_example(request) for request in requests],
-    )  # fmt: skip
+    )
     train_adapter(config, training, record, output, checkpoint)
 
 

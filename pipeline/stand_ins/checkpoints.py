@@ -29,9 +29,14 @@ from pipeline.core.random_streams import stream_seed
 from pipeline.stand_ins import evaluators, mxfp4, tokenizers
 
 SHAPE = dict(
-    hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    head_dim=8,
     max_position_embeddings=4096,
-)  # fmt: skip
+)
 # Shorter than most requests, so that the window counts.
 SLIDING = dict(sliding_window=24, layer_types=["sliding_attention", "full_attention"])
 # Standard deviation of the logits of a random model: sharp enough that a law has favourites and an adapter can learn.
@@ -44,9 +49,11 @@ def _ids(tokenizer: PreTrainedTokenizerFast, *tokens: str) -> list[int]:
 
 def _token_ids(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
     return {
-        "vocab_size": len(tokenizer), "bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id,
+        "vocab_size": len(tokenizer),
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
         "pad_token_id": tokenizer.pad_token_id,
-    }  # fmt: skip
+    }
 
 
 def _with_defaults(model: PreTrainedModel, **defaults: Any) -> PreTrainedModel:
@@ -67,9 +74,13 @@ def llama3_2() -> tuple[PreTrainedTokenizerFast, PreTrainedModel]:
     """Llama 3.2 with tied embeddings and scaled rotary frequencies."""
     tokenizer = tokenizers.llama3_2()
     rope = {
-        "rope_type": "llama3", "rope_theta": 500_000.0, "factor": 32.0, "low_freq_factor": 1.0,
-        "high_freq_factor": 4.0, "original_max_position_embeddings": 512,
-    }  # fmt: skip
+        "rope_type": "llama3",
+        "rope_theta": 500_000.0,
+        "factor": 32.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 512,
+    }
     model = LlamaForCausalLM(
         LlamaConfig(**SHAPE, **_token_ids(tokenizer), rope_parameters=rope, tie_word_embeddings=True)
     )
@@ -86,9 +97,13 @@ def gpt_oss() -> tuple[PreTrainedTokenizerFast, PreTrainedModel]:
     # Its default stretches the rotary frequencies of 4,096 positions to as many.
     shape = dict(SHAPE, intermediate_size=64, max_position_embeddings=131_072)
     config = GptOssConfig(
-        **shape, **SLIDING, **_token_ids(tokenizer), num_local_experts=4, num_experts_per_tok=2,
+        **shape,
+        **SLIDING,
+        **_token_ids(tokenizer),
+        num_local_experts=4,
+        num_experts_per_tok=2,
         tie_word_embeddings=False,
-    )  # fmt: skip
+    )
     stops = _ids(tokenizer, "<|return|>", "<|endoftext|>", "<|call|>")
     return tokenizer, _with_defaults(GptOssForCausalLM(config), top_k=50, eos_token_id=stops)
 
@@ -114,24 +129,40 @@ def gemma3() -> tuple[PreTrainedTokenizerFast, PreTrainedModel]:
     """Gemma 3 from 4B up: the language model inside a model that also reads images through a SigLIP tower."""
     tokenizer = tokenizers.gemma3()
     vision = SiglipVisionConfig(
-        hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, image_size=16, patch_size=4,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        image_size=16,
+        patch_size=4,
         vision_use_head=False,
-    )  # fmt: skip
+    )
     start, end, soft = _ids(tokenizer, "<start_of_image>", "<end_of_image>", "<image_soft_token>")
     config = Gemma3Config(
-        text_config=_gemma3_text_config(tokenizer), vision_config=vision, mm_tokens_per_image=4,
-        boi_token_index=start, eoi_token_index=end, image_token_index=soft,
-        bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
-    )  # fmt: skip
+        text_config=_gemma3_text_config(tokenizer),
+        vision_config=vision,
+        mm_tokens_per_image=4,
+        boi_token_index=start,
+        eoi_token_index=end,
+        image_token_index=soft,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
     return tokenizer, _gemma3_defaults(tokenizer, Gemma3ForConditionalGeneration(config))
 
 
 CAUSAL: dict[str, Callable[[], tuple[PreTrainedTokenizerFast, PreTrainedModel]]] = {
-    "qwen3": qwen3, "gemma3": gemma3, "gemma3_text": gemma3_text, "llama3_2": llama3_2, "gpt_oss": gpt_oss,
-}  # fmt: skip
+    "qwen3": qwen3,
+    "gemma3": gemma3,
+    "gemma3_text": gemma3_text,
+    "llama3_2": llama3_2,
+    "gpt_oss": gpt_oss,
+}
 EVALUATORS: dict[str, Callable[[Path], Any]] = {
-    "deberta": evaluators.save_classifier, "skywork": evaluators.save_reward_model,
-}  # fmt: skip
+    "deberta": evaluators.save_classifier,
+    "skywork": evaluators.save_reward_model,
+}
 NAMES = (*CAUSAL, *EVALUATORS)
 # Published checkpoints of these families name a class of their own; the others take tokenizer.json as it is.
 TOKENIZER_CLASSES = {"qwen3": "Qwen2Tokenizer", "gemma3": "GemmaTokenizer", "gemma3_text": "GemmaTokenizer"}

@@ -33,11 +33,22 @@ def save_classifier(directory: Path, num_labels: int = 2) -> Path:
     tokenizer = save_tokenizer(directory, special)
     torch.manual_seed(0)
     config = DebertaV2Config(
-        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
-        max_position_embeddings=64, relative_attention=True, position_buckets=8, norm_rel_ebd="layer_norm",
-        share_att_key=True, pos_att_type=["p2c", "c2p"], position_biased_input=False, type_vocab_size=0,
-        pad_token_id=tokenizer.pad_token_id, num_labels=num_labels,
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=48,
+        max_position_embeddings=64,
+        relative_attention=True,
+        position_buckets=8,
+        norm_rel_ebd="layer_norm",
+        share_att_key=True,
+        pos_att_type=["p2c", "c2p"],
+        position_biased_input=False,
+        type_vocab_size=0,
+        pad_token_id=tokenizer.pad_token_id,
+        num_labels=num_labels,
+    )
     model = DebertaV2ForSequenceClassification(config)
     # Random weights of the usual size give the same probability to every pair.
     for parameter in model.parameters():
@@ -62,10 +73,19 @@ def save_reward_model(directory: Path, template: str = GEMMA_TEMPLATE, dtype: st
     tokenizer = save_tokenizer(directory, special, template, add_bos=True)
     torch.manual_seed(1)
     config = Gemma2Config(
-        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-        head_dim=8, intermediate_size=48, sliding_window=16, num_labels=1, pad_token_id=tokenizer.pad_token_id,
-        bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id,
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        intermediate_size=48,
+        sliding_window=16,
+        num_labels=1,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+    )
     model = Gemma2ForSequenceClassification(config)
     # Rewards between the lowest and the highest threshold of the ratings.
     model.score.weight.data.mul_(30)

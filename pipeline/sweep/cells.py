@@ -68,9 +68,14 @@ class Cell:
         """Hash of targets, parameters, commands and contents of ``sources``: equal means finished."""
         contents = {source: _content(project / source) for source in self.sources}
         commands = {name: self.graph[name].command for name in self.stages}
-        return sha256_json({
-            "targets": sorted(self.targets), "parameters": self.parameters, "commands": commands, "sources": contents,
-        })  # fmt: skip
+        return sha256_json(
+            {
+                "targets": sorted(self.targets),
+                "parameters": self.parameters,
+                "commands": commands,
+                "sources": contents,
+            }
+        )
 
 
 def _parameters(graph: StageGraph, stages: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,8 +155,10 @@ def make_cell(
     wanted = _select(whole, patterns, params)
     targets = tuple(name for name in wanted if name in graph)
     if not targets:
-        raise ConfigError(f"sweep.targets: nothing is left to reach of {', '.join(patterns)}: axes (now "
-                          f"{', '.join(params.axes)}) and generate.*.enabled leave out the rest")  # fmt: skip
+        raise ConfigError(
+            f"sweep.targets: nothing is left to reach of {', '.join(patterns)}: axes (now "
+            f"{', '.join(params.axes)}) and generate.*.enabled leave out the rest"
+        )
     parameters = _parameters(whole, whole.closure(wanted), everything)
     identity = sha256_json({"targets": sorted(wanted), "parameters": parameters})[:16]
     return Cell(tuple(overrides), values, targets, definition, graph, identity)

@@ -134,8 +134,9 @@ def differing_keys(cells: Sequence[SweepCell]) -> dict[str, dict[str, SweepCell]
                 found.setdefault(key, {}).setdefault(repr(value), cell)
     absent = {
         key: next((cell for cell in cells if key not in cell.flat), None)
-        for key in found if not key.startswith("models.")
-    }  # fmt: skip
+        for key in found
+        if not key.startswith("models.")
+    }
     found = {key: {**values, "absent": cell} if (cell := absent.get(key)) else values for key, values in found.items()}
     return {key: values for key, values in found.items() if len(values) > 1}
 

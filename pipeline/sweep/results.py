@@ -12,9 +12,16 @@ from pipeline.sweep.run import Record, read_record
 from pipeline.sweep.settings import override_key
 
 HEADLINES = (
-    "wasserstein_1_normalised", "logit_kl_nats", "valid_rate", "unique_fraction", "mcq_total_variation", "distinct",
-    "utility", "gp_irt", "bits_per_byte",
-)  # fmt: skip
+    "wasserstein_1_normalised",
+    "logit_kl_nats",
+    "valid_rate",
+    "unique_fraction",
+    "mcq_total_variation",
+    "distinct",
+    "utility",
+    "gp_irt",
+    "bits_per_byte",
+)
 """Metrics that the summary shows, where the cell has them; aggregates over families only."""
 ESTIMATE_NOTE = (
     "Estimates: GPU hours on A100s, from rates fitted to the paper's stated totals (pipeline/core/cost.py); stages "
@@ -47,8 +54,14 @@ def gather(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     summaries, parts = [], []
     for record in cell_records(directory):
         cell, columns = Path(record.cell), override_columns(record.overrides)
-        row = {"cell": cell.name, **columns, "status": record.status, "seconds": round(record.seconds, 1),
-               "stage": record.stage, "log": record.log}  # fmt: skip
+        row = {
+            "cell": cell.name,
+            **columns,
+            "status": record.status,
+            "seconds": round(record.seconds, 1),
+            "stage": record.stage,
+            "log": record.log,
+        }
         if (cell / "finished.json").exists():
             metrics = _evaluations(cell)
             if len(metrics):
@@ -76,8 +89,12 @@ def run_table(records: Sequence[Record]) -> str:
     for record in records:
         row = {"cell": Path(record.cell).name or "-", "status": record.status, **override_columns(record.overrides)}
         if planned:
-            row |= {"stages": f"{record.stages_done}/{record.stages}", "tokens": f"{record.tokens:.3g}",
-                    "GPU hours": f"{record.gpu_hours:.2f}", "disk GB": f"{record.disk_bytes / 1e9:.2f}"}  # fmt: skip
+            row |= {
+                "stages": f"{record.stages_done}/{record.stages}",
+                "tokens": f"{record.tokens:.3g}",
+                "GPU hours": f"{record.gpu_hours:.2f}",
+                "disk GB": f"{record.disk_bytes / 1e9:.2f}",
+            }
         else:
             row |= {"seconds": f"{record.seconds:.0f}", "failed stage": record.stage, "log": record.log}
         rows.append(row)

@@ -112,9 +112,15 @@ def _planned(cell: Cell, directory: Path, project: Path) -> Record:
     status = "unfinished" if directory.exists() else "new"
     tokens = cost.prompt_tokens + cost.completion_tokens
     return Record(
-        str(directory), cell.overrides, status, stages=len(cell.stages), stages_done=done, tokens=tokens,
-        gpu_hours=cost.gpu_hours, disk_bytes=cost.disk_bytes,
-    )  # fmt: skip
+        str(directory),
+        cell.overrides,
+        status,
+        stages=len(cell.stages),
+        stages_done=done,
+        tokens=tokens,
+        gpu_hours=cost.gpu_hours,
+        disk_bytes=cost.disk_bytes,
+    )
 
 
 def _reproduce(cell: Cell, directory: Path, project: Path, config: SweepConfig) -> Record:
@@ -124,8 +130,9 @@ def _reproduce(cell: Cell, directory: Path, project: Path, config: SweepConfig) 
     (directory / "finished.json").unlink(missing_ok=True)
     identity = cell.full_identity(project)
     prepare_workspace(directory, project, params_text(cell), cell.definition, Path(config.cache), cell.sources)
-    write_json(directory / "cell.json", {"overrides": cell.overrides, "targets": cell.targets,
-                                         "parameters": cell.parameters})  # fmt: skip
+    write_json(
+        directory / "cell.json", {"overrides": cell.overrides, "targets": cell.targets, "parameters": cell.parameters}
+    )
     with log.open("a") as file:
         file.write(f"--- {datetime.now(UTC).isoformat(timespec='seconds')} {' '.join(cell.overrides)}\n")
         before = file.tell()

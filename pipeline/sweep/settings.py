@@ -156,8 +156,10 @@ def cell_overrides(task_overrides: Sequence[str], config: SweepConfig) -> list[s
         raise ConfigError("model= adds a whole model; it does not go with overrides of models.*")
     if model != "null":
         if values.get("experiment", "one_model") != "one_model":
-            raise ConfigError(f"model={model} belongs to the experiment one_model; "
-                              f"experiment={values['experiment']} has models of its own")  # fmt: skip
+            raise ConfigError(
+                f"model={model} belongs to the experiment one_model; "
+                f"experiment={values['experiment']} has models of its own"
+            )
         overrides = [item for item in overrides if override_key(item) != "experiment"]
         overrides = ["experiment=one_model", f"+model@models.{model}={model}", *overrides]
     if config.cell is not None:

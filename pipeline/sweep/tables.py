@@ -71,16 +71,23 @@ def select(directory: Path, where: Sequence[str], names: Sequence[str], unfinish
         print(line, file=sys.stderr)
     if not taken:
         counts = ", ".join(f"{number} {status}" for status, number in Counter(cell.status for cell in cells).items())
-        raise ConfigError(f"{directory}: none of its cells is finished ({counts}); run the sweep again to go on, or "
-                          "take what there is with --unfinished")  # fmt: skip
+        raise ConfigError(
+            f"{directory}: none of its cells is finished ({counts}); run the sweep again to go on, or "
+            "take what there is with --unfinished"
+        )
     check_agreement(taken)
     return taken
 
 
 def main(
-    name: str, directory: Path, output: Path | None, seed: int | None, where: Sequence[str], cells: Sequence[str],
+    name: str,
+    directory: Path,
+    output: Path | None,
+    seed: int | None,
+    where: Sequence[str],
+    cells: Sequence[str],
     unfinished: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Write the report of a sweep's cells and their merged parameters into ``output``."""
     sweep, output = directory / name, output or Path("reports") / name
     taken = select(sweep, where, cells, unfinished)
@@ -101,9 +108,14 @@ def main(
     own = by_seed[main_seed]
     prompts = [path for split in STRUCTURED_SPLITS for path in existing(own, "prompts", f"{split}.parquet")]
     report.main(
-        output / "params.yaml", evaluations.pop(main_seed), prompts, output, existing(own, "adapters"), directory,
+        output / "params.yaml",
+        evaluations.pop(main_seed),
+        prompts,
+        output,
+        existing(own, "adapters"),
+        directory,
         seed_evals=[(number, path) for number, paths in evaluations.items() for path in paths],
-    )  # fmt: skip
+    )
     counts = ", ".join(f"{len(members)} of seed {number}" for number, members in by_seed.items())
     print(f"cells: {counts}; models: {', '.join(values['models'])}; tables are of seed {main_seed}")
 
@@ -111,9 +123,10 @@ def main(
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m pipeline.sweep.tables", description=__doc__,
+        prog="python -m pipeline.sweep.tables",
+        description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     parser.add_argument("name", help="name of the sweep")
     parser.add_argument(
         "--directory", type=Path, default=Path("sweeps"), help="directory of all sweeps (default: %(default)s)"
@@ -121,16 +134,20 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument("--output", type=Path, help="directory to write (default: reports/NAME)")
     parser.add_argument("--seed", type=int, help="training seed of the tables (default: the lowest)")
     parser.add_argument(
-        "--where", action="append", default=[], metavar="KEY=VALUE",
+        "--where",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
         help="take the cells with this value only; may be repeated",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--cells", nargs="+", default=[], metavar="IDENTITY", help="take these cells only, by their directories' names"
     )
     parser.add_argument(
-        "--unfinished", action="store_true",
+        "--unfinished",
+        action="store_true",
         help="take what unfinished and failed cells have evaluated, too; it may be of an earlier state of the code",
-    )  # fmt: skip
+    )
     return parser.parse_args(arguments)
 
 

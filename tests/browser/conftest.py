@@ -22,9 +22,16 @@ from tests.report.conftest import mcq, metric_row, paloma, prompts, retention, t
 __all__ = ["prompts", "two_models"]
 
 FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-)  # fmt: skip
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SAMPLES = 60
 
@@ -43,8 +50,11 @@ def structured_tables(members, condition):
         cdf = prompt.law.distribution.cdf(x, **prompt.law.scipy_kwargs)
         exact += [(prompt.prompt_id, a, max(0.0, b - 0.02), min(1.0, b + 0.02), b) for a, b in zip(x, cdf, strict=True)]
         pit += [(prompt.prompt_id, place, 3, 3.0) for place in range(20)]
-        depth += [(prompt.prompt_id, target, place, 0.5 / (1 + place), 4) for target in ("grid", "rounded_law")
-                  for place in range(5)]  # fmt: skip
+        depth += [
+            (prompt.prompt_id, target, place, 0.5 / (1 + place), 4)
+            for target in ("grid", "rounded_law")
+            for place in range(5)
+        ]
     tables = {"per_prompt": pd.DataFrame(rows), "samples": pd.DataFrame(samples)}
     if condition == "soft":
         tables["exact_cdf"] = pd.DataFrame(exact, columns=["prompt_id", "x", "cdf_low", "cdf_high", "target_cdf"])
@@ -61,8 +71,10 @@ def page(tmp_path_factory, two_models, prompts) -> Path:
     for model, conditions in (("alpha", ("base", "soft", "hard")), ("beta", ("base",))):
         for place, condition in enumerate(conditions):
             names = ("structured", model, condition)
-            metrics = [metric_row(*names, split, "wasserstein_1_normalised", 0.3 / (1 + place), n=600, floor=0.02)
-                       for split in ("ood", "unseen")]  # fmt: skip
+            metrics = [
+                metric_row(*names, split, "wasserstein_1_normalised", 0.3 / (1 + place), n=600, floor=0.02)
+                for split in ("ood", "unseen")
+            ]
             metrics += [metric_row(*names, split, "valid_rate", 0.98, n=610) for split in ("ood", "unseen")]
             write_fabricated(
                 root / "evals", metrics, {"ood": {"not_a_number": 6}}, **structured_tables(members, condition)
@@ -71,8 +83,10 @@ def page(tmp_path_factory, two_models, prompts) -> Path:
             retention(root / "evals", model, condition, 0.3)
             paloma(root / "evals", model, condition, 1.3 - 0.1 * place)
     config, evaluations = load_params(two_models), read_evaluations(root / "evals")
-    tests = {axis: evaluations.stacked(axis, "tests", TEST_COLUMNS, list(config.models), METHODS)
-             for axis in ("retention", "paloma")}  # fmt: skip
+    tests = {
+        axis: evaluations.stacked(axis, "tests", TEST_COLUMNS, list(config.models), METHODS)
+        for axis in ("retention", "paloma")
+    }
     sections = [Section(name, name, "What is shown.") for name in ("retention", "paloma")]
     path = root / "index.html"
     path.write_text(report_page(config, evaluations, evaluations.metrics, tests, members, sections), encoding="utf-8")
@@ -128,10 +142,13 @@ class Opened:
 
     def traces(self, view: str) -> dict[str, list]:
         """[x, y] by name of what a view has drawn."""
-        return dict(self.run(
-            "const plot = document.getElementById(`plot-${arguments[0]}`);"
-            "return (plot.data || []).map((trace) => [trace.name, [Array.from(trace.x), Array.from(trace.y)]]);", view,
-        ))  # fmt: skip
+        return dict(
+            self.run(
+                "const plot = document.getElementById(`plot-${arguments[0]}`);"
+                "return (plot.data || []).map((trace) => [trace.name, [Array.from(trace.x), Array.from(trace.y)]]);",
+                view,
+            )
+        )
 
     def note(self, view: str) -> str:
         """The remarks below a view."""

@@ -95,8 +95,10 @@ def test_what_is_missing_is_said(opened):
     assert opened.note("pit").startswith("base: no PIT histogram, the evaluation has no pit.parquet")
     assert opened.note("qq") == ""
     opened.choose("choose-model", "beta")
-    boxes = opened.run("return [...document.querySelectorAll('#choose-conditions label')].map((label) => "
-                       "[label.textContent.trim(), label.firstElementChild.disabled])")  # fmt: skip
+    boxes = opened.run(
+        "return [...document.querySelectorAll('#choose-conditions label')].map((label) => "
+        "[label.textContent.trim(), label.firstElementChild.disabled])"
+    )
     assert boxes == [["base", False], ["soft (not run)", True], ["hard (not run)", True]]
 
 

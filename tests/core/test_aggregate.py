@@ -56,9 +56,7 @@ def test_undefined_distances_are_counted():
 
 
 def test_shares_of_rejected_prompts():
-    rows = rows_of(table(
-        pit_ks_p_adjusted=[0.05, 0.2, math.nan, 0.001], pit_chi_square_p_adjusted=[math.nan] * 4
-    ))  # fmt: skip
+    rows = rows_of(table(pit_ks_p_adjusted=[0.05, 0.2, math.nan, 0.001], pit_chi_square_p_adjusted=[math.nan] * 4))
     found, none = rows["pit_rejected_share", ""], rows["pit_chi_square_rejected_share", ""]
     assert (found["value"], found["n"], found["undefined"]) == (pytest.approx(2 / 3), 3, 1)
     assert (found["ci_low"], found["ci_high"]) == wilson_interval(2, 3)

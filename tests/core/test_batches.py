@@ -149,8 +149,13 @@ def test_mask_of_a_tree():
         [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]],
     ]
     assert list(zip(batch.rows.tolist(), batch.columns.tolist(), strict=True)) == [
-        (0, 1), (0, 2), (0, 3), (0, 4), (1, 0), (1, 1),
-    ]  # fmt: skip
+        (0, 1),
+        (0, 2),
+        (0, 3),
+        (0, 4),
+        (1, 0),
+        (1, 1),
+    ]
 
 
 def test_depth_first_order():

@@ -26,8 +26,10 @@ def exact_p(differences, families):
     """Share of all sign patterns whose sum of families' mean signed ranks is at least as far from 0."""
 
     def statistic(values):
-        ranks = [sum(abs(other) < abs(own) for other in values) + (1 + sum(abs(other) == abs(own) for other in values))
-                 / 2 for own in values]  # fmt: skip
+        ranks = [
+            sum(abs(other) < abs(own) for other in values) + (1 + sum(abs(other) == abs(own) for other in values)) / 2
+            for own in values
+        ]
         signed = np.sign(values) * ranks
         return abs(sum(signed[families == family].mean() for family in set(families)))
 
@@ -39,9 +41,14 @@ def exact_p(differences, families):
 FAMILIES = np.array(["a", "a", "b", "c", "c", "c", "d"])
 
 
-@pytest.mark.parametrize("differences", [
-    [0.1, 0.3, -0.2, 0.4, 0.1, 0.6, 0.2], [1, 1, 1, 1, 1, 1, 1], [0.5, -0.5, 0.1, 0.2, 0.3, 0.4, -3.0],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "differences",
+    [
+        [0.1, 0.3, -0.2, 0.4, 0.1, 0.6, 0.2],
+        [1, 1, 1, 1, 1, 1, 1],
+        [0.5, -0.5, 0.1, 0.2, 0.3, 0.4, -3.0],
+    ],
+)
 def test_sign_flips_agree_with_all_patterns(differences):
     differences = np.array(differences, dtype=float)
     expected = exact_p(differences, FAMILIES)
@@ -99,10 +106,17 @@ def test_a_family_without_a_pair_makes_the_comparison_undefined():
     assert comparison_verdict(found.difference, 0.0, math.nan, 0.05) == "undefined"
 
 
-@pytest.mark.parametrize(("difference", "floor_difference", "p", "expected"), [
-    (-0.1, 0.0, 0.01, "better"), (0.1, math.nan, 0.05, "worse"), (-0.1, 0.0, 0.06, "cannot tell"),
-    (0.02, 0.03, 0.001, "cannot tell"), (-0.02, 0.03, 0.001, "cannot tell"), (0.04, 0.03, 0.001, "worse"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("difference", "floor_difference", "p", "expected"),
+    [
+        (-0.1, 0.0, 0.01, "better"),
+        (0.1, math.nan, 0.05, "worse"),
+        (-0.1, 0.0, 0.06, "cannot tell"),
+        (0.02, 0.03, 0.001, "cannot tell"),
+        (-0.02, 0.03, 0.001, "cannot tell"),
+        (0.04, 0.03, 0.001, "worse"),
+    ],
+)
 def test_verdicts(difference, floor_difference, p, expected):
     assert comparison_verdict(difference, floor_difference, p, 0.05) == expected
 
@@ -113,18 +127,26 @@ def per_prompt(values, prompts=12):
     for model in ("m", "n"):
         for condition, value in values.items():
             for number in range(prompts):
-                rows.append({
-                    "model": model, "condition": condition, "prompt_id": f"p{number}", "split": "ood",
-                    "family": f"f{number % 6}", "pit_wasserstein_1_all_answers": value + 0.01 * number,
-                    "logit_kl_nats": math.nan if condition == "ssot" else 1.0 + value,
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "model": model,
+                        "condition": condition,
+                        "prompt_id": f"p{number}",
+                        "split": "ood",
+                        "family": f"f{number % 6}",
+                        "pit_wasserstein_1_all_answers": value + 0.01 * number,
+                        "logit_kl_nats": math.nan if condition == "ssot" else 1.0 + value,
+                    }
+                )
     return pd.DataFrame(rows)
 
 
 def test_pairs_are_those_that_exist_and_p_values_are_adjusted_over_models_and_pairs():
     frame = per_prompt({"base": 0.4, "soft": 0.1, "hard": 0.1, "ssot": 0.3})
-    floors = {("m", "ssot", "ood", "pit_wasserstein_1_all_answers"): 0.25,
-              ("m", "soft", "ood", "pit_wasserstein_1_all_answers"): 0.01}  # fmt: skip
+    floors = {
+        ("m", "ssot", "ood", "pit_wasserstein_1_all_answers"): 0.25,
+        ("m", "soft", "ood", "pit_wasserstein_1_all_answers"): 0.01,
+    }
     table = compare_conditions(frame.sample(frac=1, random_state=0), floors, 0, 0.05, 100)
     assert list(table.columns) == list(COMPARISON_COLUMNS)
     # Four pairs of two models, and three of logit KL, which ssot has not.
@@ -134,10 +156,14 @@ def test_pairs_are_those_that_exist_and_p_values_are_adjusted_over_models_and_pa
         assert members["p_adjusted"].tolist() == holm(members["p"].to_numpy()).tolist()
     own = table[(table["model"] == "m") & (table["metric"] == "pit_wasserstein_1_all_answers")]
     differences = dict(zip(zip(own["condition"], own["against"], strict=True), own["difference"], strict=True))
-    assert differences == pytest.approx({("soft", "base"): -0.3, ("hard", "base"): -0.3, ("soft", "hard"): 0.0,
-                                         ("ssot", "soft"): 0.2}, abs=1e-12)  # fmt: skip
-    verdicts = {(row.model, row.condition, row.against): row.verdict for row in table.itertuples()
-                if row.metric == "pit_wasserstein_1_all_answers"}  # fmt: skip
+    assert differences == pytest.approx(
+        {("soft", "base"): -0.3, ("hard", "base"): -0.3, ("soft", "hard"): 0.0, ("ssot", "soft"): 0.2}, abs=1e-12
+    )
+    verdicts = {
+        (row.model, row.condition, row.against): row.verdict
+        for row in table.itertuples()
+        if row.metric == "pit_wasserstein_1_all_answers"
+    }
     assert verdicts["m", "soft", "base"] == verdicts["n", "hard", "base"] == "better"
     assert verdicts["m", "soft", "hard"] == "cannot tell"
     # 0.2 worse, but perfect samplers of these sizes would differ by 0.24.

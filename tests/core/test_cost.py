@@ -47,9 +47,16 @@ def test_sums():
 
 
 TRAINING = {
-    "num_parameters": BILLION, "prompt_tokens": 60.0, "prompts": 100, "epochs": 2, "samples_per_prompt": 16,
-    "completions_per_example": 4, "global_batch_size": 32, "rank": 16, "num_modules": 4,
-}  # fmt: skip
+    "num_parameters": BILLION,
+    "prompt_tokens": 60.0,
+    "prompts": 100,
+    "epochs": 2,
+    "samples_per_prompt": 16,
+    "completions_per_example": 4,
+    "global_batch_size": 32,
+    "rank": 16,
+    "num_modules": 4,
+}
 
 
 def test_packed_completions_share_the_prompt():
@@ -85,12 +92,17 @@ def paper_hours() -> dict[str, list[float]]:
 @pytest.mark.parametrize(
     "kinds, stated",
     [
-        (("train_soft",), 2.6), (("train_hard",), 26.7), (("generate_structured", "score_structured"), 4.5),
-        (("generate_open", "score_open"), 3.1), (("generate_mcq",), 17.6), (("score_retention",), 4.8),
-        (("score_paloma",), 11.5), (("generate_novelty", "partition_novelty", "reward_novelty"), 194.0),
+        (("train_soft",), 2.6),
+        (("train_hard",), 26.7),
+        (("generate_structured", "score_structured"), 4.5),
+        (("generate_open", "score_open"), 3.1),
+        (("generate_mcq",), 17.6),
+        (("score_retention",), 4.8),
+        (("score_paloma",), 11.5),
+        (("generate_novelty", "partition_novelty", "reward_novelty"), 194.0),
     ],
     ids=["soft", "hard", "structured", "open", "mcq", "retention", "paloma", "novelty"],
-)  # fmt: skip
+)
 def test_totals_that_the_paper_states(paper_hours, kinds, stated):
     assert sum(sum(paper_hours[kind]) for kind in kinds) == pytest.approx(stated, rel=0.05)
 

@@ -29,8 +29,10 @@ def space_of(case) -> OutputSpace:
 @given(indices, st.integers(0, 7))
 def test_text_is_pythons_own(grid, decimals):
     strings = FixedPointStrings(np.array(grid), decimals)
-    expected = [f"{'-' * (k < 0)}{abs(k) // 10**decimals}" + (f".{abs(k) % 10**decimals:0{decimals}d}" * (decimals > 0))
-                for k in grid]  # fmt: skip
+    expected = [
+        f"{'-' * (k < 0)}{abs(k) // 10**decimals}" + (f".{abs(k) % 10**decimals:0{decimals}d}" * (decimals > 0))
+        for k in grid
+    ]
     assert list(strings) == expected
     assert strings[len(grid) // 2] == expected[len(grid) // 2] and strings[-1] == expected[-1]
     assert strings[1:3] == expected[1:3] and len(strings) == len(grid)

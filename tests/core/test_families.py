@@ -95,8 +95,15 @@ def test_every_grid_point_gives_a_law():
 
 
 INTEGER_FAMILIES = {
-    "binomial", "geometric", "negative_binomial", "hypergeometric", "skellam", "beta_binomial", "bernoulli", "poisson",
-}  # fmt: skip
+    "binomial",
+    "geometric",
+    "negative_binomial",
+    "hypergeometric",
+    "skellam",
+    "beta_binomial",
+    "bernoulli",
+    "poisson",
+}
 
 
 def test_subset_is_balanced_seeded_and_keeps_prompt_ids():

@@ -155,9 +155,13 @@ def test_histogram_table():
 
 
 def test_p_values_are_adjusted_within_a_split():
-    table = pd.DataFrame({
-        "split": ["a", "b", "a", "a"], "pit_ks_p": [0.01, 0.04, 0.02, 0.5], "pit_chi_square_p": [0.2, 0.1, math.nan, 1],
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "split": ["a", "b", "a", "a"],
+            "pit_ks_p": [0.01, 0.04, 0.02, 0.5],
+            "pit_chi_square_p": [0.2, 0.1, math.nan, 1],
+        }
+    )
     adjusted = adjusted_p_values(table)
     # Holm over three: 0.01 * 3, max(0.02 * 2, 0.03), 0.5; alone: unchanged.
     assert adjusted["pit_ks_p_adjusted"].tolist() == pytest.approx([0.03, 0.04, 0.04, 0.5])

@@ -144,8 +144,9 @@ def test_prefixes_that_are_no_canonical_number(rule):
     zero = int(rule.groups[0][0])
     for text in ("--1", "1..2", ".5", "1.2345"):
         with pytest.raises(KeyError):
-            trie.next_tokens([rule.minus if c == "-" else rule.point if c == "." else int(rule.groups[0][int(c)])
-                              for c in text])  # fmt: skip
+            trie.next_tokens(
+                [rule.minus if c == "-" else rule.point if c == "." else int(rule.groups[0][int(c)]) for c in text]
+            )
     for ids in ([zero, zero], [END], [rule.minus, rule.minus]):
         with pytest.raises(KeyError):
             trie.next_tokens(ids)

@@ -51,8 +51,10 @@ def test_samples_without_what_is_rare_are_noticed():
     # Half of the law are 100 common outcomes, half are 10,000 rare ones, of which the less probable half never
     # comes up (as with top-k): a single cell for all that is rare would hold what it should.
     rng = np.random.default_rng(3)
-    law = {**{index: 0.5 / 100 for index in range(100)},
-           **{1000 + index: 0.5 / 5000 * (0.9 if index < 5000 else 0.1) for index in range(10_000)}}  # fmt: skip
+    law = {
+        **{index: 0.5 / 100 for index in range(100)},
+        **{1000 + index: 0.5 / 5000 * (0.9 if index < 5000 else 0.1) for index in range(10_000)},
+    }
     names, weights = list(law), np.array(list(law.values()))
     sound = Counter(rng.choice(names, 2000, p=weights / weights.sum()).tolist())
     assert compare_with_law(sound, law).p_value > 1e-3
@@ -103,9 +105,11 @@ def test_size_under_the_law():
 
 
 @given(
-    st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=30), st.floats(0.0, 0.5), st.integers(1, 5000),
+    st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=30),
+    st.floats(0.0, 0.5),
+    st.integers(1, 5000),
     st.randoms(use_true_random=False),
-)  # fmt: skip
+)
 def test_cells_cover_the_law_and_every_sample(weights, missing, num_samples, random):
     total = sum(weights) / (1 - missing)
     law = {index: weight / total for index, weight in enumerate(weights)}

@@ -106,8 +106,9 @@ def test_interval_moves_down_by_the_bias_near_the_floor():
     # The percentile interval itself would lie around the redrawn mean, .029; the estimate is .02.
     assert values.mean() > 0.026
     bias = values.mean() - 0.02
-    assert (low, high) == pytest.approx((max(0, np.quantile(values, 0.025) - bias), np.quantile(values, 0.975) - bias),
-                                        abs=2e-3)  # fmt: skip
+    assert (low, high) == pytest.approx(
+        (max(0, np.quantile(values, 0.025) - bias), np.quantile(values, 0.975) - bias), abs=2e-3
+    )
 
 
 STRICT = ["A", "B", "B", "empty", "missing_answer", "missing_answer", "B", "C"]
@@ -140,22 +141,27 @@ def test_metric_rows():
     found = {row["metric"]: row for row in rows}
     shares = [f"mcq_share{suffix}_{letter}" for suffix in ("", "_tolerant") for letter in "abcd"]
     assert set(found) == {
-        "mcq_parse_rate", "mcq_total_variation", "mcq_parse_rate_tolerant", "mcq_total_variation_tolerant", *shares
-    }  # fmt: skip
+        "mcq_parse_rate",
+        "mcq_total_variation",
+        "mcq_parse_rate_tolerant",
+        "mcq_total_variation_tolerant",
+        *shares,
+    }
     rate = found["mcq_parse_rate"]
     assert (rate["value"], rate["n"], rate["undefined"]) == (5 / 8, 8, 0)
     assert (rate["ci_low"], rate["ci_high"]) == wilson_interval(5, 8)
     distance = found["mcq_total_variation"]
     assert distance["value"] == pytest.approx(0.35) and distance["n"] == 5
-    assert distance["floor"] == pytest.approx(2 * sum(
-        stats.binom.pmf(k, 5, 0.25) * abs(k / 5 - 0.25) for k in range(6)
-    ))  # fmt: skip
+    assert distance["floor"] == pytest.approx(
+        2 * sum(stats.binom.pmf(k, 5, 0.25) * abs(k / 5 - 0.25) for k in range(6))
+    )
     assert distance["ci_low"] <= 0.35 <= distance["ci_high"]
     assert found["mcq_share_b"]["value"] == 3 / 5 and found["mcq_share_tolerant_d"]["value"] == 1 / 6
     assert found["mcq_share_b"]["n"] == 5
     assert failure_counts(table) == {
-        "mcq": {"empty": 1, "missing_answer": 2}, "mcq (tolerant)": {"empty": 1, "missing_answer": 1}
-    }  # fmt: skip
+        "mcq": {"empty": 1, "missing_answer": 2},
+        "mcq (tolerant)": {"empty": 1, "missing_answer": 1},
+    }
 
 
 def test_nothing_parses():

@@ -175,9 +175,12 @@ def test_aggregate_rows():
         }
     )
     rows = aggregate_split(
-        table, {"wasserstein_1_normalised": np.array([[0.01, 0.03], [0.02, 0.04], [0.05, 0.07]])}, seed=0, names=("x",),
+        table,
+        {"wasserstein_1_normalised": np.array([[0.01, 0.03], [0.02, 0.04], [0.05, 0.07]])},
+        seed=0,
+        names=("x",),
         bootstrap_replicates=100,
-    )  # fmt: skip
+    )
     found = {(row["metric"], row["family"]): row for row in rows}
     # A figure that only some prompts have is not aggregated; one that all have is.
     assert ("exact_total_variation", "") not in found and found["exact_logit_kl_nats", ""]["value"] == 2.25

@@ -179,9 +179,16 @@ def test_bounds_hold_at_every_budget_and_reach_the_width(name, digit_tokens, whi
     law, rounds = LAWS[name], []
     model = make_model(law, digit_tokens, np.random.default_rng(len(name)))
     bounds = bound_number_law(
-        law, digit_tokens, model.score, width=0.002, max_positions=3000, max_new_tokens=12, round_size=16,
-        which=which, on_round=rounds.append,
-    )  # fmt: skip
+        law,
+        digit_tokens,
+        model.score,
+        width=0.002,
+        max_positions=3000,
+        max_new_tokens=12,
+        round_size=16,
+        which=which,
+        on_round=rounds.append,
+    )
     for index in {0, 1, 2, len(rounds) // 2, len(rounds) - 1}:
         assert_holds(rounds[min(index, len(rounds) - 1)], law, model, which)
     assert bounds == rounds[-1] and bounds.positions == model.calls < 3000
@@ -195,17 +202,28 @@ def test_bounds_hold_at_every_budget_and_reach_the_width(name, digit_tokens, whi
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.sampled_from(sorted(LAWS)), st.sampled_from(["masked", "conditional"]), st.booleans(), st.integers(0, 10**6),
-    st.integers(1, 60), st.integers(2, 8), st.sampled_from([0.0, 0.1, 0.6]),
-)  # fmt: skip
+    st.sampled_from(sorted(LAWS)),
+    st.sampled_from(["masked", "conditional"]),
+    st.booleans(),
+    st.integers(0, 10**6),
+    st.integers(1, 60),
+    st.integers(2, 8),
+    st.sampled_from([0.0, 0.1, 0.6]),
+)
 def test_bounds_hold_for_random_models(name, which, three, seed, positions, max_new_tokens, leak):
     digit_tokens = THREE_DIGITS if three else ONE_DIGIT
     law, rng = LAWS[name], np.random.default_rng(seed)
     model = make_model(law, digit_tokens, rng, size=20, leak=leak, max_new_tokens=max_new_tokens)
     bounds = bound_number_law(
-        law, digit_tokens, model.score, max_positions=positions, max_new_tokens=max_new_tokens, round_size=5,
-        which=which, width=0.01,
-    )  # fmt: skip
+        law,
+        digit_tokens,
+        model.score,
+        max_positions=positions,
+        max_new_tokens=max_new_tokens,
+        round_size=5,
+        which=which,
+        width=0.01,
+    )
     if model.law(law, which == "masked")[2] > 0:
         assert_holds(bounds, law, model, which)
     assert bounds.positions <= positions

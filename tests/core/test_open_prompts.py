@@ -7,10 +7,31 @@ from pipeline.embedded.knowledge import CATEGORIES
 
 # Appendix C.3 and Section 4.2, in the singular.
 PAPER_CATEGORIES = {
-    "word", "name", "city", "country", "animal", "food", "job", "hobby", "sport", "color", "flower", "tree", "disease",
-    "body part", "musical instrument", "vehicle", "gemstone", "programming language", "chemical element",
-    "medical concept", "landmark", "first name", "mammal", "weekday",
-}  # fmt: skip
+    "word",
+    "name",
+    "city",
+    "country",
+    "animal",
+    "food",
+    "job",
+    "hobby",
+    "sport",
+    "color",
+    "flower",
+    "tree",
+    "disease",
+    "body part",
+    "musical instrument",
+    "vehicle",
+    "gemstone",
+    "programming language",
+    "chemical element",
+    "medical concept",
+    "landmark",
+    "first name",
+    "mammal",
+    "weekday",
+}
 
 
 def test_categories():

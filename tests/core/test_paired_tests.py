@@ -120,17 +120,22 @@ def test_equivalence_of_proportions_by_brute_force():
     base, own = pairs(gained, lost, size)
 
     def one_sided(up_count, down_count):
-        interval = stats.beta.ppf([0.0005, 0.9995], [up_count + down_count, up_count + down_count + 1],
-                                  [size - up_count - down_count + 1, size - up_count - down_count])  # fmt: skip
+        interval = stats.beta.ppf(
+            [0.0005, 0.9995],
+            [up_count + down_count, up_count + down_count + 1],
+            [size - up_count - down_count + 1, size - up_count - down_count],
+        )
         rates = np.linspace(max(margin, interval[0]), max(margin, interval[1]), 101)
         score = lambda u, d: float(paired_tests._score(np.array(float(u)), np.array(float(d)), size, margin))  # noqa: E731
         observed = score(up_count, down_count)
         tail = [(u, d) for u in range(size + 1) for d in range(size + 1 - u) if score(u, d) >= observed - 1e-9]
         return 0.001 + max(
-            sum(stats.multinomial.pmf([u, d, size - u - d], size, [(r - margin) / 2, (r + margin) / 2, 1 - r])
-                for u, d in tail)
+            sum(
+                stats.multinomial.pmf([u, d, size - u - d], size, [(r - margin) / 2, (r + margin) / 2, 1 - r])
+                for u, d in tail
+            )
             for r in rates
-        )  # fmt: skip
+        )
 
     expected = max(one_sided(gained, lost), one_sided(lost, gained))
     assert tost_proportions(base, own, margin) == pytest.approx(expected, rel=1e-9)
@@ -168,10 +173,14 @@ def test_many_items_take_the_score_test():
 @pytest.mark.parametrize(
     ("difference", "p_difference", "p_equivalence", "expected"),
     [
-        (-0.01, 0.6, 0.01, "kept"), (-0.02, 0.001, 0.01, "kept"), (-0.3, 0.001, 1.0, "lost"),
-        (0.3, 0.05, 1.0, "gained"), (-0.1, 0.2, 0.3, "cannot tell"), (0.1, math.nan, math.nan, "cannot tell"),
+        (-0.01, 0.6, 0.01, "kept"),
+        (-0.02, 0.001, 0.01, "kept"),
+        (-0.3, 0.001, 1.0, "lost"),
+        (0.3, 0.05, 1.0, "gained"),
+        (-0.1, 0.2, 0.3, "cannot tell"),
+        (0.1, math.nan, math.nan, "cannot tell"),
     ],
-)  # fmt: skip
+)
 def test_verdict(difference, p_difference, p_equivalence, expected):
     assert verdict(difference, p_difference, p_equivalence, 0.05) == expected
     swapped = {"lost": "gained", "gained": "lost"}.get(expected, expected)

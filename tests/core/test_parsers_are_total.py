@@ -19,10 +19,15 @@ from pipeline.core.parse import Invalid, parse_number, parse_sample, strip_reaso
 from pipeline.core.protocols import AnswerProtocol
 
 PROTOCOLS = (
-    AnswerProtocol("base"), AnswerProtocol("soft"), AnswerProtocol("hard"), AnswerProtocol("constrained"),
-    AnswerProtocol("ssot"), AnswerProtocol("ssot", answer_channel="final"), AnswerProtocol("batch", 7),
+    AnswerProtocol("base"),
+    AnswerProtocol("soft"),
+    AnswerProtocol("hard"),
+    AnswerProtocol("constrained"),
+    AnswerProtocol("ssot"),
+    AnswerProtocol("ssot", answer_channel="final"),
+    AnswerProtocol("batch", 7),
     AnswerProtocol("verbalized", 5),
-)  # fmt: skip
+)
 
 
 def _is_stripped(result: Any) -> bool:
@@ -61,7 +66,8 @@ PARSERS: dict[str, tuple[Callable[[str], Any], Callable[[Any], bool]]] = {
     "parse_mcq_tolerant": (parse_mcq_tolerant, _is_question),
     "normalise_answer": (normalise_answer, _is_normalised),
     "short_responses_equal": (
-        lambda text: short_responses_equal(text, text[::-1]), lambda result: result in (None, True, False),
+        lambda text: short_responses_equal(text, text[::-1]),
+        lambda result: result in (None, True, False),
     ),
     "word_dice": (lambda text: word_dice(text, text[::-1]), lambda result: 0 <= result <= 1),
     **{
@@ -72,14 +78,57 @@ PARSERS: dict[str, tuple[Callable[[str], Any], Callable[[Any], bool]]] = {
         for protocol in PROTOCOLS
         for truncated in (False, True)
     },
-}  # fmt: skip
+}
 
 PIECES = (
-    "<think>", "</think>", "<answer>", "</answer>", "<|channel|>", "<|message|>", "<|return|>", "final", "analysis",
-    "Question:", "A.", "B. x", "C)", "(D)", "**", "Correct Answer:", "Answer: B", "Explanation:", "\n", "\r\n", " ",
-    "\u2028", "\u3000", "３", "１．５", "Ｂ", "3", "-", ".5", "e9", "1e999", "| 0.5", "50%", "| -1", '"', "“", "\x00",
-    "\ud83d", "\ude00", "\ud83d\ude00", "😀", "e\u0301", "\u202e", "İ", "ß", "²", "٣",
-)  # fmt: skip
+    "<think>",
+    "</think>",
+    "<answer>",
+    "</answer>",
+    "<|channel|>",
+    "<|message|>",
+    "<|return|>",
+    "final",
+    "analysis",
+    "Question:",
+    "A.",
+    "B. x",
+    "C)",
+    "(D)",
+    "**",
+    "Correct Answer:",
+    "Answer: B",
+    "Explanation:",
+    "\n",
+    "\r\n",
+    " ",
+    "\u2028",
+    "\u3000",
+    "３",
+    "１．５",
+    "Ｂ",
+    "3",
+    "-",
+    ".5",
+    "e9",
+    "1e999",
+    "| 0.5",
+    "50%",
+    "| -1",
+    '"',
+    "“",
+    "\x00",
+    "\ud83d",
+    "\ude00",
+    "\ud83d\ude00",
+    "😀",
+    "e\u0301",
+    "\u202e",
+    "İ",
+    "ß",
+    "²",
+    "٣",
+)
 
 # Surrogates are so few of all code points that they are asked for by name.
 ANY_TEXT = st.text(st.one_of(st.characters(), st.characters(categories=["Cs"])))
@@ -95,9 +144,29 @@ def test_any_text(name, text):
 
 SIZE = 250_000
 AWKWARD = (
-    "<think>", "</think>", "<answer>", "<answer>3</answer>", "<|channel|>final<|message|>", "A.", "A. x\n",
-    "Question:\n", "Answer\n\n", "**A**", "9", "９", ".", "e", " ", "\n", "x\n", "x | 1\n", "|", '"', "\ud83d", "1e",
-)  # fmt: skip
+    "<think>",
+    "</think>",
+    "<answer>",
+    "<answer>3</answer>",
+    "<|channel|>final<|message|>",
+    "A.",
+    "A. x\n",
+    "Question:\n",
+    "Answer\n\n",
+    "**A**",
+    "9",
+    "９",
+    ".",
+    "e",
+    " ",
+    "\n",
+    "x\n",
+    "x | 1\n",
+    "|",
+    '"',
+    "\ud83d",
+    "1e",
+)
 
 
 @pytest.mark.parametrize("unit", AWKWARD, ids=ascii)
@@ -108,9 +177,11 @@ def test_a_quarter_of_a_million_characters(unit):
 
 
 # What no line break and no reasoning trace is in, and no white space around.
-LINE = st.text(st.characters(exclude_categories=("Cc", "Zl", "Zp"))).map(str.strip).filter(
-    lambda text: text and "think>" not in text
-)  # fmt: skip
+LINE = (
+    st.text(st.characters(exclude_categories=("Cc", "Zl", "Zp")))
+    .map(str.strip)
+    .filter(lambda text: text and "think>" not in text)
+)
 QUESTION = st.builds(
     ParsedQuestion, question=LINE, options=st.tuples(LINE, LINE, LINE, LINE), answer=st.sampled_from(LETTERS)
 )
@@ -130,12 +201,13 @@ WORDS = st.text(st.sampled_from("abcXYZ019 ,?%/'äß中")).map(str.strip).filter
 
 
 @given(
-    st.builds(ParsedQuestion, question=WORDS, options=st.tuples(WORDS, WORDS, WORDS, WORDS),
-              answer=st.sampled_from(LETTERS)),
+    st.builds(
+        ParsedQuestion, question=WORDS, options=st.tuples(WORDS, WORDS, WORDS, WORDS), answer=st.sampled_from(LETTERS)
+    ),
     st.sampled_from(["Question:", "**Question:**", "### Question 3\n", "question：", "> *Question*:"]),
     st.sampled_from(["{}. ", "{}) ", "({}) ", "**{}.** ", "- {}: ", "Option {}: ", "  **({})** "]),
     st.sampled_from(["Correct Answer: {}", "**Answer:** ({})", "answer: **{}.** text", "## Correct answer\n\n{})"]),
-)  # fmt: skip
+)
 def test_a_question_in_other_formats_is_read_back(question, label, option_label, answer):
     lines = [option_label.format(letter) + text for letter, text in zip(LETTERS, question.options, strict=True)]
     text = "\n".join([f"{label} {question.question}", *lines, answer.format(question.answer), "**Explanation** x"])

@@ -29,10 +29,17 @@ def table(rng=None, sizes=(("a", 40), ("b", 25)), shift=0.0, noise=0.0) -> pd.Da
         tokens = rng.integers(5, 200, size=size)
         base = tokens * rng.normal(3, 0.3, size=size)
         change = 4 * tokens * math.log(2) * (shift + noise * rng.normal(size=size))
-        parts.append(pd.DataFrame({
-            "slice": name, "nll_nats": base + change, "base_nll_nats": base, "num_tokens": tokens,
-            "num_bytes": 4 * tokens,
-        }))  # fmt: skip
+        parts.append(
+            pd.DataFrame(
+                {
+                    "slice": name,
+                    "nll_nats": base + change,
+                    "base_nll_nats": base,
+                    "num_tokens": tokens,
+                    "num_bytes": 4 * tokens,
+                }
+            )
+        )
     return pd.concat(parts, ignore_index=True)
 
 
@@ -49,10 +56,15 @@ def test_definitions_by_hand():
 
 
 def test_totals_are_those_of_the_sums():
-    documents = pd.DataFrame({
-        "slice": ["b", "a", "b"], "nll_nats": [6.0, 10.0, 2.0], "base_nll_nats": [4.0, 9.0, 2.0],
-        "num_tokens": [2, 5, 2], "num_bytes": [10, 20, 10],
-    })  # fmt: skip
+    documents = pd.DataFrame(
+        {
+            "slice": ["b", "a", "b"],
+            "nll_nats": [6.0, 10.0, 2.0],
+            "base_nll_nats": [4.0, 9.0, 2.0],
+            "num_tokens": [2, 5, 2],
+            "num_bytes": [10, 20, 10],
+        }
+    )
     rows = by_name(metric_rows(documents, compared=True, **DRAWS))
     assert list(dict.fromkeys(split for split, _ in rows)) == ["b", "a", "all"]
     assert rows["b", "perplexity"]["value"] == pytest.approx(math.exp(2))
@@ -78,10 +90,15 @@ def test_base_has_nothing_to_be_compared_with():
 
 
 def test_documents_without_a_token_are_counted_and_undefined_alone():
-    documents = pd.DataFrame({
-        "slice": ["a", "a"], "nll_nats": [0.0, 0.0], "base_nll_nats": [0.0, 0.0], "num_tokens": [0, 0],
-        "num_bytes": [1, 2],
-    })  # fmt: skip
+    documents = pd.DataFrame(
+        {
+            "slice": ["a", "a"],
+            "nll_nats": [0.0, 0.0],
+            "base_nll_nats": [0.0, 0.0],
+            "num_tokens": [0, 0],
+            "num_bytes": [1, 2],
+        }
+    )
     rows = by_name(metric_rows(documents, compared=True, **DRAWS))
     assert math.isnan(rows["a", "perplexity"]["value"]) and rows["a", "perplexity"]["undefined"] == 1
     assert slice_rows(documents, "model", compared=True)[0]["num_unscored"] == 2
@@ -127,10 +144,13 @@ def test_paired_intervals_are_those_of_the_change_alone():
 @pytest.mark.parametrize(
     ("shift", "noise", "expected"),
     [
-        (0.0, 0.001, "kept"), (0.005, 0.002, "kept"), (0.2, 0.05, "lost"), (-0.2, 0.05, "gained"),
+        (0.0, 0.001, "kept"),
+        (0.005, 0.002, "kept"),
+        (0.2, 0.05, "lost"),
+        (-0.2, 0.05, "gained"),
         (0.0, 0.5, "cannot tell"),
     ],
-)  # fmt: skip
+)
 def test_verdicts(shift, noise, expected):
     documents = table(shift=shift, noise=noise)
     rows = metric_rows(documents, compared=True, **DRAWS)

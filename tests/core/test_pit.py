@@ -33,9 +33,20 @@ UNIFORM = get_family("uniform").law_at({"a": 0.0, "b": 10.0})
 
 @pytest.mark.parametrize(
     ("text", "decimals"),
-    [("3.14", 2), ("3", 0), ("3.", 0), (".50", 2), ("-1.5e-3", 4), ("3e2", -2), ("2.5E1", 0), (" 7.0 ", 1),
-     ("<think>0.1234</think>0.5", 1), ("0e400", -300), ("1e-" + "9" * 5000, 300)],
-)  # fmt: skip
+    [
+        ("3.14", 2),
+        ("3", 0),
+        ("3.", 0),
+        (".50", 2),
+        ("-1.5e-3", 4),
+        ("3e2", -2),
+        ("2.5E1", 0),
+        (" 7.0 ", 1),
+        ("<think>0.1234</think>0.5", 1),
+        ("0e400", -300),
+        ("1e-" + "9" * 5000, 300),
+    ],
+)
 def test_printed_decimals(text, decimals):
     assert printed_decimals(text) == decimals
 

@@ -60,8 +60,12 @@ def by_name(rows: list[dict]) -> dict:
 
 def test_columns_of_the_mean():
     assert mean_columns(list(COLUMNS)) == [
-        "tinyMMLU", "tinyHellaswag", "tinyTruthfulQA", "tinyWinogrande", "tinyGSM8k (flexible)",
-    ]  # fmt: skip
+        "tinyMMLU",
+        "tinyHellaswag",
+        "tinyTruthfulQA",
+        "tinyWinogrande",
+        "tinyGSM8k (flexible)",
+    ]
     assert mean_columns(list(COLUMNS), "twice") == list(COLUMNS)
     assert mean_columns(["tinyGSM8k (strict)"]) == ["tinyGSM8k (strict)"]
 
@@ -137,9 +141,13 @@ def test_tests_by_column(results):
         adjusted = holm(rows.loc[with_strict, name].to_numpy())[-1]
         assert rows.loc["tinyGSM8k (strict)", f"{name}_adjusted"] == adjusted
     assert rows["verdict"].to_dict() == {
-        "tinyMMLU": "kept", "tinyHellaswag": "lost", "tinyTruthfulQA": "kept", "tinyWinogrande": "gained",
-        "tinyGSM8k (strict)": "lost", "tinyGSM8k (flexible)": "kept",
-    }  # fmt: skip
+        "tinyMMLU": "kept",
+        "tinyHellaswag": "lost",
+        "tinyTruthfulQA": "kept",
+        "tinyWinogrande": "gained",
+        "tinyGSM8k (strict)": "lost",
+        "tinyGSM8k (flexible)": "kept",
+    }
 
 
 def test_small_margins_leave_open_what_sixty_items_cannot_show(results):

@@ -150,8 +150,12 @@ def test_coverage_of_one_prompts_distance():
         parts = np.broadcast_to(ordered, (200, 100))[half_samples(100, 200, rng)].reshape(200, 50)
         deviations = half_sample_deviations(np.abs(parts - halves_ranks).mean(axis=1), 100)
         low, high = hierarchical_bootstrap(
-            np.array([np.abs(ordered - ranks).mean()]), np.array(["a"]), "mean", replicates=200, rng=rng,
+            np.array([np.abs(ordered - ranks).mean()]),
+            np.array(["a"]),
+            "mean",
+            replicates=200,
+            rng=rng,
             deviations=deviations[None],
-        )  # fmt: skip
+        )
         covered += low <= truth <= high
     assert 360 <= covered <= 397

@@ -11,8 +11,12 @@ from pipeline.core.metrics.streams import pits_by_sample, stream_correlation, st
 from pipeline.core.quantiles import quantile
 from pipeline.core.random_streams import random_stream
 
-NAMES = {"gaussian": {"mu": 0.0, "sigma": 1.0}, "poisson": {"lambda": 4.0}, "bernoulli": {"p": 0.3},
-         "cauchy": {"x0": 0.0, "gamma": 1.0}}  # fmt: skip
+NAMES = {
+    "gaussian": {"mu": 0.0, "sigma": 1.0},
+    "poisson": {"lambda": 4.0},
+    "bernoulli": {"p": 0.3},
+    "cauchy": {"x0": 0.0, "gamma": 1.0},
+}
 
 
 def sampled_pits(streams, size=60):
@@ -30,9 +34,12 @@ def test_correlation_by_brute_force():
     pits[0, 2] = pits[3, 5] = pits[3, 6] = math.nan
     standard = [(row - np.nanmean(row)) / np.nanstd(row) for row in pits]
     products = [
-        standard[p][i] * standard[q][i] for p in range(4) for q in range(p) for i in range(7)
+        standard[p][i] * standard[q][i]
+        for p in range(4)
+        for q in range(p)
+        for i in range(7)
         if np.isfinite(pits[p, i]) and np.isfinite(pits[q, i])
-    ]  # fmt: skip
+    ]
     found = stream_correlation(pits, random_stream(0))
     assert found.correlation == pytest.approx(np.mean(products)) and found.num_pairs == 6
 

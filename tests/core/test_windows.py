@@ -9,14 +9,19 @@ from pipeline.core.windows import Window, scoring_windows
 
 def test_without_bos():
     assert scoring_windows(10, 4, 2, has_bos=False) == [
-        Window(0, 1, 4), Window(2, 4, 6), Window(4, 6, 8), Window(6, 8, 10),
-    ]  # fmt: skip
+        Window(0, 1, 4),
+        Window(2, 4, 6),
+        Window(4, 6, 8),
+        Window(6, 8, 10),
+    ]
 
 
 def test_with_bos_a_window_holds_one_token_less():
     assert scoring_windows(7, 4, 2, has_bos=True) == [
-        Window(0, 0, 3), Window(2, 3, 5), Window(4, 5, 7),
-    ]  # fmt: skip
+        Window(0, 0, 3),
+        Window(2, 3, 5),
+        Window(4, 5, 7),
+    ]
 
 
 def test_the_paper_s_sizes():

@@ -50,9 +50,18 @@ def test_samples_follow_the_restricted_law(model, tokenizer, strings, strategy):
     trie = build_trie(strings, np.full(len(strings), 1 / len(strings)), end)
     count = 4000
     answers = generate(
-        model, Recorder(), PROMPT, sample_seeds(0, ("constrained",), count), stop_ids={end}, max_new_tokens=5,
-        temperature=1.0, top_p=1.0, batch_size=64, strategy=strategy, constraint=TrieConstraint(trie, "cpu"),
-    )  # fmt: skip
+        model,
+        Recorder(),
+        PROMPT,
+        sample_seeds(0, ("constrained",), count),
+        stop_ids={end},
+        max_new_tokens=5,
+        temperature=1.0,
+        top_p=1.0,
+        batch_size=64,
+        strategy=strategy,
+        constraint=TrieConstraint(trie, "cpu"),
+    )
     law = restricted_law(model, strings, end)
     assert sum(law.values()) == pytest.approx(1.0, abs=1e-6)
     assert all(answer.finish_reason == "stop" for answer in answers)
@@ -69,9 +78,18 @@ def test_strategies_agree(model, tokenizer, strings):
     trie = build_trie(strings, np.full(len(strings), 1 / len(strings)), end)
     results = [
         generate(
-            model, tokenizer, PROMPT, sample_seeds(1, ("constrained",), 60), stop_ids={end}, max_new_tokens=5,
-            temperature=1.0, top_p=1.0, batch_size=size, strategy=strategy, constraint=TrieConstraint(trie, "cpu"),
+            model,
+            tokenizer,
+            PROMPT,
+            sample_seeds(1, ("constrained",), 60),
+            stop_ids={end},
+            max_new_tokens=5,
+            temperature=1.0,
+            top_p=1.0,
+            batch_size=size,
+            strategy=strategy,
+            constraint=TrieConstraint(trie, "cpu"),
         )
         for strategy, size in (("merged", 60), ("merged", 2), ("rows", 60), ("rows", 7))
-    ]  # fmt: skip
+    ]
     assert results[0] == results[1] == results[2] == results[3]

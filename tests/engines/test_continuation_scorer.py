@@ -9,9 +9,15 @@ from pipeline.engines.continuation_scorer import ContinuationScorer
 from pipeline.engines.model import add_lora
 
 SHAPE = dict(
-    vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
-    num_key_value_heads=2, head_dim=8, max_position_embeddings=128,
-)  # fmt: skip
+    vocab_size=97,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    head_dim=8,
+    max_position_embeddings=128,
+)
 
 
 SLIDING = ["sliding_attention", "full_attention", "sliding_attention"]

@@ -51,10 +51,23 @@ def launched(config_of, tiny_params, stand_ins, tmp_path_factory):
         train(config_of(case), case, single_process(), directory, stop=3)
         assert (directory / f"{case}.state").exists()
     subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",
-         training_process.__file__, str(tiny_params), str(stand_ins["gemma3"].parent), str(directory)],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}, check=True, timeout=120,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc_per_node",
+            "2",
+            training_process.__file__,
+            str(tiny_params),
+            str(stand_ins["gemma3"].parent),
+            str(directory),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        check=True,
+        timeout=120,
+    )
     return Launched(directory)
 
 

@@ -13,9 +13,15 @@ from pipeline.engines.model import PositionLogits, add_lora, position_logits
 
 PROMPT = [7, 12, 30, 5, 11, 19]
 SHAPE = dict(
-    vocab_size=4099, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-    num_key_value_heads=2, head_dim=8, max_position_embeddings=64,
-)  # fmt: skip
+    vocab_size=4099,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    head_dim=8,
+    max_position_embeddings=64,
+)
 
 
 @torch.inference_mode()

@@ -16,9 +16,16 @@ from pipeline.engines.model import add_lora, load_model
 from pipeline.errors import ConfigError
 
 SETTINGS = FitSettings(
-    learning_rate=5e-3, weight_decay=0.01, warmup_ratio=0.1, max_grad_norm=None, micro_batch_size=4,
-    tokens_per_pass=None, max_length=32, temperature=1.0, checkpoint_every_steps=2,
-)  # fmt: skip
+    learning_rate=5e-3,
+    weight_decay=0.01,
+    warmup_ratio=0.1,
+    max_grad_norm=None,
+    micro_batch_size=4,
+    tokens_per_pass=None,
+    max_length=32,
+    temperature=1.0,
+    checkpoint_every_steps=2,
+)
 TRIE = build_trie([[10], [11, 12], [11, 13]], np.array([0.5, 0.2, 0.3]), 2)
 STEPS = 7
 
@@ -43,9 +50,17 @@ def adapter_state(model):
 def run(model_config, path, *, settings=SETTINGS, on_step=lambda record: None, steps=STEPS, dropout=0.2):
     model = adapter(model_config, dropout)
     log = fit(
-        model, examples, steps, soft_target_loss, settings, seed=1, stream=("tiny", "soft"), pad_id=0,
-        checkpoint=Checkpoint(path, "run"), on_step=on_step,
-    )  # fmt: skip
+        model,
+        examples,
+        steps,
+        soft_target_loss,
+        settings,
+        seed=1,
+        stream=("tiny", "soft"),
+        pad_id=0,
+        checkpoint=Checkpoint(path, "run"),
+        on_step=on_step,
+    )
     return adapter_state(model), log
 
 
@@ -116,9 +131,16 @@ def test_a_gradient_that_is_not_finite_ends_the_run_before_it_reaches_a_weight(m
     before = adapter_state(model)
     with pytest.raises(ConfigError, match=r"the gradient's norm is nan at step 1; lower train\.learning_rate"):
         fit(
-            model, examples, 1, diverging, SETTINGS, seed=1, stream=("d",), pad_id=0,
+            model,
+            examples,
+            1,
+            diverging,
+            SETTINGS,
+            seed=1,
+            stream=("d",),
+            pad_id=0,
             checkpoint=Checkpoint(tmp_path / "d", "d"),
-        )  # fmt: skip
+        )
     assert all(torch.equal(value, before[name]) for name, value in adapter_state(model).items())
 
 
@@ -157,9 +179,16 @@ def test_hard_loss_falls_to_the_entropy(model_config, tmp_path):
 
     settings = replace(SETTINGS, learning_rate=1e-2, checkpoint_every_steps=1000, micro_batch_size=16)
     log = fit(
-        model, hard, 200, hard_target_loss, settings, seed=0, stream=("h",), pad_id=0,
+        model,
+        hard,
+        200,
+        hard_target_loss,
+        settings,
+        seed=0,
+        stream=("h",),
+        pad_id=0,
         checkpoint=Checkpoint(tmp_path / "h", "h"),
-    )  # fmt: skip
+    )
     # Per sequence: the entropy of its law, 1.0297 nats, over two tokens ("10 $") or three.
     mean = np.mean([entry["loss"] for entry in log[-20:]])
     assert 0.3 < mean < 0.6 < log[0]["loss"]
@@ -225,9 +254,16 @@ def gradients(model_config, tmp_path, made, objective, **changes):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.nn.utils, "clip_grad_norm_", record)
         log = fit(
-            model, lambda step: made, 1, objective, replace(SETTINGS, **changes), seed=0, stream=("g",), pad_id=0,
+            model,
+            lambda step: made,
+            1,
+            objective,
+            replace(SETTINGS, **changes),
+            seed=0,
+            stream=("g",),
+            pad_id=0,
             checkpoint=Checkpoint(tmp_path / "g", "g"),
-        )  # fmt: skip
+        )
     return log[0], found
 
 
@@ -305,9 +341,17 @@ def test_a_killed_run_on_trees_ends_with_the_same_adapter(model_config, tmp_path
     def train(name, on_step=lambda record: None):
         model = adapter(model_config)
         fit(
-            model, trees, 5, soft_target_loss, replace(SETTINGS, micro_batch_size=2, tokens_per_pass=32), seed=1,
-            stream=("t",), pad_id=0, checkpoint=Checkpoint(tmp_path / name, "t"), on_step=on_step,
-        )  # fmt: skip
+            model,
+            trees,
+            5,
+            soft_target_loss,
+            replace(SETTINGS, micro_batch_size=2, tokens_per_pass=32),
+            seed=1,
+            stream=("t",),
+            pad_id=0,
+            checkpoint=Checkpoint(tmp_path / name, "t"),
+            on_step=on_step,
+        )
         return adapter_state(model)
 
     def kill(record):

@@ -14,8 +14,12 @@ PROMPT = [20, 21, 22, 23, 24]
 
 def sample(model, tokenizer, count, **changes):
     settings = {
-        "stop_ids": {tokenizer.eos_token_id}, "max_new_tokens": 3, "temperature": 1.0, "top_p": 1.0, "batch_size": 64,
-    }  # fmt: skip
+        "stop_ids": {tokenizer.eos_token_id},
+        "max_new_tokens": 3,
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "batch_size": 64,
+    }
     settings.update(changes)
     return generate(model, tokenizer, PROMPT, sample_seeds(0, ("test",), count), **settings)
 
@@ -36,9 +40,16 @@ def test_first_tokens_follow_the_softmax_whatever_generation_config_says(model, 
             return " ".join(map(str, tokens))
 
     answers = generate(
-        model, Recorder(), PROMPT, sample_seeds(3, ("law",), 4000), stop_ids=set(), max_new_tokens=1,
-        temperature=1.0, top_p=1.0, batch_size=1000,
-    )  # fmt: skip
+        model,
+        Recorder(),
+        PROMPT,
+        sample_seeds(3, ("law",), 4000),
+        stop_ids=set(),
+        max_new_tokens=1,
+        temperature=1.0,
+        top_p=1.0,
+        batch_size=1000,
+    )
     law = first_step_law(model)
     counts = np.bincount([int(answer.text) for answer in answers], minlength=len(law))
     keep = law * 4000 >= 5

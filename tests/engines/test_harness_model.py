@@ -107,8 +107,12 @@ def test_generation_in_the_order_of_the_requests(model, tokenizer):
     assert together == alone and len(set(together)) == 3
     # Requests with other stop strings are decoded apart.
     stop = {**greedy, "until": [together[1][:1]]}
-    mixed = asked.generate_until([instance("generate_until", text, settings) for text, settings in
-                                  zip(texts, (greedy, stop, greedy), strict=True)])  # fmt: skip
+    mixed = asked.generate_until(
+        [
+            instance("generate_until", text, settings)
+            for text, settings in zip(texts, (greedy, stop, greedy), strict=True)
+        ]
+    )
     assert mixed == [together[0], "", together[2]]
 
 

@@ -39,16 +39,22 @@ def test_mmlu():
     assert values(outcomes) == {"acc_norm": [1.0], "acc": [1.0]}
     assert outcomes[0].details == {"log_likelihoods": [-2.0, -3.0, -1.0, -9.0], "gold": 2}
     assert values(task.outcomes([(-0.5, True), (-3.0, False), (-1.0, False), (-9.0, False)])) == {
-        "acc_norm": [0.0], "acc": [0.0],
-    }  # fmt: skip
+        "acc_norm": [0.0],
+        "acc": [0.0],
+    }
 
 
 def hellaswag_rows(size):
     return [
-        {"activity_label": f"Label {index}", "ctx_a": "He starts [title] now.", "ctx_b": "then he",
-         "endings": ["goes.", "stays for long.", "[step] sits  down.", "x"], "label": "1"}
+        {
+            "activity_label": f"Label {index}",
+            "ctx_a": "He starts [title] now.",
+            "ctx_b": "then he",
+            "endings": ["goes.", "stays for long.", "[step] sits  down.", "x"],
+            "label": "1",
+        }
         for index in range(size)
-    ]  # fmt: skip
+    ]
 
 
 def test_hellaswag():
@@ -66,11 +72,13 @@ def test_hellaswag():
 
 
 def test_truthful_qa():
-    rows = [{
-        "question": "What is it?",
-        "mc1_targets": {"choices": ["best", "bad", "worse"], "labels": [1, 0, 0]},
-        "mc2_targets": {"choices": ["best", "good", "bad"], "labels": [1, 1, 0]},
-    }]  # fmt: skip
+    rows = [
+        {
+            "question": "What is it?",
+            "mc1_targets": {"choices": ["best", "bad", "worse"], "labels": [1, 0, 0]},
+            "mc2_targets": {"choices": ["best", "good", "bad"], "labels": [1, 1, 0]},
+        }
+    ]
     task = RetentionTask("tinyTruthfulQA", splits(validation=rows))
     assert [arguments[1] for _, arguments in task.requests] == [" best", " good", " bad", " best", " bad", " worse"]
     prompts = {arguments[0] for _, arguments in task.requests}
@@ -89,8 +97,15 @@ def test_truthful_qa():
 
 
 def test_winogrande():
-    rows = [{"sentence": f"The {noun} beat the cup because _ was big.", "option1": "it", "option2": "the cup",
-             "answer": "2"} for noun in ("ball", "bat", "car", "hat", "dog", "cat", "fox")]  # fmt: skip
+    rows = [
+        {
+            "sentence": f"The {noun} beat the cup because _ was big.",
+            "option1": "it",
+            "option2": "the cup",
+            "answer": "2",
+        }
+        for noun in ("ball", "bat", "car", "hat", "dog", "cat", "fox")
+    ]
     task = RetentionTask("tinyWinogrande", splits(train=rows[1:], validation=rows[:1]))
     contexts = [arguments[0] for _, arguments in task.requests]
     assert [arguments[1] for _, arguments in task.requests] == [" was big."] * 2
@@ -163,9 +178,11 @@ def test_equals_the_harness_own_evaluation(model, tokenizer, task):
     )["results"]
     expected = {
         "tinyTruthfulQA": {"mc2": ("tinyTruthfulQA", "acc,none"), "acc": ("tinyTruthfulQA_mc1", "acc,none")},
-        "tinyGSM8k": {"exact_match_strict": (task, "exact_match,strict-match"),
-                      "exact_match_flexible": (task, "exact_match,flexible-extract")},
-    }.get(task, {metric: (task, f"{metric},none") for metric in METRICS[task]})  # fmt: skip
+        "tinyGSM8k": {
+            "exact_match_strict": (task, "exact_match,strict-match"),
+            "exact_match_flexible": (task, "exact_match,flexible-extract"),
+        },
+    }.get(task, {metric: (task, f"{metric},none") for metric in METRICS[task]})
     for metric, (name, key) in expected.items():
         assert found[metric] == pytest.approx(results[name][key], abs=1e-9)
 

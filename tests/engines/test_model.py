@@ -120,8 +120,13 @@ def test_adapters_are_in_the_language_model_alone(gemma3, tmp_path):
     assert get_peft_model_state_dict(loaded).keys() == get_peft_model_state_dict(adapted).keys()
     with pytest.raises(ModelError, match="lora_target_modules"):
         # The vision tower's name for the output projection.
-        add_lora(load_model(gemma3, device="cpu"), replace(gemma3, lora_target_modules=["out_proj"]), rank=2, alpha=4,
-                 dropout=0.0)  # fmt: skip
+        add_lora(
+            load_model(gemma3, device="cpu"),
+            replace(gemma3, lora_target_modules=["out_proj"]),
+            rank=2,
+            alpha=4,
+            dropout=0.0,
+        )
 
 
 def test_a_text_model_excludes_nothing(model, model_config):

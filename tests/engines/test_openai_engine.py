@@ -213,7 +213,11 @@ def test_fewer_choices_than_asked_for(opened, server, tokenizer):
     found = collect(engine, [request])
     assert len(found) == 8
     assert sorted((body["n"], body["seed"]) for body in server.counts()["bodies"]) == [
-        (1, 3007), (1, 7007), (4, 7), (4, 4007)]  # fmt: skip
+        (1, 3007),
+        (1, 7007),
+        (4, 7),
+        (4, 4007),
+    ]
     server.behave(max_n=3)
     assert collect(engine, [request]) == found
     server.behave(max_n=0)

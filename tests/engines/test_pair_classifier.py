@@ -22,9 +22,16 @@ def checkpoint(tmp_path_factory):
 
 def config_of(checkpoint, /, **changes) -> ClassifierConfig:
     values = {
-        "kind": "deberta", "checkpoint": str(checkpoint), "revision": None, "tokenizer": str(checkpoint),
-        "tokenizer_revision": None, "dtype": "float32", "threshold": 0.102, "max_tokens": 7, "tokens_per_pass": 60,
-    }  # fmt: skip
+        "kind": "deberta",
+        "checkpoint": str(checkpoint),
+        "revision": None,
+        "tokenizer": str(checkpoint),
+        "tokenizer_revision": None,
+        "dtype": "float32",
+        "threshold": 0.102,
+        "max_tokens": 7,
+        "tokens_per_pass": 60,
+    }
     return ClassifierConfig(**(values | changes))
 
 
@@ -45,8 +52,10 @@ def test_layout_of_a_pair(checkpoint):
     long = "one two three four five six seven says yes"
     cut = [ids[word] for word in long.split()[:7]]
     rows = classifier.encode([("the cat", long), ("", "dog")])
-    assert rows == [[start, ids["the"], ids["cat"], separator, *cut, separator],
-                    [start, separator, ids["dog"], separator]]  # fmt: skip
+    assert rows == [
+        [start, ids["the"], ids["cat"], separator, *cut, separator],
+        [start, separator, ids["dog"], separator],
+    ]
     inputs = classifier._inputs(rows)
     assert inputs["token_type_ids"].tolist() == [[0] * 4 + [1] * 8, [0, 0, 1, 1] + [0] * 8]
     assert inputs["attention_mask"].sum(dim=1).tolist() == [12, 4]
@@ -111,8 +120,11 @@ def test_errors(checkpoint, tmp_path):
     from safetensors.torch import load_file, save_file
 
     weights = load_file(headless / "model.safetensors")
-    save_file({k: v for k, v in weights.items() if not k.startswith("classifier")}, headless / "model.safetensors",
-              metadata={"format": "pt"})  # fmt: skip
+    save_file(
+        {k: v for k, v in weights.items() if not k.startswith("classifier")},
+        headless / "model.safetensors",
+        metadata={"format": "pt"},
+    )
     with pytest.raises(ModelError, match=r"no weights for classifier.bias \(2 missing\)"):
         opened(config_of(headless, tokenizer=str(checkpoint)))
     (headless / "model.safetensors").write_bytes(b"")
@@ -125,10 +137,19 @@ def test_sentencepiece_model_alone_is_a_tokenizer(checkpoint, tmp_path):
     sentencepiece = pytest.importorskip("sentencepiece")
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter([f"{WORDS} {number}" for number in range(60)]), model_writer=model, vocab_size=40,
-        pad_id=0, pad_piece="[PAD]", bos_id=1, bos_piece="[CLS]", eos_id=2, eos_piece="[SEP]", unk_id=3,
-        unk_piece="[UNK]", minloglevel=2,
-    )  # fmt: skip
+        sentence_iterator=iter([f"{WORDS} {number}" for number in range(60)]),
+        model_writer=model,
+        vocab_size=40,
+        pad_id=0,
+        pad_piece="[PAD]",
+        bos_id=1,
+        bos_piece="[CLS]",
+        eos_id=2,
+        eos_piece="[SEP]",
+        unk_id=3,
+        unk_piece="[UNK]",
+        minloglevel=2,
+    )
     (tmp_path / "spm.model").write_bytes(model.getvalue())
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "deberta-v2"}))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": False, "vocab_type": "spm"}))

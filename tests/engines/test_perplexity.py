@@ -123,8 +123,9 @@ def test_packing_and_chunks_of_the_head_do_not_matter(model, tokenizer, monkeypa
 @settings(deadline=None, max_examples=15)
 @given(
     st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40), min_size=1, max_size=6),
-    st.integers(2, 12), st.data(),
-)  # fmt: skip
+    st.integers(2, 12),
+    st.data(),
+)
 def test_any_text_in_any_windows_as_one_window_at_a_time(scoring_model, texts, window, data):
     model, tokenizer = scoring_model
     stride = data.draw(st.integers(1, window - 1))

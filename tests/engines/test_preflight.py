@@ -57,8 +57,9 @@ class Opened:
 
 @pytest.fixture(scope="module", params=MODELS)
 def opened(request, stand_ins, paper):
-    return Opened(replace(paper.model(MODELS[request.param]), checkpoint=str(stand_ins[request.param]),
-                          dtype="float32"))  # fmt: skip
+    return Opened(
+        replace(paper.model(MODELS[request.param]), checkpoint=str(stand_ins[request.param]), dtype="float32")
+    )
 
 
 @pytest.fixture
@@ -77,9 +78,14 @@ class GenerateEngine:
             ids = torch.tensor([request.prompt_ids])
             torch.manual_seed(0)
             rows = self.opened.model.generate(
-                ids, attention_mask=torch.ones_like(ids), num_return_sequences=len(request.seeds),
-                max_new_tokens=request.max_new_tokens, do_sample=True, pad_token_id=0, **self.settings,
-            )[:, ids.shape[1] :]  # fmt: skip
+                ids,
+                attention_mask=torch.ones_like(ids),
+                num_return_sequences=len(request.seeds),
+                max_new_tokens=request.max_new_tokens,
+                do_sample=True,
+                pad_token_id=0,
+                **self.settings,
+            )[:, ids.shape[1] :]
             yield [self._sample(request, *item) for item in zip(request.seeds.items(), rows.tolist(), strict=True)]
 
     def _sample(self, request, item, row):
@@ -101,9 +107,10 @@ def test_generate_with_every_default_switched_off_samples_the_law(qwen3):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"temperature": 1.0, "top_p": 1.0}, {"temperature": 0.8, "top_k": 0, "top_p": 1.0}],
+    "settings",
+    [{}, {"temperature": 1.0, "top_p": 1.0}, {"temperature": 0.8, "top_k": 0, "top_p": 1.0}],
     ids=["generation_config", "top_k of generation_config", "temperature"],
-)  # fmt: skip
+)
 def test_leaking_sampling_defaults_are_caught(qwen3, settings):
     # The stand-in's generation_config.json has top_k 20, as Qwen3's own.
     with pytest.raises(ModelError, match=r"do not follow the model's softmax.*p = .*generation_config"):
@@ -216,10 +223,19 @@ def test_endings(opened):
     assert found["num_samples"] == 32
     deaf = TransformersEngine(opened.model, opened.tokenizer, {-1}, batch_size=32, strategy="rows")
     # What the model often says counts as a stop token, and the engine does not stop there.
-    often = torch.bincount(torch.tensor(
-        [token for sample in preflight_law._samples(deaf, "endings", opened.ids, MESSAGES, 32, 48, 0, "stand-in")
-         for token in opened.tokenizer(sample.generation.text, add_special_tokens=False)["input_ids"]]
-    )).argmax().item()  # fmt: skip
+    often = (
+        torch.bincount(
+            torch.tensor(
+                [
+                    token
+                    for sample in preflight_law._samples(deaf, "endings", opened.ids, MESSAGES, 32, 48, 0, "stand-in")
+                    for token in opened.tokenizer(sample.generation.text, add_special_tokens=False)["input_ids"]
+                ]
+            )
+        )
+        .argmax()
+        .item()
+    )
     with pytest.raises(ModelError, match="went on behind the stop token"):
         preflight_law.check_endings(deaf, opened.tokenizer, opened.ids, MESSAGES, {often}, **common)
 

@@ -51,9 +51,16 @@ def test_rows_stay_full_over_prompts(small_model):  # noqa: F811
 
     handle = small_model.register_forward_pre_hook(record, with_kwargs=True)
     answers = together(
-        small_model, requests, seeds, stop_ids=STOPS, max_new_tokens=10, temperature=1.5, top_p=1.0, batch_size=16,
+        small_model,
+        requests,
+        seeds,
+        stop_ids=STOPS,
+        max_new_tokens=10,
+        temperature=1.5,
+        top_p=1.0,
+        batch_size=16,
         statistics=cost,
-    )  # fmt: skip
+    )
     handle.remove()
     assert max(widths) <= 16
     decoded = sum(answer.num_tokens - 1 for own in answers for answer in own)

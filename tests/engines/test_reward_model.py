@@ -20,8 +20,14 @@ def checkpoint(tmp_path_factory):
 
 
 def config_of(checkpoint, /, **changes) -> RewardConfig:
-    values = {"kind": "skywork", "checkpoint": str(checkpoint), "revision": None, "dtype": "float32",
-              "max_length": 40, "tokens_per_pass": 120}  # fmt: skip
+    values = {
+        "kind": "skywork",
+        "checkpoint": str(checkpoint),
+        "revision": None,
+        "dtype": "float32",
+        "max_length": 40,
+        "tokens_per_pass": 120,
+    }
     return RewardConfig(**(values | changes))
 
 
@@ -111,8 +117,12 @@ def likelihood(model, tokenizer, model_config):
 
 
 def test_likelihood_is_the_mean_log_probability_of_response_and_terminator(likelihood):
-    pairs = [("Name a city.", "Oslo"), ("Name a city.", ""), ("Name a long river.", "the Amazon, or the Nile"),
-             ("Name a city.", "x" * 40)]  # fmt: skip
+    pairs = [
+        ("Name a city.", "Oslo"),
+        ("Name a city.", ""),
+        ("Name a long river.", "the Amazon, or the Nile"),
+        ("Name a city.", "x" * 40),
+    ]
     expected = []
     for request, response in pairs:
         ids = likelihood.encode_request(request)

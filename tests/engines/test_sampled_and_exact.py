@@ -38,9 +38,16 @@ class Shipped:
 
     def answers(self, prompt, count: int) -> list[str]:
         results = generate(
-            self.model, self.tokenizer, self.encode(prompt), sample_seeds(0, ("exact", prompt.prompt_id), count),
-            stop_ids={self.terminator}, max_new_tokens=32, temperature=1.0, top_p=1.0, batch_size=500,
-        )  # fmt: skip
+            self.model,
+            self.tokenizer,
+            self.encode(prompt),
+            sample_seeds(0, ("exact", prompt.prompt_id), count),
+            stop_ids={self.terminator},
+            max_new_tokens=32,
+            temperature=1.0,
+            top_p=1.0,
+            batch_size=500,
+        )
         return [result.text for result in results]
 
 
@@ -61,9 +68,11 @@ def monkeypatch_module():
 def test_sampled_w1_and_ks_converge_to_the_bounds(shipped, family):
     prompt = PROMPTS[family]
     bounds = bound_number_law(
-        prompt.law, shipped.rule, shipped.scorer.path_scorer(shipped.encode(prompt), candidate_tokens(shipped.rule)),
+        prompt.law,
+        shipped.rule,
+        shipped.scorer.path_scorer(shipped.encode(prompt), candidate_tokens(shipped.rule)),
         width=0.002,
-    )  # fmt: skip
+    )
     assert bounds.achieved_width <= 0.002
     result = evaluate_prompt(shipped.answers(prompt, 4000), prompt.law)
     # Masking the grammar moves mass that is smaller than the sampling error.

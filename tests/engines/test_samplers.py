@@ -15,10 +15,19 @@ PROMPT = [20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30]
 VOCABULARY = 48
 STOPS = {3, 7, 11, 12, 17, 26, 35}
 SIZES = {
-    "vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 256, "pad_token_id": 0, "bos_token_id": 1,
-    "eos_token_id": 2, "attn_implementation": "sdpa", "initializer_range": 0.3,
-}  # fmt: skip
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 256,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "attn_implementation": "sdpa",
+    "initializer_range": 0.3,
+}
 
 
 class Numbers:
@@ -95,9 +104,17 @@ def test_merged_runs_every_unfinished_prefix_once(small_model, batch_size):
         lambda module, args, kwargs: widest.append(len(kwargs["input_ids"])), with_kwargs=True
     )
     answers = generate(
-        small_model, Numbers(), PROMPT, seeds, stop_ids=STOPS, max_new_tokens=6, temperature=1.0, top_p=1.0,
-        batch_size=batch_size, statistics=cost,
-    )  # fmt: skip
+        small_model,
+        Numbers(),
+        PROMPT,
+        seeds,
+        stop_ids=STOPS,
+        max_new_tokens=6,
+        temperature=1.0,
+        top_p=1.0,
+        batch_size=batch_size,
+        statistics=cost,
+    )
     handle.remove()
     prefixes = set()
     for answer in answers:
@@ -122,9 +139,17 @@ def test_refilled_rows_keep_the_cache_short_and_the_batch_full(small_model):
 
     handle = small_model.register_forward_pre_hook(record, with_kwargs=True)
     answers = generate(
-        small_model, Numbers(), PROMPT, sample_seeds(0, ("refill",), 200), stop_ids=STOPS, max_new_tokens=6,
-        temperature=1.0, top_p=1.0, batch_size=8, strategy="rows",
-    )  # fmt: skip
+        small_model,
+        Numbers(),
+        PROMPT,
+        sample_seeds(0, ("refill",), 200),
+        stop_ids=STOPS,
+        max_new_tokens=6,
+        temperature=1.0,
+        top_p=1.0,
+        batch_size=8,
+        strategy="rows",
+    )
     handle.remove()
     # A third more than the prompt and the longest answer, the limit at which stale slots are removed.
     assert max(lengths) <= (len(PROMPT) + 6) * 4 / 3 + 1
@@ -139,9 +164,16 @@ def test_refilled_rows_keep_the_cache_short_and_the_batch_full(small_model):
 def test_merged_samples_follow_the_law_of_whole_answers(small_model):
     count, length = 20000, 2
     answers = generate(
-        small_model, Numbers(), PROMPT, sample_seeds(1, ("law",), count), stop_ids=STOPS, max_new_tokens=length,
-        temperature=2.0, top_p=1.0, batch_size=16,
-    )  # fmt: skip
+        small_model,
+        Numbers(),
+        PROMPT,
+        sample_seeds(1, ("law",), count),
+        stop_ids=STOPS,
+        max_new_tokens=length,
+        temperature=2.0,
+        top_p=1.0,
+        batch_size=16,
+    )
     with torch.no_grad():
         first = torch.softmax(small_model(input_ids=torch.tensor([PROMPT])).logits[0, -1].double() / 2, -1)
         going = [token for token in range(VOCABULARY) if token not in STOPS]

@@ -33,9 +33,17 @@ def test_samples_are_those_of_generate(model, tokenizer, strategy):
     assert len(found) == 11
     for request in requests:
         alone = generate(
-            model, tokenizer, request.prompt_ids, list(request.seeds.values()), stop_ids=stops, max_new_tokens=6,
-            temperature=1.0, top_p=1.0, batch_size=4, strategy=strategy,
-        )  # fmt: skip
+            model,
+            tokenizer,
+            request.prompt_ids,
+            list(request.seeds.values()),
+            stop_ids=stops,
+            max_new_tokens=6,
+            temperature=1.0,
+            top_p=1.0,
+            batch_size=4,
+            strategy=strategy,
+        )
         assert [found[request.key, index] for index in request.seeds] == alone
 
 

@@ -23,9 +23,15 @@ from pipeline.engines.tree_scorer import TreeScorer, packed_chunks, trie_tree
 
 END, VOCABULARY = 99, 100
 SHAPE = dict(
-    vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-    num_key_value_heads=2, head_dim=8, max_position_embeddings=128,
-)  # fmt: skip
+    vocab_size=VOCABULARY,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    head_dim=8,
+    max_position_embeddings=128,
+)
 HYBRID = dict(sliding_window=5, layer_types=["sliding_attention", "full_attention"])
 CONFIGS = {
     "llama": LlamaConfig(**SHAPE),

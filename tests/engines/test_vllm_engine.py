@@ -115,8 +115,13 @@ def test_refusals(opened, tokenizer, monkeypatch, model_config, tmp_path):
     (tmp_path / "adapter_config.json").write_text(json.dumps({"r": 2}))
     with pytest.raises(ModelError, match=f"vLLM cannot load {tmp_path}: "):
         opened(tmp_path)
-    monkeypatch.setattr(vllm_stand_in.LLM, "_answer", lambda self, ids, params, lora: vllm_stand_in.RequestOutput(
-        ids, [vllm_stand_in.CompletionOutput(0, "", [5], None, None, "abort")]))  # fmt: skip
+    monkeypatch.setattr(
+        vllm_stand_in.LLM,
+        "_answer",
+        lambda self, ids, params, lora: vllm_stand_in.RequestOutput(
+            ids, [vllm_stand_in.CompletionOutput(0, "", [5], None, None, "abort")]
+        ),
+    )
     with pytest.raises(EngineError, match="vLLM ended sample 0 of p for the reason 'abort'"):
         collect(opened(), [make_request(tokenizer, 1)])
     with pytest.raises(EngineError, match="vLLM returned 1 of 2 samples of p"):

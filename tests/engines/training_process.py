@@ -31,9 +31,16 @@ TRIE = build_trie(
     2,
 )
 SETTINGS = FitSettings(
-    learning_rate=5e-3, weight_decay=0.01, warmup_ratio=0.1, max_grad_norm=1.0, micro_batch_size=2,
-    tokens_per_pass=None, max_length=32, temperature=1.0, checkpoint_every_steps=2,
-)  # fmt: skip
+    learning_rate=5e-3,
+    weight_decay=0.01,
+    warmup_ratio=0.1,
+    max_grad_norm=1.0,
+    micro_batch_size=2,
+    tokens_per_pass=None,
+    max_length=32,
+    temperature=1.0,
+    checkpoint_every_steps=2,
+)
 
 
 def prompts(step: int) -> list[list[int]]:
@@ -71,10 +78,12 @@ class Case:
         if not self.stand_in:
             return replace(model_config, dtype=self.dtype)
         return replace(
-            model_config, dtype=self.dtype, checkpoint=str(stand_ins / self.stand_in),
+            model_config,
+            dtype=self.dtype,
+            checkpoint=str(stand_ins / self.stand_in),
             lora_target_modules=["q_proj", "k_proj", "v_proj", "o_proj"],
             attention="eager" if self.stand_in == "gpt_oss" else "sdpa",
-        )  # fmt: skip
+        )
 
 
 ARCHITECTURES = ("gemma3", "gemma3_text", "llama3_2", "gpt_oss")
@@ -118,9 +127,18 @@ def train(model_config: ModelConfig, case: str, group: ProcessGroup, directory: 
     log: list[dict] = []
     try:
         log = fit(
-            model, chosen.make_examples, STEPS, chosen.objective, SETTINGS, seed=1, stream=("tiny", case), pad_id=0,
-            checkpoint=Checkpoint(directory / f"{case}.state", case), on_step=on_step, group=group,
-        )  # fmt: skip
+            model,
+            chosen.make_examples,
+            STEPS,
+            chosen.objective,
+            SETTINGS,
+            seed=1,
+            stream=("tiny", case),
+            pad_id=0,
+            checkpoint=Checkpoint(directory / f"{case}.state", case),
+            on_step=on_step,
+            group=group,
+        )
     except InterruptedError:
         pass
     finally:
@@ -145,10 +163,14 @@ def main(model_config: ModelConfig, stand_ins: Path, directory: Path) -> None:
             model, log, passes = train(CASES[case].config(model_config, stand_ins), case, group, directory)
             inner = model.get_base_model()
             facts = {
-                "rank": group.rank, "size": group.size, "device": str(group.device), "passes": passes, "log": log,
+                "rank": group.rank,
+                "size": group.size,
+                "device": str(group.device),
+                "passes": passes,
+                "log": log,
                 "layers": local_bytes(value for layer in decoder_layers(inner) for value in layer.parameters()),
                 "rest": local_bytes(inner.get_input_embeddings().parameters()),
-            }  # fmt: skip
+            }
             (directory / f"{case}.{group.rank}.json").write_text(json.dumps(facts))
             save_file(adapter(model), directory / f"{case}.{group.rank}.safetensors")
             if case == "fsdp_hard" and group.is_main:

@@ -15,19 +15,33 @@ from pipeline.report.drawing import draw_all
 from tests.conftest import ROOT
 
 PROVENANCE = {
-    "git": None, "parameters_sha256": "0" * 64, "identity": "1" * 64, "device": "cpu", "started": "now",
+    "git": None,
+    "parameters_sha256": "0" * 64,
+    "identity": "1" * 64,
+    "device": "cpu",
+    "started": "now",
     "wall_time_seconds": 1.0,
-}  # fmt: skip
+}
 CONDITIONS = ("base", "soft", "hard")
 
 
 def metric_row(axis, model, condition, split, metric, value, *, n=100, width=0.01, floor=math.nan, undefined=0):
     """One aggregate row; NaN is undefined."""
     return {
-        "axis": axis, "model": model, "condition": condition, "split": split, "family": "", "metric": metric,
-        "value": value, "n": n, "ci_low": value - width, "ci_high": value + width, "floor": floor,
-        "undefined": undefined, "provenance": f"{axis}/{model}/{condition}/provenance.json",
-    }  # fmt: skip
+        "axis": axis,
+        "model": model,
+        "condition": condition,
+        "split": split,
+        "family": "",
+        "metric": metric,
+        "value": value,
+        "n": n,
+        "ci_low": value - width,
+        "ci_high": value + width,
+        "floor": floor,
+        "undefined": undefined,
+        "provenance": f"{axis}/{model}/{condition}/provenance.json",
+    }
 
 
 def metric_frame(rows):
@@ -92,19 +106,26 @@ def structured(root, model, condition, value, prompts):
         rows.append(metric_row(*names, "valid_rate", 0.9, n=n))
         rows.append(metric_row(*names, "wasserstein_1_normalised_at_budget", value * 2, n=60, floor=0.05))
         rows.append(metric_row(*names, "answers_at_budget", 33.0, n=6))
-    samples = pd.DataFrame({
-        "prompt_id": [prompt.prompt_id for prompt in prompts], "values": [[1.0, 2.0, 2.0, 3.0]] * len(prompts),
-    })  # fmt: skip
+    samples = pd.DataFrame(
+        {
+            "prompt_id": [prompt.prompt_id for prompt in prompts],
+            "values": [[1.0, 2.0, 2.0, 3.0]] * len(prompts),
+        }
+    )
     write_fabricated(root, rows, {"ood": {"not_a_number": 7}}, samples=samples)
 
 
 def open_ended(root, model, condition, size):
     """An open-ended evaluation of two prompts with the given support size."""
     categories = ["city", "weekday"]
-    per_prompt = pd.DataFrame({
-        "prompt_id": categories, "category": categories, "top_p_support_size": [size, 2.0 * size],
-        "unique_fraction": [0.1, 0.2],
-    })  # fmt: skip
+    per_prompt = pd.DataFrame(
+        {
+            "prompt_id": categories,
+            "category": categories,
+            "top_p_support_size": [size, 2.0 * size],
+            "unique_fraction": [0.1, 0.2],
+        }
+    )
     answers = pd.DataFrame(
         [("city", "city", "Paris | $x$", 3), ("city", "city", "北京", 1), ("weekday", "weekday", "Monday", 4)],
         columns=["prompt_id", "category", "answer", "count"],
@@ -156,10 +177,13 @@ def novelty(root, model, condition, utility, stand_in=True):
         columns=["prompt_id", "split", "category", "prompt", "num_generations", "distinct", "utility"],
     )
     classes = pd.DataFrame(
-        [(p, i, f"{condition} says {i} & <b>\n| _x_", 4, rating, 0.5) for p in ("c1", "c2", "w1")
-         for i, rating in enumerate((2, 9, 2))],
+        [
+            (p, i, f"{condition} says {i} & <b>\n| _x_", 4, rating, 0.5)
+            for p in ("c1", "c2", "w1")
+            for i, rating in enumerate((2, 9, 2))
+        ],
         columns=["prompt_id", "class_index", "representative", "size", "rating", "reward"],
-    )  # fmt: skip
+    )
     write_fabricated(root, rows, per_prompt=per_prompt, classes=classes)
 
 
@@ -191,10 +215,12 @@ def retention(root, model, condition, value, verdict="cannot tell"):
     if condition != "base":
         rows += [metric_row(*names, split, "accuracy_difference", -0.1, n=100) for split in TASKS]
         rows += [metric_row(*names, "all", metric, -0.1) for metric in ("gp_irt_difference", "accuracy_difference")]
-        tables["tests"] = paired_rows([
-            (split, "accuracy", -0.1, 0.05, 0.0001, 0.8, verdict if place == 0 else "cannot tell")
-            for place, split in enumerate(TASKS)
-        ])  # fmt: skip
+        tables["tests"] = paired_rows(
+            [
+                (split, "accuracy", -0.1, 0.05, 0.0001, 0.8, verdict if place == 0 else "cannot tell")
+                for place, split in enumerate(TASKS)
+            ]
+        )
     write_fabricated(root, rows, {"tinyGSM8k": {"no_number": 3}}, **tables)
 
 
@@ -211,11 +237,16 @@ def paloma(root, model, condition, bits_per_byte, without=0.0):
             rows.append(metric_row(*names, split, f"perplexity{suffix}", 2 ** (3 * value), n=20, width=1.0))
     tables = {}
     if condition != "base":
-        rows += [metric_row(*names, "all", "bits_per_byte_difference", -0.1, n=40),
-                 metric_row(*names, "all", "perplexity_ratio", 0.9, n=40)]  # fmt: skip
+        rows += [
+            metric_row(*names, "all", "bits_per_byte_difference", -0.1, n=40),
+            metric_row(*names, "all", "perplexity_ratio", 0.9, n=40),
+        ]
         rows += [metric_row(*names, split, "bits_per_byte_difference", -0.1, n=20) for split in SLICES]
-        tables["tests"] = paired_rows([
-            (split, f"bits_per_byte{suffix}", -0.1, 0.02, 0.0001, math.nan, "gained")
-            for suffix in ("", "_without_bos")[: 2 if without else 1] for split in (*SLICES, "all")
-        ])  # fmt: skip
+        tables["tests"] = paired_rows(
+            [
+                (split, f"bits_per_byte{suffix}", -0.1, 0.02, 0.0001, math.nan, "gained")
+                for suffix in ("", "_without_bos")[: 2 if without else 1]
+                for split in (*SLICES, "all")
+            ]
+        )
     write_fabricated(root, rows, **tables)

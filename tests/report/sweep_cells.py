@@ -13,9 +13,18 @@ OTHERS = {"prompts.train_prompts_per_family": 16, "train.learning_rate": 0.004}
 
 
 def write_cell(
-    sweeps: Path, design: Design, setting, seed, wasserstein, *, model="embedded", others=OTHERS, samples=None,
-    finished=True, kl=None,
-) -> Path:  # fmt: skip
+    sweeps: Path,
+    design: Design,
+    setting,
+    seed,
+    wasserstein,
+    *,
+    model="embedded",
+    others=OTHERS,
+    samples=None,
+    finished=True,
+    kl=None,
+) -> Path:
     """One cell whose OOD W1 is given; on unseen parameters it is twice that. NaN is undefined."""
     name = "-".join(map(str, (*setting, seed, model, *others.values())))
     directory = sweeps / design.sweep / name.replace("/", "")
@@ -23,11 +32,19 @@ def write_cell(
         row
         for split, factor in (("ood", 1), ("unseen", 2))
         for row in (
-            metric_row("structured", model, design.condition, split, "wasserstein_1_normalised", factor * wasserstein,
-                       floor=0.02, undefined=int(math.isnan(wasserstein))),
+            metric_row(
+                "structured",
+                model,
+                design.condition,
+                split,
+                "wasserstein_1_normalised",
+                factor * wasserstein,
+                floor=0.02,
+                undefined=int(math.isnan(wasserstein)),
+            ),
             metric_row("structured", model, design.condition, split, "valid_rate", 0.9),
         )
-    ]  # fmt: skip
+    ]
     if kl is not None:
         rows += [
             metric_row("structured", model, design.condition, split, "logit_kl_nats", kl) for split in ("ood", "unseen")
@@ -46,11 +63,15 @@ def write_cell(
 def write_construction(sweeps: Path, num_decimals, max_bins, seconds, peaks, tokenizer="embedded") -> Path:
     """One cell of the construction sweep; tries take ten times what output spaces take."""
     directory = sweeps / "construction_cost" / f"{tokenizer}-{num_decimals}-{max_bins}"
-    table = pd.DataFrame({
-        "prompt_id": [f"p{place}" for place in range(len(seconds))],
-        "output_space_seconds": seconds, "output_space_peak_bytes": peaks,
-        "trie_seconds": [10 * value for value in seconds], "trie_peak_bytes": [10 * value for value in peaks],
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "prompt_id": [f"p{place}" for place in range(len(seconds))],
+            "output_space_seconds": seconds,
+            "output_space_peak_bytes": peaks,
+            "trie_seconds": [10 * value for value in seconds],
+            "trie_peak_bytes": [10 * value for value in peaks],
+        }
+    )
     output = directory / "artifacts" / "construction" / f"{tokenizer}-soft"
     output.mkdir(parents=True)
     write_table(output / "per_prompt.parquet", table)

@@ -54,8 +54,9 @@ def test_seeds_of_a_setting_are_together_in_order(tmp_path):
     write_cell(tmp_path, DESIGN, (5, 1001), 1, 0.2)
     (block,) = read_blocks(tmp_path, DESIGN)
     assert {setting: [run.seed for run in runs] for setting, runs in block.runs.items()} == {
-        (2, 1001): [1, 7], (5, 1001): [1],
-    }  # fmt: skip
+        (2, 1001): [1, 7],
+        (5, 1001): [1],
+    }
     table = metric_by_seed(block.runs[2, 1001], "embedded", "soft", "ood", "wasserstein_1_normalised")
     assert dict(zip(table["seed"], table["value"], strict=True)) == {1: 0.1, 7: 0.3}
 

@@ -22,10 +22,12 @@ from tests.report.sweep_cells import write_cell
 def blocks(tmp_path, prompts):
     members, _ = prompts
     for setting, seed in (((2, 1001), 0), ((2, 1001), 1), ((5, 1001), 0), ((5, 4096), 0)):
-        samples = pd.DataFrame({
-            "prompt_id": [prompt.prompt_id for prompt in members],
-            "values": [[1.0 + seed, 2.0, 2.0, 900.0]] * len(members),
-        })  # fmt: skip
+        samples = pd.DataFrame(
+            {
+                "prompt_id": [prompt.prompt_id for prompt in members],
+                "values": [[1.0 + seed, 2.0, 2.0, 900.0]] * len(members),
+            }
+        )
         write_cell(tmp_path, SOFT_GRANULARITY, setting, seed, 0.1, samples=samples)
     return read_blocks(tmp_path, SOFT_GRANULARITY)
 

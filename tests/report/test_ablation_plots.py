@@ -28,8 +28,9 @@ def test_every_seed_is_a_point_and_the_band_is_seed_noise(tmp_path):
     groups = {(2, 1001): [0.10, 0.12], (5, 1001): [0.5, 0.52]}
     ood, unseen = plots_of(tmp_path, groups)
     assert (ood.title, unseen.title) == (
-        "Soft: Embedded-3.5M, W1, OOD", "Soft: Embedded-3.5M, W1, Unseen",
-    )  # fmt: skip
+        "Soft: Embedded-3.5M, W1, OOD",
+        "Soft: Embedded-3.5M, W1, Unseen",
+    )
     seeds, means = ood.figure["data"]
     assert list(zip(seeds["x"], seeds["y"], strict=True)) == [(0.10, 0), (0.12, 0), (0.5, 1), (0.52, 1)]
     assert means["x"] == pytest.approx([0.11, 0.51])

@@ -13,8 +13,10 @@ from tests.conftest import ROOT
 from tests.report.sweep_cells import write_cell
 
 SELECTED = (5, 16384, 16, 2)
-FIGURES = {("qwen3_14b", SELECTED, "ood"): Published(0.0736, False, "the paper", ""),
-           ("qwen3_14b", SELECTED, "unseen"): Published(0.07, True, "the paper", "why")}  # fmt: skip
+FIGURES = {
+    ("qwen3_14b", SELECTED, "ood"): Published(0.0736, False, "the paper", ""),
+    ("qwen3_14b", SELECTED, "unseen"): Published(0.07, True, "the paper", "why"),
+}
 
 
 @pytest.fixture(scope="module")

@@ -28,8 +28,10 @@ def test_without_sweeps_nothing_is_shown_and_all_is_missing(tmp_path, config, pr
     assert ablation_plots(ablations, config) == []
     assert ablations.provenance == {}
     assert [name.partition(" ")[0] for name in ablations.missing] == [
-        "construction_cost", "soft_granularity", "hard_ablation",
-    ]  # fmt: skip
+        "construction_cost",
+        "soft_granularity",
+        "hard_ablation",
+    ]
 
 
 def test_all_three(tmp_path, config):

@@ -20,14 +20,26 @@ CASES = {f"table{number}_stand_in" for number in range(11, 20)}
 def by_prompt(root, model, condition, value, prompts):
     """Add to a structured evaluation what it says of each prompt and family."""
     directory = root / "structured" / model / condition
-    columns = {"prompt_id": [p.prompt_id for p in prompts], "split": [p.split for p in prompts],
-               "family": [p.family for p in prompts], "num_samples": 1000, "num_valid": 990,
-               "wasserstein_1_normalised": value}  # fmt: skip
+    columns = {
+        "prompt_id": [p.prompt_id for p in prompts],
+        "split": [p.split for p in prompts],
+        "family": [p.family for p in prompts],
+        "num_samples": 1000,
+        "num_valid": 990,
+        "wasserstein_1_normalised": value,
+    }
     write_table(directory / "per_prompt.parquet", pd.DataFrame(columns))
     content = json.loads((directory / "metrics.json").read_text())
     names = {"axis": "structured", "model": model, "condition": condition, "split": "ood"}
-    row = {"metric": "wasserstein_1_normalised", "value": value, "n": 100, "ci_low": None, "ci_high": None,
-           "floor": 0.02, "undefined": 0}  # fmt: skip
+    row = {
+        "metric": "wasserstein_1_normalised",
+        "value": value,
+        "n": 100,
+        "ci_low": None,
+        "ci_high": None,
+        "floor": 0.02,
+        "undefined": 0,
+    }
     content["metrics"] += [{**names, **row, "family": family} for family in dict.fromkeys(columns["family"])]
     (directory / "metrics.json").write_text(json.dumps(content))
 
@@ -55,10 +67,29 @@ def written(tmp_path_factory, two_models, prompts):
 
 def test_all_tables_and_figures(written):
     tables = {path.stem for path in (written / "tables").glob("*.csv")}
-    assert tables >= {"table1", "table6", "table7", "table8", "table9", "table10_stand_in", "table20", "exact_ood",
-                      "equal_token_budget_ood", "equal_token_budget_unseen"}  # fmt: skip
-    assert tables >= {"table2", "table21_models", "table21_tasks", "table22", "table23", "retention_tests",
-                      "paloma_tests", "retention_differences", "retention_estimates"}  # fmt: skip
+    assert tables >= {
+        "table1",
+        "table6",
+        "table7",
+        "table8",
+        "table9",
+        "table10_stand_in",
+        "table20",
+        "exact_ood",
+        "equal_token_budget_ood",
+        "equal_token_budget_unseen",
+    }
+    assert tables >= {
+        "table2",
+        "table21_models",
+        "table21_tasks",
+        "table22",
+        "table23",
+        "retention_tests",
+        "paloma_tests",
+        "retention_differences",
+        "retention_estimates",
+    }
     assert tables >= {"table3", "table4", "table5", "structured_tests"}
     # Two models with two curated prompts each: three cases per regime.
     assert tables >= CASES and "table10" not in tables and "table11" not in tables
@@ -68,9 +99,23 @@ def test_all_tables_and_figures(written):
         assert r"\begin{table}" in latex or r"\begin{longtable}" in latex
     document = (written / "tables" / "all_tables.tex").read_text(encoding="utf-8")
     assert sorted(re.findall(r"^\\input\{(\w+)\}", document, re.MULTILINE)) == sorted(tables)
-    figures = {"figure1", "figure2", "figure3", "figure4", "figure8", "figure9", "figure10", "support_curve",
-               "figure11", "figure12", "figure13", "figure12_without_bos", "figure13_without_bos",
-               "retention_differences", "paloma_differences"}  # fmt: skip
+    figures = {
+        "figure1",
+        "figure2",
+        "figure3",
+        "figure4",
+        "figure8",
+        "figure9",
+        "figure10",
+        "support_curve",
+        "figure11",
+        "figure12",
+        "figure13",
+        "figure12_without_bos",
+        "figure13_without_bos",
+        "retention_differences",
+        "paloma_differences",
+    }
     assert {path.stem for path in (written / "figures").glob("*.png")} == figures
     assert {path.stem for path in (written / "figures").glob("*.pdf")} == figures
     page = (written / "index.html").read_text(encoding="utf-8")

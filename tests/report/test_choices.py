@@ -11,11 +11,18 @@ from tests.report.conftest import metric_frame, metric_row
 def sampled(values):
     """W1 rows for {(model, condition): value}; the floor of ssot is larger."""
     return [
-        metric_row("structured", model, condition, split, "wasserstein_1_normalised", value,
-                   floor=0.09 if condition == "ssot" else 0.02)
+        metric_row(
+            "structured",
+            model,
+            condition,
+            split,
+            "wasserstein_1_normalised",
+            value,
+            floor=0.09 if condition == "ssot" else 0.02,
+        )
         for (model, condition), value in values.items()
         for split in ("ood", "unseen")
-    ]  # fmt: skip
+    ]
 
 
 def test_overlay_models_take_the_best_of_each_tokenizer():
@@ -34,11 +41,18 @@ def test_the_ssot_overlay_takes_the_model_that_is_best_under_ssot():
 
 
 def test_headline_of_structured_sampling_is_the_median_over_models():
-    values = {("a", "base"): 0.5, ("a", "soft"): 0.1, ("a", "hard"): 0.2, ("b", "base"): math.nan, ("b", "soft"): 0.3,
-              ("a", "ssot"): 0.4}  # fmt: skip
+    values = {
+        ("a", "base"): 0.5,
+        ("a", "soft"): 0.1,
+        ("a", "hard"): 0.2,
+        ("b", "base"): math.nan,
+        ("b", "soft"): 0.3,
+        ("a", "ssot"): 0.4,
+    }
     text = headline(metric_frame(sampled(values)))
-    assert text.startswith("On held-out families, normalised W1 is base 0.500, soft 0.200, hard 0.200; a perfect "
-                           "sampler scores 0.020.")  # fmt: skip
+    assert text.startswith(
+        "On held-out families, normalised W1 is base 0.500, soft 0.200, hard 0.200; a perfect sampler scores 0.020."
+    )
 
 
 def test_headline_of_the_other_axes():
@@ -63,12 +77,17 @@ def test_headline_of_retention_counts_verdicts():
         metric_row("paloma", "a", "base", "all", "bits_per_byte_without_bos", 1.5),
     ]
     tests = {
-        "retention": pd.DataFrame({
-            "condition": ["soft"] * 3, "split": ["tinyMMLU", "tinyGSM8k (strict)", "tinyGSM8k (flexible)"],
-            "verdict": ["kept", "lost", "cannot tell"], "model": ["a"] * 3, "metric": ["accuracy"] * 3,
-        }),
+        "retention": pd.DataFrame(
+            {
+                "condition": ["soft"] * 3,
+                "split": ["tinyMMLU", "tinyGSM8k (strict)", "tinyGSM8k (flexible)"],
+                "verdict": ["kept", "lost", "cannot tell"],
+                "model": ["a"] * 3,
+                "metric": ["accuracy"] * 3,
+            }
+        ),
         "paloma": pd.DataFrame(columns=["model", "condition", "split", "metric", "verdict"], dtype=str),
-    }  # fmt: skip
+    }
     # GSM8K counts once, in its flexible reading.
     assert headline(metric_frame(rows), tests) == (
         "Accuracy on TinyBenchmarks, as gp-IRT estimates it, is base 0.500, soft 0.250. Tested against base over "

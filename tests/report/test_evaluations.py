@@ -29,8 +29,13 @@ def test_metrics_failures_and_tables(tmp_path, prompts):
     assert list(evaluations.metrics["axis"].drop_duplicates()) == ["structured", "open", "mcq"]
     assert evaluations.metrics["value"].isna().sum() == 5  # two W1 on two splits, and one TV
     assert evaluations.invalid.to_dict("records")[-1] == {
-        "axis": "mcq", "model": "alpha", "condition": "base", "split": "mcq", "reason": "missing_answer", "count": 100,
-    }  # fmt: skip
+        "axis": "mcq",
+        "model": "alpha",
+        "condition": "base",
+        "split": "mcq",
+        "reason": "missing_answer",
+        "count": 100,
+    }
     samples = evaluations.samples(["beta", "alpha"], ["base", "ssot"])
     assert list(samples) == ["beta", "alpha"] and samples["alpha"].keys() == {
         ("base", prompt.prompt_id) for prompt in prompts[0]
@@ -56,9 +61,11 @@ def test_several_directories_read_as_one_whatever_their_names(tmp_path, prompts)
     roots = [tmp_path / "a", tmp_path / "z"]
     evaluations = read_evaluations(*roots)
     assert list(evaluations.directories) == [
-        ("structured", "alpha", "soft"), ("structured", "beta", "soft"),
-        ("mcq", "alpha", "base"), ("mcq", "beta", "base"),
-    ]  # fmt: skip
+        ("structured", "alpha", "soft"),
+        ("structured", "beta", "soft"),
+        ("mcq", "alpha", "base"),
+        ("mcq", "beta", "base"),
+    ]
     assert list(evaluations.provenance) == [str(d / "provenance.json") for d in evaluations.directories.values()]
     pd.testing.assert_frame_equal(evaluations.metrics, read_evaluations(*reversed(roots)).metrics)
     assert evaluations.path("structured", "alpha", "soft", "samples.parquet").is_relative_to(tmp_path / "z")

@@ -27,9 +27,17 @@ def test_prompts_are_thinned_evenly_and_only_if_needed():
 
 
 def per_prompt(prompt, **more):
-    row = {"prompt_id": prompt.prompt_id, "num_samples": 5, "num_valid": 4, "wasserstein_1_normalised": 0.25,
-           "wasserstein_1_normalised_ci_low": 0.2, "wasserstein_1_normalised_ci_high": 0.3, "floor": 0.1,
-           "invalid_empty": 0, "invalid_not_a_number": 1}  # fmt: skip
+    row = {
+        "prompt_id": prompt.prompt_id,
+        "num_samples": 5,
+        "num_valid": 4,
+        "wasserstein_1_normalised": 0.25,
+        "wasserstein_1_normalised_ci_low": 0.2,
+        "wasserstein_1_normalised_ci_high": 0.3,
+        "floor": 0.1,
+        "invalid_empty": 0,
+        "invalid_not_a_number": 1,
+    }
     return pd.DataFrame([{**row, **more}])
 
 
@@ -38,16 +46,32 @@ def test_what_there_is_and_what_is_not(tmp_path, prompts):
     first = members[0]
     samples = pd.DataFrame({"prompt_id": [first.prompt_id, "dice-0000000000"], "values": [[0.0, 1.0, 1.0, 2.0], [1.0]]})
     pit = pd.DataFrame({"prompt_id": first.prompt_id, "bin": range(20), "count": 1, "expected": 0.2})
-    depth = pd.DataFrame([(first.prompt_id, "grid", 0, 0.5, 4)],
-                         columns=["prompt_id", "target", "prefix_index", "kl_nats", "n"])  # fmt: skip
-    exact = pd.DataFrame({"prompt_id": first.prompt_id, "x": [0.0, 1.0], "cdf_low": [0.3, 0.7],
-                          "cdf_high": [0.4, 0.8], "target_cdf": [0.37, 0.74]})  # fmt: skip
+    depth = pd.DataFrame(
+        [(first.prompt_id, "grid", 0, 0.5, 4)], columns=["prompt_id", "target", "prefix_index", "kl_nats", "n"]
+    )
+    exact = pd.DataFrame(
+        {
+            "prompt_id": first.prompt_id,
+            "x": [0.0, 1.0],
+            "cdf_low": [0.3, 0.7],
+            "cdf_high": [0.4, 0.8],
+            "target_cdf": [0.37, 0.74],
+        }
+    )
     row = ("ood", "wasserstein_1_normalised", 0.25)
     numbers = per_prompt(first, logit_kl_nats=np.nan, exact_wasserstein_1_normalised_low=0.2)
-    write_fabricated(tmp_path, [metric_row("structured", "alpha", "soft", *row)], samples=samples, kl_by_depth=depth,
-                     exact_cdf=exact, pit=pit, per_prompt=numbers)  # fmt: skip
-    write_fabricated(tmp_path, [metric_row("structured", "alpha", "ssot", *row)], samples=samples,
-                     per_prompt=per_prompt(first))  # fmt: skip
+    write_fabricated(
+        tmp_path,
+        [metric_row("structured", "alpha", "soft", *row)],
+        samples=samples,
+        kl_by_depth=depth,
+        exact_cdf=exact,
+        pit=pit,
+        per_prompt=numbers,
+    )
+    write_fabricated(
+        tmp_path, [metric_row("structured", "alpha", "ssot", *row)], samples=samples, per_prompt=per_prompt(first)
+    )
     write_fabricated(tmp_path, [metric_row("structured", "beta", "base", *row)], per_prompt=per_prompt(first))
     payload = explorer_payload(read_evaluations(tmp_path), members, MODELS)
     json.dumps(payload, allow_nan=False)

@@ -109,7 +109,10 @@ def test_pit_band_is_binomial():
 
 
 def test_depths_by_target():
-    view = depth_view(columns(target=["grid", "grid", "rounded_law"], prefix_index=[1, 0, 0],
-                              kl_nats=[0.25, 0.5, np.nan], n=[4, 4, 0]))  # fmt: skip
+    view = depth_view(
+        columns(
+            target=["grid", "grid", "rounded_law"], prefix_index=[1, 0, 0], kl_nats=[0.25, 0.5, np.nan], n=[4, 4, 0]
+        )
+    )
     assert view["grid"] == {"depth": [0, 1], "kl": [0.5, 0.25], "n": [4, 4]}
     assert view["rounded_law"] == {"depth": [0], "kl": [None], "n": [0]}

@@ -22,17 +22,24 @@ def closed_figures():
 
 def by_family(values, split="ood", metric=METRIC):
     """Rows from {(model, condition, family): value}."""
-    return metric_frame([
-        {**metric_row("structured", model, condition, split, metric, value, width=value / 2, floor=0.02),
-         "family": family}
-        for (model, condition, family), value in values.items()
-    ])  # fmt: skip
+    return metric_frame(
+        [
+            {
+                **metric_row("structured", model, condition, split, metric, value, width=value / 2, floor=0.02),
+                "family": family,
+            }
+            for (model, condition, family), value in values.items()
+        ]
+    )
 
 
 VALUES = {
-    ("a", "base", "poisson"): 0.5, ("a", "soft", "poisson"): 0.1, ("b", "base", "poisson"): math.nan,
-    ("b", "hard", "maxwell"): 1e11, ("a", "ssot", "poisson"): 0.3,
-}  # fmt: skip
+    ("a", "base", "poisson"): 0.5,
+    ("a", "soft", "poisson"): 0.1,
+    ("b", "base", "poisson"): math.nan,
+    ("b", "hard", "maxwell"): 1e11,
+    ("a", "ssot", "poisson"): 0.3,
+}
 
 
 def panels_of(figure):

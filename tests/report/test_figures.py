@@ -13,8 +13,14 @@ from tests.report.conftest import metric_frame
 from tests.report.test_choices import sampled
 
 NAMES = {"a": "Model A", "b": "Model B"}
-VALUES = {("a", "base"): 0.5, ("a", "soft"): 0.1, ("a", "hard"): 0.2, ("b", "base"): math.nan, ("b", "soft"): 0.3,
-          ("a", "ssot"): 0.05}  # fmt: skip
+VALUES = {
+    ("a", "base"): 0.5,
+    ("a", "soft"): 0.1,
+    ("a", "hard"): 0.2,
+    ("b", "base"): math.nan,
+    ("b", "soft"): 0.3,
+    ("a", "ssot"): 0.05,
+}
 
 
 @pytest.fixture(autouse=True)

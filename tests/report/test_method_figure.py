@@ -27,8 +27,14 @@ def test_layout_of_a_small_trie():
     trie = build_trie([[3], [3, 1], [3, 5]], np.array([0.5, 0.2, 0.3]), TERMINATOR)
     nodes = trie_layout(trie, TEXTS)
     assert [(node.depth, node.text, node.parent) for node in nodes] == [
-        (0, "prompt", -1), (1, "3", 0), (2, "1", 1), (3, "end", 2), (2, "5", 1), (3, "end", 4), (2, "end", 1),
-    ]  # fmt: skip
+        (0, "prompt", -1),
+        (1, "3", 0),
+        (2, "1", 1),
+        (3, "end", 2),
+        (2, "5", 1),
+        (3, "end", 4),
+        (2, "end", 1),
+    ]
     assert [node.probability for node in nodes[1:]] == pytest.approx([1, 0.2, 1, 0.3, 1, 0.5])
     assert [node.row for node in nodes if node.text == "end"] == [0, 1, 2] and nodes[0].row == 1
 

@@ -24,10 +24,16 @@ def test_deltas():
 
 
 def test_other_models_come_before_a_models_second_case():
-    found = utilities({
-        ("a", "p1"): (0, 9, 0), ("a", "p2"): (0, 8, 0), ("a", "p3"): (0, 7, 0),
-        ("b", "p1"): (0, 6, 0), ("b", "p2"): (0, 5, 0), ("b", "p3"): (0, 4, 0),
-    })  # fmt: skip
+    found = utilities(
+        {
+            ("a", "p1"): (0, 9, 0),
+            ("a", "p2"): (0, 8, 0),
+            ("a", "p3"): (0, 7, 0),
+            ("b", "p1"): (0, 6, 0),
+            ("b", "p2"): (0, 5, 0),
+            ("b", "p3"): (0, 4, 0),
+        }
+    )
     # b's best is at p1, which is taken; then no model is left and a's best other prompt is p3.
     assert select_cases(found, SOFT) == [Choice("a", "p1", 9), Choice("b", "p2", 5), Choice("a", "p3", 7)]
 
@@ -79,10 +85,15 @@ def test_selection_properties(rows, regime):
 
 
 def test_top_classes_by_rating_then_class():
-    classes = pd.DataFrame({
-        "class_index": [3, 0, 1, 2, 4, 5], "representative": list("dabcef"), "size": [1, 2, 3, 4, 5, 6],
-        "rating": [7, 2, 7, 9, 1, 1], "reward": [0.1] * 6,
-    })  # fmt: skip
+    classes = pd.DataFrame(
+        {
+            "class_index": [3, 0, 1, 2, 4, 5],
+            "representative": list("dabcef"),
+            "size": [1, 2, 3, 4, 5, 6],
+            "rating": [7, 2, 7, 9, 1, 1],
+            "reward": [0.1] * 6,
+        }
+    )
     top = top_classes(classes)
     assert [response.text for response in top] == ["c", "b", "d", "a", "e"]
     assert (top[0].rating, top[0].size) == (9, 4)
@@ -102,8 +113,10 @@ def test_case_tables_take_the_curated_split_and_known_models():
     )
     tables = case_tables(pd.DataFrame(rows, columns=columns), classes, {"a": "Model A"}, stand_in=False)
     assert [(table.name, table.delta, table.holds) for table in tables] == [
-        ("table11", 3.0, True), ("table14", 1.0, True), ("table17", 4.0, False),
-    ]  # fmt: skip
+        ("table11", 3.0, True),
+        ("table14", 1.0, True),
+        ("table17", 4.0, False),
+    ]
     first = tables[0]
     assert first.caption == "Table 11. Soft targets clearly help: utility soft - base = +3.00. Model: Model A (Topic)"
     assert "no better case exists" in tables[2].caption

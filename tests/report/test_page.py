@@ -21,8 +21,10 @@ ROW = ("ood", "wasserstein_1_normalised", 0.25)
 
 def build(root, params, prompts, sections=(), ablations=()):
     config, evaluations = load_params(params), read_evaluations(root)
-    tests = {axis: evaluations.stacked(axis, "tests", TEST_COLUMNS, list(config.models), METHODS)
-             for axis in ("retention", "paloma")}  # fmt: skip
+    tests = {
+        axis: evaluations.stacked(axis, "tests", TEST_COLUMNS, list(config.models), METHODS)
+        for axis in ("retention", "paloma")
+    }
     return report_page(config, evaluations, evaluations.metrics, tests, prompts, sections, ablations)
 
 

@@ -53,8 +53,9 @@ def test_words_follow_the_intervals(soft, hard, words):
 
 def test_overlap_is_no_verdict():
     rows = Aggregates(metric_frame([w1("base", 0.2), w1("soft", 0.185), w1("hard", 0.23)]), ONE)
-    base, soft, hard = (rows.get("structured", "ood", "wasserstein_1_normalised", "alpha", name)
-                        for name in ("base", "soft", "hard"))  # fmt: skip
+    base, soft, hard = (
+        rows.get("structured", "ood", "wasserstein_1_normalised", "alpha", name) for name in ("base", "soft", "hard")
+    )
     assert (closeness(soft, base), closeness(hard, base)) == ("cannot tell", "farther")
     assert not reaches_floor(base)
 
@@ -76,8 +77,12 @@ def test_several_models_are_counted():
 
 
 def test_paired_tests_between_conditions_are_counted():
-    tests = [("ood", "soft", "base", "better"), ("unseen", "soft", "base", "cannot tell"),
-             ("ood", "soft", "hard", "cannot tell"), ("ood", "ssot", "soft", "worse")]  # fmt: skip
+    tests = [
+        ("ood", "soft", "base", "better"),
+        ("unseen", "soft", "base", "cannot tell"),
+        ("ood", "soft", "hard", "cannot tell"),
+        ("ood", "ssot", "soft", "worse"),
+    ]
     table = pd.DataFrame(tests, columns=["split", "condition", "against", "verdict"])
     rows = Aggregates(metric_frame([w1("base", 0.2), w1("soft", 0.1)]), ONE)
     found = calibration_answer(rows, table.assign(metric="wasserstein_1_normalised"))
@@ -129,8 +134,12 @@ def test_lost_form_of_questions_is_a_cost():
 
 
 def test_table_of_the_first_screen():
-    rows = [w1("base", 0.2), w1("soft", math.nan), metric_row("retention", "alpha", "base", "all", "gp_irt", 0.5),
-            metric_row("retention", "alpha", "soft", "all", "gp_irt_difference", -0.03)]  # fmt: skip
+    rows = [
+        w1("base", 0.2),
+        w1("soft", math.nan),
+        metric_row("retention", "alpha", "base", "all", "gp_irt", 0.5),
+        metric_row("retention", "alpha", "soft", "all", "gp_irt_difference", -0.03),
+    ]
     table = summary_rows(
         Aggregates(metric_frame(rows), ONE), {"retention": verdicts(["kept", "lost"])}, "bits_per_byte"
     )

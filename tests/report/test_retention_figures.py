@@ -79,8 +79,9 @@ def test_ticks_over_decades_are_round_numbers():
 
 
 def test_differences_are_hollow_where_the_tests_cannot_tell():
-    soft = paired_rows([("x", "accuracy", -0.06, 0.05, 0.01, 0.9, "lost"),
-                   ("y", "accuracy", 0.02, 0.05, 0.9, 0.9, "cannot tell")])  # fmt: skip
+    soft = paired_rows(
+        [("x", "accuracy", -0.06, 0.05, 0.01, 0.9, "lost"), ("y", "accuracy", 0.02, 0.05, 0.9, 0.9, "cannot tell")]
+    )
     figure = difference_points(soft.assign(model="a", condition="soft"), NAMES, "score")
     (panel,) = figure.axes
     told, untold = (c for c in panel.collections if c.get_label().startswith("soft"))

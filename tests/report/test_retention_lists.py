@@ -19,19 +19,35 @@ def of_model(model, condition, members):
 
 
 def test_rows_give_difference_interval_p_values_and_verdict_with_its_n():
-    tests = of_model("b", "soft", [
-        ("tinyMMLU", "accuracy", -0.06, 0.05, 0.0004, 0.9, "lost"),
-        ("tinyTruthfulQA", "accuracy", 0.01, 0.05, math.nan, 0.123, "cannot tell"),
-    ])  # fmt: skip
-    metrics = metric_frame([
-        metric_row("retention", "b", "soft", "tinyMMLU", "accuracy", 0.5, n=80),
-        metric_row("retention", "b", "soft", "tinyTruthfulQA", "accuracy", 0.6, n=100),
-        metric_row("paloma", "b", "soft", "tinyMMLU", "accuracy", 0.6, n=7),
-    ])  # fmt: skip
+    tests = of_model(
+        "b",
+        "soft",
+        [
+            ("tinyMMLU", "accuracy", -0.06, 0.05, 0.0004, 0.9, "lost"),
+            ("tinyTruthfulQA", "accuracy", 0.01, 0.05, math.nan, 0.123, "cannot tell"),
+        ],
+    )
+    metrics = metric_frame(
+        [
+            metric_row("retention", "b", "soft", "tinyMMLU", "accuracy", 0.5, n=80),
+            metric_row("retention", "b", "soft", "tinyTruthfulQA", "accuracy", 0.6, n=100),
+            metric_row("paloma", "b", "soft", "tinyMMLU", "accuracy", 0.6, n=7),
+        ]
+    )
     table = verdict_table("retention", tests, metrics, NAMES, 0.05)
     assert table.rows[0] == [
-        "B_2", "soft", "tinyMMLU", "accuracy", "80", "-0.060", "[-0.080, -0.040]", "0.05", "<0.001", "0.900", "lost",
-    ]  # fmt: skip
+        "B_2",
+        "soft",
+        "tinyMMLU",
+        "accuracy",
+        "80",
+        "-0.060",
+        "[-0.080, -0.040]",
+        "0.05",
+        "<0.001",
+        "0.900",
+        "lost",
+    ]
     assert table.rows[1][4:] == ["100", "+0.010", "[-0.010, +0.030]", "0.05", "—", "0.123", "cannot tell at n=100"]
     assert table.note.endswith("In all, soft: 1 lost, 1 cannot tell.") and "level 0.05" in table.note
     assert table.frame.loc[0, "p_difference"] == 0.0002 and table.absent == set()
@@ -56,27 +72,37 @@ def test_a_second_reading_of_the_same_answers_is_counted_only_alone():
 
 def test_all_slices_together_and_a_second_variant_are_listed_but_not_counted():
     row = (-0.1, 0.02, 0.01, 0.9)
-    tests = of_model("a", "soft", [
-        ("prose", "bits_per_byte", *row, "gained"), ("all", "bits_per_byte", *row, "kept"),
-        ("prose", "bits_per_byte_without_bos", *row, "lost"), ("all", "bits_per_byte_without_bos", *row, "lost"),
-    ])  # fmt: skip
+    tests = of_model(
+        "a",
+        "soft",
+        [
+            ("prose", "bits_per_byte", *row, "gained"),
+            ("all", "bits_per_byte", *row, "kept"),
+            ("prose", "bits_per_byte_without_bos", *row, "lost"),
+            ("all", "bits_per_byte_without_bos", *row, "lost"),
+        ],
+    )
     only = of_model("b", "soft", [("prose", "bits_per_byte_without_bos", *row, "cannot tell")])
     both = pd.concat([tests, only], ignore_index=True)
     assert list(one_variant(both).index) == [0, 1, 4]
     assert verdict_counts(both, "soft") == {"kept": 0, "lost": 0, "gained": 1, "cannot tell": 1}
     table = verdict_table("paloma", both, metric_frame([]), NAMES, 0.05)
     assert [line[2:4] for line in table.rows[:3]] == [
-        ["prose", "bits per byte"], ["all", "bits per byte"], ["prose", "bits per byte without BOS"],
-    ]  # fmt: skip
+        ["prose", "bits per byte"],
+        ["all", "bits per byte"],
+        ["prose", "bits per byte without BOS"],
+    ]
     assert table.note.endswith("In all, soft: 1 gained, 1 cannot tell.")
 
 
 def test_estimates_are_in_the_order_of_the_parameters():
     rows = [
         metric_row("retention", model, condition, split, metric, value)
-        for model in ("a", "b", "unknown") for condition in ("hard", "base") for split in ("z", "all", "m")
+        for model in ("a", "b", "unknown")
+        for condition in ("hard", "base")
+        for split in ("z", "all", "m")
         for metric, value in (("gp_irt", 0.5), ("gp_irt_published_error", 0.016))
-    ]  # fmt: skip
+    ]
     table = estimate_table(metric_frame(rows), NAMES)
     assert [row[:3] for row in table.rows] == [
         [NAMES[model], condition, split] for model in ("b", "a") for condition in ("base", "hard") for split in "zm"

@@ -52,8 +52,9 @@ def test_summary_has_both_axes_and_the_better_direction_of_each():
 def test_summary_falls_back_to_the_variant_without_bos():
     rows = scored("paloma", "perplexity_without_bos", {("a", "base", "all"): 9.0})
     assert [measure.metric for measure in paloma_measures(metric_frame(rows))] == [
-        "perplexity_without_bos", "bits_per_byte_without_bos",
-    ]  # fmt: skip
+        "perplexity_without_bos",
+        "bits_per_byte_without_bos",
+    ]
     table = retention_summary(metric_frame(rows), {"a": "A"}, "once")
     assert table.measures[1].title == "PALOMA perplexity without BOS"
     rows += scored("paloma", "perplexity", {("a", "base", "all"): 5.0})
@@ -98,8 +99,15 @@ def test_a_condition_that_was_not_run_is_not_one_without_bos(config):
 
 
 def test_means_are_over_the_models_with_every_condition():
-    values = {("a", "base", "t"): 0.2, ("a", "soft", "t"): 0.4, ("b", "base", "t"): 0.6, ("b", "soft", "t"): 1.0,
-              ("c", "base", "t"): 0.9, ("d", "base", "t"): 0.9, ("d", "soft", "t"): math.nan}  # fmt: skip
+    values = {
+        ("a", "base", "t"): 0.2,
+        ("a", "soft", "t"): 0.4,
+        ("b", "base", "t"): 0.6,
+        ("b", "soft", "t"): 1.0,
+        ("c", "base", "t"): 0.9,
+        ("d", "base", "t"): 0.9,
+        ("d", "soft", "t"): math.nan,
+    }
     metrics = metric_frame(scored("retention", "gp_irt", values))
     names = {**NAMES, "c": "C", "d": "D"}
     (measure,) = {m.metric: m for m in averages(metrics, names)["retention"].measures if m.metric == "gp_irt"}.values()

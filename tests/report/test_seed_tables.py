@@ -31,12 +31,18 @@ def structured(root, model, condition, by_prompt, *, w1=None, families=("f", "f"
     """A structured evaluation with W1 by prompt; its aggregate is a given number, or the families' median."""
     means = pd.Series(by_prompt).groupby(list(families)).mean()
     value = float(means.median()) if w1 is None else w1
-    per_prompt = pd.DataFrame({
-        "prompt_id": [f"p{place}" for place in range(len(by_prompt))], "split": "ood", "family": families,
-        W1: by_prompt,
-    })  # fmt: skip
-    rows = [metric_row("structured", model, condition, "ood", W1, value),
-            metric_row("structured", model, condition, "ood", "stream_correlation", 0.5)]  # fmt: skip
+    per_prompt = pd.DataFrame(
+        {
+            "prompt_id": [f"p{place}" for place in range(len(by_prompt))],
+            "split": "ood",
+            "family": families,
+            W1: by_prompt,
+        }
+    )
+    rows = [
+        metric_row("structured", model, condition, "ood", W1, value),
+        metric_row("structured", model, condition, "ood", "stream_correlation", 0.5),
+    ]
     write_fabricated(root, rows, per_prompt=per_prompt)
 
 
@@ -50,8 +56,9 @@ def seeds(tmp_path):
         structured(root, "beta", "base", base)
         if soft:
             structured(root, "alpha", "soft", soft)
-        write_fabricated(root, [metric_row("mcq", "alpha", "base", "mcq", "mcq_total_variation",
-                                           math.nan if seed == 1 else 0.25)])  # fmt: skip
+        write_fabricated(
+            root, [metric_row("mcq", "alpha", "base", "mcq", "mcq_total_variation", math.nan if seed == 1 else 0.25)]
+        )
     return {seed: read_evaluations(tmp_path / str(seed)) for seed in values}
 
 

@@ -39,8 +39,12 @@ def test_the_number_of_training_prompts_is_that_of_the_prompts(config, most, fam
 
 
 def test_shared_settings_are_the_configured_ones(config):
-    changed = dataclasses.replace(config, train=dataclasses.replace(
-        config.train, learning_rate=0.0123, lora_rank=5, warmup_ratio=0.25, max_grad_norm=1.5))  # fmt: skip
+    changed = dataclasses.replace(
+        config,
+        train=dataclasses.replace(
+            config.train, learning_rate=0.0123, lora_rank=5, warmup_ratio=0.25, max_grad_norm=1.5
+        ),
+    )
     rows = {row[0]: row[1:] for row in shared_settings(changed).rows}
     assert rows["Peak learning rate"] == ("0.0123", "0.0002") and rows["LoRA rank"] == ("5", "16")
     assert rows["Schedule"][0] == "cosine, 25% warm-up" and rows["Gradient norm"][0] == "at most 1.5"
@@ -51,11 +55,13 @@ def test_steps_by_method_at_the_papers_settings(config):
     paper = dataclasses.replace(
         with_most(config, None),
         train=dataclasses.replace(
-            train, global_batch_size=32, micro_batch_size=32,
+            train,
+            global_batch_size=32,
+            micro_batch_size=32,
             soft=dataclasses.replace(train.soft, epochs=3, samples_per_prompt=1),
             hard=dataclasses.replace(train.hard, epochs=2, samples_per_prompt=16, completions_per_prompt=1),
         ),
-    )  # fmt: skip
+    )
     (row,) = [row for row in method_settings(paper).rows if row[0] == "Optimiser steps"]
     assert row[1:] == ("189", "1,988", "189", "1,988")
 

@@ -36,8 +36,11 @@ def test_the_note_gives_each_conditions_own_sample_size_and_floor():
     assert "ssot: 245 valid of 250 generations per cell, a perfect sampler scores 0.0230" in table.note
     assert table.missing == []
     first = table_text.to_markdown(table).splitlines()[4]
-    assert first.split(" | ")[1:4] == ["0.4000 [0.3900, 0.4100]", "**0.1000** [0.0900, 0.1100]",
-                                       "0.2000 [0.1900, 0.2100]"]  # fmt: skip
+    assert first.split(" | ")[1:4] == [
+        "0.4000 [0.3900, 0.4100]",
+        "**0.1000** [0.0900, 0.1100]",
+        "0.2000 [0.1900, 0.2100]",
+    ]
 
 
 def test_tables_6_and_7_ignore_the_baselines_and_their_floor():
@@ -72,10 +75,12 @@ def test_an_axis_without_any_evaluation_has_no_tables():
 
 def test_one_evaluation_keeps_the_papers_tables_and_says_what_was_not_run():
     names = ("structured", "a", "base", "ood")
-    rows = metric_frame([
-        metric_row(*names, metric, 0.4, n=995, floor=0.01)
-        for metric in ("wasserstein_1_normalised", "logit_kl_nats", "valid_rate")
-    ])  # fmt: skip
+    rows = metric_frame(
+        [
+            metric_row(*names, metric, 0.4, n=995, floor=0.01)
+            for metric in ("wasserstein_1_normalised", "logit_kl_nats", "valid_rate")
+        ]
+    )
     (table,) = [t for t in structured_tables.structured_tables(rows, NAMES, False, 2048) if t.name == "table6"]
     assert table.missing == ["a hard", "a soft", "b base", "b hard", "b soft"]
     row = table_text.to_markdown(table).splitlines()[5]
@@ -135,8 +140,10 @@ def test_equal_token_budget_has_the_conditions_that_exist_in_order():
     table = structured_tables.budget_table(metrics, "unseen", NAMES, 2048)
     assert table.name == "equal_token_budget_unseen" and table.conditions == ("base", "soft", "ssot", "batch")
     assert [measure.metric for measure in table.measures] == [
-        "wasserstein_1_normalised_at_budget", "wasserstein_1_normalised_at_budget", "answers_at_budget",
-    ]  # fmt: skip
+        "wasserstein_1_normalised_at_budget",
+        "wasserstein_1_normalised_at_budget",
+        "answers_at_budget",
+    ]
     lines = table_text.to_markdown(table).splitlines()
     assert "| A | ssot | 0.2000 [0.1900, 0.2100] | 0.0460 | 50.0 [50.0, 50.0] |" in lines
     assert "2048 generated tokens" in table.note

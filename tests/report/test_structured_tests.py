@@ -18,10 +18,11 @@ def evaluations(tmp_path):
     noise = rng.uniform(0, 0.02, 18)
     for condition, level, floor in (("base", 0.4, 0.01), ("soft", 0.1, 0.01), ("ssot", 0.2, 0.03)):
         columns = {
-            "prompt_id": [f"p{number}" for number in range(18)], "split": "ood",
+            "prompt_id": [f"p{number}" for number in range(18)],
+            "split": "ood",
             "family": [f"f{number % 6}" for number in range(18)],
             "pit_wasserstein_1_all_answers": level + rng.permutation(noise),
-        }  # fmt: skip
+        }
         if condition != "ssot":
             columns["logit_kl_nats"] = 5 * level + rng.permutation(noise)
         names = ("structured", "m", condition, "ood")
@@ -35,9 +36,10 @@ def test_pairs_that_exist_are_tested_and_sizes_are_reckoned_with(evaluations):
     frame = table.frame.set_index(["metric", "condition", "against"])
     # No hard; no logit KL of samples alone; and evaluations older than a metric lack it.
     assert list(frame.index) == [
-        ("pit_wasserstein_1_all_answers", "soft", "base"), ("pit_wasserstein_1_all_answers", "ssot", "soft"),
+        ("pit_wasserstein_1_all_answers", "soft", "base"),
+        ("pit_wasserstein_1_all_answers", "ssot", "soft"),
         ("logit_kl_nats", "soft", "base"),
-    ]  # fmt: skip
+    ]
     assert frame["verdict"].tolist() == ["better", "worse", "better"]
     assert frame["floor_difference"].tolist() == pytest.approx([0, 0.02, np.nan], nan_ok=True)
     assert frame["difference"].tolist() == pytest.approx([-0.3, 0.1, -1.5], abs=0.03)

@@ -63,8 +63,10 @@ def write_cell(name, values, model, seed, *, status="finished", sweep="s", **cha
     (directory / "params.yaml").write_text(yaml.safe_dump(own))
     (directory / "dvc.yaml").write_text("stages: {}\n")
     tracked = [key for key in TRACKED if not key.startswith("models.") or key.endswith(model)]
-    write_json(directory / "cell.json", {"overrides": [f"model={model}", f"seed={seed}"], "targets": [],
-                                         "parameters": dict.fromkeys(tracked)})  # fmt: skip
+    write_json(
+        directory / "cell.json",
+        {"overrides": [f"model={model}", f"seed={seed}"], "targets": [], "parameters": dict.fromkeys(tracked)},
+    )
     if status == "finished":
         write_json(directory / "finished.json", {"identity": "0" * 64, "seconds": 1.0})
     elif status != "running":
@@ -80,8 +82,14 @@ def evaluate(directory, model, value, prompts, conditions=("base", "soft"), step
         own = value / (place + 1)
         structured(artifacts / "evals", model, condition, own, members)
         mcq(artifacts / "evals", model, condition, 50)
-        table = {"prompt_id": [p.prompt_id for p in members], "split": "ood", "family": [p.family for p in members],
-                 "num_samples": 1000, "num_valid": 990, W1: own}  # fmt: skip
+        table = {
+            "prompt_id": [p.prompt_id for p in members],
+            "split": "ood",
+            "family": [p.family for p in members],
+            "num_samples": 1000,
+            "num_valid": 990,
+            W1: own,
+        }
         write_table(artifacts / "evals" / "structured" / model / condition / "per_prompt.parquet", pd.DataFrame(table))
     for file in artifacts.rglob("provenance.json"):
         StageRecord("eval", {"seed": 0, "model": model}, []).write(file)
@@ -102,8 +110,12 @@ def test_cells_are_read_with_their_status(project, values):
     Path("sweeps/s/jobs").mkdir()
     cells = read_cells(Path("sweeps/s"))
     assert {cell.directory.name: cell.status for cell in cells} == {
-        "a": "finished", "b": "failed", "c": "unfinished", "d": "interrupted", "e": "unfinished",
-    }  # fmt: skip
+        "a": "finished",
+        "b": "failed",
+        "c": "unfinished",
+        "d": "interrupted",
+        "e": "unfinished",
+    }
     assert [cell.reason for cell in cells] == ["", "stage train: error: no", "", "", ""]
     assert cells[0].artifacts == Path("sweeps/s/a/artifacts") and cells[0].name == "a [model=alpha seed=0]"
     with pytest.raises(ConfigError, match="sweeps/t: no cell of such a sweep; sweeps has s"):
@@ -117,8 +129,9 @@ def test_models_and_seeds_may_differ_and_what_changes_no_artifact(project, value
     cells = read_cells(Path("sweeps/s"))
     check_agreement(cells)
     assert {seed: [cell.directory.name for cell in members] for seed, members in cells_by_seed(cells).items()} == {
-        0: ["b", "c"], 1: ["a"],
-    }  # fmt: skip
+        0: ["b", "c"],
+        1: ["a"],
+    }
     merged = merged_values(cells, 0, ["alpha", "beta"], "reports/s")
     assert merged["seed"] == 0 and list(merged["models"]) == ["alpha", "beta"] and merged["reports"] == "reports/s"
     assert list(merged_values(cells, 1, ["beta"], "r")["models"]) == ["beta", "alpha"]
@@ -189,8 +202,11 @@ def test_tables_of_two_models_and_the_way_back(project, values, prompts, capsys)
     rows = pd.read_csv("reports/s/tables/table6.csv")
     chosen = rows[(rows["metric"] == W1) & (rows["split"] == "ood")].set_index(["model", "condition"])
     assert chosen["value"].dropna().to_dict() == {
-        ("alpha", "base"): 0.4, ("alpha", "soft"): 0.2, ("beta", "base"): 0.2, ("beta", "soft"): 0.1,
-    }  # fmt: skip
+        ("alpha", "base"): 0.4,
+        ("alpha", "soft"): 0.2,
+        ("beta", "base"): 0.2,
+        ("beta", "soft"): 0.1,
+    }
     assert not list(Path("reports/s/tables").glob("seed_*"))
     assert (Path("reports/s/plots/training_loss") / "beta.csv").exists()
     page = Path("reports/s/index.html").read_text(encoding="utf-8")

@@ -59,9 +59,12 @@ def test_losses_of_both_methods_by_step(tmp_path):
 def test_distances_by_family_and_condition_in_the_order_of_the_families_table():
     table = distances_by_family(metric_frame(rows()), "m")
     assert table.to_dict("list") == {
-        "bar": ["bernoulli soft", "poisson soft"], "family": ["bernoulli", "poisson"], "split": ["ood", "ood"],
-        "condition": ["soft", "soft"], "wasserstein_1_normalised": [0.5, 0.75],
-    }  # fmt: skip
+        "bar": ["bernoulli soft", "poisson soft"],
+        "family": ["bernoulli", "poisson"],
+        "split": ["ood", "ood"],
+        "condition": ["soft", "soft"],
+        "wasserstein_1_normalised": [0.5, 0.75],
+    }
     assert distances_by_family(metric_frame(rows()), "other") is None
 
 

@@ -52,10 +52,14 @@ def test_families_have_a_colour_and_models_a_marker():
 
 def test_answer_bars_draw_any_unicode_without_warnings(tmp_path):
     answers = pd.DataFrame(
-        [("a", c, category, answer, count) for c in ("base", "soft", "hard") for category in ("city", "mammal")
-         for answer, count in (("$x$ \\frac{", 3), ("北京", 2), ("x" * 60, 1), ("🦊 fox", 1))],
+        [
+            ("a", c, category, answer, count)
+            for c in ("base", "soft", "hard")
+            for category in ("city", "mammal")
+            for answer, count in (("$x$ \\frac{", 3), ("北京", 2), ("x" * 60, 1), ("🦊 fox", 1))
+        ],
         columns=["model", "condition", "category", "answer", "count"],
-    )  # fmt: skip
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         figure = transfer_figures.answer_bars(answers, {"a": "Model A"})
@@ -70,10 +74,13 @@ def test_answer_bars_draw_any_unicode_without_warnings(tmp_path):
 
 def test_support_curve_is_the_median_over_prompts():
     support = pd.DataFrame(
-        [("a", "base", f"p{number}", level, size + 10 * (level > 0.8)) for level in (0.5, 0.9, 0.999)
-         for number, size in enumerate((1, 2, 30))],
+        [
+            ("a", "base", f"p{number}", level, size + 10 * (level > 0.8))
+            for level in (0.5, 0.9, 0.999)
+            for number, size in enumerate((1, 2, 30))
+        ],
         columns=["model", "condition", "prompt_id", "threshold", "support_size"],
-    )  # fmt: skip
+    )
     figure = transfer_figures.support_curve(support, {"a": "Model A"})
     line = figure.axes[0].lines[0]
     assert list(line.get_xdata()) == [0.5, 0.9, 0.999] and list(line.get_ydata()) == [2, 12, 12]

@@ -78,11 +78,17 @@ def test_open_answers_include_the_baselines_that_exist():
 
 
 def test_saved_calls_are_totals_over_models_and_conditions():
-    counts = {"novelty_pairs": 400.0, "novelty_classifier_calls": 100.0,
-              "novelty_responses": 50.0, "novelty_reward_calls": 25.0}  # fmt: skip
+    counts = {
+        "novelty_pairs": 400.0,
+        "novelty_classifier_calls": 100.0,
+        "novelty_responses": 50.0,
+        "novelty_reward_calls": 25.0,
+    }
     rows = [metric_row("novelty", "a", "base", "all", metric, value) for metric, value in counts.items()]
-    rows += [metric_row("novelty", "b", "soft", "all", metric, value) for metric, value in
-             {**counts, "novelty_classifier_calls": 0.0}.items()]  # fmt: skip
+    rows += [
+        metric_row("novelty", "b", "soft", "all", metric, value)
+        for metric, value in {**counts, "novelty_classifier_calls": 0.0}.items()
+    ]
     (table,) = (t for t in transfer_tables(metric_frame(rows), NAMES)["novelty"] if t.name == "novelty_calls")
     # 800 pairs and 100 calls; 100 responses and 50 calls.
     assert "88% of the pairs are not classified and 50% of the responses are not rewarded" in table.note

@@ -91,9 +91,13 @@ class Dag:
 
     def generate(self, condition: str, axis: str = "structured", constraint: Path | None = None) -> None:
         generate.main(
-            **self.condition(condition), axis=axis, prompts=self.axis_prompts(axis), constraint=constraint,
-            output=self.generations(condition, axis), partial=self.root / "unfinished" / f"generate-{axis}-{condition}",
-        )  # fmt: skip
+            **self.condition(condition),
+            axis=axis,
+            prompts=self.axis_prompts(axis),
+            constraint=constraint,
+            output=self.generations(condition, axis),
+            partial=self.root / "unfinished" / f"generate-{axis}-{condition}",
+        )
 
     def evals(self, axis: str, condition: str) -> Path:
         return self.root / "evals" / axis / "embedded" / condition
@@ -103,9 +107,12 @@ class Dag:
 
     def score(self, condition: str) -> None:
         score_structured.main(
-            **self.condition(condition), prompts=self.prompts, tries=self.root / "tries" / "embedded" / "eval",
-            output=self.scores(condition), partial=self.root / "unfinished" / f"score-{condition}",
-        )  # fmt: skip
+            **self.condition(condition),
+            prompts=self.prompts,
+            tries=self.root / "tries" / "embedded" / "eval",
+            output=self.scores(condition),
+            partial=self.root / "unfinished" / f"score-{condition}",
+        )
 
     def exact(self, condition: str) -> Path:
         return self.root / "exact" / "structured" / "embedded" / f"{condition}.parquet"
@@ -115,10 +122,13 @@ class Dag:
 
     def compute(self, condition: str) -> None:
         exact_structured.main(
-            **self.condition(condition), prompts=self.prompts, tries=self.root / "tries" / "embedded" / "eval",
-            output=self.exact(condition), partial=self.root / "unfinished" / f"exact-{condition}",
+            **self.condition(condition),
+            prompts=self.prompts,
+            tries=self.root / "tries" / "embedded" / "eval",
+            output=self.exact(condition),
+            partial=self.root / "unfinished" / f"exact-{condition}",
             cdf=self.exact_cdf(condition),
-        )  # fmt: skip
+        )
 
     def floors(self) -> Path:
         path = self.root / "floors" / "structured.parquet"
@@ -128,9 +138,14 @@ class Dag:
 
     def evaluate_structured_samples(self, condition: str) -> Path:
         eval_structured.main(
-            self.params, "embedded", condition, self.prompts, self.generations(condition), self.floors(),
+            self.params,
+            "embedded",
+            condition,
+            self.prompts,
+            self.generations(condition),
+            self.floors(),
             self.evals("structured", condition),
-        )  # fmt: skip
+        )
         return self.evals("structured", condition)
 
     def evaluate_baseline(self, condition: str) -> Path:
@@ -149,24 +164,39 @@ class Dag:
     def evaluate_mcq(self, condition: str) -> None:
         self.generate(condition, "mcq")
         eval_mcq.main(
-            self.params, "embedded", condition, self.axis_prompts("mcq"), self.generations(condition, "mcq"),
+            self.params,
+            "embedded",
+            condition,
+            self.axis_prompts("mcq"),
+            self.generations(condition, "mcq"),
             self.evals("mcq", condition),
-        )  # fmt: skip
+        )
 
     def evaluate_novelty(self, condition: str) -> None:
         self.generate(condition, "novelty")
         prompts, root = self.axis_prompts("novelty"), self.root / "novelty" / "embedded" / condition
         cache = self.root / "cache" / "novelty_scores.sqlite"
         partition_novelty.main(
-            self.params, "embedded", condition, prompts, self.generations(condition, "novelty"), cache,
+            self.params,
+            "embedded",
+            condition,
+            prompts,
+            self.generations(condition, "novelty"),
+            cache,
             root / "partitions",
-        )  # fmt: skip
-        reward_novelty.main(**self.model, condition=condition, partitions=root / "partitions", cache=cache,
-                            output=root / "scores")  # fmt: skip
+        )
+        reward_novelty.main(
+            **self.model, condition=condition, partitions=root / "partitions", cache=cache, output=root / "scores"
+        )
         eval_novelty.main(
-            self.params, "embedded", condition, prompts, root / "partitions", root / "scores",
+            self.params,
+            "embedded",
+            condition,
+            prompts,
+            root / "partitions",
+            root / "scores",
             self.evals("novelty", condition),
-        )  # fmt: skip
+        )
 
     def evaluate_retention(self, condition: str) -> None:
         irt, scores = self.root / "retention" / "irt.npz", self.root / "scores" / "retention" / "embedded"
@@ -189,9 +219,17 @@ class Dag:
     def evaluate(self, condition: str) -> Path:
         output = self.evals("structured", condition)
         eval_structured.main(
-            self.params, "embedded", condition, self.prompts, self.generations(condition), self.floors(), output,
-            self.scores(condition), self.exact(condition), self.exact_cdf(condition),
-        )  # fmt: skip
+            self.params,
+            "embedded",
+            condition,
+            self.prompts,
+            self.generations(condition),
+            self.floors(),
+            output,
+            self.scores(condition),
+            self.exact(condition),
+            self.exact_cdf(condition),
+        )
         return output
 
     def report(self, output: Path) -> None:
@@ -202,9 +240,11 @@ class Dag:
 def environment(tmp_path_factory) -> Iterator[dict[str, str]]:
     """Variables of processes whose ``python`` starts with the libraries loaded, which takes longer than a stage."""
     variables = os.environ | {
-        "WANDB_MODE": "disabled", "HF_HUB_OFFLINE": "1", "DVC_NO_ANALYTICS": "1",
+        "WANDB_MODE": "disabled",
+        "HF_HUB_OFFLINE": "1",
+        "DVC_NO_ANALYTICS": "1",
         **{f"GIT_{who}_{what}": "n" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
-    }  # fmt: skip
+    }
     with preloaded_python(tmp_path_factory.mktemp("python"), variables) as directory:
         path = os.pathsep.join([str(directory), str(Path(sys.executable).parent), os.environ["PATH"]])
         yield variables | {"PATH": path}

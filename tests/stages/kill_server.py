@@ -20,8 +20,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 VARIABLE = {
-    "started", "wall_time_seconds", "seconds", "cache_hits", "classifier_calls", "reward_calls",
-}  # fmt: skip
+    "started",
+    "wall_time_seconds",
+    "seconds",
+    "cache_hits",
+    "classifier_calls",
+    "reward_calls",
+}
 """What a run says about itself in provenance and training logs: times, and how much it found already done."""
 
 LOOK_SECONDS = 0.001
@@ -37,8 +42,16 @@ def preload() -> None:
     import torch
     import transformers
 
-    loaded = (datasets, pandas, peft.PeftModel, scipy.stats, torch, transformers.AutoTokenizer,
-              transformers.AutoModelForCausalLM, transformers.Qwen3ForCausalLM)  # fmt: skip
+    loaded = (
+        datasets,
+        pandas,
+        peft.PeftModel,
+        scipy.stats,
+        torch,
+        transformers.AutoTokenizer,
+        transformers.AutoModelForCausalLM,
+        transformers.Qwen3ForCausalLM,
+    )
     assert loaded
     matplotlib.use("Agg")
     matplotlib.pyplot.figure()
@@ -142,8 +155,9 @@ def progress(scratch: list[Path]) -> int:
 def hidden(outputs: list[Path]) -> list[str]:
     """What is left over beside outputs: temporary directories, locks, unfinished work."""
     places = {output.parent for output in outputs}
-    return sorted(str(item) for place in places for item in place.iterdir() if item.suffix in (".partial", ".lock",
-                  ".unfinished"))  # fmt: skip
+    return sorted(
+        str(item) for place in places for item in place.iterdir() if item.suffix in (".partial", ".lock", ".unfinished")
+    )
 
 
 def examine(job: dict, log: Path) -> dict:

@@ -59,8 +59,17 @@ def serve(address: str) -> None:
     import transformers
 
     # Lazily loaded, and the larger part of what a stage waits for.
-    loaded = (datasets, matplotlib.pyplot, pandas, peft.PeftModel, scipy.stats, torch, transformers.AutoTokenizer,
-              transformers.AutoModelForCausalLM, transformers.Qwen3ForCausalLM)  # fmt: skip
+    loaded = (
+        datasets,
+        matplotlib.pyplot,
+        pandas,
+        peft.PeftModel,
+        scipy.stats,
+        torch,
+        transformers.AutoTokenizer,
+        transformers.AutoModelForCausalLM,
+        transformers.Qwen3ForCausalLM,
+    )
     server = socket.socket(socket.AF_UNIX)
     server.bind(address)
     server.listen()

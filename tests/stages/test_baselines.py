@@ -129,13 +129,18 @@ def harmony(dag, tiny_model, tmp_path):
     tokenizer.save_pretrained(directory)
     values = yaml.safe_load(dag.params.read_text())
     values["models"]["embedded"] |= {
-        "checkpoint": str(directory), "terminator": "<|return|>",
+        "checkpoint": str(directory),
+        "terminator": "<|return|>",
         "chat": {
-            "template_arguments": {"reasoning_effort": "low"}, "answer_prefix": "<|channel|>final<|message|>",
-            "reasoning": {"template_arguments": {"reasoning_effort": "low"}, "instruction_role": "developer",
-                          "answer_channel": "final"},
+            "template_arguments": {"reasoning_effort": "low"},
+            "answer_prefix": "<|channel|>final<|message|>",
+            "reasoning": {
+                "template_arguments": {"reasoning_effort": "low"},
+                "instruction_role": "developer",
+                "answer_channel": "final",
+            },
         },
-    }  # fmt: skip
+    }
     params = tmp_path / "harmony.yaml"
     params.write_text(yaml.safe_dump(values))
     return params
@@ -169,7 +174,14 @@ def test_replies_keep_their_channels(dag, harmony, tmp_path, monkeypatch):
     monkeypatch.setattr(TransformersEngine, "sample", recorded)
     for condition in ("ssot", "base"):
         generate.main(
-            harmony, "open", "embedded", dag.model["model_report"], condition, tmp_path, dag.axis_prompts("open"),
-            tmp_path / f"{condition}.parquet", tmp_path / "partial",
-        )  # fmt: skip
+            harmony,
+            "open",
+            "embedded",
+            dag.model["model_report"],
+            condition,
+            tmp_path,
+            dag.axis_prompts("open"),
+            tmp_path / f"{condition}.parquet",
+            tmp_path / "partial",
+        )
     assert kept == [False] * 102 + [True] * 102

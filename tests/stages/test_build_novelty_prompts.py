@@ -56,8 +56,9 @@ def test_a_file(build, tmp_path):
 def test_order_of_splits_and_limit(build, tmp_path):
     source = write(tmp_path / "prompts.jsonl", ROWS)
     assert [p.prompt_id for p in build(source, splits=["wildchat", "curated"], max_prompts_per_split=1)] == [
-        "wildchat.c-0", "curated.c-0",
-    ]  # fmt: skip
+        "wildchat.c-0",
+        "curated.c-0",
+    ]
 
 
 def test_a_directory_of_splits(build, tmp_path):
@@ -171,8 +172,18 @@ def test_the_command_line_says_what_is_wrong(tiny_params, tmp_path):
     params = tmp_path / "params.yaml"
     params.write_text(yaml.safe_dump(values))
     result = subprocess.run(
-        [sys.executable, "-m", "pipeline.stages.build_novelty_prompts", "--params", str(params), "--output",
-         str(tmp_path / "novelty.parquet")], capture_output=True, text=True, cwd=ROOT,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "pipeline.stages.build_novelty_prompts",
+            "--params",
+            str(params),
+            "--output",
+            str(tmp_path / "novelty.parquet"),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
     assert result.returncode == 1 and result.stderr.startswith("error: prompts.novelty.source")
     assert not (tmp_path / "novelty.parquet").exists()

@@ -64,19 +64,32 @@ def first_run(clone):
 
 STAGES_BY_CONDITION = (
     *(f"{stage}_structured" for stage in ("generate", "score", "exact", "eval")),
-    *(f"{stage}_open" for stage in ("generate", "score", "eval")), "generate_mcq", "eval_mcq",
+    *(f"{stage}_open" for stage in ("generate", "score", "eval")),
+    "generate_mcq",
+    "eval_mcq",
     *(f"{stage}_novelty" for stage in ("generate", "partition", "reward", "eval")),
     *(f"{stage}_{axis}" for axis in ("retention", "paloma") for stage in ("score", "eval")),
-)  # fmt: skip
+)
 BASELINE_STAGES = [f"{stage}_{axis}_baseline" for stage in ("generate", "eval") for axis in ("structured", "open")]
 ALL = {
-    "check_params", "build_prompts", "build_novelty_prompts@novelty", "discretize@soft", "discretize@hard",
-    "check_model@embedded", "preflight@embedded",
-    "build_tries@embedded-soft", "build_tries@embedded-eval", "train_soft@embedded", "train_hard@embedded",
-    "discretize_eval@structured", "floor_structured@structured", "import_irt@retention", "report",
+    "check_params",
+    "build_prompts",
+    "build_novelty_prompts@novelty",
+    "discretize@soft",
+    "discretize@hard",
+    "check_model@embedded",
+    "preflight@embedded",
+    "build_tries@embedded-soft",
+    "build_tries@embedded-eval",
+    "train_soft@embedded",
+    "train_hard@embedded",
+    "discretize_eval@structured",
+    "floor_structured@structured",
+    "import_irt@retention",
+    "report",
     *(f"{stage}@embedded-{c}" for stage in STAGES_BY_CONDITION for c in ("base", "soft", "hard")),
     *(f"{stage}@embedded-ssot" for stage in BASELINE_STAGES),
-}  # fmt: skip
+}
 
 
 def test_from_nothing(clone, first_run):

@@ -68,9 +68,13 @@ def with_engine(dag, tmp_path):
 
 def arguments(dag, params, output, condition="base"):
     return {
-        **dag.condition(condition), "params": params, "axis": AXIS, "prompts": dag.axis_prompts(AXIS),
-        "output": output.with_suffix(".parquet"), "partial": output.with_suffix(".partial"),
-    }  # fmt: skip
+        **dag.condition(condition),
+        "params": params,
+        "axis": AXIS,
+        "prompts": dag.axis_prompts(AXIS),
+        "output": output.with_suffix(".parquet"),
+        "partial": output.with_suffix(".partial"),
+    }
 
 
 def run(dag, params, output, condition="base", **changes):
@@ -171,8 +175,15 @@ def test_constrained_decoding_is_refused_before_anything_is_loaded(dag, with_eng
     monkeypatch.setattr(generate, "request_encoder", None)
     tries = dag.root / "tries" / "embedded" / "eval"
     with pytest.raises(ConfigError, match=f"engine.kind: {kind} cannot restrict decoding to a trie"):
-        run(dag, with_engine(kind), tmp_path / "x", "constrained", axis="structured", constraint=tries,
-            prompts=dag.prompts)  # fmt: skip
+        run(
+            dag,
+            with_engine(kind),
+            tmp_path / "x",
+            "constrained",
+            axis="structured",
+            constraint=tries,
+            prompts=dag.prompts,
+        )
     with pytest.raises(ConfigError, match="cannot restrict decoding"):
         conditioned_engine.open_engine(
             load_params(with_engine(kind)), "embedded", "constrained", tmp_path, tmp_path / "no.json", "probe"

@@ -86,10 +86,17 @@ def scores(path, seed):
     """Random answers to all five tasks under every metric, shuffled."""
     rng = np.random.default_rng(seed)
     rows = [
-        {"task": task, "item": item, "metric": metric, "details": "{}",
-         "value": rng.random() if metric == "mc2" else float(rng.random() < 0.6)}
-        for task, metrics in METRICS.items() for metric in metrics for item in range(100)
-    ]  # fmt: skip
+        {
+            "task": task,
+            "item": item,
+            "metric": metric,
+            "details": "{}",
+            "value": rng.random() if metric == "mc2" else float(rng.random() < 0.6),
+        }
+        for task, metrics in METRICS.items()
+        for metric in metrics
+        for item in range(100)
+    ]
     write_table(path, pd.DataFrame(rows).sample(frac=1, random_state=seed))
     return path
 

@@ -29,8 +29,9 @@ def start(stage: str, arguments: dict) -> subprocess.Popen:
     options = []
     for name, value in arguments.items():
         options += [f"--{name.replace('_', '-')}", *map(str, value if isinstance(value, list) else [value])]
-    return subprocess.Popen([sys.executable, "-m", f"pipeline.stages.{stage}", *options], cwd=ROOT,
-                            stderr=subprocess.DEVNULL)  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, "-m", f"pipeline.stages.{stage}", *options], cwd=ROOT, stderr=subprocess.DEVNULL
+    )
 
 
 def test_sigkill_during_training(dag, tmp_path):
@@ -41,10 +42,13 @@ def test_sigkill_during_training(dag, tmp_path):
 
     def arguments(name):
         return {
-            **dag.model, "params": params, "prompts": dag.root / "prompts" / "train.parquet",
-            "tries": dag.root / "tries" / "embedded" / "soft", "output": tmp_path / name / "adapter",
+            **dag.model,
+            "params": params,
+            "prompts": dag.root / "prompts" / "train.parquet",
+            "tries": dag.root / "tries" / "embedded" / "soft",
+            "output": tmp_path / name / "adapter",
             "checkpoint": tmp_path / name / "unfinished",
-        }  # fmt: skip
+        }
 
     train_soft.main(**arguments("whole"))
     killed = start("train_soft", arguments("killed"))
@@ -70,9 +74,13 @@ def test_sigkill_in_the_middle_of_one_prompts_samples(dag, tmp_path):
 
     def arguments(name):
         return {
-            **dag.condition("base"), "params": params, "axis": "mcq", "prompts": dag.axis_prompts("mcq"),
-            "output": tmp_path / f"{name}.parquet", "partial": tmp_path / name,
-        }  # fmt: skip
+            **dag.condition("base"),
+            "params": params,
+            "axis": "mcq",
+            "prompts": dag.axis_prompts("mcq"),
+            "output": tmp_path / f"{name}.parquet",
+            "partial": tmp_path / name,
+        }
 
     def journalled():
         lines = [line for path in (tmp_path / "killed").rglob("*.jsonl") for line in path.read_bytes().splitlines(True)]
@@ -104,8 +112,13 @@ def small_project(directory: Path, tiny_model: Path) -> Path:
     for name in ("conf", "pipeline"):
         shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "dvc.yaml", directory / "dvc.yaml")
-    overrides = [*TINY_OVERRIDES, f"models.embedded.checkpoint={tiny_model}", "prompts.families=[gaussian,bernoulli]",
-                 "prompts.train_prompts_per_family=4", "retention={tasks:[tinyMMLU],max_new_tokens:4}"]  # fmt: skip
+    overrides = [
+        *TINY_OVERRIDES,
+        f"models.embedded.checkpoint={tiny_model}",
+        "prompts.families=[gaussian,bernoulli]",
+        "prompts.train_prompts_per_family=4",
+        "retention={tasks:[tinyMMLU],max_new_tokens:4}",
+    ]
     (directory / "params.yaml").write_text(render(compose_params(ROOT / "conf", overrides), overrides))
     subprocess.run([sys.executable, "-m", "dvc", "init", "--no-scm", "-q"], cwd=directory, check=True)
     return directory
@@ -143,8 +156,15 @@ def jobs(project: Path) -> Iterator[dict]:
         scratch = [
             arguments[place + 1] for place, word in enumerate(arguments) if word in ("--partial", "--checkpoint")
         ]
-        yield {"name": name, "directory": str(project), "module": module, "arguments": arguments, "outputs": outputs,
-               "scratch": scratch, "moments": moments}  # fmt: skip
+        yield {
+            "name": name,
+            "directory": str(project),
+            "module": module,
+            "arguments": arguments,
+            "outputs": outputs,
+            "scratch": scratch,
+            "moments": moments,
+        }
 
 
 @pytest.fixture(scope="module")
@@ -158,8 +178,13 @@ def kill_reports(project):
     """The report of every killed stage by the module it runs."""
     log = project / "log"
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
-    server = subprocess.Popen([sys.executable, str(Path(kill_server.__file__)), str(log)], env=environment, text=True,
-                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+    server = subprocess.Popen(
+        [sys.executable, str(Path(kill_server.__file__)), str(log)],
+        env=environment,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     reports: dict[str, list[dict]] = {}
     try:
         for job in jobs(project):
@@ -176,8 +201,12 @@ def kill_reports(project):
 
 
 def test_every_stage_survives_sigkill(kill_reports, record_property):
-    errors = [f"{report['name']}: {error}" for found in kill_reports.values() for report in found
-              for error in report["errors"]]  # fmt: skip
+    errors = [
+        f"{report['name']}: {error}"
+        for found in kill_reports.values()
+        for report in found
+        for error in report["errors"]
+    ]
     killed = sum(report["killed"] for found in kill_reports.values() for report in found)
     finished = sum(report["finished"] for found in kill_reports.values() for report in found)
     record_property("kills", killed)
@@ -205,8 +234,14 @@ CARELESS = (
 def test_the_examination_notices_a_stage_that_writes_in_place(tmp_path, monkeypatch, moment, noticed):
     (tmp_path / "careless.py").write_text(CARELESS)
     monkeypatch.chdir(tmp_path)
-    job = {"name": "careless", "module": "careless", "arguments": ["output"], "outputs": [str(tmp_path / "output")],
-           "scratch": [], "moments": [moment]}  # fmt: skip
+    job = {
+        "name": "careless",
+        "module": "careless",
+        "arguments": ["output"],
+        "outputs": [str(tmp_path / "output")],
+        "scratch": [],
+        "moments": [moment],
+    }
     report = kill_server.examine(job, tmp_path / "log")
     assert bool(report["errors"]) == noticed and report["killed"] == noticed
 

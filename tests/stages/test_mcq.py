@@ -17,9 +17,13 @@ def question(letter: str, label: str = "Correct Answer") -> str:
 
 
 TEXTS = [
-    (question("B"), "stop"), (question("B"), "stop"), (question("A"), "length"), (question("C", "**Answer"), "stop"),
-    ("Question: What?\nA. one\nB. tw", "length"), ("", "stop"),
-]  # fmt: skip
+    (question("B"), "stop"),
+    (question("B"), "stop"),
+    (question("A"), "length"),
+    (question("C", "**Answer"), "stop"),
+    ("Question: What?\nA. one\nB. tw", "length"),
+    ("", "stop"),
+]
 
 
 @pytest.fixture

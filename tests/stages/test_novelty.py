@@ -52,9 +52,10 @@ class Novelty:
 
     def generate(self, texts):
         rows = [
-            (prompt_id, index, 0, text, 3, "stop") for prompt_id, members in texts.items()
+            (prompt_id, index, 0, text, 3, "stop")
+            for prompt_id, members in texts.items()
             for index, text in enumerate(members)
-        ]  # fmt: skip
+        ]
         # The table's order is not the samples'.
         table = pd.DataFrame(rows[::-1], columns=list(GENERATION_COLUMNS))
         write_table(self.generations, table)
@@ -123,16 +124,26 @@ def test_partition_by_hand(stand_ins):
     assert lines(novelty.partitions / "wildchat" / "partitions.jsonl")[0]["partition"] == [0, 0, 0, 0, 1]
     counts = read_json(novelty.partitions / "counts.json")
     # Rounds: (4 + 2 + 1 + 0) for c-0, the one left being the empty response; (4 + 1) for c-1; 4 for w-0.
-    compared = [(texts[i], texts[j]) for texts, pairs in (
-        (TEXTS["curated.c-0"], [(0, 1), (0, 2), (0, 3), (0, 4), (1, 3), (1, 4)]),
-        (TEXTS["curated.c-1"], [(0, 1), (0, 2), (0, 3), (0, 4), (1, 4)]),
-        (TEXTS["wildchat.w-0"], [(0, 1), (0, 2), (0, 3), (0, 4)]),
-    ) for i, j in pairs]  # fmt: skip
+    compared = [
+        (texts[i], texts[j])
+        for texts, pairs in (
+            (TEXTS["curated.c-0"], [(0, 1), (0, 2), (0, 3), (0, 4), (1, 3), (1, 4)]),
+            (TEXTS["curated.c-1"], [(0, 1), (0, 2), (0, 3), (0, 4), (1, 4)]),
+            (TEXTS["wildchat.w-0"], [(0, 1), (0, 2), (0, 3), (0, 4)]),
+        )
+        for i, j in pairs
+    ]
     classified = [pair for pair in compared if short_responses_equal(*pair) is None]
     assert counts == {
-        "classifier": "lexical", "pairs": 30, "compared": len(compared), "lexical": 6, "classified": len(classified),
-        "classified_equal_texts": 4, "classified_unique": len(set(classified)), "rounds": 2,
-    }  # fmt: skip
+        "classifier": "lexical",
+        "pairs": 30,
+        "compared": len(compared),
+        "lexical": 6,
+        "classified": len(classified),
+        "classified_equal_texts": 4,
+        "classified_unique": len(set(classified)),
+        "rounds": 2,
+    }
 
 
 def test_ratings_and_utility(stand_ins):
@@ -185,8 +196,9 @@ def test_tables(stand_ins):
     per_prompt = read_table(novelty.output / "per_prompt.parquet", columns)
     assert per_prompt["prompt_id"].tolist() == [prompt.prompt_id for prompt in PROMPTS]
     assert per_prompt["distinct"].tolist() == [3, 3, 2] and per_prompt["num_generations"].tolist() == [5, 5, 5]
-    classes = read_table(novelty.output / "classes.parquet",
-                         ("prompt_id", "class_index", "representative", "size", "rating", "reward"))  # fmt: skip
+    classes = read_table(
+        novelty.output / "classes.parquet", ("prompt_id", "class_index", "representative", "size", "rating", "reward")
+    )
     assert_ranked(classes)
 
 
@@ -195,10 +207,15 @@ def evaluators(tmp_path_factory):
     root = tmp_path_factory.mktemp("evaluators")
     deberta, gemma = str(save_classifier(root / "deberta")), str(save_reward_model(root / "gemma2"))
     return {
-        "classifier": {"kind": "deberta", "checkpoint": deberta, "tokenizer": deberta, "threshold": 0.5,
-                       "tokens_per_pass": 60},
+        "classifier": {
+            "kind": "deberta",
+            "checkpoint": deberta,
+            "tokenizer": deberta,
+            "threshold": 0.5,
+            "tokens_per_pass": 60,
+        },
         "reward": {"kind": "skywork", "checkpoint": gemma},
-    }  # fmt: skip
+    }
 
 
 def random_texts():

@@ -111,11 +111,17 @@ def test_evaluation(params, prompts, scores, tmp_path):
     generations = write_generations(tmp_path / "g.parquet", texts, finish_reason="length")
     output, metrics, failures = evaluate(params, prompts, generations, scores=scores["base"])
     assert {path.name for path in output.iterdir()} == {
-        "metrics.json", "per_prompt.parquet", "provenance.json", "answers.parquet", "support.parquet",
-    }  # fmt: skip
+        "metrics.json",
+        "per_prompt.parquet",
+        "provenance.json",
+        "answers.parquet",
+        "support.parquet",
+    }
     assert failures == {"open": {"unclosed_reasoning": 3, "empty": 3}}
-    assert all((row["axis"], row["model"], row["condition"], row["split"]) == ("open", "embedded", "base", "open")
-               for row in metrics.values())  # fmt: skip
+    assert all(
+        (row["axis"], row["model"], row["condition"], row["split"]) == ("open", "embedded", "base", "open")
+        for row in metrics.values()
+    )
     assert metrics["unique_fraction"]["value"] == pytest.approx(3 / 6) and metrics["unique_fraction"]["n"] == 3
     assert metrics["unique_fraction_case_folded"]["value"] == pytest.approx(2 / 6)
     assert metrics["valid_rate"]["value"] == pytest.approx(4 / 6)

@@ -59,9 +59,14 @@ def workplace(tiny_model, tiny_params, tmp_path_factory):
 
 def arguments(root: Path, condition: str, output: Path, params: str = "params.yaml", partial: str = "partial") -> dict:
     return {
-        "params": root / params, "model": "embedded", "model_report": root / "embedded.json", "condition": condition,
-        "adapters": root / "adapters", "output": output, "partial": output.parent / partial,
-    }  # fmt: skip
+        "params": root / params,
+        "model": "embedded",
+        "model_report": root / "embedded.json",
+        "condition": condition,
+        "adapters": root / "adapters",
+        "output": output,
+        "partial": output.parent / partial,
+    }
 
 
 def changed(root: Path, tmp_path: Path, **paloma) -> Path:
@@ -83,9 +88,10 @@ def test_scores(workplace, scored):
     assert tuple(table.columns) == score_paloma.PALOMA_SCORE_COLUMNS
     places = list(table[["slice", "file", "document"]].itertuples(index=False, name=None))
     assert places == [
-        *(("two", "a.jsonl.gz", i) for i in range(5)), *(("two", "b.jsonl.gz", i) for i in range(6)),
+        *(("two", "a.jsonl.gz", i) for i in range(5)),
+        *(("two", "b.jsonl.gz", i) for i in range(6)),
         *(("one", "x.jsonl.gz", i) for i in range(12)),
-    ]  # fmt: skip
+    ]
     assert set(table["bos"]) == {"model"} and not table["starts_with_bos"].any()
     texts = [*sentences(5, 1), *sentences(6, 2), *sentences(12)]
     assert table["num_bytes"].tolist() == list(map(len, texts))
@@ -171,9 +177,13 @@ def test_both_variants_where_the_model_has_a_bos_token(bos_workplace, scored):
     assert not np.allclose(with_bos["nll_nats"], without["nll_nats"])
 
     eval_paloma.main(
-        bos_workplace / "params.yaml", "embedded", "soft", bos_workplace / "scores" / "soft.parquet",
-        bos_workplace / "scores" / "base.parquet", bos_workplace / "evals",
-    )  # fmt: skip
+        bos_workplace / "params.yaml",
+        "embedded",
+        "soft",
+        bos_workplace / "scores" / "soft.parquet",
+        bos_workplace / "scores" / "base.parquet",
+        bos_workplace / "evals",
+    )
     metrics = json.loads((bos_workplace / "evals" / "metrics.json").read_text())["metrics"]
     names = {row["metric"] for row in metrics}
     both = ("perplexity", "bits_per_byte", "perplexity_ratio", "bits_per_byte_difference")
@@ -276,12 +286,28 @@ def test_sigkill_between_chunks(workplace, tmp_path):
     options = arguments(workplace, "base", tmp_path / "whole.parquet") | {"params": tmp_path / "params.yaml"}
     score_paloma.main(**options)
     killed = subprocess.Popen(
-        [sys.executable, "-m", "pipeline.stages.score_paloma", "--params", str(tmp_path / "params.yaml"),
-         "--model", "embedded", "--model-report", str(workplace / "embedded.json"), "--condition", "base",
-         "--adapters", str(workplace / "adapters"), "--output", str(tmp_path / "killed.parquet"),
-         "--partial", str(tmp_path / "killed")],
-        cwd=ROOT, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "pipeline.stages.score_paloma",
+            "--params",
+            str(tmp_path / "params.yaml"),
+            "--model",
+            "embedded",
+            "--model-report",
+            str(workplace / "embedded.json"),
+            "--condition",
+            "base",
+            "--adapters",
+            str(workplace / "adapters"),
+            "--output",
+            str(tmp_path / "killed.parquet"),
+            "--partial",
+            str(tmp_path / "killed"),
+        ],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+    )
 
     def journalled() -> list[bytes]:
         lines = [line for path in (tmp_path / "killed").rglob("*.jsonl") for line in path.read_bytes().splitlines(True)]

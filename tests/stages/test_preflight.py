@@ -15,10 +15,14 @@ CHECKS = ["request", "turn_end", "numbers", "stop", "adapter", "law_1", "law_2",
 
 def write_params(path, stand_ins, *extra):
     overrides = [
-        "experiment=paper", *TINY_OVERRIDES, f"artifacts={path.parent}", "require_pinned_revisions=false",
+        "experiment=paper",
+        *TINY_OVERRIDES,
+        f"artifacts={path.parent}",
+        "require_pinned_revisions=false",
         *(f"models.{name}.checkpoint={stand_ins[stand_in]}" for name, stand_in in MODELS.items()),
-        *(f"models.{name}.dtype=float32" for name in MODELS), *extra,
-    ]  # fmt: skip
+        *(f"models.{name}.dtype=float32" for name in MODELS),
+        *extra,
+    ]
     path.write_text(render(compose_params(ROOT / "conf", overrides), overrides))
     return path
 
@@ -36,9 +40,12 @@ def project(stand_ins, tmp_path_factory):
 def run(project, name, params=None, output="preflight"):
     path = project / output / f"{name}.json"
     preflight.main(
-        params or project / "params.yaml", name, project / "models" / f"{name}.json",
-        project / "prompts" / "ood.parquet", path,
-    )  # fmt: skip
+        params or project / "params.yaml",
+        name,
+        project / "models" / f"{name}.json",
+        project / "prompts" / "ood.parquet",
+        path,
+    )
     return path
 
 

@@ -16,8 +16,16 @@ pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs G
 
 TARGET = "eval_structured@embedded-base"
 FEW_PROMPTS = ("prompts.families=[gaussian,bernoulli]", "prompts.train_prompts_per_family=4")
-REPORT = ("python", "-m", "pipeline.stages.report", "--evals", "artifacts/evals",
-          "--prompts", "artifacts/prompts/unseen.parquet", "artifacts/prompts/ood.parquet")  # fmt: skip
+REPORT = (
+    "python",
+    "-m",
+    "pipeline.stages.report",
+    "--evals",
+    "artifacts/evals",
+    "--prompts",
+    "artifacts/prompts/unseen.parquet",
+    "artifacts/prompts/ood.parquet",
+)
 
 
 def run(environment: dict, clone: Path, *arguments: str) -> str:
@@ -37,9 +45,11 @@ def computed(tmp_path_factory, environment, tiny_model) -> Path:
     clone.mkdir()
     for name in ("conf", "data", "pipeline", ".dvc"):
         shutil.copytree(
-            ROOT / name, clone / name,
-            ignore=shutil.ignore_patterns("__pycache__", "cache", "tmp", "config.local"), dirs_exist_ok=True,
-        )  # fmt: skip
+            ROOT / name,
+            clone / name,
+            ignore=shutil.ignore_patterns("__pycache__", "cache", "tmp", "config.local"),
+            dirs_exist_ok=True,
+        )
     for name in ("dvc.yaml", ".gitignore", ".dvcignore"):
         shutil.copy(ROOT / name, clone / name)
     chosen = [*TINY_OVERRIDES, f"models.embedded.checkpoint={tiny_model}", *FEW_PROMPTS]
@@ -101,6 +111,11 @@ def test_a_cell_is_traced_in_the_second_clone(computed, pulled, environment):
     first, *_ = run(environment, computed, "git", "rev-list", "--reverse", "HEAD").split()
     assert evaluation.commit == first
     stages = {artifact.stage for artifact in origin.artifacts.values()}
-    assert stages >= {"build_prompts", "check_model@embedded", "generate_structured@embedded-base",
-                      "floor_structured@structured", "build_tries@embedded-eval"}  # fmt: skip
+    assert stages >= {
+        "build_prompts",
+        "check_model@embedded",
+        "generate_structured@embedded-base",
+        "floor_structured@structured",
+        "build_tries@embedded-eval",
+    }
     assert all(artifact.status == "ok" for artifact in origin.artifacts.values())

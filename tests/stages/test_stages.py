@@ -85,8 +85,15 @@ def test_metrics(dag):
 def test_provenance(dag):
     record = json.loads((dag.root / "evals" / "structured" / "embedded" / "soft" / "provenance.json").read_text())
     assert set(record) >= {
-        "parameters", "parameters_sha256", "inputs_sha256", "packages", "git", "device", "seed", "wall_time_seconds",
-    }  # fmt: skip
+        "parameters",
+        "parameters_sha256",
+        "inputs_sha256",
+        "packages",
+        "git",
+        "device",
+        "seed",
+        "wall_time_seconds",
+    }
     assert record["inputs_sha256"][str(dag.generations("soft"))]
     assert re.fullmatch("[0-9a-f]{64}", record["parameters_sha256"])
 
@@ -145,21 +152,36 @@ def test_metrics_do_not_need_a_model(dag, tmp_path, monkeypatch):
 
 
 SAMPLED = {
-    "wasserstein_1_normalised", "wasserstein_1_window_normalised", "wasserstein_1_normalised_at_budget", "valid_rate",
+    "wasserstein_1_normalised",
+    "wasserstein_1_window_normalised",
+    "wasserstein_1_normalised_at_budget",
+    "valid_rate",
     *DISTANCES,
-}  # fmt: skip
+}
 MEANS = {
-    "answers_at_budget", "valid_rate_at_budget", "tokens_per_answer", "stream_correlation", "stream_correlation_p",
-    *TAILS, *UNIFORMITY_TESTS,
-}  # fmt: skip
+    "answers_at_budget",
+    "valid_rate_at_budget",
+    "tokens_per_answer",
+    "stream_correlation",
+    "stream_correlation_p",
+    *TAILS,
+    *UNIFORMITY_TESTS,
+}
 EVERY_PROMPT = SAMPLED | {
     "logit_kl_nats",
-    "exact_wasserstein_1_normalised", "exact_wasserstein_1_normalised_low", "exact_wasserstein_1_normalised_high",
-    "exact_support_rate", "exact_valid_rate_low", "exact_valid_rate_high",
-    "exact_logit_kl_nats", "exact_sequence_kl_nats", "exact_total_variation",
-    "exact_constrained_wasserstein_1_normalised", "exact_constrained_total_variation",
+    "exact_wasserstein_1_normalised",
+    "exact_wasserstein_1_normalised_low",
+    "exact_wasserstein_1_normalised_high",
+    "exact_support_rate",
+    "exact_valid_rate_low",
+    "exact_valid_rate_high",
+    "exact_logit_kl_nats",
+    "exact_sequence_kl_nats",
+    "exact_total_variation",
+    "exact_constrained_wasserstein_1_normalised",
+    "exact_constrained_total_variation",
     "logit_kl_rounded_law_nats",
-}  # fmt: skip
+}
 
 
 def test_report(dag, tmp_path, capsys):
@@ -200,9 +222,11 @@ def test_report(dag, tmp_path, capsys):
     assert "table10" not in names
     figures = {path.stem for path in (tmp_path / "figures").glob("*.png")}
     assert figures == {
-        *(f"figure{number}" for number in range(1, 14)), "support_curve", "retention_differences",
+        *(f"figure{number}" for number in range(1, 14)),
+        "support_curve",
+        "retention_differences",
         "paloma_differences",
-    }  # fmt: skip
+    }
     for figure in figures:
         assert (tmp_path / "figures" / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
         assert (tmp_path / "figures" / f"{figure}.pdf").read_bytes().startswith(b"%PDF")
@@ -281,9 +305,16 @@ def test_generations_of_other_prompts_are_refused(dag, tmp_path):
     write_table(tmp_path / "g.parquet", table[table["prompt_id"] != table["prompt_id"].iloc[0]])
     with pytest.raises(ArtifactError, match=r"g\.parquet has no rows for the prompt"):
         eval_structured.main(
-            dag.params, "embedded", "base", dag.prompts, tmp_path / "g.parquet",
-            dag.root / "floors" / "structured.parquet", tmp_path / "e", dag.scores("base"), dag.exact("base"),
-        )  # fmt: skip
+            dag.params,
+            "embedded",
+            "base",
+            dag.prompts,
+            tmp_path / "g.parquet",
+            dag.root / "floors" / "structured.parquet",
+            tmp_path / "e",
+            dag.scores("base"),
+            dag.exact("base"),
+        )
 
 
 def test_errors_reach_the_user_as_one_sentence(dag, tmp_path):
@@ -293,9 +324,22 @@ def test_errors_reach_the_user_as_one_sentence(dag, tmp_path):
     from tests.conftest import ROOT
 
     result = subprocess.run(
-        [sys.executable, "-m", "pipeline.stages.check_model", "--params", str(dag.params), "--model", "nope",
-         "--prompts", str(dag.prompts[1]), "--output", str(tmp_path / "x.json")],
-        capture_output=True, text=True, cwd=ROOT,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "pipeline.stages.check_model",
+            "--params",
+            str(dag.params),
+            "--model",
+            "nope",
+            "--prompts",
+            str(dag.prompts[1]),
+            "--output",
+            str(tmp_path / "x.json"),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
     assert result.returncode == 1
     assert result.stderr.strip() == "error: model 'nope' is not in params.yaml; its models are embedded"

@@ -70,18 +70,30 @@ def test_a_baseline_has_no_logits(dag):
 def test_exact_distribution_functions(dag, tmp_path):
     cdf = tmp_path / "base.cdf.parquet"
     exact_structured.main(
-        **dag.condition("base"), prompts=dag.prompts[:1], tries=dag.root / "tries" / "embedded" / "eval",
-        output=tmp_path / "base.parquet", partial=tmp_path / "partial", cdf=cdf,
-    )  # fmt: skip
+        **dag.condition("base"),
+        prompts=dag.prompts[:1],
+        tries=dag.root / "tries" / "embedded" / "eval",
+        output=tmp_path / "base.parquet",
+        partial=tmp_path / "partial",
+        cdf=cdf,
+    )
     found = pd.read_parquet(cdf)
     assert found.columns.tolist() == list(CDF_COLUMNS) and found["x"].dtype == np.float64
     assert set(found["prompt_id"]) == set(pd.read_parquet(dag.prompts[0])["prompt_id"])
     assert (found["cdf_low"] <= found["cdf_high"]).all() and found["target_cdf"].between(0, 1).all()
     output = tmp_path / "evaluation"
     eval_structured.main(
-        dag.params, "embedded", "base", dag.prompts[:1], dag.generations("base"), dag.floors(), output,
-        dag.scores("base"), dag.exact("base"), cdf,
-    )  # fmt: skip
+        dag.params,
+        "embedded",
+        "base",
+        dag.prompts[:1],
+        dag.generations("base"),
+        dag.floors(),
+        output,
+        dag.scores("base"),
+        dag.exact("base"),
+        cdf,
+    )
     pd.testing.assert_frame_equal(pd.read_parquet(output / "exact_cdf.parquet"), found)
 
 

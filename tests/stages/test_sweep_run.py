@@ -24,11 +24,23 @@ def start(environment, tiny_model, tmp_path_factory):
 
     def start(*arguments: str) -> subprocess.Popen:
         return subprocess.Popen(
-            [sys.executable, "-m", "pipeline.sweep", *TINY_OVERRIDES, f"models.embedded.checkpoint={tiny_model}",
-             "prompts.families=[gaussian,bernoulli]", f"sweep.directory={directory}",
-             "sweep.targets=['eval_mcq@{model}-base']", *arguments],
-            cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "pipeline.sweep",
+                *TINY_OVERRIDES,
+                f"models.embedded.checkpoint={tiny_model}",
+                "prompts.families=[gaussian,bernoulli]",
+                f"sweep.directory={directory}",
+                "sweep.targets=['eval_mcq@{model}-base']",
+                *arguments,
+            ],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     start.sweep = directory / "chosen"
     return start

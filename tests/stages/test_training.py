@@ -35,9 +35,12 @@ def arguments(dag, tmp_path, **changes):
     params = tmp_path / "params.yaml"
     params.write_text(yaml.safe_dump(values))
     return {
-        **dag.model, "params": params, "prompts": dag.root / "prompts" / "train.parquet",
-        "output": tmp_path / "adapter", "checkpoint": tmp_path / "unfinished",
-    }  # fmt: skip
+        **dag.model,
+        "params": params,
+        "prompts": dag.root / "prompts" / "train.parquet",
+        "output": tmp_path / "adapter",
+        "checkpoint": tmp_path / "unfinished",
+    }
 
 
 def read_log(tmp_path):

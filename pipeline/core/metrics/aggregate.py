@@ -19,21 +19,31 @@ from pipeline.core.statistics import (
 )
 
 HEADLINES = (
-    "wasserstein_1_normalised", "wasserstein_1_window_normalised", "wasserstein_1_normalised_at_budget",
-    "logit_kl_nats", *DISTANCES,
-)  # fmt: skip
+    "wasserstein_1_normalised",
+    "wasserstein_1_window_normalised",
+    "wasserstein_1_normalised_at_budget",
+    "logit_kl_nats",
+    *DISTANCES,
+)
 """Per-prompt columns, aggregated as the paper does (family mean, then median), where the condition has them."""
 
 MEANS = ("answers_at_budget", "valid_rate_at_budget")
 """Per-prompt columns whose mean over the split's prompts is reported."""
 
 COMPANIONS = (
-    "exact_wasserstein_1_normalised", "exact_wasserstein_1_normalised_low",
-    "exact_wasserstein_1_normalised_high", "exact_support_rate", "exact_valid_rate_low", "exact_valid_rate_high",
-    "logit_kl_rounded_law_nats", "exact_logit_kl_nats",
-    "exact_sequence_kl_nats", "exact_total_variation", "exact_constrained_wasserstein_1_normalised",
+    "exact_wasserstein_1_normalised",
+    "exact_wasserstein_1_normalised_low",
+    "exact_wasserstein_1_normalised_high",
+    "exact_support_rate",
+    "exact_valid_rate_low",
+    "exact_valid_rate_high",
+    "logit_kl_rounded_law_nats",
+    "exact_logit_kl_nats",
+    "exact_sequence_kl_nats",
+    "exact_total_variation",
+    "exact_constrained_wasserstein_1_normalised",
     "exact_constrained_total_variation",
-)  # fmt: skip
+)
 """Further columns, aggregated alike where every prompt of the split has a value."""
 
 REJECTED_BELOW = 0.05
@@ -88,9 +98,14 @@ def aggregate_split(
 
 
 def _distances(
-    per_prompt: pd.DataFrame, families: np.ndarray, floors: Mapping[str, np.ndarray],
-    deviations: Mapping[str, np.ndarray], seed: int, names: tuple[str, ...], replicates: int,
-) -> list[dict]:  # fmt: skip
+    per_prompt: pd.DataFrame,
+    families: np.ndarray,
+    floors: Mapping[str, np.ndarray],
+    deviations: Mapping[str, np.ndarray],
+    seed: int,
+    names: tuple[str, ...],
+    replicates: int,
+) -> list[dict]:
     """Rows of what is aggregated over families: headlines and companions by family, too, tails over all only."""
     rows = []
     complete = [name for name in COMPANIONS if name in per_prompt and per_prompt[name].notna().all()]

@@ -36,9 +36,13 @@ DISTANCES = ("pit_wasserstein_1", "pit_wasserstein_1_all_answers", "pit_ks", "en
 TAILS = (*QUANTILE_ERRORS, *LEVEL_ERRORS)
 """Per-prompt columns that are reported over all families only."""
 VARIED = (
-    "pit_wasserstein_1", "pit_ks", "energy_distance_normalised", *TAILS, "wasserstein_1_normalised",
+    "pit_wasserstein_1",
+    "pit_ks",
+    "energy_distance_normalised",
+    *TAILS,
+    "wasserstein_1_normalised",
     "wasserstein_1_window_normalised",
-)  # fmt: skip
+)
 """Per-prompt columns whose variation with the sample is measured on half-samples."""
 UNIFORMITY_TESTS = {"pit_rejected_share": "pit_ks_p", "pit_chi_square_rejected_share": "pit_chi_square_p"}
 """Metric, and the column of p-values that it counts after Holm's adjustment."""
@@ -163,9 +167,9 @@ def _value_distances(samples: np.ndarray, law: Law, width: float) -> dict[str, n
     scale = width if width > 0 else math.nan
     return {
         "wasserstein_1_normalised": np.abs(samples - reference).mean(axis=1) / scale,
-        "wasserstein_1_window_normalised":
-            np.abs(np.clip(samples, *window) - np.clip(reference, *window)).mean(axis=1) / scale,
-    }  # fmt: skip
+        "wasserstein_1_window_normalised": np.abs(np.clip(samples, *window) - np.clip(reference, *window)).mean(axis=1)
+        / scale,
+    }
 
 
 def _all_answers_deviations(

@@ -90,10 +90,14 @@ def open_row(prompt: TextPrompt, answers: Sequence[str | Invalid], num_truncated
     valid = [answer for answer in answers if not isinstance(answer, Invalid)]
     reasons = Counter(answer.value for answer in answers if isinstance(answer, Invalid))
     row = {
-        "prompt_id": prompt.prompt_id, "split": prompt.split, "category": prompt.category,
-        "num_samples": len(answers), "num_valid": len(valid), "num_truncated": num_truncated,
+        "prompt_id": prompt.prompt_id,
+        "split": prompt.split,
+        "category": prompt.category,
+        "num_samples": len(answers),
+        "num_valid": len(valid),
+        "num_truncated": num_truncated,
         "valid_rate": len(valid) / len(answers) if answers else math.nan,
-    }  # fmt: skip
+    }
     for suffix, texts in (("", valid), (CASE_FOLDED, [answer.casefold() for answer in valid])):
         counts = np.array(list(answer_counts(texts).values()), dtype=np.int64)
         values = answer_diversity(counts, len(answers), reference_size)

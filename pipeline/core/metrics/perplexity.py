@@ -22,9 +22,18 @@ SUMMED = ("nll_nats", "base_nll_nats", "num_tokens", "num_bytes")
 COMPARISONS = ("base_nll_nats", "perplexity_ratio", "bits_per_byte_difference")
 """What there is of a condition that is compared with base only."""
 TEST_COLUMNS = (
-    "split", "metric", "difference", "ci_low", "ci_high", "margin", "p_difference", "p_equivalence",
-    "p_difference_adjusted", "p_equivalence_adjusted", "verdict",
-)  # fmt: skip
+    "split",
+    "metric",
+    "difference",
+    "ci_low",
+    "ci_high",
+    "margin",
+    "p_difference",
+    "p_equivalence",
+    "p_difference_adjusted",
+    "p_equivalence_adjusted",
+    "verdict",
+)
 DRAWS_PER_BLOCK = 1 << 22
 
 
@@ -106,11 +115,13 @@ def slice_rows(documents: pd.DataFrame, variant: str, compared: bool) -> list[di
     for name, columns in _members(documents).items():
         sums = columns.sum(axis=0)
         row = {
-            "split": name, "bos": variant, "num_documents": len(columns),
+            "split": name,
+            "bos": variant,
+            "num_documents": len(columns),
             "num_unscored": int((columns[:, SUMMED.index("num_tokens")] == 0).sum()),
             **dict(zip(SUMMED, sums.tolist(), strict=True)),
             **{metric: float(value) for metric, value in _statistics(sums).items()},
-        }  # fmt: skip
+        }
         row |= {"num_tokens": int(row["num_tokens"]), "num_bytes": int(row["num_bytes"])}
         rows.append({key: row[key] for key in row if compared or key not in COMPARISONS})
     return rows
@@ -158,9 +169,15 @@ def metric_rows(
 
 
 def comparison_rows(
-    documents: pd.DataFrame, metrics: Sequence[Mapping], *, variant: str, seed: int, names: Sequence[str],
-    margin: float, significance: float,
-) -> list[dict]:  # fmt: skip
+    documents: pd.DataFrame,
+    metrics: Sequence[Mapping],
+    *,
+    variant: str,
+    seed: int,
+    names: Sequence[str],
+    margin: float,
+    significance: float,
+) -> list[dict]:
     """Tests of whether bits per byte changed, by slice and for all slices together, with a verdict.
 
     The difference is own - base in bits per byte. ``p_difference`` flips the signs of the documents' differences of NLL
@@ -188,19 +205,28 @@ def comparison_rows(
     for split in (*members, ALL):
         own, base, _, num_bytes = (np.concatenate(list(members.values())) if split == ALL else members[split]).T
         rng = random_stream(seed, "sign flips", *names, variant, split)
-        rows.append({
-            "split": split, "metric": "bits_per_byte" + SUFFIXES[variant],
-            "difference": found[split]["value"], "ci_low": found[split]["ci_low"], "ci_high": found[split]["ci_high"],
-            "margin": margin, "p_difference": sign_flip_test(own - base, PERMUTATIONS, rng),
-            "p_equivalence": tost(ratio_contributions((own - base) / math.log(2), num_bytes), margin),
-        })  # fmt: skip
+        rows.append(
+            {
+                "split": split,
+                "metric": "bits_per_byte" + SUFFIXES[variant],
+                "difference": found[split]["value"],
+                "ci_low": found[split]["ci_low"],
+                "ci_high": found[split]["ci_high"],
+                "margin": margin,
+                "p_difference": sign_flip_test(own - base, PERMUTATIONS, rng),
+                "p_equivalence": tost(ratio_contributions((own - base) / math.log(2), num_bytes), margin),
+            }
+        )
     for key in ("p_difference", "p_equivalence"):
         adjusted = [*holm(np.array([row[key] for row in rows[:-1]])).tolist(), rows[-1][key]]
         for row, value in zip(rows, adjusted, strict=True):
             row[f"{key}_adjusted"] = float(value)
     for row in rows:
         row["verdict"] = verdict(
-            row["difference"], row["p_difference_adjusted"], row["p_equivalence_adjusted"], significance,
+            row["difference"],
+            row["p_difference_adjusted"],
+            row["p_equivalence_adjusted"],
+            significance,
             higher_is_better=False,
-        )  # fmt: skip
+        )
     return rows

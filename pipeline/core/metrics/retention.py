@@ -41,9 +41,18 @@ CONTINUOUS_METRICS = ("mc2",)
 """Metrics whose values lie in [0, 1]; all others are 0 or 1."""
 ESTIMATES = ("gp_irt", "p_irt", "irt", "accuracy")
 TEST_COLUMNS = (
-    "split", "metric", "difference", "ci_low", "ci_high", "margin", "p_difference", "p_equivalence",
-    "p_difference_adjusted", "p_equivalence_adjusted", "verdict",
-)  # fmt: skip
+    "split",
+    "metric",
+    "difference",
+    "ci_low",
+    "ci_high",
+    "margin",
+    "p_difference",
+    "p_equivalence",
+    "p_difference_adjusted",
+    "p_equivalence_adjusted",
+    "verdict",
+)
 
 
 @dataclass(frozen=True)
@@ -93,8 +102,11 @@ def _by_name(performance: Performance) -> dict:
 def all_results(
     values: Mapping[str, Mapping[str, np.ndarray]],
     scenarios: Mapping[str, IrtScenario],
-    *, seed: int, model: str, replicates: int,
-) -> dict[str, dict[str, ColumnResult]]:  # fmt: skip
+    *,
+    seed: int,
+    model: str,
+    replicates: int,
+) -> dict[str, dict[str, ColumnResult]]:
     """Results by condition and column; every condition sees the same resamples of a task's items.
 
     Args:
@@ -180,9 +192,14 @@ def _row(split: str, metric: str, value: float, n: int, draws: np.ndarray | None
 
 
 def paired_test_table(
-    own: Mapping[str, ColumnResult], base: Mapping[str, ColumnResult] | None,
-    *, margin: float, significance: float, seed: int, names: tuple[str, ...],
-) -> pd.DataFrame:  # fmt: skip
+    own: Mapping[str, ColumnResult],
+    base: Mapping[str, ColumnResult] | None,
+    *,
+    margin: float,
+    significance: float,
+    seed: int,
+    names: tuple[str, ...],
+) -> pd.DataFrame:
     """Paired tests of accuracy by column, TEST_COLUMNS; without rows for the base itself.
 
     p_difference is McNemar's exact test for 0/1 metrics and a sign-flip permutation test for mc2; p_equivalence is
@@ -222,9 +239,15 @@ def _tests(
         equivalent = tost_proportions(base.values, own.values, margin)
     low, high = np.quantile(own.draws["accuracy"] - base.draws["accuracy"], [0.025, 0.975]).tolist()
     return {
-        "split": column, "metric": "accuracy", "difference": float(differences.mean()), "ci_low": low, "ci_high": high,
-        "margin": margin, "p_difference": different, "p_equivalence": equivalent,
-    }  # fmt: skip
+        "split": column,
+        "metric": "accuracy",
+        "difference": float(differences.mean()),
+        "ci_low": low,
+        "ci_high": high,
+        "margin": margin,
+        "p_difference": different,
+        "p_equivalence": equivalent,
+    }
 
 
 def item_table(own: Mapping[str, ColumnResult], base: Mapping[str, ColumnResult] | None) -> pd.DataFrame:
