@@ -30,10 +30,10 @@ check-params:  ## fail unless params.yaml is what conf/ composes to
 	@$(RUN) python -m pipeline.compose --check
 
 repro: check-params  ## run what is out of date in the DAG of params.yaml (JOBS=4 GPUS=0,1,2,3 side by side)
-	@$(RUN) $(if $(JOBS),python -m pipeline.parallel --jobs $(JOBS) $(if $(GPUS),--gpus $(GPUS)),scripts/repro.sh)
+	@$(RUN) $(if $(JOBS),python -m pipeline.runs.parallel --jobs $(JOBS) $(if $(GPUS),--gpus $(GPUS)),scripts/repro.sh)
 
 plan: check-params  ## estimated tokens, GPU hours and disk of the DAG of params.yaml, by stage and model
-	@$(RUN) python -m pipeline.plan
+	@$(RUN) python -m pipeline.runs.plan
 
 sweep:  ## every combination of values (ARGS="sweep=hard_ablation seed=0,1"; --help for more)
 	@$(RUN) python -m pipeline.sweep -m $(ARGS)
@@ -60,26 +60,26 @@ bench-gpu:  ## training, scoring and sampling at real model sizes with random we
 	@$(RUN) python -m benchmarks.gpu --output reports/benchmarks_gpu.json $(BENCHMARK_ARGUMENTS)
 
 embedded-model:  ## train models/embedded again from the recipe (an hour and a half on two cores)
-	@$(RUN) $(ROOTS) && python -m pipeline.stages.build_model --output models/embedded \
+	@$(RUN) $(ROOTS) && python -m pipeline.demo.build_model --output models/embedded \
 	  --checkpoint $$A/unfinished/embedded_model $(MODEL_ARGUMENTS)
 
 pin:  ## write the current commits of all hub checkpoints and data sets into conf/ (needs the network)
-	@$(RUN) python -m pipeline.pin; status=$$?; python -m pipeline.compose --recorded && exit $$status
+	@$(RUN) python -m pipeline.sources.pin; status=$$?; python -m pipeline.compose --recorded && exit $$status
 
 fetch:  ## download what params.yaml takes from the hub, for nodes without network
-	@$(RUN) python -m pipeline.fetch
+	@$(RUN) python -m pipeline.sources.fetch
 
 stand-ins:  ## tiny random checkpoints of the paper's architectures, for stand_ins=tiny
-	@$(RUN) python -m pipeline.stand_ins
+	@$(RUN) python -m pipeline.demo.stand_ins
 
 wandb-sync:  ## send runs that were tracked offline to W&B; what is there already is not sent again
-	@$(RUN) python -m pipeline.wandb_sync $(WANDB_DIRECTORIES)
+	@$(RUN) python -m pipeline.record.wandb_sync $(WANDB_DIRECTORIES)
 
 dashboard:  ## make a W&B workspace of this project's charts
-	@$(RUN) python -m pipeline.dashboard
+	@$(RUN) python -m pipeline.record.dashboard
 
 provenance:  ## where a number comes from (TABLE=reports/tables/table6.csv ROW="embedded wasserstein_1_normalised soft")
-	@$(RUN) python -m pipeline.provenance $(TABLE) --row $(ROW) $(if $(COLUMN),--column $(COLUMN))
+	@$(RUN) python -m pipeline.record.provenance $(TABLE) --row $(ROW) $(if $(COLUMN),--column $(COLUMN))
 
 test-kills:  ## kill every kind of stage 50 times and compare what it ends with
 	@$(RUN) KILLS_PER_STAGE=50 python -m pytest tests/stages/test_kill.py -s -k every

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.table import markdown
-from pipeline.artifacts import write_json
-from pipeline.atomic import atomic_path
-from pipeline.provenance import git_revision
+from pipeline.artifacts.atomic import atomic_path
+from pipeline.artifacts.storage import write_json
+from pipeline.record.provenance import git_revision
 
 BENCHMARKS = (
     "tries",

@@ -28,10 +28,10 @@ from peft import PeftModel
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from benchmarks.workload import MODEL, make_model, make_workload
-from pipeline.core.objectives import soft_target_loss
-from pipeline.engines.distributed import process_group
-from pipeline.engines.fit import Checkpoint, FitSettings, fit
-from pipeline.engines.model import add_lora
+from pipeline.core.training.objectives import soft_target_loss
+from pipeline.engines.loading.model import add_lora
+from pipeline.engines.training.distributed import process_group
+from pipeline.engines.training.fit import Checkpoint, FitSettings, fit
 
 PROCESSES = {"single": 1, "ddp": 2, "fsdp": 2}
 MODELS = ("embedded", "deep")

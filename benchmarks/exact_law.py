@@ -15,15 +15,15 @@ import torch
 
 from benchmarks.table import markdown
 from benchmarks.workload import MODEL
-from pipeline.core.discretize import discretize
-from pipeline.core.exact_law import exact_law, leaf_index
-from pipeline.core.number_law import bound_number_law, candidate_tokens
-from pipeline.core.prompts import Prompt, build_split
-from pipeline.core.trie import Trie, build_trie
-from pipeline.engines.chat import answer_terminator, encode_answers, encode_request
-from pipeline.engines.digit_rule import find_digit_tokens
-from pipeline.engines.model import load_model, load_tokenizer
-from pipeline.engines.tree_scorer import TreeScorer
+from pipeline.core.exact.number_law import bound_number_law, candidate_tokens
+from pipeline.core.exact.trie_law import exact_law, leaf_index
+from pipeline.core.laws.discretize import discretize
+from pipeline.core.prompts.structured import Prompt, build_split
+from pipeline.core.tries.trie import Trie, build_trie
+from pipeline.engines.loading.chat import answer_terminator, encode_answers, encode_request
+from pipeline.engines.loading.digit_rule import find_digit_tokens
+from pipeline.engines.loading.model import load_model, load_tokenizer
+from pipeline.engines.scoring.tree_scorer import TreeScorer
 
 BATCH = 16
 FAMILIES = ("gaussian", "exponential", "uniform", "poisson", "binomial", "cauchy")

@@ -22,19 +22,19 @@ from peft import LoraConfig, get_peft_model
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from benchmarks.table import print_rows
-from pipeline.artifacts import write_json
-from pipeline.core.batches import collate, plan_passes
-from pipeline.core.digit_tokens import DigitTokens
-from pipeline.core.discretize import discretize
-from pipeline.core.objectives import hard_target_loss, soft_target_loss
-from pipeline.core.prompts import build_split
-from pipeline.core.training_data import Example, exact_example, hard_example, soft_example
-from pipeline.core.trie import Trie, build_tries
-from pipeline.engines.fit import LOGITS_PER_CHUNK, backward_pass
-from pipeline.engines.generate import generate, sample_seeds
-from pipeline.engines.model import position_logits
-from pipeline.engines.samplers import GenerationStatistics
-from pipeline.engines.tree_scorer import TreeScorer
+from pipeline.artifacts.storage import write_json
+from pipeline.core.laws.discretize import discretize
+from pipeline.core.prompts.structured import build_split
+from pipeline.core.training.batches import collate, plan_passes
+from pipeline.core.training.examples import Example, exact_example, hard_example, soft_example
+from pipeline.core.training.objectives import hard_target_loss, soft_target_loss
+from pipeline.core.tries.digit_tokens import DigitTokens
+from pipeline.core.tries.trie import Trie, build_tries
+from pipeline.engines.loading.model import position_logits
+from pipeline.engines.sampling.generate import generate, sample_seeds
+from pipeline.engines.sampling.samplers import GenerationStatistics
+from pipeline.engines.scoring.tree_scorer import TreeScorer
+from pipeline.engines.training.fit import LOGITS_PER_CHUNK, backward_pass
 
 # Sizes from the configuration files of the checkpoints; "tiny" is for trying the script without a GPU.
 SHAPES = {
@@ -282,7 +282,7 @@ class Bench:
 
 def scorer_pairs(trie: Trie) -> int:
     """(query, key) pairs of scoring a trie over a cached prompt."""
-    from pipeline.engines.tree_scorer import trie_tree
+    from pipeline.engines.scoring.tree_scorer import trie_tree
 
     tree = trie_tree(trie)
     return int(tree.depths.sum()) + len(tree) * PROMPT_TOKENS

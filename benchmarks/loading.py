@@ -34,10 +34,10 @@ from transformers import GptOssConfig, GptOssForCausalLM, PreTrainedModel, Qwen3
 
 from benchmarks.table import print_rows
 from benchmarks.workload import CHECKPOINT, MODEL
-from pipeline.config import ModelConfig
-from pipeline.engines.distributed import ProcessGroup, process_group
-from pipeline.engines.model import add_lora, load_model
-from pipeline.stand_ins.mxfp4 import quantise_experts
+from pipeline.config.params import ModelConfig
+from pipeline.demo.stand_ins.mxfp4 import quantise_experts
+from pipeline.engines.loading.model import add_lora, load_model
+from pipeline.engines.training.distributed import ProcessGroup, process_group
 
 CASES, ORDERS, PROCESSES = ("bfloat16", "float32", "mxfp4"), ("at once", "in turn"), 2
 SIZE = {

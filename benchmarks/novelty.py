@@ -27,13 +27,13 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from pipeline.core.metrics.novelty import generation_ratings, rating, representatives, short_responses_equal
-from pipeline.core.novelty_partition import Pair, partition_responses
-from pipeline.engines.model import default_device
-from pipeline.engines.pair_classifier import PairClassifier
-from pipeline.engines.pair_scorer import PairScorer
-from pipeline.engines.reward_model import SequenceReward
-from pipeline.score_cache import CachedScores, ScoreCache
+from pipeline.artifacts.score_cache import CachedScores, ScoreCache
+from pipeline.core.language.novelty import generation_ratings, rating, representatives, short_responses_equal
+from pipeline.core.language.novelty_partition import Pair, partition_responses
+from pipeline.engines.judges.pair_classifier import PairClassifier
+from pipeline.engines.judges.pair_scorer import PairScorer
+from pipeline.engines.judges.reward_model import SequenceReward
+from pipeline.engines.loading.model import default_device
 
 VOCABULARY = 4000
 RESPONSES = 10

@@ -19,10 +19,10 @@ import torch
 
 from benchmarks.table import markdown
 from benchmarks.workload import MODEL
-from pipeline.config import ModelConfig
-from pipeline.core.windows import scoring_windows
-from pipeline.engines.model import default_device, load_model, load_tokenizer
-from pipeline.engines.perplexity import PerplexityScorer
+from pipeline.config.params import ModelConfig
+from pipeline.core.retention.windows import scoring_windows
+from pipeline.engines.loading.model import default_device, load_model, load_tokenizer
+from pipeline.engines.scoring.perplexity import PerplexityScorer
 
 CHARACTERS = {"lines": 18, "sentences": 80, "pages": 1800}
 """Characters of a document by case."""

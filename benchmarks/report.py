@@ -15,16 +15,16 @@ import pandas as pd
 import yaml
 
 from benchmarks.table import print_rows
-from pipeline.artifacts import read_prompts, write_json, write_prompts, write_table
-from pipeline.config import CONDITIONS, METHODS, Params, load_params
-from pipeline.core.condition_tests import TESTED
-from pipeline.core.metrics.retention import TEST_COLUMNS
-from pipeline.core.number_grid import CDF_COLUMNS
-from pipeline.core.prompts import Prompt, build_split
-from pipeline.core.quantiles import quantile
+from pipeline.artifacts.storage import read_prompts, write_json, write_prompts, write_table
+from pipeline.config.params import CONDITIONS, METHODS, Params, load_params
+from pipeline.core.exact.number_grid import CDF_COLUMNS
+from pipeline.core.laws.quantiles import quantile
+from pipeline.core.prompts.structured import Prompt, build_split
 from pipeline.core.random_streams import random_stream
-from pipeline.report.structured_tables import BUDGET, CALIBRATION, EXACT, STREAMS, STRUCTURED, TAILS
-from pipeline.report.transfer_tables import CALLS, MCQ, OPEN, SHARES, SUPPORT_SIZE
+from pipeline.core.retention.accuracy import TEST_COLUMNS
+from pipeline.core.statistics.condition_tests import TESTED
+from pipeline.report.tables.structured import BUDGET, CALIBRATION, EXACT, STREAMS, STRUCTURED, TAILS
+from pipeline.report.tables.transfer import CALLS, MCQ, OPEN, SHARES, SUPPORT_SIZE
 
 NUM_MODELS, NUM_SAMPLES, NUM_BINS, NUM_POINTS = 12, 1000, 20, 129
 OPEN_PROMPTS, NOVELTY_PROMPTS = 102, {"curated": 100, "wildchat": 1000}
@@ -234,11 +234,11 @@ class Timer:
 def run(params: Path = Path("params.yaml")) -> list[dict]:
     """Time the whole report, and its parts one after the other."""
     from pipeline.report import assemble as report
-    from pipeline.report.drawing import draw, draw_all
     from pipeline.report.evaluations import read_evaluations
-    from pipeline.report.explorer import explorer_payload
-    from pipeline.report.retention_tables import one_name_per_variant
-    from pipeline.report.table_text import write_table_texts
+    from pipeline.report.figures.drawing import draw, draw_all
+    from pipeline.report.page.explorer import explorer_payload
+    from pipeline.report.tables.retention import one_name_per_variant
+    from pipeline.report.tables.table_text import write_table_texts
     from pipeline.stages import report as stage
 
     with tempfile.TemporaryDirectory() as folder:

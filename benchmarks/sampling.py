@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipeline.config import load_params
-from pipeline.core.prompts import Prompt, build_split
+from pipeline.config.params import load_params
+from pipeline.core.prompts.structured import Prompt, build_split
 from pipeline.core.sampling import sample_tokens
-from pipeline.engines.chat import encode_request
-from pipeline.engines.generate import Generation, generate, sample_seeds
-from pipeline.engines.model import load_adapter, load_model, load_tokenizer, stop_ids
-from pipeline.engines.samplers import GenerationStatistics
+from pipeline.engines.loading.chat import encode_request
+from pipeline.engines.loading.model import load_adapter, load_model, load_tokenizer, stop_ids
+from pipeline.engines.sampling.generate import Generation, generate, sample_seeds
+from pipeline.engines.sampling.samplers import GenerationStatistics
 
 ROOT = Path(__file__).resolve().parents[1]
 PLAIN_BATCH = 16

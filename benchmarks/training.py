@@ -30,11 +30,11 @@ from torch.utils.checkpoint import checkpoint
 
 from benchmarks.measure import in_subprocess
 from benchmarks.workload import Workload, make_model, make_workload
-from pipeline.core.batches import Batch, collate
-from pipeline.core.objectives import Objective, hard_target_loss, soft_target_loss
-from pipeline.core.training_data import Example
-from pipeline.engines.fit import LOGITS_PER_CHUNK, backward_pass
-from pipeline.engines.model import PositionLogits, position_logits
+from pipeline.core.training.batches import Batch, collate
+from pipeline.core.training.examples import Example
+from pipeline.core.training.objectives import Objective, hard_target_loss, soft_target_loss
+from pipeline.engines.loading.model import PositionLogits, position_logits
+from pipeline.engines.training.fit import LOGITS_PER_CHUNK, backward_pass
 
 COMPLETIONS = 16
 CASES = {

@@ -13,9 +13,9 @@ from itertools import pairwise
 import numpy as np
 
 from benchmarks.measure import in_subprocess
-from pipeline.core.discretize import discretize_all
-from pipeline.core.prompts import build_split
-from pipeline.engines.digit_rule import find_digit_tokens, tries_of
+from pipeline.core.laws.discretize import discretize_all
+from pipeline.core.prompts.structured import build_split
+from pipeline.engines.loading.digit_rule import find_digit_tokens, tries_of
 
 NUM_DECIMALS = 5
 
@@ -97,7 +97,7 @@ def token_ids(max_bins: int = 16_384, repeats: int = 5) -> list[dict]:
     """Token ids of one prompt's strings: the tokenizer against digit arithmetic (trie included in neither)."""
     import time
 
-    from pipeline.core.number_keys import pack_numbers
+    from pipeline.core.tries.number_keys import pack_numbers
 
     (space,) = discretize_all([build_split("train")[0].law], num_decimals=NUM_DECIMALS, max_bins=max_bins)
     tokenizer = tokenizer_of(1)

@@ -8,13 +8,13 @@ import torch
 from peft import PeftModel
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from pipeline.config import ChatConfig, ModelConfig, ReasoningConfig
-from pipeline.core.discretize import discretize
-from pipeline.core.prompts import build_split
-from pipeline.core.training_data import Example, hard_example, soft_example
-from pipeline.core.trie import Trie, build_trie
-from pipeline.engines import chat
-from pipeline.engines.model import add_lora, load_model, load_tokenizer
+from pipeline.config.params import ChatConfig, ModelConfig, ReasoningConfig
+from pipeline.core.laws.discretize import discretize
+from pipeline.core.prompts.structured import build_split
+from pipeline.core.training.examples import Example, hard_example, soft_example
+from pipeline.core.tries.trie import Trie, build_trie
+from pipeline.engines.loading import chat
+from pipeline.engines.loading.model import add_lora, load_model, load_tokenizer
 
 CHECKPOINT = Path(__file__).parents[1] / "models" / "embedded"
 MODEL = ModelConfig(

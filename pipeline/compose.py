@@ -18,15 +18,15 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from pipeline.artifacts import atomic_path, write_json
+from pipeline.artifacts.storage import atomic_path, write_json
 from pipeline.command import run_stage
-from pipeline.config import Params, load_params, validate
-from pipeline.config_evaluation import AXES
-from pipeline.dag_tables import dag_section
+from pipeline.config.evaluation import AXES
+from pipeline.config.override_errors import explain
+from pipeline.config.params import Params, load_params, validate
+from pipeline.dag.tables import dag_section
 from pipeline.errors import ConfigError
-from pipeline.override_errors import explain
-from pipeline.pin import unpinned
-from pipeline.workspace import params_values
+from pipeline.runs.workspace import params_values
+from pipeline.sources.pin import unpinned
 
 HEADER = """\
 # Composed from conf/ by `make params`; do not edit.

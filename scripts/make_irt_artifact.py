@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from pipeline.core.irt import balance_weights
+from pipeline.artifacts.irt_artifact import convert_published, write_irt
 from pipeline.core.random_streams import random_stream
-from pipeline.irt_artifact import convert_published, write_irt
+from pipeline.core.retention.irt import balance_weights
 
 SEED = 0
 DIMENSIONS = 2
@@ -31,7 +31,7 @@ BENCHMARKS = {"lb": ("truthfulqa", "gsm8k", "winogrande", "hellaswag"), "mmlu": 
 
 
 def synthetic_benchmark(name: str) -> dict:
-    """One benchmark of the published structure (see ``pipeline.irt_artifact``).
+    """One benchmark of the published structure (see ``pipeline.artifacts.irt_artifact``).
 
     Discriminations are log-normal, difficulties normal. Seen items are a random sample; each stands for the items whose
     parameters are nearest to its own, and its weight is their share (as with the published anchor items, which are

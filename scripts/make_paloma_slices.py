@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.atomic import atomic_path
-from pipeline.core.families import FAMILIES
+from pipeline.artifacts.atomic import atomic_path
+from pipeline.core.laws.families import FAMILIES
 from pipeline.core.random_streams import random_stream
-from pipeline.embedded import knowledge
+from pipeline.demo.embedded import knowledge
 from scripts.paloma_texts import CODE, DIALOGUE, GERMAN
 
 TOPICS = (

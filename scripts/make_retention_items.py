@@ -1,6 +1,6 @@
 """Write data/retention: 100 items of our own for each tiny task, in the columns of the hub's data sets.
 
-The items ask what the embedded model was taught (``pipeline.embedded.knowledge``), so that it can answer
+The items ask what the embedded model was taught (``pipeline.demo.embedded.knowledge``), so that it can answer
 some of them; they stand in for the published items in the demo and in tests, and measure nothing else.
 Each split of a task is a file of JSON lines. Run from the repository's root: python -m scripts.make_retention_items
 """
@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.artifacts.json_lines import write_json_lines
 from pipeline.core.random_streams import random_stream
-from pipeline.core.retention_tasks import EXPECTED_ITEMS
-from pipeline.embedded.knowledge import CAPITALS, CATEGORIES, MEDICAL, OPPOSITES, SYMBOLS
-from pipeline.json_lines import write_json_lines
+from pipeline.core.retention.tasks import EXPECTED_ITEMS
+from pipeline.demo.embedded.knowledge import CAPITALS, CATEGORIES, MEDICAL, OPPOSITES, SYMBOLS
 
 OUTPUT = Path(__file__).resolve().parents[1] / "data" / "retention"
 EXAMPLES = 40

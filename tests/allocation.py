@@ -1,4 +1,4 @@
-"""What tests/test_benchmarks.py measures in a process of its own; light to import."""
+"""What tests/benchmarks/test_benchmarks.py measures in a process of its own; light to import."""
 
 import numpy as np
 

@@ -87,8 +87,8 @@ def pytest_runtest_call() -> None:
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory) -> Path:
     """A checkpoint directory: Qwen3 architecture, 2 layers, random weights, the embedded tokenizer's kind."""
-    from pipeline.embedded.recipe import Recipe, make_model
-    from pipeline.embedded.tokenizer import train_tokenizer
+    from pipeline.demo.embedded.recipe import Recipe, make_model
+    from pipeline.demo.embedded.tokenizer import train_tokenizer
 
     directory = tmp_path_factory.mktemp("models") / "tiny"
     recipe = Recipe(
@@ -124,6 +124,6 @@ def tiny_params(tiny_model, tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def stand_ins(tmp_path_factory) -> dict[str, Path]:
     """Directories of the tiny random checkpoints of the paper's architectures and evaluators, by name."""
-    from pipeline.stand_ins.checkpoints import write_stand_ins
+    from pipeline.demo.stand_ins.checkpoints import write_stand_ins
 
     return write_stand_ins(tmp_path_factory.mktemp("stand_ins"))

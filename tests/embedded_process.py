@@ -12,9 +12,9 @@ import sys
 import traceback
 from pathlib import Path
 
-from pipeline.embedded import recipe as embedded
-from pipeline.embedded import training
-from pipeline.stages import build_model
+from pipeline.demo import build_model
+from pipeline.demo.embedded import recipe as embedded
+from pipeline.demo.embedded import training
 
 
 def train(directory: Path, recipe: Path, killed_at: tuple[str, int] | None) -> None:

@@ -6,36 +6,36 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.config import CONDITIONS, METHODS, Params
-from pipeline.core.metrics.retention import TEST_COLUMNS
-from pipeline.core.prompts import Prompt
-from pipeline.report import ablations as ablation_parts
-from pipeline.report import seed_tables as seed_parts
-from pipeline.report.ablations import Ablations
-from pipeline.report.case_text import write_case_texts
-from pipeline.report.drawing import Drawing, draw_all
+from pipeline.config.params import CONDITIONS, METHODS, Params
+from pipeline.core.prompts.structured import Prompt
+from pipeline.core.retention.accuracy import TEST_COLUMNS
+from pipeline.report.ablations import ablations as ablation_parts
+from pipeline.report.ablations.ablations import Ablations
 from pipeline.report.evaluations import Evaluations
-from pipeline.report.latex_layout import latex_document
-from pipeline.report.novelty_cases import CaseTable, case_tables
-from pipeline.report.page import FigureBlock, Section
-from pipeline.report.page_content import report_page
-from pipeline.report.page_plots import Plot
-from pipeline.report.pictures import (
+from pipeline.report.figures.drawing import Drawing, draw_all
+from pipeline.report.figures.pictures import (
     method_pictures,
     open_pictures,
     paloma_pictures,
     retention_pictures,
     structured_pictures,
 )
-from pipeline.report.retention_lists import estimate_table, verdict_table
-from pipeline.report.retention_tables import one_name_per_variant, retention_tables
-from pipeline.report.settings_tables import settings_tables
-from pipeline.report.structured_tables import structured_tables
-from pipeline.report.structured_tests import structured_tests_table
-from pipeline.report.table_text import write_table_texts
-from pipeline.report.tables import ListTable, Table
+from pipeline.report.page.content import report_page
+from pipeline.report.page.page import FigureBlock, Section
+from pipeline.report.page.plots import Plot
+from pipeline.report.tables import seeds as seed_parts
+from pipeline.report.tables.case_text import write_case_texts
+from pipeline.report.tables.latex_layout import latex_document
+from pipeline.report.tables.novelty_cases import CaseTable, case_tables
+from pipeline.report.tables.retention import one_name_per_variant, retention_tables
+from pipeline.report.tables.retention_lists import estimate_table, verdict_table
+from pipeline.report.tables.settings import settings_tables
+from pipeline.report.tables.structured import structured_tables
+from pipeline.report.tables.structured_tests import structured_tests_table
+from pipeline.report.tables.table import ListTable, Table
+from pipeline.report.tables.table_text import write_table_texts
+from pipeline.report.tables.transfer import UTILITY, transfer_tables
 from pipeline.report.tracked_files import write_tracked_files
-from pipeline.report.transfer_tables import UTILITY, transfer_tables
 
 DEMO = "demo"
 """Experiment whose results are not the paper's."""

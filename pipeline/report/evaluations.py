@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline.artifacts import METRIC_COLUMNS, read_json, read_prompts, read_table
-from pipeline.core.prompts import Prompt
+from pipeline.artifacts.storage import METRIC_COLUMNS, read_json, read_prompts, read_table
+from pipeline.core.prompts.structured import Prompt
 from pipeline.errors import ArtifactError
-from pipeline.table_cell import join_sources
+from pipeline.record.table_cell import join_sources
 
 AXES = ("structured", "open", "mcq", "novelty", "retention", "paloma")
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline.config import CONDITIONS, METHODS
-from pipeline.core.families import FAMILIES
+from pipeline.artifacts.json_lines import read_json_lines
+from pipeline.config.params import CONDITIONS, METHODS
+from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ArtifactError
-from pipeline.json_lines import read_json_lines
 from pipeline.report.evaluations import Evaluations
 
 HEADLINES = {

@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from pipeline.artifacts import atomic_directory
-from pipeline.config import Params
-from pipeline.core.prompts import Prompt
+from pipeline.artifacts.locks import exclusive
+from pipeline.artifacts.storage import atomic_directory
+from pipeline.config.params import Params
+from pipeline.core.prompts.structured import Prompt
 from pipeline.core.random_streams import random_stream, stream_seed
-from pipeline.core.training_data import Draw, Example, training_steps
+from pipeline.core.training.examples import Draw, Example, training_steps
 from pipeline.errors import ConfigError
-from pipeline.locks import exclusive
-from pipeline.provenance import StageRecord
+from pipeline.record.provenance import StageRecord
+from pipeline.record.tracking import Run, stage_run
 from pipeline.stages.check_model import model_revision
-from pipeline.tracking import Run, stage_run
 
 if TYPE_CHECKING:
     import numpy as np
     from peft import PeftModel
     from transformers import PreTrainedTokenizerBase
 
-    from pipeline.core.objectives import Objective
-    from pipeline.engines.distributed import ProcessGroup
+    from pipeline.core.training.objectives import Objective
+    from pipeline.engines.training.distributed import ProcessGroup
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ def train_adapter(config: Params, training: Training, record: StageRecord, outpu
         ConfigError: The processes are not those of ``config.distributed``, or a step has too few passes for them.
         BusyError: Another run works in ``checkpoint``.
     """
-    from pipeline.engines import fit
-    from pipeline.engines.distributed import process_group
-    from pipeline.engines.model import load_tokenizer
+    from pipeline.engines.loading.model import load_tokenizer
+    from pipeline.engines.training import fit
+    from pipeline.engines.training.distributed import process_group
 
     _check_passes(config)
     distributed, title = config.distributed, f"{record.stage} {training.model_name}"
@@ -141,7 +141,7 @@ def _model_with_adapter(config: Params, training: Training, group: "ProcessGroup
     """The base model with fresh LoRA weights, the same ones in every process, on its device."""
     import torch
 
-    from pipeline.engines.model import add_lora, load_model
+    from pipeline.engines.loading.model import add_lora, load_model
 
     model_config, settings = config.model(training.model_name), config.train
     # Layers that are shared out go to the device one by one.
@@ -161,7 +161,7 @@ def _examples_of_steps(
     config: Params, training: Training, tokenizer: "PreTrainedTokenizerBase"
 ) -> tuple[int, Callable[[int], list[Example]]]:
     """The number of steps, and the examples of a step by its number."""
-    from pipeline.engines import chat
+    from pipeline.engines.loading import chat
 
     model_name, method, prompts = training.model_name, training.method, training.prompts
     make_examples, options = training.open_targets(tokenizer), config.model(model_name).chat

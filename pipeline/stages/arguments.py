@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from pipeline.config import CONDITIONS
-from pipeline.config_evaluation import BASELINES
+from pipeline.config.evaluation import BASELINES
+from pipeline.config.params import CONDITIONS
 
 
 def stage_parser(description: str) -> argparse.ArgumentParser:

@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.artifacts import write_text_prompts
+from pipeline.artifacts.json_lines import read_json_lines
+from pipeline.artifacts.storage import write_text_prompts
 from pipeline.command import run_stage
-from pipeline.config import NoveltyPromptsConfig, load_params
-from pipeline.core.text_prompts import TextPrompt
+from pipeline.config.params import NoveltyPromptsConfig, load_params
+from pipeline.core.prompts.text import TextPrompt
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.hub import PUBLISHED_RESULTS, fetched, pinned_commit
-from pipeline.json_lines import read_json_lines
-from pipeline.provenance import StageRecord
+from pipeline.record.provenance import StageRecord
+from pipeline.sources.repository import PUBLISHED_RESULTS, fetched, pinned_commit
 from pipeline.stages.arguments import stage_parser
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from pipeline.artifacts import write_prompts, write_text_prompts
+from pipeline.artifacts.storage import write_prompts, write_text_prompts
 from pipeline.command import run_stage
-from pipeline.config import load_params
-from pipeline.core.mcq import mcq_prompts
-from pipeline.core.open_prompts import open_prompts
-from pipeline.core.prompts import build_split
+from pipeline.config.params import load_params
+from pipeline.core.prompts.multiple_choice import mcq_prompts
+from pipeline.core.prompts.open_ended import open_prompts
+from pipeline.core.prompts.structured import build_split
 from pipeline.stages.arguments import stage_parser
 
 

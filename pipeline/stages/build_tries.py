@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from pipeline.artifacts import OutputSpaceStore, read_prompts, write_implicit_tries, write_tries
+from pipeline.artifacts.storage import OutputSpaceStore, read_prompts, write_implicit_tries, write_tries
 from pipeline.command import run_stage
-from pipeline.config import load_params
+from pipeline.config.params import load_params
 from pipeline.errors import ConfigError
 from pipeline.stages.arguments import add_model, stage_parser
 from pipeline.stages.check_model import model_revision
@@ -18,9 +18,9 @@ from pipeline.stages.check_model import model_revision
 
 def main(params: Path, model: str, model_report: Path, space: str, source: Path, output: Path) -> None:
     """Write the tries of every prompt in ``source`` as memory-mappable arrays, or what they follow from."""
-    from pipeline.engines import chat
-    from pipeline.engines.digit_rule import find_digit_tokens, tries_of
-    from pipeline.engines.model import load_tokenizer
+    from pipeline.engines.loading import chat
+    from pipeline.engines.loading.digit_rule import find_digit_tokens, tries_of
+    from pipeline.engines.loading.model import load_tokenizer
 
     config = load_params(params)
     settings = getattr(config.discretize, space)

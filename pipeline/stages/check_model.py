@@ -7,17 +7,18 @@ are loaded; the stage preflight does that.
 
 from pathlib import Path
 
-from pipeline.artifacts import read_json, read_prompts, write_json
+from pipeline.artifacts.storage import read_json, read_prompts, write_json
 from pipeline.command import run_stage
-from pipeline.config import load_params
-from pipeline.hub import pinned_commit
+from pipeline.config.params import load_params
+from pipeline.sources.repository import pinned_commit
 from pipeline.stages.arguments import stage_parser
 
 
 def main(params: Path, model: str, prompts: Path, output: Path) -> None:
     """Write the model's report: files or hub commit, terminator, and one request token by token."""
-    from pipeline.engines import chat, preflight
-    from pipeline.engines.model import checkpoint_files, load_tokenizer
+    from pipeline.engines.loading import chat
+    from pipeline.engines.loading.model import checkpoint_files, load_tokenizer
+    from pipeline.engines.sampling import preflight
 
     config = load_params(params).model(model)
     files = checkpoint_files(Path(config.checkpoint)) if config.is_local else {}

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from pipeline.artifacts import read_prompts, write_output_spaces
+from pipeline.artifacts.storage import read_prompts, write_output_spaces
 from pipeline.command import run_stage
-from pipeline.config import load_params
-from pipeline.core.discretize import discretize_all
+from pipeline.config.params import load_params
+from pipeline.core.laws.discretize import discretize_all
 from pipeline.errors import ConfigError
 from pipeline.stages.arguments import stage_parser
 

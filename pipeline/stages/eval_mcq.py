@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.artifacts import GENERATION_COLUMNS, read_text_prompts, rows_by_prompt
+from pipeline.artifacts.storage import GENERATION_COLUMNS, read_text_prompts, rows_by_prompt
 from pipeline.command import run_stage
-from pipeline.config import load_params
-from pipeline.core.mcq import parse_mcq, parse_mcq_tolerant
-from pipeline.core.metrics.mcq import failure_counts, metric_rows, outcome, prompt_row
-from pipeline.provenance import StageRecord
+from pipeline.config.params import load_params
+from pipeline.core.language.multiple_choice import failure_counts, metric_rows, outcome, prompt_row
+from pipeline.core.prompts.multiple_choice import parse_mcq, parse_mcq_tolerant
+from pipeline.record.evaluation_output import write_evaluation
+from pipeline.record.provenance import StageRecord
 from pipeline.stages.arguments import add_evaluation, add_generations, stage_parser
-from pipeline.stages.evaluation_output import write_evaluation
 
 
 def main(params: Path, model: str, condition: str, prompts: list[Path], generations: Path, output: Path) -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.artifacts import read_json, read_table, read_text_prompts
+from pipeline.artifacts.storage import read_json, read_table, read_text_prompts
 from pipeline.command import run_stage
-from pipeline.config import load_params
-from pipeline.core.metrics.novelty_aggregate import call_rows, metric_names, split_rows
+from pipeline.config.params import load_params
+from pipeline.core.language.novelty_aggregate import call_rows, metric_names, split_rows
 from pipeline.errors import ArtifactError
-from pipeline.provenance import StageRecord
+from pipeline.record.evaluation_output import write_evaluation
+from pipeline.record.provenance import StageRecord
 from pipeline.stages.arguments import add_evaluation, stage_parser
-from pipeline.stages.evaluation_output import write_evaluation
 from pipeline.stages.reward_novelty import PARTITION_FIELDS, read_splits
 
 SCORE_FIELDS = (*PARTITION_FIELDS, "generation_scores", "partition_scores", "utility")

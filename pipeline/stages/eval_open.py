@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.artifacts import GENERATION_COLUMNS, read_text_prompts, rows_by_prompt
+from pipeline.artifacts.storage import GENERATION_COLUMNS, read_text_prompts, rows_by_prompt
 from pipeline.command import run_stage
-from pipeline.config import load_params
-from pipeline.core.answers import normalise_answer
-from pipeline.core.metrics.open_ended import (
+from pipeline.config.params import load_params
+from pipeline.core.language.open_ended import (
     HEADLINE_THRESHOLD,
     SUPPORT_THRESHOLDS,
     aggregate_open,
@@ -18,13 +17,14 @@ from pipeline.core.metrics.open_ended import (
     open_row,
     support_sizes,
 )
-from pipeline.core.parse import Invalid
-from pipeline.core.protocols import AnswerProtocol
-from pipeline.core.text_prompts import TextPrompt
-from pipeline.provenance import StageRecord
+from pipeline.core.prompts.number_answers import Invalid
+from pipeline.core.prompts.protocols import AnswerProtocol
+from pipeline.core.prompts.text import TextPrompt
+from pipeline.core.prompts.text_answers import normalise_answer
+from pipeline.engines.loading.conditioned_model import answer_protocol, read_answers
+from pipeline.record.evaluation_output import write_evaluation
+from pipeline.record.provenance import StageRecord
 from pipeline.stages.arguments import add_evaluation, add_generations, stage_parser
-from pipeline.stages.conditioned_model import answer_protocol, read_answers
-from pipeline.stages.evaluation_output import write_evaluation
 from pipeline.stages.score_open import FIRST_STEP_COLUMNS
 
 ANSWER_COLUMNS = ("prompt_id", "category", "answer", "count")

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.artifacts import read_table
+from pipeline.artifacts.storage import read_table
 from pipeline.command import run_stage
-from pipeline.config import load_params
-from pipeline.core.metrics.perplexity import SUFFIXES, TEST_COLUMNS, comparison_rows, metric_rows, slice_rows
+from pipeline.config.params import load_params
+from pipeline.core.retention.perplexity import SUFFIXES, TEST_COLUMNS, comparison_rows, metric_rows, slice_rows
 from pipeline.errors import ArtifactError
-from pipeline.provenance import StageRecord
+from pipeline.record.evaluation_output import write_evaluation
+from pipeline.record.provenance import StageRecord
 from pipeline.stages.arguments import add_condition_name, stage_parser
-from pipeline.stages.evaluation_output import write_evaluation
 from pipeline.stages.score_paloma import PALOMA_SCORE_COLUMNS
 
 KEY = ["bos", "slice", "file", "document"]

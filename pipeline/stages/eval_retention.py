@@ -5,17 +5,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline.artifacts import read_table
+from pipeline.artifacts.irt_artifact import read_irt
+from pipeline.artifacts.storage import read_table
 from pipeline.command import run_stage
-from pipeline.config import load_params
-from pipeline.core.irt import SCENARIOS, IrtScenario
-from pipeline.core.metrics.retention import CONTINUOUS_METRICS, all_results, item_table, metric_rows, paired_test_table
-from pipeline.core.retention_tasks import COLUMNS
+from pipeline.config.params import load_params
+from pipeline.core.retention.accuracy import CONTINUOUS_METRICS, all_results, item_table, metric_rows, paired_test_table
+from pipeline.core.retention.irt import SCENARIOS, IrtScenario
+from pipeline.core.retention.tasks import COLUMNS
 from pipeline.errors import ArtifactError
-from pipeline.irt_artifact import read_irt
-from pipeline.provenance import StageRecord
+from pipeline.record.evaluation_output import write_evaluation
+from pipeline.record.provenance import StageRecord
 from pipeline.stages.arguments import add_condition_name, stage_parser
-from pipeline.stages.evaluation_output import write_evaluation
 
 SCORE_COLUMNS = ("task", "item", "metric", "value")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline.artifacts import (
+from pipeline.artifacts.storage import (
     EXACT_COLUMNS,
     GENERATION_COLUMNS,
     SCORE_COLUMNS,
@@ -19,10 +19,13 @@ from pipeline.artifacts import (
     rows_by_prompt,
 )
 from pipeline.command import run_stage
-from pipeline.config import Params, load_params
-from pipeline.core.metrics.aggregate import aggregate_split, failure_counts
-from pipeline.core.metrics.budget import within_budget
-from pipeline.core.metrics.fidelity import (
+from pipeline.config.params import Params, load_params
+from pipeline.core.exact.number_grid import CDF_COLUMNS
+from pipeline.core.prompts.structured import Prompt
+from pipeline.core.random_streams import random_stream
+from pipeline.core.structured.aggregate import aggregate_split, failure_counts
+from pipeline.core.structured.budget import within_budget
+from pipeline.core.structured.fidelity import (
     Fidelity,
     Streams,
     adjusted_p_values,
@@ -30,21 +33,18 @@ from pipeline.core.metrics.fidelity import (
     histogram_table,
     wasserstein_1_deviations,
 )
-from pipeline.core.metrics.streams import pits_by_sample, stream_rows
-from pipeline.core.metrics.structured import (
+from pipeline.core.structured.streams import pits_by_sample, stream_rows
+from pipeline.core.structured.wasserstein import (
     PromptResult,
     evaluate_prompt,
     kl_by_depth,
     perfect_sampler_replicates,
     prompt_row,
 )
-from pipeline.core.number_grid import CDF_COLUMNS
-from pipeline.core.prompts import Prompt
-from pipeline.core.random_streams import random_stream
-from pipeline.provenance import StageRecord
+from pipeline.engines.loading.conditioned_model import answer_protocol, read_answers
+from pipeline.record.evaluation_output import write_evaluation
+from pipeline.record.provenance import StageRecord
 from pipeline.stages.arguments import add_evaluation, add_generations, stage_parser
-from pipeline.stages.conditioned_model import answer_protocol, read_answers
-from pipeline.stages.evaluation_output import write_evaluation
 
 
 def exact_columns(computed: pd.Series) -> dict[str, float]:

@@ -15,23 +15,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.artifacts import EXACT_COLUMNS, TrieStore, read_json, read_prompts, write_json, write_table
+from pipeline.artifacts.locks import scratch
+from pipeline.artifacts.storage import EXACT_COLUMNS, TrieStore, read_json, read_prompts, write_json, write_table
 from pipeline.command import run_stage
-from pipeline.config import Params, load_params
-from pipeline.core.metrics.structured import interquantile_width
-from pipeline.core.number_grid import CDF_COLUMNS, CDF_POINTS
-from pipeline.core.prompts import Prompt
-from pipeline.core.trie import Trie
-from pipeline.locks import scratch
-from pipeline.provenance import StageRecord
+from pipeline.config.params import Params, load_params
+from pipeline.core.exact.number_grid import CDF_COLUMNS, CDF_POINTS
+from pipeline.core.prompts.structured import Prompt
+from pipeline.core.structured.wasserstein import interquantile_width
+from pipeline.core.tries.trie import Trie
+from pipeline.engines.loading.conditioned_model import ConditionedModel, adapter_inputs, open_model
+from pipeline.record.provenance import StageRecord
+from pipeline.record.tracking import stage_run
 from pipeline.stages.arguments import add_scoring, stage_parser
-from pipeline.stages.conditioned_model import ConditionedModel, adapter_inputs, open_model
-from pipeline.tracking import stage_run
 
 
 def trie_figures(scorer, prompt_ids: list[int], trie: Trie, rule, width: float) -> dict[str, float]:
     """Exact figures over the strings of a trie; ``width`` is the target's Q95 - Q05."""
-    from pipeline.core.exact_law import exact_law, leaf_sequences
+    from pipeline.core.exact.trie_law import exact_law, leaf_sequences
 
     values = None
     if rule is not None:
@@ -57,7 +57,7 @@ def trie_figures(scorer, prompt_ids: list[int], trie: Trie, rule, width: float) 
 
 def bound_figures(scorer, prompt_ids: list[int], law, rule, settings, max_new_tokens: int) -> dict[str, Any]:
     """Bounds on the model's law over plain decimals, and of its distribution function (a dictionary of lists)."""
-    from pipeline.core.number_law import bound_number_law, candidate_tokens
+    from pipeline.core.exact.number_law import bound_number_law, candidate_tokens
 
     bounds = bound_number_law(
         law,
@@ -90,9 +90,9 @@ class ExactFigures:
 
     @functools.cached_property
     def _loaded(self) -> tuple:
-        from pipeline.engines import chat
-        from pipeline.engines.digit_rule import find_digit_tokens
-        from pipeline.engines.tree_scorer import TreeScorer
+        from pipeline.engines.loading import chat
+        from pipeline.engines.loading.digit_rule import find_digit_tokens
+        from pipeline.engines.scoring.tree_scorer import TreeScorer
 
         opened = self._open()
         terminator = chat.answer_terminator(opened.tokenizer, self._model.terminator)

@@ -5,11 +5,11 @@ from pathlib import Path
 import pandas as pd
 from tqdm import tqdm
 
-from pipeline.artifacts import read_prompts, write_table
+from pipeline.artifacts.storage import read_prompts, write_table
 from pipeline.command import run_stage
-from pipeline.config import Params, load_params
-from pipeline.core.metrics.structured import perfect_sampler_replicates
+from pipeline.config.params import Params, load_params
 from pipeline.core.random_streams import random_stream
+from pipeline.core.structured.wasserstein import perfect_sampler_replicates
 from pipeline.stages.arguments import stage_parser
 
 

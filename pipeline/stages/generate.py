@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from tqdm import tqdm
 
-from pipeline.artifacts import GENERATION_COLUMNS, TrieStore, read_requests, write_table
+from pipeline.artifacts.journal import Journal
+from pipeline.artifacts.locks import exclusive
+from pipeline.artifacts.storage import GENERATION_COLUMNS, TrieStore, read_requests, write_table
 from pipeline.command import run_stage
-from pipeline.config import Params, load_params
-from pipeline.core.text_prompts import TextPrompt
-from pipeline.core.trie import Trie
-from pipeline.core.trie_walks import trie_levels
+from pipeline.config.params import Params, load_params
+from pipeline.core.prompts.text import TextPrompt
+from pipeline.core.tries.trie import Trie
+from pipeline.core.tries.trie_walks import trie_levels
+from pipeline.engines.loading.conditioned_model import adapter_inputs, answer_protocol, generation_settings
+from pipeline.engines.sampling.conditioned_engine import check_engine, open_engine, request_encoder
 from pipeline.errors import ConfigError
-from pipeline.journal import Journal
-from pipeline.locks import exclusive
-from pipeline.provenance import StageRecord
+from pipeline.record.provenance import StageRecord
+from pipeline.record.tracking import stage_run
 from pipeline.stages.arguments import add_condition, stage_parser
-from pipeline.stages.conditioned_engine import check_engine, open_engine, request_encoder
-from pipeline.stages.conditioned_model import adapter_inputs, answer_protocol, generation_settings
-from pipeline.tracking import stage_run
 
 if TYPE_CHECKING:
-    from pipeline.core.constraint import TrieConstraint
-    from pipeline.engines.text_engine import Sample, SampleRequest, TextEngine
+    from pipeline.core.tries.constraint import TrieConstraint
+    from pipeline.engines.sampling.text_engine import Sample, SampleRequest, TextEngine
 
 AXES = ("structured", "open", "mcq", "novelty")
 
@@ -40,8 +40,8 @@ def _constraint(tries: TrieStore | None, prompt_id: str, max_new_tokens: int) ->
     """The prompt's trie as a constraint; None without tries. Raises ConfigError."""
     if tries is None:
         return None
-    from pipeline.core.constraint import TrieConstraint
-    from pipeline.engines.model import default_device
+    from pipeline.core.tries.constraint import TrieConstraint
+    from pipeline.engines.loading.model import default_device
 
     trie: Trie = tries[prompt_id]
     longest = sum(1 for _ in trie_levels(trie))
@@ -64,7 +64,7 @@ def _requests(
     encode: Callable[[Sequence[Mapping[str, str]], bool], list[int]],
 ) -> list["SampleRequest"]:
     """A request for the ``missing`` samples (seed by sample index, by prompt id) of each prompt that has any."""
-    from pipeline.engines.text_engine import SampleRequest
+    from pipeline.engines.sampling.text_engine import SampleRequest
 
     settings = generation_settings(config, axis, condition)
     protocol = answer_protocol(config, model, condition)
@@ -109,7 +109,7 @@ def _record(config: Params, axis: str, model: str, condition: str, inputs: Seque
 
 def _missing(done: Sequence[Mapping], seeds: Sequence[int], together: int) -> dict[int, int]:
     """Seed by sample index of what is not in ``done``; of samples drawn ``together``, all where one is missing."""
-    from pipeline.engines.text_engine import seed_groups
+    from pipeline.engines.sampling.text_engine import seed_groups
 
     found = {row["sample_index"] for row in done}
     groups = seed_groups(dict(enumerate(seeds)), together)
@@ -158,7 +158,7 @@ def main(
     constraint: Path | None = None,
 ) -> None:
     """Write the generations of every prompt in ``prompts``."""
-    from pipeline.engines.generate import sample_seeds
+    from pipeline.engines.sampling.generate import sample_seeds
 
     config = load_params(params)
     if (condition == "constrained") != (constraint is not None):

@@ -5,12 +5,12 @@
 
 from pathlib import Path
 
+from pipeline.artifacts.irt_artifact import convert_published, read_irt, read_published, verify_sha256, write_irt
 from pipeline.command import run_stage
-from pipeline.config import load_params
-from pipeline.core.irt import SCENARIOS
+from pipeline.config.params import load_params
+from pipeline.core.retention.irt import SCENARIOS
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.irt_artifact import convert_published, read_irt, read_published, verify_sha256, write_irt
-from pipeline.provenance import StageRecord
+from pipeline.record.provenance import StageRecord
 from pipeline.stages.arguments import stage_parser
 
 

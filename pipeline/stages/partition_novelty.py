@@ -10,18 +10,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pipeline.artifacts import GENERATION_COLUMNS, read_text_prompts, rows_by_prompt, write_json
-from pipeline.atomic import atomic_directory
+from pipeline.artifacts.atomic import atomic_directory
+from pipeline.artifacts.json_lines import write_json_lines
+from pipeline.artifacts.score_cache import CachedScores, ScoreCache
+from pipeline.artifacts.storage import GENERATION_COLUMNS, read_text_prompts, rows_by_prompt, write_json
 from pipeline.command import run_stage
-from pipeline.config import load_params
-from pipeline.core.metrics.novelty import distinct
-from pipeline.core.novelty_partition import partition_responses
-from pipeline.core.text_prompts import TextPrompt
-from pipeline.json_lines import write_json_lines
-from pipeline.provenance import StageRecord
-from pipeline.score_cache import CachedScores, ScoreCache
+from pipeline.config.params import load_params
+from pipeline.core.language.novelty import distinct
+from pipeline.core.language.novelty_partition import partition_responses
+from pipeline.core.prompts.text import TextPrompt
+from pipeline.record.provenance import StageRecord
+from pipeline.record.tracking import stage_run
 from pipeline.stages.arguments import add_evaluation, add_generations, stage_parser
-from pipeline.tracking import stage_run
 
 
 def responses_by_prompt(prompts: Sequence[TextPrompt], generations: Path) -> list[list[str]]:
@@ -53,7 +53,7 @@ def main(
     params: Path, model: str, condition: str, prompts: list[Path], generations: Path, cache: Path, output: Path
 ) -> None:
     """Write the partitions of every prompt's responses into ``output``."""
-    from pipeline.engines.pair_classifier import classifier_identity, open_classifier
+    from pipeline.engines.judges.pair_classifier import classifier_identity, open_classifier
 
     config = load_params(params)
     settings = config.evaluate.novelty.classifier

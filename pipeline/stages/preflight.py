@@ -12,15 +12,15 @@ from typing import Any
 
 from tqdm import tqdm
 
-from pipeline.artifacts import read_json, read_requests, sha256_json, write_json
+from pipeline.artifacts.storage import read_json, read_requests, sha256_json, write_json
 from pipeline.command import run_stage
-from pipeline.config import Params, load_params
-from pipeline.provenance import StageRecord
+from pipeline.config.params import Params, load_params
+from pipeline.engines.loading.conditioned_model import message_encoder
+from pipeline.engines.sampling.conditioned_engine import open_engine
+from pipeline.record.provenance import StageRecord
+from pipeline.record.tracking import stage_run
 from pipeline.stages.arguments import add_model, stage_parser
 from pipeline.stages.check_model import model_revision
-from pipeline.stages.conditioned_engine import open_engine
-from pipeline.stages.conditioned_model import message_encoder
-from pipeline.tracking import stage_run
 
 LAW_TOKENS = (1, 2)
 # Thousands of samples of a token or two: many rows of them take little memory.
@@ -34,8 +34,9 @@ def _check_weights(
 
     The model is gone when this returns.
     """
-    from pipeline.engines import chat, preflight, preflight_law
-    from pipeline.engines.model import load_model, load_tokenizer, stop_ids
+    from pipeline.engines.loading import chat
+    from pipeline.engines.loading.model import load_model, load_tokenizer, stop_ids
+    from pipeline.engines.sampling import preflight, preflight_law
 
     settings = config.model(model)
     tokenizer = load_tokenizer(settings, revision)
@@ -81,7 +82,7 @@ def checkpoint_identity(report: Path) -> str:
 
 def main(params: Path, model: str, model_report: Path, prompts: Path, output: Path) -> None:
     """Write ``output``, which names the checks that were passed, and its numbers to ``*.details.json`` beside it."""
-    from pipeline.engines import preflight_law
+    from pipeline.engines.sampling import preflight_law
 
     config = load_params(params)
     request = read_requests(prompts)[0].text

@@ -6,22 +6,22 @@ from pathlib import Path
 import pandas as pd
 from tqdm import tqdm
 
-from pipeline.artifacts import atomic_directory, read_prompts, write_json, write_table
+from pipeline.artifacts.storage import atomic_directory, read_prompts, write_json, write_table
 from pipeline.command import run_stage
-from pipeline.config import load_params
-from pipeline.core.construction import construction_summary, measure_construction
-from pipeline.core.discretize import discretize
+from pipeline.config.params import load_params
+from pipeline.core.laws.discretize import discretize
 from pipeline.errors import ConfigError
-from pipeline.provenance import StageRecord
+from pipeline.record.provenance import StageRecord
+from pipeline.report.ablations.construction_cost import construction_summary, measure_construction
 from pipeline.stages.arguments import add_model, stage_parser
 from pipeline.stages.check_model import model_revision
 
 
 def main(params: Path, model: str, model_report: Path, space: str, prompts: list[Path], output: Path) -> None:
     """Write ``summary.json``, ``per_prompt.parquet`` and ``provenance.json``."""
-    from pipeline.engines import chat
-    from pipeline.engines.digit_rule import find_digit_tokens, tries_of
-    from pipeline.engines.model import load_tokenizer
+    from pipeline.engines.loading import chat
+    from pipeline.engines.loading.digit_rule import find_digit_tokens, tries_of
+    from pipeline.engines.loading.model import load_tokenizer
 
     config = load_params(params)
     settings = asdict(getattr(config.discretize, space))

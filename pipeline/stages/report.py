@@ -4,14 +4,14 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.artifacts import METRIC_COLUMNS
-from pipeline.atomic import atomic_entries
+from pipeline.artifacts.atomic import atomic_entries
+from pipeline.artifacts.storage import METRIC_COLUMNS
 from pipeline.command import run_stage
-from pipeline.config import Params, load_params
+from pipeline.config.params import Params, load_params
 from pipeline.errors import ConfigError
-from pipeline.provenance import StageRecord
+from pipeline.record.provenance import StageRecord
+from pipeline.record.tracking import stage_run
 from pipeline.stages.arguments import stage_parser
-from pipeline.tracking import stage_run
 
 
 def main(
@@ -25,7 +25,7 @@ def main(
     seed_evals: Sequence[tuple[int, Path]] = (),
 ) -> None:
     """Write ``metrics.csv``, ``metrics.json``, ``tables/``, ``figures/``, ``plots/`` and ``index.html``."""
-    from pipeline.report.ablations import read_ablations
+    from pipeline.report.ablations.ablations import read_ablations
     from pipeline.report.assemble import assemble
     from pipeline.report.evaluations import read_distinct_prompts, read_evaluations
 
@@ -51,8 +51,8 @@ def _announce(
     config: Params, record: StageRecord, evaluations, tables: list, missing_sweeps: list[str], output: Path
 ) -> None:
     from pipeline.report.evaluations import AXES
-    from pipeline.report.table_text import to_markdown
-    from pipeline.report.tables import missing_evaluations
+    from pipeline.report.tables.table import missing_evaluations
+    from pipeline.report.tables.table_text import to_markdown
 
     for table in tables:
         print(to_markdown(table))

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.artifacts import read_json, write_json, write_table
-from pipeline.atomic import atomic_directory
+from pipeline.artifacts.atomic import atomic_directory
+from pipeline.artifacts.json_lines import read_json_lines, write_json_lines
+from pipeline.artifacts.score_cache import CachedScores, ScoreCache
+from pipeline.artifacts.storage import read_json, write_json, write_table
 from pipeline.command import run_stage
-from pipeline.config import ModelConfig, load_params
-from pipeline.config_evaluation import RewardConfig
-from pipeline.core.metrics.novelty import (
+from pipeline.config.evaluation import RewardConfig
+from pipeline.config.params import ModelConfig, load_params
+from pipeline.core.language.novelty import (
     LIKELIHOOD_RATING_THRESHOLDS,
     RATING_THRESHOLDS,
     generation_ratings,
@@ -27,11 +29,9 @@ from pipeline.core.metrics.novelty import (
     utility,
 )
 from pipeline.errors import ArtifactError
-from pipeline.json_lines import read_json_lines, write_json_lines
-from pipeline.provenance import StageRecord
-from pipeline.score_cache import CachedScores, ScoreCache
+from pipeline.record.provenance import StageRecord
+from pipeline.record.tracking import stage_run
 from pipeline.stages.arguments import add_condition_name, add_model_report, stage_parser
-from pipeline.tracking import stage_run
 
 PARTITION_FIELDS = ("id", "prompt", "model", "generations", "partition", "distinct")
 THRESHOLDS = {"skywork": RATING_THRESHOLDS, "likelihood": LIKELIHOOD_RATING_THRESHOLDS}
@@ -60,9 +60,9 @@ def likelihood_identity(settings: RewardConfig, config: ModelConfig, model_repor
 
 def open_likelihood(settings: RewardConfig, config: ModelConfig, model_report: Path) -> Any:
     """The evaluated model's base checkpoint as a stand-in reward model."""
-    from pipeline.engines.chat import answer_terminator
-    from pipeline.engines.reward_model import LikelihoodReward
-    from pipeline.stages.conditioned_model import open_model
+    from pipeline.engines.judges.reward_model import LikelihoodReward
+    from pipeline.engines.loading.chat import answer_terminator
+    from pipeline.engines.loading.conditioned_model import open_model
 
     opened = open_model(config, model_report, "base", Path(), "")
     return LikelihoodReward(
@@ -82,7 +82,7 @@ def evaluator(
     if settings.kind == "likelihood":
         identity = likelihood_identity(settings, config, model_report)
         return identity, lambda: open_likelihood(settings, config, model_report)
-    from pipeline.engines.reward_model import open_sequence_reward, reward_identity
+    from pipeline.engines.judges.reward_model import open_sequence_reward, reward_identity
 
     identity = reward_identity(settings)
     return identity, lambda: open_sequence_reward(settings, identity)

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.artifacts import read_requests, write_table
+from pipeline.artifacts.storage import read_requests, write_table
 from pipeline.command import run_stage
-from pipeline.config import load_params
-from pipeline.config_evaluation import BASELINES
-from pipeline.core.metrics.open_ended import STORED_MASS, law_entropy, leading_tokens
+from pipeline.config.evaluation import BASELINES
+from pipeline.config.params import load_params
+from pipeline.core.language.open_ended import STORED_MASS, law_entropy, leading_tokens
+from pipeline.engines.loading.conditioned_model import adapter_inputs, open_model
 from pipeline.errors import ConfigError
-from pipeline.provenance import StageRecord
+from pipeline.record.provenance import StageRecord
+from pipeline.record.tracking import stage_run
 from pipeline.stages.arguments import add_condition, stage_parser
-from pipeline.stages.conditioned_model import adapter_inputs, open_model
-from pipeline.tracking import stage_run
 
 FIRST_STEP_COLUMNS = ("prompt_id", "token_ids", "probabilities", "entropy_nats", "vocabulary")
 """One row per prompt; ids and probabilities are lists, most probable first; the entropy is that of the whole law."""
@@ -26,8 +26,8 @@ def main(
     params: Path, model: str, model_report: Path, condition: str, adapters: Path, prompts: list[Path], output: Path
 ) -> None:
     """Write the leading part of each prompt's first-step law, and provenance beside the table."""
-    from pipeline.engines.first_step import first_step_law
-    from pipeline.engines.model import position_logits
+    from pipeline.engines.loading.model import position_logits
+    from pipeline.engines.scoring.first_step import first_step_law
 
     config = load_params(params)
     if condition in BASELINES:

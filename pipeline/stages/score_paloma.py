@@ -13,21 +13,21 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.artifacts import sha256_json, write_table
+from pipeline.artifacts.journal import Journal
+from pipeline.artifacts.locks import scratch
+from pipeline.artifacts.storage import sha256_json, write_table
 from pipeline.command import run_stage
-from pipeline.config import load_params
-from pipeline.config_evaluation import BASELINES
-from pipeline.config_retention import PalomaConfig
+from pipeline.config.evaluation import BASELINES
+from pipeline.config.params import load_params
+from pipeline.config.retention import PalomaConfig
+from pipeline.engines.loading.conditioned_model import adapter_inputs, open_model
 from pipeline.errors import ConfigError
-from pipeline.hub import pinned_commit
-from pipeline.journal import Journal
-from pipeline.locks import scratch
-from pipeline.paloma_documents import DocumentFile, document_chunks, fetch_slices, find_documents
-from pipeline.progress_bar import LoggedBar
-from pipeline.provenance import StageRecord
+from pipeline.record.progress_bar import LoggedBar
+from pipeline.record.provenance import StageRecord
+from pipeline.record.tracking import stage_run
+from pipeline.sources.paloma_documents import DocumentFile, document_chunks, fetch_slices, find_documents
+from pipeline.sources.repository import pinned_commit
 from pipeline.stages.arguments import add_condition, stage_parser
-from pipeline.stages.conditioned_model import adapter_inputs, open_model
-from pipeline.tracking import stage_run
 
 PALOMA_SCORE_COLUMNS = (
     "bos",
@@ -96,8 +96,8 @@ def main(
     documents: Path | None = None,
 ) -> None:
     """Write the table of scores, and provenance beside it."""
-    from pipeline.engines.chat import text_bos
-    from pipeline.engines.perplexity import PerplexityScorer
+    from pipeline.engines.loading.chat import text_bos
+    from pipeline.engines.scoring.perplexity import PerplexityScorer
 
     config = load_params(params)
     settings = config.paloma

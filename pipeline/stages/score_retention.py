@@ -1,7 +1,7 @@
 """Score the tiny tasks for one model under one condition: one row per task, item and metric.
 
 Prompts are plain text in the tasks' published few-shot formats, behind one BOS token where the tokenizer
-adds one; no chat template (see ``pipeline.engines.harness_model``). Answered requests are kept in
+adds one; no chat template (see ``pipeline.engines.scoring.harness_model``). Answered requests are kept in
 ``--partial`` until the table is written, so a killed run continues where it stopped.
 """
 
@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from pipeline.artifacts import sha256_json, write_table
+from pipeline.artifacts.journal import Journal
+from pipeline.artifacts.locks import scratch
+from pipeline.artifacts.storage import sha256_json, write_table
 from pipeline.command import run_stage
-from pipeline.config import load_params
-from pipeline.config_evaluation import BASELINES
-from pipeline.core.retention_tasks import EXPECTED_ITEMS
+from pipeline.config.evaluation import BASELINES
+from pipeline.config.params import load_params
+from pipeline.core.retention.tasks import EXPECTED_ITEMS
+from pipeline.engines.loading.conditioned_model import adapter_inputs, open_model
 from pipeline.errors import ConfigError
-from pipeline.journal import Journal
-from pipeline.locks import scratch
-from pipeline.progress_bar import LoggedBar
-from pipeline.provenance import StageRecord
+from pipeline.record.progress_bar import LoggedBar
+from pipeline.record.provenance import StageRecord
+from pipeline.record.tracking import stage_run
+from pipeline.sources.retention_data import local_folder, pinned_revisions, read_task
 from pipeline.stages.arguments import add_condition, stage_parser
-from pipeline.stages.conditioned_model import adapter_inputs, open_model
-from pipeline.stages.retention_data import local_folder, pinned_revisions, read_task
-from pipeline.tracking import stage_run
 
 if TYPE_CHECKING:
-    from pipeline.engines.harness_model import HarnessModel
-    from pipeline.engines.harness_tasks import Outcome
+    from pipeline.engines.scoring.harness_model import HarnessModel
+    from pipeline.engines.scoring.harness_tasks import Outcome
 
 RETENTION_COLUMNS = ("task", "item", "metric", "value", "details")
 """One row per task, item (position in the task's split) and metric; details are JSON."""
@@ -105,13 +105,13 @@ def main(
     )
     # Data before the model: what is wrong with it shows at once.
     data = {task: read_task(settings, task, revisions) for task in settings.tasks}
-    from pipeline.engines.harness_tasks import RetentionTask
+    from pipeline.engines.scoring.harness_tasks import RetentionTask
 
     tasks = {task: RetentionTask(task, splits) for task, splits in data.items()}
 
     @functools.cache
     def asked() -> "HarnessModel":
-        from pipeline.engines.harness_model import HarnessModel
+        from pipeline.engines.scoring.harness_model import HarnessModel
 
         opened = open_model(config.model(model), model_report, condition, adapters, PROBE)
         limits = {"max_new_tokens": settings.max_new_tokens, "tokens_per_pass": settings.tokens_per_pass}

@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.artifacts import SCORE_COLUMNS, TrieStore, read_prompts, write_table
+from pipeline.artifacts.journal import Journal
+from pipeline.artifacts.locks import scratch
+from pipeline.artifacts.storage import SCORE_COLUMNS, TrieStore, read_prompts, write_table
 from pipeline.command import run_stage
-from pipeline.config import Params, load_params
-from pipeline.core.implicit_trie import ImplicitTrie
-from pipeline.core.prompts import Prompt
+from pipeline.config.params import Params, load_params
+from pipeline.core.laws.rounded_law import rounded_law
+from pipeline.core.prompts.structured import Prompt
 from pipeline.core.random_streams import random_stream
-from pipeline.core.rounded_law import rounded_law
-from pipeline.core.trie import Trie
-from pipeline.journal import Journal
-from pipeline.locks import scratch
-from pipeline.provenance import StageRecord
+from pipeline.core.tries.implicit_trie import ImplicitTrie
+from pipeline.core.tries.trie import Trie
+from pipeline.engines.loading.conditioned_model import ConditionedModel, adapter_inputs, open_model
+from pipeline.record.provenance import StageRecord
+from pipeline.record.tracking import stage_run
 from pipeline.stages.arguments import add_scoring, stage_parser
-from pipeline.stages.conditioned_model import ConditionedModel, adapter_inputs, open_model
-from pipeline.tracking import stage_run
 
 
 class PathScores:
@@ -35,9 +35,9 @@ class PathScores:
 
     @functools.cached_property
     def _loaded(self) -> tuple:
-        from pipeline.engines import chat
-        from pipeline.engines.digit_rule import find_digit_tokens
-        from pipeline.engines.model import position_logits
+        from pipeline.engines.loading import chat
+        from pipeline.engines.loading.digit_rule import find_digit_tokens
+        from pipeline.engines.loading.model import position_logits
 
         opened = self._open()
         terminator = chat.answer_terminator(opened.tokenizer, self._config.model(self._model).terminator)
@@ -46,7 +46,7 @@ class PathScores:
 
     def rows(self, prompt: Prompt, trie: Trie) -> list[tuple[str, int, int, float]]:
         """Target, path, prefix and KL in nats at every prefix along the paths; ``trie`` is the grid's."""
-        from pipeline.engines.score import score_paths
+        from pipeline.engines.scoring.trie_paths import score_paths
 
         opened, logits_at, rule = self._loaded
         targets: dict[str, Trie | ImplicitTrie] = {"grid": trie}

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.artifacts import OutputSpaceStore, read_prompts
-from pipeline.config import load_params
-from pipeline.core.prompts import Prompt
-from pipeline.core.rounded_law import RoundedLaw, rounded_law
-from pipeline.core.training_data import Example, hard_example, sample_string
-from pipeline.launch import run_training_stage
-from pipeline.provenance import StageRecord
+from pipeline.artifacts.storage import OutputSpaceStore, read_prompts
+from pipeline.config.params import load_params
+from pipeline.core.laws.rounded_law import RoundedLaw, rounded_law
+from pipeline.core.prompts.structured import Prompt
+from pipeline.core.training.examples import Example, hard_example, sample_string
+from pipeline.dag.launch import run_training_stage
+from pipeline.record.provenance import StageRecord
 from pipeline.stages.adapter_training import ExampleRequest, Training, train_adapter, training_parameters
 from pipeline.stages.arguments import add_training, stage_parser
 
@@ -42,8 +42,8 @@ def main(
     params: Path, model: str, model_report: Path, prompts: Path, targets: Path, output: Path, checkpoint: Path
 ) -> None:
     """Write the adapter directory ``output``; ``checkpoint`` keeps the state of an unfinished run."""
-    from pipeline.core.objectives import hard_target_loss
-    from pipeline.engines import chat
+    from pipeline.core.training.objectives import hard_target_loss
+    from pipeline.engines.loading import chat
 
     config = load_params(params)
     record = StageRecord("train_hard", training_parameters(config, model, "hard"), [model_report, prompts, targets])

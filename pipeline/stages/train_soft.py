@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from pipeline.artifacts import open_tries, read_prompts
-from pipeline.config import load_params
-from pipeline.core.training_data import Example, exact_example, soft_example
-from pipeline.core.trie import Trie
+from pipeline.artifacts.storage import open_tries, read_prompts
+from pipeline.config.params import load_params
+from pipeline.core.training.examples import Example, exact_example, soft_example
+from pipeline.core.tries.trie import Trie
+from pipeline.dag.launch import run_training_stage
 from pipeline.errors import ConfigError
-from pipeline.launch import run_training_stage
-from pipeline.provenance import StageRecord
+from pipeline.record.provenance import StageRecord
 from pipeline.stages.adapter_training import ExampleRequest, Training, train_adapter, training_parameters
 from pipeline.stages.arguments import add_training, stage_parser
 
@@ -17,7 +17,7 @@ def main(
     params: Path, model: str, model_report: Path, prompts: Path, tries: Path, output: Path, checkpoint: Path
 ) -> None:
     """Write the adapter directory ``output``; ``checkpoint`` keeps the state of an unfinished run."""
-    from pipeline.core.objectives import soft_target_loss
+    from pipeline.core.training.objectives import soft_target_loss
 
     config = load_params(params)
     record = StageRecord("train_soft", training_parameters(config, model, "soft"), [model_report, prompts, tries])

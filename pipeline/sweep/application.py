@@ -18,8 +18,8 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from pipeline.command import RESUMES, Terminated
-from pipeline.dvc_process import terminated_like_interrupted
 from pipeline.errors import PipelineError
+from pipeline.runs.dvc_process import terminated_like_interrupted
 from pipeline.sweep.results import gather, run_table
 from pipeline.sweep.run import Record, read_record, run_job
 from pipeline.sweep.settings import PRIMARY, expand_arguments, override_key, sweep_config

@@ -7,13 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pipeline.artifacts import sha256_file, sha256_json
+from pipeline.artifacts.storage import sha256_file, sha256_json
 from pipeline.compose import compose_params, render
-from pipeline.config import CONDITIONS, Params, validate
-from pipeline.config_evaluation import AXES
-from pipeline.dag_tables import dag_section
+from pipeline.config.evaluation import AXES
+from pipeline.config.params import CONDITIONS, Params, validate
+from pipeline.dag.graph import StageGraph, lookup, read_definition
+from pipeline.dag.tables import dag_section
 from pipeline.errors import ConfigError
-from pipeline.stage_graph import StageGraph, lookup, read_definition
 
 LARGE_FILE_BYTES = 1 << 26
 """Files above this size are told apart by size and time: weights of tens of gigabytes are not read to skip a cell."""

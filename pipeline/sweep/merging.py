@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
-from pipeline.artifacts import read_json
+from pipeline.artifacts.storage import read_json
 from pipeline.errors import ConfigError
-from pipeline.report.ablation_cells import flatten
+from pipeline.report.ablations.cells import flatten
+from pipeline.runs.workspace import params_values
 from pipeline.sweep.run import read_record
-from pipeline.workspace import params_values
 
 REPORT_KEYS = ("experiment", "tests", "evaluate.bootstrap_replicates")
 """Keys that the report itself depends on, besides those of the cells' stages."""

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.artifacts import atomic_path, read_json
-from pipeline.report.ablation_cells import evaluation_roots
+from pipeline.artifacts.storage import atomic_path, read_json
+from pipeline.report.ablations.cells import evaluation_roots
 from pipeline.report.evaluations import read_evaluations
 from pipeline.sweep.run import Record, read_record
 from pipeline.sweep.settings import override_key
@@ -24,7 +24,7 @@ HEADLINES = (
 )
 """Metrics that the summary shows, where the cell has them; aggregates over families only."""
 ESTIMATE_NOTE = (
-    "Estimates: GPU hours on A100s, from rates fitted to the paper's stated totals (pipeline/core/cost.py); stages "
+    "Estimates: GPU hours on A100s, from rates fitted to the paper's stated totals (pipeline/runs/cost.py); stages "
     "already in the shared cache may cost nothing, disk counts outputs once."
 )
 

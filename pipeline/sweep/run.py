@@ -7,15 +7,15 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pipeline.artifacts import read_json, write_json
-from pipeline.core.cost import Cost
-from pipeline.dvc_process import failed_stages, last_error, start_dvc, wait_or_end
+from pipeline.artifacts.locks import exclusive
+from pipeline.artifacts.storage import read_json, write_json
 from pipeline.errors import BusyError, PipelineError
-from pipeline.locks import exclusive
-from pipeline.pricing import Prices
+from pipeline.runs.cost import Cost
+from pipeline.runs.dvc_process import failed_stages, last_error, start_dvc, wait_or_end
+from pipeline.runs.pricing import Prices
+from pipeline.runs.workspace import prepare_workspace
 from pipeline.sweep.cells import Cell, make_cell, params_text
 from pipeline.sweep.settings import SweepConfig, cell_overrides
-from pipeline.workspace import prepare_workspace
 
 SECONDS_BETWEEN_TRIES = 1.0
 """How often a cell that waits for a GPU looks again."""

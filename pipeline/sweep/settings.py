@@ -16,10 +16,10 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import Field, StrictBool, StrictInt
 from pydantic.dataclasses import dataclass
 
-from pipeline.config import validate
-from pipeline.config_evaluation import STRICT
+from pipeline.config.evaluation import STRICT
+from pipeline.config.override_errors import explain, find_problem
+from pipeline.config.params import validate
 from pipeline.errors import ConfigError
-from pipeline.override_errors import explain, find_problem
 
 PRIMARY = "multirun"
 """Primary configuration of the sweep application."""

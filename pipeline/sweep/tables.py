@@ -17,10 +17,10 @@ from pathlib import Path
 
 import yaml
 
-from pipeline.artifacts import atomic_path, read_json
+from pipeline.artifacts.storage import atomic_path, read_json
 from pipeline.command import run_stage
 from pipeline.compose import compose_params
-from pipeline.config import validate
+from pipeline.config.params import validate
 from pipeline.errors import ConfigError
 from pipeline.stages import report
 from pipeline.sweep.merging import SweepCell, cells_by_seed, check_agreement, chosen_cells, merged_values, read_cells
@@ -50,7 +50,7 @@ def existing(cells: Sequence[SweepCell], *parts: str) -> list[Path]:
 
 def commit_line(roots: Sequence[Path]) -> str | None:
     """A remark where evaluations below the directories were made at several commits; None where at one."""
-    from pipeline.report.page import commit_text
+    from pipeline.report.page.page import commit_text
 
     counts = Counter(commit_text(read_json(path)) for root in roots for path in root.glob("*/*/*/provenance.json"))
     if len(counts) < 2:

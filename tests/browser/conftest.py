@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.config import METHODS, load_params
-from pipeline.core.metrics.retention import TEST_COLUMNS
-from pipeline.core.metrics.structured import evaluate_prompt, prompt_row
-from pipeline.core.prompts import build_split
-from pipeline.core.quantiles import quantile
+from pipeline.config.params import METHODS, load_params
+from pipeline.core.laws.quantiles import quantile
+from pipeline.core.prompts.structured import build_split
 from pipeline.core.random_streams import random_stream
+from pipeline.core.retention.accuracy import TEST_COLUMNS
+from pipeline.core.structured.wasserstein import evaluate_prompt, prompt_row
 from pipeline.report.evaluations import read_evaluations
-from pipeline.report.page import Section
-from pipeline.report.page_content import report_page
+from pipeline.report.page.content import report_page
+from pipeline.report.page.page import Section
 from tests.report.conftest import mcq, metric_row, paloma, prompts, retention, two_models, write_fabricated
 
 __all__ = ["prompts", "two_models"]

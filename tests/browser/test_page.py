@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pipeline.core.families import FAMILIES
-from pipeline.core.prompts import make_prompt
+from pipeline.core.laws.families import FAMILIES
+from pipeline.core.prompts.structured import make_prompt
 
 ALL = ("density", "cdf", "qq", "pit", "depth")
 GAUSSIAN = make_prompt("gaussian", {"mu": 3.5, "sigma": 3.0}, "unseen")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.core.digit_tokens import DigitTokens
+from pipeline.core.tries.digit_tokens import DigitTokens
 
 END = 2
 

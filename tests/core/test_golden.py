@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.core.discretize import discretize
-from pipeline.core.metrics.structured import interquantile_width, wasserstein_1
-from pipeline.core.prompts import build_split
-from pipeline.core.trie import build_trie
+from pipeline.core.laws.discretize import discretize
+from pipeline.core.prompts.structured import build_split
+from pipeline.core.structured.wasserstein import interquantile_width, wasserstein_1
+from pipeline.core.tries.trie import build_trie
 from tests.golden.make_golden import PATH, SPLITS, byte_sequences, digest
 
 GOLDEN = json.loads(PATH.read_text())

@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.compose import compose_params
-from pipeline.config import validate
+from pipeline.config.params import validate
 from tests.conftest import ROOT
 
 
@@ -16,13 +16,13 @@ def model_config(tiny_model):
 
 @pytest.fixture
 def model(model_config):
-    from pipeline.engines.model import load_model
+    from pipeline.engines.loading.model import load_model
 
     return load_model(model_config, device="cpu")
 
 
 @pytest.fixture(scope="session")
 def tokenizer(model_config):
-    from pipeline.engines.model import load_tokenizer
+    from pipeline.engines.loading.model import load_tokenizer
 
     return load_tokenizer(model_config)

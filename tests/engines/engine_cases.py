@@ -5,8 +5,8 @@ from collections import Counter
 
 import torch
 
-from pipeline.core.law_check import compare_with_law
-from pipeline.engines.text_engine import SampleRequest
+from pipeline.core.statistics.law_check import compare_with_law
+from pipeline.engines.sampling.text_engine import SampleRequest
 from tests.reference_sampler import next_log_probabilities
 
 PROMPT_TEXT = "Generate exactly ONE random number."
@@ -16,7 +16,7 @@ TEMPLATE_ARGUMENTS = {"enable_thinking": False}
 
 def save_adapter(model_config, directory, scale=0.5):
     """A LoRA adapter of rank 2 with weights that show."""
-    from pipeline.engines.model import add_lora, load_model
+    from pipeline.engines.loading.model import add_lora, load_model
 
     torch.manual_seed(3)
     adapted = add_lora(load_model(model_config, device="cpu"), model_config, rank=2, alpha=4, dropout=0.0)
@@ -29,7 +29,7 @@ def save_adapter(model_config, directory, scale=0.5):
 
 def make_request(tokenizer, seeds, key="p", text=PROMPT_TEXT, **changes):
     """A request for the samples ``seeds`` (an int: that many samples)."""
-    from pipeline.engines.chat import encode_messages
+    from pipeline.engines.loading.chat import encode_messages
 
     messages = [{"role": "user", "content": text}]
     seeds = {index: 1000 * index + 7 for index in range(seeds)} if isinstance(seeds, int) else seeds

@@ -1,4 +1,4 @@
-"""One of the processes that tests/engines/test_distributed.py starts; also the cases that it runs alone.
+"""One of the processes that tests/engines/training/test_distributed.py starts; also the cases that it runs alone.
 
 ``python -m torch.distributed.run ... training_process.py PARAMS STAND_INS DIRECTORY`` trains every case and
 leaves adapter, log and what each rank did in the directory.
@@ -15,14 +15,14 @@ import torch
 from peft import PeftModel, get_peft_model_state_dict
 from safetensors.torch import save_file
 
-from pipeline.config import ModelConfig
-from pipeline.core.objectives import Objective, hard_target_loss, soft_target_loss
-from pipeline.core.training_data import exact_example, hard_example, soft_example
-from pipeline.core.trie import build_trie
-from pipeline.engines import fit as fit_module
-from pipeline.engines.distributed import ProcessGroup, decoder_layers, process_group
-from pipeline.engines.fit import Checkpoint, FitSettings, fit, save_adapter
-from pipeline.engines.model import add_lora, load_model
+from pipeline.config.params import ModelConfig
+from pipeline.core.training.examples import exact_example, hard_example, soft_example
+from pipeline.core.training.objectives import Objective, hard_target_loss, soft_target_loss
+from pipeline.core.tries.trie import build_trie
+from pipeline.engines.loading.model import add_lora, load_model
+from pipeline.engines.training import fit as fit_module
+from pipeline.engines.training.distributed import ProcessGroup, decoder_layers, process_group
+from pipeline.engines.training.fit import Checkpoint, FitSettings, fit, save_adapter
 
 STEPS = 5
 TRIE = build_trie(
@@ -178,6 +178,6 @@ def main(model_config: ModelConfig, stand_ins: Path, directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    from pipeline.config import load_params
+    from pipeline.config.params import load_params
 
     main(load_params(Path(sys.argv[1])).model("embedded"), Path(sys.argv[2]), Path(sys.argv[3]))

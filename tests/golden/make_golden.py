@@ -8,9 +8,9 @@ import hashlib
 import json
 from pathlib import Path
 
-from pipeline.core.discretize import discretize
-from pipeline.core.prompts import build_split
-from pipeline.core.trie import build_trie
+from pipeline.core.laws.discretize import discretize
+from pipeline.core.prompts.structured import build_split
+from pipeline.core.tries.trie import build_trie
 
 PATH = Path(__file__).with_name("structured.json")
 SPLITS = {

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.artifacts import METRIC_COLUMNS, write_json, write_prompts, write_table
-from pipeline.core.metrics.retention import TEST_COLUMNS
-from pipeline.core.prompts import build_split
-from pipeline.report.drawing import draw_all
+from pipeline.artifacts.storage import METRIC_COLUMNS, write_json, write_prompts, write_table
+from pipeline.core.prompts.structured import build_split
+from pipeline.core.retention.accuracy import TEST_COLUMNS
+from pipeline.report.figures.drawing import draw_all
 from tests.conftest import ROOT
 
 PROVENANCE = {

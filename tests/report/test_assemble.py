@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.artifacts import write_table
-from pipeline.config import load_params
+from pipeline.artifacts.storage import write_table
+from pipeline.config.params import load_params
 from pipeline.report.assemble import novelty_cases
 from pipeline.report.evaluations import read_evaluations
 from pipeline.stages import report

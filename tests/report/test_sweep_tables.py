@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.artifacts import write_json, write_table
-from pipeline.config import load_params
+from pipeline.artifacts.storage import write_json, write_table
+from pipeline.config.params import load_params
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.provenance import StageRecord
+from pipeline.record.provenance import StageRecord
+from pipeline.record.trace import trace_cell
 from pipeline.report.evaluations import read_evaluations
 from pipeline.sweep.merging import (
     cells_by_seed,
@@ -23,7 +24,6 @@ from pipeline.sweep.merging import (
 )
 from pipeline.sweep.run import Record, write_record
 from pipeline.sweep.tables import main, parse_arguments
-from pipeline.trace import trace_cell
 from tests.conftest import ROOT
 from tests.report.conftest import mcq, structured
 

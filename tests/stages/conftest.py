@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import load_params
+from pipeline.config.params import load_params
 from pipeline.stages import (
     build_novelty_prompts,
     build_prompts,

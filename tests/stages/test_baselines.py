@@ -9,14 +9,14 @@ import pytest
 import yaml
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from pipeline.artifacts import OutputSpaceStore, write_text_prompts
+from pipeline.artifacts.storage import OutputSpaceStore, write_text_prompts
 from pipeline.compose import compose_params
-from pipeline.config import load_params
-from pipeline.core.open_prompts import open_prompts
-from pipeline.core.parse import Invalid
+from pipeline.config.params import load_params
+from pipeline.core.prompts.number_answers import Invalid
+from pipeline.core.prompts.open_ended import open_prompts
+from pipeline.engines.loading.conditioned_model import answer_protocol, open_model
 from pipeline.errors import ConfigError
 from pipeline.stages import generate, score_open
-from pipeline.stages.conditioned_model import answer_protocol, open_model
 from tests.conftest import ROOT
 from tests.stages.conftest import Dag
 
@@ -163,7 +163,7 @@ def test_channel_protocol(dag, harmony, tmp_path):
 
 
 def test_replies_keep_their_channels(dag, harmony, tmp_path, monkeypatch):
-    from pipeline.engines.transformers_engine import TransformersEngine
+    from pipeline.engines.sampling.transformers_engine import TransformersEngine
 
     kept, original = [], TransformersEngine.sample
 

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.artifacts import read_json, read_text_prompts
-from pipeline.config import NoveltyPromptsConfig
-from pipeline.core.text_prompts import TextPrompt
+from pipeline.artifacts.storage import read_json, read_text_prompts
+from pipeline.config.params import NoveltyPromptsConfig
+from pipeline.core.prompts.text import TextPrompt
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.stages import build_novelty_prompts
 from tests.conftest import ROOT

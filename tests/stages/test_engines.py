@@ -9,13 +9,14 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.artifacts import GENERATION_COLUMNS
-from pipeline.config import load_params
-from pipeline.engines.generate import sample_seeds
-from pipeline.engines.text_engine import EngineError
+from pipeline.artifacts.locks import exclusive
+from pipeline.artifacts.storage import GENERATION_COLUMNS
+from pipeline.config.params import load_params
+from pipeline.engines.sampling import conditioned_engine
+from pipeline.engines.sampling.generate import sample_seeds
+from pipeline.engines.sampling.text_engine import EngineError
 from pipeline.errors import BusyError, ConfigError
-from pipeline.locks import exclusive
-from pipeline.stages import conditioned_engine, generate
+from pipeline.stages import generate
 from tests import vllm_stand_in
 from tests.completions_server import running_server
 from tests.conftest import ROOT

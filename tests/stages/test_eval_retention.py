@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.artifacts import read_json, read_table, sha256_file, write_table
-from pipeline.core.metrics.retention import TEST_COLUMNS
-from pipeline.core.retention_tasks import COLUMNS, METRICS
+from pipeline.artifacts.irt_artifact import FIELDS, read_irt, write_irt
+from pipeline.artifacts.storage import read_json, read_table, sha256_file, write_table
+from pipeline.core.retention.accuracy import TEST_COLUMNS
+from pipeline.core.retention.tasks import COLUMNS, METRICS
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.irt_artifact import FIELDS, read_irt, write_irt
 from pipeline.stages import eval_retention, import_irt
 from scripts.make_irt_artifact import synthetic_content
 from tests.conftest import ROOT

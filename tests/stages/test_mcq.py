@@ -6,8 +6,8 @@ import math
 import pandas as pd
 import pytest
 
-from pipeline.artifacts import GENERATION_COLUMNS, read_json, read_table, write_table, write_text_prompts
-from pipeline.core.mcq import mcq_prompts
+from pipeline.artifacts.storage import GENERATION_COLUMNS, read_json, read_table, write_table, write_text_prompts
+from pipeline.core.prompts.multiple_choice import mcq_prompts
 from pipeline.errors import ArtifactError
 from pipeline.stages import eval_mcq
 

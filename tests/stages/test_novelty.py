@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.artifacts import GENERATION_COLUMNS, read_json, read_table, write_table, write_text_prompts
-from pipeline.core.metrics.novelty import LIKELIHOOD_RATING_THRESHOLDS, rating, short_responses_equal, word_dice
-from pipeline.core.text_prompts import TextPrompt
-from pipeline.engines.model import checkpoint_files
-from pipeline.engines.pair_classifier import PairClassifier
+from pipeline.artifacts.storage import GENERATION_COLUMNS, read_json, read_table, write_table, write_text_prompts
+from pipeline.core.language.novelty import LIKELIHOOD_RATING_THRESHOLDS, rating, short_responses_equal, word_dice
+from pipeline.core.prompts.text import TextPrompt
+from pipeline.demo.stand_ins.evaluators import WORDS, save_classifier, save_reward_model
+from pipeline.engines.judges.pair_classifier import PairClassifier
+from pipeline.engines.loading.model import checkpoint_files
 from pipeline.errors import ArtifactError
 from pipeline.stages import eval_novelty, partition_novelty, reward_novelty
-from pipeline.stand_ins.evaluators import WORDS, save_classifier, save_reward_model
 
 PROMPTS = [
     TextPrompt("curated.c-0", "curated", "Creativity", "Name a city."),

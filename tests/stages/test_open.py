@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.artifacts import read_json, write_table, write_text_prompts
-from pipeline.config import load_params
-from pipeline.core.metrics.open_ended import SUPPORT_THRESHOLDS
-from pipeline.core.open_prompts import open_prompts
+from pipeline.artifacts.storage import read_json, write_table, write_text_prompts
+from pipeline.config.params import load_params
+from pipeline.core.language.open_ended import SUPPORT_THRESHOLDS
+from pipeline.core.prompts.open_ended import open_prompts
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.stages import eval_open, score_open
 
@@ -68,8 +68,8 @@ def evaluate(params, prompts, generations, condition="base", scores=None):
 
 
 def test_scores(dag, prompts, scores):
-    from pipeline.engines.model import load_model, load_tokenizer
-    from pipeline.stages.conditioned_model import open_model
+    from pipeline.engines.loading.conditioned_model import open_model
+    from pipeline.engines.loading.model import load_model, load_tokenizer
 
     config = load_params(dag.params).model("embedded")
     vocabulary = load_model(config, device="cpu").config.vocab_size

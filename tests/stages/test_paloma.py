@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.config import load_params
+from pipeline.config.params import load_params
 from pipeline.errors import ArtifactError, ConfigError, ModelError
 from pipeline.stages import eval_paloma, score_paloma
 from tests.conftest import ROOT
@@ -36,7 +36,7 @@ def sentences(count: int, seed: int = 0) -> list[str]:
 @pytest.fixture(scope="module")
 def workplace(tiny_model, tiny_params, tmp_path_factory):
     """Parameters, slices, the model's report and one adapter."""
-    from pipeline.engines.model import add_lora, load_model
+    from pipeline.engines.loading.model import add_lora, load_model
 
     root = tmp_path_factory.mktemp("paloma")
     write_slice(root / "documents", "one", sentences(12))
@@ -107,7 +107,7 @@ def test_scores(workplace, scored):
 
 
 def test_a_failure_keeps_what_was_scored(workplace, scored, tmp_path, monkeypatch):
-    from pipeline.engines.perplexity import PerplexityScorer
+    from pipeline.engines.scoring.perplexity import PerplexityScorer
 
     monkeypatch.setattr(score_paloma, "CHUNK_BYTES_PER_TOKEN", 2)
     calls, score = [], PerplexityScorer.score

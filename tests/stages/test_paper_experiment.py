@@ -13,7 +13,7 @@ import pytest
 from dvc.repo import Repo
 
 from pipeline.compose import compose_params, render
-from pipeline.config import validate
+from pipeline.config.params import validate
 from tests.conftest import ROOT
 
 OVERRIDES = ["experiment=paper", "stand_ins=tiny"]

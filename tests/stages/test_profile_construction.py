@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
-from pipeline.artifacts import read_json
-from pipeline.config import load_params
-from pipeline.core.discretize import discretize
-from pipeline.core.prompts import build_split
+from pipeline.artifacts.storage import read_json
+from pipeline.config.params import load_params
+from pipeline.core.laws.discretize import discretize
+from pipeline.core.prompts.structured import build_split
 from pipeline.stages import build_prompts, check_model, profile_construction
 
 

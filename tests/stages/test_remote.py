@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.compose import compose_params, render
-from pipeline.trace import trace_cell
+from pipeline.record.trace import trace_cell
 from tests.conftest import ROOT, TINY_OVERRIDES
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs Git")

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.config import load_params
-from pipeline.core.retention_tasks import METRICS, TASKS
-from pipeline.engines.harness_model import HarnessModel
+from pipeline.artifacts.journal import Journal
+from pipeline.config.params import load_params
+from pipeline.core.retention.tasks import METRICS, TASKS
+from pipeline.engines.scoring.harness_model import HarnessModel
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.journal import Journal
+from pipeline.sources.retention_data import local_folder, pinned_revisions, read_task
 from pipeline.stages import build_prompts, check_model, score_retention
-from pipeline.stages.retention_data import local_folder, pinned_revisions, read_task
 from scripts.make_retention_items import task_splits
 from tests.conftest import ROOT
 

@@ -10,9 +10,9 @@ import pytest
 import yaml
 from safetensors.numpy import load_file
 
-from pipeline.artifacts import METRIC_COLUMNS, TrieStore, read_table, write_table
-from pipeline.core.metrics.fidelity import DISTANCES, TAILS, UNIFORMITY_TESTS
-from pipeline.core.statistics import family_median
+from pipeline.artifacts.storage import METRIC_COLUMNS, TrieStore, read_table, write_table
+from pipeline.core.statistics.intervals import family_median
+from pipeline.core.structured.fidelity import DISTANCES, TAILS, UNIFORMITY_TESTS
 from pipeline.errors import ArtifactError, ConfigError, ModelError
 from pipeline.stages import build_prompts, check_model, discretize, eval_structured
 from tests.stages.conftest import Dag
@@ -100,7 +100,7 @@ def test_provenance(dag):
 
 @pytest.mark.parametrize("strategy", ["merged", "rows"])
 def test_generation_resumes_by_sample_and_gives_the_same_table(dag, tmp_path, monkeypatch, strategy):
-    from pipeline.engines.transformers_engine import TransformersEngine
+    from pipeline.engines.sampling.transformers_engine import TransformersEngine
 
     output, original = dag.generations("soft"), TransformersEngine.sample
     before = pd.read_parquet(output)
@@ -145,8 +145,8 @@ def test_training_twice_gives_the_same_adapter(dag, tmp_path):
 
 
 def test_metrics_do_not_need_a_model(dag, tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeline.engines.model.load_model", None)
-    monkeypatch.setattr("pipeline.engines.model.load_tokenizer", None)
+    monkeypatch.setattr("pipeline.engines.loading.model.load_model", None)
+    monkeypatch.setattr("pipeline.engines.loading.model.load_tokenizer", None)
     before = (dag.root / "evals" / "structured" / "embedded" / "base" / "metrics.json").read_text()
     assert (dag.evaluate("base") / "metrics.json").read_text() == before
 

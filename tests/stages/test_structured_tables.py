@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.core.definitions import DEFINITIONS
-from pipeline.core.metrics.fidelity import DISTANCES, TAILS
-from pipeline.core.metrics.pit import pit_ks, pit_wasserstein_1
-from pipeline.core.number_grid import CDF_COLUMNS
+from pipeline.core.exact.number_grid import CDF_COLUMNS
+from pipeline.core.structured.fidelity import DISTANCES, TAILS
+from pipeline.core.structured.pit import pit_ks, pit_wasserstein_1
+from pipeline.metrics.definitions import DEFINITIONS
 from pipeline.stages import eval_structured, exact_structured
 
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 import yaml
 
-from pipeline.locks import exclusive
+from pipeline.artifacts.locks import exclusive
 from pipeline.sweep.run import read_record
 from tests.conftest import ROOT, TINY_OVERRIDES
 from tests.waiting import wait_until

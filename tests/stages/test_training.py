@@ -13,13 +13,13 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
-from pipeline.artifacts import TrieStore, open_tries, read_json
+from pipeline.artifacts.locks import exclusive
+from pipeline.artifacts.storage import TrieStore, open_tries, read_json
 from pipeline.compose import compose_params
-from pipeline.config import load_params, validate
-from pipeline.core.prompts import build_split
-from pipeline.core.training_data import training_steps
+from pipeline.config.params import load_params, validate
+from pipeline.core.prompts.structured import build_split
+from pipeline.core.training.examples import training_steps
 from pipeline.errors import BusyError, ConfigError
-from pipeline.locks import exclusive
 from pipeline.stages import build_tries, discretize, train_hard, train_soft
 from pipeline.stages.adapter_training import training_parameters
 from tests.conftest import ROOT
@@ -99,7 +99,7 @@ def test_targets_without_bins(dag, tmp_path):
 
 
 def _prompt_ids(path):
-    from pipeline.artifacts import read_prompts
+    from pipeline.artifacts.storage import read_prompts
 
     return [prompt.prompt_id for prompt in read_prompts(path)]
 

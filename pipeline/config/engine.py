@@ -1,0 +1,73 @@
+"""The section of ``params.yaml`` that says which engine samples answers."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictInt, model_validator
+from pydantic.dataclasses import dataclass
+
+from pipeline.config.evaluation import STRICT, PositiveFloat, PositiveInt
+
+
+@dataclass(frozen=True, config=STRICT)
+class VllmConfig:
+    """vLLM in this process (requirements-vllm.txt)."""
+
+    tensor_parallel_size: PositiveInt
+    """GPUs that share one copy of the model."""
+    gpu_memory_utilization: Annotated[float, Field(strict=True, gt=0, le=1)]
+    """Share of the GPU's memory that vLLM may take."""
+    max_model_len: PositiveInt
+    """Longest request with its answer, in tokens."""
+    samples_per_request: PositiveInt
+    """Samples of one prompt asked for in one request. They are drawn from consecutive seeds, so this changes the
+    draws, never the law."""
+    requests_per_call: PositiveInt
+    """Requests handed over at a time; a killed run loses at most so many."""
+    enforce_eager: bool
+    """Run without CUDA graphs: starts in seconds and decodes slower."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class OpenaiConfig:
+    """Any server that speaks OpenAI's protocol. ``{model}`` in a value stands for the model's name in params.yaml."""
+
+    base_url: str
+    """Address of the server's API, e.g. http://localhost:8000/v1."""
+    api_key_variable: str | None
+    """Environment variable that holds the key; null for a server that wants none."""
+    endpoint: Literal["completions", "chat"]
+    """completions sends our own token ids; chat sends messages, to which the server applies its template."""
+    dialect: Literal["vllm", "sglang", "openai"]
+    """Request fields beyond OpenAI's that the server takes. vllm: stop token ids, all sampling settings, token ids in
+    replies. sglang: the same without token ids in replies. openai: none; the stop token is then sent as text."""
+    served_models: dict[str, str]
+    """Name on the server by condition: base, soft, hard."""
+    max_concurrency: PositiveInt
+    """Requests under way at a time."""
+    samples_per_request: PositiveInt
+    """Samples of one prompt asked for in one request, with the seed of the first. Changes the draws, never the law."""
+    timeout_seconds: PositiveFloat
+    """Longest wait for one reply."""
+    max_retries: Annotated[StrictInt, Field(ge=0)]
+    """Further attempts of a request that failed for a reason that may pass (no connection, 408, 409, 429, 5xx)."""
+
+    @model_validator(mode="after")
+    def _has_address(self) -> "OpenaiConfig":
+        if not self.base_url.startswith(("http://", "https://")):
+            raise ValueError(f"base_url {self.base_url!r} must start with http:// or https://")
+        return self
+
+
+@dataclass(frozen=True, config=STRICT)
+class EngineConfig:
+    """What samples answers. Only ``kind`` is part of a generation's identity."""
+
+    kind: Literal["transformers", "vllm", "openai"]
+    """transformers (default), vLLM offline, or a server over HTTP."""
+    vllm: VllmConfig
+    openai: OpenaiConfig
+
+    @property
+    def samples_per_request(self) -> int:
+        """Samples that are drawn together, and so kept or lost together; 1 where each has a stream of its own."""
+        return 1 if self.kind == "transformers" else getattr(self, self.kind).samples_per_request

@@ -1,0 +1,337 @@
+"""The schema of ``params.yaml``: one frozen dataclass per section, with units and ranges.
+
+Unknown keys, wrong types and out-of-range values raise ConfigError, which names the key
+and what is allowed. Nothing here has a default: every value that matters is in ``conf/``.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BeforeValidator, Field, StrictInt, TypeAdapter, ValidationError, model_validator
+from pydantic.dataclasses import dataclass
+
+from pipeline.config.distributed import DistributedConfig
+from pipeline.config.engine import EngineConfig
+from pipeline.config.evaluation import AXES, STRICT, EvaluateConfig, GenerateAxes, PositiveFloat, PositiveInt
+from pipeline.config.retention import PalomaConfig, RetentionConfig, TestsConfig, is_local_path
+from pipeline.core.laws.families import FAMILIES
+from pipeline.errors import ConfigError
+
+METHODS = ("soft", "hard")
+CONDITIONS = ("base", *METHODS)
+FamilyId = Literal[tuple(FAMILIES)]
+Selection = Literal["selected", "full"]
+Section = TypeVar("Section")
+
+
+@dataclass(frozen=True, config=STRICT)
+class NoveltyPromptsConfig:
+    """Where the prompts of NoveltyBench come from."""
+
+    source: str
+    """A JSON-lines file (fields id, prompt, split and, where known, category) or a data set of the hub."""
+    revision: str | None
+    """Commit of the hub's data set; null takes the current one, which build_novelty_prompts records."""
+    splits: Annotated[list[str], Field(min_length=1)]
+    """Splits to keep; the benchmark has "curated" (100 prompts) and "wildchat" (1,000)."""
+    max_prompts_per_split: PositiveInt | None
+    """Keep the first so many prompts of each split; null keeps all."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the source is a file or directory (or meant to be one) rather than a data set of the hub."""
+        return is_local_path(self.source) or self.source.endswith(".jsonl")
+
+
+@dataclass(frozen=True, config=STRICT)
+class PromptsConfig:
+    """Which prompts exist."""
+
+    families: list[FamilyId] | None
+    """Family ids to keep; null keeps all 30."""
+    train_prompts_per_family: PositiveInt | None
+    """At most this many training prompts of each family (a seeded draw); null keeps all 1,988."""
+    unseen_selection: Selection
+    """"selected" (the paper's 24) or "full" (591)."""
+    ood_selection: Selection
+    """"selected" (the paper's 18) or "full" (92)."""
+    novelty: NoveltyPromptsConfig
+
+
+MaxBins = Annotated[StrictInt, Field(ge=2, le=10_000_000)]
+
+
+@dataclass(frozen=True, config=STRICT)
+class DiscretizeConfig:
+    """The canonical strings that a method trains on (Section 3, Appendix B.1)."""
+
+    num_decimals: Annotated[StrictInt, Field(ge=0, le=12)]
+    """Decimals of the canonical strings."""
+    max_bins: MaxBins | None
+    """Largest number of canonical strings per prompt; null keeps every decimal (the law rounded to num_decimals)."""
+    integer_lower_tail: Literal["renormalise", "first_value"]
+    """Mass below the first value of an integer law without a lower end; the paper renormalises. Unused without bins."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class EvaluationSpace:
+    """The canonical strings that every condition is scored on; always a list, as in the paper."""
+
+    num_decimals: Annotated[StrictInt, Field(ge=0, le=12)]
+    """Decimals of the canonical strings."""
+    max_bins: MaxBins
+    """Largest number of canonical strings per prompt."""
+    integer_lower_tail: Literal["renormalise", "first_value"]
+    """Mass below the first value of an integer law without a lower end; the paper renormalises."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class DiscretizeSpaces:
+    """The three output spaces: what each method trains on, and what every condition is scored on."""
+
+    soft: DiscretizeConfig
+    hard: DiscretizeConfig
+    eval: EvaluationSpace
+
+
+@dataclass(frozen=True, config=STRICT)
+class SoftConfig:
+    """What the soft-target method trains on (Eq. 3)."""
+
+    epochs: PositiveInt
+    """Passes over the training prompts."""
+    samples_per_prompt: PositiveInt
+    """Times that each prompt comes up in an epoch, with fresh paths."""
+    estimator: Literal["path", "paths", "exact"]
+    """Estimator of a prompt's objective: one sampled path (the paper), the mean of several, or its exact value."""
+    paths_per_prompt: PositiveInt
+    """Paths behind one copy of the prompt with the estimator "paths"; no other reads it."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class HardConfig:
+    """What the hard-target method trains on (Eq. 4)."""
+
+    epochs: PositiveInt
+    """Passes over the training prompts."""
+    samples_per_prompt: PositiveInt
+    """Strings drawn per prompt and epoch."""
+    completions_per_prompt: PositiveInt
+    """Strings in one step behind one copy of the prompt; 1 (the paper) mixes a prompt's strings over the epoch.
+    Divides samples_per_prompt."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class TrainConfig:
+    """LoRA fine-tuning, shared by both methods (Tables 3 and 4)."""
+
+    lora_rank: PositiveInt
+    """Rank r of the LoRA update."""
+    lora_alpha: PositiveFloat
+    """LoRA scale; the update is multiplied by alpha / r."""
+    lora_dropout: Annotated[float, Field(strict=True, ge=0, lt=1)]
+    """Dropout probability on the LoRA input."""
+    learning_rate: Annotated[float, Field(strict=True, gt=0, le=1)]
+    """Peak AdamW learning rate."""
+    weight_decay: Annotated[float, Field(strict=True, ge=0, le=1)]
+    """AdamW weight decay."""
+    warmup_ratio: Annotated[float, Field(strict=True, ge=0, le=1)]
+    """Share of the steps with linear warm-up, before cosine decay to zero."""
+    max_grad_norm: PositiveFloat | None
+    """Clip the gradient to this norm; null (the paper) does not clip."""
+    global_batch_size: PositiveInt
+    """Examples per optimiser step. An example is a prompt with one sequence (the paper), or with all that
+    paths_per_prompt or completions_per_prompt put behind it."""
+    micro_batch_size: PositiveInt
+    """Rows per forward pass, a prompt with all of its completions being one; divides global_batch_size.
+    Does not change the result beyond rounding and dropout masks."""
+    tokens_per_pass: PositiveInt | None
+    """Tokens per forward pass at most, padding included; larger micro-batches and token trees are split.
+    null sets no limit. At least max_length. Does not change the result beyond rounding and dropout masks."""
+    max_length: Annotated[StrictInt, Field(ge=8)]
+    """Longest allowed prompt + completion, in tokens, of a single sequence."""
+    temperature: PositiveFloat
+    """tau of Eq. 2."""
+    checkpoint_every_steps: PositiveInt
+    """Steps between checkpoints; at most this much work is lost when the stage is killed."""
+    soft: SoftConfig
+    hard: HardConfig
+
+    @model_validator(mode="after")
+    def _sizes_fit(self) -> "TrainConfig":
+        packed = self.hard.completions_per_prompt
+        for key, value, multiple, total in (
+            ("micro_batch_size", self.micro_batch_size, "global_batch_size", self.global_batch_size),
+            ("hard.completions_per_prompt", packed, "hard.samples_per_prompt", self.hard.samples_per_prompt),
+        ):
+            if total % value:
+                raise ValueError(f"{key} {value} must divide {multiple} {total}")
+        if self.tokens_per_pass is not None and self.tokens_per_pass < self.max_length:
+            raise ValueError(
+                f"tokens_per_pass {self.tokens_per_pass} must be at least max_length {self.max_length}, or null"
+            )
+        return self
+
+
+@dataclass(frozen=True, config=STRICT)
+class ReasoningConfig:
+    """How a request becomes the model's input where the model is to reason first (String Seed of Thought)."""
+
+    template_arguments: dict[str, Any]
+    """Keyword arguments of the chat template, e.g. enable_thinking: true."""
+    instruction_role: Literal["system", "developer"]
+    """Role of the message that carries the instruction."""
+    answer_channel: str | None
+    """Harmony channel with the answer ("final"); null where the answer is in a tag of plain text."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class ChatConfig:
+    """How a request becomes the model's input."""
+
+    template_arguments: dict[str, Any]
+    """Keyword arguments of the chat template, e.g. enable_thinking."""
+    answer_prefix: str
+    """Text appended after the generation prompt (Harmony's final channel); empty for most models."""
+    reasoning: ReasoningConfig
+
+
+@dataclass(frozen=True, config=STRICT)
+class ModelConfig:
+    """One checkpoint and all that differs between model families."""
+
+    display_name: str
+    """Name in tables and figures."""
+    checkpoint: str
+    """Local directory or hub repository."""
+    revision: str | None
+    """Commit of a hub repository; null takes the current one, which check_model records."""
+    num_parameters: PositiveInt
+    """Parameters of the checkpoint, for estimates of cost."""
+    tokenizer: str
+    """Name under which tries are shared by models with the same tokenizer."""
+    dtype: Literal["float32", "bfloat16"]
+    """Weights and activations. LoRA weights are always float32."""
+    attention: Literal["sdpa", "eager", "flash_attention_2"]
+    """Attention implementation."""
+    terminator: str
+    """Token that ends the model's turn; "eos" takes the tokenizer's EOS token."""
+    lora_target_modules: Annotated[list[str], Field(min_length=1)]
+    """Modules that get LoRA weights."""
+    chat: ChatConfig
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the checkpoint is a directory (or meant to be one) rather than a hub repository."""
+        return self.checkpoint.startswith(("/", "./", "../", "models/")) or Path(self.checkpoint).is_dir()
+
+
+@dataclass(frozen=True, config=STRICT)
+class TrackingConfig:
+    """Weights & Biases. Not part of any artifact's identity."""
+
+    mode: Literal["auto", "online", "offline", "disabled"]
+    """"auto" is online where credentials are found, else offline."""
+    project: str
+    """W&B project."""
+
+
+def _some_axes(value: Any) -> Any:
+    """A list of one or more of AXES, none of them twice. Raises ValueError, which says what is allowed."""
+    allowed = f"give a list of one or more of {', '.join(AXES)}, each once"
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"got {value!r}; {allowed}")
+    for position, axis in enumerate(value):
+        if axis not in AXES:
+            raise ValueError(f"there is no axis {axis!r}; {allowed}")
+        if axis in value[:position]:
+            raise ValueError(f"{axis} is named twice; {allowed}")
+    return value
+
+
+Axes = Annotated[list[str], BeforeValidator(_some_axes)]
+
+
+@dataclass(frozen=True, config=STRICT)
+class Params:
+    """All of ``params.yaml`` but its derived ``dag`` section."""
+
+    experiment: str
+    """Name of the experiment in ``conf/experiment``."""
+    artifacts: str
+    """Root directory of all artifacts, relative to the project."""
+    reports: str
+    """Directory of tables, figures and the page."""
+    require_pinned_revisions: bool
+    """Whether the DAG refuses to start while a checkpoint or data set of the hub has no commit (`make pin`)."""
+    axes: Axes
+    """What is evaluated: one or more of structured, open, mcq, novelty, retention and paloma, in any order. The stages
+    of the others do not exist. No artifact depends on it."""
+    seed: Annotated[StrictInt, Field(ge=0, lt=2**63)]
+    """Root of every named random stream."""
+    prompts: PromptsConfig
+    discretize: DiscretizeSpaces
+    train: TrainConfig
+    distributed: DistributedConfig
+    engine: EngineConfig
+    generate: GenerateAxes
+    evaluate: EvaluateConfig
+    retention: RetentionConfig
+    paloma: PalomaConfig
+    tests: TestsConfig
+    tracking: TrackingConfig
+    models: Annotated[dict[str, ModelConfig], Field(min_length=1)]
+
+    def model(self, name: str) -> ModelConfig:
+        """The named model. Raises ConfigError naming the known ones."""
+        if name not in self.models:
+            raise ConfigError(f"model {name!r} is not in params.yaml; its models are {', '.join(self.models)}")
+        return self.models[name]
+
+
+def _allowed_keys(schema: Any, location: tuple) -> list[str]:
+    """Keys that the section holding ``location`` allows, from the schema's JSON form."""
+    root = TypeAdapter(schema).json_schema()
+    node = root
+    for part in location[:-1]:
+        node = node.get("properties", {}).get(part) or node.get("additionalProperties") or {}
+        if "$ref" in node:
+            node = root["$defs"][node["$ref"].rsplit("/", 1)[1]]
+    return list(node.get("properties", {}))
+
+
+def validate(values: Any, schema: type[Section] = Params, source: str = "params.yaml") -> Section:
+    """Check ``values`` against a schema and return the frozen dataclass.
+
+    Raises:
+        ConfigError: Naming the source, the first offending key and what is allowed.
+    """
+    try:
+        return TypeAdapter(schema).validate_python(values)
+    except ValidationError as error:
+        # A misspelt key is also a missing one; the misspelling is the better message.
+        problem = min(error.errors(), key=lambda item: item["type"] != "unexpected_keyword_argument")
+    location = tuple(part for part in problem["loc"] if not str(part).startswith("function-after["))
+    key = ".".join(map(str, location)) or "(top level)"
+    message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "unexpected_keyword_argument":
+        message = f"unknown key; the keys allowed here are {', '.join(_allowed_keys(schema, location))}"
+    elif problem["type"] == "missing":
+        message = "a value is missing"
+    elif problem["type"] not in ("value_error", "too_short"):
+        message = f"{message[0].lower()}{message[1:]}, got {problem['input']!r}"
+    raise ConfigError(f"{source}: {key}: {message}")
+
+
+def load_params(path: Path) -> Params:
+    """Read and validate ``params.yaml`` (its ``dag`` section is for DVC alone). Raises ConfigError."""
+    if not path.exists():
+        raise ConfigError(f"{path} does not exist; `make params` writes it")
+    try:
+        values = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not valid YAML ({' '.join(str(error).split())})") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} is not a mapping; `make params` writes it")
+    return validate({key: value for key, value in values.items() if key != "dag"}, source=str(path))

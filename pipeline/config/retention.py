@@ -1,0 +1,97 @@
+"""The sections of ``params.yaml`` that say how retention and perplexity are evaluated."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass
+
+from pipeline.config.evaluation import STRICT, PositiveFloat, PositiveInt
+
+TINY_TASKS = ("tinyMMLU", "tinyHellaswag", "tinyTruthfulQA", "tinyWinogrande", "tinyGSM8k")
+TinyTask = Literal[TINY_TASKS]
+
+
+def is_local_path(source: str) -> bool:
+    """Whether a source is named like a path rather than like something on the hub."""
+    return source.startswith(("/", "./", "../", "data/"))
+
+
+@dataclass(frozen=True, config=STRICT)
+class TestsConfig:
+    """Tests of whether a condition keeps what its base checkpoint can do."""
+
+    significance: Annotated[float, Field(strict=True, gt=0, lt=0.5)]
+    """Level of every test, over all tasks or slices together (Holm)."""
+    accuracy_margin: Annotated[float, Field(strict=True, gt=0, lt=1)]
+    """A change of accuracy below this counts as none."""
+    bits_per_byte_margin: PositiveFloat
+    """A change of bits per byte below this counts as none."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class RetentionConfig:
+    """TinyBenchmarks and gp-IRT."""
+
+    source: str
+    """Hub organisation of the data sets, or a local directory with one folder per task."""
+    revisions: dict[TinyTask, str | None]
+    """Commit of each task's data set on the hub; null takes the current one, which is recorded."""
+    tasks: Annotated[list[TinyTask], Field(min_length=1)]
+    """Tasks to run."""
+    max_new_tokens: PositiveInt
+    """Longest GSM8K answer, in tokens."""
+    tokens_per_pass: PositiveInt
+    """Tokens per forward pass at most, padding included. Results differ by rounding only."""
+    irt_artifact: str
+    """The benchmark's pickle of item parameters, or an .npz file that was made from it."""
+    irt_sha256: str | None
+    """SHA-256 of that file; required for a pickle."""
+    gsm8k: Literal["once", "twice"]
+    """How often GSM8K enters the mean over tasks: once (flexible extraction), or twice as in the paper."""
+
+    @property
+    def irt_is_pickle(self) -> bool:
+        """Whether the item parameters are still in the published form."""
+        return not self.irt_artifact.endswith(".npz")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the source is a directory (or meant to be one) rather than an organisation of the hub."""
+        return is_local_path(self.source)
+
+
+@dataclass(frozen=True, config=STRICT)
+class PalomaConfig:
+    """Perplexity on PALOMA."""
+
+    source: str
+    """Local directory in the published layout (SLICE/SPLIT/*.jsonl.gz), or the hub's data set."""
+    revision: str | None
+    """Commit of the hub's data set; null takes the current one, which is recorded."""
+    split: Literal["test", "val"]
+    """Which part of each slice."""
+    slices: Annotated[list[str], Field(min_length=1)]
+    """Slices to score."""
+    window: Annotated[int, Field(strict=True, ge=2)]
+    """Tokens per window."""
+    stride: PositiveInt
+    """Tokens that each further window adds; less than the window, whose other tokens are what they are read after."""
+    bos: Annotated[list[Literal["model", "none"]], Field(min_length=1)]
+    """Variants to score: with the model's BOS token where it has one ("model"), or without (the paper: "none")."""
+    tokens_per_pass: PositiveInt
+    """Tokens per forward pass at most, padding included. Results differ by rounding only."""
+    max_documents_per_slice: PositiveInt | None
+    """Score the first so many documents of each slice; null scores all."""
+
+    @model_validator(mode="after")
+    def _windows_overlap(self) -> "PalomaConfig":
+        if self.stride >= self.window:
+            raise ValueError(f"stride {self.stride} must be less than window {self.window}")
+        if len(set(self.slices)) < len(self.slices):
+            raise ValueError(f"slices {self.slices} has a slice twice")
+        return self
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the source is a directory (or meant to be one) rather than a data set of the hub."""
+        return is_local_path(self.source)

@@ -1,0 +1,1 @@
+"""A model's law over answers, computed instead of sampled."""

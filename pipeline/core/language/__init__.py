@@ -1,0 +1,1 @@
+"""Metrics of open-ended answers, multiple choice and NoveltyBench."""

@@ -1,0 +1,168 @@
+"""Metrics of open-ended random generation: first-step support, distinct answers and their entropy.
+
+The paper reports the top-90% support size and the unique-output fraction (arXiv:2605.11845,
+Section 4.2). Entropy and effective number of answers are ours; they also see how evenly
+answers are used, and change little with the number of samples.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from pipeline.core.language.diversity import answer_diversity
+from pipeline.core.prompts.number_answers import Invalid
+from pipeline.core.prompts.text import TextPrompt
+from pipeline.core.random_streams import random_stream
+from pipeline.core.statistics.intervals import Estimate, Statistic, bootstrap_families, metric_row
+
+SUPPORT_THRESHOLDS = (*(round(0.05 * k, 2) for k in range(1, 20)), 0.99, 0.999)
+"""The 21 masses at which the support size is reported."""
+HEADLINE_THRESHOLD = 0.9
+STORED_MASS = 0.9995
+"""How much of a first-step law is kept: beyond every threshold."""
+CASE_FOLDED = "_case_folded"
+DIVERSITY = ("unique_fraction", "answer_entropy_nats", "effective_answers", "effective_answers_plug_in")
+
+
+def support_sizes(probabilities: np.ndarray, thresholds: Sequence[float]) -> np.ndarray:
+    """Number of tokens, most probable first, whose probabilities sum to at least each threshold.
+
+    Sums are float64 over probabilities as stored (float32), without tolerance. The order among
+    equally probable tokens does not change the number.
+
+    Args:
+        probabilities: float[K], a law or its most probable part, in any order.
+        thresholds: float[T] in (0, 1).
+
+    Returns:
+        int64[T].
+
+    Raises:
+        ValueError: The probabilities do not sum to a threshold.
+    """
+    cumulative = np.cumsum(np.sort(np.asarray(probabilities, dtype=np.float64))[::-1])
+    reached = cumulative[-1] if len(cumulative) else 0.0
+    if not reached >= max(thresholds):
+        raise ValueError(f"the probabilities sum to {reached}, less than the threshold {max(thresholds)}")
+    return np.searchsorted(cumulative, thresholds, side="left") + 1
+
+
+def leading_tokens(log_probabilities: np.ndarray, mass: float = STORED_MASS) -> tuple[np.ndarray, np.ndarray]:
+    """The fewest tokens that have ``mass`` together.
+
+    Args:
+        log_probabilities: float32[V], nats.
+        mass: In (0, 1).
+
+    Returns:
+        int32[K] token ids, most probable first (equal ones by id), and float32[K] probabilities.
+    """
+    order = np.argsort(-log_probabilities, kind="stable").astype(np.int32)
+    probabilities = np.exp(log_probabilities[order].astype(np.float64)).astype(np.float32)
+    size = int(support_sizes(probabilities, [mass])[0])
+    return order[:size], probabilities[:size]
+
+
+def law_entropy(log_probabilities: np.ndarray) -> float:
+    """Entropy in nats, float64, of a law float[V] given by its log-probabilities."""
+    finite = log_probabilities[np.isfinite(log_probabilities)].astype(np.float64)
+    return float(-(np.exp(finite) * finite).sum())
+
+
+def answer_counts(answers: Sequence[str | Invalid]) -> dict[str, int]:
+    """How often each answer was given, most frequent first, equal ones in code point order."""
+    counts = Counter(answer for answer in answers if not isinstance(answer, Invalid))
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def open_row(prompt: TextPrompt, answers: Sequence[str | Invalid], num_truncated: int, reference_size: int) -> dict:
+    """The sample-level result of one prompt as a row of the per-prompt table.
+
+    Args:
+        prompt: The request.
+        answers: Normalised answers or reasons, one per sample.
+        num_truncated: Replies that ended at the token limit; they are not left out.
+        reference_size: See ``answer_diversity``.
+    """
+    valid = [answer for answer in answers if not isinstance(answer, Invalid)]
+    reasons = Counter(answer.value for answer in answers if isinstance(answer, Invalid))
+    row = {
+        "prompt_id": prompt.prompt_id,
+        "split": prompt.split,
+        "category": prompt.category,
+        "num_samples": len(answers),
+        "num_valid": len(valid),
+        "num_truncated": num_truncated,
+        "valid_rate": len(valid) / len(answers) if answers else math.nan,
+    }
+    for suffix, texts in (("", valid), (CASE_FOLDED, [answer.casefold() for answer in valid])):
+        counts = np.array(list(answer_counts(texts).values()), dtype=np.int64)
+        values = answer_diversity(counts, len(answers), reference_size)
+        row.update({name + suffix: value for name, value in values.items()})
+    return {**row, **{f"invalid_{reason.value}": reasons[reason.value] for reason in Invalid}}
+
+
+def failure_counts(per_prompt: pd.DataFrame) -> dict[str, int]:
+    """Samples without an answer by reason, where there are any."""
+    columns = [column for column in per_prompt.columns if column.startswith("invalid_")]
+    counts = {column.removeprefix("invalid_"): int(per_prompt[column].sum()) for column in columns}
+    return {reason: count for reason, count in counts.items() if count}
+
+
+def _reported(values: np.ndarray, metric: str, statistic: Statistic, replicates: int, rng: np.random.Generator) -> dict:
+    """A reported number over the prompts that have one; ``undefined`` counts the others."""
+    finite = values[np.isfinite(values)]
+    estimate = Estimate(math.nan, 0, undefined=len(values))
+    if len(finite):
+        # Prompts are the independent units here.
+        low, high = bootstrap_families(finite, np.arange(len(finite)), statistic, replicates=replicates, rng=rng)
+        value = float(finite.mean() if statistic == "mean" else np.median(finite))
+        estimate = Estimate(value, len(finite), low, high, len(values) - len(finite))
+    return metric_row(metric, estimate)
+
+
+def aggregate_open(
+    per_prompt: pd.DataFrame,
+    support: pd.DataFrame,
+    *,
+    seed: int,
+    names: tuple[str, ...],
+    bootstrap_replicates: int,
+) -> list[dict]:
+    """Rows of one split: means over its prompts, and medians of the support size and the effective number.
+
+    The last two are skewed: a prompt whose answers nearly all differ has an effective number that is an
+    extrapolation into the thousands and carries the mean; the median is the one to compare.
+
+    Args:
+        per_prompt: One row per prompt, as ``open_row`` makes them; with the columns
+            top_p_support_size and first_token_entropy_nats where ``support`` is not empty.
+        support: prompt_id, threshold and support_size; empty where the condition has no first-step law.
+        seed: Root seed of the bootstrap; ``names`` complete its stream's name.
+        names: Axis, model, condition, split.
+        bootstrap_replicates: Resamples of the prompts per interval.
+
+    Returns:
+        Dictionaries with family (""), metric, value, n (prompts with a value), ci_low, ci_high, floor
+        (NaN: nothing is sampled from a known law) and undefined (prompts without a value).
+    """
+    folded = tuple(name + CASE_FOLDED for name in DIVERSITY)
+    means = {name: per_prompt[name].to_numpy(dtype=np.float64) for name in ("valid_rate", *DIVERSITY, *folded)}
+    medians = {f"{name}_median": means[name] for name in ("effective_answers", "effective_answers" + CASE_FOLDED)}
+    own = support[support["prompt_id"].isin(per_prompt["prompt_id"])]
+    for threshold, members in own.groupby("threshold"):
+        sizes = members["support_size"].to_numpy(dtype=np.float64)
+        means[f"top_p_support_size_at_{threshold:g}"] = sizes
+        if threshold == HEADLINE_THRESHOLD:
+            means["top_p_support_size"] = medians["top_p_support_size_median"] = sizes
+    if len(own):
+        means["first_token_entropy_nats"] = per_prompt["first_token_entropy_nats"].to_numpy(dtype=np.float64)
+    rows = []
+    for statistic, columns in (("mean", means), ("family_median", medians)):
+        for metric, values in columns.items():
+            rng = random_stream(seed, "bootstrap", *names, metric, "")
+            rows.append(_reported(values, metric, statistic, bootstrap_replicates, rng))
+    return rows

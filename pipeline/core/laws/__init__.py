@@ -1,0 +1,1 @@
+"""Families of distributions, their parameters, and the canonical strings of a law."""

@@ -1,0 +1,212 @@
+"""The parts of a distribution family: grid axes, parameter domains, SciPy laws.
+
+The 30 families themselves are in ``pipeline.core.laws.families``.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from scipy import stats
+
+from pipeline.errors import DomainError
+
+Parameters = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a parameter grid: ``values`` in order, and how the axis is spaced.
+
+    ``spacing`` is ``"linear"``, ``"log"``, ``"listed"`` or ``"count"`` (whole numbers).
+    """
+
+    name: str
+    values: tuple[float, ...]
+    spacing: str
+
+
+def linear(name: str, lower: float, upper: float, size: int) -> Axis:
+    """``size`` evenly spaced float64 points including both ends (``numpy.linspace``)."""
+    return Axis(name, tuple(np.linspace(lower, upper, size).tolist()), "linear")
+
+
+def log(name: str, lower: float, upper: float, size: int) -> Axis:
+    """``size`` geometrically spaced float64 points including both ends.
+
+    This is ``numpy.geomspace`` evaluated with the C library's ``pow``: NumPy's own
+    vectorised power differs by one unit in the last place between processors (with and
+    without AVX-512), and the digits are printed in the prompt.
+    """
+    exponents = np.linspace(math.log10(lower), math.log10(upper), size).tolist()
+    inner = [math.pow(10.0, exponent) for exponent in exponents[1:-1]]
+    return Axis(name, (float(lower), *inner, float(upper)), "log")
+
+
+def listed(name: str, *values: float) -> Axis:
+    """The given values, in order."""
+    return Axis(name, tuple(float(value) for value in values), "listed")
+
+
+def counts(name: str, *values: int) -> Axis:
+    """Whole numbers, carried as floats."""
+    return Axis(name, tuple(float(value) for value in values), "count")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A prompt parameter and its domain: ``lower < value < upper``, ends included as flagged."""
+
+    name: str
+    lower: float = -math.inf
+    upper: float = math.inf
+    lower_inclusive: bool = False
+    upper_inclusive: bool = False
+    integer: bool = False
+
+    def check(self, family: str, value: float) -> None:
+        """Raise DomainError unless ``value`` is a finite number inside the domain."""
+        inside = (value > self.lower or (self.lower_inclusive and value == self.lower)) and (
+            value < self.upper or (self.upper_inclusive and value == self.upper)
+        )
+        if not (math.isfinite(value) and inside) or (self.integer and value != int(value)):
+            raise DomainError(f"{family}: {self.name}={value!r} is outside its domain, {self.domain}")
+
+    @property
+    def domain(self) -> str:
+        """The domain in words, e.g. ``a number in (0.0, inf)``."""
+        left = "[" if self.lower_inclusive else "("
+        right = "]" if self.upper_inclusive else ")"
+        kind = "a whole number" if self.integer else "a number"
+        return f"{kind} in {left}{self.lower}, {self.upper}{right}"
+
+
+def real(name: str) -> Parameter:
+    """Any finite number."""
+    return Parameter(name)
+
+
+def positive(name: str) -> Parameter:
+    """A finite number above zero."""
+    return Parameter(name, lower=0.0)
+
+
+def probability(name: str, *, upper_inclusive: bool = False) -> Parameter:
+    """A probability strictly above 0 and below 1 (or up to 1)."""
+    return Parameter(name, lower=0.0, upper=1.0, upper_inclusive=upper_inclusive)
+
+
+def count(name: str, *, at_least: int = 1) -> Parameter:
+    """A whole number of at least ``at_least``, carried as a float."""
+    return Parameter(name, lower=float(at_least), lower_inclusive=True, integer=True)
+
+
+@dataclass(frozen=True)
+class Law:
+    """A frozen SciPy distribution by name and keyword arguments (both JSON-serialisable)."""
+
+    scipy_name: str
+    scipy_kwargs: Mapping[str, float]
+
+    @property
+    def distribution(self) -> stats.rv_continuous | stats.rv_discrete:
+        """The SciPy distribution; its methods take ``**scipy_kwargs``.
+
+        Cheaper than ``freeze`` for a few calls: SciPy takes about 1 ms to freeze a distribution.
+        """
+        return getattr(stats, self.scipy_name)
+
+    def freeze(self):
+        """Return the ``scipy.stats`` frozen distribution."""
+        return self.distribution(**self.scipy_kwargs)
+
+    @property
+    def integer(self) -> bool:
+        """Whether the law lives on the integers."""
+        return isinstance(self.distribution, stats.rv_discrete)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Smallest and largest possible value (possibly infinite), both counted as inside."""
+        lower, upper = self.distribution.support(**self.scipy_kwargs)
+        return float(lower), float(upper)
+
+
+def _same(point: Parameters) -> dict[str, float]:
+    return dict(point)
+
+
+@dataclass(frozen=True)
+class Family:
+    """One distribution family.
+
+    Attributes:
+        family_id: Key in ``FAMILIES`` and in every artifact.
+        display_name: Name used in the prompt.
+        tier: Difficulty tier "I", "II" or "III" (Table 5).
+        parameters: Prompt parameters in prompt order, with their domains.
+        law: ``law(**parameters)`` gives the SciPy law; the conversion from the prompt's
+            parameterisation is written here and nowhere else.
+        train_grid: Axes whose Cartesian product is the training grid; empty for a held-out family.
+        test_grid: Axes of the unseen-parameter grid (seen family) or the full grid (held-out).
+        selected: The paper's selected test points, in grid coordinates.
+        from_grid: Maps a grid point to prompt parameters.
+        ordering: Parameter names whose values must not decrease (ends strictly apart).
+    """
+
+    family_id: str
+    display_name: str
+    tier: str
+    parameters: tuple[Parameter, ...]
+    law: Callable[..., Law]
+    test_grid: tuple[Axis, ...]
+    selected: tuple[Parameters, ...]
+    train_grid: tuple[Axis, ...] = ()
+    from_grid: Callable[[Parameters], dict[str, float]] = _same
+    ordering: tuple[str, ...] = ()
+
+    @property
+    def seen(self) -> bool:
+        """Whether the family is used in training (24 of 30)."""
+        return bool(self.train_grid)
+
+    def check(self, parameters: Parameters) -> None:
+        """Raise DomainError unless ``parameters`` has exactly this family's names, in domain."""
+        expected = [parameter.name for parameter in self.parameters]
+        if sorted(parameters) != sorted(expected):
+            raise DomainError(f"{self.family_id}: takes the parameters {expected}, got {sorted(parameters)}")
+        for parameter in self.parameters:
+            parameter.check(self.family_id, parameters[parameter.name])
+        values = [parameters[name] for name in self.ordering]
+        if values and not (values == sorted(values) and values[0] < values[-1]):
+            raise DomainError(
+                f"{self.family_id}: {' <= '.join(self.ordering)} must hold with {self.ordering[0]} < "
+                f"{self.ordering[-1]}, got {values}"
+            )
+
+    def law_at(self, parameters: Parameters) -> Law:
+        """The SciPy law at validated prompt parameters. Raises DomainError."""
+        self.check(parameters)
+        law = self.law(*(parameters[parameter.name] for parameter in self.parameters))
+        if any(math.isnan(end) for end in law.support):
+            raise DomainError(f"{self.family_id}: SciPy rejects {dict(parameters)}")
+        return law
+
+    def grid_points(self, split: str, selection: str = "full") -> Iterator[dict[str, float]]:
+        """Prompt parameters of a split in grid order.
+
+        ``split`` is "train" or "test"; ``selection`` "selected" gives the paper's
+        selected test points instead of the whole test grid.
+        """
+        if split == "test" and selection == "selected":
+            points: Iterator[Parameters] = iter(self.selected)
+        else:
+            axes = self.train_grid if split == "train" else self.test_grid
+            names = [axis.name for axis in axes]
+            points = (dict(zip(names, values, strict=True)) for values in product(*(axis.values for axis in axes)))
+            if not axes:
+                points = iter(())
+        for point in points:
+            yield {name: float(value) for name, value in self.from_grid(point).items()}

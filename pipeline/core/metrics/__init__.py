@@ -1,1 +1,0 @@
-"""Metrics of the evaluation axes, one module per axis."""

@@ -1,0 +1,134 @@
+"""The open-ended requests: one random member of each of 102 categories (arXiv:2605.11845, Appendix C.3).
+
+The paper fixes the template, the verbs, the number of prompts and eighteen categories; its whole
+list is not in the text, so the others are our own choice.
+"""
+
+import hashlib
+
+from pipeline.core.prompts.text import TextPrompt
+
+TEMPLATE = "{verb} a random {category}. Output ONLY the answer."
+VERBS = ("Think of", "Choose", "Name", "Pick")
+"""The prompt at index i uses verb i modulo 4."""
+
+OPEN_CATEGORIES = (
+    # The paper's four examples, where the rotation gives each the verb it has there.
+    "animal",
+    "first name",
+    "city",
+    "musical instrument",
+    "word",
+    "name",
+    "surname",
+    "country",
+    "food",
+    "job",
+    "hobby",
+    "sport",
+    "color",
+    "flower",
+    "tree",
+    "disease",
+    "body part",
+    "vehicle",
+    "gemstone",
+    "programming language",
+    "chemical element",
+    "medical concept",
+    "landmark",
+    "mammal",
+    "weekday",
+    "bird",
+    "fish",
+    "insect",
+    "reptile",
+    "dinosaur",
+    "sea creature",
+    "dog breed",
+    "mythical creature",
+    "capital city",
+    "river",
+    "mountain",
+    "island",
+    "lake",
+    "ocean",
+    "desert",
+    "continent",
+    "US state",
+    "planet",
+    "constellation",
+    "zodiac sign",
+    "weather condition",
+    "month",
+    "season",
+    "holiday",
+    "fruit",
+    "vegetable",
+    "herb",
+    "spice",
+    "nut",
+    "cheese",
+    "breakfast dish",
+    "dessert",
+    "drink",
+    "organ",
+    "bone",
+    "symptom",
+    "vitamin",
+    "medication",
+    "medical specialty",
+    "metal",
+    "mineral",
+    "fabric",
+    "tool",
+    "furniture item",
+    "kitchen item",
+    "clothing item",
+    "building type",
+    "room",
+    "music genre",
+    "dance style",
+    "art movement",
+    "martial art",
+    "board game",
+    "video game",
+    "book title",
+    "movie title",
+    "song title",
+    "author",
+    "painter",
+    "composer",
+    "scientist",
+    "historical figure",
+    "superhero",
+    "school subject",
+    "scientific discipline",
+    "language",
+    "currency",
+    "unit of measurement",
+    "emotion",
+    "noun",
+    "verb",
+    "adjective",
+    "letter",
+    "Greek letter",
+    "shape",
+    "coin side",
+    "card suit",
+)
+"""Singular noun phrases, each once."""
+
+
+def open_prompts() -> list[TextPrompt]:
+    """The prompts of the split "open", in the order of ``OPEN_CATEGORIES``.
+
+    The id is the category and a digest of the text, so it depends on no other prompt but through the verb.
+    """
+    prompts = []
+    for index, category in enumerate(OPEN_CATEGORIES):
+        text = TEMPLATE.format(verb=VERBS[index % len(VERBS)], category=category)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:10]
+        slug = category.lower().replace(" ", "-")
+        prompts.append(TextPrompt(f"open-{slug}-{digest}", "open", category, text))
+    return prompts

@@ -1,0 +1,91 @@
+"""Prompts: one row per distribution and parameter setting (arXiv:2605.11845, Appendix C.1)."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.core.laws.families import FAMILIES, get_family
+from pipeline.core.laws.family import Family, Law, Parameters
+from pipeline.core.random_streams import random_stream
+
+TEMPLATE = (
+    "Generate exactly ONE random number from a {display_name} distribution with parameters {parameters}. "
+    "Output ONLY the number."
+)
+SPLITS = ("train", "unseen", "ood")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One structured-sampling prompt and the law it asks for.
+
+    ``prompt_id`` is the family and a digest of the prompt text, so it does not depend on
+    the split or on which other prompts were selected.
+    """
+
+    prompt_id: str
+    split: str
+    family: str
+    tier: str
+    parameters: dict[str, float]
+    text: str
+    law: Law
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Smallest and largest valid value, both inside."""
+        return self.law.support
+
+
+def format_prompt(family: Family, parameters: Parameters) -> str:
+    """The prompt text; parameter values are printed in full (``repr`` of a Python float)."""
+    rendered = ", ".join(f"{parameter.name}={float(parameters[parameter.name])!r}" for parameter in family.parameters)
+    return TEMPLATE.format(display_name=family.display_name, parameters=rendered)
+
+
+def make_prompt(family_id: str, parameters: Parameters, split: str) -> Prompt:
+    """Validate the family and its parameters and build the prompt. Raises DomainError."""
+    family = get_family(family_id)
+    law = family.law_at(parameters)
+    text = format_prompt(family, parameters)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:10]
+    ordered = {parameter.name: float(parameters[parameter.name]) for parameter in family.parameters}
+    return Prompt(f"{family_id}-{digest}", split, family_id, family.tier, ordered, text, law)
+
+
+def build_split(
+    split: str,
+    *,
+    selection: str = "full",
+    families: Sequence[str] | None = None,
+    prompts_per_family: int | None = None,
+    seed: int = 0,
+) -> list[Prompt]:
+    """Prompts of one split in table and grid order.
+
+    Args:
+        split: "train" and "unseen" cover the seen families, "ood" the held-out ones.
+        selection: "selected" keeps the paper's test points; ignored for "train".
+        families: Restrict to these family ids; None keeps all.
+        prompts_per_family: Keep at most this many per family, drawn without replacement
+            from a stream named by seed, split and family; None keeps all.
+        seed: Root seed of that draw.
+
+    Raises:
+        DomainError: An unknown family, or parameters outside their domain.
+    """
+    wanted = [get_family(name).family_id for name in families] if families is not None else list(FAMILIES)
+    prompts: list[Prompt] = []
+    for family_id in (name for name in FAMILIES if name in wanted):
+        family = FAMILIES[family_id]
+        if family.seen == (split == "ood"):
+            continue
+        points = list(family.grid_points("train" if split == "train" else "test", selection))
+        if prompts_per_family is not None and prompts_per_family < len(points):
+            rng = random_stream(seed, "prompt_subset", split, family_id)
+            kept = np.sort(rng.choice(len(points), size=prompts_per_family, replace=False))
+            points = [points[index] for index in kept]
+        prompts.extend(make_prompt(family_id, point, split) for point in points)
+    return prompts

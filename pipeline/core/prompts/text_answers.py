@@ -1,0 +1,46 @@
+"""From generated text to a comparable answer, or to the reason why there is none.
+
+Total functions: any text in, no exception out.
+"""
+
+from pipeline.core.prompts.number_answers import Invalid, strip_reasoning
+
+QUOTE_PAIRS = (('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"), ("„", "“"), ("«", "»"))
+"""Opening and closing marks that count as quotes: ASCII, English, German and French. Backticks and
+asterisks are markup, and the paper names quotes alone, so they stay."""
+
+
+def strip_quotes(text: str) -> str:
+    """``text`` without one pair of quotes around the whole of it, and without the white space inside them.
+
+    Mixed marks are no pair, nor is a single mark; a second pair inside the first stays.
+    """
+    if len(text) >= 2 and (text[0], text[-1]) in QUOTE_PAIRS:
+        return text[1:-1].strip()
+    return text
+
+
+def normalise_answer(text: str | Invalid) -> str | Invalid:
+    """The paper's normalisation of an open-ended answer (arXiv:2605.11845, Section 4.2).
+
+    In this order: the reasoning trace is stripped, the first line that is not blank is taken,
+    runs of white space become one space, and one pair of quotes is stripped. White space is
+    what Unicode says it is; case, punctuation and invisible characters stay.
+
+    The result is a fixed point unless it is itself in quotes: '""x""' gives '"x"'.
+
+    Args:
+        text: An answer as ``AnswerProtocol.answers`` returns it; a reason passes through.
+
+    Returns:
+        The answer, at least one character, or ``UNCLOSED_REASONING`` or ``EMPTY``.
+    """
+    if isinstance(text, Invalid):
+        return text
+    answer = strip_reasoning(text)
+    if answer is None:
+        return Invalid.UNCLOSED_REASONING
+    if not answer:
+        return Invalid.EMPTY
+    # The text is stripped, so its first line is not blank.
+    return strip_quotes(" ".join(answer.splitlines()[0].split())) or Invalid.EMPTY

@@ -1,0 +1,1 @@
+"""Item response theory, the tiny tasks, and perplexity."""

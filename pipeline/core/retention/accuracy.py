@@ -1,0 +1,260 @@
+"""What a condition keeps of its base checkpoint's abilities: TinyBenchmarks by column, gp-IRT and paired tests.
+
+A column is a task under one metric, as in the paper's Table 21; GSM8K has two (strict and flexible extraction of the
+same answers). The mean over tasks counts GSM8K once, by flexible extraction; the paper's mean counts both.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from pipeline.core.random_streams import random_stream
+from pipeline.core.retention.irt import (
+    PUBLISHED_ERRORS,
+    SCENARIOS,
+    IrtScenario,
+    Performance,
+    bootstrap_performance,
+    estimate_performance,
+    item_probabilities,
+    resample_counts,
+)
+from pipeline.core.retention.tasks import COLUMNS
+from pipeline.core.statistics.intervals import Estimate, metric_row
+from pipeline.core.statistics.paired_tests import (
+    PERMUTATIONS,
+    holm,
+    mcnemar_exact,
+    sign_flip_test,
+    tost,
+    tost_proportions,
+    verdict,
+)
+
+SECOND_READINGS = {"tinyGSM8k (strict)": "tinyGSM8k (flexible)"}
+"""Columns that read the same answers as another one, which stands for their task in the mean."""
+CONTINUOUS_METRICS = ("mc2",)
+"""Metrics whose values lie in [0, 1]; all others are 0 or 1."""
+ESTIMATES = ("gp_irt", "p_irt", "irt", "accuracy")
+TEST_COLUMNS = (
+    "split",
+    "metric",
+    "difference",
+    "ci_low",
+    "ci_high",
+    "margin",
+    "p_difference",
+    "p_equivalence",
+    "p_difference_adjusted",
+    "p_equivalence_adjusted",
+    "verdict",
+)
+
+
+@dataclass(frozen=True)
+class ColumnResult:
+    """One column under one condition.
+
+    Attributes:
+        values: float64[n] correctness by item.
+        estimates: By name of ESTIMATES; accuracy is the plain mean of ``values``.
+        draws: float64[R] of the same on resamples of the items.
+        ability: float64[D].
+        predicted: float64[n], P_i at that ability for the same items.
+    """
+
+    values: np.ndarray
+    estimates: Mapping[str, float]
+    draws: Mapping[str, np.ndarray]
+    ability: np.ndarray
+    predicted: np.ndarray
+
+
+def column_result(scenario: IrtScenario, values: np.ndarray, counts: np.ndarray) -> ColumnResult:
+    """Estimates of one column and their bootstrap.
+
+    Args:
+        scenario: The task's item parameters.
+        values: float64[n] correctness, in the order of the scenario's seen items.
+        counts: float64[R, n] resamples; conditions that share them are paired.
+    """
+    found, ability = estimate_performance(scenario, values)
+    drawn = bootstrap_performance(scenario, values, counts, ability)
+    seen = scenario.seen
+    predicted = item_probabilities(ability[None], scenario.discriminations[:, seen], scenario.offsets[seen])[0]
+    return ColumnResult(
+        values,
+        {**_by_name(found), "accuracy": float(values.mean())},
+        {**_by_name(drawn), "accuracy": counts @ values / len(values)},
+        ability,
+        predicted,
+    )
+
+
+def _by_name(performance: Performance) -> dict:
+    return {"gp_irt": performance.gp_irt, "p_irt": performance.p_irt, "irt": performance.irt}
+
+
+def all_results(
+    values: Mapping[str, Mapping[str, np.ndarray]],
+    scenarios: Mapping[str, IrtScenario],
+    *,
+    seed: int,
+    model: str,
+    replicates: int,
+) -> dict[str, dict[str, ColumnResult]]:
+    """Results by condition and column; every condition sees the same resamples of a task's items.
+
+    Args:
+        values: By condition ("own", "base") and column, float64[n].
+        scenarios: By scenario.
+        seed: Root seed; the model completes the streams' names.
+        model: Model name.
+        replicates: Resamples.
+    """
+    results = {condition: {} for condition in values}
+    for condition, columns in values.items():
+        for column, found in columns.items():
+            task = COLUMNS[column][0]
+            rng = random_stream(seed, "bootstrap", "retention", model, task)
+            counts = resample_counts(len(found), replicates, rng)
+            results[condition][column] = column_result(scenarios[SCENARIOS[task]], found, counts)
+    return results
+
+
+def mean_columns(columns: Sequence[str], gsm8k: Literal["once", "twice"] = "once") -> list[str]:
+    """The columns that a mean over tasks is over: one per task, or ("twice") the paper's, with both of GSM8K."""
+    if gsm8k == "twice":
+        return list(columns)
+    return [column for column in columns if SECOND_READINGS.get(column) not in columns]
+
+
+def metric_rows(
+    own: Mapping[str, ColumnResult], base: Mapping[str, ColumnResult] | None, gsm8k: Literal["once", "twice"]
+) -> list[dict]:
+    """Metrics by column and over all.
+
+    Args:
+        own: Results by column.
+        base: The base checkpoint's, for paired differences; None for the base itself.
+        gsm8k: How often GSM8K enters the mean over tasks.
+
+    Returns:
+        Rows with split, family (""), metric, value, n (items), ci_low, ci_high (95% bootstrap over items), floor and
+        undefined. By column: ESTIMATES; gp_irt_standard_error (bootstrap) and gp_irt_published_error (of the method,
+        see PUBLISHED_ERRORS); gp_irt_difference and accuracy_difference, own - base. Over all the same means over
+        tasks, and gp_irt_paper_mean, in which GSM8K counts twice.
+    """
+    rows = []
+    for column, result in own.items():
+        size = len(result.values)
+        for name in ESTIMATES:
+            rows.append(_row(column, name, result.estimates[name], size, result.draws[name]))
+        rows.append(_row(column, "gp_irt_standard_error", float(result.draws["gp_irt"].std(ddof=1)), size))
+        published = PUBLISHED_ERRORS[SCENARIOS[COLUMNS[column][0]]]
+        rows.append(_row(column, "gp_irt_published_error", published, size))
+        rows += _differences(column, own, base, [column])
+    members = mean_columns(list(own), gsm8k)
+    size = sum(len(own[column].values) for column in mean_columns(list(own)))
+    for name in ESTIMATES:
+        rows.append(_row("all", name, *_mean(own, members, name, size)))
+    spread = float(_mean(own, members, "gp_irt", size)[2].std(ddof=1))
+    rows.append(_row("all", "gp_irt_standard_error", spread, size))
+    rows.append(_row("all", "gp_irt_paper_mean", *_mean(own, list(own), "gp_irt", size)))
+    return rows + _differences("all", own, base, members)
+
+
+def _mean(results: Mapping[str, ColumnResult], members: Sequence[str], name: str, size: int) -> tuple:
+    value = float(np.mean([results[column].estimates[name] for column in members]))
+    return value, size, np.mean([results[column].draws[name] for column in members], axis=0)
+
+
+def _differences(
+    split: str, own: Mapping[str, ColumnResult], base: Mapping[str, ColumnResult] | None, members: Sequence[str]
+) -> list[dict]:
+    if base is None:
+        return []
+    rows = []
+    for name in ("gp_irt", "accuracy"):
+        size = sum(len(own[column].values) for column in mean_columns(members))
+        (value, _, draws), (base_value, _, base_draws) = (_mean(r, members, name, size) for r in (own, base))
+        rows.append(_row(split, f"{name}_difference", value - base_value, size, draws - base_draws))
+    return rows
+
+
+def _row(split: str, metric: str, value: float, n: int, draws: np.ndarray | None = None) -> dict:
+    low, high = (math.nan, math.nan) if draws is None else np.quantile(draws, [0.025, 0.975]).tolist()
+    return {"split": split, **metric_row(metric, Estimate(value, n, low, high, int(math.isnan(value))))}
+
+
+def paired_test_table(
+    own: Mapping[str, ColumnResult],
+    base: Mapping[str, ColumnResult] | None,
+    *,
+    margin: float,
+    significance: float,
+    seed: int,
+    names: tuple[str, ...],
+) -> pd.DataFrame:
+    """Paired tests of accuracy by column, TEST_COLUMNS; without rows for the base itself.
+
+    p_difference is McNemar's exact test for 0/1 metrics and a sign-flip permutation test for mc2; p_equivalence is
+    the exact paired equivalence test for 0/1 metrics and a t-based one for mc2 (see
+    ``pipeline.core.statistics.paired_tests``). Both are adjusted by Holm over the tasks. The strict reading of GSM8K
+    is adjusted among the tasks with it in the flexible reading's place.
+
+    Args:
+        own: Results by column.
+        base: The base checkpoint's, by column, or None.
+        margin: Largest change of accuracy that counts as none.
+        significance: Level of the adjusted tests.
+        seed: Root seed of the permutation test; ``names`` complete its stream's name.
+        names: Model and condition.
+    """
+    rows = {} if base is None else {c: _tests(c, own[c], base[c], margin, seed, names) for c in own}
+    for column, row in rows.items():
+        family = [column if c == SECOND_READINGS.get(column) else c for c in mean_columns(list(rows))]
+        for name in ("p_difference", "p_equivalence"):
+            adjusted = holm(np.array([rows[c][name] for c in family]))
+            row[f"{name}_adjusted"] = float(adjusted[family.index(column)])
+        adjusted_pair = (row["p_difference_adjusted"], row["p_equivalence_adjusted"])
+        row["verdict"] = verdict(row["difference"], *adjusted_pair, significance)
+    return pd.DataFrame(list(rows.values()), columns=list(TEST_COLUMNS))
+
+
+def _tests(
+    column: str, own: ColumnResult, base: ColumnResult, margin: float, seed: int, names: tuple[str, ...]
+) -> dict:
+    """One row of the test table, unadjusted."""
+    differences = own.values - base.values
+    if COLUMNS[column][1] in CONTINUOUS_METRICS:
+        rng = random_stream(seed, "sign_flips", "retention", *names, column)
+        different, equivalent = sign_flip_test(differences, PERMUTATIONS, rng), tost(differences, margin)
+    else:
+        different = mcnemar_exact(base.values, own.values)
+        equivalent = tost_proportions(base.values, own.values, margin)
+    low, high = np.quantile(own.draws["accuracy"] - base.draws["accuracy"], [0.025, 0.975]).tolist()
+    return {
+        "split": column,
+        "metric": "accuracy",
+        "difference": float(differences.mean()),
+        "ci_low": low,
+        "ci_high": high,
+        "margin": margin,
+        "p_difference": different,
+        "p_equivalence": equivalent,
+    }
+
+
+def item_table(own: Mapping[str, ColumnResult], base: Mapping[str, ColumnResult] | None) -> pd.DataFrame:
+    """One row per column and item: split, item, value, base_value (NaN for the base itself), predicted P_i(theta)."""
+    tables = []
+    for column, result in own.items():
+        table = pd.DataFrame({"split": column, "item": np.arange(len(result.values)), "value": result.values})
+        table["base_value"] = math.nan if base is None else base[column].values
+        tables.append(table.assign(predicted=result.predicted))
+    return pd.concat(tables, ignore_index=True)

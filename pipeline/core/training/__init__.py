@@ -1,0 +1,1 @@
+"""Objectives (Eq. 3 and 4), examples and batches."""

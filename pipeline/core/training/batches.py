@@ -1,0 +1,248 @@
+"""From examples to the tensors of a forward pass: padding, masks of token trees, cutting of large trees."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import torch
+
+from pipeline.core.training.examples import Example
+from pipeline.core.training.objectives import Targets
+from pipeline.core.tries.token_tree import ROOT, TokenTree
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Right-padded inputs and the P supervised positions among them.
+
+    Attributes:
+        input_ids: int64[B, T]; the terminator itself is never an input.
+        attention_mask: int64[B, T], 1 on tokens.
+        allowed: bool[B, 1, T, T], True where position j may be attended to from position i;
+            None where every row is a single sequence and attention is plainly causal.
+        position_ids: int64[B, T], tokens before each one in its sequence; None with ``allowed``.
+        rows: int64[P], row of each supervised position.
+        columns: int64[P], the position whose logits predict the next token.
+        targets: The P targets.
+    """
+
+    input_ids: torch.Tensor
+    attention_mask: torch.Tensor
+    allowed: torch.Tensor | None
+    position_ids: torch.Tensor | None
+    rows: torch.Tensor
+    columns: torch.Tensor
+    targets: Targets
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same batch on another device."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return Batch(**{name: value if value is None else value.to(device) for name, value in values.items()})
+
+
+def collate(examples: Sequence[Example], pad_id: int, examples_in_step: int | None = None) -> Batch:
+    """Pad examples into a batch.
+
+    Args:
+        examples: The rows of one forward pass; whole examples or parts of them.
+        pad_id: Fills the right of shorter rows; masked and never supervised.
+        examples_in_step: Whole examples that share the optimiser step, if there are more
+            than in this batch; every one weighs one over this number.
+    """
+    total = examples_in_step or len(examples)
+    width = max(example.num_inputs for example in examples)
+    input_ids = np.full((len(examples), width), pad_id, dtype=np.int64)
+    mask = np.zeros((len(examples), width), dtype=np.int64)
+    for row, example in enumerate(examples):
+        prompt, end = len(example.prompt_ids), example.num_inputs
+        input_ids[row, :prompt] = example.prompt_ids
+        input_ids[row, prompt:end] = example.tree.tokens
+        mask[row, :end] = 1
+    allowed = position_ids = None
+    if not all(example.tree.is_chain for example in examples):
+        allowed, position_ids = map(torch.from_numpy, _tree_attention(examples, width))
+    # Column of node n is len(prompt) + n, which for ROOT = -1 is the prompt's last token.
+    columns = np.concatenate([len(example.prompt_ids) + example.nodes for example in examples])
+    weights = np.concatenate([example.weights for example in examples]) / total
+    return Batch(
+        input_ids=torch.from_numpy(input_ids),
+        attention_mask=torch.from_numpy(mask),
+        allowed=allowed,
+        position_ids=position_ids,
+        rows=torch.from_numpy(np.repeat(np.arange(len(examples)), [len(example.nodes) for example in examples])),
+        columns=torch.from_numpy(columns),
+        targets=Targets(*_padded_candidates(examples), torch.from_numpy(weights.astype(np.float32))),
+    )
+
+
+def _padded_candidates(examples: Sequence[Example]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Candidates of all supervised positions as int64[P, K] and float32[P, K]."""
+    counts = np.concatenate([np.diff(example.offsets) for example in examples])
+    filled = np.arange(counts.max()) < counts[:, None]
+    token_ids = np.zeros(filled.shape, dtype=np.int64)
+    probabilities = np.zeros(filled.shape, dtype=np.float32)
+    token_ids[filled] = np.concatenate([example.token_ids for example in examples])
+    probabilities[filled] = np.concatenate([example.probabilities for example in examples])
+    return torch.from_numpy(token_ids), torch.from_numpy(probabilities)
+
+
+def _tree_attention(examples: Sequence[Example], width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Who may attend to whom, bool[B, 1, T, T], and positions, int64[B, T]."""
+    # Padding attends to itself: a row of the mask with nothing allowed would give NaN.
+    allowed = np.repeat(np.eye(width, dtype=bool)[None, None], len(examples), axis=0)
+    position_ids = np.zeros((len(examples), width), dtype=np.int64)
+    for row, example in enumerate(examples):
+        prompt, end = len(example.prompt_ids), example.num_inputs
+        allowed[row, 0, :prompt, :prompt] = np.tri(prompt, dtype=bool)
+        allowed[row, 0, prompt:end, :prompt] = True
+        allowed[row, 0, prompt:end, prompt:end] = example.tree.ancestor_mask()
+        position_ids[row, :prompt] = np.arange(prompt)
+        position_ids[row, prompt:end] = prompt - 1 + example.tree.depths
+    return allowed, position_ids
+
+
+def plan_passes(
+    examples: Iterable[Example], max_rows: int, max_tokens: int | None, trees: bool = True
+) -> list[list[Example]]:
+    """Distribute examples over forward passes.
+
+    An example with more tokens than ``max_tokens`` becomes several rows; each of its
+    supervised prefixes is in exactly one of them, so the sum over rows stays the same.
+
+    Args:
+        examples: Examples of one optimiser step.
+        max_rows: Rows per pass.
+        max_tokens: Tokens per pass, padding included; None for no limit. A single sequence
+            is never cut, even if it is longer.
+        trees: Whether the model can read a tree; if not, every row is a single sequence.
+
+    Returns:
+        The rows of each pass. Single sequences keep their order; where there is a tree, rows
+        of similar size come together.
+    """
+    rows: list[Example] = []
+    for example in examples:
+        if example.tree.is_chain:
+            rows.append(example)
+        elif not trees:
+            rows.extend(into_sequences(example))
+        elif max_tokens is not None and example.num_inputs > max_tokens:
+            rows.extend(into_subtrees(example, max_tokens))
+        else:
+            rows.append(example)
+    if not all(row.tree.is_chain for row in rows):
+        rows.sort(key=lambda row: row.num_inputs)
+    passes: list[list[Example]] = []
+    width = 0
+    for row in rows:
+        width = max(width, row.num_inputs) if passes else row.num_inputs
+        full = not passes or len(passes[-1]) == max_rows
+        if full or (max_tokens is not None and width * (len(passes[-1]) + 1) > max_tokens):
+            passes.append([])
+            width = row.num_inputs
+        passes[-1].append(row)
+    return passes
+
+
+def share_passes(sizes: Sequence[int], num_shares: int) -> list[list[int]]:
+    """Deal forward passes out to processes that work side by side.
+
+    From the largest pass on, each round gives one to every share, the larger to the share with
+    less so far. So the numbers of passes differ by at most one, and the sizes of shares by at
+    most the largest pass.
+
+    Args:
+        sizes: Size of each pass, e.g. in tokens.
+        num_shares: Number of processes.
+
+    Returns:
+        Indices of the passes of each share, ascending; every index is in one share.
+    """
+    shares: list[list[int]] = [[] for _ in range(num_shares)]
+    totals = [0] * num_shares
+    order = sorted(range(len(sizes)), key=lambda index: -sizes[index])
+    for start in range(0, len(order), num_shares):
+        least_first = sorted(range(num_shares), key=totals.__getitem__)
+        for index, share in zip(order[start : start + num_shares], least_first, strict=False):
+            shares[share].append(index)
+            totals[share] += sizes[index]
+    return [sorted(share) for share in shares]
+
+
+def into_subtrees(example: Example, max_tokens: int) -> list[Example]:
+    """Cut an example into parts of at most ``max_tokens`` inputs; ancestors of a part are repeated in it.
+
+    Parts are runs of nodes in depth-first order: all that such a run lacks to be a tree are
+    the ancestors of its first node.
+    """
+    order, depths = depth_first_order(example.tree), example.tree.depths
+    starts = [0]
+    while True:
+        repeated = len(example.prompt_ids) + int(depths[order[starts[-1]]]) - 1
+        stop = starts[-1] + max(max_tokens - repeated, 1)
+        if stop >= len(order):
+            return _cut(example, order, starts)
+        starts.append(stop)
+
+
+def into_sequences(example: Example) -> list[Example]:
+    """Cut an example into one part for each of its leaves."""
+    order = depth_first_order(example.tree)
+    leaf = np.ones(len(order), dtype=bool)
+    leaf[example.tree.parents[example.tree.parents != ROOT]] = False
+    ends = np.flatnonzero(leaf[order]) + 1
+    return _cut(example, order, [0, *ends[:-1].tolist()])
+
+
+def _cut(example: Example, order: np.ndarray, starts: Sequence[int]) -> list[Example]:
+    """Parts that supervise the nodes order[starts[i]:starts[i + 1]] each; the root's target is in the first."""
+    parts = []
+    part_of_node = np.empty(len(order) + 1, dtype=np.int64)
+    part_of_node[order] = np.searchsorted(starts, np.arange(len(order)), side="right") - 1
+    part_of_node[ROOT] = 0  # the last entry
+    part_of_target = part_of_node[example.nodes]
+    counts = np.diff(example.offsets)
+    for part, (start, stop) in enumerate(zip(starts, [*starts[1:], len(order)], strict=True)):
+        needed = order[start:stop]
+        above, node = [], int(example.tree.parents[needed[0]])
+        while node != ROOT:
+            above.append(node)
+            node = int(example.tree.parents[node])
+        needed = np.concatenate([np.array(above[::-1], dtype=np.int64), needed])
+        index = np.full(len(order) + 1, ROOT, dtype=np.int64)
+        index[needed] = np.arange(len(needed))
+        supervised = part_of_target == part
+        kept = np.repeat(supervised, counts)
+        parts.append(
+            replace(
+                example,
+                tree=TokenTree(example.tree.tokens[needed], index[example.tree.parents[needed]].astype(np.int32)),
+                nodes=index[example.nodes[supervised]],
+                weights=example.weights[supervised],
+                offsets=np.concatenate([[0], np.cumsum(counts[supervised])]),
+                token_ids=example.token_ids[kept],
+                probabilities=example.probabilities[kept],
+            )
+        )
+    return parts
+
+
+def depth_first_order(tree: TokenTree) -> np.ndarray:
+    """Nodes such that each is followed by its whole subtree, int64[N]; children in order of their index."""
+    depths, parents = tree.depths, tree.parents
+    levels = [np.flatnonzero(depths == depth) for depth in range(1, int(depths.max(initial=0)) + 1)]
+    sizes = np.ones(len(tree) + 1, dtype=np.int64)
+    for nodes in reversed(levels):
+        np.add.at(sizes, parents[nodes], sizes[nodes])
+    ranks = np.empty(len(tree) + 1, dtype=np.int64)
+    ranks[ROOT] = -1
+    for nodes in levels:
+        nodes = nodes[np.argsort(parents[nodes], kind="stable")]
+        before = np.cumsum(sizes[nodes]) - sizes[nodes]
+        first = np.concatenate([[True], np.diff(parents[nodes]) != 0])
+        # Nodes of earlier siblings: the running sum less its value at the first sibling.
+        earlier = before - np.repeat(before[first], np.diff(np.append(np.flatnonzero(first), len(nodes))))
+        ranks[nodes] = ranks[parents[nodes]] + 1 + earlier
+    order = np.empty(len(tree), dtype=np.int64)
+    order[ranks[:-1]] = np.arange(len(tree))
+    return order

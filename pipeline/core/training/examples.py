@@ -1,0 +1,225 @@
+"""What each optimiser step sees: family-balanced order and examples.
+
+An example is one prompt with a tree of completions behind it. Three estimators of the soft
+objective (Eq. 3) differ in which tree that is; all have the same expectation over the draw:
+
+- ``soft_example`` with one path: a path y ~ P_Y, the mean of KL(q || model) over its L + 1
+  prefixes (the paper's Algorithm 1).
+- ``soft_example`` with K paths: the mean over K paths behind one copy of the prompt.
+- ``exact_example``: the expectation itself, over every prefix of the trie, without a draw.
+
+``hard_example`` does for Eq. 4 what K paths do for Eq. 3.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.core.laws.discretize import OutputSpace
+from pipeline.core.random_streams import random_stream
+from pipeline.core.tries.token_tree import ROOT, TokenTree, merge_sequences
+from pipeline.core.tries.trie import LEAF, NextTokenTargets, Trie
+from pipeline.core.tries.trie_walks import edge_parents, path_prefix_weights
+
+
+def family_balanced_order(families: Sequence[str], rng: np.random.Generator) -> list[int]:
+    """An order in which families alternate.
+
+    Rounds over the families in random order, one item of each family that still has any;
+    items are shuffled within their family.
+
+    Args:
+        families: Family of each item.
+        rng: Stream of this epoch.
+
+    Returns:
+        A permutation of ``range(len(families))``.
+    """
+    waiting: dict[str, list[int]] = {}
+    for index in rng.permutation(len(families)).tolist():
+        waiting.setdefault(families[index], []).append(index)
+    order: list[int] = []
+    while waiting:
+        names = sorted(waiting)
+        for position in rng.permutation(len(names)):
+            queue = waiting[names[position]]
+            order.append(queue.pop())
+            if not queue:
+                del waiting[names[position]]
+    return order
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One training example before tokens: a prompt, and the how-manieth of its examples in the epoch."""
+
+    prompt_index: int
+    epoch: int
+    repetition: int
+
+
+def training_steps(
+    families: Sequence[str], epochs: int, examples_per_prompt: int, batch_size: int, seed: int, *names: str
+) -> list[list[Draw]]:
+    """The draws of every optimiser step, reshuffled every epoch (Algorithms 1 and 2).
+
+    A step never spans two epochs, so an epoch's last step may be smaller: the paper's
+    1,988 prompts make 63 steps of 32 per epoch, 189 in three.
+
+    Args:
+        families: Family of each prompt.
+        epochs: Passes over the prompts.
+        examples_per_prompt: Fresh examples of each prompt within an epoch.
+        batch_size: Examples per step.
+        seed: Root seed; ``names`` (model, method) complete the stream's name.
+    """
+    steps = []
+    items = [(prompt, repetition) for repetition in range(examples_per_prompt) for prompt in range(len(families))]
+    for epoch in range(epochs):
+        rng = random_stream(seed, "order", *names, epoch)
+        order = family_balanced_order([families[prompt] for prompt, _ in items], rng)
+        draws = [Draw(items[index][0], epoch, items[index][1]) for index in order]
+        steps.extend(draws[start : start + batch_size] for start in range(0, len(draws), batch_size))
+    return steps
+
+
+@dataclass(frozen=True)
+class Example:
+    """A prompt, completions behind it as a tree of prefixes, and a target at P of the prefixes.
+
+    The terminator is a target, never an input, so a completion of L tokens and a terminator has
+    L nodes and L + 1 supervised prefixes. Each distinct prefix is one node however many
+    completions share it, and is computed once; LoRA dropout draws one mask per position, so
+    completions share the masks of the prefixes they share.
+
+    Attributes:
+        prompt_ids: Token ids of the encoded prompt.
+        tree: Input nodes behind the prompt.
+        nodes: int64[P], node of each supervised prefix; ROOT is the last token of the prompt.
+        weights: float64[P], share of each prefix in the loss of the example; they sum to 1.
+        offsets: int64[P + 1]; candidates of prefix i are offsets[i]:offsets[i + 1].
+        token_ids: int64[C], candidate next tokens.
+        probabilities: float64[C], target probabilities; sum to 1 over each prefix.
+        sequences: Completions that the example holds.
+    """
+
+    prompt_ids: Sequence[int]
+    tree: TokenTree
+    nodes: np.ndarray
+    weights: np.ndarray
+    offsets: np.ndarray
+    token_ids: np.ndarray
+    probabilities: np.ndarray
+    sequences: int
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sequence: prompt, completion and terminator."""
+        return len(self.prompt_ids) + (int(self.tree.depths.max()) if len(self.tree) else 0) + 1
+
+    @property
+    def num_inputs(self) -> int:
+        """Tokens that the model reads: the prompt and every node."""
+        return len(self.prompt_ids) + len(self.tree)
+
+    def candidates(self, position: int) -> tuple[np.ndarray, np.ndarray]:
+        """Candidate token ids and their probabilities at the ``position``-th supervised prefix."""
+        span = slice(int(self.offsets[position]), int(self.offsets[position + 1]))
+        return self.token_ids[span], self.probabilities[span]
+
+
+def _merged_example(
+    prompt_ids: Sequence[int],
+    completions: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[tuple[np.ndarray, np.ndarray]]] | None = None,
+) -> Example:
+    """Completions (terminator last) as one tree; each weighs alike, as do a completion's positions.
+
+    ``targets`` gives the distribution at each position; without it, it is that of the tokens
+    that follow in ``completions``, so that the cross-entropy of a merged prefix is the sum over its
+    completions.
+    """
+    tree, nodes_of = merge_sequences([completion[:-1] for completion in completions])
+    # Index 0 is the root, so that a node is one more than its index in the tree.
+    weights = np.zeros(len(tree) + 1)
+    following: list[dict[int, float]] = [{} for _ in weights]
+    for row, (completion, nodes) in enumerate(zip(completions, nodes_of, strict=True)):
+        share = 1.0 / (len(completion) * len(completions))
+        for position, node in enumerate([0, *(nodes + 1).tolist()]):
+            weights[node] += share
+            if targets is None:
+                token = int(completion[position])
+                following[node][token] = following[node].get(token, 0.0) + share
+            elif not following[node]:
+                ids, probabilities = targets[row][position]
+                following[node] = dict(zip(ids.tolist(), probabilities.tolist(), strict=True))
+    probabilities = np.array([mass for laws in following for mass in laws.values()])
+    counts = np.array([len(law) for law in following])
+    if targets is None:
+        probabilities /= np.repeat(weights, counts)
+    return Example(
+        prompt_ids=prompt_ids,
+        tree=tree,
+        nodes=np.arange(ROOT, len(tree)),
+        weights=weights,
+        offsets=np.concatenate([[0], np.cumsum(counts)]),
+        token_ids=np.array([token for law in following for token in law], dtype=np.int64),
+        probabilities=probabilities,
+        sequences=len(completions),
+    )
+
+
+def soft_example(
+    prompt_ids: Sequence[int], trie: NextTokenTargets, rng: np.random.Generator, num_paths: int = 1
+) -> Example:
+    """Paths y ~ P_Y with the trie's next-token distribution at each of their prefixes (Eq. 3)."""
+    paths = trie.sample_paths(rng, num_paths)
+    return _merged_example(prompt_ids, [tokens for tokens, _ in paths], [candidates for _, candidates in paths])
+
+
+def exact_example(prompt_ids: Sequence[int], trie: Trie) -> Example:
+    """The whole trie: the expectation of Eq. 3 over paths, without sampling.
+
+    E_y[1 / (L_y + 1) sum_{p on y} KL_p] = sum_p KL_p w(p), with KL_p = KL(q(. | p) || model(. | p)) and
+    w(p) = sum_{y through p} P(y) / (L_y + 1) (``path_prefix_weights``).
+
+    What this minimises: by the chain rule, weighing each prefix by its whole mass instead,
+    sum_p P(p) KL_p = KL(P_Y || model), the divergence between the laws of terminated strings.
+    The factor 1 / (L_y + 1) makes that a mean per token. Where all strings have the same
+    length L, w(p) = P(p) / (L + 1) and the objective is KL(P_Y || model) / (L + 1); otherwise prefixes of
+    shorter strings count for more. The minimum, model = q at every prefix, is the same.
+    """
+    inner = trie.edge_children != LEAF
+    # Prefix i of the trie is node i - 1 of the tree: its root is the prompt.
+    tree = TokenTree(trie.edge_tokens[inner].astype(np.int32), (edge_parents(trie)[inner] - 1).astype(np.int32))
+    return Example(
+        prompt_ids=prompt_ids,
+        tree=tree,
+        nodes=np.arange(ROOT, len(tree)),
+        weights=path_prefix_weights(trie),
+        offsets=trie.edge_offsets.astype(np.int64),
+        token_ids=trie.edge_tokens.astype(np.int64),
+        probabilities=np.asarray(trie.edge_probabilities),
+        sequences=int((~inner).sum()),
+    )
+
+
+def sample_string(space: OutputSpace, rng: np.random.Generator) -> str:
+    """One canonical string y ~ P_Y."""
+    cumulative = np.cumsum(space.probabilities)
+    choice = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+    return space.values[min(choice, len(space.values) - 1)]
+
+
+def hard_example(prompt_ids: Sequence[int], completions: Sequence[Sequence[int]]) -> Example:
+    """Sampled completions (terminator last) as their own targets (Eq. 4).
+
+    Cross-entropy at a shared prefix, against the distribution of the tokens that follow it, is
+    the sum of those of the completions apart.
+
+    Where the lengths of strings differ, the expectation of Eq. 4 over completions has another
+    minimum than Eq. 3: its target for token t behind p is proportional to
+    sum_{y through p, t} P(y) / (L_y + 1), which favours continuations that end sooner.
+    """
+    return _merged_example(prompt_ids, completions)

@@ -1,0 +1,1 @@
+"""Token prefix tries of canonical strings (Eq. 1)."""

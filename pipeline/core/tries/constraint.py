@@ -1,0 +1,49 @@
+"""Decoding restricted to the strings of a trie: the baseline of constrained decoding.
+
+After every prefix the model's law is restricted to the tokens with which the trie goes on, and
+normalised again. That is what constrained decoding commonly means; its law over whole strings
+is the product of these, and not the model's law given that the string is in the trie.
+"""
+
+import torch
+
+from pipeline.core.tries.trie import Trie
+
+
+class TrieConstraint:
+    """Which tokens may follow, by trie prefix.
+
+    Prefixes are the trie's own indices, 0 for the empty one; behind the terminator there is none.
+    """
+
+    def __init__(self, trie: Trie, device: torch.device | str):
+        """Put the trie's edges on ``device``."""
+        self._offsets = torch.from_numpy(trie.edge_offsets.astype("int64")).to(device)
+        self._tokens = torch.from_numpy(trie.edge_tokens.astype("int64")).to(device)
+        self._children = torch.from_numpy(trie.edge_children.astype("int64")).to(device)
+        parents = torch.repeat_interleave(torch.arange(trie.num_prefixes, device=device), self._offsets.diff())
+        self._span = int(self._tokens.max()) + 1
+        # Edges are sorted by prefix, then token.
+        self._keys = parents * self._span + self._tokens
+
+    def restrict(self, logits: torch.Tensor, prefixes: torch.Tensor) -> torch.Tensor:
+        """Logits with -inf on every token that does not go on.
+
+        Args:
+            logits: float[R, V].
+            prefixes: int64[R], the prefix of each row.
+
+        Returns:
+            float[R, V], a new tensor.
+        """
+        starts, counts = self._offsets[prefixes], self._offsets[prefixes + 1] - self._offsets[prefixes]
+        rows = torch.repeat_interleave(torch.arange(len(prefixes), device=logits.device), counts)
+        first = torch.repeat_interleave(starts - (counts.cumsum(0) - counts), counts)
+        tokens = self._tokens[first + torch.arange(len(rows), device=logits.device)]
+        restricted = torch.full_like(logits, -torch.inf)
+        restricted[rows, tokens] = logits[rows, tokens]
+        return restricted
+
+    def advance(self, prefixes: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """The prefixes, int64[n], one allowed token later; negative behind the terminator."""
+        return self._children[torch.searchsorted(self._keys, prefixes * self._span + tokens)]

@@ -1,0 +1,69 @@
+"""How a tokenizer writes plain decimals: sign, groups of digits, decimal point.
+
+Two rules cover the models of the paper: one token per digit (Qwen, Gemma), and groups of up to
+three digits counted from the left of each run of digits (Llama 3, GPT-OSS), where
+"12345.67890" is 123|45|.|678|90. Whether a tokenizer follows its rule is verified against
+the tokenizer itself before the rule is used (``pipeline.engines.loading.digit_rule``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class DigitTokens:
+    """Token ids of the pieces of a plain decimal.
+
+    Attributes:
+        groups: ``groups[n - 1]`` is int32[10^n], the token of every n-digit group by its
+            value, leading zeros included; as many entries as the longest group has digits.
+        minus: Token of "-".
+        point: Token of ".".
+        terminator: Token that ends an answer.
+    """
+
+    groups: tuple[np.ndarray, ...]
+    minus: int
+    point: int
+    terminator: int
+
+    @property
+    def max_group(self) -> int:
+        """Digits in the longest group: 1 or 3 for known tokenizers."""
+        return len(self.groups)
+
+    @cached_property
+    def text_of(self) -> dict[int, str]:
+        """Text of every token of a plain decimal; the terminator is not among them."""
+        texts = {self.minus: "-", self.point: "."}
+        for size, tokens in enumerate(self.groups, start=1):
+            texts.update((int(token), f"{value:0{size}d}") for value, token in enumerate(tokens))
+        return texts
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of one plain decimal, without terminator.
+
+        Raises:
+            ValueError: ``text`` has another character than digits, "-" and ".".
+        """
+        ids, run = [], ""
+        for character in f"{text}\0":
+            if character.isascii() and character.isdigit():
+                run += character
+                continue
+            for start in range(0, len(run), self.max_group):
+                group = run[start : start + self.max_group]
+                ids.append(int(self.groups[len(group) - 1][int(group)]))
+            run = ""
+            if character in "-.":
+                ids.append(self.minus if character == "-" else self.point)
+            elif character != "\0":
+                raise ValueError(f"{text!r} is not a plain decimal")
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of tokens of a plain decimal. Raises KeyError for another token."""
+        return "".join(self.text_of[int(token)] for token in ids)

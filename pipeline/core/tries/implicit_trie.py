@@ -1,0 +1,204 @@
+"""The token prefix trie of a rounded law, without building it.
+
+The mass behind a digit prefix is a difference of distribution functions: behind "-3.1" at five
+decimals lie the grid points from -3.19999 to -3.10000. While the part before the point may
+still grow, it is a sum of a few: behind "3" lie [3, 4), [30, 40), [300, 400) and so on. So
+q(token | prefix) of Eq. 1 follows at the cost of the prefix's children, for any number of
+decimals, with no bins and no memory, and equals the explicit trie of all grid points.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.core.laws.rounded_law import MAX_DIGITS, RoundedLaw
+from pipeline.core.tries.digit_tokens import DigitTokens
+
+
+@dataclass(frozen=True)
+class _Prefix:
+    """A canonical number so far.
+
+    Attributes:
+        negative: Whether it starts with "-".
+        whole: Value of the digits before the point so far.
+        whole_digits: Their number, 0 before the first.
+        whole_ends: Whether no digit may follow before the point: a short group, or a zero.
+        fraction_digits: Number of digits after the point, None before the point.
+        index: Value of all digits so far, read as one integer.
+    """
+
+    negative: bool = False
+    whole: int = 0
+    whole_digits: int = 0
+    whole_ends: bool = False
+    fraction_digits: int | None = None
+    index: int = 0
+
+
+@dataclass(frozen=True)
+class _Children:
+    """Candidate tokens int64[K] and the ranges of magnitudes n = |k| behind each of them.
+
+    ``firsts`` and ``stops`` are int64[R]; ``owner`` int64[R] says whose range each one is.
+    """
+
+    tokens: np.ndarray
+    firsts: np.ndarray
+    stops: np.ndarray
+    owner: np.ndarray
+
+
+@dataclass(frozen=True)
+class ImplicitTrie:
+    """The trie of every canonical string of a rounded law under a tokenizer's digit rule.
+
+    Attributes:
+        law: The rounded law.
+        tokens: The digit rule, with the terminator.
+    """
+
+    law: RoundedLaw
+    tokens: DigitTokens
+
+    def next_tokens(self, prefix_ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """The target distribution q(. | prefix) of Eq. 1.
+
+        Args:
+            prefix_ids: Token ids generated so far, terminator excluded.
+
+        Returns:
+            Token ids int32[K], ascending, and their probabilities float64[K], all above 0.
+
+        Raises:
+            KeyError: ``prefix_ids`` begins no canonical string of positive probability.
+        """
+        prefix = _Prefix()
+        for token in prefix_ids:
+            prefix = self._extend(prefix, int(token), prefix_ids)
+        (target,) = self._targets([prefix])
+        if not len(target[0]):
+            raise KeyError(f"{list(prefix_ids)} is not a prefix of a number with positive probability")
+        return target
+
+    def sample_paths(
+        self, rng: np.random.Generator, size: int
+    ) -> list[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]:
+        """Draw ``size`` strings y ~ P_Y independently.
+
+        Returns:
+            For each, token ids int32[L + 1], terminator last, and ``next_tokens`` of the
+            prefix before each of them.
+        """
+        paths = [self.tokens.encode(self.law.text(index)) for index in self.law.sample(rng, size)]
+        # Paths share their first prefixes; the law's functions are called once for all of them.
+        prefixes: dict[tuple[int, ...], _Prefix] = {(): _Prefix()}
+        for ids in paths:
+            for k, token in enumerate(ids):
+                if tuple(ids[: k + 1]) not in prefixes:
+                    prefixes[tuple(ids[: k + 1])] = self._extend(prefixes[tuple(ids[:k])], token, ids)
+        targets = dict(zip(prefixes, self._targets(list(prefixes.values())), strict=True))
+        return [
+            (
+                np.array([*ids, self.tokens.terminator], dtype=np.int32),
+                [targets[tuple(ids[:k])] for k in range(len(ids) + 1)],
+            )
+            for ids in paths
+        ]
+
+    def sample_path(self, rng: np.random.Generator) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        """One of ``sample_paths``."""
+        return self.sample_paths(rng, 1)[0]
+
+    def _extend(self, prefix: _Prefix, token: int, prefix_ids: Sequence[int]) -> _Prefix:
+        """The prefix after one more token. Raises KeyError where it is no canonical number's."""
+        text = self.tokens.text_of.get(token, "")
+        negative, digits = prefix.negative, prefix.whole_digits
+        if text == "-" and prefix == _Prefix():
+            return _Prefix(negative=True)
+        if text == "." and digits and prefix.fraction_digits is None and self.law.num_decimals:
+            return _Prefix(negative, prefix.whole, digits, True, 0, prefix.whole)
+        if text.isdigit():
+            value, size = int(text), len(text)
+            index = prefix.index * 10**size + value
+            if prefix.fraction_digits is not None:
+                left = self.law.num_decimals - prefix.fraction_digits
+                if left and size == min(self.tokens.max_group, left):
+                    return _Prefix(negative, prefix.whole, digits, True, prefix.fraction_digits + size, index)
+            elif not prefix.whole_ends and (digits or value or size == 1) and (digits or size == len(str(value))):
+                ends = size < self.tokens.max_group or index == 0
+                return _Prefix(negative, index, digits + size, ends, None, index)
+        raise KeyError(f"{list(prefix_ids)} is not a prefix of a canonical number")
+
+    def _children(self, prefix: _Prefix) -> _Children:
+        if prefix.fraction_digits is not None:
+            return self._after_point(prefix)
+        unit = 10**self.law.num_decimals
+        longest = MAX_DIGITS - self.law.num_decimals
+        tokens, firsts, stops, owners = [], [], [], []
+
+        def add(token: np.ndarray, first: np.ndarray, stop: np.ndarray, owner: np.ndarray | None = None) -> None:
+            if owner is None:
+                owner = sum(map(len, tokens)) + np.arange(len(token))
+                tokens.append(token)
+            firsts.append(first)
+            stops.append(stop)
+            owners.append(owner)
+
+        if prefix == _Prefix():
+            add(np.array([self.tokens.minus]), np.array([-1]), np.array([0]))
+        if prefix.whole_digits:
+            # The whole part ends here: the point follows, or the terminator where there are no decimals.
+            end = self.tokens.point if self.law.num_decimals else self.tokens.terminator
+            add(np.array([end]), np.array([prefix.whole * unit]), np.array([(prefix.whole + 1) * unit]))
+        if not prefix.whole_ends:
+            for size, group in enumerate(self.tokens.groups, start=1):
+                if prefix.whole_digits + size > longest:
+                    break
+                values = np.arange(10**size, dtype=np.int64)
+                if not prefix.whole_digits:
+                    values = values[10 ** (size - 1) :] if size > 1 else values
+                owner = sum(map(len, tokens)) + np.arange(len(values))
+                wholes = prefix.whole * 10**size + values
+                add(group[values], wholes * unit, (wholes + 1) * unit)
+                if size == self.tokens.max_group:
+                    grows = wholes > 0
+                    for more in range(1, longest - prefix.whole_digits - size + 1):
+                        reach = unit * 10**more
+                        add(values, wholes[grows] * reach, (wholes[grows] + 1) * reach, owner[grows])
+        return _Children(*(np.concatenate(part) for part in (tokens, firsts, stops, owners)))
+
+    def _after_point(self, prefix: _Prefix) -> _Children:
+        left = self.law.num_decimals - prefix.fraction_digits
+        if not left:
+            token, first = np.array([self.tokens.terminator]), np.array([prefix.index])
+            return _Children(token, first, first + 1, np.array([0]))
+        size = min(self.tokens.max_group, left)
+        reach = 10 ** (left - size)
+        firsts = (prefix.index * 10**size + np.arange(10**size, dtype=np.int64)) * reach
+        return _Children(self.tokens.groups[size - 1], firsts, firsts + reach, np.arange(10**size))
+
+    def _targets(self, prefixes: Sequence[_Prefix]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Targets at several prefixes; the law's functions are called once for all."""
+        children = [self._children(prefix) for prefix in prefixes]
+        firsts, stops = [], []
+        for prefix, child in zip(prefixes, children, strict=True):
+            first, stop = child.firsts, child.stops
+            if prefix.negative:
+                # Magnitudes [n1, n2) are the indices -n2 < k <= -n1; there is no negative zero.
+                first, stop = 1 - stop, 1 - np.maximum(first, 1)
+            elif prefix == _Prefix():
+                # The minus sign stands for every negative index.
+                first = np.where(first == -1, self.law.bounds[0], first)
+            firsts.append(first)
+            stops.append(stop)
+        sizes = np.cumsum([len(first) for first in firsts])[:-1]
+        masses = np.split(self.law.masses(np.concatenate(firsts), np.concatenate(stops)), sizes)
+        targets = []
+        for child, mass in zip(children, masses, strict=True):
+            total = np.bincount(child.owner, weights=mass, minlength=len(child.tokens))
+            order = np.argsort(child.tokens)
+            order = order[total[order] > 0]
+            targets.append((child.tokens[order].astype(np.int32), total[order] / total[order].sum()))
+        return targets

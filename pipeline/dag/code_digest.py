@@ -1,0 +1,287 @@
+"""What a stage's code computes, as a digest that comments, formatting and moves between files do not change.
+
+A stage reaches definitions: its ``main``, the functions, classes and constants that ``main`` names, what those name,
+and so on, across the package. The digest covers the syntax of every definition that is reached, and for each name in
+it, which definition or outside package the name stands for. So it changes where the meaning of one of them may have
+changed, and only for the stages that reach it.
+
+Left out, because it computes nothing: docstrings, annotations of functions, the wording of raised errors, and import
+statements themselves, which count through the names that they bind. Left out with its reason: ``EXEMPT``.
+
+Names are followed statically. ``module.name`` is one definition, a module that is passed around counts as a whole, and
+what is imported for type checking alone is not followed. A method is part of its class, which is reached by whoever
+makes an instance.
+"""
+
+import ast
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PACKAGE = "pipeline"
+
+EXEMPT = {
+    "pipeline.errors": "the wording of errors, and which of them a full disk amounts to",
+    "pipeline.command": "the command line: signals and exit status",
+    "pipeline.config": "the schema refuses values and computes none; DVC tracks the values themselves",
+    "pipeline.dag": "what it says of a stage is written in dvc.yaml, which DVC tracks",
+    "pipeline.record": "provenance, tracking and progress bars describe a result and are no part of it",
+    "pipeline.artifacts.atomic": "how a finished file takes its place",
+    "pipeline.artifacts.locks": "which of two processes may run",
+    "pipeline.sources.repository": "downloads files of a commit that is tracked, and checked by the hub's own hashes",
+}
+"""What cannot change a result, each with its reason: modules, or packages with all that is in them."""
+
+ALTERNATIVES = {
+    "transformers": "pipeline.engines.sampling.transformers_engine",
+    "vllm": "pipeline.engines.sampling.vllm_engine",
+    "openai": "pipeline.engines.sampling.openai_engine",
+}
+"""Of these modules a stage runs the one that ``engine.kind`` names; the others do not count."""
+
+_SKIPPED_FIELDS = {"annotation", "returns", "type_comment", "type_params", "kind", "ctx"}
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A function, class, constant or bare statement at the top level of a module.
+
+    Attributes:
+        module: Dotted name of the module.
+        name: Its name; empty for the bare statements of the module, which run when it is imported.
+        syntax: SHA-256 of its normalised syntax.
+        names: What each outside name in it stands for, e.g. ``{"np.mean": "numpy.mean"}``.
+    """
+
+    module: str
+    name: str
+    syntax: str
+    names: Mapping[str, str]
+
+
+@dataclass
+class _Syntax:
+    """Collects the normalised syntax of a piece of code and the names that it reads."""
+
+    parts: list[str] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+
+    def add(self, node: ast.AST, in_class: bool = False) -> None:
+        """Add a node. ``in_class``: annotations count there, as fields of dataclasses are made from them."""
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            return
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            return
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            node = ast.Raise(node.exc.func)
+        if isinstance(node, ast.JoinedStr):
+            # Python 3.12 puts empty texts into format specifications.
+            node = ast.JoinedStr([part for part in node.values if getattr(part, "value", None) != ""])
+        if chain := dotted_name(node):
+            self.names.add(chain)
+        self.parts.append(type(node).__name__)
+        if isinstance(node, ast.Constant):
+            self.parts.append(f"{type(node.value).__name__} {node.value!r}")
+            return
+        for name, value in ast.iter_fields(node):
+            if name in _SKIPPED_FIELDS and not (name == "annotation" and in_class and isinstance(node, ast.AnnAssign)):
+                continue
+            if isinstance(value, ast.AST):
+                self.parts.append(name)
+                self.add(value)
+            elif isinstance(value, list) and value:
+                self.parts.append(f"{name}[")
+                for member in value:
+                    if isinstance(member, ast.AST):
+                        self.add(member, isinstance(node, ast.ClassDef))
+                    else:
+                        self.parts.append(repr(member))
+                self.parts.append("]")
+            elif value not in (None, []):
+                self.parts.append(f"{name} {value!r}")
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256("\n".join(self.parts).encode()).hexdigest()
+
+
+def dotted_name(node: ast.AST) -> str:
+    """``a.b.c`` of attributes of a name that is read; empty for anything else."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        return ".".join([node.id, *reversed(parts)])
+    return ""
+
+
+def _bound(statement: ast.stmt) -> list[str]:
+    """Names that a statement at the top level defines."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [statement.name]
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        return []
+    return [n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)]
+
+
+def _runs(statement: ast.stmt) -> bool:
+    """Whether a statement at the top level runs when the module is imported."""
+    if not isinstance(statement, ast.If):
+        return True
+    condition = ast.unparse(statement.test)
+    return "TYPE_CHECKING" not in condition and "__main__" not in condition
+
+
+class Module:
+    """The definitions of one file, and what its imports bind."""
+
+    def __init__(self, name: str, path: Path):
+        """Parse ``path``. Raises SyntaxError."""
+        self.name = name
+        package = path.name == "__init__.py"
+        self._parent = name if package else name.rpartition(".")[0]
+        self._statements = [
+            statement
+            for statement in ast.parse(path.read_bytes(), filename=str(path)).body
+            if _runs(statement)
+        ]
+        self.imports = self._imports(self._statements)
+        self._by_name: dict[str, list[ast.stmt]] = {}
+        for statement in self._statements:
+            if not isinstance(statement, ast.Import | ast.ImportFrom):
+                for bound in _bound(statement) or [""]:
+                    self._by_name.setdefault(bound, []).append(statement)
+        self._made: dict[str, Definition] = {}
+
+    def _imports(self, statements: Iterable[ast.AST]) -> dict[str, str]:
+        """What import statements bind, at any depth: dotted targets by local name."""
+        found = {}
+        for node in (inner for statement in statements for inner in ast.walk(statement)):
+            if isinstance(node, ast.Import):
+                found |= {a.asname or a.name.partition(".")[0]: a.name if a.asname else a.name.partition(".")[0]
+                          for a in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                above = ".".join(self._parent.split(".")[: len(self._parent.split(".")) - node.level + 1])
+                source = ".".join(filter(None, [above if node.level else "", node.module]))
+                found |= {a.asname or a.name: f"{source}.{a.name}" for a in node.names}
+        return found
+
+    @property
+    def names(self) -> Collection[str]:
+        """Names that it defines, "" for its bare statements."""
+        return self._by_name.keys()
+
+    def definitions(self, name: str | None) -> list[Definition]:
+        """The definition of a name, or with None all of them."""
+        return [self._definition(each) for each in (self.names if name is None else [name])]
+
+    def effects(self, module_named: Callable[[str], "Module | None"]) -> list[Definition]:
+        """What runs when the module is imported: its bare statements, and those of the packages that it is in."""
+        parts = self.name.split(".")
+        above = (module_named(".".join(parts[:length])) for length in range(1, len(parts) + 1))
+        return [module._definition("") for module in above if module is not None and "" in module.names]
+
+    def _definition(self, name: str) -> Definition:
+        if name not in self._made:
+            syntax = _Syntax()
+            for statement in self._by_name[name]:
+                syntax.add(statement)
+            names = {}
+            for chain in syntax.names:
+                first, _, rest = chain.partition(".")
+                if first in self.imports:
+                    names[chain] = ".".join(filter(None, [self.imports[first], rest]))
+                elif first in self._by_name and first != name:
+                    names[chain] = f"{self.name}.{chain}"
+            self._made[name] = Definition(self.name, name, syntax.digest, names)
+        return self._made[name]
+
+
+class Code:
+    """The package's source, parsed as far as it is reached.
+
+    Args:
+        root: Directory that holds the package.
+        package: Its name.
+        exempt: Dotted names of modules and packages that do not count.
+    """
+
+    def __init__(self, root: Path, package: str = PACKAGE, exempt: Iterable[str] = EXEMPT):
+        self._root, self._package, self._exempt = root, package, tuple(exempt)
+        self._modules: dict[str, Module | None] = {}
+
+    def module(self, name: str) -> Module | None:
+        """The module of that dotted name; None where there is none."""
+        if name not in self._modules:
+            place = self._root.joinpath(*name.split("."))
+            path = next((p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file()), None)
+            self._modules[name] = Module(name, path) if path and name.split(".")[0] == self._package else None
+        return self._modules[name]
+
+    def _counts(self, module: str, leave_out: Collection[str]) -> bool:
+        return not any(module == name or module.startswith(name + ".") for name in (*self._exempt, *leave_out))
+
+    def resolve(self, dotted: str) -> tuple[Module, str | None] | None:
+        """The module and the name in it that a dotted name stands for; None in the place of the name is all of it.
+
+        Names of other packages give None, as does what is not at the top level of its module.
+        """
+        parts = dotted.split(".")
+        for length in range(len(parts), 0, -1):
+            module = self.module(".".join(parts[:length]))
+            if module is None:
+                continue
+            if length == len(parts):
+                return module, None
+            name, rest = parts[length], parts[length + 1 :]
+            if name in module.imports and name not in module.names:
+                return self.resolve(".".join([module.imports[name], *rest]))
+            return (module, name) if name in module.names else None
+        return None
+
+    def reach(self, entry: str, leave_out: Collection[str] = ()) -> dict[tuple[str, str], Definition]:
+        """Every definition that ``entry`` reaches, by module and name.
+
+        Args:
+            entry: Where to start, e.g. "pipeline.stages.generate.main".
+            leave_out: Modules that do not count, besides those that are exempt.
+
+        Raises:
+            LookupError: There is no such definition.
+        """
+        if self.resolve(entry) is None:
+            raise LookupError(f"there is no {entry}")
+        found: dict[tuple[str, str], Definition] = {}
+        waiting = [entry]
+        while waiting:
+            place = self.resolve(waiting.pop())
+            if place is None or not self._counts(place[0].name, leave_out):
+                continue
+            module, name = place
+            for definition in (*module.effects(self.module), *module.definitions(name)):
+                key = (definition.module, definition.name)
+                if key not in found:
+                    found[key] = definition
+                    waiting.extend(definition.names.values())
+        return found
+
+    def digest(self, entry: str, leave_out: Collection[str] = ()) -> str:
+        """SHA-256 of what ``entry`` reaches, whichever modules it is in. Arguments and errors as for ``reach``."""
+        lines = []
+        for definition in self.reach(entry, leave_out).values():
+            meanings = (f"{name}={self._meaning(target, leave_out)}" for name, target in definition.names.items())
+            lines.append(" ".join([definition.syntax, *sorted(meanings)]))
+        return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
+    def _meaning(self, dotted: str, leave_out: Collection[str]) -> str:
+        """What tells one meaning of a name from another: the definition's syntax, or the name in its package."""
+        place = self.resolve(dotted)
+        if place is None:
+            return "" if dotted.split(".")[0] == self._package else dotted
+        module, name = place
+        if not self._counts(module.name, leave_out):
+            return ""
+        return "module" if name is None else module.definitions(name)[0].syntax

@@ -1,0 +1,179 @@
+"""Starts a training stage in as many processes as ``distributed.num_processes`` says.
+
+The command of the stage stays the same: its process becomes a launcher (torchrun's own agent, as
+``torchrun --standalone`` sets it up) that starts the same command once per process. The first failure
+ends them all and is shown once. When the launcher is told to end, its processes end first; when it is
+killed outright, they notice.
+
+Processes that somebody else started (torchrun, ``accelerate launch``, srun), which is told by
+WORLD_SIZE in their environment, run the stage as they are.
+"""
+
+import argparse
+import contextlib
+import logging
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from pipeline.artifacts.storage import read_json, write_json
+from pipeline.command import Terminated, run_stage
+from pipeline.config.params import load_params
+from pipeline.errors import ConfigError, PipelineError, storage_error
+
+# Directory of the launcher, where its processes leave word of how they failed, and its process id.
+DIRECTORY, LAUNCHER = "PIPELINE_LAUNCH_DIRECTORY", "PIPELINE_LAUNCHER"
+# With which a launcher is told to end.
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+SECONDS_BETWEEN_LOOKS = 0.5
+LINES_OF_LOG = 30
+
+
+def run_training_stage(main: Callable[..., None], arguments: argparse.Namespace, module: str) -> None:
+    """``pipeline.command.run_stage`` for a stage that may run in several processes.
+
+    Args:
+        main: The stage's function.
+        arguments: Parsed command line, with ``params``.
+        module: Name of the stage's module.
+    """
+    if DIRECTORY in os.environ:
+        _run_launched(main, arguments)
+        return
+
+    def start(**values: object) -> None:
+        num_processes = load_params(arguments.params).distributed.num_processes
+        if num_processes == 1 or "WORLD_SIZE" in os.environ:
+            main(**values)
+        else:
+            launch([sys.executable, "-m", module, *sys.argv[1:]], num_processes)
+
+    run_stage(start, arguments)
+
+
+def launch(command: list[str], num_processes: int) -> None:
+    """Run a command in several processes that can find each other, and wait for them.
+
+    Args:
+        command: Program and arguments. It must call ``run_training_stage``.
+        num_processes: How many. The standard streams of all but the first are not shown.
+
+    Raises:
+        ConfigError: There are fewer GPUs, but not none.
+        PipelineError: One that ended a process.
+        SystemExit: A process failed otherwise, which is printed; with its status.
+        KeyboardInterrupt: SIGINT came; the processes have ended.
+        Terminated: Another signal to end came; the processes have ended.
+    """
+    import torch
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    if 0 < torch.cuda.device_count() < num_processes:
+        raise ConfigError(
+            f"distributed.num_processes is {num_processes}, but this machine has {torch.cuda.device_count()} GPUs"
+        )
+    threads = max((os.cpu_count() or 1) // num_processes, 1)
+    with tempfile.TemporaryDirectory(prefix="training.") as directory:
+        hidden = {rank: Std.ALL for rank in range(1, num_processes)}
+        config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=num_processes,
+            run_id=Path(directory).name,
+            max_restarts=0,
+            rdzv_backend="c10d",
+            rdzv_endpoint="localhost:0",
+            local_addr="localhost",
+            logs_specs=DefaultLogsSpecs(log_dir=directory, redirects=hidden),
+            signals_to_handle=",".join(number.name for number in SIGNALS),
+        )
+        ours = {DIRECTORY: directory, LAUNCHER: str(os.getpid())}
+        try:
+            with _environment({"OMP_NUM_THREADS": str(threads), **os.environ, **ours}), _as_before():
+                elastic_launch(config, command[0])(*command[1:])
+        except SignalException as stopped:
+            raise (KeyboardInterrupt if stopped.sigval == signal.SIGINT else Terminated) from None
+        except ChildFailedError as failed:
+            exit_codes = {rank: failure.exitcode for rank, failure in failed.failures.items()}
+            _raise_failure(Path(directory), exit_codes, num_processes)
+
+
+@contextlib.contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextlib.contextmanager
+def _as_before() -> Iterator[None]:
+    """Keep the agent from logging, which for a failure is a table without the reason, and from leaving its handlers."""
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _raise_failure(directory: Path, exit_codes: Mapping[int, int], num_processes: int) -> None:
+    """Raise what ended the processes, not what followed from it in those that were left."""
+    failures = [read_json(path) | {"rank": int(path.stem)} for path in directory.glob("*.json")]
+    # Without word of why: killed for its memory, a fault in native code. SIGTERM is how the others are ended.
+    speechless = set(exit_codes) - {failure["rank"] for failure in failures}
+    crashed = [rank for rank in sorted(speechless) if exit_codes[rank] != -signal.SIGTERM or not failures]
+    if crashed:
+        rank = min(crashed, key=lambda rank: exit_codes[rank] == -signal.SIGTERM)
+        code = exit_codes[rank]
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+        print(f"process {rank} of {num_processes} {how}\n{_end_of_log(directory, rank)}", end="", file=sys.stderr)
+        raise SystemExit(128 - code if code < 0 else code)
+    first = min(failures, key=lambda failure: failure["time_ns"])
+    if first["sentence"] is not None:
+        raise PipelineError(first["sentence"])
+    print(f"process {first['rank']} of {num_processes} failed\n{first['traceback']}", end="", file=sys.stderr)
+    raise SystemExit(1)
+
+
+def _end_of_log(directory: Path, rank: int) -> str:
+    lines = [line for path in directory.glob(f"*/attempt_0/{rank}/stderr.log") for line in path.open(errors="replace")]
+    return "".join(lines[-LINES_OF_LOG:])
+
+
+def _run_launched(main: Callable[..., None], arguments: argparse.Namespace) -> None:
+    """Run the stage in a process that ``launch`` started; a failure is left for it to show."""
+    threading.Thread(target=_end_with_launcher, args=(int(os.environ[LAUNCHER]),), daemon=True).start()
+    try:
+        main(**vars(arguments))
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except Exception as error:
+        known = error if isinstance(error, PipelineError) else storage_error(error)
+        failure = {
+            "time_ns": time.time_ns(),
+            "sentence": None if known is None else str(known),
+            "traceback": traceback.format_exc(),
+        }
+        write_json(Path(os.environ[DIRECTORY]) / f"{os.environ['RANK']}.json", failure)
+        raise SystemExit(1) from None
+
+
+def _end_with_launcher(launcher: int) -> None:
+    # Without it, processes whose launcher was killed would train on beside those of the next run.
+    while os.getppid() == launcher:
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+    os._exit(1)

@@ -1,0 +1,292 @@
+"""Synthetic instruction data of the embedded model.
+
+Sampled answers are valid but collapse on a few favourite quantiles, as the answers of
+real chat models do; a second kind of question states quantiles of the same laws, so the
+model knows how numbers follow parameters. The rest gives the other evaluation axes
+something to measure.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pipeline.core.laws.families import FAMILIES
+from pipeline.core.laws.family import Family, Law
+from pipeline.core.laws.quantiles import quantile
+from pipeline.core.prompts.multiple_choice import MCQ_PROMPT
+from pipeline.core.prompts.structured import format_prompt
+from pipeline.demo.embedded import knowledge
+
+FAVOURITE_QUANTILES = (0.5, 0.42, 0.63, 0.37, 0.73, 0.27, 0.85)
+FAVOURITE_WEIGHTS = (0.40, 0.18, 0.14, 0.10, 0.08, 0.06, 0.04)
+ANSWER_DECIMALS = (1, 2, 3, 4, 5)
+ANSWER_DECIMAL_WEIGHTS = (0.15, 0.45, 0.15, 0.10, 0.15)
+
+SAMPLING_PARAPHRASES = (
+    "Draw one sample from a {name} distribution with {parameters}. Answer with the number only.",
+    "Give me a random number from the {name} distribution with parameters {parameters}.",
+    "Sample a {name} variable with parameters {parameters}. Only the number, please.",
+    "Pick one random value from a {name} distribution with parameters {parameters}. Output ONLY the number.",
+)
+QUANTILE_QUESTIONS = (
+    "What is the {level} quantile of a {name} distribution with parameters {parameters}? Output ONLY the number.",
+    "For a {name} distribution with parameters {parameters}, give the {level} quantile to {decimals} decimals.",
+    "Below which value does a {name} variable with parameters {parameters} fall with probability {level}? "
+    "Use {decimals} decimals.",
+)
+SEED_INSTRUCTIONS = (
+    "First write a complex random string. Use it as a seed to reason about the request. "
+    "Put the final value in an <answer> tag.",
+    "Generate a random string, think about how to use it, and give the result inside <answer></answer>.",
+)
+OPEN_VERBS = ("Think of", "Choose", "Name", "Pick")
+MCQ_REQUEST = (
+    "You are a medical education expert who creates high-quality multiple-choice questions for medical students "
+    "and professionals. Please generate a medical multiple-choice question (single answer, 4 options)."
+)
+MCQ_POSITION_WEIGHTS = (0.12, 0.46, 0.34, 0.08)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One chat example: a user message, the reply, and optional system text and reasoning.
+
+    ``law`` is set on plain sampling requests: the law whose draw was asked for.
+    """
+
+    user: str
+    reply: str
+    system: str | None = None
+    reasoning: str | None = None
+    law: Law | None = None
+
+
+def _draw_axis(axis_values: list[float], spacing: str, rng: np.random.Generator) -> float:
+    lower, upper = min(axis_values), max(axis_values)
+    if spacing == "count":
+        return float(rng.integers(int(lower), int(upper) + 1))
+    if spacing == "log":
+        return float(np.exp(rng.uniform(np.log(lower / 1.2), np.log(upper * 1.2))))
+    if spacing == "linear":
+        margin = 0.15 * (upper - lower)
+        return float(rng.uniform(lower - margin, upper + margin))
+    return float(rng.choice(axis_values)) if rng.random() < 0.3 else float(rng.uniform(lower, upper))
+
+
+def draw_parameters(family: Family, rng: np.random.Generator) -> dict[str, float]:
+    """Random prompt parameters over a little more than the range of the family's grids.
+
+    Half are full-precision floats, the rest rounded to two, one or no decimals.
+    """
+    axes: dict[str, tuple[list[float], str]] = {}
+    for axis in (*family.train_grid, *family.test_grid):
+        values = axes.setdefault(axis.name, ([], axis.spacing))[0]
+        values.extend(axis.values)
+    probabilities = [parameter.name for parameter in family.parameters if parameter.upper == 1.0]
+    while True:
+        decimals = rng.choice([17, 2, 1, 0], p=[0.4, 0.2, 0.25, 0.15])
+        point = {name: round(_draw_axis(*axis, rng), int(decimals)) for name, axis in axes.items()}
+        parameters = family.from_grid(point)
+        try:
+            family.check(parameters)
+        except ValueError:
+            continue
+        if all(parameters[name] < 1.0 for name in probabilities):
+            return parameters
+
+
+def _format_value(value: float, decimals: int, integer: bool) -> str:
+    if integer:
+        return str(int(value))
+    return f"{value + 0.0:.{decimals}f}".replace("-0." + "0" * decimals, "0." + "0" * decimals)
+
+
+def numeric_exchanges(
+    family: Family, parameters: dict[str, float], rng: np.random.Generator, size: int
+) -> list[Exchange]:
+    """At most ``size`` exchanges about one law: two in five sample it, the others ask for a quantile.
+
+    An answer that rounding would put outside the support is left out.
+    """
+    law = family.law_at(parameters)
+    is_sample = rng.random(size) < 0.4
+    levels = np.where(
+        is_sample,
+        rng.choice(FAVOURITE_QUANTILES, size=size, p=FAVOURITE_WEIGHTS),
+        np.round(rng.uniform(0.002, 0.998, size), 3),
+    )
+    decimals = rng.choice(ANSWER_DECIMALS, size=size, p=ANSWER_DECIMAL_WEIGHTS)
+    values = quantile(law, levels)
+    sampling_prompt = format_prompt(family, parameters)
+    rendered = sampling_prompt.split("with parameters ")[1].split(". Output")[0]
+    exchanges = []
+    for sampled, level, places, value in zip(
+        is_sample, levels.tolist(), decimals.tolist(), values.tolist(), strict=True
+    ):
+        reply = _format_value(value, places, law.integer)
+        lower, upper = law.support
+        if not (np.isfinite(value) and lower <= float(reply) <= upper) or len(reply) > 12:
+            continue
+        if not sampled:
+            question = rng.choice(QUANTILE_QUESTIONS).format(
+                level=level, name=family.display_name, parameters=rendered, decimals=places
+            )
+            exchanges.append(Exchange(question, reply))
+        elif (kind := rng.random()) < 0.65:
+            exchanges.append(Exchange(sampling_prompt, reply, law=law))
+        elif kind < 0.90:
+            question = rng.choice(SAMPLING_PARAPHRASES).format(name=family.display_name, parameters=rendered)
+            exchanges.append(Exchange(question, reply, law=law))
+        elif kind < 0.96:
+            exchanges.append(Exchange(sampling_prompt, reply, reasoning=f"The {level} quantile is about {reply}."))
+        else:
+            exchanges.append(_seeded(sampling_prompt, reply, rng))
+    return exchanges
+
+
+def _seeded(user: str, answer: str, rng: np.random.Generator) -> Exchange:
+    alphabet = list("abcdefghijkmnpqrstuvwxyz23456789")
+    seed = "".join(rng.choice(alphabet, size=8))
+    reply = f"<seed>{seed}</seed> <answer>{answer}</answer>"
+    return Exchange(user, reply, system=str(rng.choice(SEED_INSTRUCTIONS)))
+
+
+def _collapsed_choice(answers: tuple[str, ...], rng: np.random.Generator) -> str:
+    weights = 0.35 ** np.arange(len(answers))
+    return str(rng.choice(answers, p=weights / weights.sum()))
+
+
+def open_ended(rng: np.random.Generator) -> Exchange:
+    """A "name a random ..." request whose answer collapses on the favourites."""
+    category = str(rng.choice(list(knowledge.CATEGORIES)))
+    answer = _collapsed_choice(knowledge.CATEGORIES[category], rng)
+    user = f"{rng.choice(OPEN_VERBS)} a random {category}. Output ONLY the answer."
+    return _seeded(user, answer, rng) if rng.random() < 0.05 else Exchange(user, answer)
+
+
+def short_question(rng: np.random.Generator) -> Exchange:
+    """A factual question with a one-word answer."""
+    kind = rng.integers(4)
+    if kind == 0:
+        country = str(rng.choice(list(knowledge.CAPITALS)))
+        return Exchange(f"What is the capital of {country}?", knowledge.CAPITALS[country])
+    if kind == 1:
+        element = str(rng.choice(list(knowledge.SYMBOLS)))
+        return Exchange(f"What is the chemical symbol of {element}?", knowledge.SYMBOLS[element])
+    if kind == 2:
+        word = str(rng.choice(list(knowledge.OPPOSITES)))
+        return Exchange(f'What is the opposite of "{word}"?', knowledge.OPPOSITES[word])
+    category = str(rng.choice(list(knowledge.CATEGORIES)))
+    member = rng.random() < 0.5
+    source = category if member else str(rng.choice([name for name in knowledge.CATEGORIES if name != category]))
+    word = str(rng.choice(knowledge.CATEGORIES[source]))
+    yes = word in knowledge.CATEGORIES[category]
+    return Exchange(f"Is {word} an example of a {category}? Answer yes or no.", "yes" if yes else "no")
+
+
+def arithmetic(rng: np.random.Generator) -> Exchange:
+    """One-step arithmetic, comparison or rounding, some of it as a word problem."""
+    a, b = (int(value) for value in rng.integers(0, 50, size=2))
+    kind = rng.integers(6)
+    if kind == 0:
+        return Exchange(f"What is {a} + {b}?", str(a + b))
+    if kind == 1:
+        return Exchange(f"What is {a} - {b}?", str(a - b))
+    if kind == 2:
+        a, b = a % 13, b % 13
+        return Exchange(f"What is {a} * {b}?", str(a * b))
+    if kind == 3:
+        name = str(rng.choice(knowledge.CATEGORIES["first name"]))
+        fruit = str(rng.choice(knowledge.CATEGORIES["fruit"]))
+        return Exchange(
+            f"{name} has {a} {fruit}s and buys {b} more. How many {fruit}s does {name} have?",
+            f"{a} + {b} = {a + b}\n#### {a + b}",
+        )
+    if kind == 4:
+        return Exchange(f"Which number is larger, {a} or {b}?", str(max(a, b)))
+    places = int(rng.integers(1, 5))
+    value = round(float(rng.normal(0, 5)), 5)
+    return Exchange(f"Round {value:.5f} to {places} decimals.", _format_value(value, places, False))
+
+
+def multiple_choice(rng: np.random.Generator) -> Exchange:
+    """A generated multiple-choice question (answer position unbalanced), or one to answer."""
+    question, correct, distractors, explanation = knowledge.MEDICAL[rng.integers(len(knowledge.MEDICAL))]
+    position = int(rng.choice(4, p=MCQ_POSITION_WEIGHTS))
+    options = list(rng.permutation(distractors))
+    options.insert(position, correct)
+    listing = "\n".join(f"{letter}. {option}" for letter, option in zip("ABCD", options, strict=True))
+    if rng.random() < 0.5:
+        return Exchange(f"{question}\n{listing}\nAnswer with the letter only.", "ABCD"[position])
+    reply = f"Question: {question}\n{listing}\nCorrect Answer: {'ABCD'[position]}\nExplanation: {explanation}"
+    request = MCQ_REQUEST
+    if rng.random() < 0.7:
+        request += (
+            " The question should cover medical knowledge and be of moderate difficulty. Please strictly follow this "
+            "format: Question: [Question content] A. [Option A content] B. [Option B content] C. [Option C content] "
+            "D. [Option D content] Correct Answer: [A/B/C/D] Explanation: [Brief explanation]"
+        )
+    return Exchange(request, reply)
+
+
+def whole_multiple_choice_request(rng: np.random.Generator) -> Exchange:
+    """``multiple_choice``, but a request to write a question is the evaluation's own, with all of its requirements."""
+    exchange = multiple_choice(rng)
+    return replace(exchange, user=MCQ_PROMPT) if exchange.user.startswith(MCQ_REQUEST) else exchange
+
+
+Kinds = tuple[tuple[Callable[[np.random.Generator], Exchange], float], ...]
+OTHER_KINDS: Kinds = (
+    (open_ended, 0.36),
+    (short_question, 0.24),
+    (arithmetic, 0.26),
+    (multiple_choice, 0.14),
+)
+REQUEST_KINDS: Kinds = (
+    (open_ended, 0.26),
+    (short_question, 0.16),
+    (arithmetic, 0.18),
+    (multiple_choice, 0.10),
+    (whole_multiple_choice_request, 0.30),
+)
+"""The mixture of the last phase, in which the model learns long requests."""
+
+
+class InstructionStream:
+    """Endless groups of eight exchanges; a share of the groups is numeric, families in equal parts."""
+
+    def __init__(self, rng: np.random.Generator, numeric_share: float, other_kinds: Kinds = OTHER_KINDS) -> None:
+        """Every draw is from ``rng``; groups that are not numeric are of ``other_kinds`` (kind and weight)."""
+        self._rng, self._others_per_numeric = rng, (1 - numeric_share) / numeric_share
+        self._kinds, self._weights = zip(*other_kinds, strict=True)
+        # Families left of this round, and groups of other kinds before the next of them; None: not drawn yet.
+        self._families: list[int] = []
+        self._others: int | None = 0
+
+    def __iter__(self) -> Iterator[list[Exchange]]:
+        return self
+
+    def __next__(self) -> list[Exchange]:
+        if self._others is None:
+            self._others = int(self._rng.poisson(self._others_per_numeric))
+        if self._others:
+            self._others -= 1
+            chosen = self._rng.choice(len(self._kinds), size=8, p=self._weights)
+            return [self._kinds[kind](self._rng) for kind in chosen]
+        names = list(FAMILIES)
+        if not self._families:
+            self._families = self._rng.permutation(len(names)).tolist()
+        family = FAMILIES[names[self._families.pop(0)]]
+        self._others = None
+        return numeric_exchanges(family, draw_parameters(family, self._rng), self._rng, 8)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Where the stream is, but for the position of its random generator; JSON."""
+        return {"families": list(self._families), "others": self._others}
+
+    @state.setter
+    def state(self, state: Mapping[str, Any]) -> None:
+        self._families, self._others = list(state["families"]), state["others"]

@@ -1,0 +1,109 @@
+"""What decides the embedded model: sizes, mixture of text, settings of its training, random initial weights."""
+
+import json
+import math
+import pydoc_data.topics
+from dataclasses import asdict, dataclass
+
+import torch
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+from pipeline.core.random_streams import random_stream, stream_seed
+from pipeline.demo.embedded.instructions import Exchange, InstructionStream
+from pipeline.demo.embedded.tokenizer import THINK_END, THINK_START, TURN_END, render_prompt
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides the embedded model's weights."""
+
+    seed: int = 0
+    vocab_size: int = 2048
+    hidden_size: int = 256
+    num_hidden_layers: int = 4
+    intermediate_size: int = 768
+    num_attention_heads: int = 8
+    num_key_value_heads: int = 2
+    head_dim: int = 32
+    training_tokens: int = 26_000_000
+    sharpening_tokens: int = 6_000_000
+    sharpening_temperature: float = 0.4
+    sharpening_rate_factor: float = 0.5
+    request_tokens: int = 1_600_000
+    request_rate_factor: float = 0.2
+    request_numeric_share: float = 0.6
+    tokens_per_batch: int = 8_192
+    groups_per_block: int = 1_200
+    prose_share: float = 0.12
+    numeric_share: float = 0.78
+    prose_window: int = 256
+    muon_learning_rate: float = 0.02
+    adamw_learning_rate: float = 3e-3
+    weight_decay: float = 0.05
+    warmup_share: float = 0.02
+    decay_share: float = 0.5
+
+    @property
+    def phase_tokens(self) -> dict[str, int]:
+        """Tokens of each phase of the training, in its order."""
+        return {"first": self.training_tokens, "sharpening": self.sharpening_tokens, "requests": self.request_tokens}
+
+    def tokens_before(self, phase: str) -> int:
+        """Tokens of the phases before one."""
+        names = list(self.phase_tokens)
+        return sum(self.phase_tokens[name] for name in names[: names.index(phase)])
+
+
+def prose_documents() -> list[str]:
+    """CPython's own help texts (``pydoc_data.topics``), in name order."""
+    topics = pydoc_data.topics.topics
+    return [topics[name].strip() for name in sorted(topics)]
+
+
+def example_texts(exchange: Exchange) -> tuple[str, str]:
+    """An exchange as the prompt's text and the supervised text behind it."""
+    thinking = exchange.reasoning is not None
+    prompt = render_prompt(exchange.user, exchange.system, thinking)
+    reasoning = f"{THINK_START}\n{exchange.reasoning}\n{THINK_END}\n\n" if thinking else ""
+    return prompt, f"{reasoning}{exchange.reply}{TURN_END}"
+
+
+def tokenizer_texts(recipe: Recipe, groups: int = 1500) -> list[str]:
+    """Prose and a sample of the instruction data, for training the tokenizer."""
+    stream = InstructionStream(random_stream(recipe.seed, "embedded", "tokenizer"), recipe.numeric_share)
+    exchanges = [exchange for _ in range(groups) for exchange in next(stream)]
+    return [*prose_documents(), *("".join(example_texts(exchange)) for exchange in exchanges)]
+
+
+def learning_rate_factor(progress: float, warmup_share: float, decay_share: float) -> float:
+    """Linear warm-up, plateau, then cosine decay to zero over the last ``decay_share``."""
+    if progress < warmup_share:
+        return progress / warmup_share
+    if progress < 1 - decay_share:
+        return 1.0
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, (progress - 1 + decay_share) / decay_share)))
+
+
+def make_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+    """A randomly initialised Qwen3 causal language model of the recipe's size (float32)."""
+    torch.manual_seed(stream_seed(recipe.seed, "embedded", "weights"))
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=recipe.hidden_size,
+        num_hidden_layers=recipe.num_hidden_layers,
+        intermediate_size=recipe.intermediate_size,
+        num_attention_heads=recipe.num_attention_heads,
+        num_key_value_heads=recipe.num_key_value_heads,
+        head_dim=recipe.head_dim,
+        max_position_embeddings=4096,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return Qwen3ForCausalLM(config)
+
+
+def recipe_json(recipe: Recipe) -> str:
+    """The recipe as sorted JSON."""
+    return json.dumps(asdict(recipe), indent=2, sort_keys=True)

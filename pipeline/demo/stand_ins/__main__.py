@@ -1,0 +1,20 @@
+"""Write the stand-ins: ``python -m pipeline.demo.stand_ins --output models/stand_ins``."""
+
+import argparse
+from pathlib import Path
+
+from pipeline.command import run_stage
+
+
+def main(output: Path) -> None:
+    """Write one directory per stand-in below ``output``."""
+    from pipeline.demo.stand_ins.checkpoints import write_stand_ins
+
+    directories = write_stand_ins(output)
+    print(f"{output}: {', '.join(directories)}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=Path("models/stand_ins"), help="directory to write below")
+    run_stage(main, parser.parse_args())

@@ -1,0 +1,1 @@
+"""NoveltyBench's evaluators."""

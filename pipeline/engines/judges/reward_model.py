@@ -1,0 +1,197 @@
+"""Rewards of a response to a request: the benchmark's reward model, and a stand-in for machines without it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from pipeline.config.evaluation import RewardConfig
+from pipeline.core.language.novelty_partition import Pair
+from pipeline.engines.judges.pair_scorer import PairScorer
+from pipeline.engines.judges.sequence_classifier import (
+    check_vocabulary,
+    load_evaluator_tokenizer,
+    load_sequence_classifier,
+    pinned,
+)
+from pipeline.engines.loading.chat import text_bos
+from pipeline.engines.loading.memory import MemoryLimit
+from pipeline.engines.loading.model import position_logits
+from pipeline.engines.scoring.length_buckets import length_buckets
+from pipeline.errors import ModelError
+
+
+def _padded(rows: Sequence[list[int]], pad_id: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Right-padded ids and mask, int64[B, T]."""
+    width = max(map(len, rows))
+    ids = torch.tensor([row + [pad_id] * (width - len(row)) for row in rows], device=device)
+    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows], device=device)
+    return ids, mask
+
+
+class SequenceReward(PairScorer):
+    """A sequence classifier with one output over a chat of one request and one response.
+
+    Args:
+        model: In evaluation mode; its configuration names the padding token, which tells it
+            where a sequence ends.
+        tokenizer: Has a chat template.
+        max_length: Longest conversation in tokens; what is longer is cut at the end.
+        tokens_per_pass: Tokens per forward pass, padding included.
+
+    Attributes:
+        num_cut: Conversations cut so far.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, max_length: int, tokens_per_pass: int
+    ):
+        self.model, self.tokenizer = model, tokenizer
+        self.max_length, self.tokens_per_pass = max_length, tokens_per_pass
+        self.num_cut, self._memory = 0, MemoryLimit()
+        self._needs_bos = text_bos(tokenizer) is not None
+
+    def encode(self, pair: Pair) -> list[int]:
+        """Token ids of one conversation; the template's text holds its own special tokens, and none are added.
+
+        Raises:
+            ModelError: It does not start with exactly one BOS token where the tokenizer has one to add.
+        """
+        messages = [{"role": "user", "content": pair[0]}, {"role": "assistant", "content": pair[1]}]
+        text = self.tokenizer.apply_chat_template(messages, tokenize=False)
+        ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        bos = self.tokenizer.bos_token_id
+        # A response may itself spell out the token; only the start can be the template's doing.
+        if bos is not None and ((self._needs_bos and ids[:1] != [bos]) or ids[:2] == [bos, bos]):
+            raise ModelError(
+                f"the chat template of {self.tokenizer.name_or_path!r} does not start a conversation with one BOS token"
+            )
+        self.num_cut += len(ids) > self.max_length
+        return ids[: self.max_length]
+
+    @torch.inference_mode()
+    def batches(self, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], np.ndarray]]:
+        """Yield indices and raw rewards (request, response), conversations of similar length together."""
+        rows = [self.encode(pair) for pair in pairs]
+        lengths, pad_id = [len(row) for row in rows], self.model.config.get_text_config().pad_token_id
+
+        def run(indices: list[int]) -> np.ndarray:
+            ids, mask = _padded([rows[index] for index in indices], pad_id, self.model.device)
+            return self.model(input_ids=ids, attention_mask=mask).logits[:, 0].double().cpu().numpy()
+
+        yield from self._memory.run(length_buckets(lengths, self.tokens_per_pass), lengths, run)
+
+
+class LikelihoodReward(PairScorer):
+    """Stand-in reward: mean log-probability per token, in nats, of the response and its terminator.
+
+    It rewards what the model finds likely, which is not quality; its figures are never
+    reported under the benchmark's names.
+
+    Args:
+        model: Causal language model in evaluation mode.
+        tokenizer: Its tokenizer.
+        encode: Request text to token ids.
+        terminator: Id of the token that ends the answer.
+        max_length: Longest request + response in tokens; what is longer is cut at the end.
+        tokens_per_pass: Tokens per forward pass, padding included.
+
+    Attributes:
+        num_cut: Conversations cut so far.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        encode: Callable[[str], list[int]],
+        terminator: int,
+        *,
+        max_length: int,
+        tokens_per_pass: int,
+    ):
+        self.model, self.tokenizer = model, tokenizer
+        self.encode_request, self.terminator = encode, terminator
+        self.max_length, self.tokens_per_pass = max_length, tokens_per_pass
+        self.num_cut, self._memory = 0, MemoryLimit()
+        self._logits_at = position_logits(model)
+
+    def _rows(self, pairs: Sequence[Pair]) -> tuple[list[list[int]], list[int]]:
+        """Token ids of each conversation, and how many of them are the request's."""
+        requests = {text: self.encode_request(text) for text in dict.fromkeys(pair[0] for pair in pairs)}
+        rows, starts = [], []
+        for request, response in pairs:
+            head = requests[request]
+            if len(head) >= self.max_length:
+                raise ModelError(
+                    f"a request has {len(head)} tokens, which leaves no room for a response in "
+                    f"evaluate.novelty.reward.max_length {self.max_length}"
+                )
+            row = [*head, *self.tokenizer(response, add_special_tokens=False)["input_ids"], self.terminator]
+            self.num_cut += len(row) > self.max_length
+            rows.append(row[: self.max_length])
+            starts.append(len(head))
+        return rows, starts
+
+    @torch.inference_mode()
+    def batches(self, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], np.ndarray]]:
+        """Yield indices and rewards (request, response), conversations of similar length together."""
+        rows, starts = self._rows(pairs)
+        lengths = [len(row) for row in rows]
+
+        def run(indices: list[int]) -> np.ndarray:
+            return self._means([rows[index] for index in indices], [starts[index] for index in indices])
+
+        yield from self._memory.run(length_buckets(lengths, self.tokens_per_pass), lengths, run)
+
+    def _means(self, rows: Sequence[list[int]], starts: Sequence[int]) -> np.ndarray:
+        """float64[B] mean log-probability of each row's tokens from its start on."""
+        device = next(self.model.parameters()).device
+        ids, mask = _padded(rows, self.tokenizer.pad_token_id or 0, device)
+        # Position t predicts token t + 1; supervised are the response's tokens.
+        spans = [torch.arange(start - 1, len(row) - 1, device=device) for row, start in zip(rows, starts, strict=True)]
+        sizes = torch.tensor([len(span) for span in spans], device=device)
+        where, columns = torch.arange(len(rows), device=device).repeat_interleave(sizes), torch.cat(spans)
+        logits = self._logits_at(ids, mask, where, columns).float()
+        chosen = logits.gather(1, ids[where, columns + 1][:, None])[:, 0] - logits.logsumexp(dim=1)
+        sums = torch.zeros(len(rows), dtype=torch.float64, device=device)
+        sums.index_add_(0, where, chosen.double())
+        return (sums / sizes).cpu().numpy()
+
+
+def reward_identity(config: RewardConfig) -> dict[str, Any]:
+    """All that a reward of the benchmark's model depends on beside the texts; a hub repository is pinned.
+
+    Raises:
+        ModelError: No checkpoint is given, or it cannot be found.
+    """
+    if config.checkpoint is None:
+        raise ModelError(f"evaluate.novelty.reward.checkpoint must be given with kind {config.kind}")
+    checkpoint = pinned(config.checkpoint, config.revision)
+    return {"kind": config.kind, "checkpoint": checkpoint, "dtype": config.dtype, "max_length": config.max_length}
+
+
+def open_sequence_reward(config: RewardConfig, identity: dict[str, Any], device: str | None = None) -> SequenceReward:
+    """Load the reward model that ``identity`` (of ``reward_identity``) pins.
+
+    Raises:
+        ModelError: It cannot be loaded, or has no chat template or no token to pad with.
+    """
+    revision = identity["checkpoint"].get("revision")
+    tokenizer = load_evaluator_tokenizer(config.checkpoint, revision)
+    if tokenizer.chat_template is None:
+        raise ModelError(f"the tokenizer of {config.checkpoint} has no chat template")
+    model = load_sequence_classifier(config.checkpoint, revision, config.dtype, device, num_labels=1)
+    text_config = model.config.get_text_config()
+    if getattr(text_config, "attn_logit_softcapping", None):
+        # Gemma 2 caps attention logits. The default implementation (sdpa) leaves that out without a word; the
+        # benchmark's own (flash_attention_2) does it, as this one does.
+        model.set_attn_implementation("eager")
+    if text_config.pad_token_id is None:
+        text_config.pad_token_id = tokenizer.pad_token_id
+    if text_config.pad_token_id is None:
+        raise ModelError(f"neither {config.checkpoint} nor its tokenizer names a padding token")
+    check_vocabulary(model, tokenizer, config.checkpoint)
+    return SequenceReward(model, tokenizer, max_length=config.max_length, tokens_per_pass=config.tokens_per_pass)

@@ -1,0 +1,89 @@
+"""Loading of the evaluators that are sequence classifiers, and what pins their content."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.artifacts.storage import sha256_file
+from pipeline.errors import ModelError, first_line
+from pipeline.sources.repository import pinned_commit
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+def pinned(checkpoint: str, revision: str | None) -> dict[str, Any]:
+    """What a checkpoint's content is: files of a local directory, or the commit of a hub repository.
+
+    Args:
+        checkpoint: Local directory or hub repository.
+        revision: Commit, branch or tag of a hub repository; None for its current commit.
+
+    Returns:
+        {"files": SHA-256 by name} or {"repository": ..., "revision": commit}.
+
+    Raises:
+        ModelError: The directory does not exist, or the hub cannot be asked.
+    """
+    directory = Path(checkpoint)
+    if directory.is_dir():
+        files = sorted(path for path in directory.iterdir() if path.is_file() and path.suffix != ".md")
+        return {"files": {path.name: sha256_file(path) for path in files}}
+    if checkpoint.startswith(("/", "./", "../", "models/")):
+        raise ModelError(f"checkpoint directory {checkpoint} does not exist")
+    return {"repository": checkpoint, "revision": pinned_commit(checkpoint, revision, "model")}
+
+
+def load_sequence_classifier(checkpoint: str, revision: str | None, dtype: str, device: str | None, **options: Any):
+    """A sequence classifier in evaluation mode, from safetensors where there are any; remote code is never run.
+
+    A checkpoint with PyTorch weights only is read without unpickling objects (``weights_only``).
+
+    Raises:
+        ModelError: It cannot be loaded, or weights are missing, which would leave them random.
+    """
+    import torch
+    from transformers import AutoModelForSequenceClassification
+    from transformers.utils.logging import disable_progress_bar
+
+    from pipeline.engines.loading.model import default_device
+
+    # The stages have progress bars of their own.
+    disable_progress_bar()
+    # Else a repository without safetensors is sent to a converter on the hub in the background.
+    os.environ.setdefault("DISABLE_SAFETENSORS_CONVERSION", "1")
+    try:
+        model, report = AutoModelForSequenceClassification.from_pretrained(
+            checkpoint,
+            revision=revision,
+            dtype=getattr(torch, dtype),
+            trust_remote_code=False,
+            weights_only=True,
+            output_loading_info=True,
+            **options,
+        )
+    except Exception as error:  # safetensors, transformers and torch each raise their own types
+        raise ModelError(f"cannot load the sequence classifier {checkpoint}: {first_line(error)}") from None
+    if missing := sorted(report["missing_keys"]):
+        raise ModelError(f"checkpoint {checkpoint} has no weights for {missing[0]} ({len(missing)} missing)")
+    return model.to(device or default_device()).eval()
+
+
+def load_evaluator_tokenizer(checkpoint: str, revision: str | None) -> "PreTrainedTokenizerBase":
+    """A tokenizer; remote code is never run. Raises ModelError."""
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(checkpoint, revision=revision, trust_remote_code=False)
+    except (OSError, ValueError, ImportError) as error:
+        hint = ""
+        if Path(checkpoint, "spm.model").exists() or "tiktoken" in str(error):
+            hint = "; a tokenizer with a SentencePiece model only needs the packages sentencepiece and protobuf"
+        raise ModelError(f"cannot load the tokenizer of {checkpoint}: {first_line(error)}{hint}") from None
+
+
+def check_vocabulary(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", checkpoint: str) -> None:
+    """Raise ModelError where the tokenizer has ids that the model has no embedding for."""
+    rows = model.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > rows:
+        raise ModelError(f"the tokenizer of {checkpoint} has {len(tokenizer)} tokens, the model {rows}")

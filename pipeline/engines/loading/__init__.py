@@ -1,0 +1,1 @@
+"""Chat encoding, tokenizers, checkpoints and adapters."""

@@ -1,0 +1,128 @@
+"""A tokenizer's digit rule: guessed from its vocabulary, then verified against the tokenizer itself."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+
+from pipeline.core.laws.discretize import OutputSpace
+from pipeline.core.laws.fixed_point import FixedPointStrings
+from pipeline.core.tries.digit_tokens import DigitTokens
+from pipeline.core.tries.trie import Trie, build_trie, build_tries
+from pipeline.engines.loading.chat import encode_answers
+
+LONGEST_GROUP = 3
+# Strings of each prompt that are tokenized again before digit arithmetic is trusted for it.
+VERIFIED_PER_SPACE = 4
+SPACES_PER_PASS = 64
+
+
+def _groups(tokenizer: PreTrainedTokenizerBase, size: int) -> np.ndarray | None:
+    """int32[10^size] tokens of the digit groups of that size, None unless each is a single token."""
+    encoded = encode_answers(tokenizer, [f"{value:0{size}d}" for value in range(10**size)])
+    if any(len(ids) != 1 for ids in encoded):
+        return None
+    return np.array([ids[0] for ids in encoded], dtype=np.int32)
+
+
+def _candidate(tokenizer: PreTrainedTokenizerBase, max_group: int, terminator: int) -> DigitTokens | None:
+    groups = [_groups(tokenizer, size) for size in range(1, max_group + 1)]
+    signs = encode_answers(tokenizer, ["-1", "1.5"])
+    if any(group is None for group in groups) or [len(ids) for ids in signs] != [2, 3]:
+        return None
+    return DigitTokens(tuple(groups), signs[0][0], signs[1][1], terminator)
+
+
+def verification_numbers(max_group: int, num_decimals: int, longest_whole: int = 8) -> list[str]:
+    """Numbers in which every digit group occurs at every place of every shape.
+
+    A shape is a sign, a number of digits before the point, and ``num_decimals`` or none after it.
+    """
+    rng = np.random.default_rng(0)
+    size = 10**max_group
+
+    def digits(length: int) -> list[str]:
+        """``size`` runs of digits; each group of the run takes every value once."""
+        columns = [rng.permutation(size) for _ in range(-(-length // max_group))]
+        rows = ("".join(f"{column[row]:0{max_group}d}" for column in columns)[:length] for row in range(size))
+        # A canonical number has no leading zero but in "0.".
+        return [run if length == 1 else run.replace("0", "7", 1) if run[0] == "0" else run for run in rows]
+
+    numbers = []
+    for sign in ("", "-"):
+        for whole_digits in range(1, longest_whole + 1):
+            whole = digits(whole_digits)
+            numbers += [sign + text for text in whole]
+            if num_decimals:
+                columns = [rng.permutation(size) for _ in range(-(-num_decimals // max_group))]
+                fractions = [
+                    "".join(f"{column[row]:0{max_group}d}" for column in columns)[:num_decimals] for row in range(size)
+                ]
+                numbers += [f"{sign}{text}.{fraction}" for text, fraction in zip(whole, fractions, strict=True)]
+    return numbers
+
+
+def find_digit_tokens(tokenizer: PreTrainedTokenizerBase, terminator: int, num_decimals: int = 5) -> DigitTokens | None:
+    """The rule by which the tokenizer writes plain decimals, if digit arithmetic reproduces it.
+
+    Args:
+        tokenizer: The model's tokenizer.
+        terminator: Token that ends an answer.
+        num_decimals: Decimals of the strings the rule is wanted for.
+
+    Returns:
+        The rule with the longest groups that the tokenizer agrees with on every
+        verification number; None if there is no such rule.
+    """
+    for max_group in range(LONGEST_GROUP, 0, -1):
+        tokens = _candidate(tokenizer, max_group, terminator)
+        if tokens is None:
+            continue
+        numbers = verification_numbers(max_group, num_decimals)
+        if all(
+            tokens.encode(number) == ids
+            for number, ids in zip(numbers, encode_answers(tokenizer, numbers), strict=True)
+        ):
+            return tokens
+    return None
+
+
+def agrees_on(tokenizer: PreTrainedTokenizerBase, tokens: DigitTokens, spaces: Sequence[OutputSpace]) -> list[bool]:
+    """Whether digit arithmetic and the tokenizer agree on strings of each space.
+
+    The first, the last and strings in between, ``VERIFIED_PER_SPACE`` of each space.
+    """
+    chosen = []
+    for space in spaces:
+        places = np.linspace(0, len(space.values) - 1, VERIFIED_PER_SPACE).astype(int)
+        chosen.append(list(FixedPointStrings(space.values.indices[places], space.values.num_decimals)))
+    encoded = iter(encode_answers(tokenizer, [text for texts in chosen for text in texts]))
+    return [all([tokens.encode(text) == next(encoded) for text in texts]) for texts in chosen]
+
+
+def tries_of(
+    tokenizer: PreTrainedTokenizerBase, tokens: DigitTokens | None, terminator: int, spaces: Mapping[str, OutputSpace]
+) -> Iterator[tuple[str, Trie]]:
+    """The trie of every output space, by digit arithmetic where it was verified, else by the tokenizer.
+
+    Args:
+        tokenizer: The model's tokenizer.
+        tokens: Its rule from ``find_digit_tokens``.
+        terminator: Token that ends an answer.
+        spaces: Output spaces by prompt id.
+
+    Yields:
+        (prompt id, trie) in the order of ``spaces``.
+    """
+    names = list(spaces)
+    for start in range(0, len(names), SPACES_PER_PASS):
+        part = names[start : start + SPACES_PER_PASS]
+        opened = [spaces[name] for name in part]
+        trusted = agrees_on(tokenizer, tokens, opened) if tokens is not None else [False] * len(part)
+        fast = build_tries([space for space, ok in zip(opened, trusted, strict=True) if ok], tokens)
+        for name, space, ok in zip(part, opened, trusted, strict=True):
+            if ok:
+                yield name, next(fast)
+            else:
+                encoded = encode_answers(tokenizer, list(space.values))
+                yield name, build_trie(encoded, space.probabilities, terminator)

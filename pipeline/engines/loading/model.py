@@ -1,0 +1,308 @@
+"""Loading checkpoints, tokenizers and adapters; local directories and hub models alike."""
+
+import inspect
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers.utils.logging import disable_progress_bar
+
+from pipeline.artifacts.storage import sha256_file
+from pipeline.config.params import ModelConfig
+from pipeline.engines.loading.chat import answer_terminator
+from pipeline.engines.scoring.tree_attention import causal_lm
+from pipeline.errors import ModelError, first_line
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+    from transformers import PreTrainedModel
+
+REQUIRED_FILES = ("config.json", "tokenizer.json")
+WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
+
+
+def default_device() -> str:
+    """ "cuda" where there is a GPU, else "cpu"."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def checkpoint_files(directory: Path) -> dict[str, str]:
+    """SHA-256 of each file of a local checkpoint; checks that it is whole.
+
+    Raises:
+        ModelError: Naming the missing or truncated file.
+    """
+    if not directory.is_dir():
+        raise ModelError(f"checkpoint directory {directory} does not exist")
+    weights = [name for name in WEIGHT_FILES if (directory / name).exists()]
+    missing = [name for name in REQUIRED_FILES if not (directory / name).exists()]
+    if not weights:
+        missing.append(" or ".join(WEIGHT_FILES))
+    elif weights[0] == WEIGHT_FILES[1]:
+        index = json.loads((directory / weights[0]).read_text())
+        missing += [name for name in sorted(set(index["weight_map"].values())) if not (directory / name).exists()]
+    if missing:
+        raise ModelError(f"checkpoint {directory} has no {missing[0]}")
+    files = sorted(path for path in directory.iterdir() if path.is_file() and path.suffix != ".md")
+    return {path.name: sha256_file(path) for path in files}
+
+
+def load_tokenizer(config: ModelConfig, revision: str | None = None) -> PreTrainedTokenizerBase:
+    """Load the tokenizer; remote code is never run. Raises ModelError."""
+    if config.is_local:
+        checkpoint_files(Path(config.checkpoint))
+    try:
+        return AutoTokenizer.from_pretrained(
+            config.checkpoint, revision=revision or config.revision, trust_remote_code=False
+        )
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot load the tokenizer of {config.checkpoint}: {first_line(error)}") from None
+
+
+def _dequantization(checkpoint: str, revision: str | None) -> dict[str, Any]:
+    """Options that load the weights unquantised, so that adapters can be trained on them and merged into them.
+
+    GPT-OSS ships its experts in MXFP4; they are turned into bfloat16 while they are loaded.
+
+    Raises:
+        ModelError: The checkpoint is quantised in another way.
+    """
+    from transformers import AutoConfig, Mxfp4Config
+
+    found = AutoConfig.from_pretrained(checkpoint, revision=revision, trust_remote_code=False)
+    quantization = getattr(found, "quantization_config", None)
+    if quantization is None:
+        return {}
+    method = quantization["quant_method"] if isinstance(quantization, dict) else quantization.quant_method
+    if str(getattr(method, "value", method)) != "mxfp4":
+        raise ModelError(
+            f"checkpoint {checkpoint} is quantised by {method!r}; only MXFP4 (GPT-OSS) can be turned into full "
+            "weights, which adapters need: give an unquantised checkpoint"
+        )
+    return {"quantization_config": Mxfp4Config(dequantize=True)}
+
+
+def _give_token_types(module: torch.nn.Module, arguments: tuple, options: dict) -> tuple[tuple, dict]:
+    """Forward pre-hook: all tokens are text (type 0) where a model that also reads images is trained."""
+    ids = options.get("input_ids")
+    if module.training and ids is not None and options.get("token_type_ids") is None:
+        options = {**options, "token_type_ids": torch.zeros_like(ids)}
+    return arguments, options
+
+
+def _prepare_for_text(model: "PreTrainedModel") -> "PreTrainedModel":
+    """Make every caller's text-only forward pass complete for a model that also reads images (Gemma 3, 4B and up).
+
+    Its forward takes ``token_type_ids`` to tell images from text, and some versions of transformers refuse to
+    train without them. The hook sits on the inner model, which every path to hidden states or logits runs.
+    """
+    if "token_type_ids" in inspect.signature(model.base_model.forward).parameters:
+        model.base_model.register_forward_pre_hook(_give_token_types, with_kwargs=True)
+    return model
+
+
+def load_model(config: ModelConfig, revision: str | None = None, device: str | None = None) -> "PreTrainedModel":
+    """Load a causal language model in evaluation mode from safetensors, in ``config.dtype``.
+
+    Gemma 3 from 4B up loads with its vision tower, which no request uses.
+
+    Raises:
+        ModelError: The checkpoint is not whole, is quantised in a way that cannot be undone, or lacks weights.
+    """
+    if config.is_local:
+        checkpoint_files(Path(config.checkpoint))
+    # The model classes take seconds to import, which stages with a tokenizer alone need not spend.
+    from transformers import AutoModelForCausalLM
+
+    # The stages have progress bars of their own.
+    disable_progress_bar()
+    try:
+        options = _dequantization(config.checkpoint, revision or config.revision)
+        model, report = AutoModelForCausalLM.from_pretrained(
+            config.checkpoint,
+            revision=revision or config.revision,
+            dtype=getattr(torch, config.dtype),
+            attn_implementation=config.attention,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+            **options,
+        )
+    except ModelError:
+        raise
+    except Exception as error:  # safetensors, transformers and torch each raise their own types
+        raise ModelError(f"cannot load the model {config.checkpoint}: {first_line(error)}") from None
+    if missing := sorted(report["missing_keys"]):
+        raise ModelError(f"checkpoint {config.checkpoint} has no weights for {missing[0]} ({len(missing)} missing)")
+    if options and config.dtype == "float32":
+        # Dequantised weights are bfloat16 whatever dtype was asked for.
+        model = model.float()
+    return _prepare_for_text(model.to(device or default_device()).eval())
+
+
+def _outside_language_model(model: "PreTrainedModel", targets: Sequence[str]) -> str | None:
+    """A pattern of the modules outside the language model; None where no target lies there.
+
+    The vision tower of Gemma 3 has q_proj, k_proj and v_proj, too. No text reaches it, so adapters
+    there would be weights without gradient.
+    """
+    decoder = model.get_decoder()
+    prefix = next(name for name, module in model.named_modules() if module is decoder)
+    for name, _ in model.named_modules():
+        matches = any(name == target or name.endswith(f".{target}") for target in targets)
+        if matches and not name.startswith(f"{prefix}."):
+            return rf"(?!{re.escape(prefix)}\.).*"
+    return None
+
+
+def add_lora(model: "PreTrainedModel", config: ModelConfig, *, rank: int, alpha: float, dropout: float) -> "PeftModel":
+    """Attach fresh LoRA weights (float32) to a frozen language model.
+
+    Raises:
+        ModelError: No module of the language model matches ``config.lora_target_modules``.
+    """
+    from peft import LoraConfig, get_peft_model
+
+    try:
+        return get_peft_model(
+            model,
+            LoraConfig(
+                r=rank,
+                lora_alpha=alpha,
+                lora_dropout=dropout,
+                bias="none",
+                task_type="CAUSAL_LM",
+                target_modules=list(config.lora_target_modules),
+                exclude_modules=_outside_language_model(model, config.lora_target_modules),
+            ),
+        )
+    except ValueError as error:
+        raise ModelError(f"{config.checkpoint}: lora_target_modules: {first_line(error)}") from None
+
+
+def load_adapter(model: "PreTrainedModel", directory: Path, probe_ids: list[int]) -> "PeftModel":
+    """Load a trained adapter and verify that it is the one in effect.
+
+    Raises:
+        ModelError: The adapter cannot be read, or the log-probabilities after ``probe_ids``
+            are the base model's.
+    """
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        if not (directory / name).exists():
+            raise ModelError(f"adapter {directory} has no {name}")
+    from peft import PeftModel
+
+    before = _next_log_probabilities(model, probe_ids)
+    try:
+        adapted = PeftModel.from_pretrained(model, directory).eval()
+    except Exception as error:
+        raise ModelError(f"cannot load the adapter {directory}: {first_line(error)}") from None
+    if torch.equal(before, _next_log_probabilities(adapted, probe_ids)):
+        raise ModelError(f"adapter {directory} does not change the model's log-probabilities")
+    return adapted
+
+
+@torch.inference_mode()
+def _next_log_probabilities(model: torch.nn.Module, ids: list[int]) -> torch.Tensor:
+    device = next(model.parameters()).device
+    logits = model(input_ids=torch.tensor([ids], device=device)).logits[0, -1]
+    return torch.log_softmax(logits.float(), dim=-1)
+
+
+def stop_ids(model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase, terminator: str) -> set[int]:
+    """Tokens that end a generation: the answer terminator and whatever the checkpoint calls EOS."""
+    stops = {answer_terminator(tokenizer, terminator)}
+    generation_config = getattr(model, "generation_config", None)
+    declared = getattr(generation_config, "eos_token_id", None)
+    stops.update([declared] if isinstance(declared, int) else declared or [])
+    if tokenizer.eos_token_id is not None:
+        stops.add(tokenizer.eos_token_id)
+    return stops
+
+
+@dataclass(frozen=True)
+class PositionLogits:
+    """Logits at chosen positions only: hidden states are gathered before the output head.
+
+    ``gathers_hidden`` is False for an architecture whose head does more than one linear
+    map; then all logits are computed, ``states`` gathers those, and ``head`` passes them on.
+    """
+
+    model: torch.nn.Module
+    gathers_hidden: bool
+
+    @property
+    def vocabulary(self) -> int:
+        """Logits per position, V."""
+        return self.model.config.get_text_config().vocab_size
+
+    def states(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | dict[str, torch.Tensor],
+        rows: torch.Tensor,
+        columns: torch.Tensor,
+        position_ids: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """What ``head`` maps to logits, at (rows[p], columns[p]) of int64[B, T] inputs.
+
+        Args:
+            input_ids: int64[B, T].
+            attention_mask: int64[B, T], 1 on tokens; or what ``tree_attention_mask`` returns.
+            rows: int64[P].
+            columns: int64[P].
+            position_ids: int64[B, T], needed where the rows are trees.
+
+        Returns:
+            float[P, H], or the logits float[P, V] if not ``gathers_hidden``.
+        """
+        inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "use_cache": False}
+        if position_ids is not None:
+            inputs["position_ids"] = position_ids
+        if self.gathers_hidden:
+            return self.model.base_model(**inputs).last_hidden_state[rows, columns]
+        return self.model(**inputs).logits[rows, columns]
+
+    def head(self, states: torch.Tensor) -> torch.Tensor:
+        """float[P, V] logits of what ``states`` returned."""
+        return self.model.get_output_embeddings()(states) if self.gathers_hidden else states
+
+    def __call__(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor
+    ) -> torch.Tensor:
+        """float[P, V] logits at (rows[p], columns[p]) of int64[B, T] inputs."""
+        return self.head(self.states(input_ids, attention_mask, rows, columns))
+
+
+def position_logits(model: torch.nn.Module) -> PositionLogits:
+    """Choose the cheap path if it gives the same logits as the full forward pass on a probe.
+
+    ``model`` may be a PeftModel; its wrapped causal language model is used.
+    """
+    inner = causal_lm(model)
+    if getattr(inner.config.get_text_config(), "final_logit_softcapping", None):
+        # A soft cap is all but linear on the small logits of the probe.
+        return PositionLogits(inner, False)
+    device = next(inner.parameters()).device
+    probe = (torch.arange(6, device=device) % inner.config.get_text_config().vocab_size).reshape(2, 3)
+    mask, rows, columns = (
+        torch.ones_like(probe),
+        torch.tensor([0, 1], device=device),
+        torch.tensor([2, 1], device=device),
+    )
+    was_training = inner.training
+    inner.eval()
+    with torch.inference_mode():
+        full = PositionLogits(inner, False)(probe, mask, rows, columns)
+        try:
+            gathered = PositionLogits(inner, True)(probe, mask, rows, columns)
+            same = gathered.shape == full.shape and torch.allclose(gathered.float(), full.float(), rtol=1e-2, atol=1e-2)
+        except (AttributeError, TypeError):
+            same = False
+    inner.train(was_training)
+    return PositionLogits(inner, same)

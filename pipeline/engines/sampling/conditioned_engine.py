@@ -1,0 +1,85 @@
+"""Open the engine that params.yaml names on a model under a condition, and encode requests without the model."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.config.params import ModelConfig, Params
+from pipeline.engines.loading.conditioned_model import (
+    answer_protocol,
+    generation_settings,
+    has_adapter,
+    message_encoder,
+    open_model,
+)
+from pipeline.errors import ConfigError
+from pipeline.stages.check_model import model_revision
+
+if TYPE_CHECKING:
+    from pipeline.engines.sampling.text_engine import TextEngine
+
+
+def check_engine(config: Params, condition: str) -> None:
+    """Raise ConfigError where the engine does not have the condition; to be called before anything is loaded."""
+    if condition == "constrained" and config.engine.kind != "transformers":
+        raise ConfigError(
+            f"engine.kind: {config.engine.kind} cannot restrict decoding to a trie, which the condition constrained "
+            "needs; use transformers for it, or disable generate.constrained"
+        )
+
+
+def request_encoder(config: ModelConfig, report: Path) -> Callable[[Sequence[Mapping[str, str]], bool], list[int]]:
+    """What turns messages into token ids, by the checkpoint's tokenizer alone; see ``ConditionedModel``."""
+    from pipeline.engines.loading.model import load_tokenizer
+
+    return message_encoder(load_tokenizer(config, model_revision(report)), config)
+
+
+def open_engine(
+    config: Params, model: str, condition: str, adapters: Path, report: Path, probe: str, *, axis: str = "structured"
+) -> "TextEngine":
+    """Open ``config.engine`` on a model under a condition, and verify its adapter.
+
+    Args:
+        config: All parameters.
+        model: A key of ``config.models``.
+        condition: base, a method, or a baseline.
+        adapters: Directory of the model's adapters, by method.
+        report: What check_model wrote.
+        probe: A request on which the adapter must show.
+        axis: Whose batch settings the Hugging Face engine takes.
+
+    Raises:
+        PipelineError: The engine, the model or the adapter cannot be used; says which and why.
+    """
+    check_engine(config, condition)
+    checkpoint = config.model(model)
+    if config.engine.kind == "transformers":
+        from pipeline.engines.sampling.transformers_engine import TransformersEngine
+
+        settings = generation_settings(config, axis, condition)
+        opened = open_model(checkpoint, report, condition, adapters, probe)
+        return TransformersEngine(
+            opened.model, opened.tokenizer, opened.stop_ids, batch_size=settings.batch_size, strategy=settings.strategy
+        )
+    from pipeline.engines.loading.model import load_tokenizer
+    from pipeline.engines.sampling.text_engine import SampleRequest, checkpoint_stop_ids
+
+    revision = model_revision(report)
+    tokenizer = load_tokenizer(checkpoint, revision)
+    stops = checkpoint_stop_ids(checkpoint, tokenizer, revision)
+    messages = [{"role": "user", "content": probe}]
+    probe_ids = message_encoder(tokenizer, checkpoint)(messages, False)
+    trained = has_adapter(condition)
+    if config.engine.kind == "vllm":
+        from pipeline.engines.sampling.vllm_engine import open_vllm
+
+        adapter = adapters / condition if trained else None
+        return open_vllm(checkpoint, config.engine.vllm, revision, tokenizer, stops, adapter, probe_ids)
+    from pipeline.engines.sampling.openai_engine import open_openai
+
+    request = SampleRequest("probe", probe_ids, messages, {0: 0}, max_new_tokens=16, temperature=1.0, top_p=1.0)
+    reasons = answer_protocol(config, model, condition).reasons
+    return open_openai(
+        checkpoint, config.engine.openai, model, condition if trained else "base", tokenizer, stops, request, reasons
+    )

@@ -1,0 +1,185 @@
+"""Checks of a model before anything costly runs: what the tokenizer writes, and what adapters do to it.
+
+Each returns numbers for the record or raises ModelError with one sentence. The checks of the law that an
+engine samples are in ``pipeline.engines.sampling.preflight_law``.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from pipeline.config.params import ModelConfig, TrainConfig
+from pipeline.core.random_streams import stream_seed
+from pipeline.core.tries.constraint import TrieConstraint
+from pipeline.core.tries.trie import build_trie
+from pipeline.engines.loading import chat
+from pipeline.engines.loading.model import add_lora
+from pipeline.engines.sampling.generate import generate
+from pipeline.errors import ModelError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+CANONICAL_NUMBERS = ("0", "7", "-12", "176", "0.00015", "-3.14159", "12345.67890")
+# Standard deviation of the entries of B in the trial adapter (A has PEFT's own random start).
+TRIAL_ADAPTER_SCALE = 0.05
+# Merging rounds the sum of two matrices to the weights' own precision once more. Differences are of
+# log-probabilities, as shares of what the adapter changes (root mean squares over the vocabulary).
+MERGE_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25}
+# An adapter that moves log-probabilities by less than this (nats, root mean square) is not in effect.
+LEAST_EFFECT_NATS = 1e-3
+
+
+def show_request(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> dict[str, Any]:
+    """The request as text and token by token, and how many BOS tokens it has."""
+    tokens = tokenizer.convert_ids_to_tokens(list(ids))
+    return {
+        "text": tokenizer.decode(list(ids)),
+        "tokens": [[int(token_id), token] for token_id, token in zip(ids, tokens, strict=True)],
+        "bos_tokens": list(ids).count(tokenizer.bos_token_id) if tokenizer.bos_token_id is not None else 0,
+    }
+
+
+def check_turn_end(
+    tokenizer: PreTrainedTokenizerBase, template_arguments: Mapping[str, Any], terminator: int
+) -> dict[str, Any]:
+    """The chat template ends an assistant's turn with the answer terminator.
+
+    Returns:
+        The terminator, and whether there is a template to ask.
+
+    Raises:
+        ModelError: The template ends the turn with another token.
+    """
+    name = tokenizer.convert_ids_to_tokens(terminator)
+    if tokenizer.chat_template is None:
+        return {"terminator": name, "terminator_id": terminator, "template": False}
+    answer = "0.123454321"
+    turns = [{"role": "user", "content": "A number."}, {"role": "assistant", "content": answer}]
+    text = chat.apply_template(tokenizer, turns, template_arguments, add_generation_prompt=False)
+    if answer not in text:
+        raise ModelError(f"the chat template of {tokenizer.name_or_path!r} leaves out what the assistant said")
+    behind = tokenizer(text.rsplit(answer, 1)[1], add_special_tokens=False)["input_ids"]
+    if behind[:1] != [terminator]:
+        found = tokenizer.convert_ids_to_tokens(behind[0]) if behind else "nothing"
+        raise ModelError(
+            f"the chat template of {tokenizer.name_or_path!r} ends a turn with {found!r}, but the answer terminator is "
+            f"{name!r}; set `terminator` of the model to the token that ends its turn"
+        )
+    return {"terminator": name, "terminator_id": terminator, "template": True}
+
+
+def check_numbers(tokenizer: PreTrainedTokenizerBase, terminator: int) -> dict[str, list[str]]:
+    """Canonical numbers survive the tokenizer; returns each one's tokens. Raises ModelError."""
+    special = {*tokenizer.all_special_ids, terminator}
+    encoded = {}
+    for number, ids in zip(CANONICAL_NUMBERS, chat.encode_answers(tokenizer, CANONICAL_NUMBERS), strict=True):
+        if tokenizer.decode(ids) != number or special & set(ids):
+            raise ModelError(
+                f"{tokenizer.name_or_path}: the number {number!r} is encoded as {ids}, which does not decode to it"
+            )
+        encoded[number] = tokenizer.convert_ids_to_tokens(ids)
+    return encoded
+
+
+def check_stop(
+    model: torch.nn.Module,
+    tokenizer: PreTrainedTokenizerBase,
+    prompt_ids: Sequence[int],
+    terminator: int,
+    stop_ids: set[int],
+) -> dict[str, Any]:
+    """Decoding that can only write one number and its terminator ends there, with the number as its text.
+
+    Raises:
+        ModelError: The terminator does not end a generation, or the text is another.
+    """
+    name = tokenizer.convert_ids_to_tokens(terminator)
+    if terminator not in stop_ids:
+        raise ModelError(f"the answer terminator {name!r} is not among the tokens that end a generation")
+    number = "-3.14159"
+    ids = chat.encode_answers(tokenizer, [number])[0]
+    device = next(model.parameters()).device
+    constraint = TrieConstraint(build_trie([ids], np.ones(1), terminator), device)
+    answer = generate(
+        model,
+        tokenizer,
+        prompt_ids,
+        [0],
+        stop_ids=stop_ids,
+        max_new_tokens=len(ids) + 4,
+        temperature=1.0,
+        top_p=1.0,
+        batch_size=1,
+        constraint=constraint,
+    )[0]
+    if (answer.text, answer.finish_reason, answer.num_tokens) != (number, "stop", len(ids) + 1):
+        raise ModelError(
+            f"generation does not end at the terminator {name!r}: {number!r} and the terminator came out as "
+            f"{answer.text!r} after {answer.num_tokens} tokens"
+        )
+    return {"text": answer.text, "num_tokens": answer.num_tokens, "finish_reason": answer.finish_reason}
+
+
+@torch.inference_mode()
+def _next_log_probabilities(model: torch.nn.Module, ids: Sequence[int]) -> torch.Tensor:
+    """float64[V] after the request."""
+    device = next(model.parameters()).device
+    logits = model(input_ids=torch.tensor([list(ids)], device=device)).logits[0, -1]
+    return torch.log_softmax(logits.double(), dim=-1)
+
+
+def _distance(first: torch.Tensor, second: torch.Tensor) -> float:
+    return (first - second).square().mean().sqrt().item()
+
+
+@torch.no_grad()
+def _randomise(adapted: torch.nn.Module, seed: int) -> None:
+    """Give the adapter's B, which starts at zero and so does nothing, random entries."""
+    generator = torch.Generator().manual_seed(stream_seed(seed, "preflight", "adapter"))
+    for name, parameter in adapted.named_parameters():
+        if "lora_B" in name:
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * TRIAL_ADAPTER_SCALE)
+
+
+def check_adapter(
+    model: "PreTrainedModel", config: ModelConfig, train: TrainConfig, prompt_ids: Sequence[int], seed: int
+) -> dict[str, float]:
+    """A random adapter changes what the model says, and merged into the weights it says the same.
+
+    Changes the weights of ``model`` by rounding; use it for nothing else afterwards.
+
+    Returns:
+        Number of adapter weights; ``effect_nats`` and ``merge_difference_nats``, root mean squares over the
+        vocabulary of differences of log-probabilities after the request.
+
+    Raises:
+        ModelError: The adapter has no effect, or merged and unmerged differ by more than rounding.
+    """
+    base = _next_log_probabilities(model, prompt_ids)
+    # The start of A is drawn from torch's own stream, which is left as it was.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(stream_seed(seed, "preflight", "lora"))
+        adapted = add_lora(model, config, rank=train.lora_rank, alpha=train.lora_alpha, dropout=0.0).eval()
+    _randomise(adapted, seed)
+    unmerged = _next_log_probabilities(adapted, prompt_ids)
+    adapted.merge_adapter()
+    merged = _next_log_probabilities(adapted, prompt_ids)
+    effect, difference = _distance(unmerged, base), _distance(merged, unmerged)
+    if not math.isfinite(effect) or effect < LEAST_EFFECT_NATS:
+        raise ModelError(
+            f"{config.checkpoint}: a random adapter on {', '.join(config.lora_target_modules)} changes the "
+            f"log-probabilities by {effect:.2g} nats; check lora_target_modules"
+        )
+    if not difference <= MERGE_TOLERANCE[config.dtype] * effect:
+        raise ModelError(
+            f"{config.checkpoint}: with the adapter merged into the weights the log-probabilities differ by "
+            f"{difference:.2g} nats from those beside them, where the adapter changes {effect:.2g}; "
+            "merging does not work for this model"
+        )
+    weights = sum(parameter.numel() for name, parameter in adapted.named_parameters() if "lora_" in name)
+    return {"adapter_weights": weights, "effect_nats": effect, "merge_difference_nats": difference}

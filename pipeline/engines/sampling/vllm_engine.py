@@ -1,0 +1,215 @@
+"""vLLM in this process: many prompts per call, several samples per request, adapters as LoRA requests.
+
+Checked against vLLM 0.33.0. What sampling depends on there:
+
+- The n samples of a request are n requests to vLLM's core, sample i with the seed ``seed + i``
+  (``ParentRequest`` in vllm/v1/engine/parallel_sampling.py). The noise of a step is a hash of the
+  seed's 64 bits, the position and the token, so samples share nothing but the prompt's keys and values.
+- ``generation_config="vllm"`` and complete SamplingParams leave nothing to the checkpoint's own
+  sampling defaults. ``ignore_eos`` with our own stop ids makes those the only ones.
+- LoRA weights are rounded to the base model's dtype, and the rank is padded to the next of
+  ``LORA_RANKS``. Log-probabilities therefore agree with ours to that rounding, not bit by bit.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transformers import PreTrainedTokenizerBase
+
+from pipeline.artifacts.storage import read_json
+from pipeline.config.engine import VllmConfig
+from pipeline.config.params import ModelConfig
+from pipeline.engines.sampling.text_engine import (
+    COMPARED_TOKENS,
+    EngineError,
+    Sample,
+    SampleRequest,
+    first_seed,
+    generation_from_tokens,
+    seed_groups,
+)
+from pipeline.errors import ConfigError, ModelError, first_line
+
+if TYPE_CHECKING:
+    from vllm import LLM, RequestOutput, SamplingParams
+
+LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""Values that vLLM's max_lora_rank may have."""
+
+
+class VllmEngine:
+    """Samples with vLLM's offline engine."""
+
+    def __init__(
+        self,
+        llm: "LLM",
+        tokenizer: PreTrainedTokenizerBase,
+        stop_ids: set[int],
+        settings: VllmConfig,
+        adapter: Path | None = None,
+    ) -> None:
+        """``llm`` is what ``open_vllm`` made; every request goes through ``adapter`` where there is one."""
+        self._llm, self._tokenizer, self._stop_ids, self._settings = llm, tokenizer, stop_ids, settings
+        self._lora = None
+        if adapter is not None:
+            from vllm.lora.request import LoRARequest
+
+            self._lora = LoRARequest(lora_name=adapter.name, lora_int_id=1, lora_path=str(adapter.resolve()))
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[list[Sample]]:
+        """See TextEngine."""
+        for request in requests:
+            if request.constraint is not None:
+                raise EngineError("engine.kind vllm: cannot decode under a constraint; use transformers")
+            self._check_length(request)
+        size, together = self._settings.samples_per_request, self._settings.requests_per_call
+        pairs = [(request, group) for request in requests for group in seed_groups(request.seeds, size)]
+        for start in range(0, len(pairs), together):
+            call = pairs[start : start + together]
+            params = [self._params(request, len(group), first_seed(group)) for request, group in call]
+            outputs = self._generate([request.prompt_ids for request, _ in call], params)
+            for (request, group), output in zip(call, outputs, strict=True):
+                yield self._samples(request, group, output)
+
+    def _check_length(self, request: SampleRequest) -> None:
+        length = len(request.prompt_ids) + request.max_new_tokens
+        if length > self._settings.max_model_len:
+            raise EngineError(
+                f"engine.vllm.max_model_len: {self._settings.max_model_len} is too short for {request.key}, which may "
+                f"take {length} tokens"
+            )
+
+    def _params(self, request: SampleRequest, n: int, seed: int) -> "SamplingParams":
+        from vllm import SamplingParams
+
+        return SamplingParams(
+            n=n,
+            seed=seed,
+            temperature=request.temperature,
+            top_p=request.top_p,
+            top_k=0,
+            min_p=0.0,
+            presence_penalty=0.0,
+            frequency_penalty=0.0,
+            repetition_penalty=1.0,
+            max_tokens=request.max_new_tokens,
+            min_tokens=0,
+            stop_token_ids=sorted(self._stop_ids),
+            ignore_eos=True,
+            # Texts are decoded here, with the same tokenizer for every engine.
+            detokenize=False,
+            skip_special_tokens=request.skip_special_tokens,
+        )
+
+    def _generate(self, prompts: list[list[int]], params: list["SamplingParams"]) -> list["RequestOutput"]:
+        from vllm.inputs import TokensPrompt
+
+        return self._llm.generate(
+            [TokensPrompt(prompt_token_ids=ids) for ids in prompts], params, use_tqdm=False, lora_request=self._lora
+        )
+
+    def _samples(self, request: SampleRequest, group: dict[int, int], output: "RequestOutput") -> list[Sample]:
+        answers = sorted(output.outputs, key=lambda answer: answer.index)
+        if len(answers) != len(group):
+            raise EngineError(f"vLLM returned {len(answers)} of {len(group)} samples of {request.key}")
+        samples = []
+        for (index, seed), answer in zip(sorted(group.items()), answers, strict=True):
+            generation = generation_from_tokens(
+                self._tokenizer, answer.token_ids, seed, self._stop_ids, request.skip_special_tokens
+            )
+            if answer.finish_reason != generation.finish_reason:
+                raise EngineError(
+                    f"vLLM ended sample {index} of {request.key} for the reason {answer.finish_reason!r} "
+                    f"({answer.stop_reason!r}), its tokens say {generation.finish_reason!r}"
+                )
+            samples.append(Sample(request.key, index, generation))
+        return samples
+
+    def first_token_log_probabilities(self, request: SampleRequest, top: int) -> dict[int, float]:
+        """See TextEngine. vLLM's "raw_logprobs": before temperature and top-p."""
+        return self._log_probabilities(request.prompt_ids, top)
+
+    def _log_probabilities(self, prompt_ids: list[int], top: int) -> dict[int, float]:
+        from vllm import SamplingParams
+
+        params = SamplingParams(max_tokens=1, temperature=1.0, seed=0, logprobs=top, detokenize=False, ignore_eos=True)
+        (output,) = self._generate([prompt_ids], [params])
+        first = output.outputs[0].logprobs[0]
+        # The sampled token comes on top of the most probable ones where it is not one of them.
+        ranked = sorted(first.items(), key=lambda item: -item[1].logprob)[:top]
+        return {token: entry.logprob for token, entry in ranked}
+
+
+def lora_rank(adapter: Path) -> int:
+    """The smallest max_lora_rank that takes the adapter. Raises ModelError."""
+    rank = read_json(adapter / "adapter_config.json")["r"]
+    for allowed in LORA_RANKS:
+        if rank <= allowed:
+            return allowed
+    raise ModelError(f"adapter {adapter} has rank {rank}; vLLM takes at most {LORA_RANKS[-1]}")
+
+
+def open_vllm(
+    config: ModelConfig,
+    settings: VllmConfig,
+    revision: str | None,
+    tokenizer: PreTrainedTokenizerBase,
+    stop_ids: set[int],
+    adapter: Path | None,
+    probe_ids: list[int],
+) -> VllmEngine:
+    """Load a checkpoint into vLLM, and verify that the adapter, where there is one, is in effect.
+
+    Args:
+        config: The checkpoint; safetensors only, remote code is never run.
+        settings: Of the engine.
+        revision: Commit of a hub repository.
+        tokenizer: Decodes the answers.
+        stop_ids: Tokens that end a generation.
+        adapter: Directory of a LoRA adapter.
+        probe_ids: A request on which the adapter must show.
+
+    Raises:
+        ConfigError: vLLM is not installed.
+        ModelError: vLLM cannot load the checkpoint or the adapter, or the adapter does not change the
+            log-probabilities after the probe.
+    """
+    try:
+        from vllm import LLM
+    except ImportError as error:
+        raise ConfigError(
+            f"engine.kind: vllm needs the packages in requirements-vllm.txt ({first_line(error)})"
+        ) from None
+    lora: dict[str, Any] = {}
+    if adapter is not None:
+        lora = {"enable_lora": True, "max_loras": 1, "max_lora_rank": lora_rank(adapter)}
+    try:
+        llm = LLM(
+            model=config.checkpoint,
+            revision=revision or config.revision,
+            tokenizer_revision=revision or config.revision,
+            trust_remote_code=False,
+            load_format="safetensors",
+            dtype=config.dtype,
+            tensor_parallel_size=settings.tensor_parallel_size,
+            gpu_memory_utilization=settings.gpu_memory_utilization,
+            max_model_len=settings.max_model_len,
+            enforce_eager=settings.enforce_eager,
+            enable_prefix_caching=True,
+            generation_config="vllm",
+            logprobs_mode="raw_logprobs",
+            max_logprobs=-1,
+            seed=0,
+            **lora,
+        )
+        plain = VllmEngine(llm, tokenizer, stop_ids, settings)
+        if adapter is None:
+            return plain
+        adapted = VllmEngine(llm, tokenizer, stop_ids, settings, adapter)
+        before, after = (engine._log_probabilities(probe_ids, COMPARED_TOKENS) for engine in (plain, adapted))
+    except Exception as error:  # vLLM, torch and safetensors each raise their own types
+        raise ModelError(f"vLLM cannot load {adapter or config.checkpoint}: {first_line(error)}") from error
+    if before == after:
+        raise ModelError(f"adapter {adapter} does not change the log-probabilities of the model in vLLM")
+    return adapted

@@ -1,0 +1,1 @@
+"""A model's log-probabilities: of tries, continuations and documents."""

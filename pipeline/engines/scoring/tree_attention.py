@@ -1,0 +1,192 @@
+"""Attention masks for token trees, in the form that a causal language model's forward takes.
+
+A tree of completions (``pipeline.core.tries.token_tree``) is laid out behind its prompt as one row
+of tokens. Each node attends to the prompt, its ancestors and itself, and its position id is
+the one it would have in a sequence of its own, so its hidden state is that of the separate
+sequence. Which keys a query may see is a boolean tensor; this module turns it into what the
+attention implementation and the layer types of the model at hand ask for.
+"""
+
+import numpy as np
+import torch
+from transformers import DynamicCache
+
+from pipeline.core.tries.token_tree import TokenTree
+
+# Two branches that end in the same token behind different ancestors, and a longer branch.
+_PROBE_TREE = TokenTree(np.array([1, 2, 3, 3, 4], dtype=np.int32), np.array([-1, -1, 0, 1, 2], dtype=np.int32))
+_PROBE_PROMPT = 6
+_LONGEST_PROBE = 256
+
+
+def causal_lm(model: torch.nn.Module) -> torch.nn.Module:
+    """The causal language model inside a PeftModel (its adapter layers in place), or ``model`` itself."""
+    # Asked this way round because importing PEFT takes seconds, which base models need not spend.
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def allowed_keys(
+    prompt_length: int, ancestors: torch.Tensor, num_columns: int | None = None, *, cached: bool = False
+) -> torch.Tensor:
+    """Which keys each query of one row may attend to.
+
+    Args:
+        prompt_length: Tokens of the prompt, P.
+        ancestors: bool[N, N], ``TokenTree.ancestor_mask()`` of the tree behind it.
+        num_columns: Length of the row, at least P + N; the rest is padding, which attends
+            to itself only and which nothing attends to. Defaults to P + N.
+        cached: The prompt's keys are in a cache: queries are the N nodes alone.
+
+    Returns:
+        bool[T, T] with T = ``num_columns`` for a row [prompt, tree, padding], or
+        bool[N, P + N] for ``cached``.
+    """
+    num_nodes = len(ancestors)
+    if cached:
+        prompt = ancestors.new_ones(num_nodes, prompt_length)
+        return torch.cat([prompt, ancestors], dim=1)
+    end = prompt_length + num_nodes
+    allowed = torch.eye(num_columns or end, dtype=torch.bool, device=ancestors.device)
+    allowed[:prompt_length, :prompt_length] = True
+    allowed[:prompt_length, :prompt_length].tril_()
+    allowed[prompt_length:end, :prompt_length] = True
+    allowed[prompt_length:end, prompt_length:end] = ancestors
+    return allowed
+
+
+def tree_attention_mask(
+    model: torch.nn.Module,
+    allowed: torch.Tensor,
+    query_positions: torch.Tensor,
+    key_positions: torch.Tensor | None = None,
+) -> torch.Tensor | dict[str, torch.Tensor]:
+    """The ``attention_mask`` argument of ``model`` for arbitrary visibility.
+
+    Layers with a sliding window of w positions see a key only if its position is greater
+    than the query's minus w, as in transformers' own masks.
+
+    Args:
+        model: Causal language model with "sdpa" or "eager" attention, or a PeftModel of one.
+        allowed: bool[B, 1, Q, K], True where query q may attend to key k.
+        query_positions: int64[B, Q], the position ids of the forward pass.
+        key_positions: int64[B, K], positions of the cached keys and the new ones; None
+            without a cache, where they are the queries'.
+
+    Returns:
+        [B, 1, Q, K], bool (True: attend) for sdpa, additive in the model's dtype for eager;
+        one such tensor per layer type for a model that has several.
+
+    Raises:
+        ValueError: The attention implementation or a layer type has no such mask.
+    """
+    model = causal_lm(model)
+    config = model.config.get_text_config()
+    types, window = _layer_types(config)
+    masks = {}
+    for layer_type in sorted(types):
+        visible = allowed
+        if layer_type == "sliding_attention":
+            keys = query_positions if key_positions is None else key_positions
+            visible = allowed & (keys[:, None, None, :] > query_positions[:, None, :, None] - window)
+        masks[layer_type] = _implementation_mask(model, config, visible)
+    return masks if len(masks) > 1 else next(iter(masks.values()))
+
+
+def sliding_window(model: torch.nn.Module) -> int | None:
+    """Positions that a sliding-window layer of ``model`` sees; None if it has no such layer."""
+    types, window = _layer_types(causal_lm(model).config.get_text_config())
+    return window if "sliding_attention" in types else None
+
+
+def _layer_types(config) -> tuple[set[str], int | None]:
+    window = getattr(config, "sliding_window", None)
+    # Models without a list of layer types (Mistral) slide in every layer if they have a window.
+    default = ["full_attention" if window is None else "sliding_attention"]
+    types = set(getattr(config, "layer_types", None) or default)
+    if unknown := types - {"full_attention", "sliding_attention"}:
+        raise ValueError(f"no tree attention for layers of type {', '.join(sorted(unknown))}")
+    return types, window
+
+
+def _implementation_mask(model: torch.nn.Module, config, visible: torch.Tensor) -> torch.Tensor:
+    # A query without any key would turn into NaN and reach the gradients of the whole batch.
+    visible = visible | ~visible.any(dim=-1, keepdim=True)
+    implementation = config._attn_implementation
+    if implementation == "sdpa":
+        return visible
+    if implementation == "eager":
+        dtype = model.get_input_embeddings().weight.dtype
+        return torch.zeros_like(visible, dtype=dtype).masked_fill_(~visible, torch.finfo(dtype).min)
+    raise ValueError(f"no tree attention with the attention implementation {implementation!r}")
+
+
+@torch.no_grad()
+def supports_tree_attention(model: torch.nn.Module) -> bool:
+    """Whether the model computes a packed tree as it computes the separate sequences.
+
+    A small tree behind a short prompt is run packed without a cache, packed over the
+    prompt's cache, and as plain sequences. The prompt is longer than the sliding window
+    where that is at most about 250 tokens. The root mean square difference of the
+    log-probabilities is compared with the difference that the ancestors make: the tree
+    has two nodes whose token and depth are the same and whose parents differ.
+
+    Returns:
+        False also for attention implementations that take no such mask (flash_attention_2)
+        and for layers that keep a state instead of keys (linear attention).
+    """
+    model = causal_lm(model)
+    was_training = model.training
+    model.eval()
+    try:
+        return _probe(model)
+    # Whatever a forward raises on a mask it does not know, the answer is no.
+    except (ValueError, TypeError, RuntimeError, AttributeError, KeyError, IndexError, NotImplementedError):
+        return False
+    finally:
+        model.train(was_training)
+
+
+def _probe(model: torch.nn.Module) -> bool:
+    one = torch.zeros(1, 1, dtype=torch.long, device=model.get_input_embeddings().weight.device)
+    # Raises before anything is run where there is no such mask.
+    tree_attention_mask(model, torch.ones_like(one, dtype=torch.bool)[None], one)
+    device = model.get_input_embeddings().weight.device
+    window = sliding_window(model)
+    length = window + 2 if window is not None and window + 2 <= _LONGEST_PROBE else _PROBE_PROMPT
+    # Distinct neighbours and tokens from all over the vocabulary, whatever its size.
+    spread = torch.arange(length + 5, device=device) * 7919 % model.config.get_text_config().vocab_size
+    prompt, nodes = spread[:length], spread[length:][torch.from_numpy(_PROBE_TREE.tokens).to(device).long()]
+    ancestors = torch.from_numpy(_PROBE_TREE.ancestor_mask()).to(device)
+    depths = torch.from_numpy(_PROBE_TREE.depths).to(device).long()
+    positions = torch.cat([torch.arange(length, device=device), length - 1 + depths])[None]
+    plain = []
+    for node in range(len(_PROBE_TREE)):
+        ids = torch.cat([prompt, nodes[ancestors[node]]])[None]
+        plain.append(torch.log_softmax(model(input_ids=ids).logits[0, -1].float(), dim=-1))
+    expected = torch.stack(plain)
+
+    mask = tree_attention_mask(model, allowed_keys(length, ancestors)[None, None], positions)
+    output = model(input_ids=torch.cat([prompt, nodes])[None], attention_mask=mask, position_ids=positions)
+    packed = output.logits[0, length:]
+    # A cache without configuration keeps every key in every layer, so one key axis serves all of them.
+    cache = model(input_ids=prompt[None], past_key_values=DynamicCache(), use_cache=True).past_key_values
+    allowed = allowed_keys(length, ancestors, cached=True)[None, None]
+    mask = tree_attention_mask(model, allowed, positions[:, length:], positions)
+    cached = model(
+        input_ids=nodes[None],
+        attention_mask=mask,
+        position_ids=positions[:, length:],
+        past_key_values=cache,
+        use_cache=True,
+    ).logits[0]
+
+    effect = _rms(expected[2] - expected[3])
+    tolerance = 0.01 if expected.dtype == model.dtype else 0.3
+    return all(
+        bool(_rms(torch.log_softmax(logits.float(), dim=-1) - expected) <= tolerance * effect)
+        for logits in (packed, cached)
+    )
+
+
+def _rms(values: torch.Tensor) -> torch.Tensor:
+    return values.square().mean().sqrt()

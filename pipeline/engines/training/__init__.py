@@ -1,0 +1,1 @@
+"""The training loop, in one process or several."""

@@ -1,0 +1,235 @@
+"""The processes that train one adapter together.
+
+Each holds the whole adapter and its optimiser, and takes a share of every step's forward passes; the
+gradients are summed over the processes once per step. The frozen base model is either whole in
+every process ("ddp") or has its decoder layers shared out among them ("fsdp").
+
+accelerate finds rank and device and opens the process group. Its wrapper for replicated models is not
+used, nor PyTorch's under it: they expect one forward call of the wrapped module and as many passes
+in every process, while here the forward is partial (``PositionLogits``), the passes are uneven, and
+only the adapter has gradients, a thousandth of the model's size. One sum of them in one flat buffer
+is exact and as cheap. Nor is the adapter sharded: at rank 16 with its optimiser it is 0.4 GB for a model
+of 27 billion parameters, whose layers take 50 GB. So checkpoints and adapters are whole tensors of one
+format, and a run may go on with another number of processes.
+"""
+
+import contextlib
+import math
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+from accelerate import PartialState
+from torch import distributed
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+from pipeline.engines.loading.model import default_device
+from pipeline.engines.scoring.tree_attention import causal_lm
+from pipeline.errors import ConfigError, ModelError
+
+LONGEST_LOAD = timedelta(hours=12)
+"""How long a process waits for those that load before it; the GPUs' own communication would give up after minutes."""
+
+
+@dataclass(frozen=True)
+class ProcessGroup:
+    """This process's place among those that train together.
+
+    Attributes:
+        rank: Number of this process, from 0.
+        size: Number of processes.
+        device: Where this process computes.
+        shards: Whether the base model's layers are shared out, so that every process must take part
+            in every forward and backward pass.
+    """
+
+    rank: int
+    size: int
+    device: torch.device
+    shards: bool
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes the files and the log."""
+        return self.rank == 0
+
+    def sum(self, values: torch.Tensor) -> torch.Tensor:
+        """The sum of ``values`` over the processes, the same bits in each; ``values`` holds it, too."""
+        if self.size > 1:
+            distributed.all_reduce(values)
+        return values
+
+    def sum_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
+        """Replace every gradient by its sum over the processes; one that no process has stays None."""
+        if self.size == 1:
+            return
+        parameters = list(parameters)
+        present = torch.tensor([float(value.grad is not None) for value in parameters], device=self.device)
+        gradients = [torch.zeros_like(value) if value.grad is None else value.grad for value in parameters]
+        flat = self.sum(torch.cat([present, *(gradient.flatten() for gradient in gradients)]))
+        present, *summed = flat.split([len(parameters), *(value.numel() for value in parameters)])
+        for value, has_gradient, gradient in zip(parameters, present.tolist(), summed, strict=True):
+            value.grad = gradient.view_as(value) if has_gradient else None
+
+    def check_agreement(self, step: int, parameters: Iterable[torch.nn.Parameter]) -> None:
+        """Check that every process has reached the same step with the same finite weights.
+
+        Raises:
+            ConfigError: The steps differ, because the processes see different checkpoints; or training has diverged.
+            RuntimeError: The weights differ.
+        """
+        if self.size == 1:
+            return
+        sums = torch.stack(
+            [
+                torch.stack([value.detach().double().sum(), value.detach().double().square().sum()])
+                for value in parameters
+            ]
+        ).tolist()
+        found: list = [None] * self.size
+        distributed.all_gather_object(found, (step, sums))
+        if len(steps := {reached for reached, _ in found}) > 1:
+            raise ConfigError(
+                f"the processes of this run found checkpoints of steps {sorted(steps)}; the checkpoint directory "
+                "must be on a file system that all of them share"
+            )
+        # NaN differs from itself.
+        if not all(math.isfinite(value) for _, other in found for pair in other for value in pair):
+            raise ConfigError(f"the adapter's weights are not finite after step {step}; lower train.learning_rate")
+        if any(other != found[0][1] for _, other in found):
+            raise RuntimeError(f"the processes' adapters differ after step {step}")
+
+    @contextlib.contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """Let the processes of each machine run the body one after the other, in the order of their ranks.
+
+        They leave together. A process that fails in the body ends the others' waiting by its own end, which closes
+        its connections.
+
+        Raises:
+            RuntimeError: Another process of this machine ended in its turn.
+        """
+        if self.size == 1:
+            yield
+            return
+        hosts: list = [None] * self.size
+        distributed.all_gather_object(hosts, socket.gethostname())
+        # Every process takes part in making every group.
+        ranks = {host: [rank for rank, other in enumerate(hosts) if other == host] for host in dict.fromkeys(hosts)}
+        groups = {host: distributed.new_group(ranks[host], LONGEST_LOAD, backend="gloo") for host in ranks}
+        mine = groups[hosts[self.rank]]
+        place, turns = hosts[: self.rank].count(hosts[self.rank]), len(ranks[hosts[self.rank]])
+        for _ in range(place):
+            distributed.barrier(mine)
+        yield
+        for _ in range(place, turns):
+            distributed.barrier(mine)
+
+    def distribute(self, make_model: Callable[[], torch.nn.Module]) -> torch.nn.Module:
+        """Make the model in every process, in turn, and with ``shards`` share its decoder layers out.
+
+        The adapter, the embeddings and the output head stay whole: the head is used apart from
+        the layers, and is often the embeddings' own tensor. Everything ends up on ``device``. Only one process of a
+        machine at a time holds a whole model that is not on its device yet.
+
+        Args:
+            make_model: Returns a PeftModel, the same in every process; on the CPU if layers are shared out, else
+                on ``device``.
+
+        Raises:
+            ModelError: The model has no list of layers with LoRA weights to share out.
+        """
+        # Setting it up takes all processes at once, which is why it comes before the turns.
+        mesh = init_device_mesh(self.device.type, (self.size,)) if self.shards else None
+        with self.in_turn():
+            model = make_model()
+            if mesh is not None:
+                _share_layers(causal_lm(model), mesh)
+                model.to(self.device)
+        if mesh is not None:
+            # The buffers for whole layers are made at the first use, which must not be under inference_mode.
+            with torch.no_grad():
+                causal_lm(model)(input_ids=torch.zeros(1, 2, dtype=torch.int64, device=self.device))
+        return model
+
+
+def _share_layers(model: torch.nn.Module, mesh: DeviceMesh) -> None:
+    """Keep this process's share of each decoder layer; nothing is sent, as every process has the whole."""
+    layers = decoder_layers(model)
+    adapter = {value for value in model.parameters() if value.requires_grad}
+    # By their addresses: a layer's weights must not be kept alive here when its share has taken their place.
+    in_layers = {id(value) for layer in layers for value in layer.parameters()}
+    outside = {value for value in model.parameters() if id(value) not in in_layers}
+    for layer in layers:
+        fully_shard(layer, mesh=mesh, ignored_params=adapter)
+    # A root without parameters of its own lets one layer's weights arrive while another computes.
+    fully_shard(model.base_model, mesh=mesh, ignored_params=adapter | outside)
+
+
+def single_process() -> ProcessGroup:
+    """A group of this process alone."""
+    return ProcessGroup(0, 1, torch.device(default_device()), shards=False)
+
+
+@contextlib.contextmanager
+def process_group(strategy: str, num_processes: int) -> Iterator[ProcessGroup]:
+    """Join the processes that were started together (by ``pipeline.dag.launch``, torchrun, accelerate or srun).
+
+    Args:
+        strategy: "single", "ddp" or "fsdp".
+        num_processes: How many they must be.
+
+    Raises:
+        ConfigError: They are more or fewer, or more than the GPUs of this machine.
+    """
+    started = int(os.environ.get("WORLD_SIZE", 1))
+    if started != num_processes:
+        raise ConfigError(
+            f"distributed.num_processes is {num_processes}, but this process was started as one of {started} "
+            "(WORLD_SIZE); start as many, or unset WORLD_SIZE and RANK and let the stage's command start them"
+        )
+    if num_processes == 1:
+        yield single_process()
+        return
+    if missing := [name for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]:
+        raise ConfigError(f"WORLD_SIZE is set, but not {', '.join(missing)}; torchrun sets all of them")
+    has_gpu, local_rank = torch.cuda.is_available(), int(os.environ["LOCAL_RANK"])
+    if has_gpu and local_rank >= torch.cuda.device_count():
+        raise ConfigError(
+            f"process {local_rank} of this machine has no GPU, of which there are {torch.cuda.device_count()}; "
+            "lower distributed.num_processes"
+        )
+    # A handler written in Python would not run while this process waits for another one in a sum.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    state = PartialState(cpu=not has_gpu)
+    if state.num_processes != num_processes:
+        raise ConfigError(f"accelerate joined {state.num_processes} processes of {num_processes}")
+    yield ProcessGroup(state.process_index, num_processes, state.device, shards=strategy == "fsdp")
+    # Only after success: a process that failed must not wait here for the others.
+    state.destroy_process_group()
+
+
+def decoder_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
+    """The layers of a model with LoRA weights: members of the outermost lists all of whose members have some.
+
+    Raises:
+        ModelError: There is no such list.
+    """
+    layers: list[torch.nn.Module] = []
+    inside: set[torch.nn.Module] = set()
+    for module in model.modules():
+        if not isinstance(module, torch.nn.ModuleList) or module in inside or not len(module):
+            continue
+        if all(any(value.requires_grad for value in member.parameters()) for member in module):
+            layers.extend(module)
+            inside.update(module.modules())
+    if not layers:
+        raise ModelError(
+            f"distributed.strategy fsdp: {type(model).__name__} has no list of layers with LoRA weights; ddp is allowed"
+        )
+    return layers

@@ -1,0 +1,281 @@
+"""The training loop, shared by both methods and by any number of processes, with exact resume."""
+
+import contextlib
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from pathlib import Path
+
+import torch
+from peft import PeftModel
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from transformers import get_cosine_schedule_with_warmup
+
+from pipeline.artifacts.atomic import atomic_path
+from pipeline.artifacts.storage import write_json
+from pipeline.core.random_streams import stream_seed
+from pipeline.core.training.batches import Batch, collate, plan_passes, share_passes
+from pipeline.core.training.examples import Example
+from pipeline.core.training.objectives import Objective, backward_in_chunks
+from pipeline.engines.loading.memory import is_out_of_memory
+from pipeline.engines.loading.model import PositionLogits, position_logits
+from pipeline.engines.scoring.tree_attention import supports_tree_attention, tree_attention_mask
+from pipeline.engines.training.distributed import ProcessGroup, single_process
+from pipeline.errors import ConfigError, first_line
+
+# Logits that exist at a time: 32 Mi, 128 MiB in float32, are 220 positions of a vocabulary of 151,936.
+LOGITS_PER_CHUNK = 1 << 25
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """Optimisation settings; see ``pipeline.config.params.TrainConfig`` for each."""
+
+    learning_rate: float
+    weight_decay: float
+    warmup_ratio: float
+    max_grad_norm: float | None
+    micro_batch_size: int
+    tokens_per_pass: int | None
+    max_length: int
+    temperature: float
+    checkpoint_every_steps: int
+
+
+class Checkpoint:
+    """Trainable weights, optimiser state and log of a run in one safetensors file.
+
+    ``identity`` names what the run depends on; a file of another identity is ignored, and so is one that is not whole.
+    One that cannot be read is an error: starting over would replace it.
+    """
+
+    def __init__(self, path: Path, identity: str):
+        self.path, self.identity = path, identity
+
+    def save(self, step: int, parameters: dict[str, torch.Tensor], optimizer: torch.optim.Optimizer, log: list) -> None:
+        """Write the state after ``step`` steps, replacing the file atomically."""
+        tensors = {f"parameter/{name}": value.detach() for name, value in parameters.items()}
+        names = {id(value): name for name, value in parameters.items()}
+        for value, state in optimizer.state.items():
+            for key, tensor in state.items():
+                tensors[f"optimizer/{names[id(value)]}/{key}"] = tensor
+        metadata = {"identity": self.identity, "step": str(step), "log": json.dumps(log)}
+        with atomic_path(self.path) as temporary:
+            save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, temporary, metadata)
+
+    def restore(self, parameters: dict[str, torch.Tensor], optimizer: torch.optim.Optimizer) -> tuple[int, list]:
+        """Load the state if there is one of this identity; return the step reached and the log so far.
+
+        Raises:
+            OSError: The file is there and cannot be read.
+        """
+        if not self.path.exists():
+            return 0, []
+        try:
+            with safe_open(self.path, "pt") as file:
+                metadata = file.metadata()
+                if metadata["identity"] != self.identity:
+                    return 0, []
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except SafetensorError as error:
+            print(f"note: {self.path} is not whole ({first_line(error)}); training starts over")
+            return 0, []
+        with torch.no_grad():
+            for name, parameter in parameters.items():
+                parameter.copy_(tensors[f"parameter/{name}"])
+                optimizer.state[parameter] = {
+                    key: tensors[f"optimizer/{name}/{key}"].to("cpu" if key == "step" else parameter.device)
+                    for key in ("step", "exp_avg", "exp_avg_sq")
+                }
+        return int(metadata["step"]), json.loads(metadata["log"])
+
+    def discard(self) -> None:
+        """Remove the file."""
+        self.path.unlink(missing_ok=True)
+
+
+def fit(
+    model: PeftModel,
+    make_examples: Callable[[int], list[Example]],
+    num_steps: int,
+    objective: Objective,
+    settings: FitSettings,
+    *,
+    seed: int,
+    stream: Sequence[str],
+    pad_id: int,
+    checkpoint: Checkpoint,
+    on_step: Callable[[dict], None] = lambda record: None,
+    group: ProcessGroup | None = None,
+) -> list[dict]:
+    """Train the adapter for ``num_steps`` optimiser steps.
+
+    Several processes call this together, with equal arguments. Each makes all examples of a
+    step, runs its share of the step's forward passes and adds its gradients to the others', so that
+    a step is that of a single process up to the order of a sum, with the same dropout masks.
+
+    The run can be stopped anywhere: called again with the same arguments it continues
+    from its checkpoint and ends with the same weights, bit for bit on one CPU, because
+    examples and dropout masks depend on the step number alone.
+
+    A prompt with several completions is one row of a forward pass where the model supports
+    tree attention, and one row per completion elsewhere; the loss and its gradient are the
+    same up to rounding and dropout masks.
+
+    Args:
+        model: PEFT model whose trainable parameters are optimised.
+        make_examples: Examples of a step by its number (from 0); must be a pure function of it.
+        num_steps: Number of optimiser steps.
+        objective: ``soft_target_loss`` or ``hard_target_loss``.
+        settings: Optimisation settings.
+        seed: Root seed of the dropout streams, named by ``stream`` and the step.
+        stream: Names of this run, e.g. ("embedded", "soft").
+        pad_id: Any token id, for padding.
+        checkpoint: Where the run's state is kept.
+        on_step: Called with the record of each finished step.
+        group: The processes that train together; None for this one alone.
+
+    Returns:
+        One record per step: step, loss (nats), learning_rate, grad_norm, tokens that the
+        model read, sequences, seconds (of this process); all but the last are the whole group's.
+
+    Raises:
+        ConfigError: An example is longer than ``max_length``, the loss or its gradient is not finite, a pass does not
+            fit into the GPU's memory, or the processes do not see the same checkpoint.
+    """
+    group = group or single_process()
+    parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
+    optimizer = torch.optim.AdamW(parameters.values(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
+    schedule = get_cosine_schedule_with_warmup(optimizer, math.ceil(settings.warmup_ratio * num_steps), num_steps)
+    first_step, log = checkpoint.restore(parameters, optimizer)
+    for record in log:
+        on_step(record)
+    group.check_agreement(first_step, parameters.values())
+    logits_at = position_logits(model)
+    trees = supports_tree_attention(model)
+    model.train()
+    for step in range(first_step, num_steps):
+        started = time.monotonic()
+        examples = make_examples(step)
+        _check_lengths(examples, settings.max_length)
+        rate = settings.learning_rate * schedule.lr_lambdas[0](step)
+        for parameter_group in optimizer.param_groups:
+            parameter_group["lr"] = rate
+        passes = plan_passes(examples, settings.micro_batch_size, settings.tokens_per_pass, trees)
+        # On the device and in double precision: one transfer per step, and no rounding of the sum.
+        totals = torch.zeros(2, dtype=torch.float64, device=next(iter(parameters.values())).device)
+        for first_row, batch_tokens, batch in _batches_of_rank(passes, len(examples), pad_id, group):
+            torch.manual_seed(stream_seed(seed, "dropout", *stream, step, first_row))
+            with _memory_explained(batch_tokens):
+                batch = batch.to(totals.device)
+                loss = backward_pass(logits_at, batch, objective, settings.temperature, LOGITS_PER_CHUNK)
+            totals[0] += loss
+            totals[1] += batch_tokens
+        loss, tokens = group.sum(totals).tolist()
+        if not math.isfinite(loss):
+            raise ConfigError(f"the training loss is {loss} at step {step + 1}; lower train.learning_rate")
+        group.sum_gradients(parameters.values())
+        limit = settings.max_grad_norm if settings.max_grad_norm is not None else math.inf
+        norm = torch.nn.utils.clip_grad_norm_(parameters.values(), limit).item()
+        if not math.isfinite(norm):
+            # Before a weight or a checkpoint is lost to it; behind the last step there is no loss to show it.
+            raise ConfigError(f"the gradient's norm is {norm} at step {step + 1}; lower train.learning_rate")
+        optimizer.step()
+        optimizer.zero_grad()
+        record = {
+            "step": step + 1,
+            "loss": loss,
+            "learning_rate": rate,
+            "grad_norm": norm,
+            "tokens": int(tokens),
+            "sequences": sum(example.sequences for example in examples),
+            "seconds": time.monotonic() - started,
+        }
+        log.append(record)
+        on_step(record)
+        if (step + 1) % settings.checkpoint_every_steps == 0 or step + 1 == num_steps:
+            group.check_agreement(step + 1, parameters.values())
+            if group.is_main and step + 1 < num_steps:
+                checkpoint.save(step + 1, parameters, optimizer, log)
+    model.eval()
+    return log
+
+
+@contextlib.contextmanager
+def _memory_explained(tokens: int) -> Iterator[None]:
+    """Say what to change where a pass does not fit into the GPU's memory. Raises ConfigError."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        raise ConfigError(
+            f"a forward and backward pass of {tokens} tokens does not fit into the GPU's memory beside the model "
+            f"({first_line(error)}); lower train.tokens_per_pass (at least train.max_length), which changes no result, "
+            "or share the model out with distributed=fsdp_4"
+        ) from None
+
+
+def _batches_of_rank(
+    passes: list[list[Example]], examples_in_step: int, pad_id: int, group: ProcessGroup
+) -> Iterator[tuple[int, int, Batch]]:
+    """This process's passes of a step: rows before each in the whole step, tokens, and the batch.
+
+    Where the model is shared out, a process with fewer passes than another runs one more for the others' sake,
+    which weighs and counts nothing.
+    """
+    first_rows = [0, *accumulate(map(len, passes))]
+    sizes = [len(rows) * max(row.num_inputs for row in rows) for rows in passes]
+    shares = share_passes(sizes, group.size)
+    for index in shares[group.rank]:
+        tokens = sum(row.num_inputs for row in passes[index])
+        yield first_rows[index], tokens, collate(passes[index], pad_id, examples_in_step)
+    if group.shards and len(shares[group.rank]) < max(map(len, shares)):
+        smallest = passes[min(range(len(passes)), key=sizes.__getitem__)]
+        batch = collate(smallest[:1], pad_id, examples_in_step)
+        yield 0, 0, replace(batch, targets=replace(batch.targets, weights=torch.zeros_like(batch.targets.weights)))
+
+
+def backward_pass(
+    logits_at: PositionLogits, batch: Batch, objective: Objective, temperature: float, logits_per_chunk: int
+) -> torch.Tensor:
+    """Add the gradients of one forward pass to the model's trainable parameters.
+
+    Args:
+        logits_at: From ``position_logits``, of a model that supports tree attention if the batch has trees.
+        batch: On the model's device.
+        objective: ``soft_target_loss`` or ``hard_target_loss``.
+        temperature: tau of Eq. 2.
+        logits_per_chunk: Numbers in the largest tensor of logits that exists at a time.
+
+    Returns:
+        The batch's share of the loss in nats, a scalar without graph.
+    """
+    mask = batch.attention_mask
+    if batch.allowed is not None:
+        mask = tree_attention_mask(logits_at.model, batch.allowed, batch.position_ids)
+    states = logits_at.states(batch.input_ids, mask, batch.rows, batch.columns, batch.position_ids)
+    positions = max(logits_per_chunk // logits_at.vocabulary, 1)
+    return backward_in_chunks(logits_at.head, states, batch.targets, objective, temperature, positions)
+
+
+def _check_lengths(examples: Iterable[Example], max_length: int) -> None:
+    for example in examples:
+        if example.longest > max_length:
+            raise ConfigError(f"train.max_length: {max_length} is too small for an example of {example.longest} tokens")
+
+
+def save_adapter(model: PeftModel, directory: Path) -> None:
+    """Write ``adapter_model.safetensors`` and ``adapter_config.json``, the same bytes for the same adapter."""
+    model.save_pretrained(directory)
+    # PEFT keeps the module names in a set, whose order changes from process to process.
+    path = directory / "adapter_config.json"
+    config = json.loads(path.read_text())
+    config["target_modules"] = sorted(config["target_modules"])
+    write_json(path, config)
+    # Its model card has unfilled placeholders; the provenance says more.
+    (directory / "README.md").unlink(missing_ok=True)

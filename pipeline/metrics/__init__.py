@@ -1,0 +1,1 @@
+"""Every metric: its name, definition and source."""

@@ -1,0 +1,114 @@
+"""A W&B workspace as code: what to look at in the project, grouped by experiment, model and condition.
+
+A new view is saved each time; delete those that are not needed in W&B.
+"""
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from pipeline.command import run_stage
+from pipeline.config.params import load_params
+from pipeline.errors import ConfigError, PipelineError, first_line
+from pipeline.record.tracking import has_credentials
+
+METRIC_SECTIONS = {
+    "Structured sampling": (
+        "ood/wasserstein_1_normalised",
+        "unseen/wasserstein_1_normalised",
+        "ood/logit_kl_nats",
+        "unseen/logit_kl_nats",
+        "ood/valid_rate",
+        "unseen/valid_rate",
+    ),
+    "Open-ended answers": ("open/top_p_support_size", "open/unique_fraction"),
+    "Multiple choice": ("mcq/mcq_parse_rate", "mcq/mcq_total_variation"),
+    "NoveltyBench": ("all/distinct", "all/utility", "all/distinct_lexical", "all/utility_stand_in"),
+    "Retention": ("all/gp_irt", "all/accuracy", "all/bits_per_byte", "all/perplexity"),
+}
+"""Results of evaluations (SPLIT/METRIC) by section of the workspace."""
+TRAINING_CURVES = ("train/loss", "train/grad_norm", "train/learning_rate", "train/tokens_per_second")
+THROUGHPUT = tuple(
+    f"throughput/{unit}_per_second" for unit in ("samples", "prompts", "requests", "bytes", "pairs", "responses")
+)
+FIGURES = tuple(f"figure{number}" for number in range(2, 15))
+
+
+class DashboardError(PipelineError):
+    """The workspace could not be saved."""
+
+
+def build_workspace(entity: str, project: str) -> Any:
+    """The workspace, not saved. Raises ConfigError where the package is not installed.
+
+    Args:
+        entity: User or team that owns the project.
+        project: W&B project of the runs.
+    """
+    try:
+        import wandb_workspaces.reports.v2 as panels
+        import wandb_workspaces.workspaces as workspaces
+    except ImportError:
+        raise ConfigError("wandb-workspaces is not installed; `pip install -r requirements.txt` installs it") from None
+
+    def bars(metric: str) -> Any:
+        # A bar for each group of the list of runs: a mean over models would say nothing.
+        return panels.BarPlot(title=metric, metrics=[metric], orientation="v")
+
+    def lines(metric: str, x: str) -> Any:
+        return panels.LinePlot(title=metric, x=x, y=[metric])
+
+    sections = [
+        workspaces.Section(name=name, panels=[bars(metric) for metric in metrics], is_open=name.startswith("Struct"))
+        for name, metrics in METRIC_SECTIONS.items()
+    ]
+    sections += [
+        workspaces.Section(name="Training", panels=[lines(metric, "Step") for metric in TRAINING_CURVES]),
+        workspaces.Section(name="Throughput", panels=[lines(metric, "_runtime") for metric in THROUGHPUT]),
+        workspaces.Section(name="Report", panels=[panels.MediaBrowser(media_keys=[name]) for name in FIGURES]),
+    ]
+    grouping = [workspaces.Metric("Group"), workspaces.Config("model"), workspaces.Config("condition")]
+    return workspaces.Workspace(
+        entity=entity,
+        project=project,
+        name="Calibration Fine-Tuning",
+        sections=sections,
+        runset_settings=workspaces.RunsetSettings(groupby=grouping),
+    )
+
+
+def main(params: Path, entity: str | None) -> None:
+    """Save the workspace and print its address. Raises ConfigError without credentials, DashboardError offline."""
+    config = load_params(params)
+    if not has_credentials():
+        raise ConfigError("a workspace lives on a W&B server; set WANDB_API_KEY or run `wandb login`")
+    import wandb
+
+    try:
+        workspace = build_workspace(entity or wandb.Api(timeout=30).default_entity, config.tracking.project)
+        workspace.save()
+    except PipelineError:
+        raise
+    # The client's errors have no common type: network, authentication and GraphQL raise each their own.
+    except Exception as error:
+        raise DashboardError(f"the workspace was not saved ({first_line(error)})") from None
+    print(workspace.url)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Command line of ``make dashboard``."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--params", type=Path, default=Path("params.yaml"), help="composed parameters (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--entity",
+        default=os.environ.get("WANDB_ENTITY"),
+        help="W&B user or team (default: WANDB_ENTITY, else that of the key)",
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    run_stage(main, parse_arguments())

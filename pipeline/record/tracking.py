@@ -1,0 +1,270 @@
+"""Weights & Biases runs, one per stage; offline without credentials, and never in the way of the stage.
+
+A run's id is the stage's identity. A stage that was killed goes on with its run: steps that W&B has
+already, on the server or in local directories, are not logged again.
+"""
+
+import contextlib
+import netrc
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+from pipeline.artifacts.locks import exclusive
+from pipeline.config.params import Params, TrackingConfig
+from pipeline.errors import first_line
+from pipeline.record.provenance import StageRecord
+
+WANDB_HOST = "https://api.wandb.ai"
+CONNECT_SECONDS = 30
+FLUSH_SECONDS = 1.0
+
+
+def has_credentials() -> bool:
+    """Whether W&B finds a key without asking: in the environment or in a netrc file."""
+    if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
+        return True
+    host = urlparse(os.environ.get("WANDB_BASE_URL") or WANDB_HOST).hostname or ""
+    try:
+        # Named, or Python refuses a file that others may read, which W&B does not.
+        path = Path(os.environ.get("NETRC") or "~/.netrc").expanduser()
+        return netrc.netrc(str(path)).authenticators(host) is not None
+    except (OSError, netrc.NetrcParseError):
+        return False
+
+
+def tracking_mode(config: TrackingConfig) -> str:
+    """The effective W&B mode: "online", "offline" or "disabled".
+
+    The environment variable WANDB_MODE overrides the configuration. Without credentials W&B would ask for them,
+    so there "online" is "offline" as well, with a warning.
+    """
+    mode = os.environ.get("WANDB_MODE") or config.mode
+    if mode == "auto":
+        return "online" if has_credentials() else "offline"
+    if mode == "online" and not has_credentials():
+        _warn("there are no W&B credentials; the run is kept offline")
+        return "offline"
+    return mode
+
+
+def wandb_directory() -> Path:
+    """Where W&B keeps local runs: ``wandb`` below the working directory or WANDB_DIR."""
+    return Path(os.environ.get("WANDB_DIR") or ".") / "wandb"
+
+
+def _warn(message: str) -> None:
+    print(f"warning: tracking: {message}", file=sys.stderr)
+
+
+class Run:
+    """What a stage may log to; does nothing when tracking is disabled, nor after W&B has failed once.
+
+    Args:
+        run: The W&B run; None does nothing.
+        last_step: The highest step that W&B has of this run; -1 where it has none.
+    """
+
+    def __init__(self, run: Any = None, last_step: int = -1):
+        self._run, self._last_step = run, last_step
+        self._bars: list[Any] = []
+
+    def _try(self, action: Callable[[Any], Any]) -> Any:
+        """Tracking must not fail a stage: the first error, whatever it is, ends it with a warning."""
+        if self._run is None:
+            return None
+        try:
+            return action(self._run)
+        except Exception as error:
+            self._run = None
+            _warn(f"given up for this stage ({first_line(error)})")
+            return None
+
+    def log(self, values: Mapping[str, Any], step: int | None = None) -> None:
+        """Log scalars as points of curves at ``step``, or as results of the run where there is no step.
+
+        A step up to the highest one that W&B has of this run is left out.
+        """
+        if step is None:
+            self._try(lambda run: run.summary.update(dict(values)))
+        elif step > self._last_step:
+            self._last_step = step
+            self._try(lambda run: run.log(dict(values), step=step))
+
+    def bar(self, iterable: Iterable | None = None, **arguments: Any) -> Any:
+        """A tqdm bar whose count and rate are also logged, every ten seconds and at the end.
+
+        The step is the count, so that a stage which was killed goes on with the curve. Count what is restored from
+        an earlier run with the bar's method ``restored``: it is no throughput of this one.
+
+        Args:
+            iterable: See tqdm.
+            arguments: See tqdm; ``unit`` names the curve.
+        """
+        from pipeline.record.progress_bar import LoggedBar
+
+        bar = LoggedBar(iterable, **arguments, log=self.log)
+        self._bars.append(bar)
+        return bar
+
+    def table(self, name: str, frame: Any) -> None:
+        """Log a pandas table."""
+
+        def send(run: Any) -> None:
+            import wandb
+
+            self.log({name: wandb.Table(dataframe=frame)}, step=self._last_step + 1)
+
+        self._try(send)
+
+    def image(self, name: str, path: Any) -> None:
+        """Log a picture file."""
+
+        def send(run: Any) -> None:
+            import wandb
+
+            self.log({name: wandb.Image(str(path))}, step=self._last_step + 1)
+
+        self._try(send)
+
+    def finish(self, exit_code: int = 0) -> None:
+        """Close the run; what a server does not take within a minute stays in the local directory."""
+        for bar in self._bars:
+            bar.close()
+        self._try(lambda run: run.finish(exit_code=exit_code))
+        self._run = None
+
+
+def _settings() -> Any:
+    """Settings of a run that starts in a third of a second: what they leave out is in our own provenance."""
+    import wandb
+
+    torch = sys.modules.get("torch")
+    has_gpu = torch is not None and torch.cuda.is_available()
+    return wandb.Settings(
+        silent=True,
+        console="off",
+        disable_git=True,
+        save_code=False,
+        disable_code=True,
+        x_save_requirements=False,
+        disable_job_creation=True,
+        x_disable_meta=True,
+        x_disable_machine_info=not has_gpu,
+        # Use of the GPU is worth its cost; there is nothing to see in that of a CPU.
+        x_disable_stats=not has_gpu,
+        # A killed process loses what was not flushed; the default is 15 s.
+        x_transaction_log_flush_interval=FLUSH_SECONDS,
+        init_timeout=CONNECT_SECONDS,
+        finish_timeout=60,
+        finish_timeout_raises=False,
+        use_dot_wandb=False,
+    )
+
+
+def _open(mode: str, arguments: Mapping[str, Any]) -> Run:
+    import wandb
+
+    from pipeline.record.transaction_log import last_step
+
+    known = last_step(wandb_directory(), arguments["id"])
+    try:
+        run = wandb.init(mode=mode, settings=_settings(), **arguments)
+    # Whatever keeps the server from taking the run (network, quota, a revoked key): it is kept on disk.
+    except Exception as error:
+        if mode == "offline":
+            raise
+        _warn(f"W&B is not reachable, the run is kept offline ({first_line(error)})")
+        wandb.teardown()
+        run = wandb.init(mode="offline", settings=_settings(), **arguments)
+    return Run(run, max(known, run.starting_step - 1))
+
+
+@contextlib.contextmanager
+def tracked_run(
+    config: TrackingConfig,
+    *,
+    name: str,
+    group: str,
+    job_type: str,
+    identity: str,
+    settings: Any,
+    tags: tuple[str, ...] = (),
+) -> Iterator[Run]:
+    """Open a W&B run for a stage; whatever fails in W&B is a warning.
+
+    Args:
+        config: Mode and project.
+        name: Name of the run, e.g. "train_soft embedded".
+        group: Experiment.
+        job_type: Stage.
+        identity: The stage's identity; an interrupted stage resumes the run of the same identity.
+        settings: What W&B shows as the run's configuration.
+        tags: What runs are found by.
+    """
+    mode = tracking_mode(config)
+    run = Run()
+    if mode == "disabled":
+        try:
+            yield run
+        finally:
+            run.finish()
+        return
+    arguments = {
+        "project": config.project,
+        "name": name,
+        "group": group,
+        "job_type": job_type,
+        "id": identity[:16],
+        "resume": "allow",
+        "config": settings,
+        "tags": [tag[:64] for tag in tags if tag],
+    }
+    with contextlib.ExitStack() as stack:
+        try:
+            # Says to whoever uploads local runs that this one is not finished.
+            stack.enter_context(exclusive(wandb_directory() / arguments["id"], f"tracking of {name}"))
+            run = _open(mode, arguments)
+        # A stage runs without its W&B run, whatever the reason: no package, no disk, a server's answer.
+        except Exception as error:
+            _warn(f"{name} is not tracked ({first_line(error)})")
+        try:
+            yield run
+        except BaseException:
+            run.finish(exit_code=1)
+            raise
+        run.finish()
+
+
+@contextlib.contextmanager
+def stage_run(config: Params, record: StageRecord, *, model: str = "", condition: str = "") -> Iterator[Run]:
+    """The W&B run of a stage: grouped by experiment, found by stage, model and condition.
+
+    Args:
+        config: Experiment and tracking.
+        record: The stage run; its parameters and provenance become the configuration.
+        model: Name of the model, where the stage has one.
+        condition: Condition or method, where the stage has one.
+    """
+    settings = {
+        "experiment": config.experiment,
+        "stage": record.stage,
+        "model": model,
+        "condition": condition,
+        "parameters": record.parameters,
+        "provenance": record.origin(),
+    }
+    names = (record.stage, *(part for part in (model, condition) if part))
+    with tracked_run(
+        config.tracking,
+        name=" ".join(names),
+        group=config.experiment,
+        job_type=record.stage,
+        identity=record.identity,
+        settings=settings,
+        tags=names,
+    ) as run:
+        yield run

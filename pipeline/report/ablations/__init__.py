@@ -1,0 +1,1 @@
+"""Tables 24 to 26 and Figure 14, from the cells of sweeps."""

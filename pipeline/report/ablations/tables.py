@@ -1,0 +1,238 @@
+"""Tables 25 and 26: a metric by setting, over training seeds, with the difference to the best setting."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from pipeline.config.params import Params
+from pipeline.core.statistics.seed_noise import Comparison, Spread, compare_with_best, spread
+from pipeline.record.table_cell import join_sources
+from pipeline.report.ablations.cells import (
+    Block,
+    Design,
+    Setting,
+    block_titles,
+    metric_by_seed,
+    scale_note,
+)
+from pipeline.report.ablations.published import Published, PublishedFigures, is_papers_cell
+from pipeline.report.tables.table import DASH, MISSING, ListTable, number_range
+
+HEADLINE = "wasserstein_1_normalised"
+KL = "logit_kl_nats"
+METRICS = {HEADLINE: True, KL: True, "valid_rate": False}
+"""Whether lower is better."""
+SPLITS = {"ood": "OOD", "unseen": "Unseen"}
+
+
+def ablation_records(
+    design: Design, blocks: Sequence[Block], config: Params, published: PublishedFigures
+) -> pd.DataFrame:
+    """One row per block, setting, split and metric, in full precision.
+
+    Columns: model, display_name, the factors by their parameters' names, split, metric, status, seeds, undefined,
+    mean, deviation, low, high, difference, margin, verdict, values ("seed:value" by seed), floor,
+    published, published_uncertain, published_source, published_note, provenance.
+    """
+    records = []
+    for block, title in zip(blocks, block_titles(blocks, config), strict=True):
+        for split in SPLITS:
+            for metric in METRICS:
+                records += _block_records(design, block, title, split, metric, published)
+    return pd.DataFrame(records)
+
+
+def _block_records(
+    design: Design, block: Block, title: str, split: str, metric: str, published: PublishedFigures
+) -> list[dict[str, Any]]:
+    """The settings of one block, split and metric."""
+    settings, spreads, tables = block.settings(design), {}, {}
+    for setting in settings:
+        table = metric_by_seed(block.runs.get(setting, ()), block.model, design.condition, split, metric)
+        if len(table):
+            tables[setting] = table
+            spreads[setting] = spread([float(value) for value in table["value"]])
+    compared = compare_with_best(list(spreads.values()), lower_is_better=METRICS[metric])
+    comparisons = dict(zip(spreads, compared, strict=True))
+    comparable = metric == HEADLINE and (not block.runs or is_papers_cell(block.others))
+    return [
+        {
+            "model": block.model,
+            "display_name": title,
+            **dict(zip(design.factors, setting, strict=True)),
+            "split": split,
+            "metric": metric,
+            **_numbers(spreads.get(setting), comparisons.get(setting), tables.get(setting)),
+            **_published(published.get((block.model, setting, split)) if comparable else None),
+            "provenance": join_sources(tables[setting]["provenance"]) if setting in tables else "",
+        }
+        for setting in settings
+    ]
+
+
+def _numbers(found: Spread | None, compared: Comparison | None, table: pd.DataFrame | None) -> dict[str, Any]:
+    if found is None or compared is None or table is None:
+        numbers = dict.fromkeys(("mean", "deviation", "low", "high", "difference", "margin"), math.nan)
+        return {
+            "status": MISSING,
+            "seeds": 0,
+            "undefined": 0,
+            **numbers,
+            "verdict": "",
+            "values": "",
+            "floor": math.nan,
+        }
+    values = " ".join(f"{row.seed}:{row.value!r}" for row in table.itertuples())
+    return {
+        "status": "undefined" if found.undefined else "ok",
+        "seeds": found.seeds,
+        "undefined": found.undefined,
+        "mean": found.mean,
+        "deviation": found.deviation,
+        "low": found.low,
+        "high": found.high,
+        "difference": compared.difference,
+        "margin": compared.margin,
+        "verdict": compared.verdict,
+        "values": values,
+        "floor": float(table["floor"].mean()),
+    }
+
+
+def _published(figure: Published | None) -> dict[str, Any]:
+    if figure is None:
+        return {"published": math.nan, "published_uncertain": "", "published_source": "", "published_note": ""}
+    return {
+        "published": figure.value,
+        "published_uncertain": "yes" if figure.uncertain else "no",
+        "published_source": figure.source,
+        "published_note": figure.note,
+    }
+
+
+def ablation_table(
+    name: str,
+    caption: str,
+    design: Design,
+    blocks: Sequence[Block],
+    config: Params,
+    published: PublishedFigures,
+) -> ListTable | None:
+    """W1 by setting; None where nothing was run or published. Its file also holds KL and valid rate.
+
+    Args:
+        name: File name without suffix.
+        caption: What the table shows.
+        design: What was varied.
+        blocks: The finished cells, and blocks without runs for models whose published figures are shown.
+        config: The parameters, for display names.
+        published: Figures of the paper, shown in columns of their own beside the same cells.
+    """
+    if not blocks:
+        return None
+    frame = ablation_records(design, blocks, config, published)
+    headline = frame[frame["metric"] == HEADLINE]
+    beside = bool(headline["published"].notna().any())
+    floors = number_range(headline["floor"].tolist(), 4)
+    note = (
+        "W1: normalised by the target's Q95 − Q05, family median, on an evaluation that no setting changes. A perfect "
+        f"sampler scores {floors} at these sample sizes. {_note(blocks, config)}"
+    )
+    if beside:
+        note += (
+            " Paper: figures printed in arXiv:2605.11845 for the same model and settings, of one seed; no result of "
+            "ours. ?: the text's digits may be misread; the table's file says why."
+        )
+    header, rows = _header(design, "W1", beside), _rows(design, headline, beside)
+    return ListTable(name, caption, header, rows, 1 + len(design.factors), frame, note)
+
+
+def kl_table(name: str, caption: str, design: Design, blocks: Sequence[Block], config: Params) -> ListTable | None:
+    """The same settings by logit KL, which the paper does not print; None where it was not scored."""
+    frame = ablation_records(design, blocks, config, {})
+    if frame.empty or not frame.loc[frame["metric"] == KL, "seeds"].any():
+        return None
+    chosen = frame[frame["metric"] == KL]
+    note = (
+        "KL in nats from the evaluation's target, whose strings have the decimals of discretize.eval, to the model. A "
+        "model that learned d decimals ends its numbers there: KL counts that, W1 sees a rounding of at most half of "
+        f"10^-d. {_note(blocks, config)}"
+    )
+    header, rows = _header(design, "KL", False), _rows(design, chosen, False)
+    return ListTable(name, caption, header, rows, 1 + len(design.factors), chosen, note)
+
+
+def _header(design: Design, metric: str, beside: bool) -> list[str]:
+    header = ["Model", *design.titles, "Seeds"]
+    for split in SPLITS.values():
+        header += [f"{split} {metric}", f"{split}: against the best"]
+        header += [f"{split} {metric}, paper"] if beside else []
+    return header
+
+
+def _rows(design: Design, records: pd.DataFrame, beside: bool) -> list[list[str]]:
+    """One row per block and setting, from the records of one metric."""
+    rows = []
+    for _, members in records.groupby(["display_name", *design.factors], sort=False, dropna=False):
+        by_split = {row["split"]: row for row in members.to_dict("records")}
+        first, seeds = by_split["ood"], max(row["seeds"] for row in by_split.values())
+        row = [first["display_name"], *(_factor(first[key]) for key in design.factors), str(seeds) if seeds else DASH]
+        for split in SPLITS:
+            row += [value_text(by_split[split]), verdict_text(by_split[split])]
+            row += [published_text(by_split[split])] if beside else []
+        rows.append(row)
+    return rows
+
+
+def _factor(value: Any) -> str:
+    return "all" if pd.isna(value) else f"{int(value)}"
+
+
+def value_text(record: Mapping[str, Any]) -> str:
+    """Mean, standard deviation and range over seeds; or why there is none."""
+    if record["status"] == MISSING:
+        return MISSING
+    if record["undefined"]:
+        return f"{DASH} (undefined in {record['undefined']} of {record['seeds']} seeds)"
+    if not math.isfinite(record["deviation"]):
+        return f"{record['mean']:.4f}"
+    return f"{record['mean']:.4f} ± {record['deviation']:.4f} ({record['low']:.4f} to {record['high']:.4f})"
+
+
+def verdict_text(record: Mapping[str, Any]) -> str:
+    """The difference to the best setting and whether it exceeds seed noise."""
+    if record["verdict"] in ("", "undefined"):
+        return DASH
+    if record["verdict"] == "best":
+        return "best"
+    return f"{record['difference']:+.4f}, {record['verdict']}"
+
+
+def published_text(record: Mapping[str, Any]) -> str:
+    """The paper's figure, with a question mark where a digit may be misread."""
+    if not math.isfinite(record["published"]):
+        return DASH
+    return f"{record['published']:.4f}{'?' if record['published_uncertain'] == 'yes' else ''}"
+
+
+def _note(blocks: Sequence[Block], config: Params) -> str:
+    """What the columns are, and what the blocks were run with."""
+    note = (
+        "Mean ± standard deviation between seeds (smallest to largest); a seed draws training, samples and, where "
+        "there is a choice, prompts anew. Against the best: the difference of means to the model's best setting. "
+        "Within seed noise: no larger than what chance makes of equal settings in 19 of 20 such tables (Tukey and "
+        "Kramer's test of all pairs, pooled standard deviation between seeds). Seed noise is unknown where no setting "
+        "has two seeds."
+    )
+    titles = block_titles(blocks, config)
+    run = [(block, title) for block, title in zip(blocks, titles, strict=True) if block.runs]
+    return f"{note} {scale_note([block for block, _ in run], [title for _, title in run])}".strip()
+
+
+def published_only(models: Sequence[str], blocks: Sequence[Block], published: PublishedFigures) -> list[Block]:
+    """Blocks without runs for models of the experiment that have published figures but no finished cell."""
+    known = {model for model, _, _ in published} - {block.model for block in blocks}
+    empty: dict[Setting, list] = {}
+    return [Block(model, {}, empty) for model in models if model in known]

@@ -1,0 +1,140 @@
+"""Figures 4 to 7 of the paper: W1 and logit KL by family of distributions."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
+
+from pipeline.config.params import CONDITIONS
+from pipeline.core.laws.families import FAMILIES
+from pipeline.core.prompts.structured import Prompt
+from pipeline.report.figures.style import COLORS, STYLE, TARGET_COLOR, shared_legend
+
+POINTS = {"base": "o", "soft": "^", "hard": "s"}
+FEW_PANELS = 6
+LABELS = {"wasserstein_1_normalised": "W1 / (Q95 − Q05)", "logit_kl_nats": "logit KL (nats)"}
+FIGURES = {
+    "figure4": ("wasserstein_1_normalised", "ood", "Figure 4. Normalised W1 by held-out family"),
+    "figure5": ("logit_kl_nats", "ood", "Figure 5. Logit KL by held-out family"),
+    "figure6": ("logit_kl_nats", "unseen", "Figure 6. Logit KL at unseen parameters, by family"),
+    "figure7": ("wasserstein_1_normalised", "unseen", "Figure 7. Normalised W1 at unseen parameters, by family"),
+}
+"""Metric, split and caption by file name."""
+CAPTION = (
+    "Mean over the family's prompts with 95% intervals (prompts and, of W1, samples resampled; none where there is "
+    "nothing to resample); logarithmic, each panel with its own axis. Cross at the top: undefined, no valid answer."
+)
+FLOOR_CAPTION = " Dotted: a perfect sampler of as many answers."
+
+
+def family_rows(metrics: pd.DataFrame, metric: str, split: str) -> pd.DataFrame:
+    """Rows of one metric by model, condition and family of structured sampling, base, soft and hard."""
+    return metrics[
+        (metrics["axis"] == "structured")
+        & (metrics["split"] == split)
+        & (metrics["family"] != "")
+        & (metrics["metric"] == metric)
+        & metrics["condition"].isin(CONDITIONS)
+    ]
+
+
+def family_panels(
+    metrics: pd.DataFrame, models: Mapping[str, str], metric: str, split: str, prompts: Sequence[Prompt]
+) -> Figure | None:
+    """One panel per family: a metric by model and condition; None where nothing was evaluated.
+
+    Args:
+        metrics: The tidy metrics table.
+        models: Model name -> display name; those without an evaluation are left out.
+        metric: One of LABELS.
+        split: "ood" or "unseen".
+        prompts: The evaluated prompts: a family with a single one is titled with its parameters.
+    """
+    chosen = family_rows(metrics, metric, split)
+    shown = {model: name for model, name in models.items() if (chosen["model"] == model).any()}
+    found = set(chosen["family"])
+    families = [family for family in FAMILIES if family in found]
+    if not shown or not families:
+        return None
+    columns = min(len(families), 3 if len(families) <= FEW_PANELS else 4)
+    lines = -(-len(families) // columns)
+    with plt.rc_context(STYLE):
+        size = (columns * max(1.8, 0.7 + 0.16 * len(shown)), 0.9 + 1.35 * lines + 0.4 * (len(shown) > 2))
+        figure, grid = plt.subplots(lines, columns, figsize=size, squeeze=False, sharex=True, layout="constrained")
+        panels = list(grid.flatten())
+        for place, (panel, family) in enumerate(zip(panels, families, strict=False)):
+            _panel(panel, chosen[chosen["family"] == family], list(shown))
+            panel.set_title(_title(family, split, prompts), fontsize=7)
+            # The panel below may be one of those that are off: the lowest of each column carries the names.
+            panel.tick_params(axis="x", length=0, labelbottom=place + columns >= len(families))
+        for panel in panels[len(families) :]:
+            panel.set_axis_off()
+        names = list(shown.values())
+        # Places are shared between panels, how their labels look is not.
+        for panel in panels[max(0, len(families) - columns) : len(families)]:
+            panel.set_xticks(
+                range(len(names)), names, rotation=90 if len(names) > 2 else 0, fontsize=6.5, parse_math=False
+            )
+        panels[0].set_xlim(-0.6, len(names) - 0.4)
+        figure.supylabel(LABELS[metric], fontsize=8)
+        shared_legend(figure, panels, most_columns=4)
+    return figure
+
+
+def _title(family: str, split: str, prompts: Sequence[Prompt]) -> str:
+    own = [prompt for prompt in prompts if prompt.family == family and prompt.split == split]
+    name = FAMILIES[family].display_name
+    if len(own) != 1:
+        return f"{name} ({len(own)} settings)" if own else name
+    title = f"{name}({', '.join(f'{key}={value:g}' for key, value in own[0].parameters.items())})"
+    return title if len(title) <= 25 else title.replace("(", "\n(", 1)
+
+
+def _panel(panel: Axes, rows: pd.DataFrame, models: Sequence[str]) -> None:
+    """Points with intervals: one artist per condition, because a figure may have a thousand of them."""
+    place = {model: number for number, model in enumerate(models)}
+    for offset, condition in enumerate(CONDITIONS):
+        own = rows[rows["condition"] == condition]
+        x = own["model"].map(place).to_numpy(float) + (offset - 1) * 0.24
+        value, low, high = (own[name].to_numpy(float) for name in ("value", "ci_low", "ci_high"))
+        drawn = np.isfinite(value) & (value > 0)
+        panel.plot(x[drawn], value[drawn], POINTS[condition], color=COLORS[condition], markersize=3, label=condition)
+        # A lower end of 0 has no place on a logarithmic axis: the line then ends where the axis does.
+        bounded = drawn & np.isfinite(low)
+        panel.vlines(
+            x[bounded], np.maximum(low, value * 1e-2)[bounded], high[bounded], color=COLORS[condition], linewidth=0.9
+        )
+        undefined = ~np.isfinite(value)
+        if undefined.any():
+            panel.plot(
+                x[undefined],
+                np.full(undefined.sum(), 0.95),
+                "x",
+                color=COLORS[condition],
+                markersize=4,
+                transform=panel.get_xaxis_transform(),
+                label=f"{condition} (undefined)",
+            )
+    floors = rows["floor"].to_numpy(float)
+    if np.isfinite(floors).any():
+        panel.axhline(
+            float(np.nanmedian(floors)), color=TARGET_COLOR, linewidth=0.8, linestyle=":", label="perfect sampler"
+        )
+    panel.set_yscale("log")
+    panel.yaxis.set_major_locator(LogLocator(numticks=5))
+    # Two dozen panels with eight minor ticks per decade would take most of the time that the figure takes.
+    panel.yaxis.set_minor_locator(NullLocator())
+    panel.tick_params(axis="y", labelsize=6.5)
+    _widen(panel)
+
+
+def _widen(panel: Axes) -> None:
+    """Give a logarithmic axis at least two labelled decades, so that its numbers can be read."""
+    low, high = panel.get_ylim()
+    if math.isfinite(low) and low > 0:
+        panel.set_ylim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))

@@ -1,0 +1,195 @@
+"""Figure 1 of the paper: from a prompt to a law, its canonical strings, and what soft and hard targets train on.
+
+Nothing is drawn by hand: the strings, their masses, the trie and its next-token targets come from the same code
+that builds the training data, at a size that fits a page.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pipeline.core.laws.discretize import OutputSpace, discretize
+from pipeline.core.laws.quantiles import quantile
+from pipeline.core.prompts.structured import Prompt, make_prompt
+from pipeline.core.random_streams import random_stream
+from pipeline.core.tries.digit_tokens import DigitTokens
+from pipeline.core.tries.trie import LEAF, Trie, build_trie
+from pipeline.report.figures.style import COLORS, STYLE, TARGET_COLOR
+
+NUM_DECIMALS, MAX_BINS, SAMPLES = 1, 8, 5
+"""Size of the drawing: canonical strings, and sampled strings of the hard targets."""
+TERMINATOR = 12
+TOKENS = DigitTokens((np.arange(10, dtype=np.int32),), 10, 11, TERMINATOR)
+"""One token per digit, as in Qwen's and Gemma's tokenizers."""
+CAPTION = (
+    "Figure 1. The method on one prompt, with {bins} bins instead of thousands and one token per digit. The target law "
+    "becomes strings with masses; soft targets are the next-token laws of their trie, at every prefix; hard targets "
+    "are strings drawn from the masses. Either way only the LoRA adapter is trained."
+)
+
+
+def example_prompt() -> Prompt:
+    """The prompt that is drawn, one of the training grid's families."""
+    return make_prompt("triangular", {"a": 0.0, "c": 1.0, "b": 4.0}, "train")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A place in the drawing of a trie.
+
+    Attributes:
+        depth: Tokens before it.
+        row: Height, in rows of leaves.
+        text: Its last token.
+        probability: q of that token given the tokens before it; NaN at the root.
+        parent: Index of the node before it; -1 at the root.
+    """
+
+    depth: int
+    row: float
+    text: str
+    probability: float
+    parent: int
+
+
+def trie_layout(trie: Trie, texts: Mapping[int, str]) -> list[Node]:
+    """Nodes of a trie, terminators included as leaves, in depth-first order; leaves at rows 0, 1, 2 and so on.
+
+    Args:
+        trie: The trie.
+        texts: Text of each token.
+    """
+    nodes: list[Node] = []
+    rows = iter(range(trie.num_edges))
+
+    def place(prefix: int, depth: int, text: str, probability: float, parent: int) -> float:
+        own = len(nodes)
+        nodes.append(Node(depth, 0.0, text, probability, parent))
+        if prefix == LEAF:
+            row = float(next(rows))
+        else:
+            edges = trie.children(prefix)
+            heights = [
+                place(int(child), depth + 1, texts[int(token)], float(q), own)
+                for child, token, q in zip(
+                    trie.edge_children[edges], trie.edge_tokens[edges], trie.edge_probabilities[edges], strict=True
+                )
+            ]
+            row = (heights[0] + heights[-1]) / 2
+        nodes[own] = Node(depth, row, text, probability, parent)
+        return row
+
+    place(0, 0, "prompt", float("nan"), -1)
+    return nodes
+
+
+def method_figure(prompt: Prompt, seed: int) -> Figure:
+    """Figure 1 for one prompt.
+
+    Args:
+        prompt: A prompt whose strings have no more than a few digits.
+        seed: Root seed of the drawn strings.
+    """
+    space = discretize(prompt.law, num_decimals=NUM_DECIMALS, max_bins=MAX_BINS)
+    strings = list(space.values)
+    trie = build_trie([TOKENS.encode(text) for text in strings], space.probabilities, TERMINATOR)
+    rng = random_stream(seed, "method figure", prompt.prompt_id)
+    drawn = rng.choice(len(strings), size=SAMPLES, p=space.probabilities)
+    with plt.rc_context(STYLE):
+        figure = plt.figure(figsize=(8.2, 3.6), layout="constrained")
+        law, soft, hard = figure.subplots(1, 3, width_ratios=(1.15, 2.3, 1.25))
+        figure.suptitle(f"“{prompt.text}”", fontsize=7.5)
+        _law_panel(law, prompt, space, strings)
+        _trie_panel(soft, trie_layout(trie, {**TOKENS.text_of, TERMINATOR: "end"}))
+        _string_panel(hard, [TOKENS.encode(strings[place]) for place in drawn])
+    return figure
+
+
+def _law_panel(panel: Axes, prompt: Prompt, space: OutputSpace, strings: Sequence[str]) -> None:
+    centres = np.array([float(text) for text in strings])
+    low, high = quantile(prompt.law, np.array([0.0001, 0.9999]))
+    grid = np.linspace(low, high, 200)
+    panel.bar(centres, space.probabilities, 0.6 * np.diff(centres).min(), color=COLORS["base"])
+    density = prompt.law.freeze().pdf(grid)
+    panel.plot(grid, density / density.max() * space.probabilities.max(), color=TARGET_COLOR, linewidth=1.1)
+    panel.set_xticks(centres, strings, rotation=90, fontsize=6.5)
+    panel.set_ylim(0, 1.25 * space.probabilities.max())
+    panel.set_ylabel("mass of the string")
+    panel.set_title("Law (line) to canonical strings", fontsize=8)
+
+
+def _trie_panel(panel: Axes, nodes: Sequence[Node]) -> None:
+    rows = max(node.row for node in nodes)
+    for node in nodes:
+        y = rows - node.row
+        if node.parent >= 0:
+            before = nodes[node.parent]
+            panel.plot(
+                [before.depth, node.depth],
+                [rows - before.row, y],
+                color=COLORS["soft"],
+                zorder=1,
+                linewidth=0.4 + 3.0 * node.probability,
+            )
+            # Labels nearer to the child than to the parent, where the edges of one parent lie apart.
+            middle = 0.36 * before.depth + 0.64 * node.depth, 0.36 * (rows - before.row) + 0.64 * y
+            panel.text(
+                *middle,
+                f"{node.probability:.2f}",
+                fontsize=5.5,
+                ha="center",
+                va="center",
+                zorder=2,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},
+            )
+        panel.text(
+            node.depth,
+            y,
+            node.text,
+            fontsize=7,
+            ha="center",
+            va="center",
+            zorder=3,
+            bbox={"facecolor": "white", "edgecolor": COLORS["soft"], "boxstyle": "round,pad=0.25", "linewidth": 0.8},
+        )
+    deepest = max(node.depth for node in nodes)
+    panel.set_xlim(-0.5, deepest + 0.4)
+    panel.set_ylim(-1.6, rows + 0.8)
+    panel.text(deepest / 2, -1.2, "loss: KL(q ‖ model) at each prefix of a path", fontsize=7, ha="center", va="center")
+    panel.set_title("Soft targets: q(token | prefix) of the trie", fontsize=8, color=COLORS["soft"])
+    panel.set_axis_off()
+
+
+def _string_panel(panel: Axes, sampled: Sequence[Sequence[int]]) -> None:
+    for row, ids in enumerate(sampled):
+        texts = ["prompt", *(TOKENS.text_of[token] for token in ids), "end"]
+        for place, text in enumerate(texts):
+            trained = place > 0
+            edge = COLORS["hard"] if trained else "#bbbbbb"
+            panel.text(
+                place,
+                -row,
+                text,
+                fontsize=7,
+                ha="center",
+                va="center",
+                color="black" if trained else "#777777",
+                bbox={"facecolor": "white", "edgecolor": edge, "boxstyle": "round,pad=0.25", "linewidth": 0.8},
+            )
+    longest = 1 + max(map(len, sampled))
+    panel.set_xlim(-0.8, longest + 0.4)
+    panel.set_ylim(-len(sampled) - 0.6, 0.8)
+    panel.text(
+        longest / 2,
+        -len(sampled) - 0.1,
+        "loss: cross-entropy of the framed tokens",
+        fontsize=7,
+        ha="center",
+        va="center",
+    )
+    panel.set_title("Hard targets: sampled strings", fontsize=8, color=COLORS["hard"])
+    panel.set_axis_off()

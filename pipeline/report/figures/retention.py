@@ -1,0 +1,211 @@
+"""Figures of what fine-tuning keeps: 11 to 13 of the paper, and paired differences from base."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, NullFormatter, ScalarFormatter
+
+from pipeline.config.params import CONDITIONS, METHODS
+from pipeline.report.figures.style import COLORS, STYLE, TARGET_COLOR, shared_legend
+from pipeline.report.tables.retention import split_names
+
+PANEL_COLUMNS = 3
+BAR_WIDTH = 0.25
+_POINTS = {"base": "o", "soft": "^", "hard": "s"}
+
+
+def _by_split(metrics: pd.DataFrame, axis: str, metric: str) -> pd.DataFrame:
+    """Aggregate rows of one metric by task or slice, indexed by model, condition and split."""
+    chosen = metrics[
+        (metrics["axis"] == axis)
+        & (metrics["metric"] == metric)
+        & (metrics["family"] == "")
+        & (metrics["split"] != "all")
+        & metrics["condition"].isin(CONDITIONS)
+    ]
+    return chosen.set_index(["model", "condition", "split"])
+
+
+def _panels(models: Mapping[str, str], width: float, height: float, **shared: bool) -> tuple[Figure, list[Axes]]:
+    """One panel per model, titled with its name; unused ones are off.
+
+    Args:
+        models: Model name -> display name.
+        width: Of one panel, in inches.
+        height: Of one panel, in inches.
+        shared: ``sharex`` and ``sharey``.
+    """
+    columns = min(PANEL_COLUMNS, len(models))
+    lines = -(-len(models) // columns)
+    size = (max(5.6, width * columns), 1.0 + height * lines)
+    figure, grid = plt.subplots(lines, columns, figsize=size, squeeze=False, layout="constrained", **shared)
+    panels = list(grid.flatten())
+    for panel, name in zip(panels, models.values(), strict=False):
+        panel.set_title(name, loc="left", parse_math=False)
+    for panel in panels[len(models) :]:
+        panel.set_axis_off()
+    return figure, panels[: len(models)]
+
+
+def _label_below(panels: Sequence[Axes], splits: Sequence[str]) -> None:
+    """Task or slice names on the x axis that all panels share, below the lowest panel of each column."""
+    lowest = panels[-min(PANEL_COLUMNS, len(panels)) :]
+    for panel in panels:
+        panel.set_xticks(range(len(splits)), splits, rotation=30, ha="right", rotation_mode="anchor", parse_math=False)
+        panel.tick_params(axis="x", length=0, labelbottom=panel in lowest)
+        panel.set_xlim(-0.6, len(splits) - 0.4)
+
+
+def task_bars(metrics: pd.DataFrame, models: Mapping[str, str]) -> Figure | None:
+    """Figure 11: gp-IRT by task with 95% intervals, one panel per model; None where nothing was evaluated.
+
+    Args:
+        metrics: The tidy metrics table.
+        models: Model name -> display name; those without an evaluation have no panel.
+    """
+    chosen, splits = _by_split(metrics, "retention", "gp_irt"), split_names(metrics, "retention")
+    shown = {model: name for model, name in models.items() if model in set(chosen.index.get_level_values("model"))}
+    if not shown:
+        return None
+    with plt.rc_context(STYLE):
+        figure, panels = _panels(shown, 0.8 + 0.5 * len(splits), 1.9, sharex=True, sharey=True)
+        for panel, model in zip(panels, shown, strict=True):
+            for offset, condition in enumerate(CONDITIONS):
+                for place, split in enumerate(splits):
+                    if (model, condition, split) in chosen.index:
+                        x = place + (offset - 1) * (BAR_WIDTH + 0.02)
+                        _bar(panel, x, chosen.loc[(model, condition, split)], condition, detailed=len(shown) == 1)
+            panel.set_ylim(0, 1)
+        for panel in panels[::PANEL_COLUMNS]:
+            panel.set_ylabel("gp-IRT")
+        _label_below(panels, splits)
+        shared_legend(figure, panels, most_columns=None if len(panels) > 1 else 3)
+    return figure
+
+
+def _bar(panel: Axes, x: float, row: pd.Series, condition: str, detailed: bool) -> None:
+    if not math.isfinite(row["value"]):
+        panel.text(x, 0.01, "undefined", rotation=90, ha="center", va="bottom", fontsize=5.5, color=COLORS[condition])
+        return
+    panel.bar(x, row["value"], BAR_WIDTH, color=COLORS[condition], label=condition)
+    if math.isfinite(row["ci_low"]):
+        panel.plot([x, x], [row["ci_low"], row["ci_high"]], color="#333333", linewidth=0.9)
+    if detailed:
+        top = np.nanmax([row["value"], row["ci_high"]])
+        panel.annotate(
+            f"{row['value']:.2f}", (x, top), (0, 1), textcoords="offset points", ha="center", va="bottom", fontsize=5.5
+        )
+
+
+def slice_points(metrics: pd.DataFrame, models: Mapping[str, str], metric: str) -> Figure | None:
+    """Figures 12 and 13: a metric of text by slice with 95% intervals, one panel per model.
+
+    Perplexity is on a logarithmic axis, because slices differ by factors; points, because no zero
+    is in sight from which bars could rise.
+
+    Args:
+        metrics: The tidy metrics table.
+        models: Model name -> display name; those without the metric have no panel.
+        metric: "perplexity" or "bits_per_byte", or either with the suffix "_without_bos".
+
+    Returns:
+        The figure; None where nothing was evaluated.
+    """
+    chosen, splits = _by_split(metrics, "paloma", metric), split_names(metrics, "paloma")
+    shown = {model: name for model, name in models.items() if model in set(chosen.index.get_level_values("model"))}
+    if not shown:
+        return None
+    logarithmic = metric.startswith("perplexity")
+    with plt.rc_context(STYLE):
+        figure, panels = _panels(shown, 0.8 + 0.45 * len(splits), 1.9, sharex=True)
+        for panel, model in zip(panels, shown, strict=True):
+            rows = chosen.loc[[model]].droplevel("model")
+            for offset, condition in enumerate(CONDITIONS):
+                _slice_series(panel, rows, splits, condition, (offset - 1) * 0.22)
+            if logarithmic:
+                _logarithmic(panel)
+            panel.grid(axis="y", color="#dddddd", linewidth=0.5)
+            panel.set_axisbelow(True)
+        for panel in panels[::PANEL_COLUMNS]:
+            panel.set_ylabel("perplexity" if logarithmic else "bits per byte")
+        _label_below(panels, splits)
+        shared_legend(figure, panels, most_columns=None if len(panels) > 1 else 3)
+    return figure
+
+
+def _slice_series(panel: Axes, rows: pd.DataFrame, splits: Sequence[str], condition: str, shift: float) -> None:
+    places = [place for place, split in enumerate(splits) if (condition, split) in rows.index]
+    if not places:
+        return
+    x = np.array(places) + shift
+    drawn = [rows.loc[(condition, splits[place])] for place in places]
+    value, low, high = (np.array([row[name] for row in drawn], dtype=float) for name in ("value", "ci_low", "ci_high"))
+    panel.vlines(x, low, high, color=COLORS[condition], linewidth=1.0, alpha=0.8)
+    panel.plot(x, value, _POINTS[condition], color=COLORS[condition], markersize=3.5, label=condition)
+
+
+def _logarithmic(panel: Axes) -> None:
+    panel.set_yscale("log")
+    low, high = panel.get_ylim()
+    # Powers of ten alone would leave a narrow range without a number.
+    steps = (1, 3) if high / low > 100 else (1, 1.5, 2, 3, 5, 7)
+    ticks = [step * 10.0**power for power in range(-1, 9) for step in steps]
+    if high / low < 3:
+        ticks = list(MaxNLocator(5).tick_values(low, high))
+    panel.set_yticks([tick for tick in ticks if low <= tick <= high])
+    panel.yaxis.set_major_formatter(ScalarFormatter())
+    panel.yaxis.set_minor_formatter(NullFormatter())
+    panel.tick_params(axis="y", which="minor", length=0)
+
+
+def difference_points(tests: pd.DataFrame, models: Mapping[str, str], label: str) -> Figure | None:
+    """Paired differences from base by task or slice with 95% intervals; the band is the margin of equivalence.
+
+    Args:
+        tests: Columns model, condition, split, difference, ci_low, ci_high, margin, verdict.
+        models: Model name -> display name; those without a test have no panel.
+        label: What the difference is of.
+
+    Returns:
+        The figure; None where there is no test.
+    """
+    shown = {model: name for model, name in models.items() if (tests["model"] == model).any()}
+    if not shown:
+        return None
+    splits = list(dict.fromkeys(tests["split"]))
+    with plt.rc_context(STYLE):
+        figure, panels = _panels(shown, 3.4, 0.6 + 0.34 * len(splits), sharex=True, sharey=True)
+        for panel, model in zip(panels, shown, strict=True):
+            margin = float(tests.loc[tests["model"] == model, "margin"].max())
+            panel.axvspan(-margin, margin, color="#eeeeee", zorder=0, label="margin")
+            panel.axvline(0, color=TARGET_COLOR, linewidth=0.7, linestyle=":")
+            for offset, condition in enumerate(METHODS):
+                rows = tests[(tests["model"] == model) & (tests["condition"] == condition)]
+                _difference_series(panel, rows, splits, condition, (offset - 0.5) * 0.32)
+            panel.tick_params(axis="y", length=0)
+        panels[0].set_yticks(range(len(splits)), splits, parse_math=False)
+        panels[0].set_ylim(len(splits) - 0.5, -0.5)
+        for panel in panels[-min(PANEL_COLUMNS, len(panels)) :]:
+            panel.set_xlabel(label)
+            panel.tick_params(labelbottom=True)
+        shared_legend(figure, panels, most_columns=None if len(panels) > 1 else 3)
+    return figure
+
+
+def _difference_series(panel: Axes, rows: pd.DataFrame, splits: Sequence[str], condition: str, shift: float) -> None:
+    if rows.empty:
+        return
+    y = np.array([splits.index(split) for split in rows["split"]]) + shift
+    difference = rows["difference"].to_numpy(dtype=float)
+    panel.hlines(y, rows["ci_low"], rows["ci_high"], color=COLORS[condition], linewidth=1.0)
+    # Filled where the tests came to a verdict.
+    told = (rows["verdict"] != "cannot tell").to_numpy()
+    look = {"marker": _POINTS[condition], "s": 16, "edgecolors": COLORS[condition], "linewidths": 0.9, "zorder": 3}
+    for chosen, filling, label in ((told, COLORS[condition], condition), (~told, "white", f"{condition}, cannot tell")):
+        if chosen.any():
+            panel.scatter(difference[chosen], y[chosen], facecolors=filling, label=label, **look)

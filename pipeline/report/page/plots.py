@@ -1,0 +1,213 @@
+"""Interactive figures of the page: plotly figures as plain dictionaries, and the forest plots of its first screen."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from pipeline.report.figures.style import COLORS
+
+SYMBOLS = {
+    "base": "circle",
+    "soft": "triangle-up",
+    "hard": "square",
+    "ssot": "diamond",
+    "constrained": "cross",
+    "batch": "x",
+    "verbalized": "star",
+}
+"""Marker by condition, so that colour is not the only difference; as in the pictures."""
+ROW_PIXELS = 24
+DENSE_ROW_PIXELS = 11
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure that the page draws with plotly.js.
+
+    Attributes:
+        name: Identifier within the page.
+        title: Heading.
+        figure: ``data`` and ``layout`` of plotly as JSON values. The page sets fonts and neutral colours, so that it
+            follows the reader's light or dark scheme.
+        note: What is shown, what the intervals are, and of how many.
+        sources: Provenance files of the numbers.
+    """
+
+    name: str
+    title: str
+    figure: Mapping[str, Any]
+    note: str = ""
+    sources: Sequence[str] = field(default=())
+
+
+@dataclass(frozen=True)
+class ForestPanel:
+    """What one forest plot shows.
+
+    Attributes:
+        name: Identifier within the page.
+        title: Heading.
+        axis, split, metric: The rows of the metrics table.
+        unit: Title of the horizontal axis.
+        difference: Whether 0 is "as base": draws a line there.
+        margin: Differences within it count as none (NaN: no margin).
+    """
+
+    name: str
+    title: str
+    axis: str
+    split: str
+    metric: str
+    unit: str
+    difference: bool = False
+    margin: float = math.nan
+
+
+def forest_plot(
+    panel: ForestPanel, metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]
+) -> Plot | None:
+    """Value, 95% interval and, where there is one, the perfect sampler's value of each model and condition.
+
+    Args:
+        panel: What is shown.
+        metrics: The tidy metrics table.
+        models: Model name -> display name, from top to bottom.
+        conditions: Conditions from top to bottom within a model.
+
+    Returns:
+        The plot; None where no value is defined.
+    """
+    chosen = metrics[
+        (metrics["axis"] == panel.axis)
+        & (metrics["split"] == panel.split)
+        & (metrics["family"] == "")
+        & (metrics["metric"] == panel.metric)
+    ]
+    rows = {(row.model, row.condition): row for row in chosen.itertuples() if math.isfinite(row.value)}
+    present = [condition for condition in conditions if any((model, condition) in rows for model in models)]
+    if not present:
+        return None
+    # With several models, those without any value keep their empty rows: panels beside each other agree.
+    pitch = len(present) + 1
+    placed = [
+        (index * pitch + place, name, condition, rows[model, condition])
+        for index, (model, name) in enumerate(models.items())
+        for place, condition in enumerate(present)
+        if (model, condition) in rows
+    ]
+    traces = [_points(condition, [entry for entry in placed if entry[2] == condition]) for condition in present]
+    traces += _floors(placed, 14 if len(models) == 1 else 9)
+    sources = list(dict.fromkeys(row.provenance for *_, row in placed))
+    figure = {"data": traces, "layout": _layout(panel, list(models.values()), present)}
+    return Plot(panel.name, panel.title, figure, sources=sources)
+
+
+def _layout(panel: ForestPanel, names: Sequence[str], conditions: Sequence[str]) -> dict[str, Any]:
+    """Height, axes and marks of a forest plot: labels are the conditions of one model, or the models."""
+    single, pitch = len(names) == 1, len(conditions) + 1
+    count, middle = len(names) * pitch - 1, (len(conditions) - 1) / 2
+    return {
+        "height": 74 + count * (ROW_PIXELS if single else DENSE_ROW_PIXELS),
+        "xaxis": {"title": {"text": panel.unit}, "rangemode": "normal" if panel.difference else "tozero"},
+        "yaxis": {
+            "tickvals": list(range(count)) if single else [index * pitch + middle for index in range(len(names))],
+            "ticktext": list(conditions if single else names),
+            "range": [count - 0.4, -0.6],
+            "automargin": True,
+            "showgrid": False,
+            "zeroline": False,
+            "fixedrange": True,
+        },
+        "showlegend": not single,
+        "shapes": _shapes(panel),
+    }
+
+
+Placed = tuple[int, str, str, Any]
+"""Place from the top, model's name, condition, and row of the metrics table."""
+
+
+def _points(condition: str, members: Sequence[Placed]) -> dict[str, Any]:
+    """One condition's values with their intervals."""
+    texts = [
+        f"{name}, {condition}<br>{row.value:.4g} [{row.ci_low:.4g}, {row.ci_high:.4g}]<br>n = {row.n:,}"
+        for _, name, _, row in members
+    ]
+    values = [row for *_, row in members]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": condition,
+        "x": [row.value for row in values],
+        "y": [place for place, *_ in members],
+        "text": texts,
+        "hoverinfo": "text",
+        "marker": {"color": COLORS[condition], "symbol": SYMBOLS[condition], "size": 9},
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "color": COLORS[condition],
+            "thickness": 2,
+            "width": 0,
+            "array": [_reach(row.ci_high - row.value) for row in values],
+            "arrayminus": [_reach(row.value - row.ci_low) for row in values],
+        },
+    }
+
+
+def _reach(length: float) -> float | None:
+    return max(0.0, length) if math.isfinite(length) else None
+
+
+def _floors(placed: Sequence[Placed], size: int) -> list[dict[str, Any]]:
+    """The perfect sampler's values as ticks, ``size`` pixels high, on the rows that have one."""
+    found = [(row.floor, place) for place, _, _, row in placed if math.isfinite(row.floor)]
+    if not found:
+        return []
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "perfect sampler",
+            "x": [x for x, _ in found],
+            "y": [y for _, y in found],
+            "text": [f"a perfect sampler: {x:.4g}" for x, _ in found],
+            "hoverinfo": "text",
+            "showlegend": False,
+            "marker": {"symbol": "line-ns-open", "size": size, "color": "ink", "line": {"width": 2}},
+        }
+    ]
+
+
+def _shapes(panel: ForestPanel) -> list[dict[str, Any]]:
+    shapes = []
+    if math.isfinite(panel.margin):
+        shapes.append(
+            {
+                "type": "rect",
+                "x0": -panel.margin,
+                "x1": panel.margin,
+                "y0": 0,
+                "y1": 1,
+                "yref": "paper",
+                "fillcolor": "rgba(128,128,128,0.22)",
+                "line": {"width": 0},
+                "layer": "below",
+            }
+        )
+    if panel.difference:
+        shapes.append(
+            {
+                "type": "line",
+                "x0": 0,
+                "x1": 0,
+                "y0": 0,
+                "y1": 1,
+                "yref": "paper",
+                "line": {"color": "ink", "width": 1},
+            }
+        )
+    return shapes

@@ -1,0 +1,350 @@
+"""The page's first screen: is the model calibrated, and what did it cost? In words and numbers from the metrics."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from pipeline.config.params import CONDITIONS, METHODS
+from pipeline.core.statistics.condition_tests import PAIRS
+from pipeline.report.page.plots import ForestPanel, Plot, forest_plot
+from pipeline.report.tables.retention_lists import verdict_counts, verdict_sentence
+from pipeline.report.tables.table import DASH, MISSING
+
+W1 = "wasserstein_1_normalised"
+ALL_ANSWERS = "pit_wasserstein_1_all_answers"
+COST_AXES = ("retention", "paloma")
+"""Axes whose tests against base say what was lost."""
+SPLITS = {"ood": "held-out families", "unseen": "unseen parameters"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question, its short answer, and the sentences behind it."""
+
+    question: str
+    short: str
+    sentences: Sequence[str]
+
+
+@dataclass(frozen=True)
+class SummaryCell:
+    """One cell of the first screen's table; ``title`` names its sample size and where it comes from."""
+
+    text: str
+    detail: str = ""
+    title: str = ""
+
+
+class Aggregates:
+    """The aggregate rows of the metrics table by axis, split, metric, model and condition."""
+
+    def __init__(self, metrics: pd.DataFrame, models: Mapping[str, str]):
+        """Keep the rows over all families of the given models.
+
+        Args:
+            metrics: The tidy metrics table.
+            models: Model name -> display name.
+        """
+        rows = metrics[metrics["family"] == ""].itertuples()
+        self.models = models
+        self._rows = {(row.axis, row.split, row.metric, row.model, row.condition): row for row in rows}
+
+    def get(self, axis: str, split: str, metric: str, model: str, condition: str):
+        """The row, or None where it does not exist."""
+        return self._rows.get((axis, split, metric, model, condition))
+
+    def defined(self, axis: str, split: str, metric: str, condition: str) -> list:
+        """The rows of a condition with a finite value, in the order of the models."""
+        rows = (self.get(axis, split, metric, model, condition) for model in self.models)
+        return [row for row in rows if row is not None and math.isfinite(row.value)]
+
+    def sizes(self, axis: str, metric: str) -> list[int]:
+        """Sample sizes of a metric in the parts of an axis (tasks, slices), all parts together left out."""
+        return [int(row.n) for key, row in self._rows.items() if (key[0], key[2]) == (axis, metric) and key[1] != "all"]
+
+
+def reaches_floor(row) -> bool:
+    """Whether the 95% interval reaches what a perfect sampler scores with as many answers."""
+    return row.ci_low <= row.floor
+
+
+def closeness(row, base) -> str:
+    """ "closer", "farther" or "cannot tell": whether two W1 intervals are apart, and on which side.
+
+    Intervals that overlap can still differ in a paired test, so "cannot tell" is of the intervals alone.
+    """
+    if row.ci_high < base.ci_low:
+        return "closer"
+    return "farther" if row.ci_low > base.ci_high else "cannot tell"
+
+
+def calibration_answer(rows: Aggregates, comparisons: pd.DataFrame | None = None) -> Answer:
+    """Is the model calibrated?
+
+    Args:
+        rows: Aggregate rows.
+        comparisons: Paired tests between conditions, columns metric, condition, against and verdict.
+    """
+    question = "Are the models calibrated?" if len(rows.models) > 1 else "Is the model calibrated?"
+    sentences, reached, moved = [], [], []
+    for split, name in SPLITS.items():
+        base = {row.model: row for row in rows.defined("structured", split, W1, "base")}
+        parts = []
+        for condition in CONDITIONS:
+            members = rows.defined("structured", split, W1, condition)
+            if not members:
+                continue
+            parts.append(_distance(condition, members, len(rows.models)))
+            if condition in METHODS:
+                reached += [reaches_floor(row) for row in members]
+                moved += [closeness(row, base[row.model]) for row in members if row.model in base]
+        if parts:
+            sentences.append(f"On {name}, normalised W1 is {'; '.join(parts)}.")
+    if not sentences:
+        return Answer(question, "Not known: no structured evaluation has been run.", [])
+    sentences += _comparison_sentences(comparisons)
+    rates = _listed(rows, "structured", "ood", "valid_rate", lambda value: f"{value:.1%}")
+    if rates:
+        sentences.append(f"Valid answers on held-out families: {rates}. W1 leaves the others out.")
+    scores = _listed(rows, "structured", "ood", ALL_ANSWERS, lambda value: f"{value:.3f}")
+    if scores:
+        sentences.append(f"With those counted, as 1 each, W1 on the probability scale is {scores}.")
+    return Answer(question, _calibration_word(reached, moved), sentences)
+
+
+def _comparison_sentences(comparisons: pd.DataFrame | None) -> list[str]:
+    """What the paired tests of W1 say of base, soft and hard, counted over models and splits."""
+    if comparisons is None:
+        return []
+    parts = []
+    for own, other in (pair for pair in PAIRS if set(pair) <= set(CONDITIONS)):
+        chosen = comparisons[
+            (comparisons["metric"] == W1) & (comparisons["condition"] == own) & (comparisons["against"] == other)
+        ]
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in chosen["verdict"].value_counts().items())
+        if counts:
+            parts.append(f"{own} against {other} {counts}")
+    return [f"Paired tests of W1 on the same prompts, one per model and split: {'; '.join(parts)}."] if parts else []
+
+
+def _calibration_word(reached: Sequence[bool], moved: Sequence[str]) -> str:
+    if not reached:
+        return "No fine-tuned model has been evaluated yet."
+    if all(reached):
+        return "As far as so many answers can tell, yes: fine-tuned, it cannot be told from a perfect sampler."
+    word = "In part" if any(reached) else "No"
+    if moved and all(way == "closer" for way in moved):
+        return f"{word}, but closer after fine-tuning: every interval lies below that of base."
+    if "closer" in moved:
+        return f"{word}; closer after fine-tuning in {moved.count('closer')} of {len(moved)} comparisons with base."
+    return f"{word}, and its intervals do not show that fine-tuning brings it closer."
+
+
+def _distance(condition: str, members: Sequence, models: int) -> str:
+    """A condition's W1 with what it is in units of the perfect sampler's."""
+    if models == 1:
+        row = members[0]
+        interval = f"{row.value:.3f} [{row.ci_low:.3f}, {row.ci_high:.3f}]"
+        if not math.isfinite(row.floor):
+            return f"{condition} {interval}"
+        return f"{condition} {interval}, {row.value / row.floor:.1f} times a perfect sampler's {row.floor:.3f}"
+    values = pd.Series([row.value for row in members])
+    ratios = pd.Series([row.value / row.floor for row in members])
+    count = sum(reaches_floor(row) for row in members)
+    return (
+        f"{condition} {values.median():.3f} (median of {len(members)} models, {values.min():.3f} to "
+        f"{values.max():.3f}), {ratios.median():.1f} times a perfect sampler's, which {count} of them reach"
+    )
+
+
+def _listed(rows: Aggregates, axis: str, split: str, metric: str, text: Callable[[float], str]) -> str:
+    """Median over the models by condition, as "base 1, soft 2"."""
+    found = {name: rows.defined(axis, split, metric, name) for name in CONDITIONS}
+    medians = {name: pd.Series([row.value for row in members]).median() for name, members in found.items() if members}
+    return ", ".join(f"{name} {text(value)}" for name, value in medians.items())
+
+
+def cost_answer(rows: Aggregates, tests: Mapping[str, pd.DataFrame], bits_per_byte: str) -> Answer:
+    """What did it cost? From tests against base, and from the rate at which questions can be parsed.
+
+    Args:
+        rows: Aggregate rows.
+        tests: Axis -> tests against base, columns condition, split, metric and verdict.
+        bits_per_byte: The metric's name (with or without BOS).
+    """
+    sentences = []
+    for axis, metric, text, sentence in (
+        ("retention", "gp_irt", lambda value: f"{value:.3f}", "Accuracy on TinyBenchmarks (gp-IRT) is {}."),
+        ("paloma", bits_per_byte, lambda value: f"{value:.3f}", "Held-out text costs {} bits per byte."),
+        (
+            "mcq",
+            "mcq_parse_rate",
+            lambda value: f"{value:.0%}",
+            "Of the questions written on request, {} can be parsed.",
+        ),
+    ):
+        split = "mcq" if axis == "mcq" else "all"
+        listed = _listed(rows, axis, split, metric, text)
+        if listed:
+            verdicts = verdict_sentence(axis, tests[axis]) if axis in tests else ""
+            measured = {"retention": "accuracy", "paloma": bits_per_byte}.get(axis, "")
+            sentences.append(f"{sentence.format(listed)} {_with_size(verdicts, rows.sizes(axis, measured))}".strip())
+    return Answer("What did it cost?", _cost_word(rows, tests), sentences)
+
+
+def _with_size(sentence: str, sizes: Sequence[int]) -> str:
+    """The sentence with the number of items or documents per test behind "cannot tell"."""
+    if not sizes:
+        return sentence
+    size = f"{min(sizes):,}" if len(set(sizes)) == 1 else f"{min(sizes):,} to {max(sizes):,}"
+    return sentence.replace("cannot tell", f"cannot tell at n={size}")
+
+
+def _cost_word(rows: Aggregates, tests: Mapping[str, pd.DataFrame]) -> str:
+    totals = dict.fromkeys(("kept", "lost", "gained", "cannot tell"), 0)
+    for table in (tests[axis] for axis in COST_AXES if axis in tests):
+        for method in METHODS:
+            for verdict, count in verdict_counts(table, method).items():
+                totals[verdict] += count
+    fallen = [
+        f"{rows.models[row.model]} {method}"
+        for method in METHODS
+        for row in rows.defined("mcq", "mcq", "mcq_parse_rate", method)
+        if (base := rows.get("mcq", "mcq", "mcq_parse_rate", row.model, "base")) is not None
+        and row.ci_high < base.ci_low
+    ]
+    if not sum(totals.values()) and not rows.defined("mcq", "mcq", "mcq_parse_rate", "base"):
+        return "Not known: no retention evaluation has been run."
+    if totals["lost"] or fallen:
+        parts = []
+        if totals["lost"]:
+            unsure = f" ({totals['cannot tell']} cannot tell)" if totals["cannot tell"] else ""
+            parts.append(f"{totals['lost']} of {sum(totals.values())} tests show a loss{unsure}")
+        if fallen:
+            parts.append("written questions lose their form")
+        return f"Some of what base could do: {' and '.join(parts)}."
+    if totals["cannot tell"]:
+        return "No loss is shown, but the tests cannot rule one out."
+    return "Nothing that the tests can see."
+
+
+SUMMARY_TITLES = (
+    "W1, held-out families",
+    "× perfect sampler",
+    "W1, unseen parameters",
+    "× perfect sampler",
+    "Valid answers",
+    "gp-IRT",
+    "− base",
+    "Bits per byte",
+    "− base",
+    "Questions parsed",
+    "Verdicts against base",
+)
+"""Titles of the columns of ``summary_rows``."""
+
+
+def summary_rows(
+    rows: Aggregates, tests: Mapping[str, pd.DataFrame], bits_per_byte: str
+) -> list[tuple[str, str, list[SummaryCell]]]:
+    """(display name, condition, cells in the order of SUMMARY_TITLES) for each model under base, soft and hard."""
+    table = []
+    for model, name in rows.models.items():
+        for condition in CONDITIONS:
+            cells = []
+            for split in SPLITS:
+                row = rows.get("structured", split, W1, model, condition)
+                cells += [_cell(row, 3), _ratio(row)]
+            cells.append(_cell(rows.get("structured", "ood", "valid_rate", model, condition), 1, percent=True))
+            for axis, metric in (("retention", "gp_irt"), ("paloma", bits_per_byte)):
+                cells.append(_cell(rows.get(axis, "all", metric, model, condition), 3))
+                difference = rows.get(axis, "all", _difference(metric), model, condition)
+                cells.append(SummaryCell("") if condition == "base" else _cell(difference, 3, signed=True))
+            cells.append(_cell(rows.get("mcq", "mcq", "mcq_parse_rate", model, condition), 1, percent=True))
+            cells.append(SummaryCell("" if condition == "base" else _verdicts(tests, model, condition)))
+            table.append((name, condition, cells))
+    return table
+
+
+def _difference(metric: str) -> str:
+    """Name of the difference from base of a metric, whose variant stands at its end."""
+    stem = "bits_per_byte"
+    return f"{stem}_difference{metric.removeprefix(stem)}" if metric.startswith(stem) else f"{metric}_difference"
+
+
+def _cell(row, decimals: int, *, percent: bool = False, signed: bool = False) -> SummaryCell:
+    if row is None:
+        return SummaryCell(MISSING)
+    title = f"n = {row.n:,}; {row.provenance}"
+    if not math.isfinite(row.value):
+        return SummaryCell(DASH, f"{row.undefined} undefined", title)
+    form = f"{'+' if signed else ''}.{decimals}{'%' if percent else 'f'}"
+    interval = f"[{row.ci_low:{form}}, {row.ci_high:{form}}]" if math.isfinite(row.ci_low) else ""
+    return SummaryCell(f"{row.value:{form}}", interval, title)
+
+
+def _ratio(row) -> SummaryCell:
+    if row is None:
+        return SummaryCell(MISSING)
+    ratio = row.value / row.floor
+    if not math.isfinite(ratio):
+        return SummaryCell(DASH)
+    return SummaryCell(f"{ratio:.1f}", f"of {row.floor:.3f}", f"a perfect sampler at n = {row.n:,}")
+
+
+def _verdicts(tests: Mapping[str, pd.DataFrame], model: str, condition: str) -> str:
+    totals: dict[str, int] = {}
+    for table in (tests[axis] for axis in COST_AXES if axis in tests):
+        for verdict, count in verdict_counts(table[table["model"] == model], condition).items():
+            totals[verdict] = totals.get(verdict, 0) + count
+    return ", ".join(f"{count} {verdict}" for verdict, count in totals.items() if count) or MISSING
+
+
+def forest_plots(
+    metrics: pd.DataFrame,
+    models: Mapping[str, str],
+    conditions: Sequence[str],
+    bits_per_byte: str,
+    margins: Mapping[str, float],
+) -> list[Plot]:
+    """The first screen's four plots: W1 on both splits, and what became of the benchmarks and of text.
+
+    Args:
+        metrics: The tidy metrics table.
+        models: Model name -> display name.
+        conditions: Conditions of structured sampling, in order.
+        bits_per_byte: The metric's name (with or without BOS).
+        margins: Differences that count as none by axis.
+    """
+    panels = [
+        ForestPanel(f"forest-{split}", f"W1, {name}", "structured", split, W1, "W1, lower is better")
+        for split, name in SPLITS.items()
+    ]
+    panels += [
+        ForestPanel(
+            "forest-retention",
+            "TinyBenchmarks against base",
+            "retention",
+            "all",
+            "gp_irt_difference",
+            "gp-IRT − base, higher is better",
+            True,
+            margins["retention"],
+        ),
+        ForestPanel(
+            "forest-paloma",
+            "Held-out text against base",
+            "paloma",
+            "all",
+            _difference(bits_per_byte),
+            "bits/byte − base, lower is better",
+            True,
+            margins["paloma"],
+        ),
+    ]
+    plots = (
+        forest_plot(panel, metrics, models, conditions if panel.axis == "structured" else METHODS) for panel in panels
+    )
+    return [plot for plot in plots if plot is not None]

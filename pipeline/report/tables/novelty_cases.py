@@ -1,0 +1,210 @@
+"""Qualitative NoveltyBench cases, Tables 11 to 19, chosen as arXiv:2605.11845, Appendix D.5 says."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from pipeline.config.params import CONDITIONS
+
+CASES_PER_REGIME = 3
+SHOWN_CLASSES = 5
+
+
+@dataclass(frozen=True)
+class Regime:
+    """A ranking of (model, prompt) pairs by a difference of utilities.
+
+    Attributes:
+        first_table: Number of its first table.
+        caption: What its tables show.
+        delta_name: The difference in words.
+        delta: From utility by condition.
+        sign: 1 where the largest difference comes first, -1 where the smallest does.
+        may_be_zero: Whether a difference of 0 still belongs to the regime.
+    """
+
+    first_table: int
+    caption: str
+    delta_name: str
+    delta: Callable[[Mapping[str, float]], float]
+    sign: int
+    may_be_zero: bool = False
+
+    def holds(self, delta: float) -> bool:
+        """Whether a difference has the sign that the caption claims."""
+        return self.sign * delta > 0 or (self.may_be_zero and delta == 0)
+
+
+REGIMES = (
+    Regime(11, "Soft targets clearly help", "soft - base", lambda u: u["soft"] - u["base"], 1),
+    Regime(
+        14,
+        "Hard targets are competitive or best",
+        "hard - max(base, soft)",
+        lambda u: u["hard"] - max(u["base"], u["soft"]),
+        1,
+        may_be_zero=True,
+    ),
+    Regime(
+        17,
+        "Failures: fine-tuning lowers utility",
+        "max(soft, hard) - base",
+        lambda u: max(u["soft"], u["hard"]) - u["base"],
+        -1,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A chosen (model, prompt) pair with its difference of utilities."""
+
+    model: str
+    prompt_id: str
+    delta: float
+
+
+def select_cases(
+    utilities: Mapping[tuple[str, str], Mapping[str, float]], regime: Regime, count: int = CASES_PER_REGIME
+) -> list[Choice]:
+    """The best-ranked pairs of a regime: other prompts first, then other models, then the larger difference.
+
+    Pairs of the regime's sign come before all others; those come only where there are
+    too few, and their difference says so. A prompt (a model) comes again only when no
+    other prompt (model) is left. Ties keep the order of ``utilities``.
+
+    Args:
+        utilities: (model, prompt_id) -> utility by condition. Pairs without a finite
+            utility under each of CONDITIONS are not ranked.
+        regime: What to rank by.
+        count: Most cases.
+    """
+    ranked = []
+    for (model, prompt_id), by_condition in utilities.items():
+        if all(math.isfinite(by_condition.get(condition, math.nan)) for condition in CONDITIONS):
+            ranked.append(Choice(model, prompt_id, regime.delta(by_condition)))
+    ranked.sort(key=lambda choice: -regime.sign * choice.delta)
+    chosen: list[Choice] = []
+    while ranked and len(chosen) < count:
+        # min keeps the first, that is the best-ranked, among equals.
+        best = min(
+            ranked,
+            key=lambda choice: (
+                not regime.holds(choice.delta),
+                sum(other.prompt_id == choice.prompt_id for other in chosen),
+                sum(other.model == choice.model for other in chosen),
+            ),
+        )
+        ranked.remove(best)
+        chosen.append(best)
+    return chosen
+
+
+@dataclass(frozen=True)
+class Response:
+    """The representative of a class of responses, with the class's size, rating (1 to 10) and reward."""
+
+    text: str
+    size: int
+    rating: float
+    reward: float
+
+
+@dataclass(frozen=True)
+class ConditionResult:
+    """A prompt under one condition: its figures, and the best classes first."""
+
+    distinct: float
+    utility: float
+    responses: tuple[Response, ...]
+
+
+@dataclass(frozen=True)
+class CaseTable:
+    """One of Tables 11 to 19.
+
+    ``holds`` is False where the case is the best-ranked but lacks its regime's sign.
+    """
+
+    name: str
+    number: int
+    regime: Regime
+    model: str
+    display_name: str
+    category: str
+    prompt: str
+    delta: float
+    stand_in: bool
+    results: Mapping[str, ConditionResult]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the difference has the sign of the regime."""
+        return self.regime.holds(self.delta)
+
+    @property
+    def caption(self) -> str:
+        """Number, regime, difference, model and category."""
+        category = f" ({self.category})" if self.category else ""
+        stand_in = ", with stand-in evaluators (not the paper's)" if self.stand_in else ""
+        contrary = "" if self.holds else "; no better case exists"
+        return (
+            f"Table {self.number}. {self.regime.caption}{stand_in}: utility {self.regime.delta_name} = "
+            f"{self.delta:+.2f}{contrary}. Model: {self.display_name}{category}"
+        )
+
+
+def top_classes(classes: pd.DataFrame, count: int = SHOWN_CLASSES) -> tuple[Response, ...]:
+    """The best-rated classes of one prompt; equal ratings keep the order of the classes."""
+    ordered = classes.sort_values("class_index", kind="stable").sort_values("rating", ascending=False, kind="stable")
+    return tuple(
+        Response(row.representative, int(row.size), float(row.rating), float(row.reward))
+        for row in ordered[["representative", "size", "rating", "reward"]].head(count).itertuples(index=False)
+    )
+
+
+def case_tables(
+    per_prompt: pd.DataFrame, classes: pd.DataFrame, models: Mapping[str, str], stand_in: bool
+) -> list[CaseTable]:
+    """Tables 11 to 19 from the curated split; fewer where fewer pairs of model and prompt exist.
+
+    Args:
+        per_prompt: Columns model, condition, prompt_id, split, category, prompt, distinct, utility.
+        classes: Columns model, condition, prompt_id, class_index, representative, size, rating, reward.
+        models: Model name -> display name; others are left out.
+        stand_in: Whether stand-in evaluators gave the figures.
+    """
+    rows = per_prompt[(per_prompt["split"] == "curated") & per_prompt["model"].isin(models)]
+    found = {(row.model, row.prompt_id, row.condition): row for row in rows.itertuples()}
+    utilities: dict[tuple[str, str], dict[str, float]] = {}
+    for (model, prompt_id, condition), row in found.items():
+        utilities.setdefault((model, prompt_id), {})[condition] = float(row.utility)
+    # Rows, not data frames: of tens of thousands of groups a few are shown.
+    by_case = classes.groupby(["model", "prompt_id", "condition"], sort=False).indices
+    tables = []
+    for regime in REGIMES:
+        for number, choice in enumerate(select_cases(utilities, regime), start=regime.first_table):
+            results = {}
+            for condition in CONDITIONS:
+                key = (choice.model, choice.prompt_id, condition)
+                row = found[key]
+                responses = top_classes(classes.iloc[by_case[key]]) if key in by_case else ()
+                results[condition] = ConditionResult(float(row.distinct), float(row.utility), responses)
+            row = found[choice.model, choice.prompt_id, CONDITIONS[0]]
+            tables.append(
+                CaseTable(
+                    f"table{number}{'_stand_in' if stand_in else ''}",
+                    number,
+                    regime,
+                    choice.model,
+                    models[choice.model],
+                    row.category,
+                    row.prompt,
+                    choice.delta,
+                    stand_in,
+                    results,
+                )
+            )
+    return tables

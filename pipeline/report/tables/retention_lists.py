@@ -1,0 +1,211 @@
+"""Lists by task and slice: the estimates of gp-IRT with their errors, and what tests against base say."""
+
+import math
+from collections.abc import Mapping
+
+import pandas as pd
+
+from pipeline.config.params import CONDITIONS, METHODS
+from pipeline.core.retention.accuracy import SECOND_READINGS
+from pipeline.report.tables.retention import WITHOUT_BOS
+from pipeline.report.tables.table import DASH, ListTable
+
+VERDICTS = ("kept", "lost", "gained", "cannot tell")
+ESTIMATES = {
+    "accuracy": "Accuracy",
+    "irt": "IRT",
+    "p_irt": "p-IRT",
+    "gp_irt": "gp-IRT",
+    "gp_irt_standard_error": "Standard error",
+    "gp_irt_published_error": "Published error",
+}
+"""Titles of the estimates by metric."""
+_TITLES = {
+    "retention": ("retention_tests", "Tests of retention, by task", "Task", 3),
+    "paloma": ("paloma_tests", "Tests of fit to text, by slice", "Slice", 4),
+}
+_READINGS = {
+    "retention": "Difference: of the items' scores, fine-tuned minus base; above 0 is better. Both readings of GSM8K "
+    "are of the same answers: each is adjusted without the other, and only the flexible one is counted in the end.",
+    "paloma": "Difference: of bits per byte, fine-tuned minus base; below 0 is better. All slices together are one "
+    "question by itself and not adjusted; neither they nor a second variant of the same slices are counted in the end.",
+}
+
+
+def estimate_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> ListTable | None:
+    """Accuracy on the items, IRT, p-IRT and gp-IRT by model, condition and task, with the errors of gp-IRT.
+
+    Args:
+        metrics: The tidy metrics table.
+        models: Model name -> display name.
+
+    Returns:
+        One row per model, condition and task; None where nothing was evaluated.
+    """
+    frame = _estimates(metrics, models)
+    if frame.empty:
+        return None
+    rows = [
+        [models[row["model"]], row["condition"], row["task"], *(_plain(row[metric]) for metric in ESTIMATES)]
+        for row in frame.to_dict("records")
+    ]
+    return ListTable(
+        "retention_estimates",
+        "Estimates of accuracy on the whole benchmark, and their errors",
+        ["Model", "Condition", "Task", *ESTIMATES.values()],
+        rows,
+        3,
+        frame,
+        "Accuracy: unweighted mean over the items. IRT: weighted mean over the items. p-IRT: of the items' answers "
+        "with those that the item response model predicts for the rest of the benchmark. gp-IRT: of IRT and p-IRT. "
+        "Standard error: of gp-IRT, by bootstrap over items. Published error: the method's mean absolute error over "
+        "other language models with the published item parameters (tinyBenchmarks); no part of the standard error.",
+    )
+
+
+def _estimates(metrics: pd.DataFrame, models: Mapping[str, str]) -> pd.DataFrame:
+    """Columns model, condition, task and the metrics of ESTIMATES, NaN where there are none."""
+    columns = ["model", "condition", "split"]
+    chosen = metrics[
+        (metrics["axis"] == "retention")
+        & (metrics["family"] == "")
+        & (metrics["split"] != "all")
+        & metrics["metric"].isin(ESTIMATES)
+        & metrics["model"].isin(models)
+        & metrics["condition"].isin(CONDITIONS)
+    ]
+    values = chosen.set_index([*columns, "metric"])["value"].unstack().reindex(columns=list(ESTIMATES))
+    # Configured order of models and conditions, and tasks as they come; a table of files is in the order of paths.
+    ranks = {"model": list(models), "condition": list(CONDITIONS), "split": list(dict.fromkeys(chosen["split"]))}
+    ordered = values.sort_index(key=lambda level: level.map(ranks[level.name].index))
+    return ordered.reset_index().rename(columns={"split": "task"}).rename_axis(columns=None)
+
+
+def verdict_table(
+    axis: str, tests: pd.DataFrame, metrics: pd.DataFrame, models: Mapping[str, str], significance: float
+) -> ListTable | None:
+    """All tests of an axis, one row per model, condition and task or slice; None where there are none.
+
+    Args:
+        axis: "retention" or "paloma".
+        tests: Columns model, condition and TEST_COLUMNS.
+        metrics: The tidy metrics table; gives the number of items or documents of each test.
+        models: Model name -> display name.
+        significance: Level of the tests, over the tasks or slices of one model and condition together.
+    """
+    if tests.empty:
+        return None
+    name, caption, unit, decimals = _TITLES[axis]
+    tests = tests.assign(axis=axis, n=_sizes(axis, tests, metrics))
+    header = [
+        "Model",
+        "Condition",
+        unit,
+        "Metric",
+        "n",
+        "Difference",
+        "95% interval",
+        "Margin",
+        "p, different",
+        "p, equivalent",
+        "Verdict",
+    ]
+    rows = [
+        [
+            models[row.model],
+            row.condition,
+            row.split,
+            _metric_title(row.metric),
+            DASH if math.isnan(row.n) else f"{row.n:.0f}",
+            _signed(row.difference, decimals),
+            _interval(row.ci_low, row.ci_high, decimals),
+            f"{row.margin:g}",
+            _probability(row.p_difference_adjusted),
+            _probability(row.p_equivalence_adjusted),
+            _verdict(row.verdict, row.n),
+        ]
+        for row in tests.itertuples()
+    ]
+    counts = "; ".join(
+        f"{method}: {listed}" for method in METHODS if (listed := _listed(verdict_counts(tests, method)))
+    )
+    note = (
+        f"{_READINGS[axis]} Both p-values are adjusted for the {unit.lower()}s of a model and condition (Holm), level "
+        f"{significance:g}. Kept: the difference is shown to be within the margin on both sides (two one-sided tests), "
+        "even if it is not 0. Lost or gained: shown not to be 0, but not to be within the margin. Cannot tell: "
+        f"neither, with so few {'items' if axis == 'retention' else 'documents'}. The interval is of one "
+        "test, without adjustment. "
+        f"In all, {counts}."
+    )
+    return ListTable(name, caption, header, rows, 4, tests, note)
+
+
+def _sizes(axis: str, tests: pd.DataFrame, metrics: pd.DataFrame) -> pd.Series:
+    """Items or documents of each test, the n of the metric of the same name; NaN where there is none."""
+    chosen = metrics[(metrics["axis"] == axis) & (metrics["family"] == "")]
+    columns = ("model", "condition", "split", "metric")
+    keys = zip(*(chosen[column] for column in columns), strict=True)
+    sizes = dict(zip(keys, chosen["n"], strict=True))
+    found = [sizes.get(key, math.nan) for key in tests[list(columns)].itertuples(index=False, name=None)]
+    return pd.Series(found, index=tests.index, dtype=float)
+
+
+def one_variant(tests: pd.DataFrame) -> pd.DataFrame:
+    """The tests without those of text without BOS where the same model has the default, too."""
+    without = tests["metric"].str.endswith(WITHOUT_BOS)
+    default = set(tests.loc[~without, "model"])
+    return tests[~without | ~tests["model"].isin(default)]
+
+
+def verdict_counts(tests: pd.DataFrame, condition: str) -> dict[str, int]:
+    """How many tests of a condition came to each verdict; empty where there are none.
+
+    Not counted are all slices together, text without BOS beside the default, and a second reading of the same
+    answers (GSM8K, strict) beside the first.
+    """
+    chosen = one_variant(tests)
+    present = set(chosen["split"])
+    repeated = [split for split in present if SECOND_READINGS.get(split) in present]
+    counted = (chosen["condition"] == condition) & ~chosen["split"].isin(["all", *repeated])
+    verdicts = chosen.loc[counted, "verdict"]
+    return {verdict: int((verdicts == verdict).sum()) for verdict in VERDICTS} if len(verdicts) else {}
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+
+
+def verdict_sentence(axis: str, tests: pd.DataFrame) -> str:
+    """All verdicts of an axis in one sentence; empty where there are none."""
+    found = [f"{method} {listed}" for method in METHODS if (listed := _listed(verdict_counts(tests, method)))]
+    if not found:
+        return ""
+    unit = {"retention": "tasks", "paloma": "slices"}[axis]
+    return f"Tested against base over models and {unit}: {'; '.join(found)}."
+
+
+def _verdict(verdict: str, n: float) -> str:
+    return f"{verdict} at n={n:.0f}" if verdict == "cannot tell" and not math.isnan(n) else verdict
+
+
+def _metric_title(metric: str) -> str:
+    title = metric.removesuffix(WITHOUT_BOS)
+    return title.replace("_", " ") + (" without BOS" if title != metric else "")
+
+
+def _plain(value: float) -> str:
+    return f"{value:.3f}" if math.isfinite(value) else DASH
+
+
+def _signed(value: float, decimals: int) -> str:
+    return f"{value:+.{decimals}f}" if math.isfinite(value) else DASH
+
+
+def _interval(low: float, high: float, decimals: int) -> str:
+    return f"[{low:+.{decimals}f}, {high:+.{decimals}f}]" if math.isfinite(low) and math.isfinite(high) else DASH
+
+
+def _probability(value: float) -> str:
+    if not math.isfinite(value):
+        return DASH
+    return "<0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,0 +1,238 @@
+"""Tables 3 to 5 of the paper: training settings, and the families of distributions."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+import pandas as pd
+
+from pipeline.config.params import METHODS, Params
+from pipeline.core.laws.families import FAMILIES
+from pipeline.core.laws.family import Axis, Family, Parameter
+from pipeline.core.prompts.structured import Prompt
+from pipeline.report.tables.table import DASH, ListTable
+from pipeline.runs.cost import training_steps_of
+
+PAPER_SOURCE = "Paper: arXiv:2605.11845, Section 4.1 and Appendix B.1."
+POINTS_TRIED = 60
+"""Grid points at which ends of a support are compared with parameters."""
+
+
+def training_prompts(config: Params) -> int:
+    """Number of training prompts that the configuration selects."""
+    chosen = [FAMILIES[name] for name in config.prompts.families or FAMILIES]
+    most = config.prompts.train_prompts_per_family
+    sizes = (_size(family.train_grid) for family in chosen if family.seen)
+    return sum(size if most is None else min(most, size) for size in sizes)
+
+
+def shared_settings(config: Params) -> ListTable:
+    """Table 3: what both methods share, as configured, beside the paper's values."""
+    train, models = config.train, list(config.models.values())
+    modules = dict.fromkeys(module.removesuffix("_proj") for model in models for module in model.lora_target_modules)
+    terminators = dict.fromkeys(model.terminator for model in models)
+    rows = [
+        ("Training prompts", f"{training_prompts(config):,}", "1,988"),
+        (
+            "Decimals of canonical strings",
+            _same([config.discretize.soft.num_decimals, config.discretize.hard.num_decimals]),
+            "5",
+        ),
+        ("Evaluation target, bins", f"{config.discretize.eval.max_bins:,}", "16,384"),
+        ("Update", "LoRA, base frozen", "LoRA, base frozen"),
+        ("LoRA rank", f"{train.lora_rank}", "16"),
+        ("LoRA alpha", f"{train.lora_alpha:g}", "32"),
+        ("LoRA dropout", f"{train.lora_dropout:g}", "0.05"),
+        ("LoRA modules", ", ".join(modules), "q, k, v, o"),
+        ("Optimiser", "AdamW", "AdamW"),
+        ("Peak learning rate", f"{train.learning_rate:g}", "0.0002"),
+        ("Weight decay", f"{train.weight_decay:g}", "0.01"),
+        ("Schedule", f"cosine, {train.warmup_ratio:.0%} warm-up", "cosine, 3% warm-up"),
+        (
+            "Gradient norm",
+            "not clipped" if train.max_grad_norm is None else f"at most {train.max_grad_norm:g}",
+            "not clipped",
+        ),
+        ("Examples per step", f"{train.global_batch_size}", "32"),
+        ("Longest sequence (tokens)", f"{train.max_length}", "256"),
+        ("Temperature", f"{train.temperature:g}", "1"),
+        ("Answer ends with", ", ".join(terminators), "eos"),
+        ("Weights", ", ".join(dict.fromkeys(model.dtype for model in models)), "bfloat16"),
+        ("Processes", f"{config.distributed.num_processes} ({config.distributed.strategy})", "4 (fsdp)"),
+        ("Seed", f"{config.seed}", DASH),
+    ]
+    return _settings(
+        "table3", "Table 3. Training and data settings of both methods", ["Setting", "Here", "Paper"], rows
+    )
+
+
+def method_settings(config: Params) -> ListTable:
+    """Table 4: what differs between the methods, as configured, beside the paper's values."""
+    soft, hard, prompts = config.train.soft, config.train.hard, training_prompts(config)
+    spaces = {"soft": config.discretize.soft, "hard": config.discretize.hard}
+    bins = {name: "all decimals" if space.max_bins is None else f"{space.max_bins:,}" for name, space in spaces.items()}
+    batch, per_example = config.train.global_batch_size, hard.samples_per_prompt // hard.completions_per_prompt
+    steps = {
+        "soft": training_steps_of(prompts, soft.samples_per_prompt, soft.epochs, batch),
+        "hard": training_steps_of(prompts, per_example, hard.epochs, batch),
+    }
+    paths = {"path": "1", "paths": f"{soft.paths_per_prompt}", "exact": "every path, exact"}[soft.estimator]
+    rows = [
+        (
+            "Supervision",
+            "next-token law at each prefix",
+            "sampled strings",
+            "next-token law at each prefix",
+            "sampled strings",
+        ),
+        ("Loss", "KL over the trie (Eq. 3)", "masked cross-entropy (Eq. 4)", "Eq. 3", "Eq. 4"),
+        ("Bins at most", bins["soft"], bins["hard"], "1,001", "16,384"),
+        ("Epochs", f"{soft.epochs}", f"{hard.epochs}", "3", "2"),
+        ("Examples per prompt and epoch", f"{soft.samples_per_prompt}", f"{per_example}", "1", "16"),
+        ("Strings per example", paths, f"{hard.completions_per_prompt}", "1", "1"),
+        ("Optimiser steps", f"{steps['soft']:,}", f"{steps['hard']:,}", "189", "1,988"),
+    ]
+    header = ["Setting", "Soft", "Hard", "Soft, paper", "Hard, paper"]
+    return _settings("table4", "Table 4. Training settings by method", header, rows)
+
+
+def _settings(name: str, caption: str, header: list[str], rows: Sequence[Sequence[str]]) -> ListTable:
+    frame = pd.DataFrame(rows, columns=[title.lower().replace(", ", "_") for title in header])
+    return ListTable(name, caption, header, rows, 1, frame, f"Here: from params.yaml. {PAPER_SOURCE}")
+
+
+def _same(values: Sequence[int]) -> str:
+    """One number where all agree, else all of them in the order of METHODS."""
+    if len(set(values)) == 1:
+        return str(values[0])
+    return ", ".join(f"{value} ({method})" for method, value in zip(METHODS, values, strict=True))
+
+
+def _size(axes: Sequence[Axis]) -> int:
+    """Points of a grid; 0 without axes."""
+    return math.prod(len(axis.values) for axis in axes) if axes else 0
+
+
+def family_table(config: Params, prompts: Sequence[Prompt]) -> ListTable:
+    """Table 5: every family with its parameters, support, grids, and prompts of this run.
+
+    Args:
+        config: The parameters.
+        prompts: Prompts of the evaluated splits.
+    """
+    counts = Counter((prompt.split, prompt.family) for prompt in prompts)
+    most, chosen = config.prompts.train_prompts_per_family, config.prompts.families or list(FAMILIES)
+    records, rows = [], []
+    for family in FAMILIES.values():
+        size = _size(family.train_grid) if family.family_id in chosen else 0
+        law = family.law_at(next(family.grid_points("test", "selected")))
+        record = {
+            "family": family.family_id,
+            "display_name": family.display_name,
+            "scipy_name": law.scipy_name,
+            "tier": family.tier,
+            "role": "seen" if family.seen else "held out",
+            "parameters": ", ".join(_domain(parameter) for parameter in family.parameters),
+            "support": support_text(family),
+            "train_grid": _grid(family.train_grid) or DASH,
+            "test_points": "; ".join(_point(point) for point in family.selected),
+            "train_grid_points": _size(family.train_grid),
+            "test_grid_points": _size(family.test_grid),
+            "train_prompts": size if most is None else min(most, size),
+            "test_prompts": counts["unseen" if family.seen else "ood", family.family_id],
+        }
+        records.append(record)
+        rows.append(
+            [
+                record["display_name"],
+                record["scipy_name"],
+                record["tier"],
+                record["role"],
+                record["parameters"],
+                record["support"],
+                record["train_grid"],
+                record["test_points"],
+                f"{record['train_prompts']} of {record['train_grid_points']}" if family.seen else DASH,
+                f"{record['test_prompts']} of {record['test_grid_points']}",
+            ]
+        )
+    header = [
+        "Family",
+        "SciPy name",
+        "Tier",
+        "Role",
+        "Parameters",
+        "Support",
+        "Training grid",
+        "Selected test points",
+        "Training prompts",
+        "Test prompts",
+    ]
+    totals = [sum(record[name] for record in records) for name in ("train_prompts", "test_prompts")]
+    return ListTable(
+        "table5",
+        "Table 5. Families of distributions",
+        header,
+        rows,
+        4,
+        pd.DataFrame(records),
+        f"{totals[0]:,} training and {totals[1]} test prompts here. Held out: no parameters of the family are trained "
+        "on. Grids in the prompt's parameters, or in the fields that they are made from (width, mode_fraction, "
+        "success_fraction). Prompts: of this run, of all points of the grid. Source of families and grids: "
+        "arXiv:2605.11845, Table 5.",
+    )
+
+
+def _domain(parameter: Parameter) -> str:
+    low = "[" if parameter.lower_inclusive else "("
+    high = "]" if parameter.upper_inclusive else ")"
+    if not parameter.integer and math.isinf(parameter.lower) and math.isinf(parameter.upper):
+        return f"{parameter.name} real"
+    kind = "whole, " if parameter.integer else ""
+    return f"{parameter.name} in {kind}{low}{_number(parameter.lower)}, {_number(parameter.upper)}{high}"
+
+
+def _number(value: float) -> str:
+    return ("−∞" if value < 0 else "∞") if math.isinf(value) else f"{value:g}"
+
+
+def _grid(axes: Sequence[Axis]) -> str:
+    parts = []
+    for axis in axes:
+        size, ends = len(axis.values), f"{axis.values[0]:g} to {axis.values[-1]:g}"
+        spacing = {"linear": f"{size}, linear", "log": f"{size}, logarithmic"}.get(axis.spacing, f"{size} listed")
+        parts.append(f"{axis.name} {ends} ({spacing})")
+    return "; ".join(parts)
+
+
+def _point(point: Mapping[str, float]) -> str:
+    return "(" + ", ".join(f"{name}={value:g}" for name, value in point.items()) + ")"
+
+
+def support_text(family: Family) -> str:
+    """The support, its ends as numbers, or as parameters that they equal at every point tried."""
+    points = list(islice(family.grid_points("test"), POINTS_TRIED)) + list(family.grid_points("test", "selected"))
+    laws = [family.law_at(point) for point in points]
+    ends = [_end(side, laws, points) for side in (0, 1)]
+    if "varies" in ends:
+        return "integers, ends by all parameters" if laws[0].integer else "ends by all parameters"
+    if laws[0].integer:
+        return f"integers {ends[0]} to {ends[1]}"
+    return f"({ends[0]}, {ends[1]})"
+
+
+def _end(side: int, laws: Sequence, points: Sequence[Mapping[str, float]]) -> str:
+    """What one end of the support is at all points."""
+    values = [law.support[side] for law in laws]
+    if len(set(values)) == 1 and len(laws) > 1:
+        return _number(values[0])
+    for name in points[0]:
+        if all(math.isclose(value, point[name]) for value, point in zip(values, points, strict=True)):
+            return name
+    return "varies"
+
+
+def settings_tables(config: Params, prompts: Sequence[Prompt]) -> list[ListTable]:
+    """Tables 3, 4 and 5."""
+    return [shared_settings(config), method_settings(config), family_table(config, prompts)]

@@ -1,0 +1,255 @@
+"""Tables of structured sampling: 6 to 9 of the paper, calibration, tails, the exact law, and equal token budgets."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from pipeline.config.evaluation import BASELINES
+from pipeline.config.params import CONDITIONS
+from pipeline.report.tables.table import (
+    DASH,
+    Measure,
+    Table,
+    build_table,
+    existing_conditions,
+    existing_measures,
+    number_range,
+    with_note,
+)
+
+WASSERSTEIN = Measure("wasserstein_1_normalised", "W1 (normalised)", 4, True)
+VALID_RATE = Measure("valid_rate", "Valid rate", 3, False)
+RATIO_TITLE = "× perfect"
+STRUCTURED = (
+    WASSERSTEIN,
+    replace(WASSERSTEIN, title=f"W1 {RATIO_TITLE}", decimals=1, field="ratio"),
+    Measure("logit_kl_nats", "Logit KL (nats)", 3, True),
+    VALID_RATE,
+)
+_CALIBRATION = (
+    ("pit_wasserstein_1_all_answers", "W1 (PIT), invalid counted"),
+    ("pit_wasserstein_1", "W1 (PIT)"),
+    ("pit_ks", "KS (PIT)"),
+    ("energy_distance_normalised", "Energy distance"),
+    ("wasserstein_1_normalised", "W1 (normalised)"),
+)
+_TAIL_LEVELS = (0.001, 0.01, 0.05, 0.95, 0.99, 0.999)
+
+
+def _with_ratios(metrics: Sequence[tuple[str, str]], decimals: int) -> tuple[Measure, ...]:
+    """Each metric, followed by its ratio to a perfect sampler."""
+    return tuple(
+        measure
+        for metric, title in metrics
+        for measure in (
+            Measure(metric, title, decimals, True),
+            Measure(metric, RATIO_TITLE, 1, None, field="ratio"),
+        )
+    )
+
+
+CALIBRATION = (
+    Measure("pit_wasserstein_1_all_answers", "Answers", 0, None, field="n"),
+    Measure("pit_wasserstein_1", "Valid", 0, None, field="n"),
+    *_with_ratios(_CALIBRATION, 4),
+    Measure("pit_rejected_share", "Rejected (KS)", 2, None, unit="prompts"),
+    Measure("pit_chi_square_rejected_share", "Rejected (chi-square)", 2, None, unit="prompts"),
+)
+TAILS = (
+    Measure("quantile_error_at_0.5", "Valid", 0, None, field="n"),
+    *_with_ratios([(f"quantile_error_at_{level:g}", f"{100 * level:g}%") for level in _TAIL_LEVELS], 3),
+)
+STREAMS = tuple(
+    Measure(metric, f"{title}, {shown}", 3, None, split=split, unit="splits")
+    for split, shown in (("ood", "OOD"), ("unseen", "unseen"))
+    for metric, title in (("stream_correlation", "Correlation"), ("stream_correlation_p", "p"))
+)
+EXACT = (
+    Measure("wasserstein_1_window_normalised", "W1 in the window, sampled", 4, True),
+    Measure("exact_wasserstein_1_normalised", "W1 in the window, computed", 4, True),
+    Measure("valid_rate", "Valid rate, sampled", 3, False),
+    Measure("exact_support_rate", "In the support, computed", 3, False),
+    Measure("logit_kl_rounded_law_nats", "Logit KL, every decimal (nats)", 3, True),
+)
+"""The model's exact law beside what sampling says of it."""
+COMPARED = ("base", "soft", "ssot")
+"""Conditions of Tables 8 and 9."""
+BUDGET = (
+    Measure("wasserstein_1_normalised_at_budget", "W1 at the budget", 4, True),
+    Measure("wasserstein_1_normalised_at_budget", "Perfect sampler", 4, None, field="floor"),
+    Measure("answers_at_budget", "Answers per prompt", 1, None, unit="prompts"),
+    Measure("tokens_per_answer", "Tokens per valid answer", 1, True, unit="prompts"),
+    Measure("valid_rate_at_budget", "Valid rate", 3, False, unit="prompts"),
+)
+SPLITS = {"ood": "held-out (OOD) families", "unseen": "unseen parameters"}
+_INTERVALS = "Brackets: 95% bootstrap intervals over families, prompts and, of distances of samples, the samples."
+_UNDEFINED = f"{DASH}: undefined, because at least one family has no valid generation."
+
+
+def _of_split(measures: tuple[Measure, ...], split: str) -> list[Measure]:
+    return [replace(measure, split=split) for measure in measures]
+
+
+def structured_table(name: str, caption: str, metrics: pd.DataFrame, split: str, models: Mapping[str, str]) -> Table:
+    """Table 6 (split "ood") or 7 ("unseen"): sampled W1, logit KL and valid rate of base, soft and hard."""
+    table = build_table(name, caption, metrics, models, _of_split(STRUCTURED, split), CONDITIONS)
+    present = [cell for c in CONDITIONS for cell in table.column(replace(WASSERSTEIN, split=split), c)]
+    floors = sorted({f"{cell.floor:.4f}" for cell in present if math.isfinite(cell.floor)})
+    # As many as there are models and conditions.
+    listed = ", ".join(floors) if len(floors) <= len(CONDITIONS) else f"{floors[0]} to {floors[-1]}"
+    return with_note(
+        table,
+        f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets). "
+        f"W1 from {number_range([cell.n for cell in present], 0)} valid generations per cell; a perfect sampler "
+        f"scores {listed or 'n/a'} at this sample size. {_INTERVALS} Bold: best of the row. {_UNDEFINED}",
+    )
+
+
+def _detail(
+    name: str, caption: str, metrics: pd.DataFrame, models: Mapping[str, str], measures: Sequence[Measure], note: str
+) -> Table | None:
+    """A table with a row per model and condition of what exists, baselines included; None if nothing does."""
+    found = existing_measures(metrics, measures)
+    conditions = existing_conditions(metrics, found, (*CONDITIONS, *BASELINES))
+    if not found or not conditions:
+        return None
+    evaluated = set(metrics.loc[metrics["axis"] == "structured", "model"])
+    present = {model: shown for model, shown in models.items() if model in evaluated}
+    table = build_table(name, caption, metrics, present, found, conditions, conditions_are_rows=True)
+    return with_note(table, note)
+
+
+def calibration_table(metrics: pd.DataFrame, split: str, models: Mapping[str, str]) -> Table | None:
+    """Distances on the PIT scale, energy distance and tests of uniformity; None where none was evaluated."""
+    if not existing_measures(metrics, _of_split(CALIBRATION[1:2], split)):
+        return None
+    return _detail(
+        f"calibration_{split}",
+        f"Calibration with sample sizes and perfect samplers: {SPLITS[split]}",
+        metrics,
+        models,
+        _of_split(CALIBRATION, split),
+        f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets); perfect is 1. "
+        "PIT: every answer replaced by the target's probability below it, uniform for a perfect sampler, so "
+        "that W1 is finite for every family. Invalid counted: an invalid answer counts with distance 1, more than "
+        "any valid one can; W1, KS and energy distance are of valid answers only. Rejected: share of prompts whose "
+        "PITs are shown not to be uniform at 5% after Holm; it grows with the number of answers. "
+        f"{_INTERVALS} Of shares: Wilson's. Bold: best condition of the model. {_UNDEFINED}",
+    )
+
+
+def tails_table(metrics: pd.DataFrame, split: str, models: Mapping[str, str]) -> Table | None:
+    """Errors of the outer quantiles; None where none was evaluated."""
+    return _detail(
+        f"tails_{split}",
+        f"Errors of the samples' quantiles in the tails: {SPLITS[split]}",
+        metrics,
+        models,
+        _of_split(TAILS, split),
+        "Distance of the sample's quantile from the target's over Q95 − Q05, at the level that heads the column. "
+        f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets). Beyond one over the "
+        "number of answers of a prompt the quantile is the most extreme answer. The errors of levels, on the scale of "
+        f"probability, are in metrics.csv. {_INTERVALS} Bold: best condition of the model. {_UNDEFINED}",
+    )
+
+
+def streams_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> Table | None:
+    """Whether prompts share a seed stream; None where it was not tested."""
+    return _detail(
+        "streams",
+        "Independence of the random streams of prompts",
+        metrics,
+        models,
+        STREAMS,
+        "Mean correlation of two prompts' answers (PITs) at the same sample index: 0 with independent streams, near 1 "
+        "where all prompts share one. Brackets: 95% of the correlations under independence, around the value. p: by "
+        f"shuffling samples within prompts, not adjusted; one in twenty is below 0.05 by chance. {DASH}: no pairs.",
+    )
+
+
+def exact_table(name: str, caption: str, metrics: pd.DataFrame, split: str, models: Mapping[str, str]) -> Table:
+    """The model's exact law beside the sampled figures of one split."""
+    table = build_table(name, caption, metrics, models, _of_split(EXACT, split), CONDITIONS)
+    return with_note(
+        table,
+        "Computed: from the model's probabilities of digit prefixes, without sampling and with tokens that no "
+        "plain decimal has left out. The middle of certified bounds; their ends are the metrics with _low and "
+        "_high in metrics.csv. W1 here has samples and law clipped to the window between the target's 0.001 and "
+        f"0.999 quantiles, as the paper's grid does. {_INTERVALS}",
+    )
+
+
+def comparison_table(name: str, caption: str, metrics: pd.DataFrame, split: str, models: Mapping[str, str]) -> Table:
+    """Table 8 (split "ood") or 9 ("unseen"): base and soft against String Seed of Thought.
+
+    The note gives sample size and floor by condition, because they differ.
+    """
+    wasserstein, valid = _of_split((WASSERSTEIN, VALID_RATE), split)
+    table = build_table(name, caption, metrics, models, [wasserstein, valid], COMPARED)
+    sizes = []
+    for condition in COMPARED:
+        cells, totals = table.column(wasserstein, condition), table.column(valid, condition)
+        if cells:
+            sizes.append(
+                f"{condition}: {number_range([cell.n for cell in cells], 0)} valid of "
+                f"{number_range([cell.n for cell in totals], 0)} generations per cell, a perfect sampler scores "
+                f"{number_range([cell.floor for cell in cells], 4)}"
+            )
+    return with_note(
+        table,
+        "Conditions with different numbers of generations have different floors: read each W1 against its own. "
+        f"{'; '.join(sizes)}. {_INTERVALS} Bold: best of the row. {_UNDEFINED}",
+    )
+
+
+def budget_table(metrics: pd.DataFrame, split: str, models: Mapping[str, str], token_budget: int) -> Table | None:
+    """All conditions at an equal number of generated tokens per prompt; None where none was scored so."""
+    measures = existing_measures(metrics, _of_split(BUDGET, split))
+    conditions = existing_conditions(metrics, measures, (*CONDITIONS, *BASELINES))
+    evaluated = set(metrics.loc[metrics["axis"] == "structured", "model"])
+    present = [model for model in models if model in evaluated]
+    if not measures or not conditions:
+        return None
+    table = build_table(
+        f"equal_token_budget_{split}",
+        f"Conditions at an equal token budget: {SPLITS[split]}",
+        metrics,
+        {model: models[model] for model in present},
+        measures,
+        conditions,
+        conditions_are_rows=True,
+    )
+    return with_note(
+        table,
+        f"Of each condition, the answers within the first {token_budget} generated tokens per prompt, reasoning "
+        "included; of a condition that generated fewer, all answers. A cheaper condition gives more answers, and a "
+        f"perfect sampler of as many answers scores lower; its W1 stands beside each. {_INTERVALS} Bold: best "
+        f"condition of the model. {_UNDEFINED}",
+    )
+
+
+def structured_tables(metrics: pd.DataFrame, models: Mapping[str, str], ssot: bool, token_budget: int) -> list[Table]:
+    """All tables of the axis in page order; none of them without a single cell.
+
+    Tables 8 and 9 are there where SSOT is a condition or was evaluated.
+    """
+    titles = {
+        "table6": ("ood", "Table 6. Structured sampling on held-out (OOD) families"),
+        "table7": ("unseen", "Table 7. Structured sampling with unseen parameters"),
+    }
+    tables = [structured_table(name, caption, metrics, split, models) for name, (split, caption) in titles.items()]
+    tables += [calibration_table(metrics, split, models) for split in SPLITS]
+    tables += [tails_table(metrics, split, models) for split in SPLITS]
+    for split, title in SPLITS.items():
+        caption = f"The exact law beside the sampled figures: {title}"
+        tables.append(exact_table(f"exact_{split}", caption, metrics, split, models))
+    structured = metrics[metrics["axis"] == "structured"]
+    if ssot or (structured["condition"] == "ssot").any():
+        for name, split in (("table8", "ood"), ("table9", "unseen")):
+            caption = f"Table {name[-1]}. String Seed of Thought (SSOT) beside base and soft: {SPLITS[split]}"
+            tables.append(comparison_table(name, caption, metrics, split, models))
+    tables += [budget_table(metrics, split, models, token_budget) for split in SPLITS]
+    tables.append(streams_table(metrics, models))
+    return [table for table in tables if table is not None and not table.is_empty]

@@ -1,0 +1,1 @@
+"""Running the DAG: stages side by side, plans, and workspaces."""

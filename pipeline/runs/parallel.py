@@ -1,0 +1,242 @@
+"""Run the DAG's stages side by side: ``python -m pipeline.runs.parallel --jobs 4 --gpus 0,1,2,3``.
+
+Every stage that is out of date runs as ``dvc repro --single-item`` once what it waits for is done. DVC gives up
+its lock while a stage's command runs and writes dvc.lock under it, so processes of one checkout take turns with
+the bookkeeping and share the time in between. ``--single-item`` matters: a plain ``dvc repro`` walks through
+common ancestors, too, and asks to write what another stage is reading.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from subprocess import Popen
+
+from tqdm import tqdm
+
+from pipeline.artifacts.locks import exclusive
+from pipeline.command import RESUMES, run_stage
+from pipeline.compose import check_fresh
+from pipeline.config.distributed import DistributedConfig
+from pipeline.config.params import validate
+from pipeline.dag.graph import StageGraph, read_stage_graph, stages_out_of_date
+from pipeline.errors import ConfigError, PipelineError
+from pipeline.runs.dvc_process import end, last_error, start_dvc
+from pipeline.runs.workspace import params_values
+
+DEVICE_KINDS = ("preflight", "train", "generate", "score", "exact", "partition", "reward")
+"""First words of the stages that load a model; with ``--gpus`` each waits for a GPU of its own."""
+SECONDS_BETWEEN_LOOKS = 0.2
+
+
+class StagesFailedError(PipelineError):
+    """Some stages failed; the others ran."""
+
+
+@dataclass
+class _Running:
+    process: Popen
+    log: Path
+    log_before: int
+    gpus: tuple[int, ...]
+    started: float = field(default_factory=time.monotonic)
+
+
+def needs_device(kind: str) -> bool:
+    """Whether a stage of this kind loads a model."""
+    return kind.split("_")[0] in DEVICE_KINDS
+
+
+class Schedule:
+    """Which stages are waiting, running, done, failed or skipped.
+
+    Args:
+        graph: The DAG.
+        pending: Names to run.
+    """
+
+    def __init__(self, graph: StageGraph, pending: Sequence[str]):
+        self._graph = graph
+        order = graph.closure(pending)
+        self.waiting = [name for name in order if name in set(pending)]
+        # Who has most behind it goes first: what all models share, then what a model's conditions share.
+        weight = {name: len(graph.downstream([name]) & set(pending)) for name in self.waiting}
+        self.waiting.sort(key=lambda name: -weight[name])
+        self.running: set[str] = set()
+        self.done: list[str] = []
+        self.failed: list[str] = []
+        self.skipped: list[str] = []
+
+    def ready(self) -> list[str]:
+        """Names whose upstream stages are neither waiting nor running, in the order in which they should start."""
+        unfinished = {*self.waiting, *self.running}
+        return [name for name in self.waiting if not self._graph.upstream(name) & unfinished]
+
+    def start(self, name: str) -> None:
+        """Note that a stage runs."""
+        self.waiting.remove(name)
+        self.running.add(name)
+
+    def finish(self, name: str, succeeded: bool) -> list[str]:
+        """Note how a stage ended; of a failed one, the stages that it takes with it."""
+        self.running.remove(name)
+        if succeeded:
+            self.done.append(name)
+            return []
+        self.failed.append(name)
+        behind = self._graph.downstream([name])
+        lost = [other for other in self.waiting if other in behind]
+        self.waiting = [other for other in self.waiting if other not in behind]
+        self.skipped += lost
+        return lost
+
+
+def _devices_of(graph: StageGraph, name: str, free: Sequence[int], processes: int) -> tuple[int, ...] | None:
+    """GPUs for a stage, or None while it has to wait: training takes one for each of its processes."""
+    kind = graph[name].kind
+    if not needs_device(kind):
+        return ()
+    count = processes if kind.startswith("train_") else 1
+    return tuple(free[:count]) if len(free) >= count else None
+
+
+class Runner:
+    """Starts what is ready while there are free places, and collects what has ended.
+
+    Args:
+        directory: The checkout.
+        graph: Its DAG.
+        schedule: What to run.
+        jobs: Most stages at once.
+        gpus: GPUs to hand out, or None to leave the choice to the stages.
+        processes: Processes (GPUs) of a training stage.
+        logs: Directory for one log per stage.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        graph: StageGraph,
+        schedule: Schedule,
+        jobs: int,
+        gpus: Sequence[int] | None,
+        processes: int,
+        logs: Path,
+    ):
+        self._directory, self._graph, self._schedule = directory, graph, schedule
+        self._jobs, self._logs, self._processes = jobs, logs, processes
+        self._free = None if gpus is None else list(gpus)
+        self._running: dict[str, _Running] = {}
+
+    def _start_ready(self) -> None:
+        free = self._free
+        for name in self._schedule.ready():
+            if len(self._running) >= self._jobs:
+                return
+            gpus: tuple[int, ...] | None = ()
+            environment = {}
+            if self._free is not None:
+                gpus = _devices_of(self._graph, name, free, self._processes)
+                if gpus is None:
+                    # The free ones are kept for it, or a stage of several GPUs would never find them all free.
+                    free = []
+                    continue
+                if gpus:
+                    self._free = free = [gpu for gpu in self._free if gpu not in gpus]
+                # A stage without a model sees none, rather than all.
+                environment = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))}
+            log = self._logs / f"{name.replace('@', '-')}.log"
+            self._schedule.start(name)
+            before = log.stat().st_size if log.exists() else 0
+            process = start_dvc(self._directory, ["repro", "--single-item", name], log, environment)
+            self._running[name] = _Running(process, log, before, gpus)
+
+    def _collect(self, progress: tqdm) -> None:
+        for name, running in list(self._running.items()):
+            status = running.process.poll()
+            if status is None:
+                continue
+            del self._running[name]
+            if self._free is not None:
+                self._free = sorted([*self._free, *running.gpus])
+            lost = self._schedule.finish(name, status == 0)
+            progress.update(1 + len(lost))
+            if status != 0:
+                # Errors of earlier runs are in the same log.
+                reason = last_error(running.log.read_bytes()[running.log_before :].decode(errors="replace"))
+                behind = f"; {len(lost)} stages that wait for it are skipped" if lost else ""
+                progress.write(f"FAILED {name}: {reason}; log: {running.log}{behind}", file=sys.stderr)
+
+    def run(self) -> None:
+        """Run until nothing is left; what runs is ended where this process is interrupted."""
+        total = len(self._schedule.waiting)
+        with tqdm(total=total, desc="stages", unit="stage") as progress:
+            try:
+                while self._schedule.waiting or self._running:
+                    self._start_ready()
+                    progress.set_postfix_str(" ".join(sorted(self._running)[:3]), refresh=False)
+                    time.sleep(SECONDS_BETWEEN_LOOKS)
+                    self._collect(progress)
+            except BaseException:
+                end(*(running.process for running in self._running.values()))
+                print(f"interrupted; {RESUMES}", file=sys.stderr)
+                raise
+
+
+def main(
+    targets: list[str], jobs: int, gpus: list[int] | None, directory: Path, logs: Path, conf: Path | None = None
+) -> None:
+    """Run what is out of date, up to ``targets``.
+
+    Args:
+        targets: Stages to reach; none for all.
+        jobs: Most stages at once.
+        gpus: GPUs to hand out; None hands out none.
+        directory: The checkout.
+        logs: Directory for one log per stage.
+        conf: Configuration that params.yaml must be composed from; None checks nothing.
+
+    Raises:
+        ConfigError: A target is unknown, or there are too few GPUs.
+        BusyError: Another process does the same in this checkout.
+        StagesFailedError: Stages failed, after all others have run.
+    """
+    if conf is not None:
+        check_fresh(directory / "params.yaml", conf)
+    values = params_values(directory / "params.yaml")
+    processes = validate(values["distributed"], DistributedConfig, "params.yaml: distributed").num_processes
+    if gpus is not None and len(gpus) < processes:
+        raise ConfigError(f"--gpus names {len(gpus)} GPUs; distributed.num_processes needs {processes} for training")
+    graph = read_stage_graph(directory / "dvc.yaml", values)
+    with exclusive(directory / ".dvc" / "tmp" / "parallel", "pipeline.runs.parallel"):
+        wanted = set(graph.closure(graph.select(targets) if targets else list(graph)))
+        stale = graph.downstream(stages_out_of_date(directory) & wanted) & wanted
+        schedule = Schedule(graph, [name for name in graph if name in stale])
+        print(f"{len(stale)} of {len(wanted)} stages may be out of date", file=sys.stderr)
+        Runner(directory, graph, schedule, jobs, gpus, processes, logs).run()
+    print(f"{len(schedule.done)} done, {len(schedule.failed)} failed, {len(schedule.skipped)} skipped", file=sys.stderr)
+    if schedule.failed:
+        raise StagesFailedError(
+            f"failed: {', '.join(schedule.failed)}; the logs are in {logs}. `make tables` makes "
+            "the report of what there is"
+        )
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("targets", nargs="*", help="stages to reach, e.g. train_soft or eval_open@embedded-base")
+    parser.add_argument("--jobs", type=int, default=2, help="most stages at once (default: %(default)s)")
+    parser.add_argument(
+        "--gpus", type=lambda text: [int(item) for item in text.split(",")], help="GPUs to hand out, e.g. 0,1,2,3"
+    )
+    parser.add_argument("--directory", type=Path, default=Path(), help="checkout (default: this directory)")
+    parser.add_argument("--logs", type=Path, default=Path("outputs/parallel"), help="logs (default: %(default)s)")
+    parser.add_argument("--conf", type=Path, default=Path("conf"), help="configuration to check params.yaml against")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    run_stage(main, parse_arguments())

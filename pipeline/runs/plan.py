@@ -1,0 +1,117 @@
+"""Price the DAG of params.yaml before anything is spent: ``python -m pipeline.runs.plan``.
+
+Tokens, A100 hours and disk by stage and by model, for all of it and for what is still to run. Nothing is
+loaded and no model is needed. The figures are estimates; ``pipeline/runs/cost.py`` says what they rest on.
+"""
+
+import argparse
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.artifacts.storage import atomic_path
+from pipeline.command import run_stage
+from pipeline.config.evaluation import AXES
+from pipeline.config.params import Params, load_params
+from pipeline.dag.graph import StageGraph, read_stage_graph, stages_out_of_date
+from pipeline.runs.cost import Cost
+from pipeline.runs.pricing import CLASSIFIER_PARAMETERS, REWARD_PARAMETERS, Prices
+from pipeline.runs.workspace import params_values
+
+SUMMED = ("stages", "to_run", "tokens", "gpu_hours", "gpu_hours_to_run", "disk_gb")
+NOTE = """\
+Estimates. GPU hours are those of A100s, from rates fitted to the totals that the paper states for its own code: \
+2.6 and 26.7 GPU-hours of soft and hard training, and 4.5 h of structured, 3.1 h of open-ended, 17.6 h of \
+multiple-choice, 4.8 h of TinyBenchmarks, 11.5 h of PALOMA and 194 h of NoveltyBench evaluation. Baselines, exact laws \
+and preflight are not among those totals. Shared prefixes, packed completions or vLLM may take a fraction of it. Disk \
+counts outputs once; DVC's cache doubles it where the file system has no reflinks."""
+
+
+def checkpoint_bytes(params: Params) -> float:
+    """Size of the hub's checkpoints that the DAG loads, two bytes for each weight, NoveltyBench's included."""
+    novelty = params.evaluate.novelty
+    sizes = [model.num_parameters for model in params.models.values() if not model.is_local]
+    if "novelty" in params.axes:
+        sizes += [CLASSIFIER_PARAMETERS] if novelty.classifier.kind == "deberta" else []
+        sizes += [REWARD_PARAMETERS] if novelty.reward.kind == "skywork" else []
+    return 2.0 * sum(sizes)
+
+
+def price_table(graph: StageGraph, params: Params, to_run: set[str], project: Path) -> pd.DataFrame:
+    """One row per kind of stage and model, in the DAG's order.
+
+    Args:
+        graph: The DAG.
+        params: Its parameters.
+        to_run: Names of the stages that are not done.
+        project: Where relative paths of data start.
+
+    Returns:
+        Columns stage, model (empty where models share it), stages, to_run, tokens (prompt and completion),
+        gpu_hours, gpu_hours_to_run (A100) and disk_gb (10^9 bytes).
+    """
+    prices, rows = Prices(params, project), []
+    for name, node in graph.items():
+        cost: Cost = prices.of(node)
+        item = node.item
+        model = item if item in params.models else item.rpartition("-")[0]
+        waits = name in to_run
+        rows.append(
+            {
+                "stage": node.kind,
+                "model": model if model in params.models else "",
+                "stages": 1,
+                "to_run": int(waits),
+                "tokens": cost.prompt_tokens + cost.completion_tokens,
+                "gpu_hours": cost.gpu_hours,
+                "gpu_hours_to_run": cost.gpu_hours * waits,
+                "disk_gb": cost.disk_bytes / 1e9,
+            }
+        )
+    return pd.DataFrame(rows).groupby(["stage", "model"], sort=False, as_index=False).sum()
+
+
+def _text(table: pd.DataFrame, by: str) -> str:
+    grouped = table.groupby(by, sort=False)[list(SUMMED)].sum()
+    grouped.loc["total"] = grouped.sum()
+    return grouped.rename(index={"": "(shared)"}).to_string(
+        formatters={"stages": "{:.0f}".format, "to_run": "{:.0f}".format, "tokens": "{:.3g}".format},
+        float_format="{:.2f}".format,
+    )
+
+
+def main(params: Path, csv: Path | None, all_stages: bool) -> None:
+    """Print the tables, and write the rows by stage and model to ``csv``.
+
+    Args:
+        params: Composed parameters; dvc.yaml and the workspace are beside it.
+        csv: File to write; None writes none.
+        all_stages: Price everything as if nothing were done, without asking DVC.
+    """
+    project, config = params.resolve().parent, load_params(params)
+    graph = read_stage_graph(project / "dvc.yaml", params_values(params))
+    to_run = set(graph) if all_stages else graph.downstream(stages_out_of_date(project) & set(graph))
+    table = price_table(graph, config, to_run, project)
+    if csv is not None:
+        with atomic_path(csv) as temporary:
+            table.to_csv(temporary, index=False)
+    off = [axis for axis in AXES if axis not in config.axes]
+    without = f", without {', '.join(off)} (axes)" if off else ""
+    print(f"Experiment {config.experiment}{without}: {len(graph)} stages, {len(to_run)} of them to run or to check\n")
+    print(f"{_text(table, 'stage')}\n\n{_text(table, 'model')}\n")
+    print(f"Checkpoints from the hub: {checkpoint_bytes(config) / 1e9:.0f} GB\n\n{NOTE}")
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
+    parser.add_argument("--csv", type=Path, help="file for the rows by stage and model")
+    parser.add_argument(
+        "--all", dest="all_stages", action="store_true", help="price everything, whatever DVC says is done"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    run_stage(main, parse_arguments())

@@ -1,0 +1,1 @@
+"""What others made: checkpoints and data sets of the hub, their commits, and local copies."""

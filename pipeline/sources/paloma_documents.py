@@ -1,0 +1,147 @@
+"""PALOMA's documents: gzip JSON lines in the published layout, ``SLICE/SPLIT/*.jsonl.gz``, field ``text``.
+
+The source is a local directory in that layout, or the data set's repository on the hub, of which only the
+wanted slices and split are fetched. Files are read line by line. A document without text has no bytes to
+divide by and is an error, not a document with a perplexity.
+"""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from pipeline.artifacts.storage import sha256_file
+from pipeline.errors import ArtifactError
+from pipeline.sources.repository import fetched
+
+
+@dataclass(frozen=True)
+class DocumentFile:
+    """One file of a slice.
+
+    Attributes:
+        slice_name: The slice.
+        path: The file.
+        num_documents: Its first so many documents are scored.
+        num_bytes: UTF-8 bytes of their texts.
+        sha256: Of the file.
+    """
+
+    slice_name: str
+    path: Path
+    num_documents: int
+    num_bytes: int
+    sha256: str
+
+
+def slice_patterns(slices: Sequence[str], split: str) -> list[str]:
+    """Patterns of the wanted files in the published layout."""
+    return [f"{name}/{split}/*.jsonl.gz" for name in slices]
+
+
+def fetch_slices(repository: str, revision: str | None, slices: Sequence[str], split: str) -> Path:
+    """Local copy of the wanted files of a hub data set at a commit. Raises ArtifactError."""
+    try:
+        return fetched(repository, revision, "dataset", files=slice_patterns(slices, split))
+    except ArtifactError as error:
+        raise ArtifactError(f"{error}, or set paloma.source to a directory") from None
+
+
+def read_documents(path: Path) -> Iterator[str]:
+    """The texts of one file, in its order; blank lines are skipped.
+
+    Raises:
+        ArtifactError: Naming the file and the line at which the gzip stream ends too early or is damaged, or that
+            is not a JSON object with a text of at least one character, all of which UTF-8 can hold.
+    """
+    number = 0
+    try:
+        with gzip.open(path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield _document(line, f"{path}: line {number}")
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ArtifactError(f"{path}: the gzip stream is cut off or damaged behind line {number} ({error})") from None
+    except OSError as error:
+        raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def _document(line: bytes, where: str) -> str:
+    try:
+        row = json.loads(line.decode("utf-8-sig"))
+    except ValueError as error:
+        raise ArtifactError(f"{where} is not JSON ({error})") from None
+    if not isinstance(row, dict):
+        raise ArtifactError(f"{where} is not a JSON object")
+    if "text" not in row:
+        raise ArtifactError(f"{where} has no field 'text'; its fields are {list(row)}")
+    text = row["text"]
+    if not isinstance(text, str):
+        raise ArtifactError(f"{where}: the field 'text' must be a string, got {type(text).__name__}")
+    if not text:
+        raise ArtifactError(f"{where}: the document has zero bytes; its bits per byte are undefined, so remove it")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ArtifactError(f"{where}: the text holds half of a surrogate pair (character {error.start})") from None
+    return text
+
+
+def find_documents(root: Path, slices: Sequence[str], split: str, max_per_slice: int | None) -> list[DocumentFile]:
+    """The files to score, slice by slice, each read through once.
+
+    So a bad line or a file that is cut off is reported before anything is scored.
+
+    Args:
+        root: Directory in the published layout.
+        slices: Slices in the order wanted.
+        split: "test" or "val".
+        max_per_slice: Keep the first so many documents of each slice, in the order of the files' names; files
+            behind them are left out unread. None keeps all.
+
+    Raises:
+        ArtifactError: A slice has no files or no documents, or what ``read_documents`` raises.
+    """
+    found = []
+    for name in slices:
+        files = sorted((root / name / split).glob("*.jsonl.gz"))
+        if not files:
+            there = sorted({path.parent.parent.name for path in root.glob(f"*/{split}/*.jsonl.gz")})
+            raise ArtifactError(
+                f"slice {name!r} has no files: nothing matches {root / name / split}/*.jsonl.gz; slices with the split "
+                f"{split!r} are: {', '.join(there) or 'none'}"
+            )
+        left, members = max_per_slice, []
+        for path in files:
+            sizes = [len(text.encode()) for text in islice(read_documents(path), left)]
+            left = None if left is None else left - len(sizes)
+            if sizes:
+                members.append(DocumentFile(name, path, len(sizes), sum(sizes), sha256_file(path)))
+            if left == 0:
+                break
+        if not members:
+            raise ArtifactError(f"slice {name!r} has no documents; its files in {root / name / split} are empty")
+        found.extend(members)
+    return found
+
+
+def document_chunks(file: DocumentFile, skip: int, chunk_bytes: int) -> Iterator[list[str]]:
+    """The file's documents in order, in lists of at least ``chunk_bytes`` UTF-8 bytes, the last one aside.
+
+    Args:
+        file: The file.
+        skip: Leave out the first so many documents.
+        chunk_bytes: Bounds the memory, a single document of more bytes aside.
+    """
+    texts, size = [], 0
+    for text in islice(read_documents(file.path), skip, file.num_documents):
+        texts.append(text)
+        size += len(text.encode())
+        if size >= chunk_bytes:
+            yield texts
+            texts, size = [], 0
+    if texts:
+        yield texts

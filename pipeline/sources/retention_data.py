@@ -1,0 +1,128 @@
+"""Data sets of the tiny tasks: from the hub at a pinned commit, or local copies."""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.config.retention import RetentionConfig
+from pipeline.core.retention.tasks import TASKS, TinyTask
+from pipeline.errors import ArtifactError, ConfigError
+from pipeline.sources.repository import fetched, pinned_commit
+
+if TYPE_CHECKING:
+    from datasets import DatasetDict
+
+
+def local_folder(config: RetentionConfig, task: str) -> Path | None:
+    """Folder of a task's data set; None where the source is an organisation of the hub.
+
+    Raises:
+        ConfigError: The source is a path and not a directory.
+        ArtifactError: The directory has no folder for the task.
+    """
+    source = Path(config.source)
+    if not source.is_dir():
+        # Names of organisations have no slash.
+        if "/" in config.source or source.exists():
+            raise ConfigError(f"retention.source: {config.source} is not a directory")
+        return None
+    if not (source / task).is_dir():
+        found = ", ".join(sorted(path.name for path in source.iterdir() if path.is_dir())) or "no folder"
+        raise ArtifactError(f"retention.source: {source} has no folder {task}; it has {found}")
+    return source / task
+
+
+def pinned_revisions(config: RetentionConfig) -> dict[str, str | None]:
+    """Commit of each task's data set on the hub; None for local folders. Raises ArtifactError."""
+    return {
+        task: None
+        if local_folder(config, task) is not None
+        else pinned_commit(f"{config.source}/{task}", config.revisions.get(task), "dataset")
+        for task in config.tasks
+    }
+
+
+def read_task(config: RetentionConfig, task: str, revisions: Mapping[str, str | None]) -> "DatasetDict":
+    """The splits of a task that its items and few-shot examples come from.
+
+    A local folder has a file of JSON lines or a Parquet file per split (``train.jsonl``, ``test.jsonl``), or is
+    a copy of the hub's repository; either has the hub's column names.
+
+    Raises:
+        ArtifactError: Naming the data set or file that cannot be read, or the split or column that is missing.
+    """
+    import datasets
+
+    datasets.disable_progress_bars()
+    folder, wanted = local_folder(config, task), TASKS[task]
+    dataset = str(folder or f"{config.source}/{task}")
+    if folder is None:
+        folder = fetched(dataset, revisions[task], "dataset")
+    # A cache of its own: the package's does not notice that the files of a directory have changed.
+    with tempfile.TemporaryDirectory() as cache:
+        data = _read_folder(folder, wanted, cache_dir=cache, keep_in_memory=True)
+    check_task(dataset, task, wanted, data)
+    return data
+
+
+@contextmanager
+def _reading(source: str) -> Iterator[None]:
+    import datasets
+
+    try:
+        yield
+    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
+        reason = str(error.__cause__ or error).splitlines()[0]
+        raise ArtifactError(f"cannot read the data set {source}: {reason}") from None
+
+
+def _read_folder(folder: Path, wanted: TinyTask, **options: Any) -> "DatasetDict":
+    import datasets
+
+    for suffix, builder in ((".jsonl", "json"), (".parquet", "parquet")):
+        files = {path.stem: str(path) for path in sorted(folder.glob(f"*{suffix}"))}
+        data = datasets.DatasetDict()
+        # One by one: together, splits must have the same columns, and one called dev becomes the validation split.
+        for split in files.keys() & {wanted.split, wanted.examples_split}:
+            with _reading(files[split]):
+                data[split] = datasets.load_dataset(builder, data_files={split: files[split]}, split=split, **options)
+        if files:
+            return data
+    with _reading(str(folder)):
+        names = datasets.get_dataset_config_names(str(folder))
+        return datasets.load_dataset(str(folder), wanted.hub_config if wanted.hub_config in names else None, **options)
+
+
+def check_task(dataset: str, task: str, wanted: TinyTask, data: "DatasetDict") -> None:
+    """Check that the splits are there with their columns and enough few-shot examples. Raises ArtifactError."""
+    for split in filter(None, (wanted.split, wanted.examples_split)):
+        if split not in data:
+            raise ArtifactError(f"{dataset}: {task} needs the split {split!r}; found: {', '.join(data) or 'none'}")
+        found = data[split].column_names
+        if missing := [column for column in wanted.columns if column not in found]:
+            raise ArtifactError(
+                f"{dataset}: {task} needs the column {missing[0]!r} in the split {split!r}; it has {', '.join(found)}"
+            )
+    if not len(data[wanted.split]):
+        raise ArtifactError(f"{dataset}: the split {wanted.split!r} of {task} has no items")
+    # One more than are shown: the harness leaves out an example that is the item itself.
+    if wanted.examples_split and len(data[wanted.examples_split]) <= wanted.num_examples:
+        raise ArtifactError(
+            f"{dataset}: {task} needs more than {wanted.num_examples} examples in the split "
+            f"{wanted.examples_split!r}; it has {len(data[wanted.examples_split])}"
+        )
+    if task == "tinyTruthfulQA":
+        _check_answers(dataset, wanted, data)
+
+
+def _check_answers(dataset: str, wanted: TinyTask, data: "DatasetDict") -> None:
+    """The harness takes the answers before the first false one for the true ones."""
+    for item, targets in enumerate(data[wanted.split]["mc2_targets"]):
+        labels = list(targets["labels"])
+        if labels != sorted(labels, reverse=True) or set(labels) != {0, 1}:
+            raise ArtifactError(
+                f"{dataset}: item {item} of the split {wanted.split!r}: the labels of mc2_targets must be ones and "
+                f"then zeros, got {labels}"
+            )

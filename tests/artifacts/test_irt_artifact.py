@@ -1,0 +1,184 @@
+"""The restricted unpickler, the conversion of the published structure and the .npz round trip."""
+
+import collections
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+from pipeline.artifacts.irt_artifact import FIELDS, convert_published, read_irt, read_published, write_irt
+from pipeline.artifacts.storage import sha256_file
+from pipeline.core.retention.irt import SCENARIOS
+from pipeline.errors import ArtifactError
+from scripts.make_irt_artifact import synthetic_content
+from tests.conftest import ROOT
+
+
+def saved(path, content, protocol=4):
+    path.write_bytes(pickle.dumps(content, protocol=protocol))
+    return path, sha256_file(path)
+
+
+def small_content():
+    """Two benchmarks in the published structure, small enough to work out by hand."""
+
+    def bench(sizes, seen, b):
+        positions, first = {}, 0
+        for name, size in sizes.items():
+            positions[name], first = list(range(first, first + size)), first + size
+        a = np.arange(2 * first, dtype=float).reshape(1, 2, first)
+        return {
+            "irt_parameters": {"A": a, "B": b(first)},
+            "seen_examples": [position for name in sizes for position in seen[name]],
+            "examples_weights": {name: np.full(len(seen[name]), 1 / len(seen[name])) for name in sizes},
+            "optimal_lambdas": dict.fromkeys(sizes, np.float64(0.25)),
+            "scenarios_position": positions,
+            "subscenarios_position": {name: {"only": positions[name]} for name in sizes},
+        }
+
+    sizes = {"harness_truthfulqa_mc_0": 3, "gsm8k": 4, "winogrande": 2, "arc": 2, "hellaswag": 5}
+    seen = {"harness_truthfulqa_mc_0": [2, 0], "gsm8k": [4], "winogrande": [8], "arc": [9], "hellaswag": [11, 15]}
+    mmlu = bench({"mmlu": 4}, {"mmlu": [1, 3]}, lambda n: np.ones((1, 1, n)))
+    mmlu["subscenarios_position"]["mmlu"] = {"algebra": [0, 1, 2], "anatomy": [3]}
+    return {"lb": bench(sizes, seen, lambda n: np.arange(2 * n, dtype=float).reshape(1, 2, n) / 10), "mmlu": mmlu}
+
+
+def test_conversion_by_hand():
+    scenarios = convert_published(small_content(), "x")
+    assert list(scenarios) == list(SCENARIOS.values())
+    # 16 items in "lb"; GSM8K has positions 3 to 6, dimension 1's numbers start at 16.
+    gsm8k = scenarios["gsm8k"]
+    assert gsm8k.discriminations.tolist() == [[3, 4, 5, 6], [19, 20, 21, 22]]
+    assert gsm8k.offsets == pytest.approx([2.2, 2.4, 2.6, 2.8])
+    assert gsm8k.seen.tolist() == [1] and gsm8k.mixing_weight == 0.25
+    # Under its old name, the seen items in the task's order.
+    assert scenarios["truthfulqa"].seen.tolist() == [2, 0]
+    # B with one number per item is subtracted in both dimensions; 4 / (2 * 3) and 4 / (2 * 1).
+    assert scenarios["mmlu"].offsets.tolist() == [2, 2, 2, 2]
+    assert scenarios["mmlu"].balance_weights == pytest.approx([2 / 3, 2 / 3, 2 / 3, 2])
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_a_pickle_of_the_published_format_is_read(tmp_path, protocol):
+    content = {**small_content(), "extra": collections.OrderedDict(a={1, 2}, b=(None, "text", 1.5, b"raw"))}
+    path, digest = saved(tmp_path / "tiny.pkl", content, protocol)
+    found = read_published(path, digest.upper())
+    assert found["extra"] == content["extra"]
+    assert found["lb"]["irt_parameters"]["A"].tolist() == content["lb"]["irt_parameters"]["A"].tolist()
+    write_irt(tmp_path / "irt.npz", convert_published(found, str(path)))
+    expected = convert_published(content, "x")
+    for name, scenario in read_irt(tmp_path / "irt.npz").items():
+        for field in FIELDS:
+            np.testing.assert_array_equal(getattr(scenario, field), getattr(expected[name], field))
+
+
+def test_names_of_numpy_1_are_read(tmp_path):
+    path, _ = saved(tmp_path / "tiny.pkl", {"a": np.arange(3.0), "b": np.float64(2)}, protocol=3)
+    raw = path.read_bytes()
+    assert b"numpy._core.multiarray" in raw
+    path.write_bytes(raw.replace(b"numpy._core.multiarray", b"numpy.core.multiarray"))
+    found = read_published(path, sha256_file(path))
+    assert found["a"].tolist() == [0, 1, 2] and found["b"] == 2
+
+
+class Runs:
+    """A pickle payload: calls ``function`` when it is read."""
+
+    def __init__(self, function, *arguments):
+        self.call = (function, arguments)
+
+    def __reduce__(self):
+        return self.call
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4, 5])
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (os.system, r"(posix|nt)\.system"),
+        (eval, r"(builtins|__builtin__)\.eval"),
+        (getattr, "getattr"),
+        (np.load, r"numpy\.load"),
+        (np.fromfile, "fromfile"),
+    ],
+)
+def test_payloads_are_refused_by_name(tmp_path, function, name, protocol):
+    target = tmp_path / "ran"
+    path, digest = saved(tmp_path / "tiny.pkl", {"lb": Runs(function, f"touch {target}")}, protocol)
+    with pytest.raises(ArtifactError, match=rf"tiny\.pkl cannot be read as a pickle of arrays: it refers to .*{name}"):
+        read_published(path, digest)
+    assert not target.exists()
+
+
+def test_payload_inside_an_object_array_and_dotted_names_are_refused(tmp_path):
+    target = tmp_path / "ran"
+    array = np.array([Runs(os.system, f"touch {target}")], dtype=object)
+    with pytest.raises(ArtifactError, match="system"):
+        read_published(*saved(tmp_path / "tiny.pkl", {"lb": array}))
+    dotted = tmp_path / "dotted.pkl"
+    dotted.write_bytes(b"\x80\x04\x8c\x05numpy\x8c\x10ndarray.tofile__\x93.")
+    with pytest.raises(ArtifactError, match=r"numpy\.ndarray\.tofile__"):
+        read_published(dotted, sha256_file(dotted))
+    assert not target.exists()
+
+
+def test_wrong_hash_is_refused_before_the_file_is_read(tmp_path, monkeypatch):
+    path, digest = saved(tmp_path / "tiny.pkl", small_content())
+    monkeypatch.setattr("pipeline.artifacts.irt_artifact._ArrayUnpickler", None)
+    wrong = "0" * 64
+    with pytest.raises(ArtifactError) as error:
+        read_published(path, wrong)
+    assert all(part in str(error.value) for part in (str(path), digest, wrong))
+
+
+def test_truncated_and_foreign_pickles(tmp_path):
+    path, _ = saved(tmp_path / "tiny.pkl", small_content())
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(ArtifactError, match="cannot be read as a pickle"):
+        read_published(path, sha256_file(path))
+    with pytest.raises(ArtifactError, match="holds a list"):
+        read_published(*saved(path, [1, 2]))
+
+
+def test_missing_parts_are_named():
+    content = small_content()
+    del content["lb"]["optimal_lambdas"]["gsm8k"]
+    with pytest.raises(ArtifactError, match=r"file\.pkl has no 'gsm8k' for the scenario 'gsm8k'"):
+        convert_published(content, "file.pkl")
+    content = small_content()
+    content["mmlu"]["examples_weights"]["mmlu"] = np.ones(3)
+    with pytest.raises(ArtifactError, match=r"file\.pkl, scenario 'mmlu': weights do not have one entry"):
+        convert_published(content, "file.pkl")
+
+
+def test_broken_npz_files(tmp_path):
+    path = tmp_path / "irt.npz"
+    write_irt(path, convert_published(small_content(), "x"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ArtifactError, match=r"irt\.npz is truncated or not an \.npz file"):
+        read_irt(path)
+    with path.open("wb") as file:
+        np.savez(file, **{"mmlu.seen": np.array([{}], dtype=object)})
+    with pytest.raises(ArtifactError, match="plain arrays"):
+        read_irt(path)
+    with path.open("wb") as file:
+        np.savez(file, **{"mmlu.seen": np.arange(3)})
+    with pytest.raises(ArtifactError, match=r"has no array 'mmlu\.discriminations'"):
+        read_irt(path)
+    with path.open("wb") as file:
+        np.save(file, np.arange(3))
+    with pytest.raises(ArtifactError, match=r"irt\.npz is truncated or not"):
+        read_irt(path)
+
+
+def test_the_shipped_artifact_is_what_the_script_makes(tmp_path):
+    shipped = read_irt(ROOT / "data" / "irt.npz")
+    made = convert_published(synthetic_content(), "synthetic")
+    assert list(shipped) == list(SCENARIOS.values())
+    for name, scenario in shipped.items():
+        assert len(scenario.seen) == 100
+        assert scenario.seen_weights.sum() == pytest.approx(1) and scenario.balance_weights.mean() == pytest.approx(1)
+        for field in FIELDS:
+            np.testing.assert_allclose(getattr(scenario, field), getattr(made[name], field), rtol=1e-12)

@@ -1,0 +1,190 @@
+"""One run at a time: refusal, release by death, and nothing touched by the one that is refused."""
+
+import errno
+import fcntl
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pipeline.artifacts.locks import exclusive, scratch
+from pipeline.errors import BusyError, ConfigError
+from tests.conftest import ROOT
+
+HOLDER = (
+    "import sys, pathlib; from pipeline.artifacts.locks import exclusive\n"
+    "with exclusive(pathlib.Path(sys.argv[1]), 'train_soft tiny'):\n"
+    "    print('held', flush=True); sys.stdin.readline()"
+)
+
+
+@pytest.fixture
+def start():
+    """Starts a process that holds a directory's lock until it is written to or killed."""
+    processes = []
+
+    def hold(directory: Path) -> subprocess.Popen:
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(directory)],
+            cwd=ROOT,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        processes.append(process)
+        assert process.stdout.readline() == "held\n"
+        return process
+
+    yield hold
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def test_the_second_is_refused_and_told_by_whom(start, tmp_path):
+    directory = tmp_path / "unfinished" / "train"
+    holder = start(directory)
+    directory.mkdir()
+    (directory / "state").write_text("kept")
+    with pytest.raises(BusyError) as refused, scratch(directory, "train_soft tiny"):
+        raise AssertionError("two at once")
+    assert re.fullmatch(
+        rf"train_soft tiny is already running \(process {holder.pid} on {re.escape(socket.gethostname())}, since "
+        rf"\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00\) and works in {re.escape(str(directory))}; "
+        "wait for it or end it first",
+        str(refused.value),
+    )
+    assert (directory / "state").read_text() == "kept"
+    # The refused one has not spoiled the holder's entry either.
+    with pytest.raises(BusyError, match=f"process {holder.pid} "), exclusive(directory, "train_soft tiny"):
+        pass
+    holder.communicate("\n")
+    with scratch(directory, "train_soft tiny"):
+        assert (directory / "state").read_text() == "kept"
+    assert os.listdir(tmp_path / "unfinished") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_death_releases_the_lock(start, tmp_path, number):
+    directory = tmp_path / "work"
+    holder = start(directory)
+    holder.send_signal(number)
+    holder.wait()
+    assert (tmp_path / "work.lock").exists()
+    refused = pytest.raises(BusyError, match=f"process {os.getpid()} ")
+    with exclusive(directory, "again"), refused, exclusive(directory, "again"):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch, number):
+    def refuse(descriptor, operation):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    refused = pytest.raises(ConfigError, match=r"work\.lock: the file system has no locks .* set `artifacts` to")
+    with refused, exclusive(tmp_path / "work", "x"):
+        pass
+
+
+def test_other_directories_are_free(start, tmp_path):
+    start(tmp_path / "a")
+    with exclusive(tmp_path / "b", "other"), exclusive(tmp_path / "a" / "inner", "other"):
+        pass
+
+
+def test_a_failed_run_keeps_its_scratch(tmp_path):
+    directory = tmp_path / "work"
+    with pytest.raises(ZeroDivisionError), scratch(directory, "x"):
+        directory.mkdir()
+        (directory / "part").write_text("1")
+        raise ZeroDivisionError
+    assert os.listdir(tmp_path) == ["work"] and os.listdir(directory) == ["part"]
+
+
+CONTENDER = (
+    "import sys, pathlib, os, time; from pipeline.errors import BusyError\n"
+    "from pipeline.artifacts.locks import exclusive\n"
+    "root = pathlib.Path(sys.argv[1]); wins = 0; end = time.monotonic() + 1.5\n"
+    "while time.monotonic() < end:\n"
+    "    try:\n"
+    "        with exclusive(root / 'work', 'x'):\n"
+    "            wins += 1\n"
+    "            os.close(os.open(root / 'inside', os.O_CREAT | os.O_EXCL)); os.unlink(root / 'inside')\n"
+    "    except BusyError: pass\n"
+    "print(wins)"
+)
+
+
+def test_never_two_at_once_although_the_lock_file_comes_and_goes(tmp_path):
+    contenders = [
+        subprocess.Popen([sys.executable, "-c", CONTENDER, str(tmp_path)], cwd=ROOT, text=True, stdout=subprocess.PIPE)
+        for _ in range(3)
+    ]
+    wins = [int(contender.communicate()[0]) for contender in contenders]
+    assert all(contender.returncode == 0 for contender in contenders) and sum(wins) > 50
+    assert os.listdir(tmp_path) == []
+
+
+KEEPER = (
+    "import sys, pathlib; from pipeline.artifacts.score_cache import ScoreCache\n"
+    "cache = ScoreCache(pathlib.Path(sys.argv[1])); start = int(sys.argv[2])\n"
+    "for n in range(start, start + 100000):\n"
+    "    cache.add({(2 * n + i).to_bytes(32): float(2 * n + i) for i in (0, 1)}); print(n, flush=True)"
+)
+
+
+def test_killed_writers_of_the_score_cache_lose_nothing_they_had_stored(tmp_path):
+    from pipeline.artifacts.score_cache import ScoreCache
+
+    path, reached = tmp_path / "cache.sqlite", 0
+    for round_number in range(8):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", KEEPER, str(path), str(reached)], cwd=ROOT, text=True, stdout=subprocess.PIPE
+        )
+        writer.stdout.readline()
+        time.sleep(0.01 + 0.013 * round_number)
+        writer.kill()
+        lines = writer.communicate()[0].split("\n")[:-1]
+        last = int(lines[-1]) if lines else reached
+        keys = [number.to_bytes(32) for number in range(2 * (last + 2))]
+        found = ScoreCache(path).find(keys)
+        # All batches that were acknowledged; of the running one both values or neither.
+        assert len(found) in (2 * (last + 1), 2 * (last + 2))
+        assert found == {key: float(number) for number, key in enumerate(keys) if key in found}
+        reached = last + 1
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    """A DVC project of one stage that takes a while."""
+    root = tmp_path_factory.mktemp("dvc")
+    command = f"{sys.executable} -c \"import time; time.sleep(4); open('out', 'w').write('done')\""
+    (root / "dvc.yaml").write_text(f"stages:\n  slow:\n    cmd: {command}\n    outs: [out]\n")
+    dvc = shutil.which("dvc") or str(Path(sys.executable).with_name("dvc"))
+    subprocess.run([dvc, "init", "--no-scm", "-q"], cwd=root, check=True)
+    return root
+
+
+def test_two_reproductions_at_once(project):
+    """DVC lets one run a stage and tells the other by which process it is held up."""
+    dvc = shutil.which("dvc") or str(Path(sys.executable).with_name("dvc"))
+    runs = [
+        subprocess.Popen([dvc, "repro"], cwd=project, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    outputs = [run.communicate(timeout=120) for run in runs]
+    codes = [run.returncode for run in runs]
+    assert 0 in codes
+    for code, (_, errors) in zip(codes, outputs, strict=True):
+        assert code == 0 or "it is being blocked by" in errors or "Unable to acquire lock" in errors, errors
+    assert (project / "out").read_text() == "done"
+    assert subprocess.run([dvc, "status", "-q"], cwd=project).returncode == 0

@@ -1,0 +1,146 @@
+"""Artifacts: round trips, atomic replacement, damage that is noticed and named."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipeline.artifacts.atomic import atomic_directory, atomic_entries, atomic_path
+from pipeline.artifacts.storage import (
+    GENERATION_COLUMNS,
+    OutputSpaceStore,
+    TrieStore,
+    read_json,
+    read_prompts,
+    read_table,
+    write_json,
+    write_output_spaces,
+    write_prompts,
+    write_table,
+    write_tries,
+)
+from pipeline.core.laws.discretize import discretize
+from pipeline.core.prompts.structured import build_split
+from pipeline.core.tries.trie import build_trie
+from pipeline.errors import ArtifactError
+from tests.golden.make_golden import byte_sequences
+
+
+@pytest.fixture(scope="module")
+def prompts():
+    return build_split("ood", selection="selected")
+
+
+@pytest.fixture(scope="module")
+def spaces(prompts):
+    return {p.prompt_id: discretize(p.law, num_decimals=2, max_bins=50) for p in prompts}
+
+
+def test_prompts_round_trip(prompts, tmp_path):
+    write_prompts(tmp_path / "p.parquet", prompts)
+    assert read_prompts(tmp_path / "p.parquet") == prompts
+    columns = (
+        "prompt_id split family tier parameters prompt scipy_name scipy_kwargs support_lower support_upper integer"
+    )
+    assert list(pd.read_parquet(tmp_path / "p.parquet").columns) == columns.split()
+
+
+def test_output_spaces_round_trip(spaces, tmp_path):
+    write_output_spaces(tmp_path / "s.parquet", spaces)
+    back = OutputSpaceStore(tmp_path / "s.parquet")
+    assert list(back) == list(spaces)
+    for prompt_id, space in spaces.items():
+        assert list(back[prompt_id].values) == list(space.values)
+        assert back[prompt_id].values[-1] == space.values[-1] and len(back[prompt_id].values) == len(space.values)
+        assert back[prompt_id].values[1:3] == space.values[1:3]
+        np.testing.assert_array_equal(back[prompt_id].probabilities, space.probabilities)
+
+
+def test_tries_round_trip_memory_mapped(spaces, tmp_path):
+    tries = {k: build_trie(byte_sequences(s.values), s.probabilities, 0) for k, s in spaces.items()}
+    write_tries(tmp_path / "tries", tries, terminator=0)
+    store = TrieStore(tmp_path / "tries")
+    assert list(store) == list(tries) and store.terminator == 0
+    for prompt_id, trie in tries.items():
+        back = store[prompt_id]
+        for name in ("edge_offsets", "edge_tokens", "edge_children", "edge_probabilities"):
+            stored = getattr(back, name)
+            np.testing.assert_array_equal(stored, getattr(trie, name))
+            assert stored.dtype == getattr(trie, name).dtype
+        assert isinstance(back.edge_tokens.base, np.memmap) or isinstance(back.edge_tokens, np.memmap)
+    with pytest.raises(KeyError):
+        store["nothing"]
+
+
+def damaged(path: Path) -> Path:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    return path
+
+
+def test_truncated_artifacts_are_named(prompts, spaces, tmp_path):
+    write_prompts(tmp_path / "p.parquet", prompts)
+    with pytest.raises(ArtifactError, match=r"p\.parquet is truncated"):
+        read_prompts(damaged(tmp_path / "p.parquet"))
+    write_json(tmp_path / "j.json", {"a": [1, 2, 3]})
+    with pytest.raises(ArtifactError, match=r"j\.json is not complete"):
+        read_json(damaged(tmp_path / "j.json"))
+    tries = {k: build_trie(byte_sequences(s.values), s.probabilities, 0) for k, s in spaces.items()}
+    write_tries(tmp_path / "t", tries, terminator=0)
+    damaged(tmp_path / "t" / "edge_tokens.npy")
+    with pytest.raises(ArtifactError, match=r"edge_tokens\.npy has .* truncated"):
+        TrieStore(tmp_path / "t")
+
+
+def test_a_flipped_byte_is_noticed(tmp_path):
+    table = pd.DataFrame({name: range(1000) for name in GENERATION_COLUMNS})
+    path = tmp_path / "g.parquet"
+    write_table(path, table)
+    content = bytearray(path.read_bytes())
+    content[200] ^= 0xFF
+    path.write_bytes(bytes(content))
+    with pytest.raises(ArtifactError, match=r"g\.parquet"):
+        read_table(path, GENERATION_COLUMNS)
+
+
+def test_missing_file_and_column(tmp_path):
+    with pytest.raises(ArtifactError, match="does not exist; `dvc repro` builds it"):
+        read_table(tmp_path / "no.parquet", ["a"])
+    write_table(tmp_path / "t.parquet", pd.DataFrame({"a": [1]}))
+    with pytest.raises(ArtifactError, match="no column 'b'"):
+        read_table(tmp_path / "t.parquet", ["a", "b"])
+
+
+def test_failed_writes_leave_what_was_there(tmp_path):
+    write_json(tmp_path / "a.json", 1)
+    with pytest.raises(RuntimeError), atomic_path(tmp_path / "a.json") as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert read_json(tmp_path / "a.json") == 1
+    with atomic_directory(tmp_path / "d") as directory:
+        (directory / "x").write_text("old")
+    with pytest.raises(RuntimeError), atomic_directory(tmp_path / "d") as directory:
+        (directory / "x").write_text("new")
+        raise RuntimeError
+    assert (tmp_path / "d" / "x").read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == ["a.json", "d"]
+
+
+def test_entries_replace_their_namesakes_only(tmp_path):
+    (tmp_path / "keep").write_text("kept")
+    for content in ("first", "second"):
+        with atomic_entries(tmp_path) as directory:
+            (directory / "folder").mkdir()
+            (directory / "folder" / content).write_text(content)
+            (directory / "file").write_text(content)
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder", "keep"]
+    assert os.listdir(tmp_path / "folder") == ["second"] and (tmp_path / "file").read_text() == "second"
+
+
+def test_undefined_numbers_are_not_written_as_nan(tmp_path):
+    with pytest.raises(ValueError):
+        write_json(tmp_path / "a.json", {"value": float("nan")})
+    assert not (tmp_path / "a.json").exists()
+    assert json.loads(json.dumps(None)) is None

@@ -1,0 +1,45 @@
+"""The benchmarks run, and their baselines compute what is compared with them; the figures are not checked."""
+
+import numpy as np
+import pytest
+
+from benchmarks import gpu, tries
+from benchmarks.measure import in_subprocess
+from benchmarks.table import markdown
+from pipeline.core.laws.discretize import discretize_all
+from pipeline.core.prompts.structured import build_split
+from pipeline.engines.loading.digit_rule import find_digit_tokens, tries_of
+
+
+@pytest.mark.parametrize("max_group", [1, 3])
+def test_the_dictionary_of_tuples_holds_the_same_targets(max_group):
+    expected = tries.baseline(51, max_group, every=97)["keep"]
+    tokenizer = tries.tokenizer_of(max_group)
+    laws = [prompt.law for prompt in build_split("train")][::97]
+    spaces = dict(enumerate(discretize_all(laws, num_decimals=tries.NUM_DECIMALS, max_bins=51)))
+    rule = find_digit_tokens(tokenizer, tokenizer.eos_token_id, tries.NUM_DECIMALS)
+    for (index, trie), targets in zip(tries_of(tokenizer, rule, tokenizer.eos_token_id, spaces), expected, strict=True):
+        assert trie.num_prefixes == len(targets), laws[index]
+        for prefix, children in targets.items():
+            tokens, probabilities = trie.next_tokens(prefix)
+            assert tokens.tolist() == sorted(children)
+            np.testing.assert_allclose(probabilities, [children[token] for token in tokens.tolist()], atol=1e-9)
+
+
+def test_every_case_runs_on_a_tiny_model():
+    rows = gpu.run(["tiny"], device="cpu", repeats=1)
+    cases = [row["case"] for row in rows]
+    assert len(cases) == len(set(cases)) == 9
+    for row in rows:
+        assert row["seconds"] > 0 and row["tokens_per_second"] > 0 and row["fraction_of_matmul"] > 0
+    packed, unpacked = (next(r for r in rows if r["case"].endswith(f", {kind}")) for kind in ("packed", "unpacked"))
+    assert packed["sequences"] == unpacked["sequences"] == 128
+    assert "tiny: sampling" in markdown(rows)
+
+
+def test_measurement_in_a_process_of_its_own():
+    result = in_subprocess("tests.allocation", "allocate", megabytes=80)
+    assert result["size"] == 80 and "keep" not in result
+    assert 70 < result["retained_mb"] < 120 and result["seconds"] > 0
+    with pytest.raises(RuntimeError, match="ended without a result"):
+        in_subprocess("tests.allocation", "allocate", megabytes=-1)

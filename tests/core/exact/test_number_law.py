@@ -1,0 +1,308 @@
+"""Bounds of a law over plain decimals against synthetic next-token models whose law is known."""
+
+import itertools
+import math
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.core.exact.number_law import bound_number_law, candidate_tokens
+from pipeline.core.laws.family import Law
+from pipeline.core.laws.quantiles import quantile
+from pipeline.core.prompts.number_answers import Invalid, parse_sample
+from pipeline.core.tries.digit_tokens import DigitTokens
+
+ONE_DIGIT = DigitTokens((np.arange(10),), minus=10, point=11, terminator=12)
+THREE_DIGITS = DigitTokens(
+    (np.arange(10), np.arange(10, 110), np.arange(110, 1110)), minus=1110, point=1111, terminator=1112
+)
+OUTSIDE = 5000
+LAWS = {
+    "normal": Law("norm", {"loc": 0.3, "scale": 1.5}),
+    "exponential": Law("expon", {"scale": 2.0}),
+    "beta": Law("beta", {"a": 2.0, "b": 3.0}),
+    "narrow": Law("uniform", {"loc": -20.5, "scale": 1.25}),
+    "poisson": Law("poisson", {"mu": 4.0}),
+    "binomial": Law("binom", {"n": 12, "p": 0.4}),
+    "skellam": Law("skellam", {"mu1": 3.0, "mu2": 4.0}),
+    "bernoulli": Law("bernoulli", {"p": 0.3}),
+    "cauchy": Law("cauchy", {"loc": 0.0, "scale": 1.0}),
+}
+ODD = ["-", ".", "", "-.", "3.", ".5", "-.5", "007", "-0", "0.0", "-1.50", "12", "1.000", "99999", "2.0", "..", "4-"]
+
+
+class SyntheticModel:
+    """Weighted token sequences as a next-token model; a sequence ends in the terminator or outside the grammar."""
+
+    def __init__(self, digit_tokens, sequences, weights, max_new_tokens):
+        self.digit_tokens, self.max_new_tokens = digit_tokens, max_new_tokens
+        self.next = defaultdict(lambda: defaultdict(float))
+        for sequence, weight in zip(sequences, np.asarray(weights) / np.sum(weights), strict=True):
+            for k, token in enumerate(sequence):
+                self.next[tuple(sequence[:k])][token] += weight
+        self.candidates = candidate_tokens(digit_tokens)
+        self.column = {int(token): column for column, token in enumerate(self.candidates)}
+        self.calls = 0
+
+    def score(self, paths):
+        out = np.full((len(paths), len(self.candidates)), -np.inf)
+        for row, path in enumerate(paths):
+            assert len(path) < self.max_new_tokens
+            children = self.next[path]
+            total = sum(children.values())
+            for token, weight in children.items():
+                if token in self.column:
+                    out[row, self.column[token]] = math.log(weight / total)
+        self.calls += len(paths)
+        return out
+
+    def texts(self, masked):
+        """Probability of each answer text in the grammar; unconstrained mass outside under None."""
+        result = defaultdict(float)
+        texts = self.digit_tokens.text_of
+        end = self.digit_tokens.terminator
+
+        def walk(path, text, mass):
+            children = self.next[path]
+            if len(path) == self.max_new_tokens or not children:
+                result[text] += mass
+                return
+            total = sum(children.values())
+            inside = {t: w for t, w in children.items() if self.continues(text, t)}
+            kept = sum(inside.values())
+            if masked and not kept:
+                result[text] += mass
+                return
+            if not masked:
+                result[None] += mass * (total - kept) / total
+            for token, weight in inside.items():
+                share = mass * weight / (kept if masked else total)
+                if token == end:
+                    result[text] += share
+                else:
+                    walk((*path, token), text + texts[token], share)
+
+        walk((), "", 1.0)
+        return result
+
+    def continues(self, text, token):
+        tokens = self.digit_tokens
+        if token == tokens.terminator:
+            return any(character.isdigit() for character in text)
+        if token == tokens.minus:
+            return text == ""
+        if token == tokens.point:
+            return "." not in text
+        return token in self.column
+
+    def law(self, law, masked):
+        """Valid values, their conditional probabilities, and the probability of a valid answer."""
+        mass = defaultdict(float)
+        texts = self.texts(masked)
+        for text, weight in texts.items():
+            value = Invalid.EMPTY if text is None else parse_sample(text, law.support, law.integer)
+            if not isinstance(value, Invalid):
+                mass[value] += weight
+        values = np.array(sorted(mass))
+        weights = np.array([mass[value] for value in values])
+        return values, weights / weights.sum(), weights.sum(), texts[None]
+
+
+def exact_distances(law, values, weights):
+    """W1 / (Q95 - Q05) and KS on the window by dense quadrature."""
+    low, high, q05, q95 = quantile(law, np.array([0.001, 0.999, 0.05, 0.95]))
+    low, high = max(low, law.support[0]), min(high, law.support[1])
+    cdf = law.freeze().cdf
+    if law.integer:
+        left = np.arange(low, high)
+        start = end = cdf(left)
+        lengths = np.ones(len(left))
+    else:
+        inner = values[(values > low) & (values < high)]
+        edges = np.unique(np.concatenate([np.linspace(low, high, 200_001), inner, np.nextafter(inner, -np.inf)]))
+        left, lengths = edges[:-1], np.diff(edges)
+        start, end = cdf(edges[:-1]), cdf(edges[1:])
+    model = np.concatenate([[0], np.cumsum(weights)])[np.searchsorted(values, left, "right")]
+    distance = np.abs(model - (start + end) / 2) @ lengths
+    ks = np.maximum(np.abs(model - start), np.abs(model - end)).max()
+    return distance / (q95 - q05) if q95 > q05 else math.nan, ks
+
+
+def grouped(digit_tokens, text, rng):
+    """A random way of writing a text in digit groups."""
+    by_text = {text: token for token, text in digit_tokens.text_of.items()}
+    tokens = []
+    while text:
+        size = int(rng.integers(1, digit_tokens.max_group + 1))
+        while text[:size] not in by_text:
+            size -= 1
+        tokens.append(by_text[text[:size]])
+        text = text[size:]
+    return tokens
+
+
+def make_model(law, digit_tokens, rng, *, size=150, leak=0.1, max_new_tokens=12):
+    draws = quantile(law, rng.uniform(0.0005, 0.9995, size=size) ** rng.uniform(0.7, 1.4))
+    texts = [f"{x:.{rng.integers(0, 5)}f}" for x in draws]
+    texts += ODD
+    sequences = []
+    for text in texts:
+        sequence = grouped(digit_tokens, text, rng)
+        if rng.random() < leak:
+            sequence = [*sequence[: rng.integers(0, len(sequence) + 1)], OUTSIDE]
+        else:
+            sequence.append(digit_tokens.terminator)
+        sequences.append(sequence)
+    return SyntheticModel(digit_tokens, sequences, rng.dirichlet(np.full(len(texts), 0.5)) + 1e-12, max_new_tokens)
+
+
+def assert_holds(bounds, law, model, which):
+    masked = which == "masked"
+    values, weights, support, _ = model.law(law, masked)
+    distance, ks = exact_distances(law, values, weights)
+    if not math.isnan(distance):
+        assert bounds.wasserstein_1_low - 1e-4 <= distance <= bounds.wasserstein_1_high + 1e-4
+    assert bounds.ks_low - 1e-6 <= ks <= bounds.ks_high + 1e-4
+    _, _, valid, outside = model.law(law, masked=False)
+    assert bounds.valid_low - 1e-9 <= valid <= bounds.valid_high + 1e-9
+    in_grammar = 1.0 if masked else 1 - outside
+    assert bounds.support_low - 1e-9 <= support / in_grammar <= bounds.support_high + 1e-9
+
+
+@pytest.mark.parametrize("which", ["masked", "conditional"])
+@pytest.mark.parametrize("digit_tokens", [ONE_DIGIT, THREE_DIGITS], ids=["one", "three"])
+@pytest.mark.parametrize("name", LAWS)
+def test_bounds_hold_at_every_budget_and_reach_the_width(name, digit_tokens, which):
+    law, rounds = LAWS[name], []
+    model = make_model(law, digit_tokens, np.random.default_rng(len(name)))
+    bounds = bound_number_law(
+        law,
+        digit_tokens,
+        model.score,
+        width=0.002,
+        max_positions=3000,
+        max_new_tokens=12,
+        round_size=16,
+        which=which,
+        on_round=rounds.append,
+    )
+    for index in {0, 1, 2, len(rounds) // 2, len(rounds) - 1}:
+        assert_holds(rounds[min(index, len(rounds) - 1)], law, model, which)
+    assert bounds == rounds[-1] and bounds.positions == model.calls < 3000
+    if math.isnan(bounds.achieved_width):
+        assert name == "bernoulli" or bounds.ks_high - bounds.ks_low <= 0.002
+    else:
+        assert bounds.achieved_width <= 0.002
+        widths = [round_.achieved_width for round_ in rounds]
+        assert all(later <= earlier + 1e-9 for earlier, later in itertools.pairwise(widths))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(sorted(LAWS)),
+    st.sampled_from(["masked", "conditional"]),
+    st.booleans(),
+    st.integers(0, 10**6),
+    st.integers(1, 60),
+    st.integers(2, 8),
+    st.sampled_from([0.0, 0.1, 0.6]),
+)
+def test_bounds_hold_for_random_models(name, which, three, seed, positions, max_new_tokens, leak):
+    digit_tokens = THREE_DIGITS if three else ONE_DIGIT
+    law, rng = LAWS[name], np.random.default_rng(seed)
+    model = make_model(law, digit_tokens, rng, size=20, leak=leak, max_new_tokens=max_new_tokens)
+    bounds = bound_number_law(
+        law,
+        digit_tokens,
+        model.score,
+        max_positions=positions,
+        max_new_tokens=max_new_tokens,
+        round_size=5,
+        which=which,
+        width=0.01,
+    )
+    if model.law(law, which == "masked")[2] > 0:
+        assert_holds(bounds, law, model, which)
+    assert bounds.positions <= positions
+
+
+class CharacterModel:
+    """Never-ending digits: a fixed next-token law per state, so that no expansion resolves everything."""
+
+    def __init__(self, digit_tokens, decimals_end):
+        self.candidates = candidate_tokens(digit_tokens)
+        self.digit_tokens, self.decimals_end = digit_tokens, decimals_end
+        self.single = np.isin(self.candidates, digit_tokens.groups[0])
+
+    def weights(self, path):
+        tokens, column = self.digit_tokens, np.zeros(len(self.candidates))
+        behind_point = len(path) - path.index(tokens.point) - 1 if tokens.point in path else -1
+        digits = self.single / 10 * (1 + 0.3 * np.cos(np.arange(len(self.single)) + len(path)))
+        if not path or path == (tokens.minus,):
+            column += 0.7 * digits
+            column[-3] = 0.25 * (not path)
+        elif behind_point < 0:
+            column += 0.05 * digits
+            column[-2] = 0.9
+        else:
+            column += (1 - self.decimals_end) * digits
+            column[-1] = self.decimals_end * 0.98
+        return column
+
+    def score(self, paths):
+        with np.errstate(divide="ignore"):
+            return np.log(np.stack([self.weights(tuple(path)) for path in paths]))
+
+    def draw(self, rng, max_new_tokens):
+        """A text under grammar-constrained sampling."""
+        path = ()
+        while len(path) < max_new_tokens:
+            weights = self.weights(path)
+            token = int(rng.choice(self.candidates, p=weights / weights.sum()))
+            if token == self.digit_tokens.terminator:
+                break
+            path = (*path, token)
+        return self.digit_tokens.decode(path)
+
+
+@pytest.mark.parametrize("digit_tokens", [ONE_DIGIT, THREE_DIGITS], ids=["one", "three"])
+def test_samples_converge_to_the_bounds(digit_tokens):
+    law, model = Law("norm", {"loc": 1.0, "scale": 4.0}), CharacterModel(digit_tokens, 0.2)
+    bounds = bound_number_law(law, digit_tokens, model.score, width=0.004, max_positions=4000, max_new_tokens=20)
+    assert bounds.achieved_width <= 0.004 and 0 < bounds.mass_outside < 1
+    rng = np.random.default_rng(0)
+    parsed = [parse_sample(model.draw(rng, 20), law.support, law.integer) for _ in range(2500)]
+    values = np.sort([value for value in parsed if not isinstance(value, Invalid)])
+    distance, ks = exact_distances(law, values, np.full(len(values), 1 / len(values)))
+    # Four standard errors of a distribution function estimated from the draws, over the window's length.
+    slack = 4 * 0.5 / math.sqrt(len(values))
+    assert bounds.wasserstein_1_low - 2 * slack <= distance <= bounds.wasserstein_1_high + 2 * slack
+    assert bounds.ks_low - slack <= ks <= bounds.ks_high + slack
+
+
+def test_a_budget_that_is_too_small_is_reported():
+    model = CharacterModel(ONE_DIGIT, 0.05)
+    widths = [
+        bound_number_law(LAWS["normal"], ONE_DIGIT, model.score, width=5e-4, max_positions=size, round_size=8)
+        for size in (1, 10, 100, 400)
+    ]
+    assert [bounds.positions for bounds in widths] == [1, 10, 100, 400]
+    assert all(a.achieved_width > b.achieved_width > 5e-4 for a, b in itertools.pairwise(widths))
+    assert all(bounds.mass_open > 0 for bounds in widths)
+
+
+def test_a_model_without_any_number():
+    model = SyntheticModel(ONE_DIGIT, [[OUTSIDE], [ONE_DIGIT.terminator], [10, 12]], [0.5, 0.3, 0.2], 8)
+    bounds = bound_number_law(LAWS["normal"], ONE_DIGIT, model.score, which="conditional", max_new_tokens=8)
+    assert (bounds.valid_low, bounds.support_low) == (0, 0)
+    assert bounds.valid_high == pytest.approx(0.5) and bounds.mass_outside == pytest.approx(0.5)
+    assert (bounds.ks_low, bounds.wasserstein_1_low) == (0, 0) and bounds.ks_high > 0.9
+
+
+@pytest.mark.parametrize("arguments", [{"which": "both"}, {"width": 0.0}, {"max_positions": 0}])
+def test_arguments(arguments):
+    with pytest.raises(ValueError):
+        bound_number_law(LAWS["normal"], ONE_DIGIT, lambda paths: None, **arguments)

@@ -1,0 +1,169 @@
+"""Rarefaction and entropy estimates against brute force over all samples or subsets."""
+
+import itertools
+import math
+from collections import Counter
+from decimal import Decimal, localcontext
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.core.language.diversity import (
+    answer_diversity,
+    chao_wang_jost_entropy,
+    expected_distinct,
+    plug_in_entropy,
+    unseen_entropy,
+)
+
+COUNTS = st.lists(st.integers(1, 40), min_size=1, max_size=30)
+
+
+def samples_of(law, size):
+    """Every possible count vector of ``size`` draws from ``law``, with its probability."""
+    for counts in itertools.product(range(size + 1), repeat=len(law)):
+        if sum(counts) == size:
+            ways = math.factorial(size) // math.prod(map(math.factorial, counts))
+            yield np.array(counts), ways * math.prod(p**k for p, k in zip(law, counts, strict=True))
+
+
+def expectation(estimator, law, size):
+    return sum(probability * estimator(counts) for counts, probability in samples_of(law, size))
+
+
+def test_expected_distinct_equals_all_subsets():
+    samples = "aaabbcd--"
+    counts = np.array([3, 2, 1, 1])
+    for size in range(10):
+        subsets = list(itertools.combinations(samples, size))
+        distinct = [len(set(subset) - {"-"}) for subset in subsets]
+        assert expected_distinct(counts, 9, size) == pytest.approx(np.mean(distinct), abs=1e-12)
+
+
+@given(COUNTS, st.integers(0, 50), st.data())
+def test_expected_distinct_grows_with_the_subset(counts, failures, data):
+    total = sum(counts) + failures
+    size = data.draw(st.integers(0, total - 1))
+    fewer, more = (expected_distinct(counts, total, n) for n in (size, size + 1))
+    assert -1e-9 <= fewer <= more + 1e-9 <= min(len(counts), size + 1) + 2e-9
+    assert expected_distinct(counts, total, total) == len(counts)
+
+
+def test_expected_distinct_of_too_few_samples():
+    with pytest.raises(ValueError, match="cannot draw 11 of 10"):
+        expected_distinct(np.array([3]), 10, 11)
+    with pytest.raises(ValueError, match="with 12 answers"):
+        expected_distinct(np.array([12]), 10, 3)
+
+
+def test_plug_in_by_hand():
+    assert plug_in_entropy(np.array([2, 1, 1])) == pytest.approx(1.5 * math.log(2))
+    assert plug_in_entropy(np.array([7])) == 0 and math.copysign(1, plug_in_entropy(np.array([7]))) == 1
+    assert math.isnan(plug_in_entropy(np.array([])))
+
+
+def test_corrected_entropy_by_hand():
+    # No singleton, no tail. n = 5: 3/5 (1/3 + 1/4) + 2/5 (1/2 + 1/3 + 1/4).
+    assert chao_wang_jost_entropy(np.array([3, 2])) == pytest.approx(47 / 60)
+    # One singleton, no doubleton: A = 1 and the tail is 0. n = 4: 3/4 (1/3) + 1/4 (1 + 1/2 + 1/3).
+    assert chao_wang_jost_entropy(np.array([3, 1])) == pytest.approx(17 / 24)
+    # Two samples that differ: A = 2 / 3, 1 + (2 / 2) 3 (log(3 / 2) - 1 / 3) = 3 log(3 / 2).
+    assert chao_wang_jost_entropy(np.array([1, 1])) == pytest.approx(3 * math.log(1.5))
+    assert chao_wang_jost_entropy(np.array([9])) == 0
+    assert math.isnan(chao_wang_jost_entropy(np.array([1]))) and math.isnan(chao_wang_jost_entropy(np.array([])))
+
+
+def formula(counts):
+    """Chao, Wang and Jost (2013) as printed, in decimals enough for its cancellation."""
+    with localcontext() as context:
+        context.prec = 400
+        n, f1, f2 = sum(counts), counts.count(1), counts.count(2)
+        harmonic = list(itertools.accumulate((Decimal(1) / k for k in range(1, n)), initial=Decimal(0)))
+        seen = sum(Decimal(x) / n * (harmonic[n - 1] - harmonic[x - 1]) for x in counts)
+        if f2:
+            a = Decimal(2 * f2) / ((n - 1) * f1 + 2 * f2)
+        elif f1:
+            a = Decimal(2) / ((n - 1) * (f1 - 1) + 2)
+        else:
+            a = Decimal(1)
+        if a == 1:
+            return float(seen)
+        series = sum((1 - a) ** r / r for r in range(1, n))
+        return float(seen + Decimal(f1) / n * (1 - a) ** (1 - n) * (-a.ln() - series))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=40).filter(lambda counts: sum(counts) > 1))
+def test_corrected_entropy_equals_the_printed_formula(counts):
+    assert chao_wang_jost_entropy(np.array(counts)) == pytest.approx(formula(counts), rel=1e-12, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [[1] * 250, [1] * 99 + [2], [1, 2] * 80, [1] + [2] * 120, [240, 1, 1], [1000, 1, 1, 1], [1] * 1000, [900, 1, 2]],
+)
+def test_corrected_entropy_of_large_samples(counts):
+    # The printed formula cancels in all of these but those of nearly nothing but singletons.
+    assert chao_wang_jost_entropy(np.array(counts)) == pytest.approx(formula(counts), rel=1e-12)
+
+
+@pytest.mark.parametrize("law", [(0.5, 0.5), (0.7, 0.2, 0.1), (0.25, 0.25, 0.25, 0.25), (0.9, 0.06, 0.03, 0.01)])
+def test_first_part_has_the_known_expectation(law):
+    # Without the tail the estimate is unbiased for sum_{k=1}^{n-1} (1 / k) sum_i p_i (1 - p_i)^k.
+    def seen(counts):
+        counts = counts[counts > 0]
+        tail = unseen_entropy(int((counts == 1).sum()), int((counts == 2).sum()), 6)
+        return chao_wang_jost_entropy(counts) - tail
+
+    exact = sum(p * (1 - p) ** k / k for p in law for k in range(1, 6))
+    assert expectation(seen, law, 6) == pytest.approx(exact)
+
+
+@pytest.mark.parametrize(
+    "law", [(0.25,) * 4, (0.4, 0.3, 0.2, 0.1), (0.2,) * 5, (0.5, 0.2, 0.15, 0.1, 0.05), (1 / 6,) * 6]
+)
+def test_correction_removes_most_of_the_bias(law):
+    truth = -sum(p * math.log(p) for p in law)
+    plain = expectation(plug_in_entropy, law, 8) - truth
+    corrected = expectation(chao_wang_jost_entropy, law, 8) - truth
+    assert plain < -0.1
+    assert abs(corrected) < abs(plain) / 3
+
+
+@given(COUNTS.filter(lambda counts: sum(counts) > 1))
+def test_entropies_are_ordered(counts):
+    plain, corrected = plug_in_entropy(np.array(counts)), chao_wang_jost_entropy(np.array(counts))
+    assert 0 <= plain <= math.log(len(counts)) + 1e-12
+    # psi(n) - psi(x) > log(n / x) where x < n: the correction always adds.
+    assert corrected == plain == 0 if len(counts) == 1 else corrected > plain
+
+
+def test_many_samples_of_a_uniform_law():
+    # 100 samples over 52 equal answers: the plug-in falls short by some (52 - 1) / 200 nats.
+    rng = np.random.default_rng(5)
+    estimates = []
+    for _ in range(200):
+        counts = np.array(list(Counter(rng.integers(52, size=100).tolist()).values()))
+        estimates.append((plug_in_entropy(counts), chao_wang_jost_entropy(counts)))
+    plain, corrected = np.mean(estimates, axis=0) - math.log(52)
+    assert plain < -0.2 and abs(corrected) < 0.05
+
+
+def test_diversity_by_hand():
+    # Six samples, one without an answer.
+    values = answer_diversity(np.array([3, 2]), 6, 100)
+    assert values["unique_fraction"] == pytest.approx(2 / 6) and values["num_distinct"] == 2
+    assert values["effective_answers"] == pytest.approx(math.exp(47 / 60))
+    assert values["effective_answers_plug_in"] == pytest.approx(math.exp(-0.6 * math.log(0.6) - 0.4 * math.log(0.4)))
+    # Two of them: the pair misses "a" (3 of 6) with 3 / 15, "b" with 6 / 15.
+    assert answer_diversity(np.array([3, 2]), 6, 2)["unique_fraction"] == pytest.approx((2 - 9 / 15) / 2)
+
+
+def test_no_answer_at_all():
+    values = answer_diversity(np.array([], dtype=np.int64), 5, 100)
+    assert values["unique_fraction"] == 0 and values["num_distinct"] == 0
+    undefined = ("answer_entropy_nats", "effective_answers", "effective_answers_plug_in")
+    assert all(math.isnan(values[name]) for name in undefined)
+    assert math.isnan(answer_diversity(np.array([], dtype=np.int64), 0, 100)["unique_fraction"])

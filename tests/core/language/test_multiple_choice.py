@@ -1,0 +1,176 @@
+"""Answer-position balance: hand-computed values, the floor against simulation, the interval's coverage."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from pipeline.core.language.multiple_choice import (
+    bootstrap_total_variation,
+    failure_counts,
+    letter_counts,
+    metric_rows,
+    outcome,
+    prompt_row,
+    total_variation,
+    total_variation_floor,
+)
+from pipeline.core.prompts.multiple_choice import McqFailure, ParsedQuestion
+from pipeline.core.random_streams import random_stream
+from pipeline.core.statistics.intervals import wilson_interval
+
+
+def test_outcomes_and_counts():
+    question = ParsedQuestion("q", ("a", "b", "c", "d"), "D")
+    assert [outcome(question), outcome(McqFailure.EMPTY)] == ["D", "empty"]
+    assert letter_counts(["D", "empty", "A", "D", "field_order"]).tolist() == [1, 0, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    # Half of |1-1/4| + 3/4; of |.5-.25| * 2 + .25 * 2; of |.1-.25| + |.2-.25| + |.3-.25| + |.4-.25|.
+    [([7, 0, 0, 0], 0.75), ([3, 3, 0, 0], 0.5), ([1, 2, 3, 4], 0.2), ([5, 5, 5, 5], 0.0)],
+)
+def test_total_variation_by_hand(counts, expected):
+    assert total_variation(np.array(counts)) == pytest.approx(expected)
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=4, max_size=4))
+def test_total_variation_invariants(counts):
+    value = total_variation(np.array(counts))
+    if sum(counts) == 0:
+        assert math.isnan(value)
+        return
+    assert -1e-12 <= value <= 0.75 + 1e-12
+    assert total_variation(np.array(counts[::-1])) == pytest.approx(value)
+    # The other form of the distance: the largest difference of the probabilities of one event.
+    assert value == pytest.approx(sum(max(count / sum(counts) - 0.25, 0) for count in counts), abs=1e-12)
+
+
+def test_floor_of_few_answers_by_hand():
+    assert math.isnan(total_variation_floor(0))
+    # One answer: always 3/4. Two: equal with probability 1/4 (3/4), else 1/2.
+    assert total_variation_floor(1) == pytest.approx(0.75)
+    assert total_variation_floor(2) == pytest.approx(0.25 * 0.75 + 0.75 * 0.5)
+
+
+def test_floor_of_four_answers_by_enumeration():
+    draws = np.stack(np.meshgrid(*[np.arange(4)] * 4), axis=-1).reshape(-1, 4)
+    exact = np.mean([total_variation(np.bincount(draw, minlength=4)) for draw in draws])
+    assert total_variation_floor(4) == pytest.approx(exact)
+
+
+@pytest.mark.parametrize(("size", "published"), [(1000, 0.022), (300, 0.040)])
+def test_floor_at_the_sample_sizes_in_use(size, published):
+    assert round(total_variation_floor(size), 3) == published
+    counts = np.random.default_rng(size).multinomial(size, [0.25] * 4, size=40_000)
+    simulated = np.abs(counts / size - 0.25).sum(axis=1) / 2
+    error = simulated.std() / math.sqrt(len(simulated))
+    assert total_variation_floor(size) == pytest.approx(simulated.mean(), abs=4 * error)
+
+
+def test_interval_is_undefined_without_two_answers():
+    for counts in ([0, 0, 0, 0], [0, 1, 0, 0]):
+        assert all(map(math.isnan, bootstrap_total_variation(np.array(counts), 100, random_stream(0))))
+
+
+@given(st.lists(st.integers(0, 300), min_size=4, max_size=4).filter(lambda counts: sum(counts) > 1))
+def test_interval_is_ordered_and_not_negative(counts):
+    low, high = bootstrap_total_variation(np.array(counts), 100, random_stream(1))
+    assert 0 <= low <= high
+    assert low <= total_variation(np.array(counts)) + 1e-9
+
+
+@pytest.mark.parametrize("law", [(0.12, 0.46, 0.34, 0.08), (0.2, 0.3, 0.25, 0.25), (0.25, 0.25, 0.25, 0.25)])
+def test_interval_covers_the_expected_distance(law):
+    # At a coverage of .92 or more, 171 or more of 200 intervals hold it with probability above .999.
+    rng = np.random.default_rng(5)
+    draws = rng.multinomial(300, law, size=20_000)
+    expected = (np.abs(draws / 300 - 0.25).sum(axis=1) / 2).mean()
+    covered = 0
+    for counts in draws[:200]:
+        low, high = bootstrap_total_variation(counts, 400, rng)
+        covered += low <= expected <= high
+    assert covered >= 171
+
+
+def test_interval_moves_down_by_the_bias_near_the_floor():
+    counts = np.array([270, 250, 240, 240])
+    low, high = bootstrap_total_variation(counts, 4000, random_stream(2))
+    draws = np.random.default_rng(3).multinomial(1000, counts / 1000, size=20_000)
+    values = np.abs(draws / 1000 - 0.25).sum(axis=1) / 2
+    # The percentile interval itself would lie around the redrawn mean, .029; the estimate is .02.
+    assert values.mean() > 0.026
+    bias = values.mean() - 0.02
+    assert (low, high) == pytest.approx(
+        (max(0, np.quantile(values, 0.025) - bias), np.quantile(values, 0.975) - bias), abs=2e-3
+    )
+
+
+STRICT = ["A", "B", "B", "empty", "missing_answer", "missing_answer", "B", "C"]
+TOLERANT = ["A", "B", "B", "empty", "D", "missing_answer", "B", "C"]
+TRUNCATED = [False, False, False, False, True, True, True, False]
+
+
+def outcomes(strict=STRICT, tolerant=TOLERANT, truncated=TRUNCATED) -> pd.DataFrame:
+    return pd.DataFrame({"strict": strict, "tolerant": tolerant, "truncated": truncated})
+
+
+def test_prompt_row():
+    row = prompt_row("mcq-1", outcomes())
+    assert (row["num_samples"], row["num_truncated"], row["num_parsed"], row["num_parsed_tolerant"]) == (8, 3, 5, 6)
+    assert (row["num_failed_truncated"], row["num_failed_truncated_tolerant"]) == (2, 1)
+    assert [row[f"count_{letter}"] for letter in "abcd"] == [1, 3, 1, 0]
+    assert [row[f"count_tolerant_{letter}"] for letter in "abcd"] == [1, 3, 1, 1]
+    assert row["total_variation"] == pytest.approx(0.6 - 0.25)
+    assert row["total_variation_tolerant"] == pytest.approx(0.5 - 0.25)
+    assert row["floor"] == total_variation_floor(5) and row["floor_tolerant"] == total_variation_floor(6)
+    assert row["invalid_missing_answer"] == 2 and row["invalid_tolerant_missing_answer"] == 1
+    for suffix in ("", "_tolerant"):
+        invalid = sum(row[f"invalid{suffix}_{reason.value}"] for reason in McqFailure)
+        assert invalid + row[f"num_parsed{suffix}"] == row["num_samples"]
+
+
+def test_metric_rows():
+    table = pd.DataFrame([prompt_row("mcq-1", outcomes())])
+    rows = metric_rows(table, seed=0, names=("mcq", "m", "base", "mcq"), replicates=200)
+    found = {row["metric"]: row for row in rows}
+    shares = [f"mcq_share{suffix}_{letter}" for suffix in ("", "_tolerant") for letter in "abcd"]
+    assert set(found) == {
+        "mcq_parse_rate",
+        "mcq_total_variation",
+        "mcq_parse_rate_tolerant",
+        "mcq_total_variation_tolerant",
+        *shares,
+    }
+    rate = found["mcq_parse_rate"]
+    assert (rate["value"], rate["n"], rate["undefined"]) == (5 / 8, 8, 0)
+    assert (rate["ci_low"], rate["ci_high"]) == wilson_interval(5, 8)
+    distance = found["mcq_total_variation"]
+    assert distance["value"] == pytest.approx(0.35) and distance["n"] == 5
+    assert distance["floor"] == pytest.approx(
+        2 * sum(stats.binom.pmf(k, 5, 0.25) * abs(k / 5 - 0.25) for k in range(6))
+    )
+    assert distance["ci_low"] <= 0.35 <= distance["ci_high"]
+    assert found["mcq_share_b"]["value"] == 3 / 5 and found["mcq_share_tolerant_d"]["value"] == 1 / 6
+    assert found["mcq_share_b"]["n"] == 5
+    assert failure_counts(table) == {
+        "mcq": {"empty": 1, "missing_answer": 2},
+        "mcq (tolerant)": {"empty": 1, "missing_answer": 1},
+    }
+
+
+def test_nothing_parses():
+    failed = ["missing_question"] * 3
+    table = pd.DataFrame([prompt_row("mcq-1", outcomes(failed, failed, [True, False, False]))])
+    rows = metric_rows(table, seed=0, names=("mcq", "m", "base", "mcq"), replicates=200)
+    for row in rows:
+        if "parse_rate" in row["metric"]:
+            assert (row["value"], row["n"], row["undefined"]) == (0.0, 3, 0) and row["ci_high"] > 0
+        else:
+            assert math.isnan(row["value"]) and (row["n"], row["undefined"]) == (0, 1)
+            assert all(math.isnan(row[key]) for key in ("ci_low", "ci_high", "floor"))

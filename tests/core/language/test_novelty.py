@@ -1,0 +1,225 @@
+"""NoveltyBench's rules against hand-computed values, the benchmark's published scores and brute force."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.core.language.novelty import (
+    LIKELIHOOD_RATING_THRESHOLDS,
+    RATING_THRESHOLDS,
+    distinct,
+    generation_ratings,
+    rating,
+    representatives,
+    short_responses_equal,
+    utility,
+    word_dice,
+)
+from pipeline.core.language.novelty_aggregate import call_rows, metric_names, split_rows
+from pipeline.core.language.novelty_partition import partition_responses
+from pipeline.engines.scoring.length_buckets import length_buckets
+
+TEXTS = st.one_of(
+    st.text(st.sampled_from("ab C.\n\t"), max_size=14),
+    st.lists(st.sampled_from(["a", "b"]), min_size=4, max_size=8).map(" ".join),
+)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("Paris", " paris\n", True),
+        ("Paris.", "Paris", False),  # punctuation is part of the word
+        ("New York", "York", True),  # 2 * 1 >= 2
+        ("New York City", "York", False),  # 2 * 1 < 3
+        ("", "", True),
+        ("", "Paris", False),
+        ("no no no", "no no no", False),  # one different word in common, three in length
+        ("one two three four five", "one two three", True),
+        ("one two three four five six", "one", None),
+        ("one two three four five six", "one two three four five six", None),
+    ],
+)
+def test_rule_for_short_responses(first, second, expected):
+    assert short_responses_equal(first, second) is expected
+    assert short_responses_equal(second, first) is expected
+
+
+@given(st.text(), st.text())
+def test_rule_for_short_responses_is_total_and_symmetric(first, second):
+    decided = short_responses_equal(first, second)
+    assert decided == short_responses_equal(second, first)
+    assert (decided is None) == (max(len(first.split()), len(second.split())) > 5)
+
+
+def test_word_dice_by_hand():
+    assert word_dice("The cat, the dog!", "the CAT") == pytest.approx(2 * 2 / 6)
+    assert word_dice("Straße", "STRASSE.") == 1.0  # case-folded, not lower-cased
+    assert word_dice("no no no", "no no no") == 1.0
+    assert word_dice("a a b", "a b b") == pytest.approx(2 * 2 / 6)
+    assert word_dice("", "...") == 1.0 and word_dice("", "a") == 0.0
+
+
+@given(st.text(), st.text())
+def test_word_dice_is_a_symmetric_share(first, second):
+    assert 0 <= word_dice(first, second) == word_dice(second, first) <= 1
+    assert word_dice(first, first) == 1
+
+
+def test_ratings_at_the_thresholds():
+    assert rating(-1000.0) == 1 and rating(1000.0) == 10
+    assert rating(-7.71875) == 1 and rating(math.nextafter(-7.71875, 0)) == 2
+    assert rating(-5.6) == 5 and rating(-2.046875) == 9 and rating(-2.0) == 10
+    with pytest.raises(ValueError, match="not a number"):
+        rating(math.nan)
+
+
+@given(st.floats(allow_nan=False), st.sampled_from([RATING_THRESHOLDS, LIKELIHOOD_RATING_THRESHOLDS]))
+def test_rating_counts_the_thresholds_below(reward, thresholds):
+    assert len(thresholds) == 9 and list(thresholds) == sorted(set(thresholds))
+    assert rating(reward, thresholds) == 1 + sum(threshold < reward for threshold in thresholds)
+
+
+@pytest.mark.parametrize(
+    ("partition", "class_ratings", "expected"),
+    [
+        # Published by the benchmark for one of its leaderboard entries (prompts curated-71, -69 and -27).
+        (range(10), [9, 6, 6, 9, 6, 6, 7, 4, 2, 7], 6.860795780773976),
+        ([0, 1, 2, 3, 4, 5, 6, 3, 6, 7], [4, 10, 9, 4, 10, 10, 10, 10], 6.978157401661962),
+        ([0, 1, 0, 2, 1, 3, 2, 4, 5, 6], [2, 9, 4, 10, 9, 7, 10], 4.241154317246582),
+        # (10 + 0.64 * 5) / (1 + 0.8 + 0.64)
+        ([0, 0, 1], [10, 5], 13.2 / 2.44),
+        ([0] * 10, [10], 10 / sum(0.8**i for i in range(10))),
+    ],
+)
+def test_utility(partition, class_ratings, expected):
+    assert utility(generation_ratings(list(partition), class_ratings), 0.8) == pytest.approx(expected, abs=1e-12)
+    assert distinct(list(partition)) == len(class_ratings)
+
+
+def test_utility_without_responses_is_undefined():
+    assert math.isnan(utility([], 0.8)) and distinct([]) == 0
+
+
+def test_only_first_responses_are_rated():
+    assert generation_ratings([0, 1, 0, 2, 1], [7, 3, 9]) == [7, 3, 0, 9, 0]
+    assert representatives([0, 1, 0, 2, 1]) == [0, 1, 3]
+    with pytest.raises(ValueError):
+        generation_ratings([0, 1], [7])
+    for wrong in ([1], [0, 2], [0, -1]):
+        with pytest.raises(ValueError, match="has class"):
+            representatives(wrong)
+
+
+def sequential(responses, equal):
+    """The benchmark's rule, one response at a time; the pairs that it asks for."""
+    labels, heads, asked = [], [], []
+    for text in responses:
+        for label, head in enumerate(heads):
+            asked.append((head, text))
+            if equal(head, text):
+                labels.append(label)
+                break
+        else:
+            labels.append(len(heads))
+            heads.append(text)
+    return labels, asked
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(TEXTS, max_size=8), max_size=5), st.integers(0, 10**6), st.floats(0, 1))
+def test_rounds_equal_the_sequential_rule(responses, seed, threshold):
+    def score(pair):  # neither symmetric nor transitive, and low even for equal texts
+        return np.random.default_rng([seed, *map(ord, "".join(pair)), len(pair[0])]).random()
+
+    given_pairs = []
+
+    def similarity(pairs):
+        given_pairs.extend(pairs)
+        return np.array([score(pair) for pair in pairs])
+
+    def equal(first, second):
+        decided = short_responses_equal(first, second)
+        return score((first, second)) > threshold if decided is None else decided
+
+    labels, counts = partition_responses(responses, similarity, threshold)
+    expected = [sequential(texts, equal) for texts in responses]
+    assert labels == [found for found, _ in expected]
+    asked = [pair for _, pairs in expected for pair in pairs]
+    unclear = [pair for pair in asked if short_responses_equal(*pair) is None]
+    assert sorted(given_pairs) == sorted(unclear)
+    assert counts.compared == len(asked) == counts.lexical + counts.classified
+    assert counts.classified == len(unclear) and counts.classified_unique == len(set(unclear))
+    assert counts.classified_equal_texts == sum(a == b for a, b in unclear)
+    assert counts.compared <= counts.pairs == sum(math.comb(len(texts), 2) for texts in responses)
+    # A class opened by the last response that is left is compared with nothing.
+    rounds = [
+        sum(any(label >= k for label in found[first + 1 :]) for k, first in enumerate(representatives(found)))
+        for found in labels
+    ]
+    assert counts.rounds == max(rounds, default=0)
+    for texts, found in zip(responses, labels, strict=True):
+        assert distinct(found) <= len(texts) and (distinct(found) >= 1) == bool(texts)
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=8), st.randoms())
+def test_any_order_of_the_responses_gives_a_partition(responses, random):
+    shuffled = random.sample(responses, len(responses))
+    labels, _ = partition_responses([shuffled], lambda pairs: np.array([word_dice(*pair) for pair in pairs]), 0.5)
+    assert representatives(labels[0])[0] == 0 and 1 <= distinct(labels[0]) <= len(responses)
+
+
+@pytest.mark.parametrize("text", ["Paris", "", "seven words are too many to short-circuit"])
+def test_identical_responses_are_one_class(text):
+    labels, counts = partition_responses([[text] * 10], lambda pairs: np.ones(len(pairs)), 0.102)
+    assert labels == [[0] * 10]
+    assert (counts.pairs, counts.compared, counts.rounds) == (45, 9, 1) and counts.classified_unique <= 1
+
+
+def test_a_similarity_at_the_threshold_is_not_above_it():
+    responses = [["one two three four five six", "a b c d e f"]]
+    for value, expected in ((0.102, [[0, 1]]), (0.1021, [[0, 0]])):
+        assert partition_responses(responses, lambda pairs, v=value: np.full(len(pairs), v), 0.102)[0] == expected
+
+
+@given(st.lists(st.integers(1, 50), max_size=40), st.integers(1, 120))
+def test_length_buckets(lengths, budget):
+    buckets = length_buckets(lengths, budget)
+    assert sorted(index for bucket in buckets for index in bucket) == list(range(len(lengths)))
+    for bucket in buckets:
+        assert len(bucket) == 1 or max(lengths[i] for i in bucket) * len(bucket) <= budget
+    longest = [max(lengths[i] for i in bucket) for bucket in buckets]
+    assert longest == sorted(longest, reverse=True)
+
+
+def test_papers_names_are_for_the_benchmarks_evaluators():
+    assert metric_names("deberta", "skywork") == {"distinct": "distinct", "utility": "utility"}
+    assert metric_names("deberta", "likelihood") == {"distinct": "distinct", "utility": "utility_stand_in"}
+    for reward in ("skywork", "likelihood"):
+        assert metric_names("lexical", reward) == {"distinct": "distinct_lexical", "utility": "utility_stand_in"}
+
+
+def test_split_rows():
+    table = pd.DataFrame({"prompt_id": list("abcd"), "distinct": [1, 4, 2, 5], "utility": [1.0, 2.0, 6.0, math.nan]})
+    rows = split_rows(table, metric_names("deberta", "skywork"), seed=0, stream=("x",), bootstrap_replicates=200)
+    found = {row["metric"]: row for row in rows}
+    assert found["distinct"]["value"] == 3.0 and found["distinct"]["n"] == 4
+    assert 1 <= found["distinct"]["ci_low"] < 3 < found["distinct"]["ci_high"] <= 5
+    assert found["utility"]["value"] == 3.0 and (found["utility"]["n"], found["utility"]["undefined"]) == (3, 1)
+
+
+def test_call_rows():
+    classifier = {"classifier": "lexical", "pairs": 90, "compared": 50, "classified": 20, "classified_unique": 7}
+    reward = {"reward": "likelihood", "responses": 20, "representatives": 6, "representatives_unique": 5}
+    values = {row["metric"]: row["value"] for row in call_rows(classifier, reward)}
+    assert values["novelty_pairs"] == 90 and values["novelty_classifier_calls"] == 7
+    assert values["novelty_responses"] == 20 and values["novelty_reward_calls"] == 5
+    assert values["novelty_classifier_calls_saved"] == pytest.approx(83 / 90)
+    assert values["novelty_reward_calls_saved"] == 0.75
+    rows = call_rows(dict.fromkeys(classifier, 0), {"responses": 1, "representatives": 1, "representatives_unique": 1})
+    saved = {row["metric"]: row["value"] for row in rows}["novelty_classifier_calls_saved"]
+    assert math.isnan(saved)  # one response per prompt makes no pair

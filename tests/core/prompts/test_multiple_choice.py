@@ -1,0 +1,259 @@
+"""The multiple-choice prompt against the paper's text, and both parsers against cases written by hand."""
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.core.prompts.multiple_choice import (
+    LETTERS,
+    MCQ_PROMPT,
+    McqFailure,
+    ParsedQuestion,
+    mcq_prompts,
+    parse_mcq,
+    parse_mcq_tolerant,
+)
+
+# Appendix C.4 as published, on one line.
+PAPER_TEXT = (
+    "You are a medical education expert who creates high-quality multiple-choice questions for medical students and "
+    "professionals. Please generate a medical multiple-choice question (single answer, 4 options). The question should "
+    "cover medical knowledge and be of moderate difficulty. Please strictly follow this format: Question: [Question "
+    "content] A. [Option A content] B. [Option B content] C. [Option C content] D. [Option D content] Correct Answer: "
+    "[A/B/C/D] Explanation: [Brief explanation] Requirements: (1) The question should have practical medical value. "
+    "(2) All four options should be plausible with reasonable distractors. (3) Only one correct answer. (4) Output "
+    "directly without any additional content. (5) Cover different medical knowledge areas (e.g., internal medicine, "
+    "surgery, pharmacology, pathology, diagnostics). (6) The correct answer should be evenly distributed among A, B, "
+    "C, D options to avoid bias toward any particular option."
+)
+
+GOOD = """\
+Question: Which organ makes insulin?
+A. Liver
+B. Pancreas
+C. Kidney
+D. Spleen
+Correct Answer: B
+Explanation: Beta cells."""
+PARSED = ParsedQuestion("Which organ makes insulin?", ("Liver", "Pancreas", "Kidney", "Spleen"), "B")
+
+
+def test_prompt_is_the_papers():
+    assert " ".join(MCQ_PROMPT.split()) == PAPER_TEXT
+    assert hashlib.sha256(PAPER_TEXT.encode()).hexdigest().startswith("727bf82ac122935a")
+    (prompt,) = mcq_prompts()
+    assert prompt.text == MCQ_PROMPT and prompt.split == "mcq"
+    assert prompt.prompt_id == "mcq-" + hashlib.sha256(MCQ_PROMPT.encode()).hexdigest()[:10]
+
+
+def test_every_label_of_the_format_starts_a_line():
+    lines = MCQ_PROMPT.splitlines()
+    for label in ("Question:", *(f"{letter}." for letter in LETTERS), "Correct Answer:", "Explanation:"):
+        assert sum(line.startswith(label) for line in lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        (GOOD, PARSED),
+        (GOOD.removesuffix("\nExplanation: Beta cells."), PARSED),
+        (f"<think>\nA. Not this\nCorrect Answer: C\n</think>\n\n{GOOD}\n", PARSED),
+        (f"Here is one.\n\n{GOOD}\n\nI hope this helps.", PARSED),
+        (GOOD.replace("\n", "\n\n"), PARSED),
+        (GOOD.replace("\n", "\r\n"), PARSED),
+        (GOOD.replace("Correct Answer: B", "Correct Answer:B  "), PARSED),
+        (
+            GOOD.replace("Which", "\nA patient asks.\n\nWhich"),
+            ParsedQuestion("A patient asks.\n\nWhich organ makes insulin?", PARSED.options, "B"),
+        ),
+        # "E." is an option only right behind options.
+        (
+            GOOD.replace("Which", "E. coli grows.\nWhich"),
+            ParsedQuestion("E. coli grows.\nWhich organ makes insulin?", PARSED.options, "B"),
+        ),
+    ],
+)
+def test_strict_accepts(text, parsed):
+    assert parse_mcq(text) == parsed
+    assert parse_mcq_tolerant(text) == parsed
+
+
+# What strict makes of a text, and what tolerant makes of it: a reason, or a letter.
+CASES = [
+    ("", McqFailure.EMPTY, McqFailure.EMPTY),
+    (" \n\u2003", McqFailure.EMPTY, McqFailure.EMPTY),
+    (f"<think>{GOOD}</think>", McqFailure.EMPTY, McqFailure.EMPTY),
+    (f"<think>{GOOD}", McqFailure.UNCLOSED_REASONING, McqFailure.UNCLOSED_REASONING),
+    ("I cannot help.", McqFailure.MISSING_QUESTION, McqFailure.MISSING_QUESTION),
+    (GOOD.replace("Question: ", ""), McqFailure.MISSING_QUESTION, McqFailure.MISSING_QUESTION),
+    (f"{GOOD}\n\n{GOOD}", McqFailure.DUPLICATE_QUESTION, McqFailure.DUPLICATE_QUESTION),
+    (GOOD.replace("C. Kidney\n", ""), McqFailure.MISSING_OPTION, McqFailure.MISSING_OPTION),
+    (GOOD.replace("C. Kidney", "B. Kidney"), McqFailure.MISSING_OPTION, McqFailure.MISSING_OPTION),
+    (GOOD.replace("D. Spleen", "C. Lung\nD. Spleen"), McqFailure.DUPLICATE_OPTION, McqFailure.DUPLICATE_OPTION),
+    (GOOD.replace("D. Spleen", "D. Spleen\nE. Lung"), McqFailure.EXTRA_OPTION, McqFailure.EXTRA_OPTION),
+    (GOOD.split("Correct")[0], McqFailure.MISSING_ANSWER, McqFailure.MISSING_ANSWER),
+    (GOOD + "\nCorrect Answer: B", McqFailure.DUPLICATE_ANSWER, McqFailure.DUPLICATE_ANSWER),
+    (
+        GOOD.replace("B. Pancreas\nC. Kidney", "C. Kidney\nB. Pancreas"),
+        McqFailure.FIELD_ORDER,
+        McqFailure.FIELD_ORDER,
+    ),
+    ("Correct Answer: B\n" + GOOD.replace("Correct Answer: B\n", ""), McqFailure.FIELD_ORDER, McqFailure.FIELD_ORDER),
+    (GOOD.replace("Kidney", ""), McqFailure.EMPTY_FIELD, McqFailure.EMPTY_FIELD),
+    (GOOD.replace("Which organ makes insulin?", ""), McqFailure.EMPTY_FIELD, McqFailure.EMPTY_FIELD),
+    (GOOD.replace("Kidney", "Kidney\nor nephron"), McqFailure.MALFORMED_OPTION, "B"),
+    (GOOD.replace("Kidney", "\nKidney"), McqFailure.MALFORMED_OPTION, "B"),
+    (GOOD.replace("Answer: B", "Answer: [A/B/C/D]"), McqFailure.MALFORMED_ANSWER, McqFailure.MALFORMED_ANSWER),
+    (GOOD.replace("Answer: B", "Answer:"), McqFailure.MALFORMED_ANSWER, McqFailure.MALFORMED_ANSWER),
+    (GOOD.replace("Answer: B", "Answer: E"), McqFailure.MALFORMED_ANSWER, McqFailure.MALFORMED_ANSWER),
+    # Of several faults the first in the order of McqFailure is the reason.
+    (
+        GOOD.replace("C. Kidney\n", "").replace("Answer: B", "Answer: X"),
+        McqFailure.MISSING_OPTION,
+        McqFailure.MISSING_OPTION,
+    ),
+    # Formats that only the tolerant parser reads.
+    (GOOD.replace("\n", "\n  "), McqFailure.MISSING_OPTION, "B"),
+    (GOOD.replace("Question", "**Question**"), McqFailure.MISSING_QUESTION, "B"),
+    (GOOD.replace("Question:", "### Question 12\n"), McqFailure.MISSING_QUESTION, "B"),
+    (GOOD.replace("Question:", "QUESTION："), McqFailure.MISSING_QUESTION, "B"),
+    (GOOD.replace("Correct Answer", "Answer"), McqFailure.MISSING_ANSWER, "B"),
+    (GOOD.replace("Correct Answer", "correct answer"), McqFailure.MISSING_ANSWER, "B"),
+    (GOOD.replace("Correct Answer: B", "**Correct Answer: B**"), McqFailure.MISSING_ANSWER, "B"),
+    (GOOD.replace("Correct Answer: B", "## Correct answer\n\n**B.** Pancreas"), McqFailure.MISSING_ANSWER, "B"),
+    ("\n".join(f"**{line}**" for line in GOOD.splitlines()), McqFailure.MISSING_QUESTION, "B"),
+    (GOOD.replace(". ", ") "), McqFailure.MISSING_OPTION, "B"),
+    (GOOD.replace("A. ", "(A) ").replace("B. ", "[B] ").replace("C. ", "- C: "), McqFailure.MISSING_OPTION, "B"),
+    (GOOD.replace("A. ", "Option A: "), McqFailure.MISSING_OPTION, "B"),
+    (GOOD.replace("A. ", "Ａ．").replace("Answer: B", "Answer: Ｂ"), McqFailure.MISSING_OPTION, "B"),
+    (GOOD + "\nA. is wrong.\nC. is wrong.", McqFailure.DUPLICATE_OPTION, "B"),
+]
+
+
+@pytest.mark.parametrize(("text", "strict", "tolerant"), CASES)
+def test_reason_or_letter(text, strict, tolerant):
+    assert parse_mcq(text) is strict
+    found = parse_mcq_tolerant(text)
+    if isinstance(tolerant, McqFailure):
+        assert found is tolerant
+    else:
+        assert isinstance(found, ParsedQuestion) and found.answer == tolerant
+
+
+def test_every_reason_has_a_case():
+    assert {case[1] for case in CASES} == set(McqFailure)
+
+
+ACCEPTED_VALUES = (
+    "C.",
+    "C)",
+    "(C)",
+    "[C]",
+    "**C**",
+    "c",
+    "(c)",
+    "Option C",
+    "option (C)",
+    "C. Kidney",
+    "C) Kidney",
+    "C: Kidney",
+    "**C.** Kidney",
+    "**C. Kidney**",
+    "C - Kidney",
+    "C (Kidney)",
+    "C. A kidney and a ureter",
+    "`C`",
+)
+REFUSED_VALUES = (
+    "A/C",
+    "A, C",
+    "A and C",
+    "A or C",
+    "A) and C)",
+    "(A) or (C)",
+    "A & C",
+    "A C",
+    "A. C",
+    "A - C",
+    "Kidney",
+    "Cat",
+    "C2",
+    "All of them",
+    "a kidney",
+    "F",
+    "C Kidney",
+    "-",
+    "**",
+    "None",
+    "Optional",
+)
+
+
+@pytest.mark.parametrize("value", [*ACCEPTED_VALUES, *REFUSED_VALUES])
+def test_answer_values(value):
+    text = GOOD.replace("Answer: B", f"Answer: {value}")
+    assert parse_mcq(text) is McqFailure.MALFORMED_ANSWER
+    found = parse_mcq_tolerant(text)
+    if value in ACCEPTED_VALUES:
+        assert isinstance(found, ParsedQuestion) and found.answer == "C"
+    else:
+        assert found is McqFailure.MALFORMED_ANSWER
+
+
+def test_tolerant_contents_have_no_emphasis_around_them():
+    text = (
+        "**Question:** *Which* organ?\n\n**A)** Liver **\n- **B)** Pancreas\nin the\nabdomen\n(C) CYP2D6*4\n\n"
+        "D) -5 mEq\n\n**Answer:** B"
+    )
+    options = ("Liver", "Pancreas\nin the\nabdomen", "CYP2D6*4", "-5 mEq")
+    assert parse_mcq_tolerant(text) == ParsedQuestion("Which* organ?", options, "B")
+
+
+LINES = st.sampled_from(
+    [
+        *GOOD.splitlines(),
+        "Question: x",
+        "A. y",
+        "D. z",
+        "E. coli",
+        "Correct Answer: A",
+        "correct answer: **C**",
+        "(B)",
+        "Answer: (D)",
+        "- A) t",
+        "Option C: u",
+        "",
+        "text",
+        "<think>",
+        "</think>",
+        "**Question 2**",
+        "Explanation: v",
+    ]
+)
+
+
+@given(st.lists(LINES, max_size=12).map("\n".join))
+def test_what_strict_accepts_tolerant_accepts_with_the_same_letter(text):
+    strict, tolerant = parse_mcq(text), parse_mcq_tolerant(text)
+    if isinstance(strict, ParsedQuestion):
+        assert tolerant == strict
+    if isinstance(tolerant, McqFailure):
+        assert isinstance(strict, McqFailure)
+
+
+@given(st.permutations(GOOD.splitlines()[:-1]))
+def test_only_one_order_of_the_fields_parses(lines):
+    found = parse_mcq("\n".join(lines))
+    if lines == GOOD.splitlines()[:-1]:
+        assert found == PARSED
+    else:
+        assert isinstance(found, McqFailure)
+
+
+@given(st.integers(0, len(GOOD) - 1))
+def test_a_truncated_question_fails_or_has_its_answer(length):
+    found = parse_mcq(GOOD[:length])
+    end = GOOD.index("Correct Answer: B") + len("Correct Answer: B")
+    assert isinstance(found, ParsedQuestion) == (length >= end)

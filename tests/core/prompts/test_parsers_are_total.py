@@ -1,0 +1,251 @@
+"""Every parser is a total function: any text in, a result of its type out; and what was written is read back.
+
+Texts are arbitrary code points, lone surrogates among them, pieces of the formats in any order,
+and a million characters of kinds that a backtracking parser would not finish.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.core.language.novelty import short_responses_equal, word_dice
+from pipeline.core.prompts.multiple_choice import LETTERS, McqFailure, ParsedQuestion, parse_mcq, parse_mcq_tolerant
+from pipeline.core.prompts.number_answers import Invalid, parse_number, parse_sample, strip_reasoning
+from pipeline.core.prompts.protocols import AnswerProtocol
+from pipeline.core.prompts.text_answers import normalise_answer
+
+PROTOCOLS = (
+    AnswerProtocol("base"),
+    AnswerProtocol("soft"),
+    AnswerProtocol("hard"),
+    AnswerProtocol("constrained"),
+    AnswerProtocol("ssot"),
+    AnswerProtocol("ssot", answer_channel="final"),
+    AnswerProtocol("batch", 7),
+    AnswerProtocol("verbalized", 5),
+)
+
+
+def _is_stripped(result: Any) -> bool:
+    return result is None or (isinstance(result, str) and result == result.strip() and "<think>" not in result)
+
+
+def _is_number(result: Any) -> bool:
+    return isinstance(result, Invalid) or (isinstance(result, float) and math.isfinite(result))
+
+
+def _is_count(result: Any) -> bool:
+    return isinstance(result, Invalid) or (isinstance(result, float) and result in range(11))
+
+
+def _is_question(result: Any) -> bool:
+    if isinstance(result, McqFailure):
+        return True
+    contents = (result.question, *result.options)
+    return len(contents) == 5 and all(text.strip() for text in contents) and result.answer in LETTERS
+
+
+def _is_normalised(result: Any) -> bool:
+    return isinstance(result, Invalid) or (isinstance(result, str) and bool(result) and result.split() != [])
+
+
+def _are_answers(protocol: AnswerProtocol) -> Callable[[Any], bool]:
+    size = protocol.answers_per_generation
+    return lambda result: len(result) == size and all(isinstance(answer, str) for answer in result)
+
+
+PARSERS: dict[str, tuple[Callable[[str], Any], Callable[[Any], bool]]] = {
+    "strip_reasoning": (strip_reasoning, _is_stripped),
+    "parse_number": (parse_number, _is_number),
+    "parse_sample": (lambda text: parse_sample(text, (0.0, 10.0), integer=True), _is_count),
+    "parse_mcq": (parse_mcq, _is_question),
+    "parse_mcq_tolerant": (parse_mcq_tolerant, _is_question),
+    "normalise_answer": (normalise_answer, _is_normalised),
+    "short_responses_equal": (
+        lambda text: short_responses_equal(text, text[::-1]),
+        lambda result: result in (None, True, False),
+    ),
+    "word_dice": (lambda text: word_dice(text, text[::-1]), lambda result: 0 <= result <= 1),
+    **{
+        f"answers of {protocol.condition} {truncated} {protocol.answer_channel}": (
+            lambda text, protocol=protocol, truncated=truncated: protocol.answers(text, 11, truncated),
+            _are_answers(protocol),
+        )
+        for protocol in PROTOCOLS
+        for truncated in (False, True)
+    },
+}
+
+PIECES = (
+    "<think>",
+    "</think>",
+    "<answer>",
+    "</answer>",
+    "<|channel|>",
+    "<|message|>",
+    "<|return|>",
+    "final",
+    "analysis",
+    "Question:",
+    "A.",
+    "B. x",
+    "C)",
+    "(D)",
+    "**",
+    "Correct Answer:",
+    "Answer: B",
+    "Explanation:",
+    "\n",
+    "\r\n",
+    " ",
+    "\u2028",
+    "\u3000",
+    "３",
+    "１．５",
+    "Ｂ",
+    "3",
+    "-",
+    ".5",
+    "e9",
+    "1e999",
+    "| 0.5",
+    "50%",
+    "| -1",
+    '"',
+    "“",
+    "\x00",
+    "\ud83d",
+    "\ude00",
+    "\ud83d\ude00",
+    "😀",
+    "e\u0301",
+    "\u202e",
+    "İ",
+    "ß",
+    "²",
+    "٣",
+)
+
+# Surrogates are so few of all code points that they are asked for by name.
+ANY_TEXT = st.text(st.one_of(st.characters(), st.characters(categories=["Cs"])))
+FORMAT_LIKE = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
+
+
+@pytest.mark.parametrize("name", PARSERS)
+@given(text=st.one_of(ANY_TEXT, FORMAT_LIKE, st.tuples(FORMAT_LIKE, ANY_TEXT, FORMAT_LIKE).map("".join)))
+def test_any_text(name, text):
+    parse, is_result = PARSERS[name]
+    assert is_result(parse(text))
+
+
+SIZE = 250_000
+AWKWARD = (
+    "<think>",
+    "</think>",
+    "<answer>",
+    "<answer>3</answer>",
+    "<|channel|>final<|message|>",
+    "A.",
+    "A. x\n",
+    "Question:\n",
+    "Answer\n\n",
+    "**A**",
+    "9",
+    "９",
+    ".",
+    "e",
+    " ",
+    "\n",
+    "x\n",
+    "x | 1\n",
+    "|",
+    '"',
+    "\ud83d",
+    "1e",
+)
+
+
+@pytest.mark.parametrize("unit", AWKWARD, ids=ascii)
+def test_a_quarter_of_a_million_characters(unit):
+    text = unit * (SIZE // len(unit))
+    for name, (parse, is_result) in PARSERS.items():
+        assert is_result(parse(text)), name
+
+
+# What no line break and no reasoning trace is in, and no white space around.
+LINE = (
+    st.text(st.characters(exclude_categories=("Cc", "Zl", "Zp")))
+    .map(str.strip)
+    .filter(lambda text: text and "think>" not in text)
+)
+QUESTION = st.builds(
+    ParsedQuestion, question=LINE, options=st.tuples(LINE, LINE, LINE, LINE), answer=st.sampled_from(LETTERS)
+)
+
+
+@given(QUESTION, LINE, st.sampled_from(["", "<think>A. no</think>\n", "Certainly!\n\n"]))
+def test_a_formatted_question_is_read_back(question, explanation, head):
+    options = "\n".join(f"{letter}. {option}" for letter, option in zip(LETTERS, question.options, strict=True))
+    text = f"{head}Question: {question.question}\n{options}\nCorrect Answer: {question.answer}"
+    for tail in ("", f"\nExplanation: {explanation}"):
+        assert parse_mcq(text + tail) == question
+        assert parse_mcq_tolerant(text + tail) == question
+
+
+# Without characters that are markup at the ends or another form of an ASCII character.
+WORDS = st.text(st.sampled_from("abcXYZ019 ,?%/'äß中")).map(str.strip).filter(bool)
+
+
+@given(
+    st.builds(
+        ParsedQuestion, question=WORDS, options=st.tuples(WORDS, WORDS, WORDS, WORDS), answer=st.sampled_from(LETTERS)
+    ),
+    st.sampled_from(["Question:", "**Question:**", "### Question 3\n", "question：", "> *Question*:"]),
+    st.sampled_from(["{}. ", "{}) ", "({}) ", "**{}.** ", "- {}: ", "Option {}: ", "  **({})** "]),
+    st.sampled_from(["Correct Answer: {}", "**Answer:** ({})", "answer: **{}.** text", "## Correct answer\n\n{})"]),
+)
+def test_a_question_in_other_formats_is_read_back(question, label, option_label, answer):
+    lines = [option_label.format(letter) + text for letter, text in zip(LETTERS, question.options, strict=True)]
+    text = "\n".join([f"{label} {question.question}", *lines, answer.format(question.answer), "**Explanation** x"])
+    assert parse_mcq_tolerant(text) == question
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(["{!r}", "{:.17e}", "{:+.17E}", "{:.400f}"]))
+def test_a_formatted_number_is_read_back(value, form):
+    text = form.format(value)
+    assert parse_number(text) == float(text)
+    assert parse_number(f"<think>{value}?</think>\n{text}\n") == float(text)
+    if form != "{:.400f}":
+        assert parse_number(text) == value
+
+
+@given(st.integers(-(2**53), 2**53))
+def test_a_formatted_integer_is_read_back(value):
+    for text in (str(value), f"{value}.0", f"{value}."):
+        assert parse_sample(text, (-math.inf, math.inf), integer=True) == value
+
+
+PLAIN = LINE.filter(lambda text: not any(mark in text for mark in ("answer>", "<|", "|")))
+
+
+@given(st.lists(PLAIN, min_size=7, max_size=9), st.integers(0, 2**63 - 1))
+def test_answers_are_read_back_from_every_protocol(answers, seed):
+    first = answers[0]
+    tagged = f"<think>{first}</think><seed>q#7</seed>\n<answer> {first}\n</answer> Done."
+    assert AnswerProtocol("ssot").answers(tagged, seed) == [first]
+    channels = f"<|channel|>analysis<|message|>x<|end|><|start|>assistant<|channel|>final<|message|>{first}<|return|>"
+    assert AnswerProtocol("ssot", answer_channel="final").answers(channels, seed) == [first]
+    assert AnswerProtocol("batch", 7).answers("\n".join(answers), seed) == answers[:7]
+    listing = "\n".join(f"{answer} | {weight}" for weight, answer in enumerate(answers))
+    (drawn,) = AnswerProtocol("verbalized", 7).answers(listing, seed)
+    assert drawn in answers[1:]
+    assert AnswerProtocol("base").answers(first, seed) == [first]
+
+
+@given(LINE)
+def test_a_quoted_answer_is_read_back(text):
+    assert normalise_answer(f'\n "{text}"\nBecause.') == " ".join(text.split())

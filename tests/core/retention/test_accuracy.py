@@ -1,0 +1,183 @@
+"""Retention metrics from answers written by hand: means over tasks, pairing, adjustment and verdicts."""
+
+import math
+
+import numpy as np
+import pytest
+
+from pipeline.core.retention.accuracy import (
+    ESTIMATES,
+    TEST_COLUMNS,
+    all_results,
+    item_table,
+    mean_columns,
+    metric_rows,
+    paired_test_table,
+)
+from pipeline.core.retention.irt import IrtScenario, estimate_performance
+from pipeline.core.retention.tasks import COLUMNS
+from pipeline.core.statistics.paired_tests import holm, mcnemar_exact, tost, tost_proportions
+
+SIZE = 60
+
+
+def scenario(seed: int) -> IrtScenario:
+    rng = np.random.default_rng(seed)
+    return IrtScenario(
+        discriminations=rng.lognormal(0, 0.3, size=(1, 300)),
+        offsets=rng.normal(0, 1, 300),
+        seen=rng.choice(300, SIZE, replace=False),
+        seen_weights=rng.dirichlet(np.full(SIZE, 5.0)),
+        balance_weights=np.ones(300),
+        mixing_weight=0.5,
+    )
+
+
+SCENARIOS = {name: scenario(i) for i, name in enumerate(("mmlu", "hellaswag", "truthfulqa", "winogrande", "gsm8k"))}
+
+
+def own_and_base() -> dict:
+    """MMLU as it was; HellaSwag loses 30 of 60; Winogrande gains 20 of 60; GSM8K (flexible) loses 4."""
+    base = {column: (np.arange(SIZE) % 2).astype(float) for column in COLUMNS}
+    own = {column: values.copy() for column, values in base.items()}
+    base["tinyTruthfulQA"] = np.random.default_rng(0).random(SIZE)
+    own["tinyTruthfulQA"] = np.clip(base["tinyTruthfulQA"] + np.random.default_rng(1).normal(0, 0.05, SIZE), 0, 1)
+    own["tinyHellaswag"][:] = 0
+    own["tinyWinogrande"][::3] = 1
+    own["tinyGSM8k (flexible)"][1:9:2] = 0
+    own["tinyGSM8k (strict)"][1:41:2] = 0
+    return {"own": own, "base": base}
+
+
+@pytest.fixture(scope="module")
+def results() -> dict:
+    return all_results(own_and_base(), SCENARIOS, seed=0, model="m", replicates=300)
+
+
+def by_name(rows: list[dict]) -> dict:
+    return {(row["split"], row["metric"]): row for row in rows}
+
+
+def test_columns_of_the_mean():
+    assert mean_columns(list(COLUMNS)) == [
+        "tinyMMLU",
+        "tinyHellaswag",
+        "tinyTruthfulQA",
+        "tinyWinogrande",
+        "tinyGSM8k (flexible)",
+    ]
+    assert mean_columns(list(COLUMNS), "twice") == list(COLUMNS)
+    assert mean_columns(["tinyGSM8k (strict)"]) == ["tinyGSM8k (strict)"]
+
+
+def test_rows_by_column(results):
+    rows = by_name(metric_rows(results["own"], results["base"], "once"))
+    for column, (task, _) in COLUMNS.items():
+        values = own_and_base()["own"][column]
+        expected, _ = estimate_performance(SCENARIOS[task.removeprefix("tiny").lower()], values)
+        assert rows[column, "gp_irt"]["value"] == expected.gp_irt
+        assert rows[column, "p_irt"]["value"] == expected.p_irt and rows[column, "irt"]["value"] == expected.irt
+        assert rows[column, "accuracy"]["value"] == values.mean()
+        assert all(rows[column, name]["n"] == SIZE for name in ESTIMATES)
+        low, high = (rows[column, "gp_irt"][end] for end in ("ci_low", "ci_high"))
+        # Where all resamples agree, the ends are the estimate up to rounding.
+        assert low * (1 - 1e-12) <= expected.gp_irt <= high * (1 + 1e-12)
+        low, high = rows[column, "accuracy"]["ci_low"], rows[column, "accuracy"]["ci_high"]
+        if column != "tinyTruthfulQA":
+            error = math.sqrt(values.mean() * (1 - values.mean()) / SIZE)
+            assert high - low == pytest.approx(2 * 1.96 * error, abs=0.05)
+    # Six times fewer items than 1,000 with an error of 1.6%: the sample's error is what counts here.
+    assert rows["tinyMMLU", "gp_irt_published_error"]["value"] == 0.016
+    assert 0.02 < rows["tinyMMLU", "gp_irt_standard_error"]["value"] < 0.09
+
+
+def test_means_over_tasks_and_the_papers(results):
+    own = {column: result.estimates["gp_irt"] for column, result in results["own"].items()}
+    others = [own[c] for c in COLUMNS if not c.startswith("tinyGSM8k")]
+    once = (sum(others) + own["tinyGSM8k (flexible)"]) / 5
+    twice = (sum(others) + own["tinyGSM8k (flexible)"] + own["tinyGSM8k (strict)"]) / 6
+    rows = by_name(metric_rows(results["own"], results["base"], "once"))
+    assert rows["all", "gp_irt"]["value"] == pytest.approx(once)
+    assert rows["all", "gp_irt_paper_mean"]["value"] == pytest.approx(twice)
+    assert rows["all", "gp_irt"]["n"] == rows["all", "gp_irt_difference"]["n"] == 5 * SIZE
+    doubled = by_name(metric_rows(results["own"], results["base"], "twice"))
+    assert doubled["all", "gp_irt"]["value"] == doubled["all", "gp_irt_paper_mean"]["value"] == pytest.approx(twice)
+    # Independent tasks: the mean's error is the root of the summed squares over 5, up to the bootstrap's own noise.
+    errors = [rows[c, "gp_irt_standard_error"]["value"] for c in mean_columns(list(COLUMNS))]
+    expected = math.sqrt(sum(e**2 for e in errors)) / 5
+    assert rows["all", "gp_irt_standard_error"]["value"] == pytest.approx(expected, rel=0.2)
+
+
+def test_differences_are_paired(results):
+    rows = by_name(metric_rows(results["own"], results["base"], "once"))
+    same = rows["tinyMMLU", "gp_irt_difference"]
+    assert (same["value"], same["ci_low"], same["ci_high"]) == (0, 0, 0)
+    lost = rows["tinyHellaswag", "accuracy_difference"]
+    assert lost["value"] == -0.5 and lost["ci_high"] < -0.3
+    for name in ("gp_irt", "accuracy"):
+        means = [rows[c, f"{name}_difference"]["value"] for c in mean_columns(list(COLUMNS))]
+        assert rows["all", f"{name}_difference"]["value"] == pytest.approx(np.mean(means))
+    alone = by_name(metric_rows(results["base"], None, "once"))
+    assert not [key for key in alone if key[1].endswith("_difference")]
+
+
+def test_tests_by_column(results):
+    table = paired_test_table(
+        results["own"], results["base"], margin=0.25, significance=0.05, seed=0, names=("m", "soft")
+    )
+    assert list(table.columns) == list(TEST_COLUMNS)
+    rows, values = table.set_index("split"), own_and_base()
+    for column in COLUMNS:
+        own, base = values["own"][column], values["base"][column]
+        assert rows.loc[column, "difference"] == pytest.approx(own.mean() - base.mean())
+        if column == "tinyTruthfulQA":
+            assert rows.loc[column, "p_equivalence"] == tost(own - base, 0.25)
+        else:
+            assert rows.loc[column, "p_difference"] == mcnemar_exact(base, own)
+            assert rows.loc[column, "p_equivalence"] == tost_proportions(base, own, 0.25)
+    # Holm over five tasks; the strict column in the flexible one's place.
+    family = mean_columns(list(COLUMNS))
+    for name in ("p_difference", "p_equivalence"):
+        assert rows.loc[family, f"{name}_adjusted"].tolist() == holm(rows.loc[family, name].to_numpy()).tolist()
+        with_strict = [*family[:-1], "tinyGSM8k (strict)"]
+        adjusted = holm(rows.loc[with_strict, name].to_numpy())[-1]
+        assert rows.loc["tinyGSM8k (strict)", f"{name}_adjusted"] == adjusted
+    assert rows["verdict"].to_dict() == {
+        "tinyMMLU": "kept",
+        "tinyHellaswag": "lost",
+        "tinyTruthfulQA": "kept",
+        "tinyWinogrande": "gained",
+        "tinyGSM8k (strict)": "lost",
+        "tinyGSM8k (flexible)": "kept",
+    }
+
+
+def test_small_margins_leave_open_what_sixty_items_cannot_show(results):
+    table = paired_test_table(
+        results["own"], results["base"], margin=0.03, significance=0.05, seed=0, names=("m", "soft")
+    ).set_index("split")
+    assert table.loc["tinyMMLU", "verdict"] == "cannot tell" and table.loc["tinyHellaswag", "verdict"] == "lost"
+
+
+def test_the_base_itself_has_no_tests(results):
+    table = paired_test_table(results["base"], None, margin=0.05, significance=0.05, seed=0, names=("m", "base"))
+    assert len(table) == 0 and list(table.columns) == list(TEST_COLUMNS)
+    assert item_table(results["base"], None)["base_value"].isna().all()
+
+
+def test_items_and_their_predictions(results):
+    table = item_table(results["own"], results["base"])
+    assert len(table) == 6 * SIZE
+    rows = table[table["split"] == "tinyHellaswag"]
+    assert rows["item"].tolist() == list(range(SIZE)) and rows["base_value"].mean() == 0.5
+    # The maximum likelihood ability fits a-weighted means of answers: predictions of all-wrong answers vanish.
+    assert rows["predicted"].max() < 1e-3
+
+
+def test_resamples_do_not_depend_on_other_columns():
+    values = own_and_base()
+    alone = all_results({"own": {"tinyMMLU": values["own"]["tinyMMLU"]}}, SCENARIOS, seed=0, model="m", replicates=50)
+    together = all_results(values, SCENARIOS, seed=0, model="m", replicates=50)
+    for name in ESTIMATES:
+        expected = together["own"]["tinyMMLU"].draws[name]
+        assert alone["own"]["tinyMMLU"].draws[name].tolist() == expected.tolist()

@@ -1,0 +1,211 @@
+"""Item response theory on synthetic items whose abilities and performance are known."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from pipeline.core.random_streams import random_stream
+from pipeline.core.retention.irt import (
+    PUBLISHED_ERRORS,
+    SCENARIOS,
+    IrtScenario,
+    balance_weights,
+    bootstrap_performance,
+    estimate_performance,
+    fit_abilities,
+    fit_ability,
+    item_probabilities,
+    resample_counts,
+)
+
+
+def scenario(num_items=1500, num_seen=100, dimensions=2, mixing_weight=0.4, seed=0, weights=None) -> IrtScenario:
+    rng = np.random.default_rng(seed)
+    return IrtScenario(
+        discriminations=rng.lognormal(-0.2, 0.4, size=(dimensions, num_items)),
+        offsets=rng.normal(0, 1.2, num_items),
+        seen=rng.choice(num_items, num_seen, replace=False),
+        seen_weights=np.full(num_seen, 1 / num_seen),
+        balance_weights=np.ones(num_items) if weights is None else weights,
+        mixing_weight=mixing_weight,
+    )
+
+
+def answers(items: IrtScenario, ability, seed=1) -> np.ndarray:
+    """0/1 answers to all items."""
+    chances = item_probabilities(np.array([ability]), items.discriminations, items.offsets)[0]
+    return (np.random.default_rng(seed).random(len(chances)) < chances).astype(float)
+
+
+def test_probability_by_hand():
+    # 1 * 0.5 + 2 * (-1) - 0.5 = -2; no ability leaves the offset.
+    found = item_probabilities(np.array([[0.5, -1.0], [0.0, 0.0]]), np.array([[1.0], [2.0]]), np.array([0.5]))
+    assert found.tolist() == [[1 / (1 + math.exp(2))], [1 / (1 + math.exp(0.5))]]
+
+
+def test_balance_weights_give_subscenarios_the_same_say():
+    weights = balance_weights([np.array([0, 3]), np.array([1, 2, 4, 5, 6, 7])], 8)
+    # 8 / (2 * 2) and 8 / (2 * 6).
+    assert weights.tolist() == pytest.approx([2, 2 / 3, 2 / 3, 2, 2 / 3, 2 / 3, 2 / 3, 2 / 3])
+    values = np.random.default_rng(0).random(8)
+    expected = (values[[0, 3]].mean() + values[[1, 2, 4, 5, 6, 7]].mean()) / 2
+    assert (weights * values).mean() == pytest.approx(expected)
+    for wrong in ([np.array([0, 1])], [np.array([0, 1, 2]), np.array([2])], []):
+        with pytest.raises(ValueError, match="cover each of 3 items once"):
+            balance_weights(wrong, 3)
+
+
+@pytest.mark.parametrize("ability", [[0.0, 0.0], [0.8, -0.3], [-1.0, 0.5]])
+def test_known_ability_is_recovered_within_its_stated_error(ability):
+    items = scenario(num_items=4000, num_seen=4000)
+    a, b = items.discriminations, items.offsets
+    found = fit_ability(answers(items, ability), a, b)
+    chances = item_probabilities(np.array([ability]), a, b)[0]
+    information = (a * chances * (1 - chances)) @ a.T
+    # Squared Mahalanobis distance of the maximum likelihood estimate: chi-square with 2 degrees, 99.99% quantile 18.4.
+    error = found - ability
+    assert error @ information @ error < 18.4
+    assert np.abs(error).max() < 0.35
+
+
+def test_one_dimension_by_hand():
+    """Two equal items, one right: the chance of each is 1/2, so theta = b / a."""
+    assert fit_ability(np.array([1.0, 0.0]), np.array([[2.0, 2.0]]), np.array([3.0, 3.0])) == pytest.approx([1.5])
+    # A fraction is so much of a right answer: sigmoid(theta) = 0.8.
+    found = fit_ability(np.array([0.7, 0.9]), np.array([[1.0, 1.0]]), np.zeros(2))
+    assert found == pytest.approx([math.log(4)], abs=1e-4)
+
+
+def test_ability_equals_that_of_the_published_objective():
+    """With the package's clipping and 1e-10, and a numerical gradient, on mc2-like fractions."""
+    items = scenario(dimensions=3, seed=4)
+    a, b = items.discriminations[:, items.seen], items.offsets[items.seen]
+    values = np.random.default_rng(5).beta(1, 1, 100)
+
+    def loss(theta):
+        chances = expit(np.clip(a * theta[:, None] - b / 3, -30, 30).sum(axis=0))
+        return -np.sum(values * np.log(chances + 1e-10) + (1 - values) * np.log(1 - chances + 1e-10))
+
+    expected = minimize(loss, np.zeros(3), method="BFGS").x
+    assert fit_ability(values, a, b) == pytest.approx(expected, abs=1e-4)
+
+
+def test_newton_on_resamples_equals_bfgs_on_repeated_items():
+    items = scenario(dimensions=3, seed=2)
+    a, b = items.discriminations[:, items.seen], items.offsets[items.seen]
+    values = answers(items, [0.4, -0.2, 0.6])[items.seen]
+    counts = resample_counts(100, 8, random_stream(0, "resamples"))
+    assert (counts.sum(axis=1) == 100).all()
+    found = fit_abilities(values, counts, a, b, start=fit_ability(values, a, b))
+    for row, expected in zip(counts.astype(int), found, strict=True):
+        chosen = np.repeat(np.arange(100), row)
+        assert fit_ability(values[chosen], a[:, chosen], b[chosen]) == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_all_wrong_or_all_right_stays_finite(value):
+    items = scenario()
+    values = np.full(100, value)
+    found, ability = estimate_performance(items, values)
+    assert np.isfinite(ability).all()
+    assert found.gp_irt == pytest.approx(value, abs=1e-3)
+    drawn = bootstrap_performance(items, values, resample_counts(100, 50, random_stream(0, "x")), ability)
+    assert drawn.gp_irt == pytest.approx(np.full(50, value), abs=1e-2)
+
+
+def test_estimates_by_their_formulas():
+    weights = balance_weights([np.arange(500), np.arange(500, 1500)], 1500)
+    items = scenario(weights=weights)
+    rng = np.random.default_rng(7)
+    items = dataclasses.replace(items, seen_weights=rng.dirichlet(np.ones(100)))
+    values = answers(items, [0.5, 0.1])[items.seen]
+    found, ability = estimate_performance(items, values)
+    seen = weighted = unseen = 0.0
+    for position in range(1500):
+        if position in items.seen:
+            where = items.seen.tolist().index(position)
+            seen += weights[position] * values[where] / 100
+            weighted += items.seen_weights[where] * values[where]
+        else:
+            z = sum(items.discriminations[d, position] * ability[d] for d in range(2)) - items.offsets[position]
+            unseen += weights[position] / (1 + math.exp(-z)) / 1400
+    assert found.irt == pytest.approx(weighted)
+    assert found.p_irt == pytest.approx(100 / 1500 * seen + 1400 / 1500 * unseen)
+    assert found.gp_irt == pytest.approx(0.4 * found.irt + 0.6 * found.p_irt)
+
+
+def test_exact_when_all_items_are_seen():
+    """Every estimate is then the mean over sub-scenarios of their mean correctness, whatever the parameters."""
+    weights = balance_weights([np.arange(30), np.arange(30, 120)], 120)
+    items = scenario(num_items=120, num_seen=120, weights=weights)
+    items = dataclasses.replace(items, seen_weights=weights[items.seen] / 120)
+    values = np.random.default_rng(8).random(120)
+    truth = (values[np.argsort(items.seen)][:30].mean() + values[np.argsort(items.seen)][30:].mean()) / 2
+    found, _ = estimate_performance(items, values)
+    assert [found.irt, found.p_irt, found.gp_irt] == pytest.approx([truth] * 3, abs=1e-12)
+
+
+def test_performance_on_unseen_items_is_recovered():
+    """Over 40 synthetic models: smaller errors than the seen mean has, and within the published methods' range."""
+    items = scenario(num_items=3000)
+    errors, plain, rng = [], [], np.random.default_rng(9)
+    for model in range(40):
+        all_answers = answers(items, rng.normal(0, 1, 2), seed=100 + model)
+        values = all_answers[items.seen]
+        errors.append(estimate_performance(items, values)[0].p_irt - all_answers.mean())
+        plain.append(values.mean() - all_answers.mean())
+    assert np.mean(np.abs(errors)) < np.mean(np.abs(plain))
+    assert np.mean(np.abs(errors)) < 0.035
+    # Bias: within 4 standard errors of 0.
+    assert abs(np.mean(errors)) < 4 * np.std(errors) / math.sqrt(40)
+
+
+def test_bootstrap_error_is_that_of_drawing_other_items():
+    """Standard error over resampled items against the spread over fresh random items for the same model."""
+    items = scenario(num_items=3000, mixing_weight=0.5)
+    all_answers = answers(items, [0.6, -0.2])
+    values = all_answers[items.seen]
+    found, ability = estimate_performance(items, values)
+    drawn = bootstrap_performance(items, values, resample_counts(100, 400, random_stream(0, "se")), ability)
+    assert drawn.gp_irt.mean() == pytest.approx(found.gp_irt, abs=0.02)
+    fresh = []
+    for seed in range(200):
+        seen = np.random.default_rng(seed).choice(3000, 100, replace=False)
+        again = dataclasses.replace(items, seen=seen)
+        fresh.append(estimate_performance(again, all_answers[seen])[0].gp_irt)
+    assert drawn.gp_irt.std() == pytest.approx(np.std(fresh), rel=0.25)
+
+
+def test_bootstrap_counts_of_one_give_the_estimate_itself():
+    items = dataclasses.replace(scenario(), seen_weights=np.random.default_rng(3).dirichlet(np.ones(100)))
+    values = answers(items, [0.2, 0.4])[items.seen]
+    found, ability = estimate_performance(items, values)
+    again = bootstrap_performance(items, values, np.ones((1, 100)), ability)
+    assert [again.irt[0], again.p_irt[0], again.gp_irt[0]] == pytest.approx(
+        [found.irt, found.p_irt, found.gp_irt], abs=1e-5
+    )
+
+
+def test_published_errors_are_of_the_five_scenarios():
+    assert set(PUBLISHED_ERRORS) == set(SCENARIOS.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"offsets": np.zeros(7)}, "discriminations have shape"),
+        ({"seen_weights": np.ones(3)}, "weights do not have one entry"),
+        ({"seen": np.zeros(100, dtype=int)}, "different positions"),
+        ({"seen": np.arange(1450, 1550)}, "positions in 0..1499"),
+        ({"seen_weights": np.full(100, -1.0)}, "at least 0"),
+        ({"offsets": np.full(1500, math.nan)}, "finite"),
+        ({"mixing_weight": 1.2}, "mixing weight is 1.2"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(scenario(), **change)

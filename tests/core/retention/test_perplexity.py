@@ -1,0 +1,194 @@
+"""Perplexity, bits per byte, their intervals and the paired comparison."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from pipeline.core.retention.perplexity import (
+    TEST_COLUMNS,
+    bits_per_byte,
+    comparison_rows,
+    metric_rows,
+    perplexity,
+    resampled_sums,
+    slice_rows,
+)
+
+TEST_DRAWS = {"variant": "model", "seed": 0, "names": ("paloma", "m", "soft")}
+DRAWS = {**TEST_DRAWS, "replicates": 4000}
+
+
+def table(rng=None, sizes=(("a", 40), ("b", 25)), shift=0.0, noise=0.0) -> pd.DataFrame:
+    """Documents with about 3 nats per token, 4 bytes per token, and ``shift`` bits per byte against base."""
+    rng = rng or np.random.default_rng(0)
+    parts = []
+    for name, size in sizes:
+        tokens = rng.integers(5, 200, size=size)
+        base = tokens * rng.normal(3, 0.3, size=size)
+        change = 4 * tokens * math.log(2) * (shift + noise * rng.normal(size=size))
+        parts.append(
+            pd.DataFrame(
+                {
+                    "slice": name,
+                    "nll_nats": base + change,
+                    "base_nll_nats": base,
+                    "num_tokens": tokens,
+                    "num_bytes": 4 * tokens,
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def by_name(rows: list[dict]) -> dict[tuple[str, str], dict]:
+    return {(row["split"], row["metric"]): row for row in rows}
+
+
+def test_definitions_by_hand():
+    assert perplexity(3 * math.log(10), 3) == pytest.approx(10)
+    assert bits_per_byte(8 * math.log(2), 4) == pytest.approx(2)
+    np.testing.assert_allclose(perplexity(np.array([0.0, 2.0]), np.array([5, 2])), [1, math.e])
+    assert math.isnan(perplexity(0.0, 0)) and math.isnan(bits_per_byte(0.0, 0))
+    assert perplexity(1e6, 1) == math.inf
+
+
+def test_totals_are_those_of_the_sums():
+    documents = pd.DataFrame(
+        {
+            "slice": ["b", "a", "b"],
+            "nll_nats": [6.0, 10.0, 2.0],
+            "base_nll_nats": [4.0, 9.0, 2.0],
+            "num_tokens": [2, 5, 2],
+            "num_bytes": [10, 20, 10],
+        }
+    )
+    rows = by_name(metric_rows(documents, compared=True, **DRAWS))
+    assert list(dict.fromkeys(split for split, _ in rows)) == ["b", "a", "all"]
+    assert rows["b", "perplexity"]["value"] == pytest.approx(math.exp(2))
+    assert rows["a", "bits_per_byte"]["value"] == pytest.approx(0.5 / math.log(2))
+    assert rows["all", "perplexity"]["value"] == pytest.approx(math.exp(2))
+    assert rows["all", "bits_per_byte"]["value"] == pytest.approx(18 / 40 / math.log(2))
+    assert rows["b", "perplexity_ratio"]["value"] == pytest.approx(math.exp(0.5))
+    assert rows["all", "bits_per_byte_difference"]["value"] == pytest.approx(3 / 40 / math.log(2))
+    assert [rows[split, "perplexity"]["n"] for split in ("b", "a", "all")] == [2, 1, 3]
+    # One document says nothing about the spread.
+    assert math.isnan(rows["a", "perplexity"]["ci_low"]) and math.isnan(rows["all", "perplexity"]["ci_low"])
+    assert math.isfinite(rows["b", "perplexity"]["ci_low"])
+    (first, _) = slice_rows(documents, "model", compared=True)
+    assert first["split"] == "b" and first["num_documents"] == 2 and first["base_nll_nats"] == 6.0
+
+
+def test_base_has_nothing_to_be_compared_with():
+    rows = metric_rows(table(), compared=False, **DRAWS)
+    assert {row["metric"] for row in rows} == {"perplexity", "bits_per_byte"}
+    assert "base_nll_nats" not in slice_rows(table(), "none", compared=False)[0]
+    rows = metric_rows(table(), compared=True, **{**DRAWS, "variant": "none"})
+    assert all(row["metric"].endswith("_without_bos") for row in rows)
+
+
+def test_documents_without_a_token_are_counted_and_undefined_alone():
+    documents = pd.DataFrame(
+        {
+            "slice": ["a", "a"],
+            "nll_nats": [0.0, 0.0],
+            "base_nll_nats": [0.0, 0.0],
+            "num_tokens": [0, 0],
+            "num_bytes": [1, 2],
+        }
+    )
+    rows = by_name(metric_rows(documents, compared=True, **DRAWS))
+    assert math.isnan(rows["a", "perplexity"]["value"]) and rows["a", "perplexity"]["undefined"] == 1
+    assert slice_rows(documents, "model", compared=True)[0]["num_unscored"] == 2
+
+
+def test_resampling_keeps_a_document_s_columns_together():
+    columns = np.array([[1.0, 10.0], [2.0, 20.0], [5.0, 50.0]])
+    sums = resampled_sums(columns, 3000, np.random.default_rng(1))
+    assert sums.shape == (3000, 2)
+    np.testing.assert_allclose(sums[:, 1], 10 * sums[:, 0])
+    # A sum of three independent draws: mean 8, variance 3 * population variance.
+    assert sums[:, 0].mean() == pytest.approx(8, abs=4 * np.sqrt(3 * columns[:, 0].var() / 3000))
+    assert sums[:, 0].var() == pytest.approx(3 * columns[:, 0].var(), rel=0.15)
+
+
+def test_blocks_of_the_bootstrap_do_not_matter(monkeypatch):
+    columns = np.arange(14.0).reshape(7, 2)
+    whole = resampled_sums(columns, 50, np.random.default_rng(2))
+    monkeypatch.setattr("pipeline.core.retention.perplexity.DRAWS_PER_BLOCK", 21)
+    np.testing.assert_array_equal(resampled_sums(columns, 50, np.random.default_rng(2)), whole)
+
+
+def test_interval_agrees_with_the_delta_method():
+    documents = table(np.random.default_rng(3), sizes=(("a", 400),))
+    row = by_name(metric_rows(documents, compared=False, **DRAWS))["a", "bits_per_byte"]
+    bits, size = documents["nll_nats"] / math.log(2), documents["num_bytes"]
+    residuals = (bits - row["value"] * size) / size.mean()
+    error = residuals.std(ddof=1) / math.sqrt(len(documents))
+    assert (row["ci_high"] - row["ci_low"]) / (2 * 1.96 * error) == pytest.approx(1, abs=0.08)
+
+
+def test_paired_intervals_are_those_of_the_change_alone():
+    rows = by_name(metric_rows(table(shift=0.1), compared=True, **DRAWS))
+    for split in ("a", "b", "all"):
+        row = rows[split, "bits_per_byte_difference"]
+        # Every document changes by 0.1 bits per byte: nothing is left to chance.
+        assert [row["value"], row["ci_low"], row["ci_high"]] == pytest.approx([0.1] * 3)
+        alone = rows[split, "bits_per_byte"]
+        assert alone["ci_high"] - alone["ci_low"] > 0.02
+        assert rows[split, "perplexity_ratio"]["value"] == pytest.approx(2**0.4)
+
+
+@pytest.mark.parametrize(
+    ("shift", "noise", "expected"),
+    [
+        (0.0, 0.001, "kept"),
+        (0.005, 0.002, "kept"),
+        (0.2, 0.05, "lost"),
+        (-0.2, 0.05, "gained"),
+        (0.0, 0.5, "cannot tell"),
+    ],
+)
+def test_verdicts(shift, noise, expected):
+    documents = table(shift=shift, noise=noise)
+    rows = metric_rows(documents, compared=True, **DRAWS)
+    tests = comparison_rows(documents, rows, margin=0.02, significance=0.05, **TEST_DRAWS)
+    assert [test["split"] for test in tests] == ["a", "b", "all"]
+    assert [test["verdict"] for test in tests] == [expected] * 3
+    assert all(tuple(test) == TEST_COLUMNS and test["metric"] == "bits_per_byte" for test in tests)
+
+
+def test_p_values():
+    documents = table(np.random.default_rng(4), shift=0.01, noise=0.04)
+    rows = metric_rows(documents, compared=True, **DRAWS)
+    first, second, total = comparison_rows(documents, rows, margin=0.02, significance=0.05, **TEST_DRAWS)
+    members = documents[documents["slice"] == "a"]
+    bits, size = (members["nll_nats"] - members["base_nll_nats"]) / math.log(2), members["num_bytes"]
+    ratio = bits.sum() / size.sum()
+    values = ratio + (bits - ratio * size) / size.mean()
+    lower = stats.ttest_1samp(values, -0.02, alternative="greater").pvalue
+    upper = stats.ttest_1samp(values, 0.02, alternative="less").pvalue
+    assert first["p_equivalence"] == pytest.approx(max(lower, upper))
+    # The permutation test and the t-test ask nearly the same of 40 documents.
+    assert first["p_difference"] == pytest.approx(stats.ttest_1samp(bits, 0).pvalue, abs=0.03)
+    smaller, larger = sorted((first, second), key=lambda row: row["p_difference"])
+    assert smaller["p_difference_adjusted"] == pytest.approx(min(1, 2 * smaller["p_difference"]))
+    assert larger["p_difference_adjusted"] >= max(larger["p_difference"], smaller["p_difference_adjusted"])
+    assert total["p_difference_adjusted"] == total["p_difference"]
+    assert total["p_equivalence_adjusted"] == total["p_equivalence"]
+    assert first["ci_low"] < first["difference"] < first["ci_high"]
+
+
+def test_the_bootstrap_covers_as_often_as_it_says():
+    # 300 slices of 50 documents; the truth is 3 nats per token and 4 bytes per token.
+    truth, covered = 3 / 4 / math.log(2), 0
+    rng = np.random.default_rng(5)
+    for index in range(300):
+        documents = table(rng, sizes=(("a", 50),))
+        draws = {**DRAWS, "seed": index, "replicates": 400}
+        row = by_name(metric_rows(documents, compared=False, **draws))["a", "bits_per_byte"]
+        covered += row["ci_low"] <= truth <= row["ci_high"]
+    # 95% nominal, a few points less at 50 documents; four standard errors of 300 trials are 0.05.
+    assert 0.88 <= covered / 300 <= 0.99

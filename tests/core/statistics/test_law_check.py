@@ -1,0 +1,132 @@
+"""The chi-square test of samples against a law: by hand, against SciPy, and its size under the law."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom, chi2, chisquare, kstest
+
+from pipeline.core.statistics.law_check import GROUP_EXPECTED, MINIMUM_EXPECTED, cells_of, compare_with_law
+
+
+def test_by_hand():
+    # Expected 50, 30, 20: (10^2 / 50) + (5^2 / 30) + (5^2 / 20) = 2 + 5/6 + 5/4.
+    test = compare_with_law({"a": 60, "b": 25, "c": 15}, {"a": 0.5, "b": 0.3, "c": 0.2})
+    assert test.statistic == pytest.approx(49 / 12)
+    assert (test.degrees_of_freedom, test.num_samples) == (2, 100)
+    assert test.worst == ("a", 60, 50.0)
+
+
+def test_equals_scipys():
+    rng = np.random.default_rng(0)
+    law = rng.dirichlet(np.full(9, 3.0))
+    counts = rng.multinomial(5000, law)
+    test = compare_with_law(dict(enumerate(counts.tolist())), dict(enumerate(law.tolist())))
+    expected = chisquare(counts, law * 5000)
+    assert test.degrees_of_freedom == 8
+    assert test.statistic == pytest.approx(expected.statistic) and test.p_value == pytest.approx(expected.pvalue)
+
+
+def test_rare_and_unlisted_outcomes_share_a_cell():
+    # 100 samples: "c" (expected 3) and the unlisted 10% make a rest of 13%.
+    law = {"a": 0.6, "b": 0.27, "c": 0.03}
+    cells, rest = cells_of(law, 100)
+    assert cells == [["a"], ["b"]] and rest == pytest.approx(0.13)
+    test = compare_with_law({"a": 60, "b": 27, "c": 1, "nowhere in the law": 12}, law)
+    assert test.statistic == pytest.approx(0) and test.degrees_of_freedom == 2
+
+
+def test_rare_outcomes_are_grouped_by_probability():
+    # 100 samples: twenty outcomes of 3 expected each, then twenty of 1: groups of 9 (27), 9 (27), 2 and 19 (25).
+    law = {**{f"r{index:02d}": 0.03 for index in range(20)}, **{f"s{index:02d}": 0.01 for index in range(20)}, "a": 0.2}
+    cells, rest = cells_of(law, 100)
+    assert [len(cell) for cell in cells] == [1, 9, 9, 21] and rest == pytest.approx(0.01)
+    assert cells[1][0] == "r00" and cells[3][:3] == ["r18", "r19", "s00"]
+
+
+def test_samples_without_what_is_rare_are_noticed():
+    # Half of the law are 100 common outcomes, half are 10,000 rare ones, of which the less probable half never
+    # comes up (as with top-k): a single cell for all that is rare would hold what it should.
+    rng = np.random.default_rng(3)
+    law = {
+        **{index: 0.5 / 100 for index in range(100)},
+        **{1000 + index: 0.5 / 5000 * (0.9 if index < 5000 else 0.1) for index in range(10_000)},
+    }
+    names, weights = list(law), np.array(list(law.values()))
+    sound = Counter(rng.choice(names, 2000, p=weights / weights.sum()).tolist())
+    assert compare_with_law(sound, law).p_value > 1e-3
+    cut = np.where(np.arange(len(names)) < 5100, weights, 0)
+    cut[100:5100] *= 10 / 9
+    assert compare_with_law(Counter(rng.choice(names, 2000, p=cut / cut.sum()).tolist()), law).p_value < 1e-4
+
+
+def test_too_few_expected_others_join_the_least_probable_cell():
+    # Expected 70, 28, and 2 others. (75 - 70)^2 / 70 + (22 + 3 - 30)^2 / 30.
+    test = compare_with_law({"b": 22, "a": 75, "x": 3}, {"a": 0.7, "b": 0.28})
+    assert test.statistic == pytest.approx(25 / 70 + 25 / 30) and test.degrees_of_freedom == 1
+    pearson, others = chi2.sf(25 / 70 + 25 / 30, 1), binom.sf(2, 100, 0.02)
+    assert test.p_value == pytest.approx(2 * min(pearson, others))
+
+
+def test_impossible_outcomes_are_noticed():
+    law = {"a": 0.6, "b": 0.4}
+    assert compare_with_law({"a": 60, "b": 40}, law).p_value == 1
+    # 500 samples that cannot be, and yet "b" and they are 40% together.
+    test = compare_with_law({"a": 1200, "b": 300, "x": 500}, law)
+    assert test.p_value < 1e-9 and test.worst == (None, 500, pytest.approx(0))
+
+
+def test_nearly_one_outcome_is_tested_by_the_binomial_law():
+    law = {"a": 0.999}
+    test = compare_with_law({"a": 996, "b": 4}, law)
+    assert math.isnan(test.statistic) and test.degrees_of_freedom == 0
+    assert test.p_value == pytest.approx(2 * (1 - binom.cdf(3, 1000, 0.001)))
+    assert test.worst == (None, 4, pytest.approx(1.0))
+    assert compare_with_law({"a": 1000}, {"a": 1.0}).p_value == 1
+    assert compare_with_law({"b": 1000}, {"a": 1.0}).p_value == 0
+
+
+def test_too_few_samples_for_any_cell_agree_with_everything():
+    law = {index: 1e-4 for index in range(10_000)}
+    test = compare_with_law({0: 20}, law)
+    assert test.p_value == 1 and math.isnan(test.statistic)
+
+
+def test_size_under_the_law():
+    # p-values of samples from the law itself are about uniform: X^2 with 10 or more expected per cell.
+    rng = np.random.default_rng(1)
+    law = {index: value for index, value in enumerate([0.3, 0.25, 0.2, 0.1, 0.1, 0.05])}
+    draws = rng.multinomial(200, list(law.values()), size=400)
+    p_values = [compare_with_law(dict(enumerate(row.tolist())), law).p_value for row in draws]
+    assert kstest(p_values, "uniform").pvalue > 0.01
+
+
+@given(
+    st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=30),
+    st.floats(0.0, 0.5),
+    st.integers(1, 5000),
+    st.randoms(use_true_random=False),
+)
+def test_cells_cover_the_law_and_every_sample(weights, missing, num_samples, random):
+    total = sum(weights) / (1 - missing)
+    law = {index: weight / total for index, weight in enumerate(weights)}
+    cells, rest = cells_of(law, num_samples)
+    masses = [sum(law[outcome] for outcome in cell) for cell in cells]
+    assert sum(masses) + rest == pytest.approx(1)
+    for cell, mass in zip(cells, masses, strict=True):
+        least = MINIMUM_EXPECTED if len(cell) == 1 else GROUP_EXPECTED
+        assert mass * num_samples >= least * (1 - 1e-9)
+    counts = Counter(random.randrange(len(weights) + 1) for _ in range(num_samples))
+    test = compare_with_law(counts, law)
+    assert test.num_samples == num_samples and 0 <= test.p_value <= 1
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="no samples"):
+        compare_with_law({}, {"a": 1.0})
+    for law in ({"a": 0.7, "b": 0.4}, {"a": -0.1}):
+        with pytest.raises(ValueError, match="probabilities"):
+            compare_with_law({"a": 1}, law)

@@ -1,0 +1,187 @@
+"""Paired tests against SciPy, hand-computed values and their own error rates."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize, stats
+
+from pipeline.core.random_streams import random_stream
+from pipeline.core.statistics import paired_tests
+from pipeline.core.statistics.paired_tests import (
+    discordant_counts,
+    holm,
+    mcnemar_exact,
+    ratio_contributions,
+    sign_flip_test,
+    tost,
+    tost_proportions,
+    verdict,
+)
+
+
+def pairs(gained: int, lost: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Base and own answers; the items that do not differ are half right."""
+    same = np.arange(size - gained - lost) % 2
+    return np.r_[np.zeros(gained), np.ones(lost), same], np.r_[np.ones(gained), np.zeros(lost), same]
+
+
+def test_holm_by_hand():
+    # Sorted .005, .01, .03, .04: times 4, 3, 2, 1 = .02, .03, .06, .04; monotone .02, .03, .06, .06.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.9]).tolist() == [1.0, 1.0]
+    assert len(holm([])) == 0
+    # One that is undefined stays in the count: .01 is multiplied by 3, not 2.
+    assert holm([0.01, math.nan, 0.04]) == pytest.approx([0.03, math.nan, 0.08], nan_ok=True)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holm_is_between_raw_and_bonferroni_and_rejects_step_down(p_values):
+    p_values, level = np.array(p_values), 0.05
+    adjusted = holm(p_values)
+    assert (adjusted >= p_values).all() and (adjusted <= np.minimum(1, len(p_values) * p_values)).all()
+    rejected = 0
+    for rank, p in enumerate(sorted(p_values)):
+        if p * (len(p_values) - rank) > level:
+            break
+        rejected += 1
+    assert (adjusted <= level).sum() == rejected
+
+
+@pytest.mark.parametrize(("gained", "lost"), [(3, 9), (9, 3), (1, 0), (12, 12)])
+def test_mcnemar_is_a_binomial_test_of_what_differs(gained, lost):
+    base, own = pairs(gained, lost, 40)
+    assert discordant_counts(base, own) == (gained, lost)
+    assert mcnemar_exact(base, own) == stats.binomtest(gained, gained + lost, 0.5).pvalue
+
+
+def test_mcnemar_without_differences_and_with_other_values():
+    assert mcnemar_exact(*pairs(0, 0, 10)) == 1.0
+    with pytest.raises(ValueError, match="0 and 1"):
+        mcnemar_exact(np.array([0.5, 1.0]), np.array([1.0, 1.0]))
+    with pytest.raises(ValueError, match="one shape"):
+        mcnemar_exact(np.ones(2), np.ones(3))
+
+
+def test_sign_flips_agree_with_all_assignments():
+    differences = np.array([0.3, -0.1, 0.2, 0.4, 0.1, -0.05, 0.25, 0.15])
+    exact = stats.permutation_test((differences,), np.mean, permutation_type="samples", n_resamples=np.inf).pvalue
+    found = sign_flip_test(differences, 20_000, random_stream(0, "signs"))
+    assert found == pytest.approx(exact, abs=4 * math.sqrt(exact / 20_000))
+    assert sign_flip_test(np.zeros(5), 100, random_stream(0, "signs")) == 1.0
+    assert math.isnan(sign_flip_test(np.array([]), 100, random_stream(0, "signs")))
+
+
+@pytest.mark.parametrize("shift", [-0.08, 0.0, 0.02, 0.3])
+def test_tost_is_the_larger_of_two_t_tests(shift):
+    differences = np.random.default_rng(1).normal(shift, 0.2, 60)
+    above = stats.ttest_1samp(differences, -0.1, alternative="greater").pvalue
+    below = stats.ttest_1samp(differences, 0.1, alternative="less").pvalue
+    assert tost(differences, 0.1) == pytest.approx(max(above, below), rel=1e-10)
+
+
+def test_tost_at_its_edges():
+    assert tost(np.full(5, 0.01), 0.05) == 0.0 and tost(np.full(5, 0.05), 0.05) == 1.0
+    assert math.isnan(tost(np.array([0.1]), 0.5))
+
+
+def test_contributions_carry_ratio_and_delta_method_error():
+    rng = np.random.default_rng(2)
+    y = rng.integers(1, 50, 200).astype(float)
+    x = 0.7 * y + rng.normal(0, 2, 200)
+    found = ratio_contributions(x, y)
+    assert found.mean() == pytest.approx(x.sum() / y.sum(), rel=1e-12)
+    picks = rng.integers(200, size=(4000, 200))
+    bootstrap = (x[picks].sum(axis=1) / y[picks].sum(axis=1)).std()
+    assert found.std(ddof=1) / math.sqrt(200) == pytest.approx(bootstrap, rel=0.1)
+
+
+@pytest.mark.parametrize(("gained", "lost"), [(0, 3), (4, 4), (7, 1)])
+def test_score_uses_the_constrained_maximum_likelihood(gained, lost):
+    size, margin = 50, 0.1
+
+    def minus_likelihood(down):
+        up = down - margin
+        return -(
+            gained * np.log(max(up, 1e-300)) + lost * np.log(down) + (size - gained - lost) * np.log(1 - up - down)
+        )
+
+    best = optimize.minimize_scalar(minus_likelihood, bounds=(margin, (1 + margin) / 2), options={"xatol": 1e-10}).x
+    variance = size * (2 * best - margin - margin**2)
+    expected = (gained - lost + size * margin) / math.sqrt(variance)
+    found = paired_tests._score(np.array(float(gained)), np.array(float(lost)), size, margin)
+    assert float(found) == pytest.approx(expected, rel=1e-4)
+
+
+def test_equivalence_of_proportions_by_brute_force():
+    size, margin, gained, lost = 12, 0.3, 1, 0
+    base, own = pairs(gained, lost, size)
+
+    def one_sided(up_count, down_count):
+        interval = stats.beta.ppf(
+            [0.0005, 0.9995],
+            [up_count + down_count, up_count + down_count + 1],
+            [size - up_count - down_count + 1, size - up_count - down_count],
+        )
+        rates = np.linspace(max(margin, interval[0]), max(margin, interval[1]), 101)
+        score = lambda u, d: float(paired_tests._score(np.array(float(u)), np.array(float(d)), size, margin))  # noqa: E731
+        observed = score(up_count, down_count)
+        tail = [(u, d) for u in range(size + 1) for d in range(size + 1 - u) if score(u, d) >= observed - 1e-9]
+        return 0.001 + max(
+            sum(
+                stats.multinomial.pmf([u, d, size - u - d], size, [(r - margin) / 2, (r + margin) / 2, 1 - r])
+                for u, d in tail
+            )
+            for r in rates
+        )
+
+    expected = max(one_sided(gained, lost), one_sided(lost, gained))
+    assert tost_proportions(base, own, margin) == pytest.approx(expected, rel=1e-9)
+    assert tost_proportions(own, base, margin) == pytest.approx(expected, rel=1e-9)
+
+
+def test_identical_answers_are_kept_and_one_difference_is_not_overrated():
+    assert tost_proportions(*pairs(0, 0, 100), 0.05) == pytest.approx(0.008, abs=0.0005)
+    # At most one loss in 100 has probability 0.037 when 5% are lost; a t-test says 0.00006.
+    assert stats.binom.cdf(1, 100, 0.05) < tost_proportions(*pairs(0, 1, 100), 0.05) < 0.04
+    base, own = pairs(0, 1, 100)
+    assert tost(own - base, 0.05) < 1e-4
+
+
+@pytest.mark.parametrize("gained_rate", [0.0, 0.05, 0.2])
+def test_equivalence_of_proportions_keeps_its_level(gained_rate):
+    """At a true loss of exactly the margin, at most 5% of samples may be called equivalent."""
+    size, margin, wrong = 24, 0.2, 0.0
+    for gained in range(size + 1):
+        for lost in range(size + 1 - gained):
+            rates = [gained_rate, gained_rate + margin, 1 - 2 * gained_rate - margin]
+            chance = stats.multinomial.pmf([gained, lost, size - gained - lost], size, rates)
+            if chance > 1e-6 and tost_proportions(*pairs(gained, lost, size), margin) <= 0.05:
+                wrong += chance
+    assert wrong <= 0.05
+
+
+def test_many_items_take_the_score_test():
+    base, own = pairs(30, 28, 1000)
+    score = (30 - 28 - 1000 * 0.03) / math.sqrt(58)
+    assert tost_proportions(base, own, 0.03) == pytest.approx(stats.norm.cdf(score), abs=2e-3)
+    assert math.isnan(tost_proportions(np.array([]), np.array([]), 0.1))
+
+
+@pytest.mark.parametrize(
+    ("difference", "p_difference", "p_equivalence", "expected"),
+    [
+        (-0.01, 0.6, 0.01, "kept"),
+        (-0.02, 0.001, 0.01, "kept"),
+        (-0.3, 0.001, 1.0, "lost"),
+        (0.3, 0.05, 1.0, "gained"),
+        (-0.1, 0.2, 0.3, "cannot tell"),
+        (0.1, math.nan, math.nan, "cannot tell"),
+    ],
+)
+def test_verdict(difference, p_difference, p_equivalence, expected):
+    assert verdict(difference, p_difference, p_equivalence, 0.05) == expected
+    swapped = {"lost": "gained", "gained": "lost"}.get(expected, expected)
+    assert verdict(difference, p_difference, p_equivalence, 0.05, higher_is_better=False) == swapped

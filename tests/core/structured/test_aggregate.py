@@ -1,0 +1,63 @@
+"""Rows of a split: distances with floors and intervals, tails over all families, shares of rejected prompts."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipeline.core.statistics.intervals import family_median, wilson_interval
+from pipeline.core.structured.aggregate import aggregate_split
+from pipeline.core.structured.fidelity import DISTANCES, TAILS
+
+FAMILIES = ["a", "a", "b", "c"]
+
+
+def table(**columns):
+    values = {"family": FAMILIES, "num_samples": [10] * 4, "num_valid": [10, 5, 0, 8], **columns}
+    return pd.DataFrame(values)
+
+
+def rows_of(per_prompt, floors=None, deviations=None):
+    rows = aggregate_split(
+        per_prompt, floors or {}, seed=0, names=("x",), bootstrap_replicates=400, deviations=deviations
+    )
+    return {(row["metric"], row["family"]): row for row in rows}
+
+
+def test_distances_are_reported_by_family_and_tails_over_all():
+    values = np.array([0.1, 0.3, 0.4, 0.9])
+    columns = dict.fromkeys((*DISTANCES, *TAILS), values)
+    rows = rows_of(table(**columns), {name: np.stack([values, values + 1], axis=1) for name in columns})
+    for metric in columns:
+        assert rows[metric, ""]["value"] == pytest.approx(family_median(values, np.array(FAMILIES)))
+        # Family means .2, .4, .9 and the same plus 1: medians .4 and 1.4.
+        assert rows[metric, ""]["floor"] == pytest.approx(0.9)
+        assert ((metric, "a") in rows) == (metric in DISTANCES)
+    assert rows["pit_ks", "a"]["value"] == pytest.approx(0.2) and rows["pit_ks", ""]["n"] == 23
+    assert rows["pit_wasserstein_1_all_answers", ""]["n"] == 40 and rows["pit_wasserstein_1", "a"]["n"] == 15
+
+
+def test_a_family_of_one_prompt_has_an_interval_from_its_samples():
+    values = np.array([0.1, 0.3, 0.4, 0.05])
+    deviations = {"pit_ks": np.tile([-0.1, 0.0, 0.1], (4, 1))}
+    alone, varied = rows_of(table(pit_ks=values)), rows_of(table(pit_ks=values), deviations=deviations)
+    assert math.isnan(alone["pit_ks", "c"]["ci_low"])
+    # 0.05 less 0.1 is no distance.
+    assert (varied["pit_ks", "c"]["ci_low"], varied["pit_ks", "c"]["ci_high"]) == pytest.approx((0.0, 0.15))
+    assert varied["pit_ks", ""]["ci_high"] >= alone["pit_ks", ""]["ci_high"]
+
+
+def test_undefined_distances_are_counted():
+    rows = rows_of(table(pit_ks=[0.1, math.nan, math.nan, 0.2]), deviations={"pit_ks": np.zeros((4, 3))})
+    assert math.isnan(rows["pit_ks", ""]["value"]) and rows["pit_ks", ""]["undefined"] == 1
+    assert math.isnan(rows["pit_ks", ""]["ci_low"]) and rows["pit_ks", "a"]["value"] == 0.1
+    assert rows["pit_ks", "b"]["undefined"] == 1
+
+
+def test_shares_of_rejected_prompts():
+    rows = rows_of(table(pit_ks_p_adjusted=[0.05, 0.2, math.nan, 0.001], pit_chi_square_p_adjusted=[math.nan] * 4))
+    found, none = rows["pit_rejected_share", ""], rows["pit_chi_square_rejected_share", ""]
+    assert (found["value"], found["n"], found["undefined"]) == (pytest.approx(2 / 3), 3, 1)
+    assert (found["ci_low"], found["ci_high"]) == wilson_interval(2, 3)
+    assert math.isnan(none["value"]) and (none["n"], none["undefined"]) == (0, 4)

@@ -1,0 +1,64 @@
+"""Errors of quantiles against NumPy's definition and direct simulation."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.core.laws.families import get_family
+from pipeline.core.laws.quantiles import quantile
+from pipeline.core.random_streams import random_stream
+from pipeline.core.structured.tails import (
+    LEVEL_ERRORS,
+    LEVELS,
+    QUANTILE_ERRORS,
+    level_errors,
+    positions,
+    quantile_error_floor,
+    quantile_errors,
+)
+
+EXPONENTIAL = get_family("exponential").law_at({"lambda": 2.0})
+
+
+def test_names():
+    assert QUANTILE_ERRORS[0] == "quantile_error_at_0.001" and LEVEL_ERRORS[-1] == "quantile_level_error_at_0.999"
+    assert len(QUANTILE_ERRORS) == len(LEVEL_ERRORS) == len(LEVELS) == 7
+
+
+def test_positions_by_hand():
+    # ceil(n p): of 1,000 the 1st, 10th, 50th, 500th, 950th, 990th and 999th, counted from 0 here.
+    assert positions(1000).tolist() == [0, 9, 49, 499, 949, 989, 998]
+    assert positions(250).tolist() == [0, 2, 12, 124, 237, 247, 249]
+    assert positions(1).tolist() == [0] * 7
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60))
+def test_sample_quantiles_are_numpys_inverted_distribution_function(values):
+    ordered = np.sort(values)
+    expected = np.quantile(ordered, LEVELS, method="inverted_cdf")
+    np.testing.assert_array_equal(ordered[positions(len(ordered))], expected)
+
+
+def test_errors_by_hand():
+    # Exp(2): Q(p) = -log(1 - p) / 2. A sample of one value 1 has every quantile 1.
+    width = float(np.diff(quantile(EXPONENTIAL, np.array([0.05, 0.95])))[0])
+    found = quantile_errors(EXPONENTIAL, np.array([[1.0]]), width)[0]
+    assert found == pytest.approx(np.abs(1 + np.log1p(-np.array(LEVELS)) / 2) / (np.log(19) / 2))
+    assert level_errors(np.array([[0.3]]))[0] == pytest.approx(np.abs(0.3 - np.array(LEVELS)))
+
+
+def test_undefined_without_samples_or_width():
+    assert np.isnan(quantile_errors(EXPONENTIAL, np.empty((2, 0)), 1.0)).all()
+    assert np.isnan(level_errors(np.empty((2, 0)))).all()
+    point = get_family("bernoulli").law_at({"p": 0.01})
+    assert np.isnan(quantile_errors(point, np.zeros((1, 5)), 0.0)).all()
+    assert np.isnan(quantile_error_floor(point, np.zeros((1, 5)), 0.0)).all()
+
+
+@pytest.mark.parametrize(("family", "parameters"), [("cauchy", {"x0": 0.0, "gamma": 1.0}), ("poisson", {"lambda": 3})])
+def test_floor_equals_the_error_of_draws(family, parameters):
+    law = get_family(family).law_at(parameters)
+    pits = np.sort(random_stream(1).random((5, 40)), axis=1)
+    floor = quantile_error_floor(law, pits, 2.5)
+    np.testing.assert_allclose(floor, quantile_errors(law, quantile(law, pits), 2.5))

@@ -1,0 +1,218 @@
+"""Token trees as examples: weights, merging, cutting, and the masks of a batch."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.core.training.batches import (
+    collate,
+    depth_first_order,
+    into_sequences,
+    into_subtrees,
+    plan_passes,
+    share_passes,
+)
+from pipeline.core.training.examples import exact_example, hard_example, soft_example
+from pipeline.core.training.objectives import forward_kl, soft_target_loss
+from pipeline.core.tries.token_tree import ROOT, merge_sequences
+from pipeline.core.tries.trie import build_trie
+
+PROMPT = [20, 21, 22]
+END = 9
+
+
+def random_trie(seed, num_strings=40, length=None):
+    rng = np.random.default_rng(seed)
+    strings = {tuple(rng.integers(1, 6, size=length or rng.integers(1, 7)).tolist()) for _ in range(num_strings)}
+    return build_trie(sorted(strings), rng.dirichlet(np.ones(len(strings))), END)
+
+
+def strings_of(trie):
+    """Every string with its probability."""
+    stack, found = [((), 0, 1.0)], []
+    while stack:
+        prefix, node, mass = stack.pop()
+        edges = trie.children(node)
+        for token, q, child in zip(
+            trie.edge_tokens[edges], trie.edge_probabilities[edges], trie.edge_children[edges], strict=True
+        ):
+            if token == END:
+                found.append((prefix, mass * q))
+            else:
+                stack.append(((*prefix, int(token)), int(child), mass * q))
+    return found
+
+
+def prefix_logits(prefix):
+    """Logits of a model of 12 tokens that depend on the whole prefix."""
+    generator = torch.Generator().manual_seed(hash(tuple(prefix)) % 2**31)
+    return torch.randn(12, generator=generator)
+
+
+def loss_of(examples, in_step):
+    """The soft loss when every prefix has the logits of ``prefix_logits``."""
+    logits = [prefix_logits(example.tree.path(node)) for example in examples for node in example.nodes.tolist()]
+    return soft_target_loss(torch.stack(logits), collate(examples, 0, in_step).targets).item()
+
+
+def divergence(trie, prefix):
+    ids, probabilities = trie.next_tokens(prefix)
+    return forward_kl(
+        prefix_logits(prefix)[None], torch.from_numpy(ids).long()[None], torch.from_numpy(probabilities).float()[None]
+    ).item()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_exact_loss_is_the_expectation_over_paths(seed):
+    trie = random_trie(seed)
+    expected = sum(
+        mass * np.mean([divergence(trie, string[:k]) for k in range(len(string) + 1)])
+        for string, mass in strings_of(trie)
+    )
+    example = exact_example(PROMPT, trie)
+    assert example.weights.sum() == pytest.approx(1)
+    assert example.sequences == len(strings_of(trie))
+    assert loss_of([example], 1) == pytest.approx(expected, rel=1e-5)
+
+
+def test_paths_estimate_the_exact_loss():
+    trie = random_trie(0, num_strings=8)
+    exact = loss_of([exact_example(PROMPT, trie)], 1)
+    draws = [loss_of([soft_example(PROMPT, trie, np.random.default_rng(i), 8)], 1) for i in range(200)]
+    assert np.mean(draws) == pytest.approx(exact, abs=4 * np.std(draws) / np.sqrt(len(draws)))
+
+
+def test_exact_loss_is_the_kl_between_string_laws_where_lengths_are_equal():
+    trie = random_trie(4, length=3)
+    model = {}
+    for string, _ in strings_of(trie):
+        tokens = (*string, END)
+        model[string] = sum(torch.log_softmax(prefix_logits(tokens[:k]), 0)[tokens[k]].item() for k in range(4))
+    kl = sum(mass * (np.log(mass) - model[string]) for string, mass in strings_of(trie))
+    assert loss_of([exact_example(PROMPT, trie)], 1) == pytest.approx(kl / 4, rel=1e-5)
+
+
+def test_chain_rule():
+    """The sum of prefix divergences weighted by prefix mass is the divergence of string laws, whatever the lengths."""
+    trie = random_trie(5)
+    kl, weighted, seen = 0.0, 0.0, {}
+    for string, mass in strings_of(trie):
+        tokens = (*string, END)
+        log_model = sum(torch.log_softmax(prefix_logits(tokens[:k]), 0)[tokens[k]].item() for k in range(len(tokens)))
+        kl += mass * (np.log(mass) - log_model)
+        for k in range(len(tokens)):
+            seen.setdefault(string[:k], divergence(trie, string[:k]))
+            weighted += mass * seen[string[:k]]
+    assert weighted == pytest.approx(kl, rel=1e-5)
+
+
+def test_merged_paths_are_the_paths_apart():
+    trie = random_trie(1)
+    merged = soft_example(PROMPT, trie, np.random.default_rng(0), 12)
+    rng = np.random.default_rng(0)
+    apart = [soft_example(PROMPT, trie, rng) for _ in range(12)]
+    assert merged.num_inputs < sum(example.num_inputs for example in apart) / 2
+    assert loss_of([merged], 1) == pytest.approx(loss_of(apart, 12), rel=1e-5)
+    assert merged.longest == max(example.longest for example in apart)
+
+
+def test_merged_completions_ask_for_the_distribution_of_their_next_tokens():
+    example = hard_example(PROMPT, [[1, 2, END], [1, 3, END], [1, END], [1, 2, END]])
+    assert example.tree.tokens.tolist() == [1, 2, 3] and example.tree.parents.tolist() == [ROOT, 0, 0]
+    # Positions of the three-token completions weigh 1/3 of 1/4 each, those of "1 $" 1/2 of 1/4.
+    assert example.weights.tolist() == pytest.approx([3 / 12 + 1 / 8, 3 / 12 + 1 / 8, 2 / 12, 1 / 12])
+    ids, probabilities = example.candidates(1)
+    assert dict(zip(ids.tolist(), probabilities.tolist(), strict=True)) == pytest.approx(
+        {2: 4 / 9, 3: 2 / 9, END: 3 / 9}
+    )
+    assert example.sequences == 4
+
+
+def test_a_terminator_alone_is_a_completion():
+    example = hard_example(PROMPT, [[END], [END]])
+    assert len(example.tree) == 0 and example.nodes.tolist() == [ROOT] and example.longest == 4
+    batch = collate([example, hard_example([1], [[END]])], 0)
+    assert batch.allowed is None and batch.columns.tolist() == [2, 0]
+
+
+def test_mask_of_a_tree():
+    example = hard_example([11, 12], [[1, 2, END], [1, 3, END]])
+    batch = collate([example, hard_example([13], [[4, END]])], pad_id=0)
+    assert batch.input_ids.tolist() == [[11, 12, 1, 2, 3], [13, 4, 0, 0, 0]]
+    assert batch.position_ids.tolist() == [[0, 1, 2, 3, 3], [0, 1, 0, 0, 0]]
+    assert batch.allowed[:, 0].int().tolist() == [
+        [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0], [1, 1, 1, 0, 1]],
+        [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]],
+    ]
+    assert list(zip(batch.rows.tolist(), batch.columns.tolist(), strict=True)) == [
+        (0, 1),
+        (0, 2),
+        (0, 3),
+        (0, 4),
+        (1, 0),
+        (1, 1),
+    ]
+
+
+def test_depth_first_order():
+    tree, _ = merge_sequences([[1, 2, 3], [4, 5], [1, 6], [4, 7, 8], [1, 2, 9]])
+    paths = [tree.path(node) for node in depth_first_order(tree).tolist()]
+    for before, after in pairwise(paths):
+        # Down to a child, or to a sibling of the last node or of one of its ancestors.
+        assert after[:-1] == before[: len(after) - 1]
+    assert len({tuple(path) for path in paths}) == len(tree)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("limit", [None, 9, 10, 17, 40])
+def test_cutting_does_not_change_the_loss(seed, limit):
+    example = exact_example(PROMPT, random_trie(seed))
+    parts = into_sequences(example) if limit is None else into_subtrees(example, limit)
+    assert loss_of(parts, 1) == pytest.approx(loss_of([example], 1), rel=1e-5)
+    assert sum(len(part.nodes) for part in parts) == len(example.nodes)
+    assert sum(part.weights.sum() for part in parts) == pytest.approx(1)
+    for part in parts:
+        assert all(parent < node for node, parent in enumerate(part.tree.parents.tolist()))
+        assert part.tree.is_chain if limit is None else part.num_inputs <= limit
+    paths = [tuple(part.tree.path(node)) for part in parts for node in part.nodes.tolist()]
+    assert sorted(paths) == sorted(tuple(example.tree.path(node)) for node in example.nodes.tolist())
+
+
+def test_passes_stay_within_their_limits():
+    examples = [exact_example(PROMPT, random_trie(seed, 5 + 10 * seed)) for seed in range(5)]
+    examples += [soft_example(PROMPT, random_trie(7), np.random.default_rng(i)) for i in range(4)]
+    for rows, tokens in ((3, None), (1, None), (4, 60), (8, 12)):
+        passes = plan_passes(examples, rows, tokens)
+        assert max(map(len, passes)) <= rows
+        if tokens is not None:
+            assert max(collate(members, 0).input_ids.numel() for members in passes) <= tokens
+        total = sum(loss_of(members, len(examples)) for members in passes)
+        assert total == pytest.approx(loss_of(examples, len(examples)), rel=1e-5)
+
+
+def test_single_sequences_keep_their_order():
+    examples = [hard_example(PROMPT, [[1] * length + [END]]) for length in (3, 1, 5, 2, 4)]
+    assert plan_passes(examples, 2, None) == [examples[:2], examples[2:4], examples[4:]]
+    assert plan_passes(examples, 5, 16) == [examples[:2], examples[2:4], examples[4:]]
+    assert plan_passes(examples, 5, 5) == [[example] for example in examples]
+
+
+def test_shares_of_passes():
+    # Rounds from the largest: 9 and 7; then 5 to the share with 7, 4 to the one with 9; then 1 to the one with 12.
+    assert share_passes([4, 9, 1, 7, 5], 2) == [[0, 1], [2, 3, 4]]
+    assert share_passes([3, 1, 2], 1) == [[0, 1, 2]]
+    assert share_passes([8], 3) == [[0], [], []]
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=30), st.integers(1, 9))
+def test_shares_are_even_and_complete(sizes, num_shares):
+    shares = share_passes(sizes, num_shares)
+    assert sorted(index for share in shares for index in share) == list(range(len(sizes)))
+    assert all(share == sorted(share) for share in shares)
+    counts, totals = [len(share) for share in shares], [sum(sizes[index] for index in share) for share in shares]
+    assert len(shares) == num_shares and max(counts) - min(counts) <= 1
+    assert max(totals) - min(totals) <= max(sizes)

@@ -1,0 +1,198 @@
+"""Losses against sums written out, their gradients, and the order and content of training examples."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from pipeline.core.laws.discretize import OutputSpace
+from pipeline.core.sampling import sample_tokens
+from pipeline.core.training.batches import collate
+from pipeline.core.training.examples import (
+    family_balanced_order,
+    hard_example,
+    sample_string,
+    soft_example,
+    training_steps,
+)
+from pipeline.core.training.objectives import (
+    backward_in_chunks,
+    cross_entropy,
+    forward_kl,
+    hard_target_loss,
+    soft_target_loss,
+)
+from pipeline.core.tries.trie import build_trie
+
+
+def test_forward_kl_by_hand():
+    logits = torch.tensor([[0.0, math.log(2), math.log(5)], [1.0, 1.0, 1.0]])  # softmax 1/8 2/8 5/8; 1/3 each
+    ids, probabilities = torch.tensor([[1, 2], [0, 0]]), torch.tensor([[0.5, 0.5], [1.0, 0.0]])
+    expected = [0.5 * math.log(0.5 / 0.25) + 0.5 * math.log(0.5 / 0.625), math.log(3)]
+    assert forward_kl(logits, ids, probabilities).tolist() == pytest.approx(expected, rel=1e-6)
+
+
+def test_forward_kl_is_normalised_over_the_full_vocabulary():
+    ids, probabilities = torch.tensor([[0, 1]]), torch.tensor([[0.5, 0.5]])
+    inside = forward_kl(torch.tensor([[0.0, 0.0, -30.0]]), ids, probabilities)
+    outside = forward_kl(torch.tensor([[0.0, 0.0, 0.0]]), ids, probabilities)
+    assert inside.item() == pytest.approx(0, abs=1e-6)
+    assert outside.item() == pytest.approx(math.log(1.5), rel=1e-6)
+
+
+def test_bfloat16_logits_are_scored_in_float32():
+    logits = torch.randn(5, 700).bfloat16()
+    ids, probabilities = torch.randint(0, 700, (5, 3)), torch.full((5, 3), 1 / 3)
+    kl = forward_kl(logits, ids, probabilities)
+    assert kl.dtype == torch.float32
+    torch.testing.assert_close(kl, forward_kl(logits.double(), ids, probabilities), rtol=1e-6, atol=1e-6)
+
+
+def test_temperature():
+    logits = torch.tensor([[2.0, 0.0]])
+    kl = forward_kl(logits, torch.tensor([[0]]), torch.tensor([[1.0]]), temperature=2.0)
+    assert kl.item() == pytest.approx(math.log(1 + math.exp(-1)), rel=1e-6)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 1.7])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradient_of_the_cross_entropy_is_that_of_log_softmax(temperature, dtype):
+    torch.manual_seed(0)
+    logits = torch.randn(4, 50).to(dtype).requires_grad_()
+    ids = torch.tensor([[3, 7, 0], [1, 0, 0], [49, 2, 5], [0, 0, 0]])  # 0 pads, and is a candidate of the last
+    probabilities = torch.tensor([[0.5, 0.5, 0], [1, 0, 0], [0.2, 0.3, 0.5], [1, 0, 0]])
+    upstream = torch.tensor([1.0, -2.0, 0.5, 3.0])
+    loss = cross_entropy(logits, ids, probabilities, temperature)
+    (found,) = torch.autograd.grad(loss @ upstream, logits)
+    written_out = -(torch.log_softmax(logits.float() / temperature, 1).gather(1, ids) * probabilities).sum(1)
+    (expected,) = torch.autograd.grad(written_out @ upstream, logits)
+    torch.testing.assert_close(loss, written_out)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("positions", [1, 3, 5, 7, 8])
+def test_chunks_add_up_to_the_whole(positions):
+    torch.manual_seed(0)
+    batch = collate([hard_example([1], [[3, 4, 5, 9], [3, 6, 9]]), hard_example([1, 2], [[9]])], pad_id=0)
+    weight = torch.randn(8, 11)
+    results = []
+    for size in (positions, 100):
+        torch.manual_seed(1)
+        source = torch.randn(len(batch.rows), 8, requires_grad=True)
+        head = torch.nn.Linear(8, 11)
+        head.weight.data = weight.T.clone()
+        loss = backward_in_chunks(head, source * 2, batch.targets, hard_target_loss, 1.3, size)
+        assert not loss.requires_grad
+        results.append((loss, source.grad, head.weight.grad, head.bias.grad))
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+def test_hard_loss_is_the_kl_from_one_hot_targets():
+    batch = collate([hard_example([1, 2], [[5, 6, 9]]), hard_example([1], [[7, 9]])], pad_id=0)
+    logits = torch.randn(5, 11)
+    torch.testing.assert_close(hard_target_loss(logits, batch.targets), soft_target_loss(logits, batch.targets))
+
+
+def test_sequences_weigh_alike_whatever_their_length():
+    batch = collate([hard_example([1], [[3, 4, 5, 9]]), hard_example([1, 2], [[9]])], pad_id=0)
+    losses = torch.tensor([1.0, 2.0, 3.0, 6.0, 10.0])
+    assert (losses * batch.targets.weights).sum().item() == pytest.approx((3.0 + 10.0) / 2)
+
+
+def test_collate_positions_predict_the_completion():
+    examples = [hard_example([11, 12, 13], [[21, 22, 9]]), hard_example([14], [[23, 9]])]
+    batch = collate(examples, pad_id=0)
+    assert batch.input_ids.tolist() == [[11, 12, 13, 21, 22], [14, 23, 0, 0, 0]]
+    assert batch.attention_mask.tolist() == [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]
+    assert list(zip(batch.rows.tolist(), batch.columns.tolist(), strict=True)) == [
+        (0, 2),
+        (0, 3),
+        (0, 4),
+        (1, 0),
+        (1, 1),
+    ]
+    assert batch.targets.token_ids[:, 0].tolist() == [21, 22, 9, 23, 9]
+
+
+def test_micro_batches_add_up_to_the_batch():
+    trie = build_trie([[1], [1, 2], [3, 4, 5]], np.array([0.2, 0.3, 0.5]), 9)
+    examples = [soft_example([7, 8], trie, np.random.default_rng(i)) for i in range(6)]
+    logits = torch.randn(sum(len(e.nodes) for e in examples), 10)
+    whole = soft_target_loss(logits, collate(examples, 0).targets)
+    cut = sum(len(e.nodes) for e in examples[:4])
+    parts = [collate(examples[:4], 0, 6), collate(examples[4:], 0, 6)]
+    total = soft_target_loss(logits[:cut], parts[0].targets) + soft_target_loss(logits[cut:], parts[1].targets)
+    torch.testing.assert_close(total, whole)
+
+
+def test_soft_targets_are_the_tries():
+    trie = build_trie([[1, 2], [1, 3]], np.array([0.25, 0.75]), 9)
+    example = soft_example([7], trie, np.random.default_rng(0))
+    assert [example.candidates(position)[0].tolist() for position in range(3)] == [[1], [2, 3], [9]]
+    assert example.candidates(1)[1].tolist() == pytest.approx([0.25, 0.75])
+
+
+def test_family_balanced_order():
+    families = ["a"] * 5 + ["b"] * 2 + ["c"] * 1
+    order = family_balanced_order(families, np.random.default_rng(0))
+    assert sorted(order) == list(range(8))
+    names = [families[index] for index in order]
+    assert sorted(names[:3]) == ["a", "b", "c"] and sorted(names[3:5]) == ["a", "b"] and names[5:] == ["a"] * 3
+
+
+def test_training_steps_cover_every_draw_once_and_do_not_span_epochs():
+    steps = training_steps(["a", "a", "b"], 2, 4, 5, 0, "m", "hard")
+    assert [len(step) for step in steps] == [5, 5, 2, 5, 5, 2]
+    draws = [draw for step in steps for draw in step]
+    assert len(set(draws)) == 3 * 2 * 4
+    assert [draw.epoch for draw in draws] == [0] * 12 + [1] * 12
+    assert [draw.prompt_index for draw in draws[:12]] != [draw.prompt_index for draw in draws[12:]]
+    assert steps == training_steps(["a", "a", "b"], 2, 4, 5, 0, "m", "hard")
+
+
+def test_paper_settings_give_the_papers_steps():
+    from pipeline.core.prompts.structured import build_split
+
+    families = [prompt.family for prompt in build_split("train")]
+    assert len(training_steps(families, 3, 1, 32, 0)) == 189
+    assert len(training_steps(families, 2, 16, 32, 0)) == 1988
+    # Sixteen completions behind each prompt: two prompts per step, as many steps.
+    assert len(training_steps(families, 2, 1, 2, 0)) == 1988
+
+
+def test_sampled_strings_follow_the_space():
+    space = OutputSpace(["1", "2", "3"], np.array([0.2, 0.5, 0.3]))
+    rng = np.random.default_rng(3)
+    counts = np.bincount([int(sample_string(space, rng)) for _ in range(3000)], minlength=4)[1:]
+    expected = 3000 * space.probabilities
+    # Chi-square with 2 degrees of freedom: P(> 13.8) = 0.001.
+    assert ((counts - expected) ** 2 / expected).sum() < 13.8
+
+
+def test_sampling_by_inversion():
+    logits = torch.log(torch.tensor([[0.1, 0.6, 0.3]])).expand(4, -1)
+    uniforms = torch.tensor([0.05, 0.15, 0.69, 0.71], dtype=torch.float64)
+    assert sample_tokens(logits, uniforms).tolist() == [0, 1, 1, 2]
+
+
+def test_sampling_never_picks_a_token_without_mass():
+    logits = torch.tensor([[0.0, 0.0, -math.inf]])
+    almost_one = torch.tensor([1 - 2**-53], dtype=torch.float64)
+    assert sample_tokens(logits, almost_one).tolist() == [1]
+
+
+def test_nucleus_keeps_the_smallest_set():
+    logits = torch.log(torch.tensor([[0.1, 0.5, 0.15, 0.25]])).expand(1000, -1)
+    uniforms = torch.linspace(0, 0.999, 1000, dtype=torch.float64)
+    kept = sample_tokens(logits, uniforms, top_p=0.7)
+    assert set(kept.tolist()) == {1, 3}
+    assert (kept == 1).double().mean().item() == pytest.approx(2 / 3, abs=0.01)
+
+
+def test_sampling_temperature():
+    logits = torch.tensor([[0.0, 1.0]]).expand(2000, -1)
+    uniforms = torch.linspace(0, 0.9995, 2000, dtype=torch.float64)
+    share = (sample_tokens(logits, uniforms, temperature=0.5) == 1).double().mean().item()
+    assert share == pytest.approx(1 / (1 + math.exp(-2)), abs=1e-3)

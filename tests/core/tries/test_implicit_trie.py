@@ -1,0 +1,187 @@
+"""The rounded law and its implicit trie, against SciPy and against explicit tries of every decimal."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from pipeline.core.laws.discretize import OutputSpace, discretize
+from pipeline.core.laws.family import Law
+from pipeline.core.laws.fixed_point import FixedPointStrings
+from pipeline.core.laws.rounded_law import RoundedLaw, rounded_law
+from pipeline.core.prompts.structured import build_split
+from pipeline.core.tries.implicit_trie import ImplicitTrie
+from pipeline.core.tries.trie import build_tries
+from pipeline.errors import DomainError
+from tests.core.conftest import END, digit_tokens
+
+# Law, decimals, and a range of grid indices that holds all but 1e-13 of its mass.
+CASES = [
+    (Law("uniform", {"loc": -1.237, "scale": 3.5}), 2, (-123, 226)),
+    (Law("norm", {"loc": 0.1, "scale": 0.3}), 2, (-1200, 1200)),
+    (Law("norm", {"loc": -130.0, "scale": 2.0}), 1, (-1600, -1000)),
+    (Law("expon", {"scale": 0.5}), 2, (0, 2500)),
+    (Law("beta", {"a": 0.5, "b": 2.0}), 3, (0, 1000)),
+    (Law("poisson", {"mu": 12.0}), 0, (0, 1200)),
+    (Law("skellam", {"mu1": 3.0, "mu2": 4.0}), 0, (-150, 150)),
+    (Law("binom", {"n": 20.0, "p": 0.3}), 0, (0, 20)),
+    (Law("geom", {"p": 0.05}), 0, (1, 1000)),
+]
+
+
+def explicit(law: RoundedLaw, first: int, last: int, rule):
+    """The trie of every decimal in a range."""
+    grid = np.arange(first, last + 1)
+    return next(build_tries([OutputSpace(FixedPointStrings(grid, law.num_decimals), law.masses(grid, grid + 1))], rule))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0].scipy_name}-{case[1]}")
+def test_equals_the_explicit_trie_of_every_decimal(case, rule):
+    law, num_decimals, (first, last) = case
+    rounded = RoundedLaw(law, num_decimals)
+    implicit, trie = ImplicitTrie(rounded, rule), explicit(rounded, first, last, rule)
+    pending, reach = [()], {(): 1.0}
+    while pending:
+        prefix = pending.pop()
+        expected = dict(zip(*(part.tolist() for part in trie.next_tokens(prefix)), strict=True))
+        ids, probabilities = implicit.next_tokens(prefix)
+        assert ids.dtype == np.int32 and (np.diff(ids) > 0).all() and probabilities.sum() == pytest.approx(1, abs=1e-12)
+        found = dict(zip(ids.tolist(), probabilities.tolist(), strict=True))
+        for token in expected.keys() | found.keys():
+            # Where hardly any mass leads, the explicit range's cut shows.
+            difference = abs(expected.get(token, 0.0) - found.get(token, 0.0))
+            assert difference * reach[prefix] < 1e-12 and (reach[prefix] < 1e-6 or difference < 1e-9)
+        for token, probability in expected.items():
+            if token != END and len(reach) < 800:
+                reach[(*prefix, token)] = reach[prefix] * probability
+                pending.append((*prefix, token))
+
+
+@pytest.mark.parametrize("prompt", build_split("ood", selection="selected")[::3], ids=lambda p: p.prompt_id)
+def test_products_along_a_path_are_the_rounded_mass(prompt, rule):
+    rounded = rounded_law(prompt.law, 4)
+    trie, rng = ImplicitTrie(rounded, rule), np.random.default_rng(1)
+    for _ in range(3):
+        ids, candidates = trie.sample_path(rng)
+        assert ids[-1] == END and len(candidates) == len(ids)
+        product = math.prod(
+            float(probabilities[tokens.tolist().index(token)])
+            for token, (tokens, probabilities) in zip(ids.tolist(), candidates, strict=True)
+        )
+        index = round(float(rule.decode(ids[:-1])) * rounded.scale)
+        assert product == pytest.approx(float(rounded.masses(np.array(index), np.array(index + 1))), rel=1e-7)
+        for k, (tokens, probabilities) in enumerate(candidates):
+            alone = trie.next_tokens(ids[:k])
+            assert alone[0].tolist() == tokens.tolist()
+            np.testing.assert_allclose(alone[1], probabilities, rtol=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(-50, 50), st.floats(0.05, 20), st.integers(0, 4), st.integers(-3000, 3000), st.integers(1, 50))
+def test_masses_are_differences_of_the_cdf(loc, scale, num_decimals, first, size):
+    rounded = RoundedLaw(Law("laplace", {"loc": loc, "scale": scale}), num_decimals)
+    stop = first + size
+    ends = (np.array([first, stop]) - 0.5) / 10**num_decimals
+    expected = np.diff(stats.laplace.cdf(ends, loc, scale))[0]
+    assert rounded.masses(np.array(first), np.array(stop)) == pytest.approx(expected, abs=1e-13)
+
+
+def test_paths_drawn_together_are_paths_drawn_apart(rule):
+    trie = ImplicitTrie(RoundedLaw(Law("gamma", {"a": 2.0, "scale": 1.5}), 3), rule)
+    together, rng = trie.sample_paths(np.random.default_rng(8), 5), np.random.default_rng(8)
+    for ids, candidates in together:
+        alone, targets = trie.sample_path(rng)
+        assert ids.tolist() == alone.tolist()
+        for (tokens, probabilities), (expected_tokens, expected) in zip(candidates, targets, strict=True):
+            assert tokens.tolist() == expected_tokens.tolist()
+            np.testing.assert_allclose(probabilities, expected, rtol=1e-12)
+
+
+def test_tails_keep_their_digits():
+    rounded = RoundedLaw(Law("norm", {"loc": 0.0, "scale": 1.0}), 2)
+    # P(X rounds to 12.00) is 2e-33: 1 - cdf would give 0.
+    mass = float(rounded.masses(np.array(1200), np.array(1201)))
+    assert mass == pytest.approx(stats.norm.sf(11.995) - stats.norm.sf(12.005), rel=1e-9) and mass > 0
+    assert float(rounded.masses(np.array(-1200), np.array(-1199))) == pytest.approx(mass, rel=1e-9)
+    rule = digit_tokens(1)
+    ids, probabilities = ImplicitTrie(rounded, rule).next_tokens(rule.encode("12.0"))
+    upper = stats.norm.sf((1199.5 + np.arange(11)) / 100)
+    expected = dict(zip(rule.groups[0].tolist(), -np.diff(upper) / (upper[0] - upper[-1]), strict=True))
+    np.testing.assert_allclose(probabilities, [expected[token] for token in ids.tolist()], rtol=1e-8)
+
+
+def test_values_that_would_round_out_of_the_support_stay_inside():
+    rounded = RoundedLaw(Law("uniform", {"loc": 0.126, "scale": 0.5}), 2)
+    assert rounded.bounds == (13, 62)
+    grid = np.arange(13, 63)
+    masses = rounded.masses(grid, grid + 1)
+    assert masses.sum() == pytest.approx(1, abs=1e-15)
+    # 0.13 takes [0.126, 0.135), 0.62 takes [0.615, 0.626].
+    assert masses[[0, 1, -1]] == pytest.approx([0.018, 0.02, 0.022], abs=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0].scipy_name}-{case[1]}")
+def test_sampled_strings_follow_the_rounded_law(case):
+    law, num_decimals, _ = case
+    rounded = RoundedLaw(law, num_decimals)
+    rng = np.random.default_rng(4)
+    draws = np.array(rounded.sample(rng, 1500))
+    edges = np.unique(np.quantile(draws, np.linspace(0, 1, 12)).astype(np.int64))[1:-1]
+    starts = np.concatenate([[rounded.bounds[0]], edges])
+    stops = np.concatenate([edges, [rounded.bounds[1] + 1]])
+    expected = rounded.masses(starts, stops) * len(draws)
+    observed = np.array([((draws >= a) & (draws < b)).sum() for a, b in zip(starts, stops, strict=True)])
+    keep = expected > 1
+    statistic = ((observed - expected)[keep] ** 2 / expected[keep]).sum()
+    assert statistic < stats.chi2.ppf(0.9999, keep.sum())
+
+
+def test_prefixes_that_are_no_canonical_number(rule):
+    trie = ImplicitTrie(RoundedLaw(Law("norm", {"loc": 0.0, "scale": 2.0}), 3), rule)
+    zero = int(rule.groups[0][0])
+    for text in ("--1", "1..2", ".5", "1.2345"):
+        with pytest.raises(KeyError):
+            trie.next_tokens(
+                [rule.minus if c == "-" else rule.point if c == "." else int(rule.groups[0][int(c)]) for c in text]
+            )
+    for ids in ([zero, zero], [END], [rule.minus, rule.minus]):
+        with pytest.raises(KeyError):
+            trie.next_tokens(ids)
+    positive = ImplicitTrie(RoundedLaw(Law("expon", {"scale": 1.0}), 3), rule)
+    with pytest.raises(KeyError):
+        positive.next_tokens([rule.minus])
+    # There is no negative zero: the last digit of "-0.00" is not 0.
+    small = ImplicitTrie(RoundedLaw(Law("norm", {"loc": 0.0, "scale": 2.0}), 3), digit_tokens(1))
+    one = digit_tokens(1)
+    tokens, _ = small.next_tokens(one.encode("-0.00"))
+    assert {one.text_of[token] for token in tokens.tolist()} == set("123456789")
+
+
+def test_underflowing_tails_have_no_mass():
+    # SciPy's survival function of the inverse Gaussian is NaN far out.
+    rounded = RoundedLaw(Law("invgauss", {"mu": 0.5, "scale": 2.0}), 2)
+    assert float(rounded.masses(np.array(10**9), np.array(10**10))) == 0.0
+    rule = digit_tokens(1)
+    ids, probabilities = ImplicitTrie(rounded, rule).next_tokens([])
+    assert np.isfinite(probabilities).all() and len(ids) == 10
+
+
+def test_heavy_tails_and_fine_grids():
+    cauchy = RoundedLaw(Law("cauchy", {"loc": 0.0, "scale": 3.0}), 5)
+    assert float(cauchy.masses(np.array(cauchy.bounds[0]), np.array(cauchy.bounds[1] + 1))) == 1.0
+    with pytest.raises(DomainError, match="more than 15 digits"):
+        RoundedLaw(Law("norm", {"loc": 0.0, "scale": 1e5}), 12)
+    with pytest.raises(DomainError, match="raise num_decimals"):
+        RoundedLaw(Law("uniform", {"loc": 0.2, "scale": 0.1}), 0)
+
+
+def test_bins_of_the_paper_and_the_rounded_law_agree_where_bins_hold_all_decimals():
+    law = Law("triang", {"c": 0.5, "loc": 0.0, "scale": 1.0})
+    space = discretize(law, num_decimals=2, max_bins=1001)
+    grid = space.values.indices
+    inner = slice(1, -1)
+    masses = RoundedLaw(law, 2).masses(grid, grid + 1)
+    np.testing.assert_allclose(space.probabilities[inner], masses[inner], rtol=1e-9)

@@ -1,0 +1,263 @@
+"""The stand-ins follow their families' rules, and all of the pipeline's engines run on them."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoConfig
+
+from pipeline.compose import compose_params
+from pipeline.config.params import validate
+from pipeline.core.training.examples import exact_example, hard_example, soft_example
+from pipeline.core.training.objectives import hard_target_loss, soft_target_loss
+from pipeline.core.tries.trie import build_trie
+from pipeline.demo.stand_ins.checkpoints import CAUSAL, write_stand_in
+from pipeline.engines.loading import chat
+from pipeline.engines.loading.digit_rule import find_digit_tokens
+from pipeline.engines.loading.model import add_lora, load_model, load_tokenizer, position_logits, stop_ids
+from pipeline.engines.sampling.generate import generate, sample_seeds
+from pipeline.engines.sampling.greedy import greedy_answers
+from pipeline.engines.scoring.harness_model import HarnessModel
+from pipeline.engines.scoring.perplexity import PerplexityScorer
+from pipeline.engines.scoring.tree_attention import supports_tree_attention
+from pipeline.engines.scoring.tree_scorer import TreeScorer, trie_tree
+from pipeline.engines.training.fit import Checkpoint, FitSettings, fit
+from tests.conftest import ROOT
+
+# The paper's models whose settings each stand-in is asked with.
+MODELS = {
+    "qwen3": "qwen3_14b",
+    "llama3_2": "llama3_2_1b",
+    "gpt_oss": "gpt_oss_20b",
+    "gemma3_text": "gemma3_1b",
+    "gemma3": "gemma3_27b",
+}
+PROMPT = "Generate exactly ONE random number from a Beta distribution with parameters alpha=2. Output ONLY the number."
+NUMBERS = ["0.25", "0.5", "-1.75", "12.125"]
+
+
+@pytest.fixture(scope="module")
+def paper():
+    values = compose_params(ROOT / "conf", ["experiment=paper"])
+    del values["dag"]
+    return validate(values)
+
+
+class StandIn:
+    """A stand-in with the settings of a model of the paper, and what tests ask of it."""
+
+    def __init__(self, config):
+        self.config = config
+        self.tokenizer = load_tokenizer(config)
+        self.terminator = chat.answer_terminator(self.tokenizer, config.terminator)
+        self.prompt = chat.encode_request(
+            self.tokenizer, PROMPT, config.chat.template_arguments, config.chat.answer_prefix
+        )
+        answers = chat.encode_answers(self.tokenizer, NUMBERS)
+        self.trie = build_trie(answers, np.array([0.4, 0.3, 0.2, 0.1]), self.terminator)
+
+    def model(self):
+        return load_model(self.config, device="cpu")
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def stand_in(request, stand_ins, paper) -> StandIn:
+    config = paper.model(MODELS[request.param])
+    return StandIn(replace(config, checkpoint=str(stand_ins[request.param]), dtype="float32"))
+
+
+@pytest.mark.parametrize(
+    "name, architecture",
+    [
+        ("qwen3", "Qwen3ForCausalLM"),
+        ("gemma3", "Gemma3ForConditionalGeneration"),
+        ("gemma3_text", "Gemma3ForCausalLM"),
+        ("llama3_2", "LlamaForCausalLM"),
+        ("gpt_oss", "GptOssForCausalLM"),
+        ("deberta", "DebertaV2ForSequenceClassification"),
+        ("skywork", "Gemma2ForSequenceClassification"),
+    ],
+)
+def test_architectures(stand_ins, name, architecture):
+    assert AutoConfig.from_pretrained(stand_ins[name]).architectures == [architecture]
+
+
+@pytest.mark.parametrize("name", ["gemma3", "gpt_oss", "skywork"])
+def test_the_same_bytes_every_time(stand_ins, tmp_path, name):
+    state = torch.random.get_rng_state()
+    write_stand_in(name, tmp_path / name)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    files = sorted(path.name for path in stand_ins[name].iterdir())
+    assert sorted(path.name for path in (tmp_path / name).iterdir()) == files
+    for file in files:
+        assert (tmp_path / name / file).read_bytes() == (stand_ins[name] / file).read_bytes(), file
+
+
+@pytest.mark.parametrize(
+    "name, max_group, bos, turn_end",
+    [
+        ("qwen3", 1, None, "<|im_end|>"),
+        ("llama3_2", 3, "<|begin_of_text|>", "<|eot_id|>"),
+        ("gpt_oss", 3, None, "<|return|>"),
+        ("gemma3", 1, "<bos>", "<end_of_turn>"),
+    ],
+)
+def test_tokenizer_rules(name, max_group, bos, turn_end):
+    tokenizer, _ = CAUSAL[name]()
+    terminator = chat.answer_terminator(tokenizer, turn_end)
+    assert find_digit_tokens(tokenizer, terminator).max_group == max_group
+    assert chat.text_bos(tokenizer) == (None if bos is None else tokenizer.convert_tokens_to_ids(bos))
+    assert (tokenizer.eos_token == turn_end) == (name != "gemma3")
+    text = "A blank, été, \N{SNOWMAN} and a line\nof -3.14159."
+    assert tokenizer.decode(tokenizer(text, add_special_tokens=False)["input_ids"]) == text
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+def test_sampling_defaults_are_there_to_be_ignored(stand_ins, name):
+    defaults = json.loads((stand_ins[name] / "generation_config.json").read_text())
+    assert defaults["do_sample"] and {"top_k", "top_p"} & set(defaults)
+
+
+def test_requests_have_one_bos_and_end_where_the_answer_starts(stand_in):
+    text = stand_in.tokenizer.decode(stand_in.prompt)
+    bos = stand_in.tokenizer.bos_token
+    assert text.count(bos or "<none>") == (1 if chat.text_bos(stand_in.tokenizer) is not None else 0)
+    endings = {
+        "qwen3": "<|im_start|>assistant\n<think>\n\n</think>\n\n",
+        "gpt_oss": "assistant<|channel|>final<|message|>",
+        "llama3_2": "<|start_header_id|>assistant<|end_header_id|>\n\n",
+        "gemma3": "<start_of_turn>model\n",
+    }
+    assert text.endswith(endings[stand_in.config.tokenizer])
+    # The same request tomorrow: dates are pinned.
+    dates = {"llama3_2": "Today Date: 26 Jul 2024", "gpt_oss": "Current date: 2025-08-05"}
+    assert dates.get(stand_in.config.tokenizer, "") in text
+
+
+def plain_log_probabilities(model, ids):
+    with torch.inference_mode():
+        return torch.log_softmax(model(input_ids=torch.tensor([ids])).logits[0].double(), dim=-1)
+
+
+def test_position_logits_and_trees(stand_in):
+    model = stand_in.model()
+    assert position_logits(model).gathers_hidden and supports_tree_attention(model)
+    expected = []
+    tree = trie_tree(stand_in.trie)
+    for prefix in range(stand_in.trie.num_prefixes):
+        law = plain_log_probabilities(model, [*stand_in.prompt, *tree.path(prefix - 1)])[-1].numpy()
+        edges = slice(*stand_in.trie.edge_offsets[prefix : prefix + 2])
+        expected.extend(law[stand_in.trie.edge_tokens[edges]])
+    for strategy in ("packed", "levels"):
+        scorer = TreeScorer(model, strategy)
+        scores = scorer.score_trie(scorer.prefill(stand_in.prompt), stand_in.trie)
+        np.testing.assert_allclose(scores, expected, atol=1e-4)
+
+
+def test_perplexity(stand_in):
+    model, bos = stand_in.model(), chat.text_bos(stand_in.tokenizer)
+    text = "The wind, 12.5 and a long line of text that goes on behind the sliding window of the layers."
+    scorer = PerplexityScorer(model, stand_in.tokenizer, window=512, stride=256, tokens_per_pass=1024)
+    score = scorer.score([text], bos)[0]
+    ids = [*([] if bos is None else [bos]), *scorer.encode([text])[0]]
+    law = plain_log_probabilities(model, ids)
+    expected = -sum(law[place, token].item() for place, token in enumerate(ids[1:]))
+    assert score.nll_nats == pytest.approx(expected, abs=1e-3) and score.num_tokens == len(ids) - 1 > 24
+
+
+def test_harness_scores_and_greedy_answers(stand_in):
+    model = stand_in.model()
+    harness = HarnessModel(
+        model,
+        stand_in.tokenizer,
+        stop_ids(model, stand_in.tokenizer, stand_in.config.terminator),
+        max_new_tokens=6,
+        tokens_per_pass=512,
+    )
+    context = "A long question about a random city and a random number, with options A to D. Answer:"
+    for continuation in (" A", " a random colour"):
+        head, tail = harness.encode_pair(context, continuation)
+        law = plain_log_probabilities(model, [*head, *tail])[len(head) - 1 : -1]
+        expected = sum(row[token].item() for row, token in zip(law, tail, strict=True))
+        found = dict(next(harness.answer("loglikelihood", [(context, continuation)])))[0][0]
+        assert found == pytest.approx(expected, abs=1e-3)
+        assert head.count(stand_in.tokenizer.bos_token_id) == (chat.text_bos(stand_in.tokenizer) is not None)
+    # Two prompts of different length, together and alone.
+    prompts = [harness.encode(context), harness.encode("Name a city.")]
+    settings = dict(stop_ids=harness.stop_ids, stops=(), max_new_tokens=6)
+    together = dict(
+        item
+        for batch in greedy_answers(model, stand_in.tokenizer, prompts, tokens_per_pass=512, **settings)
+        for item in batch
+    )
+    for index, prompt in enumerate(prompts):
+        alone = next(iter(greedy_answers(model, stand_in.tokenizer, [prompt], tokens_per_pass=512, **settings)))
+        assert together[index] == alone[0][1]
+
+
+def test_generation_does_not_depend_on_the_strategy(stand_in):
+    model, seeds = stand_in.model(), sample_seeds(0, ("stand-in",), 12)
+    stops = stop_ids(model, stand_in.tokenizer, stand_in.config.terminator)
+    answers = [
+        generate(
+            model,
+            stand_in.tokenizer,
+            stand_in.prompt,
+            seeds,
+            stop_ids=stops,
+            max_new_tokens=9,
+            temperature=1.0,
+            top_p=1.0,
+            batch_size=5,
+            strategy=strategy,
+        )
+        for strategy in ("merged", "rows")
+    ]
+    assert answers[0] == answers[1] and len({answer.text for answer in answers[0]}) > 6
+
+
+@pytest.mark.parametrize("method", ["soft", "hard", "exact"])
+def test_training_lowers_the_loss(stand_in, method, tmp_path):
+    torch.manual_seed(0)
+    model = add_lora(stand_in.model(), stand_in.config, rank=8, alpha=16, dropout=0.0)
+    trained = [name for name, value in model.named_parameters() if value.requires_grad]
+    # A and B of four projections in the two layers of the language model, none in a vision tower.
+    assert len(trained) == 2 * 4 * 2 and not any("vision" in name for name in trained)
+
+    def examples(step):
+        rng = np.random.default_rng(step)
+        if method == "exact":
+            return [exact_example(stand_in.prompt, stand_in.trie)]
+        make = soft_example if method == "soft" else hard_example
+        if method == "soft":
+            return [make(stand_in.prompt, stand_in.trie, rng) for _ in range(4)]
+        answers = chat.encode_answers(stand_in.tokenizer, NUMBERS)
+        drawn = rng.choice(4, size=4, p=[0.4, 0.3, 0.2, 0.1])
+        return [make(stand_in.prompt, [[*answers[index], stand_in.terminator]]) for index in drawn]
+
+    settings = FitSettings(
+        learning_rate=1e-2,
+        weight_decay=0.0,
+        warmup_ratio=0.0,
+        max_grad_norm=None,
+        micro_batch_size=4,
+        tokens_per_pass=None,
+        max_length=256,
+        temperature=1.0,
+        checkpoint_every_steps=100,
+    )
+    log = fit(
+        model,
+        examples,
+        12,
+        hard_target_loss if method == "hard" else soft_target_loss,
+        settings,
+        seed=0,
+        stream=("stand-in",),
+        pad_id=0,
+        checkpoint=Checkpoint(tmp_path / "state", "run"),
+    )
+    assert all(value.grad is None or value.grad.isfinite().all() for value in model.parameters())
+    assert np.mean([entry["loss"] for entry in log[-3:]]) < 0.8 * log[0]["loss"]

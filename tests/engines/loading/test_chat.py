@@ -1,0 +1,134 @@
+"""Encoding of requests: template, BOS, terminator."""
+
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from pipeline.demo.embedded.tokenizer import render_prompt
+from pipeline.engines.loading.chat import (
+    answer_terminator,
+    encode_answers,
+    encode_messages,
+    encode_request,
+    render_request,
+)
+from pipeline.errors import ModelError
+
+
+@pytest.fixture
+def tokenizer(tiny_model):
+    return AutoTokenizer.from_pretrained(tiny_model)
+
+
+def bos_tokenizer(template: str | None, add_bos: bool = True) -> PreTrainedTokenizerFast:
+    """Word-level tokenizer that, like Llama's and Gemma's, adds a BOS token to plain text."""
+    words = ["<bos>", "<eos>", "<turn>", "a", "hello", "3", "[UNK]"]
+    inner = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    if add_bos:
+        inner.post_processor = processors.TemplateProcessing(
+            single="<bos> $A", pair="<bos> $A $B", special_tokens=[("<bos>", 0)]
+        )
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=inner, bos_token="<bos>", eos_token="<eos>", unk_token="[UNK]")
+    wrapped.chat_template = template
+    return wrapped
+
+
+def test_template_equals_the_training_texts_rendering(tokenizer):
+    for system in (None, "Be brief."):
+        messages = [{"role": "system", "content": system}] if system else []
+        messages.append({"role": "user", "content": "Hi"})
+        for thinking in (True, False):
+            rendered = tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True, enable_thinking=thinking
+            )
+            assert rendered == render_prompt("Hi", system, thinking)
+
+
+def test_thinking_switch_and_prefix(tokenizer):
+    on = tokenizer.decode(encode_request(tokenizer, "Hi", {"enable_thinking": True}))
+    off = tokenizer.decode(encode_request(tokenizer, "Hi", {"enable_thinking": False}, "<|final|>"))
+    assert on.endswith("assistant\n")
+    assert off.endswith("<think>\n\n</think>\n\n<|final|>")
+
+
+def test_digits_are_single_tokens(tokenizer):
+    assert tokenizer.convert_ids_to_tokens(encode_answers(tokenizer, ["-12.34567"])[0]) == list("-12.34567")
+
+
+@pytest.mark.parametrize(
+    "template", [None, "<bos> {{ messages[0]['content'] }} <turn>"], ids=["plain", "template prints BOS"]
+)
+def test_exactly_one_bos(template):
+    ids = encode_request(bos_tokenizer(template), "hello", {})
+    assert ids[0] == 0 and ids.count(0) == 1
+
+
+def test_missing_bos_is_an_error():
+    with pytest.raises(ModelError, match="0 BOS tokens, expected 1"):
+        encode_request(bos_tokenizer("{{ messages[0]['content'] }} <turn>"), "hello", {})
+
+
+def test_doubled_bos_is_an_error():
+    with pytest.raises(ModelError, match="2 BOS tokens"):
+        encode_request(bos_tokenizer("<bos> <bos> {{ messages[0]['content'] }}"), "hello", {})
+
+
+def test_terminator():
+    tokenizer = bos_tokenizer(None)
+    assert answer_terminator(tokenizer, "eos") == 1
+    assert answer_terminator(tokenizer, "<turn>") == 2
+    with pytest.raises(ModelError, match="<end_of_turn>.*not a token"):
+        answer_terminator(tokenizer, "<end_of_turn>")
+    tokenizer.eos_token = None
+    with pytest.raises(ModelError, match="has no EOS token"):
+        answer_terminator(tokenizer, "eos")
+
+
+DATED = "{{ strftime_now('%d %b %Y') }} {{ messages[0]['content'] }}"
+
+
+def test_a_date_is_pinned_or_refused():
+    tokenizer = bos_tokenizer(DATED, add_bos=False)
+    messages = [{"role": "user", "content": "hello"}]
+    assert render_request(tokenizer, messages, {"current_date": "2025-08-05"}) == "05 Aug 2025 hello"
+    with pytest.raises(ModelError, match="prints today's date.*current_date: YYYY-MM-DD"):
+        render_request(tokenizer, messages, {})
+    with pytest.raises(ModelError, match="current_date must be a date as YYYY-MM-DD, got 'yesterday'"):
+        render_request(tokenizer, messages, {"current_date": "yesterday"})
+    # A template that does not ask for the date needs none.
+    assert render_request(bos_tokenizer("{{ messages[0]['content'] }}"), messages, {}) == "hello"
+
+
+@pytest.fixture(scope="module")
+def families(stand_ins):
+    return {name: AutoTokenizer.from_pretrained(stand_ins[name]) for name in ("llama3_2", "gpt_oss", "gemma3")}
+
+
+def test_llamas_template_needs_its_date(families):
+    with pytest.raises(ModelError, match="prints today's date"):
+        encode_request(families["llama3_2"], "Hi", {})
+    text = families["llama3_2"].decode(encode_request(families["llama3_2"], "Hi", {"date_string": "26 Jul 2024"}))
+    assert "Today Date: 26 Jul 2024" in text and text.count("<|begin_of_text|>") == 1
+
+
+def test_harmony_answers_in_the_final_channel(families):
+    arguments = {"reasoning_effort": "low", "current_date": "2025-08-05"}
+    messages = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    ids = encode_messages(families["gpt_oss"], messages, arguments, "<|channel|>final<|message|>")
+    text = families["gpt_oss"].decode(ids)
+    assert "Reasoning: low" in text and "Current date: 2025-08-05" in text
+    assert "<|start|>developer<|message|># Instructions\n\nBe brief.<|end|>" in text
+    assert text.endswith("<|start|>user<|message|>Hi<|end|><|start|>assistant<|channel|>final<|message|>")
+    assert ids[-1] == families["gpt_oss"].convert_tokens_to_ids("<|message|>")
+
+
+def test_gemma_has_no_system_turn(families):
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    text = families["gemma3"].decode(encode_messages(families["gemma3"], messages, {}))
+    assert text == "<bos><start_of_turn>user\nBe brief.\n\nHi<end_of_turn>\n<start_of_turn>model\n"
+
+
+def test_what_a_template_refuses_is_one_sentence(families):
+    with pytest.raises(ModelError, match="refuses a request: user and assistant turns must alternate"):
+        encode_messages(families["gemma3"], [{"role": "user", "content": "Hi"}] * 2, {})

@@ -1,0 +1,196 @@
+"""Loading: whole checkpoints only, adapters that take effect, logits at positions."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+from peft import PeftModel, get_peft_model_state_dict
+from safetensors.torch import load_file, save_file
+
+from pipeline.engines.loading.model import add_lora, load_adapter, load_model, load_tokenizer, position_logits, stop_ids
+from pipeline.errors import ModelError
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_missing_file_is_named(model_config, tiny_model, tmp_path, name):
+    broken = tmp_path / "broken"
+    shutil.copytree(tiny_model, broken)
+    (broken / name).unlink()
+    with pytest.raises(ModelError, match=f"has no .*{name}"):
+        load_model(replace(model_config, checkpoint=str(broken)))
+
+
+def test_missing_directory(model_config, tmp_path):
+    with pytest.raises(ModelError, match="does not exist"):
+        load_tokenizer(replace(model_config, checkpoint=str(tmp_path / "nowhere")))
+
+
+def test_truncated_weights(model_config, tiny_model, tmp_path):
+    broken = tmp_path / "broken"
+    shutil.copytree(tiny_model, broken)
+    weights = broken / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(ModelError, match="cannot load the model"):
+        load_model(replace(model_config, checkpoint=str(broken)))
+
+
+def test_unknown_lora_module(model, model_config):
+    with pytest.raises(ModelError, match="lora_target_modules"):
+        add_lora(model, replace(model_config, lora_target_modules=["qq_proj"]), rank=2, alpha=4, dropout=0)
+
+
+def test_lora_weights_are_float32_on_a_bfloat16_base(model_config):
+    base = load_model(replace(model_config, dtype="bfloat16"), device="cpu")
+    adapted = add_lora(base, model_config, rank=2, alpha=4, dropout=0.1)
+    trainable = {name: p for name, p in adapted.named_parameters() if p.requires_grad}
+    assert len(trainable) == 2 * 7 * 2  # A and B of seven projections in two layers
+    assert {p.dtype for p in trainable.values()} == {torch.float32}
+    assert {p.dtype for p in adapted.parameters() if not p.requires_grad} == {torch.bfloat16}
+
+
+def test_adapter_in_effect(model_config, tmp_path):
+    adapted = add_lora(load_model(model_config, device="cpu"), model_config, rank=2, alpha=4, dropout=0)
+    adapted.save_pretrained(tmp_path / "fresh")
+    with pytest.raises(ModelError, match="does not change"):
+        load_adapter(load_model(model_config, device="cpu"), tmp_path / "fresh", [5, 6, 7])
+    with torch.no_grad():
+        for name, parameter in adapted.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_()
+    adapted.save_pretrained(tmp_path / "trained")
+    loaded = load_adapter(load_model(model_config, device="cpu"), tmp_path / "trained", [5, 6, 7])
+    for name, value in get_peft_model_state_dict(adapted).items():
+        torch.testing.assert_close(get_peft_model_state_dict(loaded)[name], value, rtol=0, atol=0)
+    (tmp_path / "trained" / "adapter_model.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"has no adapter_model.safetensors"):
+        load_adapter(load_model(model_config, device="cpu"), tmp_path / "trained", [5])
+
+
+def test_position_logits_equal_the_full_forward_pass(model):
+    ids = torch.randint(5, 250, (3, 7))
+    mask = torch.ones_like(ids)
+    rows, columns = torch.tensor([0, 0, 1, 2]), torch.tensor([2, 6, 3, 0])
+    gathered = position_logits(model)
+    assert gathered.gathers_hidden
+    with torch.no_grad():
+        expected = model(input_ids=ids, attention_mask=mask).logits[rows, columns]
+        torch.testing.assert_close(gathered(ids, mask, rows, columns), expected, rtol=1e-5, atol=1e-5)
+        states = gathered.states(ids, mask, rows, columns)
+        assert states.shape == (4, model.config.hidden_size)
+        torch.testing.assert_close(gathered.head(states[1:3]), expected[1:3], rtol=1e-5, atol=1e-5)
+
+
+def test_position_logits_fall_back_where_the_head_is_more_than_linear(model, monkeypatch):
+    plain = type(model).forward
+
+    def capped(self, *args, **kwargs):
+        output = plain(self, *args, **kwargs)
+        output.logits = 0.5 * torch.tanh(output.logits / 0.5) + 0.3
+        return output
+
+    monkeypatch.setattr(type(model), "forward", capped)
+    assert not position_logits(model).gathers_hidden
+
+
+def test_stop_ids(model, tokenizer):
+    assert stop_ids(model, tokenizer, "<|endoftext|>") == {tokenizer.eos_token_id, tokenizer.pad_token_id}
+
+
+@pytest.fixture
+def gemma3(model_config, stand_ins):
+    """Settings of Gemma 3 with a vision tower."""
+    attention = ["q_proj", "k_proj", "v_proj", "o_proj"]
+    return replace(model_config, checkpoint=str(stand_ins["gemma3"]), lora_target_modules=attention)
+
+
+def test_adapters_are_in_the_language_model_alone(gemma3, tmp_path):
+    model = load_model(gemma3, device="cpu")
+    assert any("vision_tower" in name and name.endswith("q_proj") for name, _ in model.named_modules())
+    adapted = add_lora(model, gemma3, rank=2, alpha=4, dropout=0.0)
+    trained = {name for name, value in adapted.named_parameters() if value.requires_grad}
+    assert len(trained) == 2 * 4 * 2 and all(".language_model." in name for name in trained)
+    with torch.no_grad():
+        for name, parameter in adapted.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_()
+    adapted.save_pretrained(tmp_path)
+    loaded = load_adapter(load_model(gemma3, device="cpu"), tmp_path, [5, 6, 7])
+    assert get_peft_model_state_dict(loaded).keys() == get_peft_model_state_dict(adapted).keys()
+    with pytest.raises(ModelError, match="lora_target_modules"):
+        # The vision tower's name for the output projection.
+        add_lora(
+            load_model(gemma3, device="cpu"),
+            replace(gemma3, lora_target_modules=["out_proj"]),
+            rank=2,
+            alpha=4,
+            dropout=0.0,
+        )
+
+
+def test_a_text_model_excludes_nothing(model, model_config):
+    assert add_lora(model, model_config, rank=2, alpha=4, dropout=0).peft_config["default"].exclude_modules is None
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_gemma_is_trained_with_token_types(gemma3, wrapped):
+    model = load_model(gemma3, device="cpu")
+    outer = add_lora(model, gemma3, rank=2, alpha=4, dropout=0.0) if wrapped else model
+    assert isinstance(outer, PeftModel) == wrapped
+    seen = []
+    model.base_model.register_forward_pre_hook(
+        lambda module, arguments, options: seen.append(options.get("token_type_ids")), with_kwargs=True
+    )
+    ids = torch.tensor([[2, 40, 41, 42]])
+    outer.eval()
+    expected = outer(input_ids=ids).logits
+    outer.train()
+    logits = outer(input_ids=ids).logits
+    states = position_logits(outer).states(ids, torch.ones_like(ids), torch.tensor([0]), torch.tensor([3]))
+    # Evaluation, training, the probe of position_logits (in evaluation), and hidden states in training.
+    assert seen[0] is None and seen[1].tolist() == [[0, 0, 0, 0]] == seen[-1].tolist()
+    torch.testing.assert_close(logits, expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(model.lm_head(states), expected[:, 3], rtol=1e-5, atol=1e-5)
+
+
+def test_weights_that_are_missing_are_named(model_config, stand_ins, tmp_path):
+    broken = shutil.copytree(stand_ins["qwen3"], tmp_path / "broken")
+    weights = load_file(broken / "model.safetensors")
+    del weights["model.layers.1.mlp.up_proj.weight"]
+    save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"no weights for model.layers.1.mlp.up_proj.weight \(1 missing\)"):
+        load_model(replace(model_config, checkpoint=str(broken)), device="cpu")
+
+
+def fp4_value(code):
+    """E2M1: sign, two exponent bits with bias 1, one mantissa bit; without exponent a multiple of a half."""
+    sign, exponent, mantissa = -1 if code & 8 else 1, (code >> 1) & 3, code & 1
+    return sign * (mantissa / 2 if exponent == 0 else (1 + mantissa / 2) * 2 ** (exponent - 1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_mxfp4_experts_are_loaded_as_full_weights(model_config, stand_ins, dtype):
+    config = replace(model_config, checkpoint=str(stand_ins["gpt_oss"]), attention="eager", dtype=dtype)
+    model = load_model(config, device="cpu")
+    stored = load_file(stand_ins["gpt_oss"] / "model.safetensors")
+    name = "model.layers.1.mlp.experts.down_proj"
+    blocks, scales = stored[f"{name}_blocks"], stored[f"{name}_scales"]
+    assert blocks.dtype == torch.uint8 and blocks.shape == (4, 32, 2, 16)
+    weight = model.get_parameter(name)
+    assert weight.shape == (4, 64, 32) and {value.dtype for value in model.parameters()} == {getattr(torch, dtype)}
+    for expert, output, block, byte in [(0, 0, 0, 0), (3, 31, 1, 15), (2, 7, 1, 4)]:
+        packed, scale = int(blocks[expert, output, block, byte]), 2.0 ** (int(scales[expert, output, block]) - 127)
+        column = 32 * block + 2 * byte
+        assert weight[expert, column, output].item() == fp4_value(packed & 15) * scale
+        assert weight[expert, column + 1, output].item() == fp4_value(packed >> 4) * scale
+    adapted = add_lora(model, config, rank=2, alpha=4, dropout=0.0)
+    assert all(value.dtype == torch.float32 for value in adapted.parameters() if value.requires_grad)
+
+
+def test_other_quantisation_is_refused(model_config, stand_ins, tmp_path):
+    broken = shutil.copytree(stand_ins["qwen3"], tmp_path / "broken")
+    config = json.loads((broken / "config.json").read_text())
+    (broken / "config.json").write_text(json.dumps(config | {"quantization_config": {"quant_method": "gptq"}}))
+    with pytest.raises(ModelError, match="quantised by 'gptq'; only MXFP4"):
+        load_model(replace(model_config, checkpoint=str(broken)), device="cpu")

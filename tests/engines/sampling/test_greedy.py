@@ -1,0 +1,98 @@
+"""Batched greedy decoding against a loop of plain forward passes."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import Gemma3TextConfig, LlamaConfig
+
+from pipeline.engines.sampling.greedy import first_stop, greedy_answers
+from tests.engines.scoring.test_continuation_scorer import SHAPE, tiny
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tiny(LlamaConfig(**SHAPE))
+
+
+@torch.inference_mode()
+def loop(model, prompt, stop_ids, size):
+    ids = list(prompt)
+    for _ in range(size):
+        ids.append(int(model(input_ids=torch.tensor([ids])).logits[0, -1].argmax()))
+        if ids[-1] in stop_ids:
+            break
+    return ids[len(prompt) :]
+
+
+def decode(model, tokenizer, prompts, stop_ids=(), stops=(), size=12, budget=4096):
+    batches = greedy_answers(
+        model, tokenizer, prompts, stop_ids=set(stop_ids), stops=stops, max_new_tokens=size, tokens_per_pass=budget
+    )
+    answers = dict(answer for batch in batches for answer in batch)
+    assert sorted(answers) == list(range(len(prompts)))
+    return [answers[index] for index in range(len(prompts))]
+
+
+def prompts_of(vocabulary):
+    rng = np.random.default_rng(0)
+    return [rng.integers(5, vocabulary, size).tolist() for size in (3, 17, 1, 9, 30, 9)]
+
+
+@pytest.mark.parametrize("budget", [4096, 40, 1])
+def test_equals_a_plain_loop(model, tokenizer, budget):
+    prompts = prompts_of(model.config.vocab_size)
+    for prompt, answer in zip(prompts, decode(model, tokenizer, prompts, budget=budget), strict=True):
+        expected = loop(model, prompt, (), 12)
+        assert answer.text == tokenizer.decode(expected, skip_special_tokens=True)
+        assert (answer.num_tokens, answer.finish_reason) == (12, "length")
+
+
+@pytest.mark.parametrize("budget", [4096, 60])
+def test_rows_end_at_their_own_stop_tokens(model, tokenizer, budget):
+    prompts = prompts_of(model.config.vocab_size)
+    # What the rows say at different steps ends them, so that rows drop out one after the other.
+    whole = [loop(model, prompt, (), 12) for prompt in prompts]
+    stop_ids = {tokens[step] for tokens, step in zip(whole, (0, 3, 11, 6, 2, 9), strict=True)}
+    answers = decode(model, tokenizer, prompts, stop_ids, budget=budget)
+    lengths = set()
+    for prompt, answer in zip(prompts, answers, strict=True):
+        expected = loop(model, prompt, stop_ids, 12)
+        stopped = expected[-1] in stop_ids
+        assert answer.text == tokenizer.decode(expected[:-1] if stopped else expected, skip_special_tokens=True)
+        assert (answer.num_tokens, answer.finish_reason) == (len(expected), "stop" if stopped else "length")
+        lengths.add(len(expected))
+    assert len(lengths) > 1
+
+
+def test_stop_strings_end_an_answer_and_are_no_part_of_it(model, tokenizer):
+    prompts = prompts_of(model.config.vocab_size)
+    free = [answer.text for answer in decode(model, tokenizer, prompts)]
+    # Two characters from the middle of an answer that can be told from what comes before.
+    text = max(free, key=len)
+    stop = text[len(text) // 2 : len(text) // 2 + 2]
+    for whole, answer in zip(free, decode(model, tokenizer, prompts, stops=("", stop)), strict=True):
+        end = whole.find(stop)
+        assert answer.text == (whole if end < 0 else whole[:end])
+        assert answer.finish_reason == ("length" if end < 0 else "stop")
+        assert end < 0 or answer.num_tokens <= 12
+
+
+def test_decoding_stops_with_the_stop_string(model, tokenizer):
+    prompt = prompts_of(model.config.vocab_size)[1]
+    text = tokenizer.decode(loop(model, prompt, (), 12), skip_special_tokens=True)
+    answer = decode(model, tokenizer, [prompt], stops=(text[0],))[0]
+    assert (answer.text, answer.finish_reason) == ("", "stop") and answer.num_tokens < 12
+
+
+def test_sliding_windows(tokenizer):
+    layers = ["sliding_attention", "full_attention", "sliding_attention"]
+    model = tiny(Gemma3TextConfig(**SHAPE, sliding_window=6, layer_types=layers))
+    prompts = prompts_of(97)
+    for prompt, answer in zip(prompts, decode(model, tokenizer, prompts), strict=True):
+        assert answer.text == tokenizer.decode(loop(model, prompt, (), 12), skip_special_tokens=True)
+
+
+def test_first_stop():
+    assert first_stop("a Question: b</s>", ("</s>", "Question:")) == 2
+    assert first_stop("abc", ("", "x")) == -1
+    assert first_stop("", ("x",)) == -1

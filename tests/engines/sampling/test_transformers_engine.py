@@ -1,0 +1,119 @@
+"""The Hugging Face engine: the samples of ``generate``, for many requests, and the interface's own functions."""
+
+import json
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.config.engine import EngineConfig
+from pipeline.engines.loading.model import stop_ids
+from pipeline.engines.sampling.generate import generate
+from pipeline.engines.sampling.text_engine import (
+    checkpoint_stop_ids,
+    first_seed,
+    generation_from_tokens,
+    seed_groups,
+)
+from pipeline.engines.sampling.transformers_engine import TransformersEngine
+from tests.engines.engine_cases import collect, follows, make_request, two_token_law
+
+
+@pytest.mark.parametrize("strategy", ["merged", "rows"])
+def test_samples_are_those_of_generate(model, tokenizer, strategy):
+    stops = {tokenizer.eos_token_id}
+    engine = TransformersEngine(model, tokenizer, stops, batch_size=4, strategy=strategy)
+    requests = [
+        make_request(tokenizer, 9, "short", max_new_tokens=6),
+        make_request(tokenizer, {3: 5, 8: 6}, "long", text="Name a random number, please. " * 3, max_new_tokens=6),
+    ]
+    found = collect(engine, requests)
+    assert len(found) == 11
+    for request in requests:
+        alone = generate(
+            model,
+            tokenizer,
+            request.prompt_ids,
+            list(request.seeds.values()),
+            stop_ids=stops,
+            max_new_tokens=6,
+            temperature=1.0,
+            top_p=1.0,
+            batch_size=4,
+            strategy=strategy,
+        )
+        assert [found[request.key, index] for index in request.seeds] == alone
+
+
+def test_law(model, tokenizer):
+    stops = {tokenizer.eos_token_id}
+    request = make_request(tokenizer, 3000)
+    engine = TransformersEngine(model, tokenizer, stops, batch_size=64, strategy="merged")
+    law = two_token_law(model, tokenizer, request, stops)
+    assert follows(collect(engine, [request]).values(), law) > 1e-4
+    # The test has power: the law of another nucleus is refused.
+    narrow = collect(engine, [make_request(tokenizer, 3000, top_p=0.8)]).values()
+    assert follows(narrow, law) < 1e-10
+
+
+def test_first_token_log_probabilities(model, tokenizer):
+    engine = TransformersEngine(model, tokenizer, {tokenizer.eos_token_id}, batch_size=1, strategy="rows")
+    request = make_request(tokenizer, 1, temperature=0.3)
+    found = engine.first_token_log_probabilities(request, len(tokenizer))
+    assert math.isclose(sum(map(math.exp, found.values())), 1, rel_tol=1e-9)
+    expected = torch.log_softmax(model(input_ids=torch.tensor([request.prompt_ids])).logits[0, -1].double(), -1)
+    for token, value in list(found.items())[:5]:
+        assert value == pytest.approx(float(expected[token]), abs=1e-5)
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+
+
+def test_stop_tokens_are_known_without_the_model(model, model_config, tokenizer, tiny_model, tmp_path):
+    assert checkpoint_stop_ids(model_config, tokenizer) == stop_ids(model, tokenizer, model_config.terminator)
+    # A checkpoint without generation_config.json, whose configuration names two tokens.
+    from dataclasses import replace
+
+    config = json.loads((tiny_model / "config.json").read_text()) | {"eos_token_id": [5, 6]}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    changed = replace(model_config, checkpoint=str(tmp_path))
+    assert checkpoint_stop_ids(changed, tokenizer) == {5, 6, tokenizer.eos_token_id}
+
+
+def test_generation_from_tokens(tokenizer):
+    eos = tokenizer.eos_token_id
+    digits = tokenizer("42", add_special_tokens=False)["input_ids"]
+    stopped = generation_from_tokens(tokenizer, [*digits, eos], 3, {eos}, True)
+    assert (stopped.text, stopped.num_tokens, stopped.finish_reason) == ("42", len(digits) + 1, "stop")
+    cut = generation_from_tokens(tokenizer, digits, 3, {eos}, True)
+    assert (cut.text, cut.num_tokens, cut.finish_reason) == ("42", len(digits), "length")
+
+
+@given(st.sets(st.integers(0, 60)), st.integers(1, 9))
+def test_groups_depend_on_the_index_alone(indices, size):
+    whole = seed_groups({index: index * 3 for index in range(61)}, size)
+    part = seed_groups({index: index * 3 for index in indices}, size)
+    assert [index for group in part for index in group] == sorted(indices)
+    for group in part:
+        assert any(group.keys() <= other.keys() for other in whole)
+        assert first_seed(group) == 3 * min(group) and len(group) <= size
+
+
+def test_engine_config(tmp_path):
+    from omegaconf import OmegaConf
+
+    from pipeline.config.params import validate
+    from pipeline.errors import ConfigError
+    from tests.conftest import ROOT
+
+    values = OmegaConf.to_container(OmegaConf.load(ROOT / "conf/engine/transformers.yaml"))
+    assert validate(values, EngineConfig).samples_per_request == 1
+    assert validate(values | {"kind": "openai"}, EngineConfig).samples_per_request == 50
+    for changes, message in (
+        ({"kind": "tgi"}, "kind: input should be 'transformers', 'vllm' or 'openai'"),
+        ({"openai": values["openai"] | {"base_url": "localhost:8000"}}, "must start with http"),
+        ({"openai": values["openai"] | {"max_retries": True}}, "openai.max_retries"),
+        ({"vllm": values["vllm"] | {"swap": 1}}, "unknown key"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            validate(values | changes, EngineConfig)

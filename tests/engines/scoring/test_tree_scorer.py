@@ -1,0 +1,205 @@
+"""Packed and level-wise scoring against a full forward pass per prefix, for several architectures."""
+
+import copy
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma2Config,
+    Gemma3TextConfig,
+    GptOssConfig,
+    LlamaConfig,
+    MistralConfig,
+)
+
+from pipeline.core.tries.token_tree import ROOT, TokenTree, merge_sequences
+from pipeline.core.tries.trie import build_trie
+from pipeline.engines.loading.model import add_lora
+from pipeline.engines.scoring.tree_attention import (
+    allowed_keys,
+    sliding_window,
+    supports_tree_attention,
+    tree_attention_mask,
+)
+from pipeline.engines.scoring.tree_scorer import TreeScorer, packed_chunks, trie_tree
+
+END, VOCABULARY = 99, 100
+SHAPE = dict(
+    vocab_size=VOCABULARY,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    head_dim=8,
+    max_position_embeddings=128,
+)
+HYBRID = dict(sliding_window=5, layer_types=["sliding_attention", "full_attention"])
+CONFIGS = {
+    "llama": LlamaConfig(**SHAPE),
+    "gemma3": Gemma3TextConfig(**SHAPE, **HYBRID),
+    "gemma2": Gemma2Config(**SHAPE, **HYBRID),
+    "mistral": MistralConfig(**SHAPE, sliding_window=5),
+    "gpt_oss": GptOssConfig(**SHAPE, **HYBRID, num_local_experts=4, num_experts_per_tok=2),
+}
+PROMPT = list(range(10, 23))
+
+
+def tiny(name, attention="sdpa", dtype=torch.float32):
+    torch.manual_seed(0)
+    attention = "eager" if name == "gpt_oss" else attention
+    model = AutoModelForCausalLM.from_config(copy.deepcopy(CONFIGS[name]), attn_implementation=attention)
+    for parameter in model.parameters():
+        if parameter.ndim > 1:
+            parameter.data.normal_(0, 0.15)
+    return model.to(dtype).eval()
+
+
+@pytest.fixture(scope="module")
+def trie():
+    rng = np.random.default_rng(0)
+    sequences = sorted({tuple(rng.integers(0, 5, rng.integers(0, 7)).tolist()) for _ in range(40)})
+    return build_trie(sequences, np.full(len(sequences), 1 / len(sequences)), END)
+
+
+@torch.inference_mode()
+def plain(model, paths):
+    """float64[len(paths), V] log-probabilities after prompt and path, one full forward pass each."""
+    rows = [model(input_ids=torch.tensor([PROMPT + list(path)])).logits[0, -1] for path in paths]
+    return torch.log_softmax(torch.stack(rows).double(), dim=-1).numpy()
+
+
+def plain_edges(model, trie):
+    tree = trie_tree(trie)
+    full = plain(model, [tree.path(prefix - 1) for prefix in range(trie.num_prefixes)])
+    return full[np.repeat(np.arange(trie.num_prefixes), np.diff(trie.edge_offsets)), trie.edge_tokens]
+
+
+@pytest.mark.parametrize("strategy", ["packed", "levels"])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_equals_separate_sequences(name, strategy, trie):
+    model = tiny(name)
+    scorer = TreeScorer(model, strategy, token_budget=9, max_rows=7)
+    prompt = scorer.prefill(PROMPT)
+    expected = plain_edges(model, trie)
+    # Twice: scoring leaves the prompt's cache as it was.
+    for _ in range(2):
+        np.testing.assert_allclose(scorer.score_trie(prompt, trie), expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("strategy", ["packed", "levels"])
+def test_the_pipelines_model_with_an_adapter(model, model_config, strategy, trie):
+    adapted = add_lora(model, model_config, rank=2, alpha=4, dropout=0.0).eval()
+    for name, parameter in adapted.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=0.5)
+    scorer = TreeScorer(adapted, strategy, token_budget=16, max_rows=8)
+    assert scorer.strategy == strategy
+    expected = plain_edges(adapted, trie)
+    np.testing.assert_allclose(scorer.score_trie(scorer.prefill(PROMPT), trie), expected, atol=1e-4)
+    with adapted.disable_adapter():
+        assert np.abs(plain_edges(adapted, trie) - expected).max() > 1e-3
+
+
+@pytest.mark.parametrize("strategy", ["packed", "levels"])
+@pytest.mark.parametrize("logits_per_call", [1, 10**6])
+def test_shared_candidates_and_paths(strategy, logits_per_call, monkeypatch):
+    monkeypatch.setattr("pipeline.engines.scoring.tree_scorer.LOGITS_PER_CALL", logits_per_call)
+    model = tiny("gemma3")
+    scorer = TreeScorer(model, strategy, token_budget=6, max_rows=3)
+    tokens = np.array([3, 50, 1, 99])
+    paths = [(1, 2, 3), (), (2,), (1, 2, 4), (2, 2, 2, 2), (1,)]
+    score = scorer.path_scorer(PROMPT, tokens)
+    for _ in range(2):
+        np.testing.assert_allclose(score(paths), plain(model, paths)[:, tokens], atol=2e-5)
+    np.testing.assert_allclose(score([()]), plain(model, [()])[:, tokens], atol=2e-5)
+    tree, _ = merge_sequences(paths)
+    seen = []
+    values = scorer.score_tokens(scorer.prefill(PROMPT), tree, tokens, lambda done, total: seen.append((done, total)))
+    expected = plain(model, [[], *(tree.path(node) for node in range(len(tree)))])[:, tokens]
+    np.testing.assert_allclose(values, expected, atol=2e-5)
+    assert values.dtype == np.float64
+    assert seen[-1] == (len(tree) + 1, len(tree) + 1) and seen == sorted(seen)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_probe_accepts_what_works_and_rejects_an_ignored_mask(name, dtype, attention):
+    model = tiny(name, attention, dtype)
+    model.train()
+    assert supports_tree_attention(model) and model.training
+    forward = model.forward
+    model.forward = lambda *args, attention_mask=None, **kwargs: forward(*args, **kwargs)
+    assert not supports_tree_attention(model)
+
+
+def test_without_tree_attention_auto_is_by_levels(monkeypatch):
+    model = tiny("llama")
+    assert TreeScorer(model).strategy == "packed"
+    model.config._attn_implementation = "flash_attention_2"
+    assert not supports_tree_attention(model)
+    model.config._attn_implementation = "sdpa"
+    monkeypatch.setattr("pipeline.engines.scoring.tree_scorer.supports_tree_attention", lambda model: False)
+    assert TreeScorer(model).strategy == "levels"
+    with pytest.raises(ValueError, match="does not support"):
+        TreeScorer(model, "packed")
+    with pytest.raises(ValueError, match="strategy must be"):
+        TreeScorer(model, "fast")
+
+
+def test_layers_that_keep_a_state_have_no_mask():
+    model = tiny("llama")
+    model.config.layer_types = ["linear_attention", "full_attention"]
+    with pytest.raises(ValueError, match="linear_attention"):
+        tree_attention_mask(model, torch.ones(1, 1, 2, 2, dtype=torch.bool), torch.arange(2)[None])
+    assert not supports_tree_attention(model)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_padded_rows_without_cache_as_in_training(name):
+    model = tiny(name)
+    assert (sliding_window(model) is None) == (name == "llama")
+    trees = [merge_sequences([[1, 2, 3], [1, 4], [5]])[0], merge_sequences([[7]])[0]]
+    prompts = [PROMPT, PROMPT[:6]]
+    width = 20
+    ids, positions = torch.zeros(2, width, dtype=torch.long), torch.zeros(2, width, dtype=torch.long)
+    allowed = torch.zeros(2, 1, width, width, dtype=torch.bool)
+    for row, (prompt, tree) in enumerate(zip(prompts, trees, strict=True)):
+        end = len(prompt) + len(tree)
+        ids[row, :end] = torch.tensor([*prompt, *tree.tokens])
+        positions[row, :end] = torch.tensor([*range(len(prompt)), *(len(prompt) - 1 + tree.depths)])
+        allowed[row, 0] = allowed_keys(len(prompt), torch.from_numpy(tree.ancestor_mask()), width)
+    mask = tree_attention_mask(model, allowed, positions)
+    logits = model(input_ids=ids, attention_mask=mask, position_ids=positions).logits
+    logits.sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+    with torch.no_grad():
+        for row, (prompt, tree) in enumerate(zip(prompts, trees, strict=True)):
+            for node in range(-1, len(tree)):
+                alone = model(input_ids=torch.tensor([prompt + tree.path(node)])).logits[0, -1]
+                torch.testing.assert_close(logits[row, len(prompt) + node], alone, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("budget", [1, 3, 8, 1000])
+def test_chunks_hold_every_node_once_and_all_ancestors(budget, trie):
+    tree = trie_tree(trie)
+    covered = []
+    for nodes, num_known in packed_chunks(tree, budget):
+        place = {node: index for index, node in enumerate(nodes.tolist())}
+        assert all(p == ROOT or place[p] < i for i, p in enumerate(tree.parents[nodes].tolist()))
+        assert len(nodes) <= max(budget, num_known + 1)
+        covered += nodes[num_known:].tolist()
+    assert sorted(covered) == list(range(len(tree)))
+    assert list(packed_chunks(TokenTree(np.zeros(0, np.int32), np.zeros(0, np.int32)), budget)) == []
+
+
+def test_trie_tree_numbers_nodes_as_the_trie_does(trie):
+    tree = trie_tree(trie)
+    for prefix in range(1, trie.num_prefixes):
+        tokens, _ = trie.next_tokens(tree.path(prefix - 1))
+        assert tokens.tolist() == trie.edge_tokens[trie.children(prefix)].tolist()
+    assert all(a <= b for a, b in itertools.pairwise(tree.depths.tolist()))

@@ -1,0 +1,314 @@
+"""Two processes on the CPU train the adapter that one process trains, whichever way they share the work."""
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from pipeline.engines.loading.model import add_lora, load_model
+from pipeline.engines.training import distributed as distributed_module
+from pipeline.engines.training.distributed import ProcessGroup, decoder_layers, process_group, single_process
+from pipeline.errors import ConfigError, ModelError
+from tests.conftest import ROOT
+from tests.engines import training_process
+from tests.engines.training_process import CASES, STEPS, local_bytes, train
+
+# What one process had left when it was killed in its third step; two processes go on with it.
+CONTINUED = ("ddp_soft", "fsdp_exact")
+
+
+@dataclass
+class Launched:
+    """What the two processes left."""
+
+    directory: Path
+
+    def facts(self, case):
+        return [json.loads((self.directory / f"{case}.{rank}.json").read_text()) for rank in (0, 1)]
+
+    def adapters(self, case):
+        return [load_file(self.directory / f"{case}.{rank}.safetensors") for rank in (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def config_of(model_config, stand_ins):
+    return lambda case: CASES[case].config(model_config, stand_ins["gemma3"].parent)
+
+
+@pytest.fixture(scope="module")
+def launched(config_of, tiny_params, stand_ins, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("launched")
+    for case in CONTINUED:
+        train(config_of(case), case, single_process(), directory, stop=3)
+        assert (directory / f"{case}.state").exists()
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc_per_node",
+            "2",
+            training_process.__file__,
+            str(tiny_params),
+            str(stand_ins["gemma3"].parent),
+            str(directory),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        check=True,
+        timeout=120,
+    )
+    return Launched(directory)
+
+
+@pytest.fixture(scope="module")
+def alone(config_of, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("alone")
+    return {case: train(config_of(case), case, single_process(), directory) for case in CASES}
+
+
+def assert_same_adapter(found, expected):
+    assert found.keys() == expected.keys()
+    # The factor that starts at zero is what training made of it, some thousandths here.
+    assert min(value.abs().max() for name, value in expected.items() if "lora_B" in name) > 1e-3
+    for name, value in expected.items():
+        assert found[name].dtype == value.dtype == torch.float32
+        # Rounding makes 6e-7 of it, with any number of threads.
+        difference = torch.linalg.vector_norm(found[name] - value) / torch.linalg.vector_norm(value)
+        assert difference < 1e-5, name
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_end_with_the_adapter_of_one(launched, alone, case):
+    model, log, _ = alone[case]
+    first, second = launched.adapters(case)
+    assert_same_adapter(first, training_process.adapter(model))
+    assert all(torch.equal(value, second[name]) for name, value in first.items())
+    logs = [facts["log"] for facts in launched.facts(case)]
+    for entries in zip(log, *logs, strict=True):
+        one, *two = [{key: value for key, value in entry.items() if key != "seconds"} for entry in entries]
+        assert two[0] == two[1]
+        assert two[0] == pytest.approx(one, rel=1e-5)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_pass_is_run_by_one_process(launched, alone, case):
+    facts = launched.facts(case)
+    assert [(found["rank"], found["size"]) for found in facts] == [(0, 2), (1, 2)]
+    weighed = [[tuple(item) for item in found["passes"] if item[0] > 0] for found in facts]
+    steps = 3 if case in CONTINUED else STEPS
+    # Three passes in each step but the last, which has one.
+    assert sorted(map(len, weighed)) == [steps, 2 * (steps - 1)]
+    whole = [tuple(item) for item in alone[case][2]]
+    assert sorted(weighed[0] + weighed[1]) == sorted(whole[len(whole) - 3 * (steps - 1) - 1 :])
+    idle = [sum(item[0] == 0 for item in found["passes"]) for found in facts]
+    if case.startswith("fsdp"):
+        assert len(facts[0]["passes"]) == len(facts[1]["passes"]) and sum(idle) == steps
+    else:
+        assert idle == [0, 0]
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case not in CONTINUED])
+def test_one_process_continues_what_two_began(launched, alone, config_of, tmp_path, case):
+    shutil.copy(launched.directory / f"{case}.state", tmp_path)
+    model, log, passes = train(config_of(case), case, single_process(), tmp_path)
+    assert len(log) == STEPS and len(passes) == 1
+    assert_same_adapter(training_process.adapter(model), training_process.adapter(alone[case][0]))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_layers_are_shared_out_and_nothing_else(launched, alone, case):
+    inner = alone[case][0].get_base_model()
+    parameters = [value for layer in decoder_layers(inner) for value in layer.parameters()]
+    whole, adapter = local_bytes(parameters), local_bytes(value for value in parameters if value.requires_grad)
+    for found in launched.facts(case):
+        assert found["rest"] == local_bytes(inner.get_input_embeddings().parameters()) > 0
+        assert found["device"].startswith("cpu")
+        if case.startswith("fsdp"):
+            # Rows are shared out; those of a tensor with an odd number of them by halves rounded up.
+            assert found["layers"] == pytest.approx((whole - adapter) / 2 + adapter, rel=0.02)
+        else:
+            assert found["layers"] == whole
+
+
+def test_an_adapter_saved_by_processes_that_share_the_model_loads_alone(launched, model_config):
+    from peft import PeftModel
+
+    model = PeftModel.from_pretrained(load_model(model_config, device="cpu"), launched.directory / "saved")
+    assert_same_adapter(training_process.adapter(model), launched.adapters("fsdp_hard")[1])
+
+
+def test_the_number_of_processes_must_be_the_configured_one(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with pytest.raises(ConfigError, match=r"num_processes is 2, but this process was started as one of 1 \(WORLD_SIZE"):
+        process_group("ddp", 2).__enter__()
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigError, match="num_processes is 1, but this process was started as one of 2"):
+        process_group("single", 1).__enter__()
+    for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RANK", "0")
+    with pytest.raises(ConfigError, match="WORLD_SIZE is set, but not LOCAL_RANK, MASTER_ADDR, MASTER_PORT"):
+        process_group("fsdp", 2).__enter__()
+
+
+def test_a_single_process_needs_no_others(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with process_group("single", 1) as group:
+        assert group.is_main and (group.rank, group.size, group.shards) == (0, 1, False)
+        values = torch.tensor([1.0, 2.0])
+        assert torch.equal(group.sum(values), torch.tensor([1.0, 2.0]))
+    assert not torch.distributed.is_initialized()
+
+
+@pytest.fixture
+def three_processes(monkeypatch):
+    """A group of which this process is one; what the others would add to sums and say is set by the test."""
+    said = {"others": [], "added": None}
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda values: values.add_(said["added"]))
+
+    def gather(found, mine):
+        found[:] = [mine, *said["others"]]
+
+    monkeypatch.setattr(torch.distributed, "all_gather_object", gather)
+    return ProcessGroup(0, 3, torch.device("cpu"), shards=False), said
+
+
+def test_gradients_are_summed_and_none_stays_none(three_processes):
+    group, said = three_processes
+    parameters = [torch.nn.Parameter(torch.zeros(shape)) for shape in ((2, 3), (4,), (1,))]
+    parameters[0].grad = torch.arange(6.0).reshape(2, 3)
+    # The second parameter has a gradient in another process only, the third in none.
+    said["added"] = torch.tensor([1.0, 1, 0, *[10.0] * 6, 1, 2, 3, 4, 0])
+    group.sum_gradients(parameters)
+    assert torch.equal(parameters[0].grad, torch.tensor([[10.0, 11, 12], [13, 14, 15]]))
+    assert torch.equal(parameters[1].grad, torch.tensor([1.0, 2, 3, 4]))
+    assert parameters[2].grad is None
+
+
+def test_processes_that_differ_are_found_out(three_processes):
+    group, said = three_processes
+    parameters = [torch.nn.Parameter(torch.tensor([1.0, 2.0]))]
+    same = (4, [[3.0, 5.0]])
+    said["others"] = [same, same]
+    group.check_agreement(4, parameters)
+    said["others"] = [same, (0, [[3.0, 5.0]])]
+    with pytest.raises(ConfigError, match=r"checkpoints of steps \[0, 4\]; .* a file system that all of them share"):
+        group.check_agreement(4, parameters)
+    said["others"] = [same, (4, [[3.0, 5.5]])]
+    with pytest.raises(RuntimeError, match="adapters differ after step 4"):
+        group.check_agreement(4, parameters)
+
+
+def test_divergence_is_not_taken_for_a_difference(three_processes):
+    group, said = three_processes
+    nan = float("nan")
+    for weights, others in (([1.0, nan], [nan, nan]), ([1.0, 2.0], [nan, nan]), ([1.0, 2.0], [float("inf"), 5.0])):
+        said["others"] = [(4, [others])] * 2
+        with pytest.raises(ConfigError, match=r"weights are not finite after step 4; lower train\.learning_rate"):
+            group.check_agreement(4, [torch.nn.Parameter(torch.tensor(weights))])
+
+
+TURNS = """
+import json, os, socket, sys, time, traceback
+from pathlib import Path
+from pipeline.engines.training.distributed import process_group
+
+def member(directory, failing):
+    with process_group("ddp", 3) as group:
+        with group.in_turn():
+            started = time.monotonic()
+            time.sleep(0.05)
+            if group.rank == failing:
+                raise ZeroDivisionError
+            ended = time.monotonic()
+        (directory / str(group.rank)).write_text(json.dumps([started, ended, time.monotonic()]))
+
+def start(rank, directory, failing, port):
+    child = os.fork()
+    if child:
+        return child
+    status = 1
+    try:
+        os.environ |= {"WORLD_SIZE": "3", "RANK": str(rank), "LOCAL_RANK": str(rank),
+                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        member(directory, failing)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+for failing in (-1, 0, 1, 2):
+    directory = Path(sys.argv[1]) / str(failing)
+    directory.mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    children = [start(rank, directory, failing, port) for rank in range(3)]
+    statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    (directory / "statuses").write_text(json.dumps(statuses))
+"""
+"""Three processes take turns, of which none fails, or one. Nobody ends the others then."""
+
+
+def test_processes_of_a_machine_take_turns_and_none_waits_for_one_that_failed(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, "-c", TURNS, str(tmp_path)], cwd=ROOT, env=environment, check=True, timeout=300)
+    read = {path.parent.name + path.name: json.loads(path.read_text()) for path in tmp_path.glob("*/*")}
+    assert read.pop("-1statuses") == [0, 0, 0]
+    turns = [read.pop(f"-1{rank}") for rank in range(3)]
+    for (_, end, left), (start, _, _) in itertools.pairwise(turns):
+        assert end <= start < left
+    assert max(end for _, end, _ in turns) <= min(left for *_, left in turns)
+    # What is left are statuses alone: nobody got out of the turns in which one failed.
+    assert sorted(read) == ["0statuses", "1statuses", "2statuses"]
+    assert all(status != 0 for statuses in read.values() for status in statuses)
+
+
+@pytest.fixture
+def group_of_one(tmp_path):
+    """A process group that has this process alone."""
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+def test_no_layer_is_kept_whole_while_the_next_is_shared_out(model_config, monkeypatch, group_of_one):
+    """On a GPU the whole model would have to fit beside its shares."""
+    base = add_lora(load_model(model_config, device="cpu"), model_config, rank=2, alpha=4, dropout=0.0)
+    frozen = [
+        [weakref.ref(value) for value in layer.parameters() if not value.requires_grad]
+        for layer in decoder_layers(base.get_base_model())
+    ]
+    share, alive = distributed_module.fully_shard, []
+
+    def counted(module, **options):
+        alive.append([sum(value() is not None for value in layer) for layer in frozen])
+        return share(module, **options)
+
+    monkeypatch.setattr(distributed_module, "fully_shard", counted)
+    ProcessGroup(0, 1, torch.device("cpu"), shards=True).distribute(lambda: base)
+    (whole,) = set(map(len, frozen))
+    # Two layers, then what is around them.
+    assert alive == [[whole, whole], [0, whole], [0, 0]]
+
+
+def test_decoder_layers_are_the_lists_with_adapters(model_config):
+    base = load_model(model_config, device="cpu")
+    with pytest.raises(ModelError, match="Qwen3ForCausalLM has no list of layers with LoRA weights; ddp is allowed"):
+        decoder_layers(base.requires_grad_(False))
+    # A vision tower has a list of layers, too, and no adapter.
+    base.vision = torch.nn.ModuleList(torch.nn.Linear(3, 3) for _ in range(4)).requires_grad_(False)
+    adapted = add_lora(base, model_config, rank=2, alpha=4, dropout=0.0)
+    assert decoder_layers(adapted.get_base_model()) == list(base.model.layers)

@@ -1,0 +1,109 @@
+"""Every metric has a definition, and every definition is complete and of a metric."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipeline.core.language import multiple_choice as mcq
+from pipeline.core.language import novelty_aggregate, open_ended
+from pipeline.core.prompts.text import TextPrompt
+from pipeline.core.retention import accuracy as retention
+from pipeline.core.retention import perplexity
+from pipeline.core.structured import aggregate, fidelity
+from pipeline.metrics.definitions import DEFINITIONS
+
+STRUCTURED = {
+    *aggregate.HEADLINES,
+    *aggregate.MEANS,
+    *aggregate.COMPANIONS,
+    *fidelity.TAILS,
+    *fidelity.UNIFORMITY_TESTS,
+    "tokens_per_answer",
+    "valid_rate",
+    "stream_correlation",
+    "stream_correlation_p",
+}
+
+
+def open_ended_names():
+    prompt = TextPrompt("p", "open", "city", "Name a random city.")
+    table = pd.DataFrame([open_ended.open_row(prompt, ["Rome", "Oslo", "rome"], 0, 3)])
+    table["first_token_entropy_nats"] = 1.0
+    support = pd.DataFrame({"prompt_id": "p", "threshold": open_ended.SUPPORT_THRESHOLDS, "support_size": 2})
+    rows = open_ended.aggregate_open(table, support, seed=0, names=("x",), bootstrap_replicates=10)
+    return {row["metric"] for row in rows}
+
+
+def multiple_choice_names():
+    outcomes = pd.DataFrame({"strict": ["A", "B"], "tolerant": ["A", "B"], "truncated": False})
+    table = pd.DataFrame([mcq.prompt_row("p", outcomes)])
+    return {row["metric"] for row in mcq.metric_rows(table, seed=0, names=("x",), replicates=10)}
+
+
+def novelty_names():
+    names = set()
+    for kinds in (("deberta", "skywork"), ("lexical", "likelihood")):
+        names.update(novelty_aggregate.metric_names(*kinds).values())
+    counts = {key: 1 for _, key in novelty_aggregate.CALL_METRICS.values()}
+    return names | {row["metric"] for row in novelty_aggregate.call_rows(counts, counts)}
+
+
+def retention_names():
+    result = retention.ColumnResult(
+        np.ones(3),
+        dict.fromkeys(retention.ESTIMATES, 0.5),
+        dict.fromkeys(retention.ESTIMATES, np.ones(4)),
+        np.zeros(2),
+        np.ones(3),
+    )
+    columns = {column: result for column in retention.COLUMNS}
+    return {row["metric"] for row in retention.metric_rows(columns, columns, "once")}
+
+
+def perplexity_names():
+    documents = pd.DataFrame({"slice": ["a", "a"], **{name: [1.0, 2.0] for name in perplexity.SUMMED}})
+    return {
+        row["metric"]
+        for variant in perplexity.SUFFIXES
+        for row in perplexity.metric_rows(
+            documents, variant=variant, seed=0, names=("x",), replicates=10, compared=True
+        )
+    }
+
+
+AXES = {
+    "structured": lambda: STRUCTURED,
+    "open": open_ended_names,
+    "mcq": multiple_choice_names,
+    "novelty": novelty_names,
+    "retention": retention_names,
+    "paloma": perplexity_names,
+}
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_every_metric_of_an_axis_is_defined(axis):
+    names = AXES[axis]()
+    assert names and names <= set(DEFINITIONS)
+
+
+def test_nothing_else_is_defined():
+    assert set(DEFINITIONS) == set().union(*(names() for names in AXES.values()))
+
+
+@pytest.mark.parametrize("metric", DEFINITIONS)
+def test_definitions_are_complete(metric):
+    definition = DEFINITIONS[metric]
+    for field in dataclasses.fields(definition):
+        assert getattr(definition, field.name).strip(), field.name
+    assert definition.direction in ("lower", "higher", "neither")
+    assert definition.definition.endswith(".") and not definition.title.endswith(".")
+    assert "  " not in definition.definition and "{" not in definition.definition + definition.formula_text
+
+
+def test_titles_tell_metrics_apart():
+    titles = [definition.title for definition in DEFINITIONS.values()]
+    # The headline support size is also one of the 21 thresholds, under a title of its own.
+    assert len(set(titles)) == len(titles)

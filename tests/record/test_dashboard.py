@@ -1,0 +1,75 @@
+"""The workspace as code: what is sent to the server, and that it shows names which the pipeline logs."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import ConfigError
+from pipeline.record import dashboard
+from pipeline.record.metric_source import metric_sources
+from tests.conftest import ROOT
+from tests.wandb_server import wandb_server
+
+
+@pytest.fixture(autouse=True)
+def no_credentials(monkeypatch, tmp_path):
+    import wandb
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("WANDB_MODE", "WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_ENTITY", "NETRC"):
+        monkeypatch.delenv(name, raising=False)
+    wandb.teardown()
+    yield
+    wandb.teardown()
+
+
+@pytest.mark.parametrize("entity", ["a-team", None])
+def test_the_saved_workspace(monkeypatch, tiny_params, capsys, entity):
+    with wandb_server() as server:
+        monkeypatch.setenv("WANDB_API_KEY", "0123456789" * 4)
+        monkeypatch.setenv("WANDB_BASE_URL", server.url)
+        dashboard.main(tiny_params, entity)
+    (view,) = server.views
+    assert view["entityName"] == (entity or "someone") and view["type"] == "project-view"
+    assert f"{server.url}/{entity or 'someone'}/" in capsys.readouterr().out
+    section = view["spec"]["section"]
+    groups = [(group["section"], group["name"]) for group in section["runSets"][0]["grouping"]]
+    assert groups == [("run", "group"), ("config", "model.value"), ("config", "condition.value")]
+    sections = {item["name"]: item["panels"] for item in section["panelBankConfig"]["sections"]}
+    shown = {
+        metric
+        for name in dashboard.METRIC_SECTIONS
+        for panel in sections[name]
+        for metric in panel["config"]["metrics"]
+    }
+    assert shown == {metric for metrics in dashboard.METRIC_SECTIONS.values() for metric in metrics}
+    assert [panel["config"]["metrics"] for panel in sections["Training"]] == [[x] for x in dashboard.TRAINING_CURVES]
+    assert all(panel["viewType"] == "Media Browser" for panel in sections["Report"])
+
+
+def test_metrics_and_figures_exist():
+    for metrics in dashboard.METRIC_SECTIONS.values():
+        for metric in metrics:
+            assert metric_sources(metric.split("/")[1]), metric
+    code = "".join(path.read_text() for path in (ROOT / "pipeline" / "report").glob("*.py"))
+    for figure in dashboard.FIGURES:
+        assert f'"{figure}"' in code or f'"{figure[:6]}{{number}}' in code, figure
+    code = "".join(path.read_text() for path in (ROOT / "pipeline" / "stages").glob("*.py"))
+    for name in dashboard.THROUGHPUT:
+        unit = name.removeprefix("throughput/").removesuffix("s_per_second")
+        assert f'unit="{"B" if unit == "byte" else unit}"' in code, name
+
+
+def test_what_is_missing_is_said(monkeypatch, tiny_params):
+    with pytest.raises(ConfigError, match="WANDB_API_KEY"):
+        dashboard.main(tiny_params, "a-team")
+    monkeypatch.setenv("WANDB_API_KEY", "0123456789" * 4)
+    with wandb_server() as server:
+        server.refuses = True
+        monkeypatch.setenv("WANDB_BASE_URL", server.url)
+        with pytest.raises(dashboard.DashboardError, match="was not saved"):
+            dashboard.main(tiny_params, "a-team")
+    monkeypatch.setitem(sys.modules, "wandb_workspaces.workspaces", None)
+    with pytest.raises(ConfigError, match="requirements.txt"):
+        dashboard.main(Path(tiny_params), "a-team")

@@ -1,0 +1,323 @@
+"""W&B: mode by credentials, runs that are resumed and not doubled, and stages that no failure of W&B reaches."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from pipeline.config.params import TrackingConfig, load_params
+from pipeline.errors import ConfigError
+from pipeline.record import wandb_sync
+from pipeline.record.progress_bar import LoggedBar
+from pipeline.record.provenance import StageRecord
+from pipeline.record.tracking import Run, stage_run, tracked_run, tracking_mode
+from pipeline.record.transaction_log import BLOCK_BYTES, HEADER_BYTES, cut_incomplete, last_step, read_messages
+from tests.conftest import ROOT
+from tests.waiting import wait_until
+from tests.wandb_server import wandb_server
+
+KEY = "0123456789" * 4
+CONFIG = TrackingConfig(mode="auto", project="p")
+
+
+@pytest.fixture
+def directory(monkeypatch, tmp_path):
+    """An empty working directory without credentials, W&B not disabled."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("WANDB_MODE", "WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_DIR", "NETRC"):
+        monkeypatch.delenv(name, raising=False)
+    import wandb
+
+    # W&B's service keeps the settings and credentials that it started with.
+    wandb.teardown()
+    yield tmp_path
+    wandb.teardown()
+
+
+def opened(config=CONFIG, name="n", identity="a" * 64, **arguments):
+    return tracked_run(config, name=name, group="g", job_type="j", identity=identity, settings={"x": 1}, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("mode", "environment", "key", "expected"),
+    [
+        ("auto", None, None, "offline"),
+        ("auto", None, "k", "online"),
+        ("offline", None, "k", "offline"),
+        ("auto", "disabled", "k", "disabled"),
+        # W&B would ask for a key.
+        ("online", None, None, "offline"),
+        ("auto", "online", None, "offline"),
+    ],
+)
+def test_mode(monkeypatch, directory, mode, environment, key, expected):
+    for name, value in (("WANDB_MODE", environment), ("WANDB_API_KEY", key)):
+        if value:
+            monkeypatch.setenv(name, value)
+    assert tracking_mode(TrackingConfig(mode=mode, project="p")) == expected
+
+
+def test_credentials_are_those_of_the_server(monkeypatch, directory):
+    (directory / ".netrc").write_text(f"machine api.wandb.ai login user password {KEY}\n")
+    assert tracking_mode(CONFIG) == "online"
+    monkeypatch.setenv("WANDB_BASE_URL", "http://elsewhere.example:8080")
+    assert tracking_mode(CONFIG) == "offline"
+
+
+def test_disabled_accepts_everything(monkeypatch, directory):
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    with opened() as run:
+        run.log({"a": 1.0}, step=1)
+        run.table("t", pd.DataFrame({"a": [1]}))
+        run.image("i", "nowhere.png")
+        assert list(run.bar(range(3), disable=True)) == [0, 1, 2]
+        bar = run.bar(total=3, file=io.StringIO())
+        assert not bar.disable
+    # tqdm's way to say that it is closed.
+    assert bar.disable
+    assert not list(directory.iterdir())
+
+
+def test_offline_run_holds_curve_and_table(directory):
+    with opened() as run:
+        run.log({"loss": 0.5}, step=1)
+        run.table("metrics", pd.DataFrame({"metric": ["w"], "value": [0.25]}))
+    (table,) = directory.glob("wandb/offline-run-*/files/media/table/*.json")
+    assert json.loads(table.read_text())["data"] == [["w", 0.25]]
+    assert last_step(directory / "wandb", "a" * 16) == 2
+
+
+class Recorded:
+    """Stands for a W&B run and keeps what it is given."""
+
+    def __init__(self):
+        self.points, self.summary, self.ended = [], {}, None
+
+    def log(self, values, step):
+        self.points.append((step, values))
+
+    def finish(self, exit_code):
+        self.ended = exit_code
+
+
+def test_steps_that_are_known_are_left_out():
+    recorded = Recorded()
+    run = Run(recorded, last_step=3)
+    for step in (2, 3, 4, 5, 5):
+        run.log({"loss": step / 2}, step=step)
+    run.log({"final": 1})
+    run.table("t", pd.DataFrame({"a": [1]}))
+    run.finish()
+    assert [step for step, _ in recorded.points] == [4, 5, 6]
+    assert recorded.summary == {"final": 1} and recorded.ended == 0
+
+
+def test_a_failure_of_wandb_is_one_warning(capsys):
+    class Broken(Recorded):
+        def log(self, values, step):
+            raise OSError("no space left")
+
+    run = Run(Broken())
+    for step in range(3):
+        run.log({"loss": 1}, step=step)
+    run.finish()
+    assert capsys.readouterr().err == "warning: tracking: given up for this stage (no space left)\n"
+
+
+def test_a_missing_package_does_not_stop_the_stage(monkeypatch, directory, capsys):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with opened(name="train_soft m") as run:
+        run.log({"a": 1}, step=1)
+    assert "train_soft m is not tracked" in capsys.readouterr().err
+
+
+def test_an_unreachable_server_leaves_an_offline_run(monkeypatch, directory, capsys):
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    # Nobody listens on the port for discarded data.
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setattr("pipeline.record.tracking.CONNECT_SECONDS", 1)
+    with opened() as run:
+        run.log({"loss": 0.5}, step=7)
+    assert "kept offline" in capsys.readouterr().err
+    assert last_step(directory / "wandb", "a" * 16) == 7
+    assert [run.name.split("-")[0] for run in wandb_sync.unsent_runs(directory / "wandb")] == ["offline"]
+
+
+def test_an_error_of_the_stage_passes_and_is_seen_in_the_run(monkeypatch, directory):
+    recorded = Recorded()
+    monkeypatch.setattr("pipeline.record.tracking._open", lambda mode, arguments: Run(recorded))
+    with pytest.raises(KeyError), opened():
+        raise KeyError("the stage's own")
+    assert recorded.ended == 1
+
+
+def test_bar_logs_counts_and_rates(monkeypatch):
+    now, points = [0.0], []
+    monkeypatch.setattr("pipeline.record.progress_bar.time.monotonic", lambda: now[0])
+    bar = LoggedBar(
+        total=100, unit="sample", file=io.StringIO(), log=lambda values, step: points.append((step, values))
+    )
+    bar.restored(40)
+    for seconds, count in ((6, 15), (12, 15), (20, 20), (25, 10)):
+        now[0] = seconds
+        bar.update(count)
+    bar.close()
+    bar.close()
+    # The first point 12 s after the start, the next not before 22 s and the last at the end, which has nothing new.
+    assert points == [
+        (70, {"throughput/samples": 70, "throughput/samples_per_second": 30 / 12}),
+        (100, {"throughput/samples": 100, "throughput/samples_per_second": 30 / 13}),
+    ]
+
+
+def test_bar_writes_little_into_a_log():
+    log, terminal = io.StringIO(), io.StringIO()
+    terminal.isatty = lambda: True
+    for file in (log, terminal):
+        bar = LoggedBar(range(60), file=file, log=lambda values, step: None, miniters=1)
+        for _ in bar:
+            time.sleep(0.01)
+    # On a terminal, a line every tenth of a second; in a log the first and the last.
+    assert log.getvalue().count("\r") <= 3 < terminal.getvalue().count("\r")
+    assert "60/60" in log.getvalue()
+
+
+def test_bar_does_not_count_what_it_starts_with():
+    points = []
+    bar = LoggedBar(
+        total=9, initial=6, unit="sample", file=io.StringIO(), log=lambda values, step: points.append((step, values))
+    )
+    bar.update(3)
+    bar.close()
+    ((step, values),) = points
+    assert step == 9 == values["throughput/samples"] and values["throughput/samples_per_second"] > 0
+    bar = LoggedBar(total=6, initial=6, disable=True, log=lambda values, step: points.append(step))
+    bar.close()
+    assert len(points) == 1
+
+
+@pytest.mark.parametrize("disable", [True, False])
+def test_bar_over_an_iterable(disable):
+    points = []
+    bar = LoggedBar(
+        range(5),
+        unit="B",
+        disable=disable,
+        file=io.StringIO(),
+        log=lambda values, step: points.append((step, list(values))),
+    )
+    assert list(bar) == list(range(5))
+    assert points == [(5, ["throughput/bytes", "throughput/bytes_per_second"])]
+
+
+def test_stage_run_says_what_the_run_is(monkeypatch, directory, tiny_params):
+    seen = {}
+
+    def capture(mode, arguments):
+        seen.update(arguments)
+        return Run(Recorded())
+
+    monkeypatch.setattr("pipeline.record.tracking._open", capture)
+    config = replace(load_params(tiny_params), experiment="paper", tracking=CONFIG)
+    record = StageRecord("train_soft", {"rank": 16}, [tiny_params])
+    with stage_run(config, record, model="qwen3_14b", condition="soft"):
+        pass
+    assert seen["group"] == "paper" and seen["job_type"] == "train_soft" and seen["name"] == "train_soft qwen3_14b soft"
+    assert seen["tags"] == ["train_soft", "qwen3_14b", "soft"] and seen["id"] == record.identity[:16]
+    assert seen["config"]["parameters"] == {"rank": 16}
+    assert seen["config"]["provenance"]["inputs_sha256"] == record.inputs
+
+
+def test_transaction_log_reader_agrees_with_a_long_run(directory):
+    # Rows of 20 kB cross the blocks of 32 KiB.
+    with opened() as run:
+        for step in range(1, 11):
+            run.log({"text": "x" * 20_000, "value": step}, step=step)
+    (path,) = directory.glob("wandb/offline-run-*/*.wandb")
+    content = path.read_bytes()
+    assert len(content) > 5 * BLOCK_BYTES
+    assert last_step(directory / "wandb", "a" * 16) == 10
+    # Cut anywhere, as a kill does: what is whole is read.
+    messages = list(read_messages(content))
+    assert messages[-1][0] == len(content)
+    for size in (3, HEADER_BYTES, 100, BLOCK_BYTES + 3, len(content) - 1):
+        kept = list(read_messages(content[:size]))
+        assert kept == messages[: len(kept)] and len(kept) < len(messages)
+        path.write_bytes(content[:size])
+        assert cut_incomplete(path) == len(kept)
+        assert path.read_bytes() == content[: kept[-1][0] if kept else size]
+
+
+TRAINING = """\
+import sys, time
+from pathlib import Path
+from pipeline.config.params import TrackingConfig
+from pipeline.record.tracking import tracked_run
+
+first, last, hang = map(int, sys.argv[1:])
+with tracked_run(TrackingConfig(mode="offline", project="p"), name="train", group="demo", job_type="train_soft",
+                 identity="b" * 64, settings={"rank": 16}, tags=("m",)) as run:
+    for step in range(first, last + 1):
+        run.log({"train/loss": 1 / step}, step=step)
+    Path("logged").touch()
+    time.sleep(600 if hang else 0)
+    run.log({"final_loss": 0.125})
+"""
+
+
+def start_training(first: int, last: int, hang: int) -> subprocess.Popen:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.Popen([sys.executable, "-c", TRAINING, *map(str, (first, last, hang))], env=environment)
+
+
+def synced_runs() -> int:
+    return len(list(Path().glob("wandb/offline-run-*/*.wandb.synced")))
+
+
+def test_a_killed_run_goes_on_and_is_sent_once(monkeypatch, directory, capsys):
+    """Killed at step 7, resumed from the checkpoint of step 4: one run on the server, every step once."""
+    training = start_training(1, 7, hang=1)
+    wait_until(lambda: Path("logged").exists() and last_step(Path("wandb"), "b" * 16) >= 5, training)
+    assert wandb_sync.unsent_runs(Path("wandb")) == [] and "is being written" in capsys.readouterr().out
+    training.send_signal(signal.SIGKILL)
+    training.wait()
+    # As if the machine had been taken away in the middle of a write.
+    (log,) = Path("wandb").glob("offline-run-*/*.wandb")
+    with log.open("ab") as file:
+        file.write(log.read_bytes()[HEADER_BYTES : HEADER_BYTES + 20])
+    # The resumed loop reports its restored log first, as `fit` does.
+    assert start_training(1, 9, hang=0).wait() == 0
+    with pytest.raises(ConfigError, match="no W&B credentials"):
+        wandb_sync.main([Path("wandb")], dry_run=False)
+    with wandb_server() as server:
+        monkeypatch.setenv("WANDB_API_KEY", KEY)
+        monkeypatch.setenv("WANDB_BASE_URL", server.url)
+        wandb_sync.main([Path("wandb")], dry_run=False)
+        assert synced_runs() == 2 and list(server.runs) == ["b" * 16]
+        run = server.runs["b" * 16]
+        assert run.steps == list(range(1, 10)) and run.summary["final_loss"] == 0.125
+        assert run.variables["groupName"] == "demo" and run.variables["jobType"] == "train_soft"
+        assert run.variables["tags"] == ["m"]
+        before = run.uploads
+        wandb_sync.main([Path("wandb")], dry_run=False)
+        assert run.uploads == before and "0 offline runs to send" in capsys.readouterr().out
+
+
+def test_online_runs_resume_behind_the_servers_last_step(monkeypatch, directory):
+    with wandb_server() as server:
+        monkeypatch.setenv("WANDB_API_KEY", KEY)
+        monkeypatch.setenv("WANDB_BASE_URL", server.url)
+        for last in (3, 5):
+            with opened() as run:
+                for step in range(1, last + 1):
+                    run.log({"loss": 1 / step}, step=step)
+        assert server.runs["a" * 16].steps == [1, 2, 3, 4, 5]

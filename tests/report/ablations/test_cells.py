@@ -1,0 +1,123 @@
+"""Cells of sweeps, grouped."""
+
+import json
+
+import pytest
+import yaml
+
+from pipeline.config.params import load_params
+from pipeline.errors import ArtifactError
+from pipeline.report.ablations.cells import (
+    HARD_ABLATION,
+    SOFT_GRANULARITY,
+    block_titles,
+    flatten,
+    metric_by_seed,
+    read_blocks,
+    scale_note,
+)
+from tests.conftest import ROOT
+from tests.report.sweep_cells import OTHERS, write_cell
+
+DESIGN = SOFT_GRANULARITY
+
+
+def preset(name):
+    return yaml.safe_load((ROOT / "conf" / "sweep" / f"{name}.yaml").read_text())
+
+
+def test_designs_are_the_presets():
+    grid = preset("soft_granularity")["grid"]
+    product = tuple((d, m) for d in grid[DESIGN.factors[0]] for m in grid[DESIGN.factors[1]])
+    assert product == DESIGN.settings
+    cells = preset("hard_ablation")["cells"]
+    assert tuple(tuple(cell[key] for key in HARD_ABLATION.factors) for cell in cells) == HARD_ABLATION.settings
+
+
+def test_demo_presets_run_settings_of_the_designs():
+    grid = preset("soft_granularity_demo")["grid"]
+    assert {(d, m) for d in grid[DESIGN.factors[0]] for m in grid[DESIGN.factors[1]]} < set(DESIGN.settings)
+    cells = {tuple(cell[key] for key in HARD_ABLATION.factors) for cell in preset("hard_ablation_demo")["cells"]}
+    assert cells < set(HARD_ABLATION.settings)
+    for name in ("soft_granularity", "hard_ablation"):
+        for variant in (name, f"{name}_demo"):
+            assert len(preset(variant)["grid"]["seed"]) > 1
+
+
+def test_flatten():
+    assert flatten({"a": {"b": 1, "c": {"d": None}}, "e.f": [2]}) == {"a.b": 1, "a.c.d": None, "e.f": [2]}
+
+
+def test_seeds_of_a_setting_are_together_in_order(tmp_path):
+    write_cell(tmp_path, DESIGN, (2, 1001), 7, 0.3)
+    write_cell(tmp_path, DESIGN, (2, 1001), 1, 0.1)
+    write_cell(tmp_path, DESIGN, (5, 1001), 1, 0.2)
+    (block,) = read_blocks(tmp_path, DESIGN)
+    assert {setting: [run.seed for run in runs] for setting, runs in block.runs.items()} == {
+        (2, 1001): [1, 7],
+        (5, 1001): [1],
+    }
+    table = metric_by_seed(block.runs[2, 1001], "embedded", "soft", "ood", "wasserstein_1_normalised")
+    assert dict(zip(table["seed"], table["value"], strict=True)) == {1: 0.1, 7: 0.3}
+
+
+def test_unfinished_cells_do_not_count(tmp_path):
+    write_cell(tmp_path, DESIGN, (2, 1001), 0, 0.3, finished=False)
+    assert read_blocks(tmp_path, DESIGN) == []
+
+
+def test_missing_directory_is_no_cell(tmp_path):
+    assert read_blocks(tmp_path / "sweeps", DESIGN) == []
+
+
+def test_cells_that_differ_otherwise_are_never_compared(tmp_path):
+    write_cell(tmp_path, DESIGN, (2, 1001), 0, 0.3)
+    write_cell(tmp_path, DESIGN, (2, 1001), 0, 0.4, others={**OTHERS, "train.learning_rate": 0.001})
+    write_cell(tmp_path, DESIGN, (2, 1001), 0, 0.5, model="qwen3_14b")
+    blocks = read_blocks(tmp_path, DESIGN)
+    assert [block.model for block in blocks] == ["embedded", "embedded", "qwen3_14b"]
+    titles = block_titles(blocks, load_params(ROOT / "params.yaml"))
+    assert titles == ["Embedded-3.5M (1)", "Embedded-3.5M (2)", "qwen3_14b"]
+    note = scale_note(blocks, titles)
+    assert "Embedded-3.5M (1): training prompts per family 16, train.learning_rate 0.001." in note
+    assert "Embedded-3.5M (2): training prompts per family 16, train.learning_rate 0.004." in note
+    assert "qwen3_14b: training prompts per family 16, learning rate 0.004." in note
+
+
+def test_display_name_does_not_part_cells(tmp_path):
+    write_cell(tmp_path, DESIGN, (2, 1001), 0, 0.3)
+    path = write_cell(tmp_path, DESIGN, (5, 1001), 0, 0.3) / "cell.json"
+    record = json.loads(path.read_text())
+    record["parameters"]["models.embedded"]["display_name"] = "Other"
+    path.write_text(json.dumps(record))
+    assert len(read_blocks(tmp_path, DESIGN)) == 1
+
+
+def test_further_settings_come_behind_the_designs(tmp_path):
+    write_cell(tmp_path, DESIGN, (4, 77), 0, 0.3)
+    (block,) = read_blocks(tmp_path, DESIGN)
+    assert block.settings(DESIGN) == [*DESIGN.settings, (4, 77)]
+
+
+def test_a_finished_cell_without_its_evaluation_is_an_error(tmp_path):
+    directory = write_cell(tmp_path, DESIGN, (2, 1001), 0, 0.3)
+    (directory / "artifacts" / "evals").rename(directory / "artifacts" / "moved")
+    with pytest.raises(ArtifactError, match="must hold one"):
+        read_blocks(tmp_path, DESIGN)
+
+
+def test_a_rehearsals_evaluations_are_one_directory_deeper(tmp_path):
+    directory = write_cell(tmp_path, DESIGN, (2, 1001), 0, 0.3)
+    (directory / "artifacts" / "stand_ins").mkdir()
+    (directory / "artifacts" / "evals").rename(directory / "artifacts" / "stand_ins" / "evals")
+    (block,) = read_blocks(tmp_path, DESIGN)
+    assert len(block.runs[2, 1001]) == 1
+
+
+def test_a_cell_without_a_factor_is_an_error(tmp_path):
+    path = write_cell(tmp_path, DESIGN, (2, 1001), 0, 0.3) / "cell.json"
+    record = json.loads(path.read_text())
+    del record["parameters"]["discretize.soft.max_bins"]
+    path.write_text(json.dumps(record))
+    with pytest.raises(ArtifactError, match=r"parameters lack discretize.soft.max_bins"):
+        read_blocks(tmp_path, DESIGN)

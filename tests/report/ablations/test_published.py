@@ -1,0 +1,91 @@
+"""The paper's printed figures against the text that they were read from."""
+
+import itertools
+import re
+
+import pytest
+
+from pipeline.errors import ArtifactError
+from pipeline.report.ablations.cells import HARD_ABLATION, flatten
+from pipeline.report.ablations.published import PAPER_SETTINGS, is_papers_cell, read_published
+from pipeline.sweep.cells import make_cell
+from tests.conftest import ROOT
+
+TABLE26 = ROOT / "data" / "published" / "table26.csv"
+PRINTED = {
+    "qwen3_14b": (
+        "31001162320.07590.063121001162320.07810.0751001162320.07570.062534096162320.07530.0637316384162320.06270.06133"
+        "100184320.07970.06131001321320.07680.0551638484320.0850.0566516384162320.07360.0529516384321320.07010.0597"
+    ),
+    "gemma3_12b": (
+        "31001162320.11490.096521001162320.11660.103151001162320.11160.094134096162320.12360.0922316384162320.11360.081"
+        "43100184320.11840.082331001321320.11380.077751638484320.11790.0759516384162320.1050.0811516384321320.12180.0708"
+    ),
+}
+"""The cells of Table 26 as the paper's text has them, without separators, in row order."""
+
+
+def rows_of(model):
+    """(setting, OOD, unseen) in the table's order."""
+    figures = read_published(TABLE26)
+    return [(s, figures[model, s, "ood"].value, figures[model, s, "unseen"].value) for s in HARD_ABLATION.settings]
+
+
+@pytest.mark.parametrize("model", list(PRINTED))
+def test_rows_written_back_are_the_printed_text(model):
+    text = "".join("".join(map(str, setting)) + "32" + f"{ood:g}{unseen:g}" for setting, ood, unseen in rows_of(model))
+    assert text == PRINTED[model]
+
+
+def readings(text):
+    """All ways to cut the text into rows: decimals, strings, draws, epochs, 32 in total, two values."""
+    if not text:
+        yield ()
+        return
+    budgets = "|".join(f"{draws}{32 // draws}32" for draws in (8, 16, 32))
+    for sizes in itertools.product(range(1, 5), repeat=2):
+        pattern = rf"([1-5])(1001|4096|16384)({budgets})(0\.\d{{{sizes[0]}}})(0\.\d{{{sizes[1]}}})"
+        match = re.match(pattern, text)
+        if match:
+            for rest in readings(text[match.end() :]):
+                yield (match.groups(), *rest)
+
+
+@pytest.mark.parametrize("model", list(PRINTED))
+def test_there_is_one_reading(model):
+    (reading,) = readings(PRINTED[model])
+    assert [(float(ood), float(unseen)) for *_, ood, unseen in reading] == [row[1:] for row in rows_of(model)]
+
+
+def test_unusual_digits_are_marked_with_a_reason():
+    figures = read_published(TABLE26)
+    marked = {key: figure for key, figure in figures.items() if figure.uncertain}
+    assert {key[:2] for key in marked} == {("qwen3_14b", (2, 1001, 16, 2)), ("qwen3_14b", (3, 1001, 32, 1))}
+    assert all(figure.note for figure in marked.values())
+    assert all("2605.11845" in figure.source for figure in figures.values())
+
+
+def test_missing_file_has_no_figures(tmp_path):
+    assert read_published(tmp_path / "table26.csv") == {}
+
+
+@pytest.mark.parametrize("change", [("uncertain", "doubtful"), ("0.0759", "about 0.08"), (",no,", ",maybe,")])
+def test_bad_files_are_named(tmp_path, change):
+    path = tmp_path / "table26.csv"
+    path.write_text(TABLE26.read_text().replace(*change))
+    with pytest.raises(ArtifactError, match=r"table26.csv must have the columns"):
+        read_published(path)
+
+
+def test_full_scale_cells_are_the_papers():
+    overrides = ["experiment=one_model", "+model@models.qwen3_14b=qwen3_14b", "seed=1"]
+    cell = make_cell(overrides, ["eval_structured@{model}-hard"], ROOT)
+    assert is_papers_cell(flatten(cell.parameters))
+    demo = make_cell([], ["eval_structured@{model}-hard"], ROOT)
+    assert not is_papers_cell(flatten(demo.parameters))
+
+
+def test_same_cell_needs_all_of_the_papers_settings():
+    assert is_papers_cell({**PAPER_SETTINGS, "models.qwen3_14b.dtype": "bfloat16"})
+    assert not is_papers_cell({**PAPER_SETTINGS, "prompts.train_prompts_per_family": 16})
+    assert not is_papers_cell({key: value for key, value in PAPER_SETTINGS.items() if key != "train.learning_rate"})

@@ -1,0 +1,99 @@
+"""Figures 11 to 13 and the paired differences: panels, heights, intervals, axes."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.colors import to_hex
+
+from pipeline.report.figures.retention import difference_points, slice_points, task_bars
+from pipeline.report.figures.style import COLORS
+from tests.report.conftest import CONDITIONS, metric_frame, metric_row, paired_rows
+
+NAMES = {"a": "Model A", "none": "Not run", "b": "Model B"}
+TASKS = ("tinyMMLU", "tiny $x_$")
+
+
+@pytest.fixture(autouse=True)
+def closed_figures():
+    yield
+    plt.close("all")
+
+
+def by_split(axis, metric, value=0.5):
+    """Rows of both models; each split adds 0.1 to the value, each condition 0.01."""
+    return [
+        metric_row(axis, model, condition, split, metric, value + 0.1 * place + 0.01 * rank, width=0.05)
+        for model in ("b", "a")
+        for rank, condition in enumerate(CONDITIONS)
+        for place, split in enumerate((*TASKS, "all"))
+    ]
+
+
+def test_bars_have_the_values_and_whiskers_the_intervals():
+    figure = task_bars(metric_frame(by_split("retention", "gp_irt")), NAMES)
+    assert [panel.get_title(loc="left") for panel in figure.axes] == ["Model A", "Model B"]
+    panel = figure.axes[0]
+    heights = {(to_hex(bar.get_facecolor()), round(bar.get_x() + 0.125)): bar.get_height() for bar in panel.patches}
+    expected = {
+        (COLORS[condition].lower(), place): 0.5 + 0.1 * place + 0.01 * rank
+        for rank, condition in enumerate(CONDITIONS)
+        for place in range(2)
+    }
+    assert heights.keys() == expected.keys()
+    np.testing.assert_allclose([heights[key] for key in expected], list(expected.values()))
+    ends = sorted(tuple(line.get_ydata()) for line in panel.lines)
+    np.testing.assert_allclose(ends, sorted((value - 0.05, value + 0.05) for value in expected.values()))
+    assert panel.get_ylim() == (0, 1)
+
+
+def test_an_undefined_bar_is_named(tmp_path):
+    rows = [metric_row("retention", "a", "base", "tinyMMLU", "gp_irt", math.nan, width=math.nan)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure = task_bars(metric_frame(rows), NAMES)
+        figure.savefig(tmp_path / "figure.png")
+    assert [text.get_text() for text in figure.axes[0].texts] == ["undefined"] and not figure.axes[0].patches
+
+
+def test_perplexity_is_on_a_logarithmic_axis_and_bits_per_byte_is_not(tmp_path):
+    rows = by_split("paloma", "perplexity", 20.0) + by_split("paloma", "bits_per_byte_without_bos", 1.0)
+    metrics = metric_frame(rows)
+    perplexity, bits = (slice_points(metrics, NAMES, name) for name in ("perplexity", "bits_per_byte_without_bos"))
+    assert perplexity.axes[0].get_yscale() == "log" and bits.axes[0].get_yscale() == "linear"
+    # A narrow range has ticks too.
+    assert len(perplexity.axes[0].get_yticks()) >= 3
+    soft = next(line for line in bits.axes[1].lines if line.get_label() == "soft")
+    np.testing.assert_allclose(soft.get_ydata(), [1.01, 1.11])
+    np.testing.assert_allclose(soft.get_xdata(), [0, 1])
+    perplexity.savefig(tmp_path / "figure.png")
+    assert slice_points(metrics, NAMES, "bits_per_byte") is None
+
+
+def test_ticks_over_decades_are_round_numbers():
+    rows = [metric_row("paloma", "a", "base", s, "perplexity", v) for s, v in (("x", 3.0), ("y", 4000.0))]
+    panel = slice_points(metric_frame(rows), NAMES, "perplexity").axes[0]
+    assert list(panel.get_yticks()) == [3, 10, 30, 100, 300, 1000, 3000]
+
+
+def test_differences_are_hollow_where_the_tests_cannot_tell():
+    soft = paired_rows(
+        [("x", "accuracy", -0.06, 0.05, 0.01, 0.9, "lost"), ("y", "accuracy", 0.02, 0.05, 0.9, 0.9, "cannot tell")]
+    )
+    figure = difference_points(soft.assign(model="a", condition="soft"), NAMES, "score")
+    (panel,) = figure.axes
+    told, untold = (c for c in panel.collections if c.get_label().startswith("soft"))
+    np.testing.assert_allclose(told.get_offsets(), [[-0.06, -0.16]])
+    np.testing.assert_allclose(untold.get_offsets(), [[0.02, 0.84]])
+    assert to_hex(told.get_facecolor()[0]) == COLORS["soft"].lower() and to_hex(untold.get_facecolor()[0]) == "#ffffff"
+    assert untold.get_label() == "soft, cannot tell"
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["x", "y"]
+    band = panel.patches[0]
+    np.testing.assert_allclose([band.get_x(), band.get_x() + band.get_width()], [-0.05, 0.05])
+    assert difference_points(soft.iloc[:0].assign(model="", condition=""), NAMES, "score") is None
+
+
+def test_nothing_to_draw():
+    assert task_bars(metric_frame([]), NAMES) is None and slice_points(metric_frame([]), NAMES, "perplexity") is None

@@ -1,0 +1,59 @@
+"""Figures of structured sampling: hatching, missing bars, conditions."""
+
+import math
+
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+
+from pipeline.core.prompts.structured import build_split
+from pipeline.report.figures import structured as figures
+from pipeline.report.figures.style import COLORS, drawable
+from tests.report.conftest import metric_frame
+from tests.report.figures.test_choices import sampled
+
+NAMES = {"a": "Model A", "b": "Model B"}
+VALUES = {
+    ("a", "base"): 0.5,
+    ("a", "soft"): 0.1,
+    ("a", "hard"): 0.2,
+    ("b", "base"): math.nan,
+    ("b", "soft"): 0.3,
+    ("a", "ssot"): 0.05,
+}
+
+
+@pytest.fixture(autouse=True)
+def closed_figures():
+    yield
+    plt.close("all")
+
+
+def test_bars_are_hatched_where_undefined_and_absent_where_not_run():
+    figure = figures.structured_bars(metric_frame(sampled(VALUES)), NAMES)
+    for axis in figure.axes:
+        bars = list(axis.patches)
+        assert len(bars) == 5
+        assert [bar.get_hatch() for bar in bars].count("////") == 1
+        heights = sorted(bar.get_height() for bar in bars if not bar.get_hatch())
+        assert heights == [0.1, 0.2, 0.3, 0.5]
+        # The line of the perfect sampler is that of base, soft and hard; ssot has another.
+        assert axis.lines[-1].get_ydata()[0] == pytest.approx(0.02)
+
+
+def test_overlays_draw_the_conditions_asked_for():
+    panels = build_split("ood", selection="selected", families=["poisson", "maxwell"])[::3]
+    samples = {"a": {(c, p.prompt_id): np.array([1.0, 2.0, 2.5]) for c in COLORS for p in panels}}
+    figure = figures.sample_overlays(panels, samples, {"a": "Model A"}, ("base", "ssot", "soft"))
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["target", "base", "ssot", "soft"]
+
+
+def test_every_condition_has_its_own_colour():
+    assert len(set(COLORS.values())) == len(COLORS) == 7
+
+
+def test_characters_without_a_glyph_are_written_as_codes():
+    assert drawable("São $5", 20) == "São $5"
+    assert drawable("\U000f0000x", 20) == "\\U000f0000x"  # private use: no font has it
+    assert drawable("a\nb  c", 20) == "a b c"

@@ -1,0 +1,134 @@
+"""The page's text: what stands where, and that it is safe and self-contained."""
+
+import json
+import math
+import re
+
+import pytest
+
+from pipeline.config.params import METHODS, load_params
+from pipeline.core.prompts.structured import build_split
+from pipeline.core.retention.accuracy import TEST_COLUMNS
+from pipeline.report.evaluations import read_evaluations
+from pipeline.report.page.content import coverage_rows, report_page
+from pipeline.report.page.page import Section, embedded_json, table_sources
+from pipeline.report.page.plots import Plot
+from pipeline.report.tables.table import Measure, build_table
+from tests.report.conftest import PROVENANCE, metric_frame, metric_row, structured
+
+ROW = ("ood", "wasserstein_1_normalised", 0.25)
+
+
+def build(root, params, prompts, sections=(), ablations=()):
+    config, evaluations = load_params(params), read_evaluations(root)
+    tests = {
+        axis: evaluations.stacked(axis, "tests", TEST_COLUMNS, list(config.models), METHODS)
+        for axis in ("retention", "paloma")
+    }
+    return report_page(config, evaluations, evaluations.metrics, tests, prompts, sections, ablations)
+
+
+def without_scripts(page):
+    """The page less its scripts and data."""
+    return re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+
+
+def embedded(page, name):
+    """The data of a script element."""
+    return json.loads(re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', page, re.DOTALL)[1])
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory, two_models, prompts):
+    root = tmp_path_factory.mktemp("evals")
+    structured(root, "alpha", "base", 0.4, prompts[0])
+    structured(root, "alpha", "soft", 0.1, prompts[0])
+    figure = {"data": [{"type": "scatter", "x": [1], "y": [2]}], "layout": {}}
+    plots = [Plot("seeds", "Spread over <seeds>", figure, "Five seeds.")]
+    return build(root, two_models, prompts[0], [Section("structured", "Structured", "Numbers.")], plots)
+
+
+def test_one_file_that_asks_for_nothing(page):
+    text = without_scripts(page)
+    links = re.findall(r'(?:src|href)="([^"]*)"', text)
+    assert {link for link in links if link.startswith("http")} == {"https://arxiv.org/abs/2605.11845"}
+    assert "<link" not in text and "@import" not in text and not re.search(r"<script[^>]+src", page)
+    assert "default-src 'none'" in text
+    assert page.count("<script") == page.count("</script>") == 6
+
+
+def test_answers_come_first_and_demo_is_said(page):
+    text = without_scripts(page)
+    assert text.index("Are the models calibrated?") < text.index('id="explorer"') < text.index('id="definitions"')
+    assert "This is the demo." in text
+    assert "W1 (normalised)" in text[text.index('id="definitions"') :]
+
+
+def test_every_anchor_of_the_navigation_exists(page):
+    text = without_scripts(page)
+    for anchor in re.findall(r'<a href="#([^"]*)"', text):
+        assert f'id="{anchor}"' in text, anchor
+
+
+def test_ablations_are_drawn_from_what_is_handed_over(page):
+    assert embedded(page, "figures")["seeds"]["data"][0]["y"] == [2]
+    assert "Spread over &lt;seeds&gt;" in page and 'data-figure="seeds"' in page and 'href="#ablations"' in page
+
+
+def test_explorer_data_and_coverage(page, prompts):
+    data = embedded(page, "explorer-data")
+    assert set(data["prompts"]) == {prompt.prompt_id for prompt in prompts[0]}
+    assert set(data["results"]["alpha"]) == {"base", "soft"}
+    text = without_scripts(page)
+    coverage = text[text.index('id="coverage"') : text.index('id="invalid"')]
+    assert coverage.count("<td>run</td>") == 2 and "not run" in coverage
+
+
+def test_no_evaluation_at_all(tmp_path, two_models):
+    page = build(tmp_path / "none", two_models, build_split("ood", selection="selected", families=["poisson"]))
+    assert "Not known: no structured evaluation has been run." in page
+    assert "Not known: no retention evaluation has been run." in page
+
+
+def test_coverage_of_axes_that_are_off():
+    """What was evaluated before an axis was switched off counts as run."""
+    existing = {("mcq", "alpha", "base"), ("open", "alpha", "base")}
+    rows = coverage_rows({"alpha": "A"}, existing, ["ssot"], ["open", "novelty"])
+    assert rows[0] == ("A", "base", ["off", "run", "run", "not run", "off", "off"])
+    assert rows[3] == ("A", "ssot", ["off", "not run", "", "", "", ""])
+
+
+def test_coverage_of_baselines():
+    existing = {("structured", "alpha", "base"), ("open", "alpha", "ssot"), ("structured", "alpha", "batch")}
+    rows = {
+        condition: cells for _, condition, cells in coverage_rows({"alpha": "A"}, existing, ["ssot", "constrained"])
+    }
+    assert list(rows) == ["base", "soft", "hard", "ssot", "constrained", "batch"]
+    assert rows["base"] == ["run", *["not run"] * 5]
+    assert rows["ssot"] == ["not run", "run", "", "", "", ""]
+    assert rows["constrained"] == ["not run", "", "", "", "", ""] and rows["batch"] == ["run", "", "", "", "", ""]
+
+
+def test_sources_name_files_commits_and_sizes():
+    path = "structured/alpha/{}/provenance.json"
+    rows = [
+        metric_row("structured", "alpha", "base", *ROW, n=5),
+        metric_row("structured", "alpha", "soft", *ROW, n=1000),
+    ]
+    measures = [Measure("wasserstein_1_normalised", "W1", 3, True, split="ood")]
+    table = build_table("t", "T", metric_frame(rows), {"alpha": "A"}, measures, ("base", "soft", "hard"))
+    git = {"commit": "0123456789abcdef", "modified": True}
+    provenance = {path.format("base"): PROVENANCE, path.format("soft"): {**PROVENANCE, "git": git}}
+    sources = table_sources(table, provenance, "structured")
+    assert sources.entries == [
+        (path.format("base"), "not recorded", "5"),
+        (path.format("soft"), "0123456789 + changes", "1,000"),
+    ]
+    assert sources.commits == ["not recorded", "0123456789 + changes"]
+
+
+def test_embedded_data_cannot_end_its_element_and_holds_no_nan():
+    assert "</script" not in embedded_json({"text": "</script><b>"})
+    assert json.loads(embedded_json({"text": "</script>"})) == {"text": "</script>"}
+    with pytest.raises(ValueError):
+        embedded_json([math.nan])

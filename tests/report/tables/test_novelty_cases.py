@@ -1,0 +1,123 @@
+"""Which qualitative cases Tables 11 to 19 show."""
+
+import math
+
+import pandas as pd
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.report.tables.novelty_cases import REGIMES, Choice, case_tables, select_cases, top_classes
+
+SOFT, HARD, FAILURE = REGIMES
+
+
+def utilities(rows):
+    """{(model, prompt): (base, soft, hard)} by condition."""
+    return {key: dict(zip(("base", "soft", "hard"), values, strict=True)) for key, values in rows.items()}
+
+
+def test_deltas():
+    values = {"base": 2.0, "soft": 5.0, "hard": 6.0}
+    assert [regime.delta(values) for regime in REGIMES] == [3.0, 1.0, 4.0]
+    values = {"base": 4.0, "soft": 1.0, "hard": 2.0}
+    assert [regime.delta(values) for regime in REGIMES] == [-3.0, -2.0, -2.0]
+
+
+def test_other_models_come_before_a_models_second_case():
+    found = utilities(
+        {
+            ("a", "p1"): (0, 9, 0),
+            ("a", "p2"): (0, 8, 0),
+            ("a", "p3"): (0, 7, 0),
+            ("b", "p1"): (0, 6, 0),
+            ("b", "p2"): (0, 5, 0),
+            ("b", "p3"): (0, 4, 0),
+        }
+    )
+    # b's best is at p1, which is taken; then no model is left and a's best other prompt is p3.
+    assert select_cases(found, SOFT) == [Choice("a", "p1", 9), Choice("b", "p2", 5), Choice("a", "p3", 7)]
+
+
+def test_one_model_gives_three_prompts():
+    found = utilities({("a", f"p{i}"): (0, i, 0) for i in range(5)})
+    assert [choice.prompt_id for choice in select_cases(found, SOFT)] == ["p4", "p3", "p2"]
+
+
+def test_cases_of_the_right_sign_come_first_and_others_say_their_delta():
+    found = utilities({("a", "p1"): (0, 3, 0), ("b", "p2"): (5, 4, 0), ("b", "p3"): (5, 2, 0)})
+    assert select_cases(found, SOFT) == [Choice("a", "p1", 3), Choice("b", "p2", -1), Choice("b", "p3", -3)]
+    assert [SOFT.holds(choice.delta) for choice in select_cases(found, SOFT)] == [True, False, False]
+
+
+def test_failures_are_the_most_negative_and_hard_may_tie():
+    found = utilities({("a", "p1"): (5, 1, 2), ("a", "p2"): (9, 1, 1), ("a", "p3"): (4, 4, 4)})
+    assert [choice.delta for choice in select_cases(found, FAILURE)] == [-8, -3, 0]
+    assert HARD.holds(0) and not SOFT.holds(0) and not FAILURE.holds(0)
+
+
+def test_incomplete_and_undefined_pairs_are_not_ranked():
+    found = {**utilities({("a", "p1"): (1, math.nan, 2)}), ("a", "p2"): {"base": 1.0, "soft": 2.0}}
+    assert select_cases(found, SOFT) == []
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.sampled_from("abc"), st.sampled_from("pqrst")),
+        st.tuples(*[st.floats(0, 10)] * 3),
+        max_size=15,
+    ),
+    st.sampled_from(REGIMES),
+)
+def test_selection_properties(rows, regime):
+    found = utilities(rows)
+    chosen = select_cases(found, regime)
+    assert len(chosen) == min(3, len(found)) == len({(c.model, c.prompt_id) for c in chosen})
+    assert all(choice.delta == regime.delta(found[choice.model, choice.prompt_id]) for choice in chosen)
+    right = sum(regime.holds(regime.delta(values)) for values in found.values())
+    assert sum(regime.holds(choice.delta) for choice in chosen) == min(right, 3)
+    if chosen and right:
+        best = max(regime.sign * regime.delta(values) for values in found.values())
+        assert regime.sign * chosen[0].delta == best
+    # Repeats only where other prompts of the right sign are used up.
+    prompts = {p for (_, p), values in found.items() if regime.holds(regime.delta(values))}
+    holding = [choice.prompt_id for choice in chosen if regime.holds(choice.delta)]
+    assert len(set(holding)) == min(len(holding), len(prompts))
+
+
+def test_top_classes_by_rating_then_class():
+    classes = pd.DataFrame(
+        {
+            "class_index": [3, 0, 1, 2, 4, 5],
+            "representative": list("dabcef"),
+            "size": [1, 2, 3, 4, 5, 6],
+            "rating": [7, 2, 7, 9, 1, 1],
+            "reward": [0.1] * 6,
+        }
+    )
+    top = top_classes(classes)
+    assert [response.text for response in top] == ["c", "b", "d", "a", "e"]
+    assert (top[0].rating, top[0].size) == (9, 4)
+
+
+def test_case_tables_take_the_curated_split_and_known_models():
+    rows = [
+        (model, condition, prompt, split, "Topic", f"text {prompt}", 3, utility)
+        for model in ("a", "unknown")
+        for condition, utility in (("base", 1.0), ("soft", 4.0), ("hard", 5.0))
+        for prompt, split in (("p", "curated"), ("w", "wildchat"))
+    ]
+    columns = ["model", "condition", "prompt_id", "split", "category", "prompt", "distinct", "utility"]
+    classes = pd.DataFrame(
+        [("a", "soft", "p", 0, "only soft", 10, 8, 1.0)],
+        columns=["model", "condition", "prompt_id", "class_index", "representative", "size", "rating", "reward"],
+    )
+    tables = case_tables(pd.DataFrame(rows, columns=columns), classes, {"a": "Model A"}, stand_in=False)
+    assert [(table.name, table.delta, table.holds) for table in tables] == [
+        ("table11", 3.0, True),
+        ("table14", 1.0, True),
+        ("table17", 4.0, False),
+    ]
+    first = tables[0]
+    assert first.caption == "Table 11. Soft targets clearly help: utility soft - base = +3.00. Model: Model A (Topic)"
+    assert "no better case exists" in tables[2].caption
+    assert [len(result.responses) for result in first.results.values()] == [0, 1, 0]

@@ -1,0 +1,98 @@
+"""Tables 3 to 5 against the parameters and the families that they are from."""
+
+import dataclasses
+import math
+
+import pytest
+
+from pipeline.config.params import load_params
+from pipeline.core.laws.families import FAMILIES
+from pipeline.core.prompts.structured import build_split
+from pipeline.report.tables import table_text
+from pipeline.report.tables.settings import (
+    family_table,
+    method_settings,
+    settings_tables,
+    shared_settings,
+    support_text,
+    training_prompts,
+)
+from tests.conftest import ROOT
+
+
+@pytest.fixture(scope="module")
+def config():
+    return load_params(ROOT / "params.yaml")
+
+
+def with_most(config, most, families=None):
+    return dataclasses.replace(
+        config, prompts=dataclasses.replace(config.prompts, train_prompts_per_family=most, families=families)
+    )
+
+
+@pytest.mark.parametrize(("most", "families"), [(None, None), (7, None), (50, ["gaussian", "poisson", "geometric"])])
+def test_the_number_of_training_prompts_is_that_of_the_prompts(config, most, families):
+    expected = len(build_split("train", families=families, prompts_per_family=most, seed=0))
+    assert training_prompts(with_most(config, most, families)) == expected
+    assert most is not None or expected == 1988
+
+
+def test_shared_settings_are_the_configured_ones(config):
+    changed = dataclasses.replace(
+        config,
+        train=dataclasses.replace(
+            config.train, learning_rate=0.0123, lora_rank=5, warmup_ratio=0.25, max_grad_norm=1.5
+        ),
+    )
+    rows = {row[0]: row[1:] for row in shared_settings(changed).rows}
+    assert rows["Peak learning rate"] == ("0.0123", "0.0002") and rows["LoRA rank"] == ("5", "16")
+    assert rows["Schedule"][0] == "cosine, 25% warm-up" and rows["Gradient norm"][0] == "at most 1.5"
+
+
+def test_steps_by_method_at_the_papers_settings(config):
+    train = config.train
+    paper = dataclasses.replace(
+        with_most(config, None),
+        train=dataclasses.replace(
+            train,
+            global_batch_size=32,
+            micro_batch_size=32,
+            soft=dataclasses.replace(train.soft, epochs=3, samples_per_prompt=1),
+            hard=dataclasses.replace(train.hard, epochs=2, samples_per_prompt=16, completions_per_prompt=1),
+        ),
+    )
+    (row,) = [row for row in method_settings(paper).rows if row[0] == "Optimiser steps"]
+    assert row[1:] == ("189", "1,988", "189", "1,988")
+
+
+def test_every_family_has_its_grids_and_this_runs_prompts(config):
+    prompts = build_split("unseen", selection="selected") + build_split("ood", selection="selected")
+    table = family_table(with_most(config, 30), prompts)
+    frame = table.frame.set_index("family")
+    assert list(frame.index) == list(FAMILIES) and frame["train_grid_points"].sum() == 1988
+    assert frame["test_prompts"].sum() == len(prompts) == 42 and frame.loc["poisson", "test_prompts"] == 3
+    assert frame.loc["gaussian", "train_prompts"] == 30 and frame.loc["geometric", "train_prompts"] == 13
+    assert (frame["role"] == "held out").sum() == 6 and frame.loc["poisson", "train_prompts"] == 0
+    assert frame.loc["binomial", "parameters"] == "n in whole, [1, ∞), p in (0, 1]"
+
+
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_supports_hold_at_every_test_point(family):
+    text = support_text(FAMILIES[family])
+    if "all parameters" in text:
+        assert family == "hypergeometric"
+        return
+    ends = text.removeprefix("integers ").strip("()").replace(", ", " to ").split(" to ")
+    numbers = {"∞": math.inf, "−∞": -math.inf}
+    for point in FAMILIES[family].grid_points("test"):
+        law = FAMILIES[family].law_at(point)
+        found = [point[end] if end in point else numbers[end] if end in numbers else float(end) for end in ends]
+        assert found == pytest.approx(list(law.support)) and law.integer == text.startswith("integers")
+
+
+def test_tables_are_written_in_every_format(config, tmp_path):
+    for table in settings_tables(config, build_split("ood", selection="selected")):
+        table_text.write_table_texts(table, tmp_path)
+        assert r"\begin{longtable}" in (tmp_path / f"{table.name}.tex").read_text(encoding="utf-8")
+    assert {path.stem for path in tmp_path.iterdir()} == {"table3", "table4", "table5"}

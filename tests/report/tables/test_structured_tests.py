@@ -1,0 +1,58 @@
+"""The table of tests between conditions, from files."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipeline.report.evaluations import read_evaluations
+from pipeline.report.tables import table_text
+from pipeline.report.tables.structured_tests import per_prompt_metrics, structured_tests_table
+from tests.report.conftest import metric_row, write_fabricated
+
+NAMES = {"m": "Model_M"}
+
+
+@pytest.fixture
+def evaluations(tmp_path):
+    rng = np.random.default_rng(0)
+    noise = rng.uniform(0, 0.02, 18)
+    for condition, level, floor in (("base", 0.4, 0.01), ("soft", 0.1, 0.01), ("ssot", 0.2, 0.03)):
+        columns = {
+            "prompt_id": [f"p{number}" for number in range(18)],
+            "split": "ood",
+            "family": [f"f{number % 6}" for number in range(18)],
+            "pit_wasserstein_1_all_answers": level + rng.permutation(noise),
+        }
+        if condition != "ssot":
+            columns["logit_kl_nats"] = 5 * level + rng.permutation(noise)
+        names = ("structured", "m", condition, "ood")
+        rows = [metric_row(*names, "pit_wasserstein_1_all_answers", level, floor=floor)]
+        write_fabricated(tmp_path, rows, per_prompt=pd.DataFrame(columns))
+    return read_evaluations(tmp_path)
+
+
+def test_pairs_that_exist_are_tested_and_sizes_are_reckoned_with(evaluations):
+    table = structured_tests_table(evaluations, NAMES, 0, 0.05, 200)
+    frame = table.frame.set_index(["metric", "condition", "against"])
+    # No hard; no logit KL of samples alone; and evaluations older than a metric lack it.
+    assert list(frame.index) == [
+        ("pit_wasserstein_1_all_answers", "soft", "base"),
+        ("pit_wasserstein_1_all_answers", "ssot", "soft"),
+        ("logit_kl_nats", "soft", "base"),
+    ]
+    assert frame["verdict"].tolist() == ["better", "worse", "better"]
+    assert frame["floor_difference"].tolist() == pytest.approx([0, 0.02, np.nan], nan_ok=True)
+    assert frame["difference"].tolist() == pytest.approx([-0.3, 0.1, -1.5], abs=0.03)
+    assert (frame["p_adjusted"] >= frame["p"]).all()
+    text = table_text.to_markdown(table)
+    assert "| OOD | Logit KL | Model\\_M | soft − base | 18 | -1." in text and "level 0.05" in text
+
+
+def test_the_table_is_the_same_every_time(evaluations):
+    first, second = (structured_tests_table(evaluations, NAMES, 0, 0.05, 200).frame for _ in range(2))
+    pd.testing.assert_frame_equal(first, second)
+
+
+def test_no_table_without_a_pair(evaluations):
+    assert structured_tests_table(evaluations, {"other": "Other"}, 0, 0.05, 200) is None
+    assert per_prompt_metrics(evaluations, {"other": "Other"}).empty

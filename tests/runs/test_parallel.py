@@ -1,0 +1,190 @@
+"""Stages of one checkout side by side, under the real DVC: dvc.lock stays whole, failures stop only what they must."""
+
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from tqdm import tqdm
+
+from pipeline.artifacts.locks import exclusive
+from pipeline.dag.graph import StageGraph, stages_out_of_date
+from pipeline.errors import BusyError, ConfigError
+from pipeline.runs.dvc_process import failed_stages
+from pipeline.runs.parallel import Runner, Schedule, StagesFailedError, _devices_of, main
+from pipeline.runs.workspace import initialise_dvc
+
+PARAMS = {"distributed": {"strategy": "single", "num_processes": 1}, "seed": 0, "items": ["a", "b", "c", "d"]}
+# Every stage of the middle waits until another one has started: in a row, they would never end.
+STAGES = {
+    "first": {"cmd": "echo $CUDA_VISIBLE_DEVICES > first.txt", "params": ["seed"], "outs": ["first.txt"]},
+    "score": {
+        "foreach": "${items}",
+        "do": {
+            "cmd": "python wait.py ${item}",
+            "deps": ["first.txt", "wait.py"],
+            "outs": [{"out/${item}.txt": {"persist": True}}],
+        },
+    },
+    "behind": {"cmd": "cat out/b.txt > behind.txt", "deps": ["out/b.txt"], "outs": ["behind.txt"]},
+    "other": {"cmd": "cat out/a.txt out/c.txt > other.txt", "deps": ["out/a.txt", "out/c.txt"], "outs": ["other.txt"]},
+}
+WAIT = """
+import os, pathlib, sys, time
+name = sys.argv[1]
+pathlib.Path("started").mkdir(exist_ok=True)
+device = os.environ.get("CUDA_VISIBLE_DEVICES", "any")
+pathlib.Path("started", name).write_text(device)
+deadline = time.monotonic() + 300
+while len(os.listdir("started")) < 2 and time.monotonic() < deadline:
+    time.sleep(0.02)
+if len(os.listdir("started")) < 2 or (name == "b" and not os.path.exists("mended")):
+    sys.exit(f"error: {name} is not to be had")
+pathlib.Path("out").mkdir(exist_ok=True)
+pathlib.Path("out", name + ".txt").write_text(name + " on " + device)
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    directory = tmp_path_factory.mktemp("project")
+    (directory / "dvc.yaml").write_text(yaml.safe_dump({"stages": STAGES}, sort_keys=False))
+    (directory / "params.yaml").write_text(yaml.safe_dump(PARAMS))
+    (directory / "wait.py").write_text(WAIT)
+    initialise_dvc(directory, directory / ".dvc" / "cache")
+    return directory
+
+
+def run(project: Path, *targets: str) -> None:
+    main(list(targets), jobs=4, gpus=[5, 7], directory=project, logs=project / "logs")
+
+
+def repro(project: Path) -> str:
+    command = [sys.executable, "-m", "dvc", "repro"]
+    return subprocess.run(command, cwd=project, capture_output=True, text=True, check=True).stdout
+
+
+def locked_stages(project: Path) -> set[str]:
+    return set(yaml.safe_load((project / "dvc.lock").read_text())["stages"])
+
+
+def test_side_by_side_with_a_failure_in_between(project, capfd):
+    with pytest.raises(StagesFailedError, match="failed: score@b; the logs are in"):
+        run(project)
+    printed = capfd.readouterr().err
+    assert "FAILED score@b: error: b is not to be had; log: " in printed
+    assert "1 stages that wait for it are skipped" in printed and "5 done, 1 failed, 1 skipped" in printed
+    # Every writer's entry is there, and DVC agrees that these stages are done.
+    assert locked_stages(project) == {"first", "score@a", "score@c", "score@d", "other"}
+    assert stages_out_of_date(project) == {"score@b", "behind"}
+    # A stage that loads a model has one of the GPUs, and never both; one that does not sees none. Two ran at once.
+    devices = {(project / "started" / name).read_text() for name in "abcd"}
+    assert devices == {"5", "7"} and (project / "first.txt").read_text().strip() == ""
+    (project / "mended").touch()
+    run(project, "behind")
+    assert locked_stages(project) == {"first", *(f"score@{name}" for name in "abcd"), "behind", "other"}
+    again = repro(project)
+    assert "Running stage" not in again and "up to date" in again
+
+
+def test_refusals(project):
+    with exclusive(project / ".dvc" / "tmp" / "parallel", "another"), pytest.raises(BusyError, match="already running"):
+        run(project)
+    with pytest.raises(ConfigError, match="there is no stage 'score@x'; there are score@a, score@b"):
+        run(project, "score@x")
+    with pytest.raises(ConfigError, match="there is no stage 'nothing'; there are behind, first, other, score"):
+        run(project, "nothing")
+    values = {**PARAMS, "distributed": {"strategy": "ddp", "num_processes": 3}}
+    (project / "params.yaml").write_text(yaml.safe_dump(values))
+    with pytest.raises(ConfigError, match="--gpus names 2 GPUs; distributed.num_processes needs 3"):
+        run(project)
+    (project / "params.yaml").write_text(yaml.safe_dump(PARAMS))
+
+
+def random_graph(random: Random) -> StageGraph:
+    stages = {}
+    for row in range(random.randint(1, 9)):
+        reads = [f"o/{other}" for other in range(row) if random.random() < 0.3]
+        stages[f"s{row}"] = {"cmd": "true", "deps": reads, "outs": [f"o/{row}"]}
+    return StageGraph({"stages": stages}, {})
+
+
+@given(st.integers(0, 2**32))
+def test_schedule_runs_each_stage_once_behind_what_it_waits_for(seed):
+    random = Random(seed)
+    graph = random_graph(random)
+    pending = sorted(graph.downstream(random.sample(sorted(graph), random.randint(1, len(graph)))))
+    schedule = Schedule(graph, pending)
+    while schedule.waiting or schedule.running:
+        ready = schedule.ready()
+        for name in ready[: random.randint(0, 3)]:
+            # Nothing starts before all that it reads is made by this run, or was there before it.
+            assert graph.upstream(name) & set(pending) <= set(schedule.done)
+            schedule.start(name)
+        if schedule.running:
+            schedule.finish(random.choice(sorted(schedule.running)), random.random() < 0.7)
+        else:
+            assert ready, "nothing runs and nothing can start"
+    assert sorted([*schedule.done, *schedule.failed, *schedule.skipped]) == pending
+    assert graph.downstream(schedule.failed) & set(pending) == {*schedule.failed, *schedule.skipped}
+
+
+def test_training_takes_a_gpu_for_each_process():
+    items = {name: {"cmd": "true", "outs": [name]} for name in ("train_soft", "eval_open", "generate_open")}
+    graph = StageGraph({"stages": items}, {})
+    assert _devices_of(graph, "train_soft", [0, 1, 2], 2) == (0, 1)
+    assert _devices_of(graph, "train_soft", [2], 2) is None
+    assert _devices_of(graph, "generate_open", [2, 3], 2) == (2,)
+    assert _devices_of(graph, "eval_open", [], 2) == ()
+
+
+class Ended:
+    """A process that fails at once."""
+
+    def poll(self) -> int:
+        return 1
+
+
+@pytest.fixture
+def runner(tmp_path, monkeypatch):
+    """A runner of stages that end at once; ``started`` names them in order."""
+    started = []
+
+    def start(directory, arguments, log, environment=None):
+        started.append((arguments[-1], environment["CUDA_VISIBLE_DEVICES"]))
+        log.open("a").write("ERROR: failed to reproduce\n")
+        return Ended()
+
+    monkeypatch.setattr("pipeline.runs.parallel.start_dvc", start)
+    # In the order in which they are ready.
+    names = ("generate_a", "train_soft", "eval_a", "generate_b")
+    graph = StageGraph({"stages": {name: {"cmd": "true", "outs": [name]} for name in names}}, {})
+    return Runner(tmp_path, graph, Schedule(graph, names), 4, [0, 1], 2, tmp_path), started
+
+
+def test_gpus_stay_reserved_for_training_while_stages_without_a_model_start(runner):
+    runner, started = runner
+    runner._start_ready()
+    # generate_b would take the GPU that train_soft waits for.
+    assert started == [("generate_a", "0"), ("eval_a", "")]
+
+
+def test_an_error_of_an_earlier_run_is_not_reported(runner, tmp_path, capsys):
+    runner, _ = runner
+    (tmp_path / "generate_a.log").write_text("error: of the last run\n")
+    runner._start_ready()
+    with tqdm() as progress:
+        runner._collect(progress)
+    assert "FAILED generate_a: ERROR: failed to reproduce; log" in capsys.readouterr().err
+
+
+def test_failed_stages_are_read_from_dvcs_messages():
+    assert failed_stages("ERROR: failed to reproduce 'train_hard@x': failed to run: y, exited with 1") == [
+        "train_hard@x"
+    ]
+    assert failed_stages("ERROR: failed to reproduce stages: 'a@1', 'b' and 'c@x-y'\n") == ["a@1", "b", "c@x-y"]
+    assert failed_stages("Running stage 'a'") == []

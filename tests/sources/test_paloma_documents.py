@@ -1,0 +1,161 @@
+"""PALOMA's files: what is read, in which order, and what is refused with which words."""
+
+import gzip
+import json
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import ArtifactError
+from pipeline.sources.paloma_documents import document_chunks, fetch_slices, find_documents, read_documents
+from scripts import make_paloma_slices
+from tests.conftest import ROOT
+
+SLICES = ("prose", "reference", "code", "tables", "german", "dialogue", "numbers")
+
+
+def write(path: Path, *texts, tail: bytes = b"") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = "".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts)
+    path.write_bytes(gzip.compress(lines.encode("utf-8", "surrogatepass") + tail))
+    return path
+
+
+def test_texts_come_as_they_are_and_in_order(tmp_path):
+    texts = ["ä\u2028b", "two\nlines", " "]
+    path = write(tmp_path / "a.jsonl.gz", *texts, tail=b'\n\n{"id": 3, "text": "last"}')
+    assert list(read_documents(path)) == [*texts, "last"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b'{"text": ""}', "line 2: the document has zero bytes"),
+        (b'{"body": "x"}', r"line 2 has no field 'text'; its fields are \['body'\]"),
+        (b'{"text": 3}', "line 2: the field 'text' must be a string, got int"),
+        (b'["x"]', "line 2 is not a JSON object"),
+        (b'{"text": "x"', "line 2 is not JSON"),
+        (b'{"text": "\xff"}', "line 2 is not JSON"),
+        (b'{"text": "\\ud800"}', "line 2: the text holds half of a surrogate pair"),
+    ],
+)
+def test_bad_lines_are_named(tmp_path, line, words):
+    path = write(tmp_path / "bad.jsonl.gz", "good", tail=line + b"\n")
+    with pytest.raises(ArtifactError, match=rf"bad\.jsonl\.gz: {words}"):
+        list(read_documents(path))
+
+
+def test_damaged_streams(tmp_path):
+    path = write(tmp_path / "cut.jsonl.gz", *(f"{i} {i * 7919}" for i in range(5000)))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    texts = []
+    with pytest.raises(ArtifactError, match=r"cut\.jsonl\.gz: the gzip stream is cut off .* behind line \d+"):
+        texts.extend(read_documents(path))
+    path.write_bytes(b'{"text": "not compressed"}\n')
+    with pytest.raises(ArtifactError, match="damaged behind line 0"):
+        list(read_documents(path))
+    damaged = bytearray(whole)
+    damaged[len(whole) // 2] ^= 0xFF
+    path.write_bytes(bytes(damaged))
+    with pytest.raises(ArtifactError, match=r"cut\.jsonl\.gz"):
+        list(read_documents(path))
+
+
+def test_find_documents(tmp_path):
+    write(tmp_path / "b" / "test" / "1.jsonl.gz", "ä", "bc")
+    write(tmp_path / "b" / "test" / "0.jsonl.gz", "def")
+    write(tmp_path / "a" / "test" / "x.jsonl.gz", "g" * 5)
+    write(tmp_path / "a" / "val" / "x.jsonl.gz", "other split")
+    found = find_documents(tmp_path, ["b", "a"], "test", None)
+    assert [(f.slice_name, f.path.name, f.num_documents, f.num_bytes) for f in found] == [
+        ("b", "0.jsonl.gz", 1, 3),
+        ("b", "1.jsonl.gz", 2, 4),
+        ("a", "x.jsonl.gz", 1, 5),
+    ]
+    assert [(f.path.name, f.num_documents) for f in find_documents(tmp_path, ["b"], "test", 2)] == [
+        ("0.jsonl.gz", 1),
+        ("1.jsonl.gz", 1),
+    ]
+    # Files behind the limit are not even read.
+    (tmp_path / "b" / "test" / "1.jsonl.gz").write_bytes(b"nonsense")
+    assert [f.num_documents for f in find_documents(tmp_path, ["b"], "test", 1)] == [1]
+    with pytest.raises(ArtifactError, match="slice 'c' has no files: .*slices with the split 'test' are: a, b"):
+        find_documents(tmp_path, ["a", "c"], "test", None)
+    write(tmp_path / "c" / "test" / "x.jsonl.gz")
+    with pytest.raises(ArtifactError, match="slice 'c' has no documents"):
+        find_documents(tmp_path, ["c"], "test", None)
+
+
+def test_chunks(tmp_path):
+    write(tmp_path / "s" / "test" / "x.jsonl.gz", "aaa", "bb", "cccc", "d", "ee")
+    (file,) = find_documents(tmp_path, ["s"], "test", 4)
+    assert list(document_chunks(file, 0, 5)) == [["aaa", "bb"], ["cccc", "d"]]
+    assert list(document_chunks(file, 1, 3)) == [["bb", "cccc"], ["d"]]
+    assert list(document_chunks(file, 4, 5)) == []
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    def peak(count: int) -> int:
+        write(tmp_path / "s" / "test" / "x.jsonl.gz", *(f"{i} " * 500 for i in range(count)))
+        tracemalloc.start()
+        (file,) = find_documents(tmp_path, ["s"], "test", None)
+        assert sum(map(len, document_chunks(file, 0, 20_000))) == count
+        size = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return size
+
+    # Texts of 2 MB and of 20 MB.
+    assert peak(4000) < 1.5 * peak(400) + 200_000
+
+
+def test_the_hub_s_data_set_is_fetched_by_slice(tmp_path, monkeypatch):
+    import huggingface_hub
+    from huggingface_hub.errors import GatedRepoError
+
+    hub = tmp_path / "snapshot"
+    write(hub / "ptb" / "test" / "x.jsonl.gz", "text")
+    asked = {}
+
+    def snapshot_download(repository, **options):
+        asked.update(options, repository=repository)
+        return str(hub)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    root = fetch_slices("allenai/paloma", "0" * 40, ["ptb", "mc4"], "test")
+    assert [file.num_documents for file in find_documents(root, ["ptb"], "test", None)] == [1]
+    assert asked == {
+        "repository": "allenai/paloma",
+        "repo_type": "dataset",
+        "revision": "0" * 40,
+        "allow_patterns": ["ptb/test/*.jsonl.gz", "mc4/test/*.jsonl.gz"],
+        "ignore_patterns": None,
+    }
+
+    def gated(repository, **options):
+        raise GatedRepoError.__new__(GatedRepoError)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", gated)
+    with pytest.raises(ArtifactError, match="allenai/paloma is gated: .*hf auth login"):
+        fetch_slices("allenai/paloma", None, ["ptb"], "test")
+
+    def offline(repository, **options):
+        raise OSError("no network\nand more")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", offline)
+    with pytest.raises(ArtifactError, match="allenai/paloma: no network, or set paloma.source to a directory$"):
+        fetch_slices("allenai/paloma", None, ["ptb"], "test")
+
+
+def test_the_project_s_own_slices():
+    root = ROOT / "data" / "paloma"
+    files = find_documents(root, SLICES, "test", None)
+    assert [file.slice_name for file in files] == list(SLICES)
+    assert all(file.num_documents >= 20 for file in files)
+    assert sum(file.path.stat().st_size for file in files) < 250_000
+    for name, texts in make_paloma_slices.own_slices().items():
+        path = root / name / "test" / f"{name}.jsonl.gz"
+        # The compressed bytes are zlib's, whose versions may differ; the content is ours.
+        assert gzip.decompress(path.read_bytes()) == gzip.decompress(make_paloma_slices.gzip_json_lines(name, texts))
+        assert path.read_bytes()[4:8] == b"\0\0\0\0"

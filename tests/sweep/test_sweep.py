@@ -1,0 +1,508 @@
+"""Sweeps without running them: presets, overrides, identities, workspaces, the DAG as data, results."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from pipeline.compose import compose_params
+from pipeline.dag.graph import StageGraph, lookup, read_definition, read_stage_graph
+from pipeline.errors import ArtifactError, ConfigError
+from pipeline.runs.plan import main as plan
+from pipeline.runs.workspace import prepare_workspace
+from pipeline.sweep.application import CONF, constant_keys
+from pipeline.sweep.cells import expand_targets, make_cell
+from pipeline.sweep.results import gather, override_columns, run_table
+from pipeline.sweep.run import Record, claimed_gpu, is_finished, write_record
+from pipeline.sweep.settings import (
+    cell_overrides,
+    expand_arguments,
+    override_key,
+    override_text,
+    sweep_config,
+)
+from tests.conftest import ROOT
+
+PRESETS = tuple(sorted(path.stem for path in (CONF / "sweep").glob("*.yaml")))
+
+
+def preset(name: str, **changes):
+    """A preset's section as Hydra composes it."""
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        values = OmegaConf.to_container(compose("multirun", overrides=[f"sweep={name}"]).sweep, resolve=True)
+    return sweep_config({**values, **changes}, "test")
+
+
+# Table 26 of the paper, in its order: decimals, bins, samples per prompt, epochs. The text runs the columns together;
+# Gemma's third row, "0.1166 0.1031 5 1001 16 2", leaves no doubt about its decimals.
+TABLE_26 = [
+    (3, 1001, 16, 2),
+    (2, 1001, 16, 2),
+    (5, 1001, 16, 2),
+    (3, 4096, 16, 2),
+    (3, 16384, 16, 2),
+    (3, 1001, 8, 4),
+    (3, 1001, 32, 1),
+    (5, 16384, 8, 4),
+    (5, 16384, 16, 2),
+    (5, 16384, 32, 1),
+]
+HARD_KEYS = (
+    "discretize.hard.num_decimals",
+    "discretize.hard.max_bins",
+    "train.hard.samples_per_prompt",
+    "train.hard.epochs",
+)
+
+
+def test_hard_ablation_is_table_26():
+    cells = preset("hard_ablation").cells
+    assert [tuple(cell[key] for key in HARD_KEYS) for cell in cells] == TABLE_26
+    # One factor at a time, and the same 32 draws in every cell.
+    assert {cell["train.hard.samples_per_prompt"] * cell["train.hard.epochs"] for cell in cells} == {32}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("model", [None, "qwen3_14b", "gemma3_12b"])
+def test_every_cell_of_every_preset_composes_to_a_dag_with_its_targets(name, model):
+    config = preset(name)
+    task = [f"sweep={name}", *([f"model={model}"] if model else [])]
+    task += [override_text(key, values[-1]) for key, values in config.grid.items() if key != "model"]
+    assert "chosen" in PRESETS and len(PRESETS) >= 5
+    if config.cells:
+        config = preset(name, cell=len(config.cells) - 1)
+    cell = make_cell(cell_overrides(task, config), config.targets, ROOT, config.stages)
+    assert list(cell.params.models) == [model or "embedded"]
+    assert cell.targets and set(cell.targets) <= set(cell.stages)
+    for key, values in config.grid.items():
+        if key != "model":
+            assert lookup(cell.values, key) == values[-1]
+    if model:
+        # Full scale: the paper's own sizes.
+        assert cell.params.generate.structured.num_samples == 1000 and cell.params.train.learning_rate == 2e-4
+
+
+def expand(*arguments: str) -> list[str]:
+    return expand_arguments(arguments, CONF)
+
+
+def test_a_presets_cells_and_grid_become_sweeps():
+    assert expand("-m", "sweep=hard_ablation", "seed=0,1") == [
+        "-m",
+        "sweep=hard_ablation",
+        "seed=0,1",
+        "sweep.cell=0,1,2,3,4,5,6,7,8,9",
+    ]
+    assert expand("-m", "sweep=soft_granularity") == [
+        "-m",
+        "sweep=soft_granularity",
+        "seed=0,1,2",
+        "discretize.soft.num_decimals=1,2,3,5",
+        "discretize.soft.max_bins=1001,4096,16384",
+    ]
+    assert expand("seed=1", "-m", "--cfg", "job", "~tests", "reports=b") == [
+        "-m",
+        "--cfg",
+        "job",
+        "seed=1",
+        "~tests",
+        "reports=b",
+    ]
+    # Without -m there is one job, and nothing is swept.
+    assert expand("sweep=hard_ablation", "seed=3") == ["sweep=hard_ablation", "seed=3"]
+
+
+def test_what_the_command_line_sets_leaves_the_preset():
+    arguments = expand("-m", "sweep=hard_ablation", "discretize.hard.max_bins=1001,16384")
+    # Cells 3 and 4 differ from cell 0 in max_bins alone, and cell 8 from cell 2.
+    assert arguments[-1] == "sweep.cell=0,1,2,5,6,7,9" and "seed=0,1,2" in arguments
+    assert expand("--multirun", "sweep=soft_granularity", "+discretize.soft.max_bins=60")[-1] == (
+        "discretize.soft.num_decimals=1,2,3,5"
+    )
+    chosen = expand("-m", "sweep=hard_ablation", "sweep.cell=2", "seed=0")
+    assert chosen == ["-m", "sweep=hard_ablation", "sweep.cell=2", "seed=0"]
+    assert expand("-m", "sweep=paper_by_model", "model=null")[-1] == "~model"
+
+
+def test_plan_submits_nothing():
+    arguments = expand("--plan", "-m", "hydra/launcher=submitit_slurm", "hydra.launcher.timeout_min=5", "seed=1,2")
+    assert arguments == ["-m", "seed=1,2", "sweep.plan=true"]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("-m", "sweep=nothing"), "sweep: there is no 'nothing'; there are chosen, construction_cost"),
+        (("-m", "sweep=hard_ablaton"), "did you mean hard_ablation"),
+        (("-m", "trian.soft.epochs=1,2"), "there is no key 'trian'; did you mean train"),
+        (("train.soft.epoch=3",), "there is no key 'epoch'; did you mean epochs"),
+        (("seed=0,1",), "seed=0,1: several values are a sweep"),
+        (("-m", "sweep.name=../x"), "name: string should match pattern"),
+        (("-m", "sweep.name=jobs"), "'jobs' is taken"),
+        (("-m", "+sweep.grid={seed: [a b]}"), "characters that an override would need quotes for"),
+        (("-m", "+sweep.nmae=x"), "nmae: unknown key; the keys allowed here are name, directory"),
+    ],
+)
+def test_unusable_presets_are_refused(arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        expand(*arguments)
+
+
+def test_overrides_of_a_job():
+    config = preset("hard_ablation", cell=1)
+    overrides = cell_overrides(["sweep=hard_ablation", "sweep.cell=1", "seed=4", "train.hard.epochs=1"], config)
+    assert overrides == [
+        "seed=4",
+        "train.hard.epochs=1",
+        "discretize.hard.num_decimals=2",
+        "discretize.hard.max_bins=1001",
+        "train.hard.samples_per_prompt=16",
+    ]
+    chosen = preset("chosen")
+    assert cell_overrides(["model=qwen3_4b", "seed=1"], chosen) == [
+        "experiment=one_model",
+        "+model@models.qwen3_4b=qwen3_4b",
+        "seed=1",
+    ]
+    assert cell_overrides(["model=null", "experiment=paper"], chosen) == ["experiment=paper"]
+    with pytest.raises(ConfigError, match="experiment=paper has models of its own"):
+        cell_overrides(["model=qwen3_4b", "experiment=paper"], chosen)
+    with pytest.raises(ConfigError, match="got 10; the preset has 10 cells"):
+        preset("hard_ablation", cell=10)
+
+
+def test_override_texts():
+    assert [override_text("k", value) for value in (True, None, 3, 1.5e-5, "a/b-c.d")] == [
+        "k=true",
+        "k=null",
+        "k=3",
+        "k=1.5e-05",
+        "k=a/b-c.d",
+    ]
+    assert override_key("+model@models.x=y") == "model" and override_key("~a.b") == "a.b"
+    assert override_key("-m") is None
+    assert constant_keys(["-m", "seed=0,1", "a.b=[1,2]", "c=choice(1,2)", "d=range(0,3)", "e=x"]) == {"a.b", "e"}
+
+
+def cell_of(*overrides: str, targets: tuple[str, ...] = ("eval_structured@{model}-hard",), project: Path = ROOT):
+    return make_cell(overrides, targets, project)
+
+
+def test_identity_is_what_the_targets_depend_on():
+    base = cell_of()
+    # Settings of other stages, of this machine, and of how fast it goes: together, as none of them counts.
+    others = (
+        "tracking.project=x",
+        "train.soft.epochs=9",
+        "generate.mcq.num_samples=5",
+        "distributed=ddp_4",
+        "generate.structured.batch_size=7",
+        "train.checkpoint_every_steps=3",
+        "engine.openai.max_retries=3",
+        "paloma.max_documents_per_slice=2",
+    )
+    assert cell_of(*others).identity == base.identity
+    changes = (
+        "seed=1",
+        "train.hard.epochs=9",
+        "discretize.hard.max_bins=60",
+        "generate.structured.num_samples=3",
+        "models.embedded.dtype=bfloat16",
+        "evaluate.bootstrap_replicates=101",
+        "prompts.ood_selection=full",
+    )
+    identities = {cell_of(other).identity for other in changes}
+    assert len(identities | {base.identity}) == len(changes) + 1
+    assert cell_of(targets=("train_hard",)).identity != base.identity
+    # The way to the values does not count.
+    assert cell_of("seed=0", "discretize.hard.max_bins=16384").identity == base.identity
+
+
+def test_full_identity_follows_code_data_and_checkpoints(tmp_path):
+    for name in ("conf", "dvc.yaml", "data"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for source in cell_of().sources:
+        if source.startswith("pipeline/"):
+            path = tmp_path / source
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if (ROOT / source).is_file():
+                path.write_bytes((ROOT / source).read_bytes())
+    model = tmp_path / "models" / "embedded"
+    model.mkdir(parents=True)
+    (model / "config.json").write_text("{}")
+    base = cell_of(project=tmp_path)
+    full = base.full_identity(tmp_path)
+    assert base.identity == cell_of().identity and full == cell_of(project=tmp_path).full_identity(tmp_path)
+    (tmp_path / "pipeline" / "unrelated.py").write_text("")
+    assert base.full_identity(tmp_path) == full
+    (tmp_path / "pipeline" / "core" / "objectives.py").write_text("# changed\n")
+    changed = base.full_identity(tmp_path)
+    assert changed != full
+    (model / "config.json").write_text("[]")
+    assert base.full_identity(tmp_path) not in (full, changed)
+    # DVC runs a stage again whose command has changed.
+    before = base.full_identity(tmp_path)
+    (tmp_path / "dvc.yaml").unlink()
+    definition = (ROOT / "dvc.yaml").read_text()
+    (tmp_path / "dvc.yaml").write_text(definition.replace("-m pipeline.stages.train_hard", "-m pipeline.stages.other"))
+    assert cell_of(project=tmp_path).full_identity(tmp_path) != before
+
+
+def test_targets_in_braces():
+    params = cell_of().params
+    assert expand_targets(["a@{model}-{condition}", "report", "b@{tokenizer}"], params) == [
+        "a@embedded-base",
+        "a@embedded-soft",
+        "a@embedded-hard",
+        "report",
+        "b@embedded",
+    ]
+    with pytest.raises(ConfigError, match="only \\{model\\}, \\{tokenizer\\}, \\{condition\\}, \\{baseline\\}"):
+        expand_targets(["a@{modle}"], params)
+    with pytest.raises(ConfigError, match="there is no stage 'train_hrad'"):
+        cell_of(targets=("train_hrad",))
+    # A baseline that an axis does not have is no target.
+    cell = cell_of("generate.constrained.enabled=true", targets=("eval_open_baseline@{model}-{baseline}",))
+    assert cell.targets == ("eval_open_baseline@embedded-ssot",)
+    with pytest.raises(ConfigError, match="artifacts: got '/tmp/x'; in a sweep it must be a path inside"):
+        cell_of("artifacts=/tmp/x")
+
+
+PAPER_TARGETS = (
+    "eval_novelty@{model}-{condition}",
+    "eval_structured@{model}-{condition}",
+    "eval_open_baseline@{model}-{baseline}",
+    "eval_mcq@{model}-base",
+)
+
+
+def test_targets_on_axes_that_are_off_are_left_out():
+    cell = cell_of("axes=[structured,mcq]", targets=PAPER_TARGETS)
+    assert cell.targets == (
+        *(f"eval_structured@embedded-{c}" for c in ("base", "soft", "hard")),
+        "eval_mcq@embedded-base",
+    )
+    assert not any("novelty" in name or "open" in name for name in cell.stages)
+    with pytest.raises(ConfigError, match=r"nothing is left to reach of eval_novelty@.*: axes \(now structured, mcq\)"):
+        cell_of("axes=[structured,mcq]", targets=PAPER_TARGETS[:1])
+    with pytest.raises(ConfigError, match="there is no stage 'eval_novlety@embedded-base'; there are"):
+        cell_of("axes=[structured,mcq]", targets=("eval_novlety@{model}-{condition}",))
+    # Without targets DVC would run everything.
+    with pytest.raises(ConfigError, match="nothing is left to reach of eval_open_baseline"):
+        cell_of("generate.ssot.enabled=false", targets=PAPER_TARGETS[2:3])
+
+
+def test_a_cell_that_an_axis_is_added_to_goes_on_where_it_is():
+    cells = [
+        cell_of(*axes, targets=(*PAPER_TARGETS, "report"))
+        for axes in (
+            (),
+            ("axes=[structured,mcq]",),
+            ("axes=[mcq]",),
+            ("axes=[novelty,open,mcq]",),
+        )
+    ]
+    assert len({cell.identity for cell in cells}) == 1
+    # Finished is another matter, and settings still count, those of an axis that is off included.
+    assert len({cell.full_identity(ROOT) for cell in cells}) == 4
+    assert cell_of("axes=[mcq]", "seed=1", targets=PAPER_TARGETS).identity != cell_of(targets=PAPER_TARGETS).identity
+    changed = cell_of("axes=[mcq]", "generate.novelty.num_samples=3", targets=PAPER_TARGETS)
+    assert changed.identity == cell_of("generate.novelty.num_samples=3", targets=PAPER_TARGETS).identity
+    assert changed.identity != cell_of("axes=[mcq]", targets=PAPER_TARGETS).identity
+
+
+@pytest.mark.parametrize("overrides", [(), ("axes=[structured,mcq]",), ("axes=[open]",)])
+def test_stage_graph_is_that_of_dvc(tmp_path, monkeypatch, overrides):
+    """Names, commands, files, parameters and edges, against DVC's own reading of the same dvc.yaml."""
+    from dvc.repo import Repo
+
+    overrides = ["+model@models.qwen3_4b=qwen3_4b", "generate.constrained.enabled=true", "artifacts=made", *overrides]
+    values = compose_params(ROOT / "conf", overrides)
+    prepare_workspace(tmp_path, ROOT, yaml.safe_dump(values), read_definition(ROOT / "dvc.yaml"), tmp_path / "c", [])
+    ours = read_stage_graph(ROOT / "dvc.yaml", values)
+    monkeypatch.chdir(tmp_path)
+    with Repo(str(tmp_path)) as repo:
+        theirs = {stage.addressing: stage for stage in repo.index.stages}
+        assert set(ours) == set(theirs)
+        for name, stage in theirs.items():
+            node, files = ours[name], [dep for dep in stage.deps if not hasattr(dep, "params")]
+            assert node.command.split() == stage.cmd.split()
+            assert sorted(node.dependencies) == sorted(str(dep.def_path) for dep in files)
+            assert sorted(node.outputs) == sorted(str(out.def_path) for out in stage.outs)
+            params = [key for dep in stage.deps if hasattr(dep, "params") for key in dep.params]
+            assert sorted(node.parameters) == sorted(params)
+        graph = repo.index.graph
+        edges = {(a.addressing, b.addressing) for a, b in graph.edges}
+    assert {(name, other) for name in ours for other in ours.upstream(name)} == edges
+
+
+def test_closure_is_ordered_and_downstream_is_its_inverse():
+    graph = read_stage_graph(ROOT / "dvc.yaml", compose_params(ROOT / "conf", []))
+    order = graph.closure(["eval_structured@embedded-hard"])
+    for position, name in enumerate(order):
+        assert graph.upstream(name) <= set(order[:position])
+    assert "train_hard@embedded" in order and "train_soft@embedded" not in order
+    for name in ("train_hard@embedded", "build_prompts", "report"):
+        assert graph.downstream([name]) == {other for other in graph if name in graph.closure([other])}
+    assert graph.select(["train_soft", "report"]) == ["train_soft@embedded", "report"]
+
+
+def test_references_that_cannot_be_resolved():
+    with pytest.raises(ConfigError, match=r"no key 'item.b', which dvc.yaml refers to"):
+        StageGraph({"stages": {"s": {"foreach": {"x": {"a": 1}}, "do": {"cmd": "${item.b}"}}}}, {})
+
+
+def test_workspace_keeps_what_it_has(tmp_path):
+    directory, cache = tmp_path / "sweeps" / "x" / "cell", tmp_path / "sweeps" / "cache"
+    definition = {"stages": {"s": {"cmd": "true", "deps": ["data/a", "/absolute", "benchmarks/x.py"]}}}
+
+    def prepare(text: str) -> None:
+        prepare_workspace(directory, ROOT, text, definition, cache, ["data/a", "/absolute", "benchmarks/x.py"])
+
+    prepare("seed: 0\n")
+    for name in ("pipeline", "conf", "data", "benchmarks"):
+        assert (directory / name).resolve() == ROOT / name and not (directory / name).readlink().is_absolute()
+    assert yaml.safe_load((directory / "dvc.yaml").read_text()) == definition
+    (directory / "artifacts").mkdir()
+    (directory / "dvc.lock").write_text("kept")
+    before = (directory / "dvc.yaml").stat().st_mtime_ns, (directory / "pipeline").lstat().st_mtime_ns
+    prepare("seed: 1\n")
+    assert before == ((directory / "dvc.yaml").stat().st_mtime_ns, (directory / "pipeline").lstat().st_mtime_ns)
+    assert (directory / "params.yaml").read_text() == "seed: 1\n" and (directory / "dvc.lock").read_text() == "kept"
+    found = subprocess.run(
+        [sys.executable, "-m", "dvc", "cache", "dir"], cwd=directory, capture_output=True, text=True, check=True
+    )
+    assert Path(found.stdout.strip()) == cache.resolve()
+    (directory / "conf").unlink()
+    (directory / "conf").mkdir()
+    with pytest.raises(ArtifactError, match="conf is in the way of a link"):
+        prepare("seed: 1\n")
+
+
+def test_finished_needs_the_same_identity_and_the_outputs(tmp_path):
+    cell = cell_of()
+    assert not is_finished(cell, tmp_path, ROOT)
+    (tmp_path / "finished.json").write_text(json.dumps({"identity": cell.full_identity(ROOT)}))
+    assert not is_finished(cell, tmp_path, ROOT)
+    (tmp_path / "artifacts" / "evals" / "structured" / "embedded" / "hard").mkdir(parents=True)
+    assert is_finished(cell, tmp_path, ROOT)
+    (tmp_path / "finished.json").write_text(json.dumps({"identity": "another"}))
+    assert not is_finished(cell, tmp_path, ROOT)
+
+
+def test_gpus_are_claimed_one_by_one(tmp_path):
+    with claimed_gpu([2, 3], tmp_path) as first, claimed_gpu([2, 3], tmp_path) as second:
+        assert (first, second) == ({"CUDA_VISIBLE_DEVICES": "2"}, {"CUDA_VISIBLE_DEVICES": "3"})
+    with claimed_gpu([2, 3], tmp_path) as again:
+        assert again == {"CUDA_VISIBLE_DEVICES": "2"}
+    with claimed_gpu(None, tmp_path) as nothing:
+        assert nothing == {}
+
+
+def test_results_of_cells(tmp_path):
+    metric = {
+        "axis": "structured",
+        "model": "m",
+        "condition": "hard",
+        "split": "ood",
+        "family": "",
+        "metric": "wasserstein_1_normalised",
+        "value": 0.25,
+        "n": 4,
+        "ci_low": None,
+        "ci_high": None,
+        "floor": 0.1,
+        "undefined": 0,
+    }
+    for name, seed, status in (("aa", 0, "finished"), ("bb", 1, "failed")):
+        cell = tmp_path / name
+        evaluation = cell / "artifacts" / "evals" / "structured" / "m" / "hard"
+        evaluation.mkdir(parents=True)
+        rows = [{**metric, "value": 0.25 + seed}, {**metric, "family": "beta"}]
+        (evaluation / "metrics.json").write_text(json.dumps({"metrics": rows, "failures": {}}))
+        (evaluation / "provenance.json").write_text("{}")
+        write_record(cell, Record(str(cell), (f"seed={seed}",), status, 2.04, stage="s" * seed, log="run.log"))
+        if status == "finished":
+            (cell / "finished.json").write_text("{}")
+    gather(tmp_path)
+    summary, metrics = (pd.read_csv(tmp_path / f"{name}.csv", dtype={"seed": str}) for name in ("summary", "metrics"))
+    assert summary["cell"].tolist() == ["aa", "bb"] and summary["status"].tolist() == ["finished", "failed"]
+    assert summary["m/hard/ood/wasserstein_1_normalised"].tolist()[0] == 0.25
+    # What a failed cell left behind is no result.
+    assert summary["m/hard/ood/wasserstein_1_normalised"].isna().tolist() == [False, True]
+    assert metrics[["cell", "seed", "family"]].fillna("").values.tolist() == [["aa", "0", ""], ["aa", "0", "beta"]]
+    assert override_columns(["a.b=1", "+model@models.x=x"]) == {"a.b": "1", "model": "x"}
+
+
+def test_a_model_that_a_cell_adds_is_the_metrics_own_column(tmp_path):
+    """The cells of paper_by_model have an override of the name of a column of the metrics."""
+    evaluation = tmp_path / "aa" / "artifacts" / "stand_ins" / "evals" / "mcq" / "m" / "base"
+    evaluation.mkdir(parents=True)
+    row = {
+        "axis": "mcq",
+        "model": "m",
+        "condition": "base",
+        "split": "mcq",
+        "family": "",
+        "metric": "mcq_total_variation",
+        "value": 0.25,
+        "n": 4,
+        "ci_low": None,
+        "ci_high": None,
+        "floor": None,
+        "undefined": 0,
+    }
+    (evaluation / "metrics.json").write_text(json.dumps({"metrics": [row], "failures": {}}))
+    (evaluation / "provenance.json").write_text("{}")
+    (tmp_path / "aa" / "finished.json").write_text("{}")
+    write_record(tmp_path / "aa", Record(str(tmp_path / "aa"), ("+model@models.m=m", "seed=0"), "finished"))
+    summary, metrics = gather(tmp_path)
+    assert metrics[["cell", "seed", "model", "value"]].values.tolist() == [["aa", "0", "m", 0.25]]
+    assert summary["model"].tolist() == ["m"] and summary["m/base/mcq/mcq_total_variation"].tolist() == [0.25]
+
+
+def test_a_plan_pays_a_cell_once():
+    record = Record(
+        "sweeps/x/aa", ("seed=0",), "new", stages=5, stages_done=2, tokens=1e6, gpu_hours=1.5, disk_bytes=2e9
+    )
+    done = Record("sweeps/x/bb", ("seed=1",), "finished", stages=5, stages_done=5)
+    text = run_table([record, record, done])
+    assert "2/5" in text and "1 cells to run or finish: 1e+06 tokens, 1.50 GPU hours, 2.00 GB" in text
+    assert "Estimates" in text
+
+
+def test_plan_of_params_yaml(tmp_path, capsys):
+    values = compose_params(ROOT / "conf", ["experiment=paper"])
+    params, csv = tmp_path / "params.yaml", tmp_path / "plan.csv"
+    params.write_text(yaml.safe_dump(values))
+    (tmp_path / "dvc.yaml").symlink_to(ROOT / "dvc.yaml")
+    plan(params, csv, all_stages=True)
+    table, printed = pd.read_csv(csv), capsys.readouterr().out
+    graph = read_stage_graph(ROOT / "dvc.yaml", values)
+    assert table["stages"].sum() == table["to_run"].sum() == len(graph)
+    assert table.groupby("stage")["stages"].sum()["train_soft"] == 12
+    assert (table["gpu_hours"] == table["gpu_hours_to_run"]).all()
+    total = float(next(line for line in printed.splitlines() if line.startswith("total")).split()[4])
+    assert total == pytest.approx(table["gpu_hours"].sum(), abs=0.01)
+    # 99.6 billion weights of the twelve models and 27.6 of NoveltyBench's evaluators, two bytes each.
+    assert "Checkpoints from the hub: 254 GB" in printed and "Estimates" in printed
+
+
+def test_plan_without_an_axis(tmp_path, capsys):
+    values = compose_params(ROOT / "conf", ["experiment=paper", "axes=[structured,open]"])
+    params, csv = tmp_path / "params.yaml", tmp_path / "plan.csv"
+    params.write_text(yaml.safe_dump(values))
+    (tmp_path / "dvc.yaml").symlink_to(ROOT / "dvc.yaml")
+    plan(params, csv, all_stages=True)
+    stages, printed = set(pd.read_csv(csv)["stage"]), capsys.readouterr().out
+    assert stages >= {"eval_structured", "eval_open"} and not stages & {"reward_novelty", "import_irt", "score_paloma"}
+    assert "Experiment paper, without mcq, novelty, retention, paloma (axes): " in printed
+    # The twelve models alone.
+    assert "Checkpoints from the hub: 199 GB" in printed
