@@ -15,9 +15,10 @@ import pandas as pd
 import yaml
 
 from benchmarks.table import print_rows
-from pipeline.artifacts.storage import read_prompts, write_json, write_prompts, write_table
+from pipeline.artifacts.prompts import read_prompts, write_prompts
+from pipeline.artifacts.scores import CDF_COLUMNS
+from pipeline.artifacts.storage import write_json, write_table
 from pipeline.config.params import CONDITIONS, METHODS, Params, load_params
-from pipeline.core.exact.number_grid import CDF_COLUMNS
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import Prompt, build_split
 from pipeline.core.random_streams import random_stream

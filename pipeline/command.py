@@ -26,8 +26,8 @@ def _fail(message: str, status: int) -> SystemExit:
     return SystemExit(status)
 
 
-def run_stage(main: Callable[..., None], arguments: argparse.Namespace) -> None:
-    """Call ``main`` with the parsed arguments.
+def run_command(main: Callable[..., None], arguments: argparse.Namespace | None = None) -> None:
+    """Call ``main`` with the parsed arguments, if any.
 
     A PipelineError, and a file system that is full, over quota, read-only or not permitted, become one line and
     exit status 1. Ctrl-C and SIGTERM (with which Slurm and Kubernetes announce that they will kill) end the stage
@@ -35,7 +35,7 @@ def run_stage(main: Callable[..., None], arguments: argparse.Namespace) -> None:
     """
     before = signal.signal(signal.SIGTERM, _terminate)
     try:
-        main(**vars(arguments))
+        main(**vars(arguments or argparse.Namespace()))
     except PipelineError as error:
         raise _fail(f"error: {error}", 1) from None
     except KeyboardInterrupt:

@@ -1,7 +1,8 @@
 """Compose ``conf/`` into ``params.yaml``: ``python -m pipeline.compose experiment=paper seed=1``.
 
-DVC reads ``params.yaml`` and never composes, so the file is committed and must match
-``conf/``. ``--check`` says whether it does; the DAG's first stage calls it.
+DVC reads ``params.yaml`` and never composes, so the file is committed and must match ``conf/``. What follows from it,
+and from the code, is written beside it: ``dag.yaml``, ``code.yaml`` and ``dvc.yaml``. ``--check`` says whether they all
+match; so does the DAG's first stage.
 """
 
 import argparse
@@ -18,20 +19,35 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from pipeline.artifacts.storage import atomic_path, write_json
-from pipeline.command import run_stage
+from pipeline.artifacts.storage import write_if_changed
+from pipeline.command import run_command
 from pipeline.config.evaluation import AXES
 from pipeline.config.override_errors import explain
-from pipeline.config.params import Params, load_params, validate
+from pipeline.config.params import Params, load_params, read_yaml, validate
+from pipeline.dag.dvc_file import code_digests, dvc_file_text
 from pipeline.dag.tables import dag_section
 from pipeline.errors import ConfigError
-from pipeline.runs.workspace import params_values
 from pipeline.sources.pin import unpinned
 
 HEADER = """\
 # Composed from conf/ by `make params`; do not edit.
 # overrides: {overrides}
 """
+DAG_HEADER = """\
+# What dvc.yaml repeats its stages over: follows from params.yaml, written by `make params`; do not edit.
+"""
+CODE_HEADER = """\
+# A digest of the code that each stage runs, written by `make params`; do not edit. It changes with what the code
+# computes, not with comments, docstrings, formatting or the files that the code is in (pipeline/dag/code_digest.py).
+"""
+RECOMPOSE = "`python -m pipeline.compose --recorded` writes it anew for the parameters of params.yaml"
+DERIVED_PROBLEMS = {
+    "dag.yaml": "does not follow from params.yaml; a setting that adds or removes stages goes with "
+    "`make params OVERRIDES=...`, not with `dvc exp run -S`",
+    "code.yaml": f"the stage's code computes something else than when this file was written; {RECOMPOSE}",
+    "dvc.yaml": f"is not what pipeline/dag/stages.py declares; {RECOMPOSE}",
+}
+"""What is wrong, by the file that is not fresh."""
 
 
 def swap_stand_ins(values: dict[str, Any]) -> dict[str, Any]:
@@ -67,7 +83,7 @@ def compose_params(conf: Path, overrides: list[str]) -> dict[str, Any]:
     values = swap_stand_ins(values)
     params = validate(values, source=str(conf))
     # In one order: the order in which axes are named changes nothing.
-    return {**values, "axes": [axis for axis in AXES if axis in params.axes], "dag": dag_section(params)}
+    return {**values, "axes": [axis for axis in AXES if axis in params.axes]}
 
 
 def recorded_overrides(text: str) -> list[str]:
@@ -83,6 +99,16 @@ def render(values: dict[str, Any], overrides: list[str]) -> str:
     return HEADER.format(overrides=shlex.join(overrides)).rstrip(" ") + yaml.safe_dump(values, sort_keys=False)
 
 
+def derived_files(values: dict[str, Any]) -> dict[str, str]:
+    """The texts of dag.yaml, code.yaml and dvc.yaml, which follow from the parameters and the code, by name."""
+    tables = dag_section(validate(values))
+    return {
+        "dag.yaml": DAG_HEADER + yaml.safe_dump({"dag": tables}, sort_keys=False),
+        "code.yaml": CODE_HEADER + yaml.safe_dump(code_digests(), sort_keys=False),
+        "dvc.yaml": dvc_file_text(),
+    }
+
+
 def first_difference(found: Any, expected: Any, key: str = "") -> str | None:
     """Dotted key of the first value that differs, or None."""
     if isinstance(found, dict) and isinstance(expected, dict):
@@ -96,16 +122,10 @@ def first_difference(found: Any, expected: Any, key: str = "") -> str | None:
     return None if found == expected and type(found) is type(expected) else key
 
 
-def check_fresh(params_path: Path, conf: Path) -> None:
+def check_composed(params_path: Path, conf: Path) -> None:
     """Raise ConfigError unless params.yaml is what conf/ composes to."""
-    if not params_path.exists():
-        raise ConfigError(f"{params_path} does not exist; `make params` writes it")
-    text = params_path.read_text()
-    try:
-        found = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{params_path} is not valid YAML ({str(error).splitlines()[0]})") from None
-    expected = compose_params(conf, recorded_overrides(text))
+    found = read_yaml(params_path)
+    expected = compose_params(conf, recorded_overrides(params_path.read_text()))
     if difference := first_difference(found, expected):
         raise ConfigError(
             f"{params_path}: {difference} is not what conf/ composes to; the file was edited by hand or conf/ has "
@@ -113,21 +133,13 @@ def check_fresh(params_path: Path, conf: Path) -> None:
         )
 
 
-def _names(table: Any) -> Any:
-    """A section without its texts: what remains says which stages there are."""
-    if isinstance(table, dict):
-        return {name: _names(inner) for name, inner in table.items()}
-    return table if isinstance(table, list) else None
-
-
-def check_stages(params_path: Path) -> None:
-    """Raise ConfigError where a value was changed that stages come and go with, but not the section ``dag``."""
-    found, expected = params_values(params_path).get("dag"), dag_section(load_params(params_path))
-    if difference := first_difference(_names(found), _names(expected), "dag"):
-        raise ConfigError(
-            f"{params_path}: {difference} does not follow from the other values; a setting that adds or removes stages "
-            "goes with `make params OVERRIDES=...`, not with `dvc exp run -S`"
-        )
+def check_derived(params_path: Path) -> None:
+    """Raise ConfigError unless dag.yaml, code.yaml and dvc.yaml are those of params.yaml and of the code."""
+    directory, expected = params_path.parent, derived_files(read_yaml(params_path))
+    for name, problem in DERIVED_PROBLEMS.items():
+        found = read_yaml(directory / name)
+        if difference := first_difference(found, yaml.safe_load(expected[name])):
+            raise ConfigError(f"{directory / name}: {difference}: {problem}")
 
 
 def check_pinned(params: Params) -> None:
@@ -140,37 +152,48 @@ def check_pinned(params: Params) -> None:
         )
 
 
-def main(overrides: list[str], params: Path, conf: Path, check: bool, recorded: bool, report: Path | None) -> None:
-    """Write ``params``, or with ``check`` compare it with the composition and require commits where asked to."""
-    if recorded:
-        overrides = recorded_overrides(params.read_text())
-    if not check:
-        values = compose_params(conf, overrides)
-        with atomic_path(params) as temporary:
-            temporary.write_text(render(values, overrides))
-        print(f"{params}: experiment {values['experiment']}, {len(values['models'])} model(s)", file=sys.stderr)
-        return
+def check(params: Path, conf: Path) -> None:
+    """Raise ConfigError unless params.yaml and what follows from it are fresh, and all that must be pinned is."""
     # In `dvc exp run -S` a params.yaml that departs from conf/ is what was asked for.
     if "DVC_EXP_NAME" not in os.environ:
-        check_fresh(params, conf)
-    else:
-        check_stages(params)
+        check_composed(params, conf)
+    check_derived(params)
     check_pinned(load_params(params))
-    if report is not None:
-        write_json(report, {"params_checked": True})
+
+
+def write_files(directory: Path, values: dict[str, Any], overrides: list[str]) -> None:
+    """Write params.yaml, dag.yaml, code.yaml and dvc.yaml into ``directory``."""
+    for name, text in {"params.yaml": render(values, overrides), **derived_files(values)}.items():
+        write_if_changed(directory / name, text)
+
+
+def main(overrides: list[str], params: Path, conf: Path, check_only: bool, recorded: bool) -> None:
+    """Write params.yaml and the files that follow from it; with ``check_only`` compare them."""
+    if check_only:
+        check(params, conf)
+        return
+    if recorded:
+        overrides = recorded_overrides(params.read_text())
+    values = compose_params(conf, overrides)
+    write_files(params.parent, values, overrides)
+    print(f"{params}: experiment {values['experiment']}, {len(values['models'])} model(s)", file=sys.stderr)
 
 
 def parse_arguments() -> argparse.Namespace:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. experiment=paper train.soft.epochs=5")
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="file to write or check")
+    parser.add_argument(
+        "--params",
+        type=Path,
+        default=Path("params.yaml"),
+        help="params.yaml to write or check; the others are beside it",
+    )
     parser.add_argument("--conf", type=Path, default=Path("conf"), help="Hydra configuration directory")
-    parser.add_argument("--check", action="store_true", help="fail unless params.yaml matches conf/")
+    parser.add_argument("--check", action="store_true", dest="check_only", help="fail unless the files are fresh")
     parser.add_argument("--recorded", action="store_true", help="take the overrides that --params was composed with")
-    parser.add_argument("--report", type=Path, help="with --check: JSON file to write on success")
     return parser.parse_args()
 
 
 if __name__ == "__main__":
-    run_stage(main, parse_arguments())
+    run_command(main, parse_arguments())

@@ -67,7 +67,7 @@ class EngineConfig:
     vllm: VllmConfig
     openai: OpenaiConfig
 
-    @property
-    def samples_per_request(self) -> int:
-        """Samples that are drawn together, and so kept or lost together; 1 where each has a stream of its own."""
-        return 1 if self.kind == "transformers" else getattr(self, self.kind).samples_per_request
+
+def samples_per_request(engine: EngineConfig) -> int:
+    """Samples that are drawn together, and so kept or lost together; 1 where each has a stream of its own."""
+    return 1 if engine.kind == "transformers" else getattr(engine, engine.kind).samples_per_request

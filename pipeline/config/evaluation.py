@@ -23,6 +23,8 @@ class GenerateConfig:
 
     num_samples: PositiveInt
     """Independent generations per prompt."""
+    answers_per_request: PositiveInt
+    """Answers that one generation is asked for: 1, or more for the baselines "batch" and "verbalized"."""
     max_new_tokens: PositiveInt
     """Longest generation, in tokens, terminator included."""
     temperature: PositiveFloat
@@ -46,14 +48,6 @@ class BaselineConfig(GenerateConfig):
 
 
 @dataclass(frozen=True, config=STRICT)
-class PackedBaselineConfig(BaselineConfig):
-    """Sampling of a baseline that asks for several answers in one request."""
-
-    answers_per_request: Annotated[StrictInt, Field(ge=2)]
-    """Answers asked for in each of the num_samples requests."""
-
-
-@dataclass(frozen=True, config=STRICT)
 class GenerateAxes:
     """Sampling settings by axis, then those of the baselines."""
 
@@ -65,15 +59,15 @@ class GenerateAxes:
     """String Seed of Thought (Appendix C.2), on the axes structured and open."""
     constrained: BaselineConfig
     """Decoding restricted to the strings of the evaluation space, on the axis structured."""
-    batch: PackedBaselineConfig
+    batch: BaselineConfig
     """Several independent answers in one reply, on the axes structured and open."""
-    verbalized: PackedBaselineConfig
+    verbalized: BaselineConfig
     """Candidates with stated probabilities, one drawn by them, on the axes structured and open."""
 
-    @property
-    def enabled_baselines(self) -> tuple[str, ...]:
-        """Names of the baselines that exist."""
-        return tuple(name for name in BASELINES if getattr(self, name).enabled)
+
+def enabled_baselines(generate: GenerateAxes) -> list[str]:
+    """Names of the baselines that exist."""
+    return [name for name in BASELINES if getattr(generate, name).enabled]
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BeforeValidator, Field, StrictInt, TypeAdapter, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 
 from pipeline.config.distributed import DistributedConfig
 from pipeline.config.engine import EngineConfig
 from pipeline.config.evaluation import AXES, STRICT, EvaluateConfig, GenerateAxes, PositiveFloat, PositiveInt
-from pipeline.config.retention import PalomaConfig, RetentionConfig, TestsConfig, is_local_path
+from pipeline.config.retention import PalomaConfig, RetentionConfig, TestsConfig
 from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ConfigError
 
@@ -37,11 +37,6 @@ class NoveltyPromptsConfig:
     """Splits to keep; the benchmark has "curated" (100 prompts) and "wildchat" (1,000)."""
     max_prompts_per_split: PositiveInt | None
     """Keep the first so many prompts of each split; null keeps all."""
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the source is a file or directory (or meant to be one) rather than a data set of the hub."""
-        return is_local_path(self.source) or self.source.endswith(".jsonl")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -221,11 +216,6 @@ class ModelConfig:
     """Modules that get LoRA weights."""
     chat: ChatConfig
 
-    @property
-    def is_local(self) -> bool:
-        """Whether the checkpoint is a directory (or meant to be one) rather than a hub repository."""
-        return self.checkpoint.startswith(("/", "./", "../", "models/")) or Path(self.checkpoint).is_dir()
-
 
 @dataclass(frozen=True, config=STRICT)
 class TrackingConfig:
@@ -255,7 +245,7 @@ Axes = Annotated[list[str], BeforeValidator(_some_axes)]
 
 @dataclass(frozen=True, config=STRICT)
 class Params:
-    """All of ``params.yaml`` but its derived ``dag`` section."""
+    """All of ``params.yaml``."""
 
     experiment: str
     """Name of the experiment in ``conf/experiment``."""
@@ -268,6 +258,8 @@ class Params:
     axes: Axes
     """What is evaluated: one or more of structured, open, mcq, novelty, retention and paloma, in any order. The stages
     of the others do not exist. No artifact depends on it."""
+    profile_construction: StrictBool
+    """Whether the DAG measures what output spaces and tries cost to build (Table 24)."""
     seed: Annotated[StrictInt, Field(ge=0, lt=2**63)]
     """Root of every named random stream."""
     prompts: PromptsConfig
@@ -282,12 +274,6 @@ class Params:
     tests: TestsConfig
     tracking: TrackingConfig
     models: Annotated[dict[str, ModelConfig], Field(min_length=1)]
-
-    def model(self, name: str) -> ModelConfig:
-        """The named model. Raises ConfigError naming the known ones."""
-        if name not in self.models:
-            raise ConfigError(f"model {name!r} is not in params.yaml; its models are {', '.join(self.models)}")
-        return self.models[name]
 
 
 def _allowed_keys(schema: Any, location: tuple) -> list[str]:
@@ -324,8 +310,8 @@ def validate(values: Any, schema: type[Section] = Params, source: str = "params.
     raise ConfigError(f"{source}: {key}: {message}")
 
 
-def load_params(path: Path) -> Params:
-    """Read and validate ``params.yaml`` (its ``dag`` section is for DVC alone). Raises ConfigError."""
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Content of a YAML file that `make params` writes. Raises ConfigError."""
     if not path.exists():
         raise ConfigError(f"{path} does not exist; `make params` writes it")
     try:
@@ -334,4 +320,9 @@ def load_params(path: Path) -> Params:
         raise ConfigError(f"{path} is not valid YAML ({' '.join(str(error).split())})") from None
     if not isinstance(values, dict):
         raise ConfigError(f"{path} is not a mapping; `make params` writes it")
-    return validate({key: value for key, value in values.items() if key != "dag"}, source=str(path))
+    return values
+
+
+def load_params(path: Path) -> Params:
+    """Read and validate ``params.yaml``. Raises ConfigError."""
+    return validate(read_yaml(path), source=str(path))

@@ -1,5 +1,6 @@
 """The sections of ``params.yaml`` that say how retention and perplexity are evaluated."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -12,8 +13,10 @@ TinyTask = Literal[TINY_TASKS]
 
 
 def is_local_path(source: str) -> bool:
-    """Whether a source is named like a path rather than like something on the hub."""
-    return source.startswith(("/", "./", "../", "data/"))
+    """Whether a source is a file or directory, or meant to be one, rather than something of the hub."""
+    return (
+        source.startswith(("/", "./", "../", "data/", "models/")) or source.endswith(".jsonl") or Path(source).is_dir()
+    )
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -49,16 +52,6 @@ class RetentionConfig:
     gsm8k: Literal["once", "twice"]
     """How often GSM8K enters the mean over tasks: once (flexible extraction), or twice as in the paper."""
 
-    @property
-    def irt_is_pickle(self) -> bool:
-        """Whether the item parameters are still in the published form."""
-        return not self.irt_artifact.endswith(".npz")
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the source is a directory (or meant to be one) rather than an organisation of the hub."""
-        return is_local_path(self.source)
-
 
 @dataclass(frozen=True, config=STRICT)
 class PalomaConfig:
@@ -91,7 +84,7 @@ class PalomaConfig:
             raise ValueError(f"slices {self.slices} has a slice twice")
         return self
 
-    @property
-    def is_local(self) -> bool:
-        """Whether the source is a directory (or meant to be one) rather than a data set of the hub."""
-        return is_local_path(self.source)
+
+def irt_is_pickle(config: RetentionConfig) -> bool:
+    """Whether the item parameters are still in the published form."""
+    return not config.irt_artifact.endswith(".npz")

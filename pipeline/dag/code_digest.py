@@ -14,12 +14,17 @@ makes an instance.
 """
 
 import ast
+import functools
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+PROJECT = Path(__file__).resolve().parents[2]
+"""The checkout that the running code is of; a sweep's cell only links to it."""
 PACKAGE = "pipeline"
+DIGITS = 16
+"""Hexadecimal digits of a digest: enough to tell states of one stage's code apart, few enough to read."""
 
 EXEMPT = {
     "pipeline.errors": "the wording of errors, and which of them a full disk amounts to",
@@ -106,6 +111,11 @@ class _Syntax:
         return hashlib.sha256("\n".join(self.parts).encode()).hexdigest()
 
 
+def engines_besides(kind: str) -> list[str]:
+    """Modules of the engines that do not run where ``engine.kind`` is ``kind``."""
+    return [module for name, module in ALTERNATIVES.items() if name != kind]
+
+
 def dotted_name(node: ast.AST) -> str:
     """``a.b.c`` of attributes of a name that is read; empty for anything else."""
     parts = []
@@ -144,9 +154,7 @@ class Module:
         package = path.name == "__init__.py"
         self._parent = name if package else name.rpartition(".")[0]
         self._statements = [
-            statement
-            for statement in ast.parse(path.read_bytes(), filename=str(path)).body
-            if _runs(statement)
+            statement for statement in ast.parse(path.read_bytes(), filename=str(path)).body if _runs(statement)
         ]
         self.imports = self._imports(self._statements)
         self._by_name: dict[str, list[ast.stmt]] = {}
@@ -161,8 +169,10 @@ class Module:
         found = {}
         for node in (inner for statement in statements for inner in ast.walk(statement)):
             if isinstance(node, ast.Import):
-                found |= {a.asname or a.name.partition(".")[0]: a.name if a.asname else a.name.partition(".")[0]
-                          for a in node.names}
+                found |= {
+                    a.asname or a.name.partition(".")[0]: a.name if a.asname else a.name.partition(".")[0]
+                    for a in node.names
+                }
             elif isinstance(node, ast.ImportFrom):
                 above = ".".join(self._parent.split(".")[: len(self._parent.split(".")) - node.level + 1])
                 source = ".".join(filter(None, [above if node.level else "", node.module]))
@@ -209,7 +219,7 @@ class Code:
         exempt: Dotted names of modules and packages that do not count.
     """
 
-    def __init__(self, root: Path, package: str = PACKAGE, exempt: Iterable[str] = EXEMPT):
+    def __init__(self, root: Path = PROJECT, package: str = PACKAGE, exempt: Iterable[str] = EXEMPT):
         self._root, self._package, self._exempt = root, package, tuple(exempt)
         self._modules: dict[str, Module | None] = {}
 
@@ -269,12 +279,12 @@ class Code:
         return found
 
     def digest(self, entry: str, leave_out: Collection[str] = ()) -> str:
-        """SHA-256 of what ``entry`` reaches, whichever modules it is in. Arguments and errors as for ``reach``."""
+        """Digest of what ``entry`` reaches, whichever modules it is in. Arguments and errors as for ``reach``."""
         lines = []
         for definition in self.reach(entry, leave_out).values():
             meanings = (f"{name}={self._meaning(target, leave_out)}" for name, target in definition.names.items())
             lines.append(" ".join([definition.syntax, *sorted(meanings)]))
-        return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+        return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:DIGITS]
 
     def _meaning(self, dotted: str, leave_out: Collection[str]) -> str:
         """What tells one meaning of a name from another: the definition's syntax, or the name in its package."""
@@ -285,3 +295,9 @@ class Code:
         if not self._counts(module.name, leave_out):
             return ""
         return "module" if name is None else module.definitions(name)[0].syntax
+
+
+@functools.cache
+def project_code() -> Code:
+    """The code of this checkout, as it was when it was first asked for."""
+    return Code()

@@ -1,32 +1,33 @@
-"""The DAG of dvc.yaml as data: stages with their templates resolved, and who waits for whom.
+"""The DAG under given parameters: every run of every stage, and which waits for which.
 
 Sweeps, plans and parallel runs need names, parameters and edges without starting DVC, which takes
-seconds. Only what this project's dvc.yaml uses is understood: ``foreach`` over a list or a table, and
-``${...}`` with keys of params.yaml, ``item`` and ``key``. A test holds the result equal to DVC's own.
+seconds. A test holds the result equal to what DVC makes of dvc.yaml.
 """
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-import yaml
+import networkx
 
+from pipeline.config.params import Params
+from pipeline.dag.declaration import Stage, fill
+from pipeline.dag.stages import STAGES
+from pipeline.dag.tables import Row, rows_of, template_names
 from pipeline.errors import ConfigError
-
-REFERENCE = re.compile(r"\$\{\s*([\w.\-]+)\s*\}")
 
 
 @dataclass(frozen=True)
 class StageNode:
-    """One stage of the DAG.
+    """One run of a stage.
 
     Attributes:
         name: As DVC addresses it, e.g. "train_soft@qwen3_14b".
+        stage: The declaration.
+        row: The row of its table.
         command: Command line.
         dependencies: Files and directories that it reads.
         outputs: Files and directories that it writes.
@@ -34,182 +35,115 @@ class StageNode:
     """
 
     name: str
+    stage: Stage
+    row: Row
     command: str
     dependencies: tuple[str, ...]
     outputs: tuple[str, ...]
     parameters: tuple[str, ...]
 
     @property
-    def kind(self) -> str:
-        """The stage's name in dvc.yaml, without the item of a ``foreach``."""
-        return self.name.partition("@")[0]
-
-    @property
-    def item(self) -> str:
-        """The item of a ``foreach``; empty for a single stage."""
-        return self.name.partition("@")[2]
+    def model(self) -> str:
+        """The model that the run is of; empty where several share it."""
+        return self.row.get("model", "") if self.stage.over not in ("tries", "profiled") else ""
 
 
-def lookup(values: Mapping[str, Any], key: str) -> Any:
-    """The value at a dotted key. Raises ConfigError."""
-    found: Any = values
-    for part in key.split("."):
-        if not isinstance(found, Mapping) or part not in found:
-            raise ConfigError(f"params.yaml has no key {key!r}, which dvc.yaml refers to")
-        found = found[part]
-    return found
+def _node(stage: Stage, key: str, row: Row, places: Mapping[str, str]) -> StageNode:
+    def filled(templates: Iterable[str]) -> tuple[str, ...]:
+        return tuple(fill(template, places) for template in templates)
 
-
-def _resolve(value: Any, context: Mapping[str, Any]) -> Any:
-    """Replace ``${...}``; a value that is nothing but one reference keeps its type."""
-    if isinstance(value, str):
-        # A reference may hold another: `dag.open_baselines.${key}` is a key, not a reference.
-        if whole := REFERENCE.fullmatch(value):
-            return lookup(context, whole[1])
-        return REFERENCE.sub(lambda match: str(lookup(context, match[1])), value)
-    if isinstance(value, list):
-        return [_resolve(item, context) for item in value]
-    if isinstance(value, dict):
-        return {_resolve(key, context): _resolve(item, context) for key, item in value.items()}
-    return value
-
-
-def _paths(entries: Iterable[Any]) -> tuple[str, ...]:
-    """Paths of a ``deps`` or ``outs`` list, whose entries may carry settings."""
-    return tuple(str(PurePosixPath(next(iter(entry)) if isinstance(entry, dict) else entry)) for entry in entries)
-
-
-def _node(name: str, definition: Mapping[str, Any], context: Mapping[str, Any]) -> StageNode:
-    keys = ("cmd", "deps", "outs", "metrics", "params")
-    resolved = {key: _resolve(definition.get(key, []), context) for key in keys}
-    if not all(isinstance(key, str) for key in resolved["params"]):
-        raise ConfigError(f"dvc.yaml: stage {name}: params must be keys of params.yaml")
     return StageNode(
-        name,
-        resolved["cmd"],
-        _paths(resolved["deps"]),
-        # A metrics file is an output with a label.
-        _paths([*resolved["outs"], *resolved["metrics"]]),
-        tuple(resolved["params"]),
+        name=f"{stage.name}@{key}" if stage.over else stage.name,
+        stage=stage,
+        row=row,
+        command=stage.command(lambda template: fill(template, places)),
+        dependencies=filled(stage.inputs),
+        outputs=filled((*stage.outputs, *([stage.metrics] if stage.metrics else []))),
+        parameters=filled(stage.parameters),
     )
 
 
-def _nodes(stages: Mapping[str, Any], params: Mapping[str, Any]) -> Iterator[StageNode]:
-    for name, definition in stages.items():
-        if "foreach" not in definition:
-            yield _node(name, definition, params)
-            continue
-        items = _resolve(definition["foreach"], params)
-        if isinstance(items, dict):
-            for key, item in items.items():
-                yield _node(f"{name}@{key}", definition["do"], {**params, "item": item, "key": key})
-        else:
-            for item in items:
-                yield _node(f"{name}@{item}", definition["do"], {**params, "item": item})
-
-
 class StageGraph(Mapping[str, StageNode]):
-    """Stages by name, in dvc.yaml's order, with their edges."""
+    """Runs by name, in the order of the declarations, with their edges."""
 
-    def __init__(self, definition: Mapping[str, Any], params: Mapping[str, Any]):
-        """Resolve ``definition`` (dvc.yaml's content) with ``params`` (that of params.yaml). Raises ConfigError."""
-        self._stages = {node.name: node for node in _nodes(definition["stages"], params)}
-        self._absent = set(definition["stages"]) - {node.kind for node in self._stages.values()}
+    def __init__(self, params: Params, stages: Mapping[str, Stage] = STAGES):
+        """The DAG of ``stages`` under ``params``."""
+        self._nodes = {
+            node.name: node
+            for stage in stages.values()
+            for key, row in rows_of(stage.over, params).items()
+            for node in [_node(stage, key, row, template_names(row, params))]
+        }
+        self._absent = set(stages) - {node.stage.name for node in self._nodes.values()}
         makers: dict[PurePosixPath, set[str]] = {}
-        for node in self._stages.values():
-            for output in node.outputs:
-                path = PurePosixPath(output)
+        whole: dict[PurePosixPath, str] = {}
+        for node in self._nodes.values():
+            for path in map(PurePosixPath, node.outputs):
+                whole[path] = node.name
                 # A dependency on a directory waits for whoever writes into it.
                 for place in (path, *path.parents):
                     makers.setdefault(place, set()).add(node.name)
-        whole = {PurePosixPath(output): node.name for node in self._stages.values() for output in node.outputs}
-        self._upstream: dict[str, frozenset[str]] = {}
+        self._edges = networkx.DiGraph()
+        self._edges.add_nodes_from(self._nodes)
         self._sources: dict[str, tuple[str, ...]] = {}
-        for node in self._stages.values():
-            names, sources = set(), []
-            for dependency in node.dependencies:
-                path = PurePosixPath(dependency)
+        for node in self._nodes.values():
+            sources = []
+            for path in map(PurePosixPath, node.dependencies):
                 found = makers.get(path, set()) | {whole[parent] for parent in path.parents if parent in whole}
-                names |= found
+                self._edges.add_edges_from((maker, node.name) for maker in found - {node.name})
                 if not found:
-                    sources.append(dependency)
-            self._upstream[node.name] = frozenset(names - {node.name})
+                    sources.append(str(path))
             self._sources[node.name] = tuple(sources)
 
     def __getitem__(self, name: str) -> StageNode:
-        return self._stages[name]
+        return self._nodes[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._stages)
+        return iter(self._nodes)
 
     def __len__(self) -> int:
-        return len(self._stages)
+        return len(self._nodes)
 
-    def upstream(self, name: str) -> frozenset[str]:
-        """Stages that write what this one reads."""
-        return self._upstream[name]
+    def upstream(self, name: str) -> set[str]:
+        """Runs that write what this one reads."""
+        return set(self._edges.predecessors(name))
 
     def sources(self, name: str) -> tuple[str, ...]:
-        """Dependencies that no stage writes: code, data and checkpoints."""
+        """Dependencies that no stage makes: settings, data and checkpoints."""
         return self._sources[name]
 
     def select(self, targets: Iterable[str]) -> list[str]:
-        """Names that targets stand for: a stage, or all items of a ``foreach``. Raises ConfigError."""
+        """Names that targets stand for: a run, or all runs of a stage. Raises ConfigError."""
         chosen: dict[str, None] = {}
         for target in targets:
-            found = [target] if target in self else [name for name in self if self[name].kind == target]
-            if target.partition("@")[0] in self._absent:
+            stage = target.partition("@")[0]
+            found = [target] if target in self else [name for name in self if self[name].stage.name == target]
+            if stage in self._absent:
                 raise ConfigError(
                     f"the stage {target!r} is left out under these parameters: its axis is switched off "
                     "(axes), or the baselines or bins that it is for"
                 )
             if not found:
-                near = sorted(name for name in self if self[name].kind == target.partition("@")[0])
-                known = near or sorted({node.kind for node in self.values()})
+                near = sorted(name for name in self if self[name].stage.name == stage)
+                known = near or sorted({node.stage.name for node in self.values()})
                 raise ConfigError(f"there is no stage {target!r}; there are {', '.join(known)}")
             chosen.update(dict.fromkeys(found))
         return list(chosen)
 
     def closure(self, names: Iterable[str]) -> list[str]:
-        """The named stages and all they wait for, each behind what it waits for."""
-        order: dict[str, None] = {}
-        # A stage is entered once all behind it on the stack are: explicit, as chains may be long.
-        stack = [(name, False) for name in reversed(list(names))]
-        while stack:
-            name, ready = stack.pop()
-            if ready:
-                order[name] = None
-            elif name not in order:
-                stack.append((name, True))
-                stack.extend((other, False) for other in sorted(self._upstream[name], reverse=True))
-        return list(order)
+        """The named runs and all they wait for, each behind what it waits for."""
+        wanted = set(names)
+        for name in tuple(wanted):
+            wanted |= networkx.ancestors(self._edges, name)
+        order = {name: place for place, name in enumerate(self)}
+        return list(networkx.lexicographical_topological_sort(self._edges.subgraph(wanted), order.__getitem__))
 
     def downstream(self, names: Iterable[str]) -> set[str]:
-        """The named stages and all that wait for any of them."""
+        """The named runs and all that wait for any of them."""
         found = set(names)
-        for name in self.closure(self):
-            if self._upstream[name] & found:
-                found.add(name)
+        for name in tuple(found):
+            found |= networkx.descendants(self._edges, name)
         return found
-
-
-def read_definition(*files: Path) -> dict[str, Any]:
-    """Content of a dvc.yaml, with the stages of further files added to its own. Raises ConfigError."""
-    stages: dict[str, Any] = {}
-    for file in files:
-        try:
-            found = yaml.safe_load(file.read_text())["stages"]
-        except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
-            raise ConfigError(f"{file} cannot be read as a dvc.yaml ({' '.join(str(error).split())})") from None
-        if twice := sorted(set(found) & set(stages)):
-            raise ConfigError(f"{file}: the stage {twice[0]} exists already")
-        stages |= found
-    return {"stages": stages}
-
-
-def read_stage_graph(dvc_file: Path, params: Mapping[str, Any]) -> StageGraph:
-    """The DAG of a dvc.yaml under the values of a params.yaml. Raises ConfigError."""
-    return StageGraph(read_definition(dvc_file), params)
 
 
 def stages_out_of_date(directory: Path) -> set[str]:
@@ -221,12 +155,8 @@ def stages_out_of_date(directory: Path) -> set[str]:
         ConfigError: DVC cannot read the project.
     """
     # Another DVC process may be running a stage; its lock is held for seconds at a time.
-    result = subprocess.run(
-        [sys.executable, "-m", "dvc", "--wait-for-lock", "status", "--json"],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, "-m", "dvc", "--wait-for-lock", "status", "--json"]
+    result = subprocess.run(command, cwd=directory, capture_output=True, text=True)
     if result.returncode != 0:
         raise ConfigError(f"dvc status failed in {directory}: {' '.join(result.stderr.split())[-500:]}")
     return {name for name, changes in json.loads(result.stdout.splitlines()[-1]).items() if changes}

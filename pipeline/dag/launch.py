@@ -9,7 +9,6 @@ Processes that somebody else started (torchrun, ``accelerate launch``, srun), wh
 WORLD_SIZE in their environment, run the stage as they are.
 """
 
-import argparse
 import contextlib
 import logging
 import os
@@ -23,8 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from pipeline.artifacts.storage import read_json, write_json
-from pipeline.command import Terminated, run_stage
-from pipeline.config.params import load_params
+from pipeline.command import Terminated
 from pipeline.errors import ConfigError, PipelineError, storage_error
 
 # Directory of the launcher, where its processes leave word of how they failed, and its process id.
@@ -35,33 +33,11 @@ SECONDS_BETWEEN_LOOKS = 0.5
 LINES_OF_LOG = 30
 
 
-def run_training_stage(main: Callable[..., None], arguments: argparse.Namespace, module: str) -> None:
-    """``pipeline.command.run_stage`` for a stage that may run in several processes.
-
-    Args:
-        main: The stage's function.
-        arguments: Parsed command line, with ``params``.
-        module: Name of the stage's module.
-    """
-    if DIRECTORY in os.environ:
-        _run_launched(main, arguments)
-        return
-
-    def start(**values: object) -> None:
-        num_processes = load_params(arguments.params).distributed.num_processes
-        if num_processes == 1 or "WORLD_SIZE" in os.environ:
-            main(**values)
-        else:
-            launch([sys.executable, "-m", module, *sys.argv[1:]], num_processes)
-
-    run_stage(start, arguments)
-
-
 def launch(command: list[str], num_processes: int) -> None:
     """Run a command in several processes that can find each other, and wait for them.
 
     Args:
-        command: Program and arguments. It must call ``run_training_stage``.
+        command: Program and arguments. It must call ``run_launched``.
         num_processes: How many. The standard streams of all but the first are not shown.
 
     Raises:
@@ -154,11 +130,11 @@ def _end_of_log(directory: Path, rank: int) -> str:
     return "".join(lines[-LINES_OF_LOG:])
 
 
-def _run_launched(main: Callable[..., None], arguments: argparse.Namespace) -> None:
-    """Run the stage in a process that ``launch`` started; a failure is left for it to show."""
+def run_launched(work: Callable[[], None]) -> None:
+    """Do the work in a process that ``launch`` started; a failure is left for the launcher to show."""
     threading.Thread(target=_end_with_launcher, args=(int(os.environ[LAUNCHER]),), daemon=True).start()
     try:
-        main(**vars(arguments))
+        work()
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except Exception as error:

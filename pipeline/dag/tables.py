@@ -1,70 +1,60 @@
-"""The section ``dag`` of params.yaml: what dvc.yaml iterates over.
+"""The section ``dag`` of params.yaml: the tables whose rows dvc.yaml repeats its stages over.
 
 DVC's templates cannot look one table up in another and know no conditions, so the joins are made here, and
 what is switched off has an empty table: a ``foreach`` over nothing has no stages.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
-from pipeline.config.evaluation import AXES, PackedBaselineConfig
+from pipeline.config.evaluation import AXES, BASELINES, enabled_baselines
 from pipeline.config.params import CONDITIONS, METHODS, Params
+from pipeline.config.retention import irt_is_pickle, is_local_path
+
+Row = dict[str, str]
+"""One repetition of a stage: what stands for ``{model}``, ``{condition}`` and the like in its declaration."""
+Table = dict[str, Row]
 
 
-def _baselines(params: Params) -> dict[str, dict[str, Any]]:
-    """Pairs of model and baseline on the axes that have baselines, with what each depends on."""
-    root = params.artifacts
-    pairs: dict[str, dict[str, Any]] = {"structured": {}, "open": {}}
+def _pairs(params: Params, conditions: Iterable[str], sampling: str | None = None) -> Table:
+    """Pairs of model and condition.
+
+    ``weights`` is what a condition adds to the checkpoint: its adapter, the tries that restrict it, or nothing beyond
+    the model's report. ``sampling`` is the section of ``generate`` that it is sampled under; None leaves it out.
+    """
+    root, pairs = params.artifacts, {}
     for name, model in params.models.items():
-        for baseline in params.generate.enabled_baselines:
-            report = f"{root}/models/{name}.json"
-            tries = f"{root}/tries/{model.tokenizer}/eval"
-            constrained = baseline == "constrained"
-            pair = {"model": name, "condition": baseline, "weights": tries if constrained else report}
-            settings = getattr(params.generate, baseline)
-            if isinstance(settings, PackedBaselineConfig):
-                pair["answers_per_request"] = settings.answers_per_request
-            constraint = f"--constraint {tries}" if constrained else ""
-            pairs["structured"][f"{name}-{baseline}"] = {**pair, "constraint": constraint}
-            if not constrained:
-                pairs["open"][f"{name}-{baseline}"] = pair
-    return {axis: table if axis in params.axes else {} for axis, table in pairs.items()}
-
-
-def _conditions(params: Params) -> dict[str, dict[str, str]]:
-    """Pairs of model and condition, with the weights that each depends on."""
-    root = params.artifacts
-    pairs = {}
-    for name, model in params.models.items():
-        for condition in CONDITIONS:
-            weights = (
-                f"{root}/models/{name}.json"
-                if condition == "base"
-                else f"{root}/adapters/{name}/{condition}/adapter_model.safetensors"
-            )
-            pairs[f"{name}-{condition}"] = {
-                "model": name,
-                "condition": condition,
-                "tokenizer": model.tokenizer,
-                "weights": weights,
-            }
+        for condition in conditions:
+            weights = f"{root}/models/{name}.json"
+            if condition in METHODS:
+                weights = f"{root}/adapters/{name}/{condition}/adapter_model.safetensors"
+            elif condition == "constrained":
+                weights = f"{root}/tries/{model.tokenizer}/eval"
+            row = {"model": name, "condition": condition, "tokenizer": model.tokenizer, "weights": weights}
+            if sampling is not None:
+                row["sampling"] = condition if condition in BASELINES else sampling
+            pairs[f"{name}-{condition}"] = row
     return pairs
 
 
-def _tries(params: Params, sources: dict[str, str]) -> dict[str, dict[str, str]]:
+def _tries(params: Params, sources: dict[str, str]) -> Table:
     """Tries by tokenizer and space: the soft method trains on its own, structured sampling is scored on another."""
-    tries: dict[str, dict[str, str]] = {}
+    tries: Table = {}
     for name, model in params.models.items():
         for space in ("soft", "eval") if "structured" in params.axes else ("soft",):
-            tries.setdefault(
-                f"{model.tokenizer}-{space}",
-                {"tokenizer": model.tokenizer, "space": space, "model": name, "source": sources[space]},
-            )
+            row = {"tokenizer": model.tokenizer, "space": space, "model": name, "source": sources[space]}
+            tries.setdefault(f"{model.tokenizer}-{space}", row)
     return tries
 
 
+def _source(source: str, settings: str) -> str:
+    """What a stage depends on that reads ``source``: the path itself, or the settings that name it on the hub."""
+    return source if is_local_path(source) else settings
+
+
 def dag_section(params: Params) -> dict[str, Any]:
-    """The tables: axes, output spaces, models, tries by tokenizer and space, model and condition pairs by axis."""
-    root = params.artifacts
+    """Tables by name, and the files that some stages read which depend on the parameters."""
+    root, on = params.artifacts, {axis: axis in params.axes for axis in AXES}
     # Training targets without bins follow from the laws in the prompt table: no output space is written.
     binned = [space for space in METHODS if getattr(params.discretize, space).max_bins is not None]
     sources = {
@@ -73,30 +63,52 @@ def dag_section(params: Params) -> dict[str, Any]:
         else f"{root}/prompts/train.parquet"
         for space in (*METHODS, "eval")
     }
-    models = {
-        # What the model's stages depend on: the checkpoint itself, or what names it on the hub.
-        name: {
-            "source": model.checkpoint if model.is_local else f"conf/model/{name}.yaml",
-            "tokenizer": model.tokenizer,
-        }
-        for name, model in params.models.items()
-    }
-    novelty, baselines, conditions = params.prompts.novelty, _baselines(params), _conditions(params)
+    baselines = enabled_baselines(params.generate)
+    # Constrained decoding needs a trie, which only the structured prompts have.
+    of_axis = {"structured": baselines, "open": [name for name in baselines if name != "constrained"]}
+    pairs, tries = _pairs(params, CONDITIONS), _tries(params, sources)
     return {
-        # For stages that exist once, for one axis: its name, or nothing.
-        "axes": {axis: [axis] if axis in params.axes else [] for axis in AXES},
-        "binned_spaces": binned,
+        # For stages that exist once, for one axis.
+        "axes": {axis: {axis: {"axis": axis}} if on[axis] else {} for axis in AXES},
+        "spaces": {space: {"space": space} for space in binned},
+        "models": {
+            name: {
+                "model": name,
+                "tokenizer": model.tokenizer,
+                "source": _source(model.checkpoint, f"conf/model/{name}.yaml"),
+            }
+            for name, model in params.models.items()
+        },
+        "tries": tries,
+        "profiled": tries if params.profile_construction else {},
+        # One table for all axes: params.yaml writes it once and refers to it.
+        "conditions": {axis: pairs if on[axis] else {} for axis in AXES},
+        "baselines": {axis: _pairs(params, found) if on[axis] else {} for axis, found in of_axis.items()},
+        "sampled": {
+            axis: _pairs(params, (*CONDITIONS, *of_axis.get(axis, ())), axis) if on[axis] else {}
+            for axis in ("structured", "open", "mcq", "novelty")
+        },
         "hard_source": sources["hard"],
         # A data set of the hub is named by the parameters alone.
-        "novelty_source": novelty.source if novelty.is_local else "conf/prompts",
-        "retention_source": params.retention.source if params.retention.is_local else "conf/retention",
+        "novelty_source": _source(params.prompts.novelty.source, "conf/prompts"),
+        "retention_source": _source(params.retention.source, "conf/retention"),
+        "paloma_source": _source(params.paloma.source, "conf/paloma"),
         # A pickle is named by its SHA-256 in the parameters; where it is missing, the stage says what to do.
-        "irt_source": "conf/retention" if params.retention.irt_is_pickle else params.retention.irt_artifact,
-        "paloma_source": params.paloma.source if params.paloma.is_local else "conf/paloma",
-        "models": models,
-        "tries": _tries(params, sources),
-        # One table for all axes: params.yaml writes it once and refers to it.
-        "conditions": {axis: conditions if axis in params.axes else {} for axis in AXES},
-        "structured_baselines": baselines["structured"],
-        "open_baselines": baselines["open"],
+        "irt_source": "conf/retention" if irt_is_pickle(params.retention) else params.retention.irt_artifact,
     }
+
+
+def rows_of(over: str, params: Params) -> Table:
+    """The rows of a table under the given parameters, by key; one without a key for a stage that runs once."""
+    if not over:
+        return {"": {}}
+    found: Any = dag_section(params)
+    for part in over.split("."):
+        found = found[part]
+    return found
+
+
+def template_names(row: Row, params: Params) -> dict[str, str]:
+    """What stands for the names in a stage's templates."""
+    files = {f"dag.{name}": value for name, value in dag_section(params).items() if isinstance(value, str)}
+    return {"artifacts": params.artifacts, "reports": params.reports, **files, **row}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.locks import scratch
 from pipeline.artifacts.storage import read_json
-from pipeline.command import run_stage
+from pipeline.command import run_command
 from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -117,4 +117,4 @@ def parse_arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    run_stage(main, parse_arguments())
+    run_command(main, parse_arguments())

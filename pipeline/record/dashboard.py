@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pipeline.command import run_stage
+from pipeline.command import run_command
 from pipeline.config.params import load_params
 from pipeline.errors import ConfigError, PipelineError, first_line
 from pipeline.record.tracking import has_credentials
@@ -111,4 +111,4 @@ def parse_arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    run_stage(main, parse_arguments())
+    run_command(main, parse_arguments())

@@ -9,13 +9,14 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pipeline.artifacts.storage import sha256_file, sha256_json, write_json
+from pipeline.dag.code_digest import PROJECT
 
 PACKAGES = (
     "torch",
@@ -42,10 +43,6 @@ def sha256_path(path: Path) -> str:
         files = sorted(item for item in path.rglob("*") if item.is_file())
         return sha256_json({str(item.relative_to(path)): sha256_file(item) for item in files})
     return sha256_file(path)
-
-
-# The checkout that the code comes from; a sweep's cell only links to it.
-PROJECT = Path(__file__).resolve().parents[2]
 
 
 def git_revision() -> dict[str, Any] | None:
@@ -85,30 +82,49 @@ class StageRecord:
 
     Args:
         stage: Name of the stage.
-        parameters: The sections of params.yaml that the stage uses.
+        parameters: Values that the stage depends on, by dotted key of params.yaml; and what tells this run from the
+            stage's others.
         inputs: Files and directories that it reads.
+        code: Digest of the code that it runs.
+        seed: Root of its random streams.
     """
 
-    def __init__(self, stage: str, parameters: Mapping[str, Any], inputs: Sequence[Path]):
-        self.stage = stage
+    def __init__(self, stage: str, parameters: Mapping[str, Any], inputs: Sequence[Path], code: str, seed: int):
+        self.stage, self.code, self.seed = stage, code, seed
         self.parameters = {name: _plain(value) for name, value in parameters.items()}
         self.inputs = {str(path): sha256_path(path) for path in inputs}
+        self.found: dict[str, Any] = {}
         # Of the code that was loaded: a commit made while the stage runs is not in it.
         self.git = git_revision()
         self.started = datetime.now(UTC)
         self._clock = time.monotonic()
 
+    def add(self, **found: Any) -> None:
+        """Note what the run depends on beside parameters and inputs, e.g. the commit that a branch of the hub is at."""
+        self.found |= {name: _plain(value) for name, value in found.items()}
+
     @property
     def identity(self) -> str:
-        """Hash of stage, parameters and input contents: equal runs are interchangeable."""
-        return sha256_json([self.stage, self.parameters, sorted(self.inputs.values())])
+        """Hash of stage, code, parameters and input contents: equal runs are interchangeable."""
+        return run_identity(self.stage, self.code, self.parameters, self.found, self.inputs)
+
+    def identity_without(self, parameters: Collection[str], inputs: Collection[str]) -> str:
+        """The identity of work that some parameters and inputs, and what was found through them, do not matter to."""
+        if not parameters:
+            return self.identity
+        kept = {key: value for key, value in self.parameters.items() if key not in parameters}
+        read = {path: content for path, content in self.inputs.items() if path not in inputs}
+        return run_identity(self.stage, self.code, kept, {}, read)
 
     def origin(self) -> dict[str, Any]:
         """All but the parameters that is known before the work: hashes, commit, packages, device and start."""
         return {
             "identity": self.identity,
+            "code": self.code,
             "parameters_sha256": sha256_json(self.parameters),
+            "found": self.found,
             "inputs_sha256": self.inputs,
+            "seed": self.seed,
             "git": self.git,
             "python": platform.python_version(),
             "packages": package_versions(),
@@ -118,21 +134,20 @@ class StageRecord:
 
     def write(self, path: Path, **results: Any) -> None:
         """Write ``provenance.json``."""
-        wall_time = round(time.monotonic() - self._clock, 3)
-        write_json(
-            path,
-            {
-                "stage": self.stage,
-                "parameters": self.parameters,
-                **self.origin(),
-                "wall_time_seconds": wall_time,
-                **results,
-            },
-        )
+        wall_time = {"wall_time_seconds": round(time.monotonic() - self._clock, 3)}
+        content = {"stage": self.stage, "parameters": self.parameters, **self.origin(), **wall_time, **results}
+        write_json(path, content)
+
+
+def run_identity(
+    stage: str, code: str, parameters: Mapping[str, Any], found: Mapping[str, Any], inputs: Mapping[str, str]
+) -> str:
+    """Hash of what decides a run's result; arguments as a record has them."""
+    return sha256_json([stage, code, parameters, found, sorted(inputs.values())])
 
 
 if __name__ == "__main__":
-    from pipeline.command import run_stage
+    from pipeline.command import run_command
     from pipeline.record.trace import main, parse_arguments
 
-    run_stage(main, parse_arguments())
+    run_command(main, parse_arguments())

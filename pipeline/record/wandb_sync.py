@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.artifacts.locks import exclusive
-from pipeline.command import run_stage
+from pipeline.command import run_command
 from pipeline.errors import BusyError, ConfigError, PipelineError
 from pipeline.record.tracking import has_credentials, wandb_directory
 from pipeline.record.transaction_log import cut_incomplete
@@ -75,4 +75,4 @@ def parse_arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    run_stage(main, parse_arguments())
+    run_command(main, parse_arguments())

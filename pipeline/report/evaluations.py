@@ -8,12 +8,28 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline.artifacts.storage import METRIC_COLUMNS, read_json, read_prompts, read_table
+from pipeline.artifacts.prompts import read_prompts
+from pipeline.artifacts.storage import read_json, read_table
+from pipeline.config.evaluation import AXES
 from pipeline.core.prompts.structured import Prompt
 from pipeline.errors import ArtifactError
 from pipeline.record.table_cell import join_sources
 
-AXES = ("structured", "open", "mcq", "novelty", "retention", "paloma")
+METRIC_COLUMNS = (
+    "axis",
+    "model",
+    "condition",
+    "split",
+    "family",
+    "metric",
+    "value",
+    "n",
+    "ci_low",
+    "ci_high",
+    "floor",
+    "provenance",
+)
+"""Columns of reports/metrics.csv."""
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,13 @@ from subprocess import Popen
 from tqdm import tqdm
 
 from pipeline.artifacts.locks import exclusive
-from pipeline.command import RESUMES, run_stage
-from pipeline.compose import check_fresh
-from pipeline.config.distributed import DistributedConfig
-from pipeline.config.params import validate
-from pipeline.dag.graph import StageGraph, read_stage_graph, stages_out_of_date
+from pipeline.command import RESUMES, run_command
+from pipeline.compose import check
+from pipeline.config.params import load_params
+from pipeline.dag.graph import StageGraph, stages_out_of_date
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.runs.dvc_process import end, last_error, start_dvc
-from pipeline.runs.workspace import params_values
 
-DEVICE_KINDS = ("preflight", "train", "generate", "score", "exact", "partition", "reward")
-"""First words of the stages that load a model; with ``--gpus`` each waits for a GPU of its own."""
 SECONDS_BETWEEN_LOOKS = 0.2
 
 
@@ -42,11 +38,6 @@ class _Running:
     log_before: int
     gpus: tuple[int, ...]
     started: float = field(default_factory=time.monotonic)
-
-
-def needs_device(kind: str) -> bool:
-    """Whether a stage of this kind loads a model."""
-    return kind.split("_")[0] in DEVICE_KINDS
 
 
 class Schedule:
@@ -95,10 +86,10 @@ class Schedule:
 
 def _devices_of(graph: StageGraph, name: str, free: Sequence[int], processes: int) -> tuple[int, ...] | None:
     """GPUs for a stage, or None while it has to wait: training takes one for each of its processes."""
-    kind = graph[name].kind
-    if not needs_device(kind):
+    device = graph[name].stage.device
+    if device == "none":
         return ()
-    count = processes if kind.startswith("train_") else 1
+    count = processes if device == "training" else 1
     return tuple(free[:count]) if len(free) >= count else None
 
 
@@ -204,12 +195,12 @@ def main(
         StagesFailedError: Stages failed, after all others have run.
     """
     if conf is not None:
-        check_fresh(directory / "params.yaml", conf)
-    values = params_values(directory / "params.yaml")
-    processes = validate(values["distributed"], DistributedConfig, "params.yaml: distributed").num_processes
+        check(directory / "params.yaml", conf)
+    params = load_params(directory / "params.yaml")
+    processes = params.distributed.num_processes
     if gpus is not None and len(gpus) < processes:
         raise ConfigError(f"--gpus names {len(gpus)} GPUs; distributed.num_processes needs {processes} for training")
-    graph = read_stage_graph(directory / "dvc.yaml", values)
+    graph = StageGraph(params)
     with exclusive(directory / ".dvc" / "tmp" / "parallel", "pipeline.runs.parallel"):
         wanted = set(graph.closure(graph.select(targets) if targets else list(graph)))
         stale = graph.downstream(stages_out_of_date(directory) & wanted) & wanted
@@ -239,4 +230,4 @@ def parse_arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    run_stage(main, parse_arguments())
+    run_command(main, parse_arguments())

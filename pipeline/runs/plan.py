@@ -10,13 +10,13 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.artifacts.storage import atomic_path
-from pipeline.command import run_stage
+from pipeline.command import run_command
 from pipeline.config.evaluation import AXES
 from pipeline.config.params import Params, load_params
-from pipeline.dag.graph import StageGraph, read_stage_graph, stages_out_of_date
+from pipeline.config.retention import is_local_path
+from pipeline.dag.graph import StageGraph, stages_out_of_date
 from pipeline.runs.cost import Cost
 from pipeline.runs.pricing import CLASSIFIER_PARAMETERS, REWARD_PARAMETERS, Prices
-from pipeline.runs.workspace import params_values
 
 SUMMED = ("stages", "to_run", "tokens", "gpu_hours", "gpu_hours_to_run", "disk_gb")
 NOTE = """\
@@ -30,7 +30,7 @@ counts outputs once; DVC's cache doubles it where the file system has no reflink
 def checkpoint_bytes(params: Params) -> float:
     """Size of the hub's checkpoints that the DAG loads, two bytes for each weight, NoveltyBench's included."""
     novelty = params.evaluate.novelty
-    sizes = [model.num_parameters for model in params.models.values() if not model.is_local]
+    sizes = [model.num_parameters for model in params.models.values() if not is_local_path(model.checkpoint)]
     if "novelty" in params.axes:
         sizes += [CLASSIFIER_PARAMETERS] if novelty.classifier.kind == "deberta" else []
         sizes += [REWARD_PARAMETERS] if novelty.reward.kind == "skywork" else []
@@ -53,13 +53,11 @@ def price_table(graph: StageGraph, params: Params, to_run: set[str], project: Pa
     prices, rows = Prices(params, project), []
     for name, node in graph.items():
         cost: Cost = prices.of(node)
-        item = node.item
-        model = item if item in params.models else item.rpartition("-")[0]
         waits = name in to_run
         rows.append(
             {
-                "stage": node.kind,
-                "model": model if model in params.models else "",
+                "stage": node.stage.name,
+                "model": node.model,
                 "stages": 1,
                 "to_run": int(waits),
                 "tokens": cost.prompt_tokens + cost.completion_tokens,
@@ -89,7 +87,7 @@ def main(params: Path, csv: Path | None, all_stages: bool) -> None:
         all_stages: Price everything as if nothing were done, without asking DVC.
     """
     project, config = params.resolve().parent, load_params(params)
-    graph = read_stage_graph(project / "dvc.yaml", params_values(params))
+    graph = StageGraph(config)
     to_run = set(graph) if all_stages else graph.downstream(stages_out_of_date(project) & set(graph))
     table = price_table(graph, config, to_run, project)
     if csv is not None:
@@ -114,4 +112,4 @@ def parse_arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    run_stage(main, parse_arguments())
+    run_command(main, parse_arguments())

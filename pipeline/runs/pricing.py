@@ -1,12 +1,13 @@
 """What the stages of a DAG cost under given parameters: ``pipeline.runs.cost`` applied to ``params.yaml``."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from pipeline.config.evaluation import GenerateConfig, PackedBaselineConfig
-from pipeline.config.params import ModelConfig, Params
+from pipeline.config.evaluation import GenerateConfig
+from pipeline.config.params import Params
+from pipeline.config.retention import is_local_path
 from pipeline.core.prompts.multiple_choice import MCQ_PROMPT
 from pipeline.core.prompts.open_ended import open_prompts
 from pipeline.core.prompts.structured import build_split
@@ -65,7 +66,7 @@ class Prices:
         """Number of prompts and their mean tokens, by axis."""
         novelty = self._params.prompts.novelty
         limit = novelty.max_prompts_per_split
-        if novelty.is_local and (self._project / novelty.source).is_file():
+        if is_local_path(novelty.source) and (self._project / novelty.source).is_file():
             sizes = [len((self._project / novelty.source).read_text().splitlines())]
         else:
             sizes = [NOVELTY_SPLIT_SIZES.get(split, 1000) for split in novelty.splits]
@@ -78,48 +79,25 @@ class Prices:
             "novelty": (count, float(NOVELTY_PROMPT_TOKENS)),
         }
 
-    def of(self, stage: StageNode) -> Cost:
-        """The cost of one stage."""
-        if stage.kind in ("discretize", "discretize_eval", "build_tries"):
-            return self._spaces(stage)
-        model, condition = self._pair(stage.item)
-        if model is None:
-            return Cost()
-        by_kind: dict[str, Callable[[ModelConfig], Cost]] = {
-            "preflight": self._preflight,
-            "exact_structured": self._exact,
-            "score_structured": self._path_scores,
-            "score_open": self._first_steps,
-            "score_retention": self._retention,
-            "score_paloma": self._paloma,
-            "partition_novelty": self._partition,
-            "reward_novelty": self._reward,
-        }
-        if stage.kind in by_kind:
-            return by_kind[stage.kind](model)
-        prefix, _, rest = stage.kind.partition("_")
-        if prefix == "train":
-            return self._training(model, rest)
-        if prefix == "generate":
-            return self._generation(model, rest.removesuffix("_baseline"), condition)
-        return Cost()
+    def of(self, node: StageNode) -> Cost:
+        """The cost of one run of a stage."""
+        return node.stage.cost(self, node.row) if node.stage.cost is not None else Cost()
 
-    def _pair(self, item: str) -> tuple[ModelConfig | None, str]:
-        """Model and condition that a stage's item names."""
-        models = self._params.models
-        if item in models:
-            return models[item], ""
-        name, _, condition = item.rpartition("-")
-        return models.get(name), condition
+    def spaces(self, space: str) -> Cost:
+        """Output spaces of all prompts."""
+        return self._strings(space, cost.BYTES_PER_STRING_IN_SPACE)
 
-    def _spaces(self, stage: StageNode) -> Cost:
-        space = "eval" if stage.kind == "discretize_eval" else stage.item.rpartition("-")[2]
+    def tries(self, space: str) -> Cost:
+        """Tries of those output spaces."""
+        return self._strings(space, cost.BYTES_PER_STRING_IN_TRIE)
+
+    def _strings(self, space: str, size: float) -> Cost:
         max_bins = getattr(self._params.discretize, space).max_bins
         prompts = len(self._test_texts if space == "eval" else self._train_texts)
-        size = cost.BYTES_PER_STRING_IN_TRIE if stage.kind == "build_tries" else cost.BYTES_PER_STRING_IN_SPACE
         return Cost(disk_bytes=prompts * (max_bins or 0) * size)
 
-    def _training(self, model: ModelConfig, method: str) -> Cost:
+    def training(self, model: str, method: str) -> Cost:
+        """An adapter."""
         train = self._params.train
         packed = train.hard.completions_per_prompt
         settings, samples = (train.hard, train.hard.samples_per_prompt) if method == "hard" else (train.soft, None)
@@ -128,7 +106,7 @@ class Prices:
             packed = {"path": 1, "paths": train.soft.paths_per_prompt, "exact": 16}[train.soft.estimator]
             samples = train.soft.samples_per_prompt * packed
         return cost.training_cost(
-            num_parameters=model.num_parameters,
+            num_parameters=self._params.models[model].num_parameters,
             prompt_tokens=_mean_tokens(self._train_texts),
             prompts=len(self._train_texts),
             epochs=settings.epochs,
@@ -136,21 +114,22 @@ class Prices:
             completions_per_example=packed,
             global_batch_size=train.global_batch_size,
             rank=train.lora_rank,
-            num_modules=len(model.lora_target_modules),
+            num_modules=len(self._params.models[model].lora_target_modules),
         )
 
-    def _generation(self, model: ModelConfig, axis: str, condition: str) -> Cost:
+    def generation(self, model: str, axis: str, condition: str) -> Cost:
+        """Answers of a condition on an axis."""
         baseline = getattr(self._params.generate, condition, None)
         settings: GenerateConfig = baseline or getattr(self._params.generate, axis)
         prompts, prompt_tokens = self._axis_texts[axis]
         typical = cost.TYPICAL_COMPLETION_TOKENS.get(condition, cost.TYPICAL_COMPLETION_TOKENS[axis])
         if baseline is not None and condition != "constrained":
             prompt_tokens += cost.PROTOCOL_TOKENS
-        if isinstance(settings, PackedBaselineConfig):
+        if settings.answers_per_request > 1:
             each = cost.TOKENS_PER_VERBALIZED_ANSWER if condition == "verbalized" else typical
             typical = settings.answers_per_request * each
         return cost.sampling_cost(
-            num_parameters=model.num_parameters,
+            num_parameters=self._params.models[model].num_parameters,
             prompt_tokens=prompt_tokens,
             prompts=prompts,
             samples=settings.num_samples,
@@ -158,10 +137,11 @@ class Prices:
             sequences_at_once=cost.SEQUENCES_AT_ONCE.get(condition, cost.SEQUENCES_AT_ONCE[axis]),
         )
 
-    def _preflight(self, model: ModelConfig) -> Cost:
+    def preflight(self, model: str) -> Cost:
+        """The checks of a model."""
         tokens = _mean_tokens(self._test_texts[:1])
         return cost.sampling_cost(
-            num_parameters=model.num_parameters,
+            num_parameters=self._params.models[model].num_parameters,
             prompt_tokens=tokens,
             prompts=1,
             samples=PREFLIGHT_SAMPLES,
@@ -169,49 +149,68 @@ class Prices:
             sequences_at_once=cost.SEQUENCES_AT_ONCE["structured"],
         )
 
-    def _path_scores(self, model: ModelConfig) -> Cost:
+    def path_scores(self, model: str) -> Cost:
+        """Divergences along paths."""
         prompts, prompt_tokens = self._axis_texts["structured"]
         path = prompt_tokens + cost.TYPICAL_COMPLETION_TOKENS["structured"]
         # Against the evaluation grid, and against every decimal.
         tokens = 2 * prompts * self._params.evaluate.paths_per_prompt * path
-        return cost.scoring_cost(num_parameters=model.num_parameters, tokens=tokens)
+        return cost.scoring_cost(num_parameters=self._params.models[model].num_parameters, tokens=tokens)
 
-    def _exact(self, model: ModelConfig) -> Cost:
+    def exact_law(self, model: str) -> Cost:
+        """Bounds, and figures over whole tries."""
         positions = BOUNDS_SHARE * self._params.evaluate.bounds_max_positions
         largest = self._params.discretize.eval.max_bins
         whole = self._params.evaluate.exact_max_prefixes
         # A trie has about two prefixes for each of its strings.
         positions += 2 * largest if whole is None or 2 * largest <= whole else 0
-        return cost.scoring_cost(num_parameters=model.num_parameters, tokens=len(self._test_texts) * positions)
+        return cost.scoring_cost(
+            num_parameters=self._params.models[model].num_parameters, tokens=len(self._test_texts) * positions
+        )
 
-    def _first_steps(self, model: ModelConfig) -> Cost:
+    def first_steps(self, model: str) -> Cost:
+        """Laws of first tokens."""
         prompts, prompt_tokens = self._axis_texts["open"]
-        return cost.scoring_cost(num_parameters=model.num_parameters, tokens=prompts * prompt_tokens)
+        return cost.scoring_cost(
+            num_parameters=self._params.models[model].num_parameters, tokens=prompts * prompt_tokens
+        )
 
-    def _retention(self, model: ModelConfig) -> Cost:
+    def retention(self, model: str) -> Cost:
+        """The tiny tasks."""
         retention = self._params.retention
         items = 100
         tokens = items * sum(cost.TINY_TASK_TOKENS[task] for task in retention.tasks)
         scored = cost.scoring_cost(
-            num_parameters=model.num_parameters, tokens=tokens, utilisation=cost.RETENTION_UTILISATION
+            num_parameters=self._params.models[model].num_parameters,
+            tokens=tokens,
+            utilisation=cost.RETENTION_UTILISATION,
         )
         if "tinyGSM8k" not in retention.tasks:
             return scored
         written = items * min(cost.TYPICAL_COMPLETION_TOKENS["gsm8k"], retention.max_new_tokens)
-        hours = cost.decoding_hours(written, model.num_parameters, cost.SEQUENCES_AT_ONCE["mcq"])
+        hours = cost.decoding_hours(written, self._params.models[model].num_parameters, cost.SEQUENCES_AT_ONCE["mcq"])
         return scored + Cost(completion_tokens=written, gpu_hours=hours)
 
-    def _paloma(self, model: ModelConfig) -> Cost:
+    def paloma(self, model: str) -> Cost:
+        """PALOMA."""
         paloma = self._params.paloma
         tokens = 0.0
         for name in paloma.slices:
-            files = list((self._project / paloma.source / name).rglob("*.jsonl.gz")) if paloma.is_local else []
+            files = (
+                list((self._project / paloma.source / name).rglob("*.jsonl.gz")) if is_local_path(paloma.source) else []
+            )
             # Compressed English is about one token for each byte and a half.
-            whole = sum(file.stat().st_size for file in files) / 1.5 if paloma.is_local else cost.TOKENS_PER_SLICE
+            whole = (
+                sum(file.stat().st_size for file in files) / 1.5
+                if is_local_path(paloma.source)
+                else cost.TOKENS_PER_SLICE
+            )
             limit = paloma.max_documents_per_slice
             tokens += whole if limit is None else min(whole, limit * TOKENS_PER_DOCUMENT)
         read = tokens * len(paloma.bos) * paloma.window / paloma.stride
-        return cost.scoring_cost(num_parameters=model.num_parameters, tokens=read, utilisation=cost.PALOMA_UTILISATION)
+        return cost.scoring_cost(
+            num_parameters=self._params.models[model].num_parameters, tokens=read, utilisation=cost.PALOMA_UTILISATION
+        )
 
     def _responses(self) -> tuple[int, float]:
         """Responses of a condition on NoveltyBench, and their mean tokens."""
@@ -219,7 +218,8 @@ class Prices:
         tokens = min(cost.TYPICAL_COMPLETION_TOKENS["novelty"], settings.max_new_tokens)
         return self._axis_texts["novelty"][0] * settings.num_samples, tokens
 
-    def _partition(self, model: ModelConfig) -> Cost:
+    def partition(self, model: str) -> Cost:
+        """Classes of NoveltyBench responses."""
         classifier = self._params.evaluate.novelty.classifier
         if classifier.kind != "deberta":
             return Cost()
@@ -227,8 +227,13 @@ class Prices:
         read = responses * PAIRS_PER_RESPONSE * 2 * min(tokens, classifier.max_tokens)
         return cost.scoring_cost(num_parameters=CLASSIFIER_PARAMETERS, tokens=read)
 
-    def _reward(self, model: ModelConfig) -> Cost:
+    def reward(self, model: str) -> Cost:
+        """Their rewards."""
         responses, tokens = self._responses()
-        size = REWARD_PARAMETERS if self._params.evaluate.novelty.reward.kind == "skywork" else model.num_parameters
+        size = (
+            REWARD_PARAMETERS
+            if self._params.evaluate.novelty.reward.kind == "skywork"
+            else self._params.models[model].num_parameters
+        )
         read = responses * (NOVELTY_PROMPT_TOKENS + tokens)
         return cost.scoring_cost(num_parameters=size, tokens=read)

@@ -1,29 +1,21 @@
 """A DVC workspace beside the checkout: its own parameters, artifacts and dvc.lock, the project's code and data.
 
-The workspace holds a dvc.yaml and a params.yaml of its own, links to code, settings and data, and a ``.dvc``
+The workspace holds the files that `make params` writes, links to code, settings and data, and a ``.dvc``
 whose cache and run cache it shares with others. ``dvc repro`` in it skips what is done, resumes what
 was killed, and takes from the cache what another workspace has made.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from pipeline.artifacts.storage import atomic_path
-from pipeline.errors import ArtifactError, ConfigError
+from pipeline.artifacts.storage import write_if_changed
+from pipeline.compose import write_files
+from pipeline.errors import ArtifactError
 
 LINKED = ("pipeline", "conf", "models", "data")
 """What every workspace takes from the project."""
-
-
-def write_if_changed(path: Path, text: str) -> None:
-    """Write a text file unless it has that content: DVC would hash it again."""
-    if not path.exists() or path.read_text() != text:
-        with atomic_path(path) as temporary:
-            temporary.write_text(text)
 
 
 def _link(place: Path, target: Path) -> None:
@@ -40,8 +32,8 @@ def _link(place: Path, target: Path) -> None:
 def prepare_workspace(
     directory: Path,
     project: Path,
-    params_text: str,
-    definition: Mapping[str, Any],
+    values: dict[str, Any],
+    overrides: Sequence[str],
     cache: Path,
     sources: Iterable[str],
 ) -> None:
@@ -50,8 +42,8 @@ def prepare_workspace(
     Args:
         directory: The workspace.
         project: The checkout.
-        params_text: Content of its params.yaml.
-        definition: Content of its dvc.yaml.
+        values: Its parameters.
+        overrides: What they were composed with.
         cache: DVC cache to share.
         sources: Dependencies of its stages that no stage makes; where relative, their top directory is linked.
 
@@ -60,11 +52,10 @@ def prepare_workspace(
     """
     directory.mkdir(parents=True, exist_ok=True)
     tops = {Path(source).parts[0] for source in sources if not Path(source).is_absolute() and ".." not in source}
-    for name in sorted({*LINKED, *tops} - {"params.yaml", "dvc.yaml"}):
+    for name in sorted(name for name in {*LINKED, *tops} if not name.endswith(".yaml")):
         if (project / name).exists():
             _link(directory / name, project / name)
-    write_if_changed(directory / "dvc.yaml", yaml.safe_dump(dict(definition), sort_keys=False))
-    write_if_changed(directory / "params.yaml", params_text)
+    write_files(directory, values, list(overrides))
     ignored = project / ".dvcignore"
     write_if_changed(directory / ".dvcignore", ignored.read_text() if ignored.exists() else "")
     initialise_dvc(directory, cache)
@@ -75,14 +66,3 @@ def initialise_dvc(directory: Path, cache: Path) -> None:
     location = os.path.relpath(cache.resolve(), (directory / ".dvc").resolve())
     config = f"[core]\n    analytics = false\n    no_scm = True\n[cache]\n    dir = {location}\n"
     write_if_changed(directory / ".dvc" / "config", config)
-
-
-def params_values(path: Path) -> dict:
-    """Content of a params.yaml, its ``dag`` section included. Raises ConfigError."""
-    try:
-        values = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path} cannot be read ({' '.join(str(error).split())})") from None
-    if not isinstance(values, dict):
-        raise ConfigError(f"{path} is not a mapping; `make params` writes it")
-    return values

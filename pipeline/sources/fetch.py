@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pipeline.command import run_stage
+from pipeline.command import run_command
 from pipeline.config.params import Params, load_params
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.sources.paloma_documents import slice_patterns
@@ -106,4 +106,4 @@ def main(params: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="composed parameters")
-    run_stage(main, parser.parse_args())
+    run_command(main, parser.parse_args())

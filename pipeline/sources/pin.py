@@ -16,12 +16,11 @@ from typing import Any, Literal
 import yaml
 
 from pipeline.artifacts.storage import atomic_path
-from pipeline.command import run_stage
+from pipeline.command import run_command
 from pipeline.config.evaluation import AXES
-from pipeline.config.params import Axes, Params, validate
+from pipeline.config.params import Params, load_params
 from pipeline.config.retention import is_local_path
 from pipeline.errors import ConfigError, PipelineError
-from pipeline.runs.workspace import params_values
 from pipeline.sources import repository as hub
 
 Kind = Literal["model", "dataset"]
@@ -85,8 +84,7 @@ def _value(values: Any, keys: Keys) -> Any:
 
 def chosen_axes(params: Path) -> list[str]:
     """The axes that a params.yaml has switched on; all where there is no such file yet. Raises ConfigError."""
-    values = params_values(params) if params.exists() else {}
-    return validate(values.get("axes", list(AXES)), Axes, f"{params}: axes")
+    return load_params(params).axes if params.exists() else list(AXES)
 
 
 def conf_sources(conf: Path, axes: Collection[str] = AXES) -> Iterator[ConfSource]:
@@ -139,13 +137,17 @@ def hub_revisions(params: Params) -> dict[str, str | None]:
 
     What only axes need that are switched off is not among them.
     """
-    found = {f"models.{name}.revision": model.revision for name, model in params.models.items() if not model.is_local}
+    found = {
+        f"models.{name}.revision": model.revision
+        for name, model in params.models.items()
+        if not is_local_path(model.checkpoint)
+    }
     if "novelty" in params.axes:
         found |= _novelty_revisions(params)
-    if "retention" in params.axes and not params.retention.is_local:
+    if "retention" in params.axes and not is_local_path(params.retention.source):
         revisions = params.retention.revisions
         found |= {f"retention.revisions.{task}": revisions.get(task) for task in params.retention.tasks}
-    if "paloma" in params.axes and not params.paloma.is_local:
+    if "paloma" in params.axes and not is_local_path(params.paloma.source):
         found["paloma.revision"] = params.paloma.revision
     return found
 
@@ -153,7 +155,7 @@ def hub_revisions(params: Params) -> dict[str, str | None]:
 def _novelty_revisions(params: Params) -> dict[str, str | None]:
     prompts, evaluators = params.prompts.novelty, params.evaluate.novelty
     classifier, reward = evaluators.classifier, evaluators.reward
-    found = {} if prompts.is_local else {"prompts.novelty.revision": prompts.revision}
+    found = {} if is_local_path(prompts.source) else {"prompts.novelty.revision": prompts.revision}
     if classifier.kind == "deberta":
         for repository, name in ((classifier.checkpoint, "revision"), (classifier.tokenizer, "tokenizer_revision")):
             if _is_hub(repository) and not Path(repository).is_dir():
@@ -230,4 +232,4 @@ def parse_arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    run_stage(main, parse_arguments())
+    run_command(main, parse_arguments())

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from pipeline.artifacts.locks import exclusive
-from pipeline.artifacts.storage import atomic_directory
+from pipeline.artifacts.atomic import atomic_directory
+from pipeline.artifacts.model_report import model_revision
 from pipeline.config.params import Params
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.random_streams import random_stream, stream_seed
 from pipeline.core.training.examples import Draw, Example, training_steps
+from pipeline.dag.execution import StageRun
 from pipeline.errors import ConfigError
-from pipeline.record.provenance import StageRecord
-from pipeline.record.tracking import Run, stage_run
-from pipeline.stages.check_model import model_revision
+from pipeline.record.tracking import Run
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,38 +70,38 @@ class Training:
     sequences_per_example: int = 1
 
 
-def train_adapter(config: Params, training: Training, record: StageRecord, output: Path, checkpoint: Path) -> None:
+def train_adapter(run: StageRun, training: Training, output: Path) -> None:
     """Train one adapter and write it with its log and provenance.
 
     Every process of a distributed run calls this; the first one writes.
 
     Raises:
-        ConfigError: The processes are not those of ``config.distributed``, or a step has too few passes for them.
-        BusyError: Another run works in ``checkpoint``.
+        ConfigError: The processes are not those of the section ``distributed``, or a step has too few passes for them.
+        BusyError: Another run trains the same adapter.
     """
     from pipeline.engines.loading.model import load_tokenizer
     from pipeline.engines.training import fit
     from pipeline.engines.training.distributed import process_group
 
+    config = run.params
     _check_passes(config)
-    distributed, title = config.distributed, f"{record.stage} {training.model_name}"
+    distributed = config.distributed
     with process_group(distributed.strategy, distributed.num_processes) as group, contextlib.ExitStack() as stack:
-        run = Run()
+        tracking = Run()
         if group.is_main:
-            stack.enter_context(exclusive(checkpoint, title))
-            run = stack.enter_context(stage_run(config, record, model=training.model_name, condition=training.method))
-        tokenizer = load_tokenizer(config.model(training.model_name), model_revision(training.model_report))
+            stack.enter_context(run.scratch())
+            tracking = stack.enter_context(run.tracked())
+        tokenizer = load_tokenizer(config.models[training.model_name], model_revision(training.model_report))
         num_steps, make_examples = _examples_of_steps(config, training, tokenizer)
         model = _model_with_adapter(config, training, group)
-        progress = stack.enter_context(tqdm(total=num_steps, desc=title, unit="step", disable=not group.is_main))
+        progress = stack.enter_context(tqdm(total=num_steps, desc=run.title, unit="step", disable=not group.is_main))
 
         def on_step(entry: dict) -> None:
             progress.update()
             progress.set_postfix(loss=f"{entry['loss']:.4f}")
             logged = entry | {"tokens_per_second": entry["tokens"] / entry["seconds"]}
-            run.log({f"train/{key}": value for key, value in logged.items() if key != "step"}, step=entry["step"])
+            tracking.log({f"train/{key}": value for key, value in logged.items() if key != "step"}, step=entry["step"])
 
-        state = fit.Checkpoint(checkpoint / "state.safetensors", record.identity)
         settings = {item.name: getattr(config.train, item.name) for item in fields(fit.FitSettings)}
         log = fit.fit(
             model,
@@ -113,7 +112,7 @@ def train_adapter(config: Params, training: Training, record: StageRecord, outpu
             seed=config.seed,
             stream=(training.model_name, training.method),
             pad_id=tokenizer.pad_token_id or 0,
-            checkpoint=state,
+            checkpoint=fit.Checkpoint(run.unfinished / "state.safetensors"),
             on_step=on_step,
             group=group,
         )
@@ -121,9 +120,8 @@ def train_adapter(config: Params, training: Training, record: StageRecord, outpu
             with atomic_directory(output) as directory:
                 fit.save_adapter(model, directory)
                 (directory / "train_log.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in log))
-                results = {"steps": len(log), "final_loss": log[-1]["loss"], "seed": config.seed}
-                record.write(directory / "provenance.json", **results, distributed=asdict(distributed))
-            state.discard()
+                results = {"steps": len(log), "final_loss": log[-1]["loss"]}
+                run.record.write(directory / "provenance.json", **results, distributed=asdict(distributed))
 
 
 def _check_passes(config: Params) -> None:
@@ -143,7 +141,7 @@ def _model_with_adapter(config: Params, training: Training, group: "ProcessGroup
 
     from pipeline.engines.loading.model import add_lora, load_model
 
-    model_config, settings = config.model(training.model_name), config.train
+    model_config, settings = config.models[training.model_name], config.train
     # Layers that are shared out go to the device one by one.
     device = "cpu" if group.shards else str(group.device)
 
@@ -164,7 +162,7 @@ def _examples_of_steps(
     from pipeline.engines.loading import chat
 
     model_name, method, prompts = training.model_name, training.method, training.prompts
-    make_examples, options = training.open_targets(tokenizer), config.model(model_name).chat
+    make_examples, options = training.open_targets(tokenizer), config.models[model_name].chat
     encoded = [
         chat.encode_request(tokenizer, prompt.text, options.template_arguments, options.answer_prefix)
         for prompt in prompts
@@ -191,18 +189,3 @@ def _examples_of_steps(
         return ExampleRequest(prompt, encoded[draw.prompt_index], streams)
 
     return len(steps), lambda step: make_examples([request(draw) for draw in steps[step]])
-
-
-def training_parameters(config: Params, model_name: str, method: str) -> dict:
-    """The parameters that decide an adapter, for its provenance and identity."""
-    train = asdict(config.train)
-    other = "hard" if method == "soft" else "soft"
-    # How often a run is saved, how its passes are cut to fit memory, and what the other method does, do not
-    # change the adapter, up to rounding and dropout masks.
-    for key in (other, "checkpoint_every_steps", "tokens_per_pass"):
-        del train[key]
-    parameters = {"seed": config.seed, "model": config.model(model_name), "train": train}
-    if method == "hard" and config.discretize.hard.max_bins is None:
-        # No output space is among the inputs then, whose hash would tell.
-        parameters["num_decimals"] = config.discretize.hard.num_decimals
-    return parameters

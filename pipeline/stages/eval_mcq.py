@@ -4,25 +4,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.artifacts.storage import GENERATION_COLUMNS, read_text_prompts, rows_by_prompt
-from pipeline.command import run_stage
-from pipeline.config.params import load_params
+from pipeline.artifacts.generations import GENERATION_COLUMNS
+from pipeline.artifacts.prompts import read_text_prompts
+from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.core.language.multiple_choice import failure_counts, metric_rows, outcome, prompt_row
 from pipeline.core.prompts.multiple_choice import parse_mcq, parse_mcq_tolerant
-from pipeline.record.evaluation_output import write_evaluation
-from pipeline.record.provenance import StageRecord
-from pipeline.stages.arguments import add_evaluation, add_generations, stage_parser
+from pipeline.dag.execution import StageRun, command_line
+from pipeline.stages.evaluation_output import write_evaluation
 
 
-def main(params: Path, model: str, condition: str, prompts: list[Path], generations: Path, output: Path) -> None:
+def main(run: StageRun, model: str, condition: str, prompts: list[Path], generations: Path, output: Path) -> None:
     """Write an evaluation directory; its table ``generations`` says what each parser made of each generation."""
-    config = load_params(params)
-    replicates = config.evaluate.bootstrap_replicates
-    record = StageRecord(
-        "eval_mcq",
-        {"seed": config.seed, "model": model, "condition": condition, "bootstrap_replicates": replicates},
-        [*prompts, generations],
-    )
     requests = read_text_prompts(*prompts)
     by_prompt = rows_by_prompt(generations, GENERATION_COLUMNS, [prompt.prompt_id for prompt in requests])
     table = pd.concat([by_prompt[prompt.prompt_id] for prompt in requests])
@@ -35,11 +27,11 @@ def main(params: Path, model: str, condition: str, prompts: list[Path], generati
         [prompt_row(p.prompt_id, outcomes[outcomes["prompt_id"] == p.prompt_id]) for p in requests]
     )
     names = {"axis": "mcq", "model": model, "condition": condition, "split": "mcq"}
-    rows = metric_rows(per_prompt, seed=config.seed, names=tuple(names.values()), replicates=replicates)
+    replicates = run.params.evaluate.bootstrap_replicates
+    rows = metric_rows(per_prompt, seed=run.params.seed, names=tuple(names.values()), replicates=replicates)
     write_evaluation(
+        run,
         output,
-        record,
-        config,
         metrics=[{**names, **row} for row in rows],
         failures=failure_counts(per_prompt),
         per_prompt=per_prompt.assign(split="mcq"),
@@ -48,7 +40,4 @@ def main(params: Path, model: str, condition: str, prompts: list[Path], generati
 
 
 if __name__ == "__main__":
-    parser = stage_parser(__doc__)
-    add_evaluation(parser)
-    add_generations(parser)
-    run_stage(main, parser.parse_args())
+    command_line()

@@ -8,25 +8,20 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.artifacts.storage import read_json, read_table, read_text_prompts
-from pipeline.command import run_stage
-from pipeline.config.params import load_params
+from pipeline.artifacts.novelty import CLASS_COLUMNS, RATED_FIELDS, read_splits
+from pipeline.artifacts.prompts import read_text_prompts
+from pipeline.artifacts.storage import read_json, read_table
 from pipeline.core.language.novelty_aggregate import call_rows, metric_names, split_rows
+from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError
-from pipeline.record.evaluation_output import write_evaluation
-from pipeline.record.provenance import StageRecord
-from pipeline.stages.arguments import add_evaluation, stage_parser
-from pipeline.stages.reward_novelty import PARTITION_FIELDS, read_splits
-
-SCORE_FIELDS = (*PARTITION_FIELDS, "generation_scores", "partition_scores", "utility")
-CLASS_COLUMNS = ("prompt_id", "split", "class_index", "representative", "size", "reward", "rating")
+from pipeline.stages.evaluation_output import write_evaluation
 
 
 def prompt_rows(prompts: list[Path], scores: Path) -> pd.DataFrame:
     """One row per prompt in the prompts' order. Raises ArtifactError for a prompt without scores."""
     found = {
         f"{split}.{entry['id']}": entry
-        for split, entries in read_splits(scores, "scores.jsonl", SCORE_FIELDS).items()
+        for split, entries in read_splits(scores, "scores.jsonl", RATED_FIELDS).items()
         for entry in entries
     }
     rows = []
@@ -50,25 +45,12 @@ def prompt_rows(prompts: list[Path], scores: Path) -> pd.DataFrame:
 
 
 def main(
-    params: Path, model: str, condition: str, prompts: list[Path], partitions: Path, scores: Path, output: Path
+    run: StageRun, model: str, condition: str, prompts: list[Path], partitions: Path, scores: Path, output: Path
 ) -> None:
     """Write metrics, the tables ``per_prompt`` and ``classes``, and ``SPLIT/summary.json`` into ``output``."""
-    config = load_params(params)
-    replicates = config.evaluate.bootstrap_replicates
+    seed, replicates = run.params.seed, run.params.evaluate.bootstrap_replicates
     classifier, reward = read_json(partitions / "counts.json"), read_json(scores / "counts.json")
     names = metric_names(classifier["classifier"], reward["reward"])
-    record = StageRecord(
-        "eval_novelty",
-        {
-            "seed": config.seed,
-            "model": model,
-            "condition": condition,
-            "bootstrap_replicates": replicates,
-            "classifier": classifier["classifier"],
-            "reward": reward["reward"],
-        },
-        [*prompts, partitions, scores],
-    )
     per_prompt = prompt_rows(prompts, scores)
     classes = read_table(scores / "classes.parquet", CLASS_COLUMNS)
     order = {prompt_id: place for place, prompt_id in enumerate(per_prompt["prompt_id"])}
@@ -79,9 +61,7 @@ def main(
     for split in (*dict.fromkeys(per_prompt["split"]), "all"):
         members = per_prompt if split == "all" else per_prompt[per_prompt["split"] == split]
         labels = {"axis": "novelty", "model": model, "condition": condition, "split": split}
-        rows = split_rows(
-            members, names, seed=config.seed, stream=tuple(labels.values()), bootstrap_replicates=replicates
-        )
+        rows = split_rows(members, names, seed=seed, stream=tuple(labels.values()), bootstrap_replicates=replicates)
         if split != "all":
             summaries[f"{split}/summary.json"] = {f"mean_{row['metric']}": row["value"] for row in rows}
             failures[split] = {"empty": empty} if (empty := int(members["num_empty"].sum())) else {}
@@ -89,9 +69,8 @@ def main(
             rows += call_rows(classifier, reward)
         metrics.extend({**labels, **row} for row in rows)
     write_evaluation(
+        run,
         output,
-        record,
-        config,
         metrics=metrics,
         failures=failures,
         per_prompt=per_prompt,
@@ -101,8 +80,4 @@ def main(
 
 
 if __name__ == "__main__":
-    parser = stage_parser(__doc__)
-    add_evaluation(parser)
-    parser.add_argument("--partitions", type=Path, required=True, help="directory written by partition_novelty")
-    parser.add_argument("--scores", type=Path, required=True, help="directory written by reward_novelty")
-    run_stage(main, parser.parse_args())
+    command_line()

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.artifacts.storage import GENERATION_COLUMNS, read_text_prompts, rows_by_prompt
-from pipeline.command import run_stage
-from pipeline.config.params import load_params
+from pipeline.artifacts.generations import GENERATION_COLUMNS, read_answers
+from pipeline.artifacts.prompts import read_text_prompts
+from pipeline.artifacts.scores import FIRST_STEP_COLUMNS
+from pipeline.artifacts.storage import rows_by_prompt
+from pipeline.config.conditions import answer_protocol
 from pipeline.core.language.open_ended import (
     HEADLINE_THRESHOLD,
     SUPPORT_THRESHOLDS,
@@ -21,11 +23,8 @@ from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.protocols import AnswerProtocol
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.prompts.text_answers import normalise_answer
-from pipeline.engines.loading.conditioned_model import answer_protocol, read_answers
-from pipeline.record.evaluation_output import write_evaluation
-from pipeline.record.provenance import StageRecord
-from pipeline.stages.arguments import add_evaluation, add_generations, stage_parser
-from pipeline.stages.score_open import FIRST_STEP_COLUMNS
+from pipeline.dag.execution import StageRun, command_line
+from pipeline.stages.evaluation_output import write_evaluation
 
 ANSWER_COLUMNS = ("prompt_id", "category", "answer", "count")
 """Of the table answers: one row per distinct answer of a prompt, most frequent first."""
@@ -69,7 +68,7 @@ def _per_prompt(
 
 
 def main(
-    params: Path,
+    run: StageRun,
     model: str,
     condition: str,
     prompts: list[Path],
@@ -81,19 +80,8 @@ def main(
 
     Without ``scores`` (the baselines) the support table is empty and its metrics are left out.
     """
-    config = load_params(params)
-    replicates, reference_size = config.evaluate.bootstrap_replicates, config.generate.open.num_samples
-    record = StageRecord(
-        "eval_open",
-        {
-            "seed": config.seed,
-            "model": model,
-            "condition": condition,
-            "bootstrap_replicates": replicates,
-            "reference_size": reference_size,
-        },
-        [*prompts, generations, *([scores] if scores else [])],
-    )
+    seed, replicates = run.params.seed, run.params.evaluate.bootstrap_replicates
+    reference_size = run.params.generate.open.num_samples
     requests = read_text_prompts(*prompts)
     names = [prompt.prompt_id for prompt in requests]
     replies = rows_by_prompt(generations, GENERATION_COLUMNS, names)
@@ -102,7 +90,7 @@ def main(
         by_prompt = rows_by_prompt(scores, FIRST_STEP_COLUMNS, names)
         laws = pd.concat([by_prompt[name] for name in names])
     laws = laws.set_index("prompt_id")
-    protocol = answer_protocol(config, model, condition)
+    protocol = answer_protocol(run.params, model, condition)
     answers = {prompt.prompt_id: _answers(replies[prompt.prompt_id], protocol) for prompt in requests}
     support = _support_table(laws)
     per_prompt = _per_prompt(requests, answers, replies, laws, support, reference_size)
@@ -110,7 +98,7 @@ def main(
     for split, members in per_prompt.groupby("split", sort=False):
         names = {"axis": "open", "model": model, "condition": condition, "split": split}
         aggregated = aggregate_open(
-            members, support, seed=config.seed, names=tuple(names.values()), bootstrap_replicates=replicates
+            members, support, seed=seed, names=tuple(names.values()), bootstrap_replicates=replicates
         )
         metrics.extend({**names, **row} for row in aggregated)
         failures[split] = failure_counts(members)
@@ -120,12 +108,8 @@ def main(
         for item in answer_counts(answers[prompt.prompt_id]).items()
     ]
     tables = {"answers": pd.DataFrame(counted, columns=list(ANSWER_COLUMNS)), "support": support}
-    write_evaluation(output, record, config, metrics=metrics, failures=failures, per_prompt=per_prompt, tables=tables)
+    write_evaluation(run, output, metrics=metrics, failures=failures, per_prompt=per_prompt, tables=tables)
 
 
 if __name__ == "__main__":
-    parser = stage_parser(__doc__)
-    add_evaluation(parser)
-    add_generations(parser)
-    parser.add_argument("--scores", type=Path, help="table written by score_open; the baselines have none")
-    run_stage(main, parser.parse_args())
+    command_line()

@@ -8,15 +8,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from pipeline.artifacts.scores import DOCUMENT_SCORE_COLUMNS
 from pipeline.artifacts.storage import read_table
-from pipeline.command import run_stage
-from pipeline.config.params import load_params
 from pipeline.core.retention.perplexity import SUFFIXES, TEST_COLUMNS, comparison_rows, metric_rows, slice_rows
+from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError
-from pipeline.record.evaluation_output import write_evaluation
-from pipeline.record.provenance import StageRecord
-from pipeline.stages.arguments import add_condition_name, stage_parser
-from pipeline.stages.score_paloma import PALOMA_SCORE_COLUMNS
+from pipeline.stages.evaluation_output import write_evaluation
 
 KEY = ["bos", "slice", "file", "document"]
 
@@ -27,7 +24,7 @@ def paired_documents(scores: Path, base_scores: Path) -> pd.DataFrame:
     Raises:
         ArtifactError: The tables do not hold the same documents, or tokens or bytes of one differ.
     """
-    own, base = (read_table(path, PALOMA_SCORE_COLUMNS) for path in (scores, base_scores))
+    own, base = (read_table(path, DOCUMENT_SCORE_COLUMNS) for path in (scores, base_scores))
     joined = own.merge(base, on=KEY, how="outer", suffixes=("", "_base"), indicator=True, validate="one_to_one")
     # NaN on one side differs, so documents that only one table has are found here, too.
     differs = (joined["num_tokens"] != joined["num_tokens_base"]) | (joined["num_bytes"] != joined["num_bytes_base"])
@@ -42,28 +39,16 @@ def paired_documents(scores: Path, base_scores: Path) -> pd.DataFrame:
     return own.merge(base[[*KEY, "nll_nats"]].rename(columns={"nll_nats": "base_nll_nats"}), on=KEY)
 
 
-def main(params: Path, model: str, condition: str, scores: Path, base_scores: Path, output: Path) -> None:
+def main(run: StageRun, model: str, condition: str, scores: Path, base_scores: Path, output: Path) -> None:
     """Write an evaluation directory; its table ``tests`` says what changed against base, and is empty for base."""
-    config = load_params(params)
-    replicates, compared = config.evaluate.bootstrap_replicates, condition != "base"
-    record = StageRecord(
-        "eval_paloma",
-        {
-            "seed": config.seed,
-            "model": model,
-            "condition": condition,
-            "bootstrap_replicates": replicates,
-            "bits_per_byte_margin": config.tests.bits_per_byte_margin,
-            "significance": config.tests.significance,
-        },
-        [scores, base_scores],
-    )
+    seed, replicates, margins = run.params.seed, run.params.evaluate.bootstrap_replicates, run.params.tests
+    compared = condition != "base"
     names = {"axis": "paloma", "model": model, "condition": condition}
     documents = paired_documents(scores, base_scores)
     metrics, tests, slices = [], [], []
     for variant in (name for name in SUFFIXES if (documents["bos"] == name).any()):
         chosen = documents[documents["bos"] == variant]
-        draws = {"variant": variant, "seed": config.seed, "names": list(names.values())}
+        draws = {"variant": variant, "seed": seed, "names": list(names.values())}
         rows = metric_rows(chosen, compared=compared, replicates=replicates, **draws)
         metrics.extend(rows)
         with_bos = bool(chosen["starts_with_bos"].any())
@@ -73,8 +58,8 @@ def main(params: Path, model: str, condition: str, scores: Path, base_scores: Pa
                 comparison_rows(
                     chosen,
                     rows,
-                    margin=config.tests.bits_per_byte_margin,
-                    significance=config.tests.significance,
+                    margin=margins.bits_per_byte_margin,
+                    significance=margins.significance,
                     **draws,
                 )
             )
@@ -82,9 +67,8 @@ def main(params: Path, model: str, condition: str, scores: Path, base_scores: Pa
         row["split"]: {"document without a scored token": row["num_unscored"]} for row in slices if row["num_unscored"]
     }
     write_evaluation(
+        run,
         output,
-        record,
-        config,
         metrics=[{**names, **row} for row in metrics],
         failures=unscored,
         per_prompt=pd.DataFrame(slices),
@@ -93,9 +77,4 @@ def main(params: Path, model: str, condition: str, scores: Path, base_scores: Pa
 
 
 if __name__ == "__main__":
-    parser = stage_parser(__doc__)
-    add_condition_name(parser)
-    parser.add_argument("--scores", type=Path, required=True, help="table written by score_paloma")
-    parser.add_argument("--base-scores", type=Path, required=True, help="that of the model's base checkpoint")
-    parser.add_argument("--output", type=Path, required=True, help="directory to write")
-    run_stage(main, parser.parse_args())
+    command_line()

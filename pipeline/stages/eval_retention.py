@@ -6,18 +6,14 @@ import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.irt_artifact import read_irt
+from pipeline.artifacts.scores import ITEM_SCORE_COLUMNS
 from pipeline.artifacts.storage import read_table
-from pipeline.command import run_stage
-from pipeline.config.params import load_params
 from pipeline.core.retention.accuracy import CONTINUOUS_METRICS, all_results, item_table, metric_rows, paired_test_table
 from pipeline.core.retention.irt import SCENARIOS, IrtScenario
 from pipeline.core.retention.tasks import COLUMNS
+from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError
-from pipeline.record.evaluation_output import write_evaluation
-from pipeline.record.provenance import StageRecord
-from pipeline.stages.arguments import add_condition_name, stage_parser
-
-SCORE_COLUMNS = ("task", "item", "metric", "value")
+from pipeline.stages.evaluation_output import write_evaluation
 
 
 def column_values(path: Path, scores: pd.DataFrame, column: str, scenario: IrtScenario) -> np.ndarray:
@@ -38,35 +34,21 @@ def column_values(path: Path, scores: pd.DataFrame, column: str, scenario: IrtSc
     return values
 
 
-def main(params: Path, model: str, condition: str, scores: Path, base_scores: Path, irt: Path, output: Path) -> None:
+def main(run: StageRun, model: str, condition: str, scores: Path, base_scores: Path, irt: Path, output: Path) -> None:
     """Write an evaluation directory; its table ``tests`` has the paired tests, without rows for the base itself."""
-    config = load_params(params)
-    replicates, tests = config.evaluate.bootstrap_replicates, config.tests
-    record = StageRecord(
-        "eval_retention",
-        {
-            "seed": config.seed,
-            "model": model,
-            "condition": condition,
-            "bootstrap_replicates": replicates,
-            "tasks": list(config.retention.tasks),
-            "gsm8k": config.retention.gsm8k,
-            "significance": tests.significance,
-            "accuracy_margin": tests.accuracy_margin,
-        },
-        [scores, base_scores, irt],
-    )
+    seed, replicates = run.params.seed, run.params.evaluate.bootstrap_replicates
+    settings, tests = run.params.retention, run.params.tests
     scenarios = read_irt(irt)
-    for task in config.retention.tasks:
+    for task in settings.tasks:
         if SCENARIOS[task] not in scenarios:
             raise ArtifactError(f"{irt} has no item parameters for {task} (scenario {SCENARIOS[task]!r})")
-    columns = [column for column, (task, _) in COLUMNS.items() if task in config.retention.tasks]
+    columns = [column for column, (task, _) in COLUMNS.items() if task in settings.tasks]
     sources = {"own": scores} if condition == "base" else {"own": scores, "base": base_scores}
     values = {}
     for name, path in sources.items():
-        table = read_table(path, SCORE_COLUMNS)
+        table = read_table(path, ITEM_SCORE_COLUMNS)
         values[name] = {c: column_values(path, table, c, scenarios[SCENARIOS[COLUMNS[c][0]]]) for c in columns}
-    results = all_results(values, scenarios, seed=config.seed, model=model, replicates=replicates)
+    results = all_results(values, scenarios, seed=seed, model=model, replicates=replicates)
     own, base = results["own"], results.get("base")
     names = {"axis": "retention", "model": model, "condition": condition}
     table = paired_test_table(
@@ -74,14 +56,13 @@ def main(params: Path, model: str, condition: str, scores: Path, base_scores: Pa
         base,
         margin=tests.accuracy_margin,
         significance=tests.significance,
-        seed=config.seed,
+        seed=seed,
         names=(model, condition),
     )
     write_evaluation(
+        run,
         output,
-        record,
-        config,
-        metrics=[{**names, **row} for row in metric_rows(own, base, config.retention.gsm8k)],
+        metrics=[{**names, **row} for row in metric_rows(own, base, settings.gsm8k)],
         failures={},
         per_prompt=item_table(own, base),
         tables={"tests": table},
@@ -89,10 +70,4 @@ def main(params: Path, model: str, condition: str, scores: Path, base_scores: Pa
 
 
 if __name__ == "__main__":
-    parser = stage_parser(__doc__)
-    add_condition_name(parser)
-    parser.add_argument("--scores", type=Path, required=True, help="table written by score_retention")
-    parser.add_argument("--base-scores", type=Path, required=True, help="the base checkpoint's table")
-    parser.add_argument("--irt", type=Path, required=True, help="item parameters written by import_irt")
-    parser.add_argument("--output", type=Path, required=True, help="directory to write")
-    run_stage(main, parser.parse_args())
+    command_line()

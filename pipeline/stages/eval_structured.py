@@ -10,17 +10,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline.artifacts.storage import (
-    EXACT_COLUMNS,
-    GENERATION_COLUMNS,
-    SCORE_COLUMNS,
-    read_prompts,
-    read_table,
-    rows_by_prompt,
-)
-from pipeline.command import run_stage
-from pipeline.config.params import Params, load_params
-from pipeline.core.exact.number_grid import CDF_COLUMNS
+from pipeline.artifacts.generations import GENERATION_COLUMNS, read_answers
+from pipeline.artifacts.prompts import read_prompts
+from pipeline.artifacts.scores import CDF_COLUMNS, EXACT_COLUMNS, PATH_SCORE_COLUMNS
+from pipeline.artifacts.storage import read_table, rows_by_prompt
+from pipeline.config.conditions import answer_protocol
+from pipeline.config.params import Params
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.random_streams import random_stream
 from pipeline.core.structured.aggregate import aggregate_split, failure_counts
@@ -41,10 +36,8 @@ from pipeline.core.structured.wasserstein import (
     perfect_sampler_replicates,
     prompt_row,
 )
-from pipeline.engines.loading.conditioned_model import answer_protocol, read_answers
-from pipeline.record.evaluation_output import write_evaluation
-from pipeline.record.provenance import StageRecord
-from pipeline.stages.arguments import add_evaluation, add_generations, stage_parser
+from pipeline.dag.execution import StageRun, command_line
+from pipeline.stages.evaluation_output import write_evaluation
 
 
 def exact_columns(computed: pd.Series) -> dict[str, float]:
@@ -164,7 +157,7 @@ def _aggregate(
 
 
 def main(
-    params: Path,
+    run: StageRun,
     model: str,
     condition: str,
     prompts: list[Path],
@@ -180,25 +173,13 @@ def main(
     Tables: ``per_prompt``, ``samples`` (valid values and their PITs) and ``pit`` (histograms); with ``scores``
     ``kl_by_depth``, with ``exact_cdf`` a table of that name.
     """
-    config = load_params(params)
+    config = run.params
     protocol = answer_protocol(config, model, condition)
-    record = StageRecord(
-        "eval_structured",
-        {
-            "seed": config.seed,
-            "model": model,
-            "condition": condition,
-            "bootstrap_replicates": config.evaluate.bootstrap_replicates,
-            "token_budget": config.evaluate.token_budget,
-            "protocol": protocol,
-        },
-        [*prompts, generations, floors, *(path for path in (scores, exact, exact_cdf) if path)],
-    )
     wanted = read_prompts(*prompts)
     prompt_ids = [prompt.prompt_id for prompt in wanted]
     sampled = rows_by_prompt(generations, GENERATION_COLUMNS, prompt_ids)
     simulated = rows_by_prompt(floors, ("prompt_id", "num_samples", "replicates"), prompt_ids)
-    divergence = rows_by_prompt(scores, SCORE_COLUMNS, prompt_ids) if scores else {}
+    divergence = rows_by_prompt(scores, PATH_SCORE_COLUMNS, prompt_ids) if scores else {}
     computed = rows_by_prompt(exact, EXACT_COLUMNS, prompt_ids) if exact else {}
     rows, found = [], []
     for prompt in wanted:
@@ -219,15 +200,8 @@ def main(
         tables["kl_by_depth"] = kl_by_depth(pd.concat(divergence[name] for name in prompt_ids))
     if exact_cdf:
         tables["exact_cdf"] = read_table(exact_cdf, CDF_COLUMNS)
-    write_evaluation(output, record, config, metrics=metrics, failures=failures, per_prompt=per_prompt, tables=tables)
+    write_evaluation(run, output, metrics=metrics, failures=failures, per_prompt=per_prompt, tables=tables)
 
 
 if __name__ == "__main__":
-    parser = stage_parser(__doc__)
-    add_evaluation(parser)
-    add_generations(parser)
-    parser.add_argument("--scores", type=Path, help="table written by score_structured; a baseline has none")
-    parser.add_argument("--exact", type=Path, help="table written by exact_structured; a baseline has none")
-    parser.add_argument("--exact-cdf", type=Path, help="distribution functions written by exact_structured")
-    parser.add_argument("--floors", type=Path, required=True, help="table written by floor_structured")
-    run_stage(main, parser.parse_args())
+    command_line()

@@ -2,8 +2,7 @@
 
 For every prompt: bounds on the distance of the model's law over plain decimals from the target,
 by best-first expansion of digit prefixes, and, where the trie of the evaluation space is
-small enough, exact figures over all of its strings. Finished prompts are kept in
-``--partial``, so a killed run continues where it stopped.
+small enough, exact figures over all of its strings. A killed run goes on behind its last finished prompt.
 """
 
 import functools
@@ -15,18 +14,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.artifacts.locks import scratch
-from pipeline.artifacts.storage import EXACT_COLUMNS, TrieStore, read_json, read_prompts, write_json, write_table
-from pipeline.command import run_stage
-from pipeline.config.params import Params, load_params
-from pipeline.core.exact.number_grid import CDF_COLUMNS, CDF_POINTS
+from pipeline.artifacts.prompts import read_prompts
+from pipeline.artifacts.scores import CDF_COLUMNS, EXACT_COLUMNS
+from pipeline.artifacts.storage import read_json, write_json, write_table
+from pipeline.artifacts.tries import TrieStore
+from pipeline.config.conditions import adapter_directory
+from pipeline.config.params import Params
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.structured.wasserstein import interquantile_width
 from pipeline.core.tries.trie import Trie
-from pipeline.engines.loading.conditioned_model import ConditionedModel, adapter_inputs, open_model
-from pipeline.record.provenance import StageRecord
-from pipeline.record.tracking import stage_run
-from pipeline.stages.arguments import add_scoring, stage_parser
+from pipeline.dag.execution import StageRun, command_line
+from pipeline.engines.loading.conditioned_model import ConditionedModel, open_model
 
 
 def trie_figures(scorer, prompt_ids: list[int], trie: Trie, rule, width: float) -> dict[str, float]:
@@ -86,7 +84,7 @@ class ExactFigures:
     """Computes the row of a prompt; the model is loaded for the first one that is asked for."""
 
     def __init__(self, config: Params, model: str, open_conditioned: Callable[[], ConditionedModel]):
-        self._config, self._model, self._open = config, config.model(model), open_conditioned
+        self._config, self._model, self._open = config, config.models[model], open_conditioned
 
     @functools.cached_property
     def _loaded(self) -> tuple:
@@ -114,52 +112,35 @@ class ExactFigures:
 
 
 def main(
-    params: Path,
+    run: StageRun,
     model: str,
-    model_report: Path,
     condition: str,
-    adapters: Path,
+    model_report: Path,
+    weights: Path,
     prompts: list[Path],
     tries: Path,
     output: Path,
-    partial: Path,
-    cdf: Path | None = None,
+    cdf: Path,
 ) -> None:
     """Write the exact figures of every prompt in ``prompts`` and, to ``cdf``, distribution functions."""
-    config = load_params(params)
-    settings = config.evaluate
-    record = StageRecord(
-        "exact_structured",
-        {
-            "model": config.model(model),
-            "condition": condition,
-            "max_new_tokens": config.generate.structured.max_new_tokens,
-            "cdf_points": CDF_POINTS,
-            **{key: getattr(settings, key) for key in ("exact_max_prefixes", "bounds_width", "bounds_max_positions")},
-        },
-        [model_report, tries, *prompts, *adapter_inputs(condition, adapters)],
-    )
-    rows, store, finished = read_prompts(*prompts), TrieStore(tries), partial / record.identity[:16]
+    rows, store = read_prompts(*prompts), TrieStore(tries)
+    adapter = adapter_directory(condition, weights)
     figures = ExactFigures(
-        config, model, lambda: open_model(config.model(model), model_report, condition, adapters, rows[0].text)
+        run.params, model, lambda: open_model(run.params.models[model], model_report, adapter, rows[0].text)
     )
     entries = []
-    with scratch(partial, f"exact_structured {model} {condition}"):
-        with stage_run(config, record, model=model, condition=condition) as run:
-            for prompt in run.bar(rows, desc=f"exact law {model} {condition}", unit="prompt"):
-                path = finished / f"{prompt.prompt_id}.json"
+    with run.scratch() as scratch:
+        with run.tracked() as tracking:
+            for prompt in tracking.bar(rows, desc=run.title, unit="prompt"):
+                path = scratch / f"{prompt.prompt_id}.json"
                 if not path.exists():
                     write_json(path, figures.row(prompt, store[prompt.prompt_id]))
                 entries.append(read_json(path))
         table = pd.DataFrame(entries, columns=list(EXACT_COLUMNS))
         write_table(output, table.astype({c: "float64" for c in EXACT_COLUMNS if c != "prompt_id"}))
-        if cdf is not None:
-            write_table(cdf, distribution_table(entries))
-        record.write(output.with_suffix(".provenance.json"), num_prompts=len(entries))
+        write_table(cdf, distribution_table(entries))
+        run.write_record(num_prompts=len(entries))
 
 
 if __name__ == "__main__":
-    parser = stage_parser(__doc__)
-    add_scoring(parser)
-    parser.add_argument("--cdf", type=Path, help="Parquet file for the bounds of the model's distribution functions")
-    run_stage(main, parser.parse_args())
+    command_line()

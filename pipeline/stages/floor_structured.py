@@ -5,40 +5,35 @@ from pathlib import Path
 import pandas as pd
 from tqdm import tqdm
 
-from pipeline.artifacts.storage import read_prompts, write_table
-from pipeline.command import run_stage
-from pipeline.config.params import Params, load_params
+from pipeline.artifacts.prompts import read_prompts
+from pipeline.artifacts.storage import write_table
+from pipeline.config.evaluation import GenerateAxes, enabled_baselines
 from pipeline.core.random_streams import random_stream
 from pipeline.core.structured.wasserstein import perfect_sampler_replicates
-from pipeline.stages.arguments import stage_parser
+from pipeline.dag.execution import StageRun, command_line
 
 
-def sample_sizes(config: Params) -> list[int]:
+def sample_sizes(generate: GenerateAxes) -> list[int]:
     """Answers per prompt that the conditions of structured sampling have."""
-    generate = config.generate
-    baselines = [getattr(generate, name) for name in generate.enabled_baselines]
-    # A verbalised request stands for one answer, drawn among its candidates.
     answers = [
-        settings.num_samples * (settings.answers_per_request if settings is generate.batch else 1)
-        for settings in baselines
+        # A verbalised request stands for one answer, drawn among its candidates.
+        getattr(generate, name).num_samples * (generate.batch.answers_per_request if name == "batch" else 1)
+        for name in enabled_baselines(generate)
     ]
     return sorted({generate.structured.num_samples, *answers})
 
 
-def main(params: Path, prompts: list[Path], output: Path) -> None:
+def main(run: StageRun, prompts: list[Path], output: Path) -> None:
     """Write ``floor_replicates`` simulated values per prompt, at every sample size of the evaluation."""
-    config = load_params(params)
-    replicates = config.evaluate.floor_replicates
+    replicates, sizes = run.params.evaluate.floor_replicates, sample_sizes(run.params.generate)
     rows = []
     for prompt in tqdm(read_prompts(*prompts), desc="perfect-sampler floor", unit="prompt"):
-        for size in sample_sizes(config):
-            rng = random_stream(config.seed, "floor", "structured", prompt.prompt_id, size)
+        for size in sizes:
+            rng = random_stream(run.params.seed, "floor", "structured", prompt.prompt_id, size)
             rows.append((prompt.prompt_id, size, perfect_sampler_replicates(prompt.law, size, replicates, rng)))
     write_table(output, pd.DataFrame(rows, columns=["prompt_id", "num_samples", "replicates"]))
+    run.write_record(num_samples=sizes)
 
 
 if __name__ == "__main__":
-    parser = stage_parser(__doc__)
-    parser.add_argument("--prompts", type=Path, nargs="+", required=True, help="prompt tables")
-    parser.add_argument("--output", type=Path, required=True, help="Parquet file to write")
-    run_stage(main, parser.parse_args())
+    command_line()

@@ -1,11 +1,10 @@
 """Sample answers of one model under one condition, on one axis, with the engine that params.yaml names.
 
-Finished samples are kept in ``--partial`` until the table is written, so a killed run continues
+Finished samples are kept in the run's scratch until the table is written, so a killed run continues
 where it stopped and loses the rows that were being decoded. A sample depends on its own seed only,
 or on that of the request that it shares with its neighbours (``samples_per_request``).
 """
 
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,26 +13,24 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from tqdm import tqdm
 
+from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.journal import Journal
-from pipeline.artifacts.locks import exclusive
-from pipeline.artifacts.storage import GENERATION_COLUMNS, TrieStore, read_requests, write_table
-from pipeline.command import run_stage
-from pipeline.config.params import Params, load_params
+from pipeline.artifacts.prompts import read_requests
+from pipeline.artifacts.storage import write_table
+from pipeline.artifacts.tries import TrieStore
+from pipeline.config.conditions import answer_protocol, generation_settings
+from pipeline.config.engine import samples_per_request
+from pipeline.config.params import Params
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.tries.trie import Trie
 from pipeline.core.tries.trie_walks import trie_levels
-from pipeline.engines.loading.conditioned_model import adapter_inputs, answer_protocol, generation_settings
+from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.sampling.conditioned_engine import check_engine, open_engine, request_encoder
 from pipeline.errors import ConfigError
-from pipeline.record.provenance import StageRecord
-from pipeline.record.tracking import stage_run
-from pipeline.stages.arguments import add_condition, stage_parser
 
 if TYPE_CHECKING:
     from pipeline.core.tries.constraint import TrieConstraint
     from pipeline.engines.sampling.text_engine import Sample, SampleRequest, TextEngine
-
-AXES = ("structured", "open", "mcq", "novelty")
 
 
 def _constraint(tries: TrieStore | None, prompt_id: str, max_new_tokens: int) -> "TrieConstraint | None":
@@ -68,7 +65,7 @@ def _requests(
 
     settings = generation_settings(config, axis, condition)
     protocol = answer_protocol(config, model, condition)
-    role = config.model(model).chat.reasoning.instruction_role
+    role = config.models[model].chat.reasoning.instruction_role
     requests = []
     for prompt in prompts:
         if missing[prompt.prompt_id]:
@@ -87,24 +84,6 @@ def _requests(
             )
             requests.append(request)
     return requests
-
-
-def _record(config: Params, axis: str, model: str, condition: str, inputs: Sequence[Path | None]) -> StageRecord:
-    """What the table depends on, once the condition is known to be right. Raises ConfigError."""
-    settings = generation_settings(config, axis, condition)
-    # Which rows the model runs together is not part of what is computed.
-    free = ("batch_size", "strategy", "enabled")
-    sampling = {key: value for key, value in asdict(settings).items() if key not in free}
-    instruction = answer_protocol(config, model, condition).instruction(axis)
-    parameters = {
-        "seed": config.seed,
-        "model": config.model(model),
-        "condition": condition,
-        "sampling": sampling,
-        "instruction": instruction,
-        "engine": config.engine.kind,
-    }
-    return StageRecord(f"generate_{axis}", parameters, [path for path in inputs if path])
 
 
 def _missing(done: Sequence[Mapping], seeds: Sequence[int], together: int) -> dict[int, int]:
@@ -146,32 +125,24 @@ def _table(journals: Iterable[Journal]) -> pd.DataFrame:
 
 
 def main(
-    params: Path,
+    run: StageRun,
     axis: str,
     model: str,
-    model_report: Path,
     condition: str,
-    adapters: Path,
+    model_report: Path,
+    weights: Path,
     prompts: list[Path],
     output: Path,
-    partial: Path,
-    constraint: Path | None = None,
 ) -> None:
-    """Write the generations of every prompt in ``prompts``."""
+    """Write the generations of every prompt in ``prompts``; ``weights`` are the tries for the condition constrained."""
     from pipeline.engines.sampling.generate import sample_seeds
 
-    config = load_params(params)
-    if (condition == "constrained") != (constraint is not None):
-        raise ConfigError("--constraint: the condition constrained, and no other, needs the evaluation space's tries")
+    config = run.params
     check_engine(config, condition)
-    inputs = [model_report, *prompts, *adapter_inputs(condition, adapters), constraint]
-    record = _record(config, axis, model, condition, inputs)
     rows, count = read_requests(*prompts), generation_settings(config, axis, condition).num_samples
-    together = config.engine.samples_per_request
+    together = samples_per_request(config.engine)
     # Another number of samples per request would draw other samples beside the kept ones.
-    scratch = partial / f"{record.identity[:16]}-{together}"
-    what = f"generate {axis} {model} {condition}"
-    with exclusive(partial, what):
+    with run.scratch(f"-{together}") as scratch:
         journals = {prompt.prompt_id: Journal(scratch / f"{prompt.prompt_id}.jsonl") for prompt in rows}
         missing = {
             prompt_id: _missing(
@@ -181,26 +152,17 @@ def main(
         }
         total, left = len(rows) * count, sum(map(len, missing.values()))
         if left:
-            encode = request_encoder(config.model(model), model_report)
-            tries = TrieStore(constraint) if constraint else None
+            encode = request_encoder(config.models[model], model_report)
+            tries = TrieStore(weights) if condition == "constrained" else None
             requests = _requests(config, axis, model, condition, rows, missing, tries, encode)
-            engine = open_engine(config, model, condition, adapters, model_report, rows[0].text, axis=axis)
-            with stage_run(config, record, model=model, condition=condition) as run:
-                progress = run.bar(desc=what, unit="sample", total=total, initial=total - left)
+            engine = open_engine(config, model, condition, model_report, weights, rows[0].text, axis=axis)
+            with run.tracked() as tracking:
+                progress = tracking.bar(desc=run.title, unit="sample", total=total, initial=total - left)
                 _sample(engine, requests, journals, progress)
         answers = _table(journals.values())
         write_table(output, answers)
-        results = {"num_generations": len(answers), "seed": config.seed, "samples_per_request": together}
-        record.write(output.with_suffix(".provenance.json"), **results)
-        shutil.rmtree(partial, ignore_errors=True)
+        run.write_record(num_generations=len(answers), samples_per_request=together)
 
 
 if __name__ == "__main__":
-    parser = stage_parser(__doc__)
-    parser.add_argument("--axis", required=True, choices=AXES, help="evaluation axis, a key of `generate`")
-    add_condition(parser)
-    parser.add_argument("--prompts", type=Path, nargs="+", required=True, help="prompt tables")
-    parser.add_argument("--output", type=Path, required=True, help="Parquet file to write")
-    parser.add_argument("--partial", type=Path, required=True, help="directory for the samples of an unfinished run")
-    parser.add_argument("--constraint", type=Path, help="tries that restrict decoding (condition constrained only)")
-    run_stage(main, parser.parse_args())
+    command_line()

@@ -6,24 +6,19 @@
 from pathlib import Path
 
 from pipeline.artifacts.irt_artifact import convert_published, read_irt, read_published, verify_sha256, write_irt
-from pipeline.command import run_stage
-from pipeline.config.params import load_params
 from pipeline.core.retention.irt import SCENARIOS
+from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.record.provenance import StageRecord
-from pipeline.stages.arguments import stage_parser
 
 
-def main(params: Path, output: Path) -> None:
-    """Write the five scenarios' item parameters to ``output`` (.npz), provenance beside it."""
-    config = load_params(params)
-    source, sha256 = Path(config.retention.irt_artifact), config.retention.irt_sha256
+def main(run: StageRun, output: Path) -> None:
+    """Write the five scenarios' item parameters to ``output`` (.npz)."""
+    source, sha256 = Path(run.params.retention.irt_artifact), run.params.retention.irt_sha256
     if not source.exists():
         raise ArtifactError(
             f"{source} (retention.irt_artifact) does not exist; for the paper's setting put the tinyBenchmarks "
             "repository's tinyBenchmarks.pkl there and its SHA-256 in retention.irt_sha256"
         )
-    record = StageRecord("import_irt", {"irt_sha256": sha256, "scenarios": list(SCENARIOS.values())}, [source])
     if source.suffix == ".npz":
         if sha256 is not None:
             verify_sha256(source, sha256)
@@ -36,14 +31,11 @@ def main(params: Path, output: Path) -> None:
     if missing:
         raise ArtifactError(f"{source} has no scenario {missing[0]!r}; it has {list(scenarios)}")
     write_irt(output, scenarios)
-    record.write(
-        output.with_suffix(".provenance.json"),
+    run.write_record(
         num_items={name: len(scenario.offsets) for name, scenario in scenarios.items()},
         num_seen={name: len(scenario.seen) for name, scenario in scenarios.items()},
     )
 
 
 if __name__ == "__main__":
-    parser = stage_parser(__doc__)
-    parser.add_argument("--output", type=Path, required=True, help=".npz file to write")
-    run_stage(main, parser.parse_args())
+    command_line()

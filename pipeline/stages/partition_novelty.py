@@ -1,7 +1,7 @@
 """Partition the NoveltyBench responses of a condition into classes that say the same.
 
 Writes the benchmark's ``SPLIT/generations.jsonl`` and ``SPLIT/partitions.jsonl``, and ``counts.json``
-with the comparisons behind them. Every similarity goes into ``--cache`` as soon as its batch is
+with the comparisons behind them. Every similarity goes into the cache as soon as its batch is
 done, so a killed run loses at most one batch, and equal pairs are compared once for all conditions.
 """
 
@@ -11,17 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.artifacts.atomic import atomic_directory
+from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.json_lines import write_json_lines
+from pipeline.artifacts.prompts import read_text_prompts
 from pipeline.artifacts.score_cache import CachedScores, ScoreCache
-from pipeline.artifacts.storage import GENERATION_COLUMNS, read_text_prompts, rows_by_prompt, write_json
-from pipeline.command import run_stage
-from pipeline.config.params import load_params
+from pipeline.artifacts.storage import rows_by_prompt, write_json
 from pipeline.core.language.novelty import distinct
 from pipeline.core.language.novelty_partition import partition_responses
 from pipeline.core.prompts.text import TextPrompt
-from pipeline.record.provenance import StageRecord
-from pipeline.record.tracking import stage_run
-from pipeline.stages.arguments import add_evaluation, add_generations, stage_parser
+from pipeline.dag.execution import StageRun, command_line
 
 
 def responses_by_prompt(prompts: Sequence[TextPrompt], generations: Path) -> list[list[str]]:
@@ -50,46 +48,37 @@ def benchmark_rows(
 
 
 def main(
-    params: Path, model: str, condition: str, prompts: list[Path], generations: Path, cache: Path, output: Path
+    run: StageRun, model: str, condition: str, prompts: list[Path], generations: Path, cache: Path, output: Path
 ) -> None:
     """Write the partitions of every prompt's responses into ``output``."""
     from pipeline.engines.judges.pair_classifier import classifier_identity, open_classifier
 
-    config = load_params(params)
-    settings = config.evaluate.novelty.classifier
+    settings = run.params.evaluate.novelty.classifier
     identity = classifier_identity(settings)
-    record = StageRecord(
-        "partition_novelty",
-        {"model": model, "condition": condition, "classifier": identity, "threshold": settings.threshold},
-        [*prompts, generations],
-    )
+    run.record.add(classifier=identity)
     rows = read_text_prompts(*prompts)
     responses = responses_by_prompt(rows, generations)
-    with stage_run(config, record, model=model, condition=condition) as run:
-        progress = run.bar(desc=f"partition novelty {model} {condition}", unit="pair")
+    with run.tracked() as tracking:
+        progress = tracking.bar(desc=run.title, unit="pair")
         # Word overlap costs less than looking it up.
         stored = None if settings.kind == "lexical" else ScoreCache(cache)
-        similarity = CachedScores(stored, identity, lambda: open_classifier(settings, identity), progress.update)
+        kept_under = {**identity, "code": run.code_of("pipeline.engines.judges.pair_classifier.open_classifier")}
+        similarity = CachedScores(stored, kept_under, lambda: open_classifier(settings, identity), progress.update)
         partitions, counts = partition_responses(responses, similarity, settings.threshold)
-        run.log(asdict(counts))
+        tracking.log(asdict(counts))
     with atomic_directory(output) as directory:
         for split, entries in benchmark_rows(rows, f"{model}/{condition}", responses, partitions).items():
             asked = [{k: v for k, v in entry.items() if k not in ("partition", "distinct")} for entry in entries]
             write_json_lines(directory / split / "generations.jsonl", asked)
             write_json_lines(directory / split / "partitions.jsonl", entries)
         write_json(directory / "counts.json", {"classifier": settings.kind, **asdict(counts)})
-        this_run = {"cache_hits": similarity.hits, "classifier_calls": similarity.calls}
-        record.write(directory / "provenance.json", num_prompts=len(rows), **this_run)
+    run.write_record(num_prompts=len(rows), cache_hits=similarity.hits, classifier_calls=similarity.calls)
     print(
-        f"partition_novelty {model} {condition}: {counts.pairs} pairs, {counts.compared} compared, "
+        f"{run.title}: {counts.pairs} pairs, {counts.compared} compared, "
         f"{counts.lexical} by the rule for short responses, {counts.classified} by the classifier "
         f"({counts.classified_unique} different, {similarity.calls} computed in this run)"
     )
 
 
 if __name__ == "__main__":
-    parser = stage_parser(__doc__)
-    add_evaluation(parser)
-    add_generations(parser)
-    parser.add_argument("--cache", type=Path, required=True, help="SQLite file of similarities and rewards")
-    run_stage(main, parser.parse_args())
+    command_line()

@@ -6,21 +6,18 @@ or merges wrongly, or what the engine samples is not the model's softmax at temp
 """
 
 import gc
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from pipeline.artifacts.storage import read_json, read_requests, sha256_json, write_json
-from pipeline.command import run_stage
-from pipeline.config.params import Params, load_params
+from pipeline.artifacts.model_report import checkpoint_identity, model_revision
+from pipeline.artifacts.prompts import read_requests
+from pipeline.artifacts.storage import write_json
+from pipeline.config.params import Params
+from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import message_encoder
 from pipeline.engines.sampling.conditioned_engine import open_engine
-from pipeline.record.provenance import StageRecord
-from pipeline.record.tracking import stage_run
-from pipeline.stages.arguments import add_model, stage_parser
-from pipeline.stages.check_model import model_revision
 
 LAW_TOKENS = (1, 2)
 # Thousands of samples of a token or two: many rows of them take little memory.
@@ -38,7 +35,7 @@ def _check_weights(
     from pipeline.engines.loading.model import load_model, load_tokenizer, stop_ids
     from pipeline.engines.sampling import preflight, preflight_law
 
-    settings = config.model(model)
+    settings = config.models[model]
     tokenizer = load_tokenizer(settings, revision)
     terminator = chat.answer_terminator(tokenizer, settings.terminator)
     ids = message_encoder(tokenizer, settings)(messages, False)
@@ -58,13 +55,6 @@ def _check_weights(
     return details, {"tokenizer": tokenizer, "prompt_ids": ids, "stop_ids": stops, "laws": laws}
 
 
-def _with_many_rows(config: Params) -> Params:
-    """The parameters with at least ``ROWS`` rows per pass, which no sample depends on."""
-    structured = config.generate.structured
-    structured = replace(structured, batch_size=max(structured.batch_size, ROWS))
-    return replace(config, generate=replace(config.generate, structured=structured))
-
-
 def _free_memory() -> None:
     """Give back what the checked model held; the engine may need all of the GPU."""
     import torch
@@ -74,53 +64,38 @@ def _free_memory() -> None:
         torch.cuda.empty_cache()
 
 
-def checkpoint_identity(report: Path) -> str:
-    """Hash of what check_model found the checkpoint to be: its name, its commit, its files."""
-    found = read_json(report)
-    return sha256_json([found[key] for key in ("checkpoint", "revision", "files_sha256")])
-
-
-def main(params: Path, model: str, model_report: Path, prompts: Path, output: Path) -> None:
-    """Write ``output``, which names the checks that were passed, and its numbers to ``*.details.json`` beside it."""
+def main(run: StageRun, model: str, model_report: Path, prompts: list[Path], output: Path, details: Path) -> None:
+    """Write ``output``, which names the checks that were passed, and its numbers to ``details``."""
     from pipeline.engines.sampling import preflight_law
 
-    config = load_params(params)
-    request = read_requests(prompts)[0].text
+    config = run.params
+    request = read_requests(*prompts)[0].text
     messages = [{"role": "user", "content": request}]
     checks = ("request", "turn_end", "numbers", "stop", "adapter", *(f"law_{k}" for k in LAW_TOKENS), "endings")
-    record = StageRecord(
-        "preflight",
-        {"seed": config.seed, "model": config.model(model), "engine": config.engine.kind},
-        [model_report, prompts],
-    )
-    with stage_run(config, record, model=model) as run:
-        progress = run.bar(total=len(checks), desc=f"preflight {model}", unit="check")
-        details, found = _check_weights(config, model, model_revision(model_report), messages, progress)
+    with run.tracked() as tracking:
+        progress = tracking.bar(total=len(checks), desc=run.title, unit="check")
+        numbers, found = _check_weights(config, model, model_revision(model_report), messages, progress)
         _free_memory()
-        engine = open_engine(_with_many_rows(config), model, "base", output.parent, model_report, request)
-        error = preflight_law.RELATIVE_ERROR[config.model(model).dtype]
+        engine = open_engine(config, model, "base", model_report, model_report, request, rows_at_least=ROWS)
+        error = preflight_law.RELATIVE_ERROR[config.models[model].dtype]
         common = {"prompt_ids": found["prompt_ids"], "messages": messages, "seed": config.seed, "model": model}
         for count, law in found["laws"].items():
-            details[f"law_{count}"] = preflight_law.check_law(
-                engine, law, num_tokens=count, relative_error=error, **common
-            )
+            check = preflight_law.check_law(engine, law, num_tokens=count, relative_error=error, **common)
+            numbers[f"law_{count}"] = check
             progress.update()
-            run.log({f"law_{count}/p_value": details[f"law_{count}"]["p_value"]})
-        details["endings"] = preflight_law.check_endings(
+            tracking.log({f"law_{count}/p_value": check["p_value"]})
+        numbers["endings"] = preflight_law.check_endings(
             engine, tokenizer=found["tokenizer"], stop_ids=found["stop_ids"], **common
         )
         progress.update()
-    write_json(output.with_suffix(".details.json"), {"model": model, "engine": config.engine.kind, **details})
+    write_json(details, {"model": model, "engine": config.engine.kind, **numbers})
     # Nothing in it changes when the checks are passed again or by another engine, so stages behind it stay up to date
     # (those that sample depend on the engine themselves). Other weights do change it: some of those stages
     # (constrained) depend on nothing else that tells them apart.
     weights = checkpoint_identity(model_report)
     write_json(output, {"model": model, "checkpoint_sha256": weights, "passed": list(checks)})
+    run.write_record()
 
 
 if __name__ == "__main__":
-    parser = stage_parser(__doc__)
-    add_model(parser)
-    parser.add_argument("--prompts", type=Path, required=True, help="prompt table; its first prompt is the request")
-    parser.add_argument("--output", type=Path, required=True, help="JSON file to write")
-    run_stage(main, parser.parse_args())
+    command_line()

@@ -6,30 +6,27 @@ from pathlib import Path
 import pandas as pd
 from tqdm import tqdm
 
-from pipeline.artifacts.storage import atomic_directory, read_prompts, write_json, write_table
-from pipeline.command import run_stage
-from pipeline.config.params import load_params
+from pipeline.artifacts.atomic import atomic_directory
+from pipeline.artifacts.model_report import model_revision
+from pipeline.artifacts.prompts import read_prompts
+from pipeline.artifacts.storage import write_json, write_table
 from pipeline.core.laws.discretize import discretize
+from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ConfigError
-from pipeline.record.provenance import StageRecord
 from pipeline.report.ablations.construction_cost import construction_summary, measure_construction
-from pipeline.stages.arguments import add_model, stage_parser
-from pipeline.stages.check_model import model_revision
 
 
-def main(params: Path, model: str, model_report: Path, space: str, prompts: list[Path], output: Path) -> None:
+def main(run: StageRun, model: str, model_report: Path, space: str, prompts: list[Path], output: Path) -> None:
     """Write ``summary.json``, ``per_prompt.parquet`` and ``provenance.json``."""
     from pipeline.engines.loading import chat
     from pipeline.engines.loading.digit_rule import find_digit_tokens, tries_of
     from pipeline.engines.loading.model import load_tokenizer
 
-    config = load_params(params)
-    settings = asdict(getattr(config.discretize, space))
+    config, settings = run.params.models[model], asdict(getattr(run.params.discretize, space))
     if settings["max_bins"] is None:
         raise ConfigError(f"discretize.{space}.max_bins is null: nothing is built whose cost could be measured")
-    record = StageRecord("profile_construction", {"model": model, "discretize": settings}, [model_report, *prompts])
-    tokenizer = load_tokenizer(config.model(model), model_revision(model_report))
-    terminator = chat.answer_terminator(tokenizer, config.model(model).terminator)
+    tokenizer = load_tokenizer(config, model_revision(model_report))
+    terminator = chat.answer_terminator(tokenizer, config.terminator)
     tokens = find_digit_tokens(tokenizer, terminator, settings["num_decimals"])
     rows = read_prompts(*prompts)
     measured: dict[str, list] = {"output_space": [], "trie": []}
@@ -46,13 +43,8 @@ def main(params: Path, model: str, model_report: Path, space: str, prompts: list
     with atomic_directory(output) as directory:
         write_json(directory / "summary.json", construction_summary(measured))
         write_table(directory / "per_prompt.parquet", table)
-        record.write(directory / "provenance.json", num_prompts=len(rows))
+        run.record.write(directory / "provenance.json", num_prompts=len(rows))
 
 
 if __name__ == "__main__":
-    parser = stage_parser(__doc__)
-    add_model(parser)
-    parser.add_argument("--space", required=True, choices=["soft", "eval"], help="settings in params.yaml")
-    parser.add_argument("--prompts", type=Path, nargs="+", required=True, help="prompt tables")
-    parser.add_argument("--output", type=Path, required=True, help="directory to write")
-    run_stage(main, parser.parse_args())
+    command_line()

@@ -2,7 +2,7 @@
 
 Writes the benchmark's ``SPLIT/scores.jsonl``, the table ``classes.parquet`` with raw rewards, and
 ``counts.json``. Only the first response of each class counts in the utility, so only that is
-rewarded. Every reward goes into ``--cache`` as soon as its batch is done.
+rewarded. Every reward goes into the cache as soon as its batch is done.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.atomic import atomic_directory
-from pipeline.artifacts.json_lines import read_json_lines, write_json_lines
+from pipeline.artifacts.json_lines import write_json_lines
+from pipeline.artifacts.novelty import PARTITION_FIELDS, read_splits
 from pipeline.artifacts.score_cache import CachedScores, ScoreCache
 from pipeline.artifacts.storage import read_json, write_json, write_table
-from pipeline.command import run_stage
 from pipeline.config.evaluation import RewardConfig
-from pipeline.config.params import ModelConfig, load_params
+from pipeline.config.params import ModelConfig
 from pipeline.core.language.novelty import (
     LIKELIHOOD_RATING_THRESHOLDS,
     RATING_THRESHOLDS,
@@ -28,21 +28,9 @@ from pipeline.core.language.novelty import (
     representatives,
     utility,
 )
-from pipeline.errors import ArtifactError
-from pipeline.record.provenance import StageRecord
-from pipeline.record.tracking import stage_run
-from pipeline.stages.arguments import add_condition_name, add_model_report, stage_parser
+from pipeline.dag.execution import StageRun, command_line
 
-PARTITION_FIELDS = ("id", "prompt", "model", "generations", "partition", "distinct")
 THRESHOLDS = {"skywork": RATING_THRESHOLDS, "likelihood": LIKELIHOOD_RATING_THRESHOLDS}
-
-
-def read_splits(directory: Path, name: str, fields: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """Records of ``SPLIT/NAME`` by split. Raises ArtifactError if there is none."""
-    files = sorted(directory.glob(f"*/{name}"))
-    if not files:
-        raise ArtifactError(f"{directory} has no split with {name}")
-    return {path.parent.name: read_json_lines(path, fields) for path in files}
 
 
 def likelihood_identity(settings: RewardConfig, config: ModelConfig, model_report: Path) -> dict[str, Any]:
@@ -64,7 +52,7 @@ def open_likelihood(settings: RewardConfig, config: ModelConfig, model_report: P
     from pipeline.engines.loading.chat import answer_terminator
     from pipeline.engines.loading.conditioned_model import open_model
 
-    opened = open_model(config, model_report, "base", Path(), "")
+    opened = open_model(config, model_report)
     return LikelihoodReward(
         opened.model,
         opened.tokenizer,
@@ -106,24 +94,20 @@ def class_rows(split: str, entry: dict[str, Any], rewards: np.ndarray, threshold
 
 
 def main(
-    params: Path, model: str, model_report: Path, condition: str, partitions: Path, cache: Path, output: Path
+    run: StageRun, model: str, condition: str, model_report: Path, partitions: Path, cache: Path, output: Path
 ) -> None:
     """Write the ratings and the utility of every prompt's responses into ``output``."""
-    config = load_params(params)
-    settings, patience = config.evaluate.novelty.reward, config.evaluate.novelty.patience
-    identity, open_scorer = evaluator(settings, config.model(model), model_report)
+    settings, patience = run.params.evaluate.novelty.reward, run.params.evaluate.novelty.patience
+    identity, open_scorer = evaluator(settings, run.params.models[model], model_report)
+    run.record.add(reward=identity)
     splits = read_splits(partitions, "partitions.jsonl", PARTITION_FIELDS)
-    record = StageRecord(
-        "reward_novelty",
-        {"model": model, "condition": condition, "reward": identity, "patience": patience},
-        [model_report, *(partitions / split / "partitions.jsonl" for split in splits)],
-    )
     entries = [(split, entry) for split, rows in splits.items() for entry in rows]
     firsts = [[entry["generations"][i] for i in representatives(entry["partition"])] for _, entry in entries]
     pairs = [(entry["prompt"], text) for (_, entry), texts in zip(entries, firsts, strict=True) for text in texts]
-    with stage_run(config, record, model=model, condition=condition) as run:
-        progress = run.bar(desc=f"reward novelty {model} {condition}", unit="response", total=len(pairs))
-        scores = CachedScores(ScoreCache(cache), identity, open_scorer, progress.update)
+    with run.tracked() as tracking:
+        progress = tracking.bar(desc=run.title, unit="response", total=len(pairs))
+        kept_under = {**identity, "code": run.code_of("pipeline.stages.reward_novelty.evaluator")}
+        scores = CachedScores(ScoreCache(cache), kept_under, open_scorer, progress.update)
         rewards = np.split(scores(pairs), np.cumsum([len(texts) for texts in firsts])[:-1])
     classes: list[dict] = []
     for (split, entry), values in zip(entries, rewards, strict=True):
@@ -147,20 +131,14 @@ def main(
             write_json_lines(directory / split / "scores.jsonl", rows)
         write_table(directory / "classes.parquet", pd.DataFrame(classes))
         write_json(directory / "counts.json", counts)
-        this_run = {"cache_hits": scores.hits, "reward_calls": scores.calls}
-        cut = getattr(scores.scorer, "num_cut", 0)
-        record.write(directory / "provenance.json", num_prompts=len(entries), conversations_cut=cut, **this_run)
+    cut = getattr(scores.scorer, "num_cut", 0)
+    calls = {"cache_hits": scores.hits, "reward_calls": scores.calls}
+    run.write_record(num_prompts=len(entries), conversations_cut=cut, **calls)
     print(
-        f"reward_novelty {model} {condition}: {counts['responses']} responses, {len(pairs)} representatives, "
+        f"{run.title}: {counts['responses']} responses, {len(pairs)} representatives, "
         f"{scores.calls} rewarded in this run"
     )
 
 
 if __name__ == "__main__":
-    parser = stage_parser(__doc__)
-    add_condition_name(parser)
-    add_model_report(parser)
-    parser.add_argument("--partitions", type=Path, required=True, help="directory written by partition_novelty")
-    parser.add_argument("--cache", type=Path, required=True, help="SQLite file of similarities and rewards")
-    parser.add_argument("--output", type=Path, required=True, help="directory to write")
-    run_stage(main, parser.parse_args())
+    command_line()

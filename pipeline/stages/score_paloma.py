@@ -1,6 +1,6 @@
 """Negative log-likelihood of every PALOMA document under a model, with and without the model's BOS token.
 
-Documents are read and scored in chunks, and each chunk's figures go into ``--partial`` as soon as they
+Documents are read and scored in chunks, and each chunk's figures go into a journal as soon as they
 are there: a killed run continues behind the last chunk, and a file that was scored is not scored again
 because another one has changed. A model without a BOS token reads the same tokens in both variants,
 which are then scored once, as the default variant.
@@ -14,42 +14,28 @@ from typing import Any
 import pandas as pd
 
 from pipeline.artifacts.journal import Journal
-from pipeline.artifacts.locks import scratch
+from pipeline.artifacts.scores import DOCUMENT_SCORE_COLUMNS
 from pipeline.artifacts.storage import sha256_json, write_table
-from pipeline.command import run_stage
-from pipeline.config.evaluation import BASELINES
-from pipeline.config.params import load_params
-from pipeline.config.retention import PalomaConfig
-from pipeline.engines.loading.conditioned_model import adapter_inputs, open_model
-from pipeline.errors import ConfigError
+from pipeline.config.conditions import adapter_directory
+from pipeline.config.retention import PalomaConfig, is_local_path
+from pipeline.dag.execution import StageRun, command_line
+from pipeline.engines.loading.conditioned_model import open_model
 from pipeline.record.progress_bar import LoggedBar
-from pipeline.record.provenance import StageRecord
-from pipeline.record.tracking import stage_run
 from pipeline.sources.paloma_documents import DocumentFile, document_chunks, fetch_slices, find_documents
 from pipeline.sources.repository import pinned_commit
-from pipeline.stages.arguments import add_condition, stage_parser
 
-PALOMA_SCORE_COLUMNS = (
-    "bos",
-    "slice",
-    "file",
-    "document",
-    "nll_nats",
-    "num_tokens",
-    "num_bytes",
-    "starts_with_bos",
-)
-"""One row per variant and document; starts_with_bos: whether the model read a BOS token before it."""
 PROBE = "Generate exactly ONE random number. Output ONLY the number."
 """A request on which an adapter must show."""
+WHICH_FILES = ("source", "revision", "split", "slices", "bos", "max_documents_per_slice")
+"""Settings that say which documents are scored, and none that say how."""
 CHUNK_BYTES_PER_TOKEN = 64
 """Text read at a time, in bytes by token of a forward pass: some sixteen passes, enough to sort windows by length."""
 
 
-def open_source(settings: PalomaConfig, documents: Path | None) -> tuple[Path, str | None]:
+def open_source(settings: PalomaConfig) -> tuple[Path, str | None]:
     """Directory of the slices, and the commit of the hub's data set. Raises ArtifactError."""
-    if documents is not None or settings.is_local:
-        return documents or Path(settings.source), None
+    if is_local_path(settings.source):
+        return Path(settings.source), None
     revision = pinned_commit(settings.source, settings.revision, "dataset")
     return fetch_slices(settings.source, revision, settings.slices, settings.split), revision
 
@@ -85,35 +71,17 @@ def bos_variants(wanted: Sequence[str], bos: int | None) -> dict[str, int | None
     return {variant: bos if variant == "model" else None for variant in wanted}
 
 
-def main(
-    params: Path,
-    model: str,
-    model_report: Path,
-    condition: str,
-    adapters: Path,
-    output: Path,
-    partial: Path,
-    documents: Path | None = None,
-) -> None:
-    """Write the table of scores, and provenance beside it."""
+def main(run: StageRun, model: str, condition: str, model_report: Path, weights: Path, output: Path) -> None:
+    """Write the table of scores."""
     from pipeline.engines.loading.chat import text_bos
     from pipeline.engines.scoring.perplexity import PerplexityScorer
 
-    config = load_params(params)
-    settings = config.paloma
-    if condition in BASELINES:
-        raise ConfigError(f"--condition: {condition!r} is a way to ask the base checkpoint; its perplexity is base's")
-    root, revision = open_source(settings, documents)
+    settings = run.params.paloma
+    root, revision = open_source(settings)
     files = find_documents(root, settings.slices, settings.split, settings.max_documents_per_slice)
-    # How the rows are batched is not part of what is computed.
-    scoring = {"window": settings.window, "stride": settings.stride, "probe": PROBE}
-    inputs = [model_report, *adapter_inputs(condition, adapters)]
-    parameters = {"model": config.model(model), "condition": condition, "scoring": scoring}
-    how = StageRecord("score_paloma", parameters, inputs)
     read = {f"{file.slice_name}/{file.path.name}": [file.num_documents, file.sha256] for file in files}
-    record = StageRecord("score_paloma", {**parameters, "bos": settings.bos, "documents": read}, inputs)
-
-    opened = open_model(config.model(model), model_report, condition, adapters, PROBE)
+    run.record.add(documents=read, revision=revision)
+    opened = open_model(run.params.models[model], model_report, adapter_directory(condition, weights), PROBE)
     scorer = PerplexityScorer(
         opened.model,
         opened.tokenizer,
@@ -123,32 +91,19 @@ def main(
     )
     variants = bos_variants(settings.bos, text_bos(opened.tokenizer))
     total = sum(file.num_bytes for file in files) * len(variants)
-    with scratch(partial, f"score_paloma {model} {condition}"):
-        with stage_run(config, record, model=model, condition=condition) as run:
-            progress = run.bar(desc=f"score paloma {model} {condition}", unit="B", unit_scale=True, total=total)
-            journals = partial / how.identity[:16]
+    # The journal of a file is named by its content: which other files there are does not matter.
+    with run.scratch(regardless_of=[f"paloma.{name}" for name in WHICH_FILES]) as scratch:
+        with run.tracked() as tracking:
+            progress = tracking.bar(desc=run.title, unit="B", unit_scale=True, total=total)
             rows = [
                 row
                 for variant, bos in variants.items()
                 for file in files
-                for row in scored_file(scorer, file, variant, bos, journals, progress)
+                for row in scored_file(scorer, file, variant, bos, scratch, progress)
             ]
-        write_table(output, pd.DataFrame(rows, columns=list(PALOMA_SCORE_COLUMNS)))
-        record.write(
-            output.with_suffix(".provenance.json"),
-            num_documents=sum(file.num_documents for file in files),
-            variants=list(variants),
-            revision=revision,
-            seed=config.seed,
-        )
+        write_table(output, pd.DataFrame(rows, columns=list(DOCUMENT_SCORE_COLUMNS)))
+        run.write_record(num_documents=sum(file.num_documents for file in files), variants=list(variants))
 
 
 if __name__ == "__main__":
-    parser = stage_parser(__doc__)
-    add_condition(parser)
-    parser.add_argument("--output", type=Path, required=True, help="Parquet file to write")
-    parser.add_argument("--partial", type=Path, required=True, help="directory for the scores of an unfinished run")
-    parser.add_argument(
-        "--documents", type=Path, help="directory SLICE/SPLIT/*.jsonl.gz (default: paloma.source of the parameters)"
-    )
-    run_stage(main, parser.parse_args())
+    command_line()

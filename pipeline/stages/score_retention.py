@@ -1,8 +1,8 @@
 """Score the tiny tasks for one model under one condition: one row per task, item and metric.
 
 Prompts are plain text in the tasks' published few-shot formats, behind one BOS token where the tokenizer
-adds one; no chat template (see ``pipeline.engines.scoring.harness_model``). Answered requests are kept in
-``--partial`` until the table is written, so a killed run continues where it stopped.
+adds one; no chat template (see ``pipeline.engines.scoring.harness_model``). Answered requests are kept until
+the table is written, so a killed run continues where it stopped.
 """
 
 import functools
@@ -16,26 +16,19 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from pipeline.artifacts.journal import Journal
-from pipeline.artifacts.locks import scratch
+from pipeline.artifacts.scores import ITEM_SCORE_COLUMNS
 from pipeline.artifacts.storage import sha256_json, write_table
-from pipeline.command import run_stage
-from pipeline.config.evaluation import BASELINES
-from pipeline.config.params import load_params
+from pipeline.config.conditions import adapter_directory
 from pipeline.core.retention.tasks import EXPECTED_ITEMS
-from pipeline.engines.loading.conditioned_model import adapter_inputs, open_model
-from pipeline.errors import ConfigError
+from pipeline.dag.execution import StageRun, command_line
+from pipeline.engines.loading.conditioned_model import open_model
 from pipeline.record.progress_bar import LoggedBar
-from pipeline.record.provenance import StageRecord
-from pipeline.record.tracking import stage_run
-from pipeline.sources.retention_data import local_folder, pinned_revisions, read_task
-from pipeline.stages.arguments import add_condition, stage_parser
+from pipeline.sources.retention_data import pinned_revisions, read_task
 
 if TYPE_CHECKING:
     from pipeline.engines.scoring.harness_model import HarnessModel
     from pipeline.engines.scoring.harness_tasks import Outcome
 
-RETENTION_COLUMNS = ("task", "item", "metric", "value", "details")
-"""One row per task, item (position in the task's split) and metric; details are JSON."""
 PROBE = "Question: What is 2 + 3?\nAnswer:"
 
 
@@ -80,29 +73,11 @@ def _say_what_differs(num_items: dict[str, int]) -> None:
             print(f"{name}: {count} items, where the published task has {EXPECTED_ITEMS}")
 
 
-def main(
-    params: Path, model: str, model_report: Path, condition: str, adapters: Path, output: Path, partial: Path
-) -> None:
-    """Write the scores of the tasks in ``retention.tasks``, and provenance beside them."""
-    config = load_params(params)
-    settings = config.retention
-    if condition in BASELINES:
-        raise ConfigError(f"--condition: {condition!r} is a way to ask for samples; the tiny tasks have none")
-    folders = [folder for task in settings.tasks if (folder := local_folder(settings, task))]
+def main(run: StageRun, model: str, condition: str, model_report: Path, weights: Path, output: Path) -> None:
+    """Write the scores of the tasks in ``retention.tasks``."""
+    settings = run.params.retention
     revisions = pinned_revisions(settings)
-    record = StageRecord(
-        "score_retention",
-        {
-            "model": config.model(model),
-            "condition": condition,
-            "tasks": settings.tasks,
-            "source": settings.source,
-            "revisions": revisions,
-            "max_new_tokens": settings.max_new_tokens,
-            "lm_eval": importlib.metadata.version("lm_eval"),
-        },
-        [model_report, *folders, *adapter_inputs(condition, adapters)],
-    )
+    run.record.add(revisions=revisions, lm_eval=importlib.metadata.version("lm_eval"))
     # Data before the model: what is wrong with it shows at once.
     data = {task: read_task(settings, task, revisions) for task in settings.tasks}
     from pipeline.engines.scoring.harness_tasks import RetentionTask
@@ -113,28 +88,24 @@ def main(
     def asked() -> "HarnessModel":
         from pipeline.engines.scoring.harness_model import HarnessModel
 
-        opened = open_model(config.model(model), model_report, condition, adapters, PROBE)
+        opened = open_model(run.params.models[model], model_report, adapter_directory(condition, weights), PROBE)
         limits = {"max_new_tokens": settings.max_new_tokens, "tokens_per_pass": settings.tokens_per_pass}
         return HarnessModel(opened.model, opened.tokenizer, opened.stop_ids, **limits)
 
     total = sum(len({_key(request) for request in task.requests}) for task in tasks.values())
     rows, num_items = [], {}
-    with scratch(partial, f"score_retention {model} {condition}"):
-        with stage_run(config, record, model=model, condition=condition) as run:
-            progress = run.bar(desc=f"score retention {model} {condition}", unit="request", total=total)
+    with run.scratch() as scratch:
+        with run.tracked() as tracking:
+            progress = tracking.bar(desc=run.title, unit="request", total=total)
             for name, task in tasks.items():
-                journal = Journal(partial / record.identity[:16] / f"{name}.jsonl")
+                journal = Journal(scratch / f"{name}.jsonl")
                 outcomes = task.outcomes(_responses(task.requests, journal, asked, progress))
                 rows += _rows(name, outcomes)
                 num_items[name] = len({outcome.item for outcome in outcomes})
         _say_what_differs(num_items)
-        write_table(output, pd.DataFrame(rows, columns=list(RETENTION_COLUMNS)))
-        record.write(output.with_suffix(".provenance.json"), num_items=num_items, seed=config.seed)
+        write_table(output, pd.DataFrame(rows, columns=list(ITEM_SCORE_COLUMNS)))
+        run.write_record(num_items=num_items)
 
 
 if __name__ == "__main__":
-    parser = stage_parser(__doc__)
-    add_condition(parser)
-    parser.add_argument("--output", type=Path, required=True, help="Parquet file to write")
-    parser.add_argument("--partial", type=Path, required=True, help="directory for the answers of an unfinished run")
-    run_stage(main, parser.parse_args())
+    command_line()

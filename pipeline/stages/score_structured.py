@@ -2,7 +2,7 @@
 
 Two targets: ``grid``, the trie of the evaluation space (the paper's), and ``rounded_law``, every
 decimal of the law. The grid keeps few of the decimals, so its last digits are arbitrary and
-its KL cannot reach 0; that of the rounded law can. Finished prompts are kept in ``--partial``.
+its KL cannot reach 0; that of the rounded law can. A killed run goes on behind its last finished prompt.
 """
 
 import functools
@@ -12,19 +12,19 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.artifacts.journal import Journal
-from pipeline.artifacts.locks import scratch
-from pipeline.artifacts.storage import SCORE_COLUMNS, TrieStore, read_prompts, write_table
-from pipeline.command import run_stage
-from pipeline.config.params import Params, load_params
+from pipeline.artifacts.prompts import read_prompts
+from pipeline.artifacts.scores import PATH_SCORE_COLUMNS
+from pipeline.artifacts.storage import write_table
+from pipeline.artifacts.tries import TrieStore
+from pipeline.config.conditions import adapter_directory
+from pipeline.config.params import Params
 from pipeline.core.laws.rounded_law import rounded_law
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.random_streams import random_stream
 from pipeline.core.tries.implicit_trie import ImplicitTrie
 from pipeline.core.tries.trie import Trie
-from pipeline.engines.loading.conditioned_model import ConditionedModel, adapter_inputs, open_model
-from pipeline.record.provenance import StageRecord
-from pipeline.record.tracking import stage_run
-from pipeline.stages.arguments import add_scoring, stage_parser
+from pipeline.dag.execution import StageRun, command_line
+from pipeline.engines.loading.conditioned_model import ConditionedModel, open_model
 
 
 class PathScores:
@@ -40,7 +40,7 @@ class PathScores:
         from pipeline.engines.loading.model import position_logits
 
         opened = self._open()
-        terminator = chat.answer_terminator(opened.tokenizer, self._config.model(self._model).terminator)
+        terminator = chat.answer_terminator(opened.tokenizer, self._config.models[self._model].terminator)
         rule = find_digit_tokens(opened.tokenizer, terminator, self._config.discretize.eval.num_decimals)
         return opened, position_logits(opened.model), rule
 
@@ -72,48 +72,34 @@ class PathScores:
 
 
 def main(
-    params: Path,
+    run: StageRun,
     model: str,
-    model_report: Path,
     condition: str,
-    adapters: Path,
+    model_report: Path,
+    weights: Path,
     prompts: list[Path],
     tries: Path,
     output: Path,
-    partial: Path,
 ) -> None:
     """Write KL(q || model) in nats per prompt, target, path and prefix."""
-    config = load_params(params)
-    record = StageRecord(
-        "score_structured",
-        {
-            "seed": config.seed,
-            "model": config.model(model),
-            "condition": condition,
-            "paths_per_prompt": config.evaluate.paths_per_prompt,
-            "num_decimals": config.discretize.eval.num_decimals,
-        },
-        [model_report, tries, *prompts, *adapter_inputs(condition, adapters)],
-    )
     requests, store = read_prompts(*prompts), TrieStore(tries)
+    adapter = adapter_directory(condition, weights)
     scores = PathScores(
-        config, model, lambda: open_model(config.model(model), model_report, condition, adapters, requests[0].text)
+        run.params, model, lambda: open_model(run.params.models[model], model_report, adapter, requests[0].text)
     )
     entries = []
-    with scratch(partial, f"score_structured {model} {condition}"):
-        journal = Journal(partial / f"{record.identity[:16]}.jsonl")
+    with run.scratch() as scratch:
+        journal = Journal(scratch / "scores.jsonl")
         done = {row["prompt_id"]: row["scores"] for row in journal.rows()}
-        with stage_run(config, record, model=model, condition=condition) as run:
-            for prompt in run.bar(requests, desc=f"score structured {model} {condition}", unit="prompt"):
+        with run.tracked() as tracking:
+            for prompt in tracking.bar(requests, desc=run.title, unit="prompt"):
                 if (rows := done.get(prompt.prompt_id)) is None:
                     rows = scores.rows(prompt, store[prompt.prompt_id])
                     journal.append([{"prompt_id": prompt.prompt_id, "scores": rows}])
                 entries.extend((prompt.prompt_id, *row) for row in rows)
-        write_table(output, pd.DataFrame(entries, columns=list(SCORE_COLUMNS)))
-        record.write(output.with_suffix(".provenance.json"), num_prefixes=len(entries), seed=config.seed)
+        write_table(output, pd.DataFrame(entries, columns=list(PATH_SCORE_COLUMNS)))
+        run.write_record(num_prefixes=len(entries))
 
 
 if __name__ == "__main__":
-    parser = stage_parser(__doc__)
-    add_scoring(parser)
-    run_stage(main, parser.parse_args())
+    command_line()

@@ -4,15 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.artifacts.storage import OutputSpaceStore, read_prompts
-from pipeline.config.params import load_params
+from pipeline.artifacts.output_spaces import OutputSpaceStore
+from pipeline.artifacts.prompts import read_prompts
 from pipeline.core.laws.rounded_law import RoundedLaw, rounded_law
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.training.examples import Example, hard_example, sample_string
-from pipeline.dag.launch import run_training_stage
-from pipeline.record.provenance import StageRecord
-from pipeline.stages.adapter_training import ExampleRequest, Training, train_adapter, training_parameters
-from pipeline.stages.arguments import add_training, stage_parser
+from pipeline.dag.execution import StageRun, command_line
+from pipeline.stages.adapter_training import ExampleRequest, Training, train_adapter
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,20 +36,19 @@ def rounded_text(num_decimals: int) -> TextSampler:
     return draw
 
 
-def main(
-    params: Path, model: str, model_report: Path, prompts: Path, targets: Path, output: Path, checkpoint: Path
-) -> None:
-    """Write the adapter directory ``output``; ``checkpoint`` keeps the state of an unfinished run."""
+def main(run: StageRun, model: str, model_report: Path, prompts: Path, targets: Path, output: Path) -> None:
+    """Write the adapter directory ``output``.
+
+    ``targets`` is the table of hard output spaces; where ``max_bins`` is null, that of the training prompts.
+    """
     from pipeline.core.training.objectives import hard_target_loss
     from pipeline.engines.loading import chat
 
-    config = load_params(params)
-    record = StageRecord("train_hard", training_parameters(config, model, "hard"), [model_report, prompts, targets])
-    settings = config.discretize.hard
+    config, settings = run.params, run.params.discretize.hard
     draw = rounded_text(settings.num_decimals) if settings.max_bins is None else binned_text(OutputSpaceStore(targets))
 
     def open_targets(tokenizer):
-        terminator = chat.answer_terminator(tokenizer, config.model(model).terminator)
+        terminator = chat.answer_terminator(tokenizer, config.models[model].terminator)
 
         def make_examples(requests: list[ExampleRequest]) -> list[Example]:
             answers = [draw(request.prompt, rng) for request in requests for rng in request.streams]
@@ -72,13 +69,8 @@ def main(
         open_targets,
         sequences_per_example=config.train.hard.completions_per_prompt,
     )
-    train_adapter(config, training, record, output, checkpoint)
+    train_adapter(run, training, output)
 
 
 if __name__ == "__main__":
-    parser = stage_parser(__doc__)
-    add_training(parser)
-    parser.add_argument(
-        "--targets", type=Path, required=True, help="the hard output space; the training prompts where max_bins is null"
-    )
-    run_training_stage(main, parser.parse_args(), "pipeline.stages.train_hard")
+    command_line()

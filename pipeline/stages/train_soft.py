@@ -2,26 +2,20 @@
 
 from pathlib import Path
 
-from pipeline.artifacts.storage import open_tries, read_prompts
-from pipeline.config.params import load_params
+from pipeline.artifacts.prompts import read_prompts
+from pipeline.artifacts.tries import open_tries
 from pipeline.core.training.examples import Example, exact_example, soft_example
 from pipeline.core.tries.trie import Trie
-from pipeline.dag.launch import run_training_stage
+from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ConfigError
-from pipeline.record.provenance import StageRecord
-from pipeline.stages.adapter_training import ExampleRequest, Training, train_adapter, training_parameters
-from pipeline.stages.arguments import add_training, stage_parser
+from pipeline.stages.adapter_training import ExampleRequest, Training, train_adapter
 
 
-def main(
-    params: Path, model: str, model_report: Path, prompts: Path, tries: Path, output: Path, checkpoint: Path
-) -> None:
-    """Write the adapter directory ``output``; ``checkpoint`` keeps the state of an unfinished run."""
+def main(run: StageRun, model: str, model_report: Path, prompts: Path, tries: Path, output: Path) -> None:
+    """Write the adapter directory ``output``, trained on the next-token laws of ``tries``."""
     from pipeline.core.training.objectives import soft_target_loss
 
-    config = load_params(params)
-    record = StageRecord("train_soft", training_parameters(config, model, "soft"), [model_report, prompts, tries])
-    store, soft = open_tries(tries), config.train.soft
+    store, soft = open_tries(tries), run.params.train.soft
 
     def make_example(request: ExampleRequest) -> Example:
         trie = store[request.prompt.prompt_id]
@@ -43,11 +37,8 @@ def main(
         soft_target_loss,
         lambda _: lambda requests: [make_example(request) for request in requests],
     )
-    train_adapter(config, training, record, output, checkpoint)
+    train_adapter(run, training, output)
 
 
 if __name__ == "__main__":
-    parser = stage_parser(__doc__)
-    add_training(parser)
-    parser.add_argument("--tries", type=Path, required=True, help="tries of the soft output space")
-    run_training_stage(main, parser.parse_args(), "pipeline.stages.train_soft")
+    command_line()

@@ -2,17 +2,19 @@
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pipeline.artifacts.storage import sha256_file, sha256_json
-from pipeline.compose import compose_params, render
-from pipeline.config.evaluation import AXES
+from pipeline.compose import compose_params
+from pipeline.config.evaluation import AXES, enabled_baselines
 from pipeline.config.params import CONDITIONS, Params, validate
-from pipeline.dag.graph import StageGraph, lookup, read_definition
-from pipeline.dag.tables import dag_section
+from pipeline.config.view import look_up
+from pipeline.dag.dvc_file import code_digests
+from pipeline.dag.graph import StageGraph
+from pipeline.dag.stages import STAGES
 from pipeline.errors import ConfigError
 
 LARGE_FILE_BYTES = 1 << 26
@@ -25,9 +27,8 @@ class Cell:
 
     Attributes:
         overrides: Overrides of ``conf/config.yaml``.
-        values: What they compose to, the section ``dag`` included.
+        values: What they compose to.
         targets: Names of the stages to reach.
-        definition: Content of its dvc.yaml.
         graph: The DAG under these values.
         identity: 16 hexadecimal digits, the name of the cell's directory: the hash of the targets and of the values of
             ``parameters`` as they would be with all axes. A cell that an axis is added to goes on where it is.
@@ -36,14 +37,13 @@ class Cell:
     overrides: tuple[str, ...]
     values: Mapping[str, Any]
     targets: tuple[str, ...]
-    definition: Mapping[str, Any]
     graph: StageGraph
     identity: str
 
     @cached_property
     def params(self) -> Params:
         """The validated parameters."""
-        return validate({key: value for key, value in self.values.items() if key != "dag"})
+        return validate(self.values)
 
     @cached_property
     def stages(self) -> list[str]:
@@ -57,22 +57,24 @@ class Cell:
 
     @cached_property
     def sources(self) -> list[str]:
-        """Dependencies that no stage makes: code, data and checkpoints.
+        """Dependencies that no stage makes: data and checkpoints.
 
-        params.yaml and conf are left out: what of them counts is among the parameters.
+        Settings and code are left out: what of them counts is among the parameters and digests.
         """
         found = {source for name in self.stages for source in self.graph.sources(name)}
-        return sorted(source for source in found if source != "params.yaml" and Path(source).parts[0] != "conf")
+        return sorted(found - set(STAGES["check_params"].sources) - {"conf"})
 
     def full_identity(self, project: Path) -> str:
-        """Hash of targets, parameters, commands and contents of ``sources``: equal means finished."""
+        """Hash of targets, parameters, commands, code and contents of ``sources``: equal means finished."""
         contents = {source: _content(project / source) for source in self.sources}
+        digests = code_digests()
         commands = {name: self.graph[name].command for name in self.stages}
         return sha256_json(
             {
                 "targets": sorted(self.targets),
                 "parameters": self.parameters,
                 "commands": commands,
+                "code": {name: digests[name] for name in sorted({self.graph[name].stage.name for name in self.stages})},
                 "sources": contents,
             }
         )
@@ -81,7 +83,7 @@ class Cell:
 def _parameters(graph: StageGraph, stages: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:
     """Values of the keys that the stages depend on."""
     keys = {key for name in stages for key in graph[name].parameters}
-    return {key: lookup(values, key) for key in sorted(keys)}
+    return {key: look_up(values, key) for key in sorted(keys)}
 
 
 def _content(path: Path) -> Any:
@@ -103,7 +105,7 @@ def expand_targets(patterns: Sequence[str], params: Params) -> list[str]:
         "model": list(params.models),
         "tokenizer": list(dict.fromkeys(model.tokenizer for model in params.models.values())),
         "condition": CONDITIONS,
-        "baseline": params.generate.enabled_baselines,
+        "baseline": enabled_baselines(params.generate),
     }
     targets: dict[str, None] = {}
     for pattern in patterns:
@@ -128,16 +130,13 @@ def _select(graph: StageGraph, patterns: Sequence[str], params: Params) -> list[
     return list(found)
 
 
-def make_cell(
-    overrides: Sequence[str], patterns: Sequence[str], project: Path, further_stages: str | None = None
-) -> Cell:
+def make_cell(overrides: Sequence[str], patterns: Sequence[str], project: Path) -> Cell:
     """Compose and validate a cell. Targets on axes that are switched off are left out.
 
     Args:
         overrides: Overrides of ``conf/config.yaml``.
         patterns: Targets, with braces.
-        project: The checkout, with ``conf`` and ``dvc.yaml``.
-        further_stages: File in the checkout with stages that dvc.yaml does not have.
+        project: The checkout, with ``conf``.
 
     Raises:
         ConfigError: A bad override, value or target, no target on an axis that is switched on, or paths that would
@@ -147,11 +146,8 @@ def make_cell(
     for key in ("artifacts", "reports"):
         if Path(values[key]).is_absolute() or ".." in Path(values[key]).parts:
             raise ConfigError(f"{key}: got {values[key]!r}; in a sweep it must be a path inside the cell's directory")
-    params = validate({key: value for key, value in values.items() if key != "dag"})
-    files = [project / name for name in ("dvc.yaml", further_stages) if name is not None]
-    definition = read_definition(*files)
-    everything = {**values, "axes": list(AXES), "dag": dag_section(replace(params, axes=list(AXES)))}
-    graph, whole = StageGraph(definition, values), StageGraph(definition, everything)
+    params, everything = validate(values), validate({**values, "axes": list(AXES)})
+    graph, whole = StageGraph(params), StageGraph(everything)
     wanted = _select(whole, patterns, params)
     targets = tuple(name for name in wanted if name in graph)
     if not targets:
@@ -159,11 +155,6 @@ def make_cell(
             f"sweep.targets: nothing is left to reach of {', '.join(patterns)}: axes (now "
             f"{', '.join(params.axes)}) and generate.*.enabled leave out the rest"
         )
-    parameters = _parameters(whole, whole.closure(wanted), everything)
+    parameters = _parameters(whole, whole.closure(wanted), values)
     identity = sha256_json({"targets": sorted(wanted), "parameters": parameters})[:16]
-    return Cell(tuple(overrides), values, targets, definition, graph, identity)
-
-
-def params_text(cell: Cell) -> str:
-    """The cell's params.yaml."""
-    return render(dict(cell.values), list(cell.overrides))
+    return Cell(tuple(overrides), values, targets, graph, identity)

@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 from pipeline.artifacts.storage import read_json
+from pipeline.config.params import read_yaml
 from pipeline.errors import ConfigError
 from pipeline.report.ablations.cells import flatten
-from pipeline.runs.workspace import params_values
 from pipeline.sweep.run import read_record
 
 REPORT_KEYS = ("experiment", "tests", "evaluate.bootstrap_replicates")
@@ -30,7 +30,7 @@ class SweepCell:
         status: "finished", or how its last run went: "failed", "interrupted", "unfinished" (running, or killed).
         reason: Stage and error of a failed one.
         overrides: Its overrides.
-        values: Content of its params.yaml without the section ``dag``.
+        values: Content of its params.yaml.
         tracked: Keys that its stages depend on.
     """
 
@@ -84,7 +84,7 @@ def _read_cell(directory: Path) -> SweepCell:
         last = read_record(path) if path.exists() else None
         status = last.status if last is not None and last.status in ("failed", "interrupted") else "unfinished"
         reason = f"stage {last.stage}: {last.reason}" if last is not None and status == "failed" else ""
-    values = {key: value for key, value in params_values(directory / "params.yaml").items() if key != "dag"}
+    values = read_yaml(directory / "params.yaml")
     return SweepCell(directory, status, reason, tuple(record["overrides"]), values, tuple(record["parameters"]))
 
 

@@ -14,7 +14,7 @@ from pipeline.runs.cost import Cost
 from pipeline.runs.dvc_process import failed_stages, last_error, start_dvc, wait_or_end
 from pipeline.runs.pricing import Prices
 from pipeline.runs.workspace import prepare_workspace
-from pipeline.sweep.cells import Cell, make_cell, params_text
+from pipeline.sweep.cells import Cell, make_cell
 from pipeline.sweep.settings import SweepConfig, cell_overrides
 
 SECONDS_BETWEEN_TRIES = 1.0
@@ -129,7 +129,7 @@ def _reproduce(cell: Cell, directory: Path, project: Path, config: SweepConfig) 
     # A cell that is no longer what it was must not count as finished while it runs.
     (directory / "finished.json").unlink(missing_ok=True)
     identity = cell.full_identity(project)
-    prepare_workspace(directory, project, params_text(cell), cell.definition, Path(config.cache), cell.sources)
+    prepare_workspace(directory, project, dict(cell.values), cell.overrides, Path(config.cache), cell.sources)
     write_json(
         directory / "cell.json", {"overrides": cell.overrides, "targets": cell.targets, "parameters": cell.parameters}
     )
@@ -180,7 +180,7 @@ def run_cell(cell: Cell, project: Path, config: SweepConfig) -> Record:
 def run_job(task_overrides: Sequence[str], config: SweepConfig, project: Path, output: Path) -> Record:
     """One job: compose, run, and write ``record.json`` to the job's own directory. Errors of the user are recorded."""
     try:
-        cell = make_cell(cell_overrides(task_overrides, config), config.targets, project, config.stages)
+        cell = make_cell(cell_overrides(task_overrides, config), config.targets, project)
         record = run_cell(cell, project, config)
     except PipelineError as error:
         record = Record("", tuple(task_overrides), "failed", stage="composition", reason=str(error))

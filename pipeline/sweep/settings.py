@@ -38,8 +38,6 @@ class SweepConfig:
     """DVC's cache, shared by all cells."""
     targets: Annotated[list[str], Field(min_length=1)]
     """Stages to reach."""
-    stages: str | None
-    """File with further stages, relative to the project."""
     grid: dict[str, list[Scalar]]
     """Values by key."""
     cells: list[dict[str, Scalar]]

@@ -17,12 +17,13 @@ from pathlib import Path
 
 import yaml
 
-from pipeline.artifacts.storage import atomic_path, read_json
-from pipeline.command import run_stage
+from pipeline.artifacts.atomic import atomic_path
+from pipeline.artifacts.storage import read_json
+from pipeline.command import run_command
 from pipeline.compose import compose_params
 from pipeline.config.params import validate
 from pipeline.errors import ConfigError
-from pipeline.stages import report
+from pipeline.report.write import write_report
 from pipeline.sweep.merging import SweepCell, cells_by_seed, check_agreement, chosen_cells, merged_values, read_cells
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
@@ -95,7 +96,7 @@ def main(
     main_seed = min(by_seed) if seed is None else seed
     paper = list(compose_params(CONF, ["experiment=paper"])["models"])
     values = merged_values(taken, main_seed, paper, str(output))
-    validate(values, source=f"parameters of {sweep} (cells of an older version: run the sweep again)")
+    params = validate(values, source=f"parameters of {sweep} (cells of an older version: run the sweep again)")
     evaluations = {number: existing(members, "evals") for number, members in by_seed.items()}
     if not evaluations[main_seed]:
         raise ConfigError(f"{sweep}: its cells of seed {main_seed} have no evaluation to make tables of")
@@ -107,13 +108,13 @@ def main(
         temporary.write_text(HEADER.format(sweep=sweep, cells=names) + yaml.safe_dump(values, sort_keys=False))
     own = by_seed[main_seed]
     prompts = [path for split in STRUCTURED_SPLITS for path in existing(own, "prompts", f"{split}.parquet")]
-    report.main(
-        output / "params.yaml",
+    write_report(
+        params,
         evaluations.pop(main_seed),
         prompts,
         output,
         existing(own, "adapters"),
-        directory,
+        sweeps=directory,
         seed_evals=[(number, path) for number, paths in evaluations.items() for path in paths],
     )
     counts = ", ".join(f"{len(members)} of seed {number}" for number, members in by_seed.items())
@@ -152,4 +153,4 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
 
 
 if __name__ == "__main__":
-    run_stage(main, parse_arguments())
+    run_command(main, parse_arguments())

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.command import run_stage
+from pipeline.command import run_command
 from pipeline.errors import ArtifactError, StorageError, storage_error
 from tests.artifacts.test_atomic import in_child, snapshot
 from tests.conftest import ROOT
@@ -42,7 +42,7 @@ def _table(path: Path, size: int) -> None:
 
 
 def _spaces(path: Path, size: int) -> None:
-    from pipeline.artifacts.storage import write_output_spaces
+    from pipeline.artifacts.output_spaces import write_output_spaces
     from pipeline.core.laws.discretize import discretize
     from pipeline.core.laws.family import Law
 
@@ -54,7 +54,7 @@ def _spaces(path: Path, size: int) -> None:
 def _tries(path: Path, size: int) -> None:
     import numpy as np
 
-    from pipeline.artifacts.storage import write_tries
+    from pipeline.artifacts.tries import write_tries
     from pipeline.core.tries.trie import build_trie
 
     sequences = [[*map(int, str(number))] for number in range(size)]
@@ -318,7 +318,7 @@ def test_a_circle_of_causes_is_no_error_of_storage():
 def run(main: Callable[[], None]) -> int:
     """Exit status of a stage."""
     with pytest.raises(SystemExit) as stopped:
-        run_stage(main, argparse.Namespace())
+        run_command(main, argparse.Namespace())
     return stopped.value.code
 
 
@@ -332,7 +332,7 @@ def raising(error: BaseException) -> Callable[[], None]:
 def test_other_errors_keep_their_traceback(capsys):
     for error in (ValueError("defect"), OSError(errno.ECONNREFUSED, "refused"), FileNotFoundError(2, "no", "x")):
         with pytest.raises(type(error)):
-            run_stage(raising(error), argparse.Namespace())
+            run_command(raising(error), argparse.Namespace())
     assert run(raising(OSError(errno.ENOSPC, "No space left on device", "/somewhere/model"))) == 1
     assert capsys.readouterr().err == (
         "error: /somewhere/model: no space left on device; free some space (`dvc gc -w` drops cached results that the "
@@ -348,7 +348,7 @@ def test_sigterm_ends_a_stage_in_order(tmp_path):
     code = (
         "import argparse, pathlib, sys, time\n"
         "from pipeline.artifacts.atomic import atomic_path\n"
-        "from pipeline.command import run_stage\n"
+        "from pipeline.command import run_command\n"
         "from pipeline.artifacts.journal import Journal\n"
         "from pipeline.artifacts.locks import scratch\n"
         "def main(root):\n"
@@ -358,7 +358,7 @@ def test_sigterm_ends_a_stage_in_order(tmp_path):
         "            temporary.write_text('half')\n"
         "            for n in range(10**6):\n"
         "                journal.append([{'n': n}]); print(n, flush=True); time.sleep(0.01)\n"
-        "run_stage(main, argparse.Namespace(root=pathlib.Path(sys.argv[1])))\n"
+        "run_command(main, argparse.Namespace(root=pathlib.Path(sys.argv[1])))\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE

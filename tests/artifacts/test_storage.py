@@ -9,19 +9,11 @@ import pandas as pd
 import pytest
 
 from pipeline.artifacts.atomic import atomic_directory, atomic_entries, atomic_path
-from pipeline.artifacts.storage import (
-    GENERATION_COLUMNS,
-    OutputSpaceStore,
-    TrieStore,
-    read_json,
-    read_prompts,
-    read_table,
-    write_json,
-    write_output_spaces,
-    write_prompts,
-    write_table,
-    write_tries,
-)
+from pipeline.artifacts.generations import GENERATION_COLUMNS
+from pipeline.artifacts.output_spaces import OutputSpaceStore, write_output_spaces
+from pipeline.artifacts.prompts import read_prompts, write_prompts
+from pipeline.artifacts.storage import read_json, read_table, write_json, write_table
+from pipeline.artifacts.tries import TrieStore, write_tries
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.tries.trie import build_trie

@@ -8,9 +8,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.artifacts.storage import METRIC_COLUMNS, write_json, write_prompts, write_table
+from pipeline.artifacts.prompts import write_prompts
+from pipeline.artifacts.storage import write_json, write_table
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.retention.accuracy import TEST_COLUMNS
+from pipeline.report.evaluations import METRIC_COLUMNS
 from pipeline.report.figures.drawing import draw_all
 from tests.conftest import ROOT
 

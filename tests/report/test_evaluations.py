@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.artifacts.storage import write_prompts
+from pipeline.artifacts.prompts import write_prompts
 from pipeline.errors import ArtifactError
 from pipeline.report.evaluations import read_distinct_prompts, read_evaluations
 from tests.report.conftest import mcq, open_ended, structured

@@ -42,7 +42,7 @@ params = root / "params.yaml"
 config = load_params(params)
 for name in config.models:
     check_model.main(params, name, root / "prompts" / "ood.parquet", root / "models" / f"{name}.json")
-    load_model(config.model(name), check_model.model_revision(root / "models" / f"{name}.json"), "cpu")
+    load_model(config.models[name], check_model.model_revision(root / "models" / f"{name}.json"), "cpu")
 build_novelty_prompts.main(params, root / "novelty.parquet")
 revisions = retention_data.pinned_revisions(config.retention)
 print({split: len(rows) for split, rows in retention_data.read_task(config.retention, "tinyMMLU", revisions).items()})

@@ -9,231 +9,79 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.params import load_params
-from pipeline.stages import (
-    build_novelty_prompts,
-    build_prompts,
-    build_tries,
-    check_model,
-    discretize,
-    eval_mcq,
-    eval_novelty,
-    eval_open,
-    eval_paloma,
-    eval_retention,
-    eval_structured,
-    exact_structured,
-    floor_structured,
-    generate,
-    import_irt,
-    partition_novelty,
-    report,
-    reward_novelty,
-    score_open,
-    score_paloma,
-    score_retention,
-    score_structured,
-    train_hard,
-    train_soft,
-)
+from pipeline.dag.execution import StageRun, execute, named_run
 from tests.report.conftest import drawn_here
 from tests.stages.preloaded_python import preloaded_python
 
 __all__ = ["drawn_here"]
 
+CONDITIONS = ("base", "soft", "hard")
+AXES = ("structured", "open", "mcq", "novelty", "retention", "paloma")
+
+
+def run_stage(params: Path, name: str, **replaced: Path | list[Path]) -> StageRun:
+    """Run a stage in this process under its name in DVC, with other paths for some of its own."""
+    run = named_run(name, load_params(params), **replaced)
+    execute(run)
+    return run
+
 
 @dataclass
 class Dag:
-    """Artifact paths and one method per stage."""
+    """The stages of one params.yaml, run in this process; artifacts lie where the declarations say."""
 
     params: Path
-    root: Path
+
+    @property
+    def root(self) -> Path:
+        return Path(load_params(self.params).artifacts)
+
+    def run(self, *names: str, **replaced: Path | list[Path]) -> StageRun:
+        """Run stages one after the other, each under its name in DVC; the last one's run."""
+        for name in names:
+            run = run_stage(self.params, name, **replaced)
+        return run
+
+    def path(self, name: str, argument: str = "output") -> Path:
+        """Where a stage reads or writes what its ``main`` calls ``argument``."""
+        return named_run(name, load_params(self.params)).paths[argument]
 
     @property
     def prompts(self) -> list[Path]:
         return [self.root / "prompts" / "unseen.parquet", self.root / "prompts" / "ood.parquet"]
 
-    @property
-    def model(self) -> dict:
-        return {"params": self.params, "model": "embedded", "model_report": self.root / "models" / "embedded.json"}
-
-    def prepare(self) -> None:
-        train = self.root / "prompts" / "train.parquet"
-        build_prompts.main(self.params, self.root / "prompts")
-        build_novelty_prompts.main(self.params, self.root / "prompts" / "novelty.parquet")
-        for space, sources in (("soft", [train]), ("hard", [train]), ("eval", self.prompts)):
-            discretize.main(self.params, space, sources, self.root / "output_spaces" / f"{space}.parquet")
-        check_model.main(self.params, "embedded", self.prompts[1], self.model["model_report"])
-        for space in ("soft", "eval"):
-            spaces = self.root / "output_spaces" / f"{space}.parquet"
-            output = self.root / "tries" / "embedded" / space
-            build_tries.main(**self.model, space=space, source=spaces, output=output)
-
-    def train(self, method: str) -> None:
-        common = {
-            **self.model,
-            "prompts": self.root / "prompts" / "train.parquet",
-            "output": self.root / "adapters" / "embedded" / method,
-            "checkpoint": self.root / "unfinished" / method,
-        }
-        if method == "soft":
-            train_soft.main(**common, tries=self.root / "tries" / "embedded" / "soft")
-        else:
-            train_hard.main(**common, targets=self.root / "output_spaces" / "hard.parquet")
-
-    def condition(self, condition: str) -> dict:
-        return {**self.model, "condition": condition, "adapters": self.root / "adapters" / "embedded"}
-
-    def axis_prompts(self, axis: str) -> list[Path]:
-        return self.prompts if axis == "structured" else [self.root / "prompts" / f"{axis}.parquet"]
-
     def generations(self, condition: str, axis: str = "structured") -> Path:
-        return self.root / "generations" / axis / "embedded" / f"{condition}.parquet"
-
-    def generate(self, condition: str, axis: str = "structured", constraint: Path | None = None) -> None:
-        generate.main(
-            **self.condition(condition),
-            axis=axis,
-            prompts=self.axis_prompts(axis),
-            constraint=constraint,
-            output=self.generations(condition, axis),
-            partial=self.root / "unfinished" / f"generate-{axis}-{condition}",
-        )
+        return self.path(f"generate_{axis}@embedded-{condition}")
 
     def evals(self, axis: str, condition: str) -> Path:
         return self.root / "evals" / axis / "embedded" / condition
 
-    def scores(self, condition: str) -> Path:
-        return self.root / "scores" / "structured" / "embedded" / f"{condition}.parquet"
+    def prepare(self) -> None:
+        self.run("build_prompts", "build_novelty_prompts@novelty", "discretize@soft", "discretize@hard")
+        self.run("discretize_eval@structured", "check_model@embedded", "build_tries@embedded-soft")
+        self.run("build_tries@embedded-eval", "floor_structured@structured", "import_irt@retention")
+        # Its checks draw thousands of samples, and have tests of their own; stages depend on the report alone.
+        preflight = self.root / "preflight" / "embedded.json"
+        preflight.parent.mkdir(parents=True)
+        preflight.write_text("{}")
 
-    def score(self, condition: str) -> None:
-        score_structured.main(
-            **self.condition(condition),
-            prompts=self.prompts,
-            tries=self.root / "tries" / "embedded" / "eval",
-            output=self.scores(condition),
-            partial=self.root / "unfinished" / f"score-{condition}",
-        )
-
-    def exact(self, condition: str) -> Path:
-        return self.root / "exact" / "structured" / "embedded" / f"{condition}.parquet"
-
-    def exact_cdf(self, condition: str) -> Path:
-        return self.exact(condition).with_suffix(".cdf.parquet")
-
-    def compute(self, condition: str) -> None:
-        exact_structured.main(
-            **self.condition(condition),
-            prompts=self.prompts,
-            tries=self.root / "tries" / "embedded" / "eval",
-            output=self.exact(condition),
-            partial=self.root / "unfinished" / f"exact-{condition}",
-            cdf=self.exact_cdf(condition),
-        )
-
-    def floors(self) -> Path:
-        path = self.root / "floors" / "structured.parquet"
-        if not path.exists():
-            floor_structured.main(self.params, self.prompts, path)
-        return path
-
-    def evaluate_structured_samples(self, condition: str) -> Path:
-        eval_structured.main(
-            self.params,
-            "embedded",
-            condition,
-            self.prompts,
-            self.generations(condition),
-            self.floors(),
-            self.evals("structured", condition),
-        )
-        return self.evals("structured", condition)
-
-    def evaluate_baseline(self, condition: str) -> Path:
-        self.generate(condition)
-        return self.evaluate_structured_samples(condition)
-
-    def evaluate_open(self, condition: str, scored: bool = True) -> None:
-        self.generate(condition, "open")
-        scores = self.root / "scores" / "open" / "embedded" / f"{condition}.parquet" if scored else None
-        prompts = self.axis_prompts("open")
-        if scored:
-            score_open.main(**self.condition(condition), prompts=prompts, output=scores)
-        generations, output = self.generations(condition, "open"), self.evals("open", condition)
-        eval_open.main(self.params, "embedded", condition, prompts, generations, output, scores)
-
-    def evaluate_mcq(self, condition: str) -> None:
-        self.generate(condition, "mcq")
-        eval_mcq.main(
-            self.params,
-            "embedded",
-            condition,
-            self.axis_prompts("mcq"),
-            self.generations(condition, "mcq"),
-            self.evals("mcq", condition),
-        )
-
-    def evaluate_novelty(self, condition: str) -> None:
-        self.generate(condition, "novelty")
-        prompts, root = self.axis_prompts("novelty"), self.root / "novelty" / "embedded" / condition
-        cache = self.root / "cache" / "novelty_scores.sqlite"
-        partition_novelty.main(
-            self.params,
-            "embedded",
-            condition,
-            prompts,
-            self.generations(condition, "novelty"),
-            cache,
-            root / "partitions",
-        )
-        reward_novelty.main(
-            **self.model, condition=condition, partitions=root / "partitions", cache=cache, output=root / "scores"
-        )
-        eval_novelty.main(
-            self.params,
-            "embedded",
-            condition,
-            prompts,
-            root / "partitions",
-            root / "scores",
-            self.evals("novelty", condition),
-        )
-
-    def evaluate_retention(self, condition: str) -> None:
-        irt, scores = self.root / "retention" / "irt.npz", self.root / "scores" / "retention" / "embedded"
-        if not irt.exists():
-            import_irt.main(self.params, irt)
-        output, partial = scores / f"{condition}.parquet", self.root / "unfinished" / f"retention-{condition}"
-        score_retention.main(**self.condition(condition), output=output, partial=partial)
-        eval_retention.main(
-            self.params, "embedded", condition, output, scores / "base.parquet", irt, self.evals("retention", condition)
-        )
-
-    def evaluate_paloma(self, condition: str) -> None:
-        scores = self.root / "scores" / "paloma" / "embedded"
-        output, partial = scores / f"{condition}.parquet", self.root / "unfinished" / f"paloma-{condition}"
-        score_paloma.main(**self.condition(condition), output=output, partial=partial)
-        eval_paloma.main(
-            self.params, "embedded", condition, output, scores / "base.parquet", self.evals("paloma", condition)
-        )
-
-    def evaluate(self, condition: str) -> Path:
-        output = self.evals("structured", condition)
-        eval_structured.main(
-            self.params,
-            "embedded",
-            condition,
-            self.prompts,
-            self.generations(condition),
-            self.floors(),
-            output,
-            self.scores(condition),
-            self.exact(condition),
-            self.exact_cdf(condition),
-        )
-        return output
+    def evaluate(self, axis: str, condition: str) -> Path:
+        """Run the stages of an axis for a condition; the evaluation's directory."""
+        names = {
+            "structured": ("generate_structured", "score_structured", "exact_structured", "eval_structured"),
+            "open": ("generate_open", "score_open", "eval_open"),
+            "mcq": ("generate_mcq", "eval_mcq"),
+            "novelty": ("generate_novelty", "partition_novelty", "reward_novelty", "eval_novelty"),
+            "retention": ("score_retention", "eval_retention"),
+            "paloma": ("score_paloma", "eval_paloma"),
+        }[axis]
+        if condition not in CONDITIONS:
+            names = (f"generate_{axis}", f"eval_{axis}_baseline")
+        self.run(*(f"{name}@embedded-{condition}" for name in names))
+        return self.evals(axis, condition)
 
     def report(self, output: Path) -> None:
-        report.main(self.params, [self.root / "evals"], self.prompts, output)
+        self.run("report", adapters=[], metrics=output / "metrics.csv")
 
 
 @pytest.fixture(scope="session")
@@ -253,20 +101,12 @@ def environment(tmp_path_factory) -> Iterator[dict[str, str]]:
 @pytest.fixture(scope="session")
 def dag(tiny_params) -> Dag:
     """Everything up to the evaluations, run once."""
-    dag = Dag(tiny_params, Path(load_params(tiny_params).artifacts))
+    dag = Dag(tiny_params)
     dag.prepare()
-    for method in ("soft", "hard"):
-        dag.train(method)
-    for condition in ("base", "soft", "hard"):
-        dag.generate(condition)
-        dag.score(condition)
-        dag.compute(condition)
-        dag.evaluate(condition)
-        dag.evaluate_open(condition)
-        dag.evaluate_mcq(condition)
-        dag.evaluate_novelty(condition)
-        dag.evaluate_retention(condition)
-        dag.evaluate_paloma(condition)
-    dag.evaluate_baseline("ssot")
-    dag.evaluate_open("ssot", scored=False)
+    dag.run("train_soft@embedded", "train_hard@embedded")
+    for condition in CONDITIONS:
+        for axis in AXES:
+            dag.evaluate(axis, condition)
+    for axis in ("structured", "open"):
+        dag.evaluate(axis, "ssot")
     return dag

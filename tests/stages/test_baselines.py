@@ -9,7 +9,8 @@ import pytest
 import yaml
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from pipeline.artifacts.storage import OutputSpaceStore, write_text_prompts
+from pipeline.artifacts.output_spaces import OutputSpaceStore
+from pipeline.artifacts.prompts import write_text_prompts
 from pipeline.compose import compose_params
 from pipeline.config.params import load_params
 from pipeline.core.prompts.number_answers import Invalid

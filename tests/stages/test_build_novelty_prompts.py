@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.artifacts.storage import read_json, read_text_prompts
+from pipeline.artifacts.prompts import read_text_prompts
+from pipeline.artifacts.storage import read_json
 from pipeline.config.params import NoveltyPromptsConfig
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.errors import ArtifactError, ConfigError

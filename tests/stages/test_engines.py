@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 import yaml
 
+from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.locks import exclusive
-from pipeline.artifacts.storage import GENERATION_COLUMNS
 from pipeline.config.params import load_params
 from pipeline.engines.sampling import conditioned_engine
 from pipeline.engines.sampling.generate import sample_seeds

@@ -6,7 +6,9 @@ import math
 import pandas as pd
 import pytest
 
-from pipeline.artifacts.storage import GENERATION_COLUMNS, read_json, read_table, write_table, write_text_prompts
+from pipeline.artifacts.generations import GENERATION_COLUMNS
+from pipeline.artifacts.prompts import write_text_prompts
+from pipeline.artifacts.storage import read_json, read_table, write_table
 from pipeline.core.prompts.multiple_choice import mcq_prompts
 from pipeline.errors import ArtifactError
 from pipeline.stages import eval_mcq

@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.artifacts.storage import GENERATION_COLUMNS, read_json, read_table, write_table, write_text_prompts
+from pipeline.artifacts.generations import GENERATION_COLUMNS
+from pipeline.artifacts.prompts import write_text_prompts
+from pipeline.artifacts.storage import read_json, read_table, write_table
 from pipeline.core.language.novelty import LIKELIHOOD_RATING_THRESHOLDS, rating, short_responses_equal, word_dice
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.demo.stand_ins.evaluators import WORDS, save_classifier, save_reward_model

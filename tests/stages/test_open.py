@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.artifacts.storage import read_json, write_table, write_text_prompts
+from pipeline.artifacts.prompts import write_text_prompts
+from pipeline.artifacts.storage import read_json, write_table
 from pipeline.config.params import load_params
 from pipeline.core.language.open_ended import SUPPORT_THRESHOLDS
 from pipeline.core.prompts.open_ended import open_prompts

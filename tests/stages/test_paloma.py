@@ -85,7 +85,7 @@ def scored(workplace) -> Path:
 
 def test_scores(workplace, scored):
     table = pd.read_parquet(scored / "base.parquet")
-    assert tuple(table.columns) == score_paloma.PALOMA_SCORE_COLUMNS
+    assert tuple(table.columns) == score_paloma.DOCUMENT_SCORE_COLUMNS
     places = list(table[["slice", "file", "document"]].itertuples(index=False, name=None))
     assert places == [
         *(("two", "a.jsonl.gz", i) for i in range(5)),

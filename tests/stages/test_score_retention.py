@@ -76,7 +76,7 @@ def test_one_row_per_task_item_and_metric(run, tmp_path, capsys):
         (task, item, metric) for task, metrics in METRICS.items() for metric in metrics for item in range(ITEMS)
     ]
     assert list(zip(table["task"], table["item"], table["metric"], strict=True)) == expected
-    assert tuple(table.columns) == score_retention.RETENTION_COLUMNS
+    assert tuple(table.columns) == score_retention.ITEM_SCORE_COLUMNS
     assert table["value"].dtype == "float64" and table["value"].between(0, 1).all()
     details = [json.loads(text) for text in table["details"]]
     for task, detail in zip(table["task"], details, strict=True):

@@ -10,10 +10,12 @@ import pytest
 import yaml
 from safetensors.numpy import load_file
 
-from pipeline.artifacts.storage import METRIC_COLUMNS, TrieStore, read_table, write_table
+from pipeline.artifacts.storage import read_table, write_table
+from pipeline.artifacts.tries import TrieStore
 from pipeline.core.statistics.intervals import family_median
 from pipeline.core.structured.fidelity import DISTANCES, TAILS, UNIFORMITY_TESTS
 from pipeline.errors import ArtifactError, ConfigError, ModelError
+from pipeline.report.evaluations import METRIC_COLUMNS
 from pipeline.stages import build_prompts, check_model, discretize, eval_structured
 from tests.stages.conftest import Dag
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.core.exact.number_grid import CDF_COLUMNS
+from pipeline.artifacts.scores import CDF_COLUMNS
 from pipeline.core.structured.fidelity import DISTANCES, TAILS
 from pipeline.core.structured.pit import pit_ks, pit_wasserstein_1
 from pipeline.metrics.definitions import DEFINITIONS

@@ -14,7 +14,8 @@ import yaml
 from safetensors.torch import load_file
 
 from pipeline.artifacts.locks import exclusive
-from pipeline.artifacts.storage import TrieStore, open_tries, read_json
+from pipeline.artifacts.storage import read_json
+from pipeline.artifacts.tries import TrieStore, open_tries
 from pipeline.compose import compose_params
 from pipeline.config.params import load_params, validate
 from pipeline.core.prompts.structured import build_split
@@ -99,7 +100,7 @@ def test_targets_without_bins(dag, tmp_path):
 
 
 def _prompt_ids(path):
-    from pipeline.artifacts.storage import read_prompts
+    from pipeline.artifacts.prompts import read_prompts
 
     return [prompt.prompt_id for prompt in read_prompts(path)]
 

@@ -12,8 +12,6 @@ from pipeline.core.laws.discretize import QUANTILE_RANGE
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.quantiles import quantile
 
-CDF_COLUMNS = ("prompt_id", "x", "cdf_low", "cdf_high", "target_cdf")
-"""Columns of a table of distribution functions, one row per prompt and x."""
 CDF_POINTS = 129
 """Most values of x at which distribution functions are kept."""
 

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from pipeline.command import run_stage
+from pipeline.command import run_command
 
 
 def main(output: Path) -> None:
@@ -17,4 +17,4 @@ def main(output: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("models/stand_ins"), help="directory to write below")
-    run_stage(main, parser.parse_args())
+    run_command(main, parser.parse_args())

@@ -24,7 +24,8 @@ from transformers import (
 )
 from transformers.utils.logging import disable_progress_bar
 
-from pipeline.artifacts.storage import atomic_directory, write_json
+from pipeline.artifacts.atomic import atomic_directory
+from pipeline.artifacts.storage import write_json
 from pipeline.core.random_streams import stream_seed
 from pipeline.demo.stand_ins import evaluators, mxfp4, tokenizers
 

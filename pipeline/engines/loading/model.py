@@ -14,6 +14,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from pipeline.artifacts.storage import sha256_file
 from pipeline.config.params import ModelConfig
+from pipeline.config.retention import is_local_path
 from pipeline.engines.loading.chat import answer_terminator
 from pipeline.engines.scoring.tree_attention import causal_lm
 from pipeline.errors import ModelError, first_line
@@ -54,7 +55,7 @@ def checkpoint_files(directory: Path) -> dict[str, str]:
 
 def load_tokenizer(config: ModelConfig, revision: str | None = None) -> PreTrainedTokenizerBase:
     """Load the tokenizer; remote code is never run. Raises ModelError."""
-    if config.is_local:
+    if is_local_path(config.checkpoint):
         checkpoint_files(Path(config.checkpoint))
     try:
         return AutoTokenizer.from_pretrained(
@@ -114,7 +115,7 @@ def load_model(config: ModelConfig, revision: str | None = None, device: str | N
     Raises:
         ModelError: The checkpoint is not whole, is quantised in a way that cannot be undone, or lacks weights.
     """
-    if config.is_local:
+    if is_local_path(config.checkpoint):
         checkpoint_files(Path(config.checkpoint))
     # The model classes take seconds to import, which stages with a tokenizer alone need not spend.
     from transformers import AutoModelForCausalLM

@@ -4,16 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.artifacts.model_report import model_revision
+from pipeline.config.conditions import adapter_directory, answer_protocol, generation_settings, has_adapter
 from pipeline.config.params import ModelConfig, Params
-from pipeline.engines.loading.conditioned_model import (
-    answer_protocol,
-    generation_settings,
-    has_adapter,
-    message_encoder,
-    open_model,
-)
+from pipeline.engines.loading.conditioned_model import message_encoder, open_model
 from pipeline.errors import ConfigError
-from pipeline.stages.check_model import model_revision
 
 if TYPE_CHECKING:
     from pipeline.engines.sampling.text_engine import TextEngine
@@ -36,7 +31,15 @@ def request_encoder(config: ModelConfig, report: Path) -> Callable[[Sequence[Map
 
 
 def open_engine(
-    config: Params, model: str, condition: str, adapters: Path, report: Path, probe: str, *, axis: str = "structured"
+    config: Params,
+    model: str,
+    condition: str,
+    report: Path,
+    weights: Path,
+    probe: str,
+    *,
+    axis: str = "structured",
+    rows_at_least: int = 1,
 ) -> "TextEngine":
     """Open ``config.engine`` on a model under a condition, and verify its adapter.
 
@@ -44,23 +47,28 @@ def open_engine(
         config: All parameters.
         model: A key of ``config.models``.
         condition: base, a method, or a baseline.
-        adapters: Directory of the model's adapters, by method.
         report: What check_model wrote.
+        weights: What the condition adds to the checkpoint: the file of its adapter's weights, or anything else.
         probe: A request on which the adapter must show.
         axis: Whose batch settings the Hugging Face engine takes.
+        rows_at_least: Fewest rows that it decodes together, whatever the settings say; no sample depends on it.
 
     Raises:
         PipelineError: The engine, the model or the adapter cannot be used; says which and why.
     """
     check_engine(config, condition)
-    checkpoint = config.model(model)
+    checkpoint, adapter = config.models[model], adapter_directory(condition, weights)
     if config.engine.kind == "transformers":
         from pipeline.engines.sampling.transformers_engine import TransformersEngine
 
         settings = generation_settings(config, axis, condition)
-        opened = open_model(checkpoint, report, condition, adapters, probe)
+        opened = open_model(checkpoint, report, adapter, probe)
         return TransformersEngine(
-            opened.model, opened.tokenizer, opened.stop_ids, batch_size=settings.batch_size, strategy=settings.strategy
+            opened.model,
+            opened.tokenizer,
+            opened.stop_ids,
+            batch_size=max(settings.batch_size, rows_at_least),
+            strategy=settings.strategy,
         )
     from pipeline.engines.loading.model import load_tokenizer
     from pipeline.engines.sampling.text_engine import SampleRequest, checkpoint_stop_ids
@@ -70,16 +78,21 @@ def open_engine(
     stops = checkpoint_stop_ids(checkpoint, tokenizer, revision)
     messages = [{"role": "user", "content": probe}]
     probe_ids = message_encoder(tokenizer, checkpoint)(messages, False)
-    trained = has_adapter(condition)
     if config.engine.kind == "vllm":
         from pipeline.engines.sampling.vllm_engine import open_vllm
 
-        adapter = adapters / condition if trained else None
         return open_vllm(checkpoint, config.engine.vllm, revision, tokenizer, stops, adapter, probe_ids)
     from pipeline.engines.sampling.openai_engine import open_openai
 
     request = SampleRequest("probe", probe_ids, messages, {0: 0}, max_new_tokens=16, temperature=1.0, top_p=1.0)
     reasons = answer_protocol(config, model, condition).reasons
     return open_openai(
-        checkpoint, config.engine.openai, model, condition if trained else "base", tokenizer, stops, request, reasons
+        checkpoint,
+        config.engine.openai,
+        model,
+        condition if has_adapter(condition) else "base",
+        tokenizer,
+        stops,
+        request,
+        reasons,
     )

@@ -49,12 +49,14 @@ class FitSettings:
 class Checkpoint:
     """Trainable weights, optimiser state and log of a run in one safetensors file.
 
-    ``identity`` names what the run depends on; a file of another identity is ignored, and so is one that is not whole.
-    One that cannot be read is an error: starting over would replace it.
+    A file that is not whole is ignored. One that cannot be read is an error: starting over would replace it.
+
+    Args:
+        path: The file; its directory is that of one run, told apart by all that the run depends on.
     """
 
-    def __init__(self, path: Path, identity: str):
-        self.path, self.identity = path, identity
+    def __init__(self, path: Path):
+        self.path = path
 
     def save(self, step: int, parameters: dict[str, torch.Tensor], optimizer: torch.optim.Optimizer, log: list) -> None:
         """Write the state after ``step`` steps, replacing the file atomically."""
@@ -63,12 +65,12 @@ class Checkpoint:
         for value, state in optimizer.state.items():
             for key, tensor in state.items():
                 tensors[f"optimizer/{names[id(value)]}/{key}"] = tensor
-        metadata = {"identity": self.identity, "step": str(step), "log": json.dumps(log)}
+        metadata = {"step": str(step), "log": json.dumps(log)}
         with atomic_path(self.path) as temporary:
             save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, temporary, metadata)
 
     def restore(self, parameters: dict[str, torch.Tensor], optimizer: torch.optim.Optimizer) -> tuple[int, list]:
-        """Load the state if there is one of this identity; return the step reached and the log so far.
+        """Load the state if there is one; return the step reached and the log so far.
 
         Raises:
             OSError: The file is there and cannot be read.
@@ -78,8 +80,6 @@ class Checkpoint:
         try:
             with safe_open(self.path, "pt") as file:
                 metadata = file.metadata()
-                if metadata["identity"] != self.identity:
-                    return 0, []
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except SafetensorError as error:
             print(f"note: {self.path} is not whole ({first_line(error)}); training starts over")
@@ -92,10 +92,6 @@ class Checkpoint:
                     for key in ("step", "exp_avg", "exp_avg_sq")
                 }
         return int(metadata["step"]), json.loads(metadata["log"])
-
-    def discard(self) -> None:
-        """Remove the file."""
-        self.path.unlink(missing_ok=True)
 
 
 def fit(

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from pipeline.config.evaluation import BASELINES
+from pipeline.config.evaluation import BASELINES, enabled_baselines
 from pipeline.config.params import CONDITIONS, Params
 from pipeline.core.prompts.structured import Prompt
 from pipeline.metrics.definitions import DEFINITIONS
@@ -117,7 +117,7 @@ def report_page(
         provenance=evaluations.provenance,
         first=first_screen(config, metrics, tests, models, compared[0] if compared else None),
         explorer=explorer_payload(evaluations, prompts, models),
-        coverage=coverage_rows(models, evaluations.existing, config.generate.enabled_baselines, config.axes),
+        coverage=coverage_rows(models, evaluations.existing, enabled_baselines(config.generate), config.axes),
         switched_off=[axis for axis in AXES if axis not in config.axes],
         definitions={name: DEFINITIONS[name] for name in DEFINITIONS if (metrics["metric"] == name).any()},
         ablations=ablations,

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from pipeline.core.exact.number_grid import CDF_COLUMNS, CDF_POINTS
+from pipeline.artifacts.scores import CDF_COLUMNS
+from pipeline.core.exact.number_grid import CDF_POINTS
 from pipeline.core.exact.number_law import bound_number_law
 from pipeline.core.laws.discretize import QUANTILE_RANGE
 from pipeline.core.laws.quantiles import quantile

@@ -7,10 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.artifacts.storage import atomic_directory, write_json, write_table
-from pipeline.config.params import Params
-from pipeline.record.provenance import StageRecord
-from pipeline.record.tracking import stage_run
+from pipeline.artifacts.atomic import atomic_directory
+from pipeline.artifacts.storage import write_json, write_table
+from pipeline.dag.execution import StageRun
 
 
 def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -19,9 +18,8 @@ def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_evaluation(
+    run: StageRun,
     output: Path,
-    record: StageRecord,
-    config: Params,
     *,
     metrics: Sequence[Mapping[str, Any]],
     failures: Mapping[str, Mapping[str, int]],
@@ -32,9 +30,8 @@ def write_evaluation(
     """Write one evaluation's directory and log it.
 
     Args:
+        run: The stage's run, of a model and a condition.
         output: Directory to write: ``metrics.json``, ``per_prompt.parquet``, ``provenance.json``.
-        record: The stage run; names model and condition among its parameters.
-        config: For seed, experiment and tracking.
         metrics: Rows with axis, model, condition, split, family, metric, value, n, ci_low,
             ci_high, floor and undefined; NaN where there is no such number.
         failures: By split, how many generations failed for which reason.
@@ -49,13 +46,12 @@ def write_evaluation(
             write_table(directory / f"{name}.parquet", table)
         for name, content in (documents or {}).items():
             write_json(directory / name, content)
-        record.write(directory / "provenance.json", num_prompts=len(per_prompt), seed=config.seed)
+        run.record.write(directory / "provenance.json", num_prompts=len(per_prompt))
     headline = {f"{row['split']}/{row['metric']}": row["value"] for row in rows if not row["family"]}
-    model, condition = record.parameters["model"], record.parameters["condition"]
-    with stage_run(config, record, model=model, condition=condition) as run:
+    with run.tracked() as tracking:
         # W&B draws no undefined number.
-        run.log({name: value for name, value in headline.items() if value is not None})
-        run.table("metrics", pd.DataFrame(rows))
-        run.table("per_prompt", per_prompt)
+        tracking.log({name: value for name, value in headline.items() if value is not None})
+        tracking.table("metrics", pd.DataFrame(rows))
+        tracking.table("per_prompt", per_prompt)
     shown = (f"{key} {'undefined' if value is None else f'{value:.4f}'}" for key, value in headline.items())
-    print(f"{record.stage} {model} {condition}: {', '.join(shown)}")
+    print(f"{run.title}: {', '.join(shown)}")

@@ -1,0 +1,14 @@
+"""Tables of generations, and the answers in them."""
+
+import pandas as pd
+
+from pipeline.core.prompts.number_answers import Invalid
+from pipeline.core.prompts.protocols import AnswerProtocol
+
+GENERATION_COLUMNS = ("prompt_id", "sample_index", "seed", "text", "num_tokens", "finish_reason")
+
+
+def read_answers(protocol: AnswerProtocol, generations: pd.DataFrame) -> list[list[str | Invalid]]:
+    """The answers in each generation, or why there is none, in the table's order."""
+    rows = generations[["text", "seed", "finish_reason"]].itertuples(index=False, name=None)
+    return [protocol.answers(text, seed, reason == "length") for text, seed, reason in rows]

@@ -1,0 +1,91 @@
+"""Tables of output spaces: the canonical strings of every prompt, with probabilities."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.artifacts.atomic import atomic_path
+from pipeline.artifacts.storage import _read_arrow
+from pipeline.core.laws.discretize import OutputSpace
+from pipeline.core.laws.fixed_point import FixedPointStrings, fixed_point_bytes
+
+# Bounds the memory of writing: 64 prompts at 16,384 bins are about 40 MB.
+SPACES_PER_ROW_GROUP = 64
+
+
+def write_output_spaces(path: Path, spaces: Mapping[str, OutputSpace]) -> None:
+    """Write the output space of each prompt id.
+
+    ``values`` are the strings; ``grid_indices`` and ``num_decimals`` say the same in
+    integers, which is what the pipeline reads back.
+    """
+    schema = pa.schema(
+        {
+            "prompt_id": pa.string(),
+            "values": pa.list_(pa.string()),
+            "probabilities": pa.list_(pa.float64()),
+            "grid_indices": pa.list_(pa.int64()),
+            "num_decimals": pa.int32(),
+        }
+    )
+    names = list(spaces)
+    with (
+        atomic_path(path) as temporary,
+        pq.ParquetWriter(
+            temporary, schema, compression="zstd", use_dictionary=["prompt_id"], write_page_checksum=True
+        ) as writer,
+    ):
+        for start in range(0, len(names), SPACES_PER_ROW_GROUP):
+            group = names[start : start + SPACES_PER_ROW_GROUP]
+            writer.write_table(_output_space_rows(group, [spaces[name] for name in group], schema))
+
+
+def _output_space_rows(names: Sequence[str], spaces: Sequence[OutputSpace], schema: pa.Schema) -> pa.Table:
+    ends = pa.array(np.cumsum([0, *(len(space.values) for space in spaces)]), pa.int32())
+    texts, lengths = [], []
+    for space in spaces:
+        text, offsets = fixed_point_bytes(space.values.indices, space.values.num_decimals)
+        texts.append(text)
+        lengths.append(np.diff(offsets))
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int32)
+    strings = pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(np.concatenate(texts)))
+
+    def lists(arrays: list[np.ndarray]) -> pa.ListArray:
+        return pa.ListArray.from_arrays(ends, pa.array(np.concatenate(arrays)))
+
+    columns = [
+        pa.array(names),
+        pa.ListArray.from_arrays(ends, strings),
+        lists([space.probabilities for space in spaces]),
+        lists([space.values.indices for space in spaces]),
+        pa.array([space.values.num_decimals for space in spaces], pa.int32()),
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+class OutputSpaceStore(Mapping[str, OutputSpace]):
+    """Output spaces by prompt id. Strings are made where they are used, the rest stays in Arrow's memory."""
+
+    def __init__(self, path: Path):
+        """Open a table written by ``write_output_spaces``. Raises ArtifactError."""
+        columns = ("prompt_id", "probabilities", "grid_indices", "num_decimals")
+        table = _read_arrow(path, columns, only=True).combine_chunks()
+        self._rows = {prompt_id: row for row, prompt_id in enumerate(table["prompt_id"].to_pylist())}
+        self._decimals = table["num_decimals"].to_pylist()
+        self._indices, self._probabilities = table["grid_indices"].chunk(0), table["probabilities"].chunk(0)
+
+    def __getitem__(self, prompt_id: str) -> OutputSpace:
+        row = self._rows[prompt_id]
+        indices, probabilities = (
+            column[row].values.to_numpy(zero_copy_only=True) for column in (self._indices, self._probabilities)
+        )
+        return OutputSpace(FixedPointStrings(indices, self._decimals[row]), probabilities)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)

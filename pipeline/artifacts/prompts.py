@@ -1,0 +1,80 @@
+"""Tables of prompts: structured ones with their laws, and those whose answers are text."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.artifacts.storage import read_table, write_table
+from pipeline.core.laws.family import Law
+from pipeline.core.prompts.structured import Prompt
+from pipeline.core.prompts.text import TextPrompt
+
+PROMPT_COLUMNS = (
+    "prompt_id",
+    "split",
+    "family",
+    "tier",
+    "parameters",
+    "prompt",
+    "scipy_name",
+    "scipy_kwargs",
+    "support_lower",
+    "support_upper",
+    "integer",
+)
+
+
+def write_prompts(path: Path, prompts: Sequence[Prompt]) -> None:
+    """Write one split's prompts."""
+    rows = [
+        (
+            prompt.prompt_id,
+            prompt.split,
+            prompt.family,
+            prompt.tier,
+            json.dumps(prompt.parameters),
+            prompt.text,
+            prompt.law.scipy_name,
+            json.dumps(dict(prompt.law.scipy_kwargs)),
+            *prompt.support,
+            prompt.law.integer,
+        )
+        for prompt in prompts
+    ]
+    write_table(path, pd.DataFrame(rows, columns=list(PROMPT_COLUMNS)))
+
+
+def read_prompts(*paths: Path) -> list[Prompt]:
+    """Read prompts of one or several splits, in file order."""
+    prompts = []
+    for path in paths:
+        for row in read_table(path, PROMPT_COLUMNS).itertuples():
+            law = Law(row.scipy_name, json.loads(row.scipy_kwargs))
+            prompts.append(
+                Prompt(row.prompt_id, row.split, row.family, row.tier, json.loads(row.parameters), row.prompt, law)
+            )
+    return prompts
+
+
+TEXT_PROMPT_COLUMNS = ("prompt_id", "split", "category", "prompt")
+
+
+def write_text_prompts(path: Path, prompts: Sequence[TextPrompt]) -> None:
+    """Write the prompts of an axis whose answers are text."""
+    rows = [(prompt.prompt_id, prompt.split, prompt.category, prompt.text) for prompt in prompts]
+    write_table(path, pd.DataFrame(rows, columns=list(TEXT_PROMPT_COLUMNS)))
+
+
+def read_text_prompts(*paths: Path) -> list[TextPrompt]:
+    """Read text prompts, in file order."""
+    tables = [read_table(path, TEXT_PROMPT_COLUMNS)[list(TEXT_PROMPT_COLUMNS)] for path in paths]
+    return [TextPrompt(*row) for table in tables for row in table.itertuples(index=False, name=None)]
+
+
+def read_requests(*paths: Path) -> list[TextPrompt]:
+    """The requests of any prompt tables, in file order; of structured ones the law is left unread."""
+    tables = [read_table(path, ("prompt_id", "split", "prompt")) for path in paths]
+    rows = (row for table in tables for row in table[["prompt_id", "split", "prompt"]].itertuples(index=False))
+    return [TextPrompt(row.prompt_id, row.split, "", row.prompt) for row in rows]

@@ -1,0 +1,52 @@
+"""Columns of the tables of scores: what a model was found to think of tries, first tokens, items and documents."""
+
+PATH_SCORE_COLUMNS = ("prompt_id", "target", "path_index", "prefix_index", "kl_nats")
+"""One row per prompt, target, path and prefix along it."""
+
+EXACT_COLUMNS = (
+    "prompt_id",
+    "num_prefixes",
+    "sequence_kl_nats",
+    "logit_kl_nats",
+    "total_variation",
+    "mass_on_trie",
+    "grid_wasserstein_1",
+    "grid_ks",
+    "grid_ks_low",
+    "grid_ks_high",
+    "constrained_total_variation",
+    "constrained_wasserstein_1_normalised",
+    "wasserstein_1_low",
+    "wasserstein_1_high",
+    "ks_low",
+    "ks_high",
+    "support_low",
+    "support_high",
+    "valid_low",
+    "valid_high",
+    "mass_outside",
+    "mass_open",
+    "positions",
+)
+"""One row per prompt; figures over the trie are empty where it was too large, bounds where there is no digit rule."""
+
+FIRST_STEP_COLUMNS = ("prompt_id", "token_ids", "probabilities", "entropy_nats", "vocabulary")
+"""One row per prompt; ids and probabilities are lists, most probable first; the entropy is that of the whole law."""
+
+ITEM_SCORE_COLUMNS = ("task", "item", "metric", "value", "details")
+"""One row per task, item (position in the task's split) and metric; details are JSON."""
+
+DOCUMENT_SCORE_COLUMNS = (
+    "bos",
+    "slice",
+    "file",
+    "document",
+    "nll_nats",
+    "num_tokens",
+    "num_bytes",
+    "starts_with_bos",
+)
+"""One row per variant and document; starts_with_bos: whether the model read a BOS token before it."""
+
+CDF_COLUMNS = ("prompt_id", "x", "cdf_low", "cdf_high", "target_cdf")
+"""Columns of a table of distribution functions, one row per prompt and x."""

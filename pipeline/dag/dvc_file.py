@@ -1,0 +1,103 @@
+"""dvc.yaml and code.yaml: what DVC is told of the stages and of their code."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+
+from pipeline.dag.code_digest import ALTERNATIVES, engines_besides, project_code
+from pipeline.dag.declaration import Stage, fill
+from pipeline.dag.stages import STAGES
+
+HEADER = """\
+# Every stage of the DAG. Written by `make params` from pipeline/dag/stages.py, which says more of each; do not edit.
+#
+# params.yaml has the settings, dag.yaml the tables that stages are repeated over (`foreach`; a stage that is left out
+# has an empty table), code.yaml a digest of the code that each stage runs, so that a changed comment runs nothing and a
+# changed computation runs whatever depends on it.
+# DVC deletes a stage's outputs before it runs. What is costly or needed by it is `persist`: a stage that fails leaves
+# the finished artifact of its last run. Unfinished work is in artifacts/unfinished and is no output at all.
+"""
+CHECK = "check_params"
+"""The stage that checks all others' code; its own needs no digest, because it depends on every file."""
+PLOTS = [
+    {"training_loss": {"x": "step", "y": ["soft", "hard"], "title": "Training loss", "y_label": "loss (nats)"}},
+    {
+        "pit": {
+            "x": "pit",
+            "y": ["base", "soft", "hard", "perfect"],
+            "title": "Density of the PIT over all prompts",
+            "y_label": "density",
+        }
+    },
+    {
+        "wasserstein_1": {
+            "x": "wasserstein_1_normalised",
+            "y": "bar",
+            "template": "bar_horizontal",
+            "title": "Normalised W1 by family",
+        }
+    },
+]
+"""What `dvc plots` draws, by directory below the report's ``plots``."""
+
+
+class _Names(dict):
+    """What stands for a name of a template in dvc.yaml: a key of params.yaml or dag.yaml, or an entry of the row."""
+
+    def __missing__(self, name: str) -> str:
+        return f"${{{name}}}" if name in ("artifacts", "reports") or name.startswith("dag.") else f"${{item.{name}}}"
+
+
+def _filled(template: str) -> str:
+    return fill(template, _Names())
+
+
+def _outputs(paths: Iterable[str], keeps: bool) -> list[Any]:
+    return [{_filled(path): {"persist": True}} if keeps else _filled(path) for path in paths]
+
+
+def _definition(stage: Stage) -> dict[str, Any]:
+    code = f"{stage.name}.${{engine.kind}}" if stage.runs_engine else stage.name
+    keys = list(map(_filled, stage.parameters))
+    parameters: list[Any] = keys if stage.name == CHECK else [*keys, {"code.yaml": [code]}]
+    work = {
+        "desc": stage.description,
+        "cmd": stage.command(_filled),
+        "deps": list(map(_filled, stage.inputs)),
+        "params": parameters,
+        "outs": _outputs(stage.outputs, stage.keeps),
+        "metrics": [{_filled(stage.metrics): {"cache": False}}] if stage.metrics else [],
+    }
+    work = {key: value for key, value in work.items() if value}
+    return {"foreach": f"${{dag.{stage.over}}}", "do": work} if stage.over else work
+
+
+def code_digests() -> dict[str, Any]:
+    """The content of code.yaml: a digest by stage; by engine, too, for a stage that samples with one."""
+    code = project_code()
+    return {
+        stage.name: {kind: code.digest(stage.entry, engines_besides(kind)) for kind in ALTERNATIVES}
+        if stage.runs_engine
+        else code.digest(stage.entry)
+        for stage in STAGES.values()
+        if stage.name != CHECK
+    }
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML without references, so that every stage can be read by itself."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def dvc_file_text() -> str:
+    """The content of dvc.yaml."""
+    parts = [HEADER + "vars: [dag.yaml]\n", "\nstages:\n"]
+    for stage in STAGES.values():
+        text = yaml.dump({stage.name: _definition(stage)}, Dumper=_Dumper, sort_keys=False, width=118)
+        parts.append("".join(f"  {line}" for line in text.splitlines(keepends=True)) + "\n")
+    plots = [{f"${{reports}}/plots/{name}": settings} for plot in PLOTS for name, settings in plot.items()]
+    parts.append(yaml.dump({"plots": plots}, Dumper=_Dumper, sort_keys=False, width=118))
+    return "".join(parts)

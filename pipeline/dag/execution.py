@@ -1,0 +1,245 @@
+"""Running one stage: its parameters, paths, record, tracking and unfinished work, all from its declaration."""
+
+import argparse
+import contextlib
+import importlib
+import inspect
+import os
+import shutil
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pipeline.artifacts.locks import exclusive
+from pipeline.artifacts.storage import require
+from pipeline.command import run_command
+from pipeline.config.params import Params, load_params
+from pipeline.config.view import ParamsView
+from pipeline.dag.code_digest import engines_besides, project_code
+from pipeline.dag.declaration import Paths, Stage, fill, flat
+from pipeline.dag.launch import DIRECTORY, launch, run_launched
+from pipeline.dag.stages import STAGES
+from pipeline.dag.tables import Row, rows_of, template_names
+from pipeline.errors import ConfigError
+from pipeline.record.provenance import StageRecord
+from pipeline.record.tracking import Run, stage_run
+
+
+class StageRun:
+    """One run of a stage, as its ``main`` sees it.
+
+    Args:
+        stage: The declaration.
+        row: Which repetition; empty for a stage that runs once.
+        params: All parameters.
+        replaced: Paths by name that are not those of the declaration.
+    """
+
+    def __init__(
+        self, stage: Stage, row: Row, params: Params, replaced: Mapping[str, Path | Sequence[Path]] | None = None
+    ):
+        self.stage, self.row, self._params = stage, row, params
+        self.names = {**stage.constants, **{name: row[name] for name in stage.chosen_by}}
+        self._places = template_names(row, params)
+        declared = {**stage.reads, **stage.writes, **stage.shares}
+        self.paths: dict[str, Any] = {name: self._path(paths) for name, paths in declared.items()} | dict(
+            replaced or {}
+        )
+        tracked = [self._fill(key) for key in stage.parameters]
+        free = [self._fill(key) for key in stage.free_parameters]
+        self.params = ParamsView(params, (*tracked, *free), f"the stage {self.title}")
+        self._tracked = tracked
+        self._sources = [str(self._path(template)) for template in stage.sources]
+        self.inputs = [
+            Path(path)
+            for paths in (self._sources, *(self.paths[name] for name in stage.reads))
+            for path in (paths if isinstance(paths, list) else [paths])
+        ]
+
+    def _fill(self, template: str) -> str:
+        return fill(template, self._places)
+
+    def _path(self, templates: Paths) -> Path | list[Path]:
+        if isinstance(templates, str):
+            return Path(self._fill(templates))
+        return [Path(self._fill(template)) for template in templates]
+
+    @property
+    def title(self) -> str:
+        """The stage and what tells this run from the others, e.g. "generate_mcq embedded soft"."""
+        return " ".join([self.stage.name, *(self.row[name] for name in self.stage.chosen_by)])
+
+    @cached_property
+    def record(self) -> StageRecord:
+        """What the run depends on: made before the work, written after it. Raises ArtifactError for a missing input."""
+        parameters = {key: _at(self._params, key) for key in self._tracked}
+        inputs = [require(path) for path in dict.fromkeys(self.inputs)]
+        code = self.code_of(self.stage.entry)
+        return StageRecord(self.stage.name, {**self.names, **parameters}, inputs, code, self._params.seed)
+
+    def code_of(self, entry: str) -> str:
+        """Digest of the code that a definition reaches, by its dotted name, with the engine of these parameters."""
+        return project_code().digest(entry, engines_besides(self._params.engine.kind))
+
+    def write_record(self, **results: Any) -> None:
+        """Write the record to its declared place, beside the output that it is of."""
+        output = next(iter(self.stage.writes))
+        place = Path(self._fill(self.stage.records))
+        if self.paths[output] != self._path(self.stage.writes[output]):
+            place = Path(self.paths[output]).with_suffix(".provenance.json")
+        self.record.write(place, **results)
+
+    def tracked(self) -> contextlib.AbstractContextManager[Run]:
+        """The run's W&B run, while the context is open."""
+        return stage_run(
+            self._params, self.record, model=self.row.get("model", ""), condition=self.row.get("condition", "")
+        )
+
+    @property
+    def unfinished(self) -> Path:
+        """Directory for unfinished work of this identity."""
+        return self._unfinished(self.record.identity)
+
+    def _unfinished(self, identity: str, suffix: str = "") -> Path:
+        key = "-".join(self.row[name] for name in self.stage.chosen_by)
+        return Path(self._params.artifacts) / "unfinished" / self.stage.name / key / f"{identity[:16]}{suffix}"
+
+    @contextlib.contextmanager
+    def scratch(self, suffix: str = "", regardless_of: Collection[str] = ()) -> Iterator[Path]:
+        """A directory for unfinished work, which a later run of the same identity goes on with; gone on success.
+
+        Work of another identity (older code, other parameters, other inputs) stays beside it, and a message says how
+        to go on with it.
+
+        Args:
+            suffix: Tells apart work of one identity that cannot be continued by other work of it.
+            regardless_of: Parameters that the work in the directory does not depend on, and with them the files and
+                facts that they name.
+
+        Raises:
+            BusyError: Another process does the same.
+        """
+        own = self._unfinished(self.record.identity_without(regardless_of, self._sources), suffix)
+        with exclusive(own.parent, self.title):
+            _say_what_is_set_aside(own)
+            yield own
+            shutil.rmtree(own, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                own.parent.rmdir()
+
+
+def _say_what_is_set_aside(own: Path) -> None:
+    others = [path for path in sorted(own.parent.glob("*")) if path != own]
+    if others and not own.exists():
+        print(
+            f"unfinished work in {', '.join(map(str, others))} is of older code, parameters or inputs and is "
+            f"set aside; this run starts anew. If the difference does not matter: stop it, `mv {others[-1]} {own}` and "
+            "run again",
+            file=sys.stderr,
+        )
+
+
+def _at(params: Params, key: str) -> Any:
+    found: Any = params
+    for part in key.split("."):
+        found = found[part] if isinstance(found, Mapping) else getattr(found, part)
+    return found
+
+
+def find_run(
+    stages: Sequence[Stage], params: Params, names: Mapping[str, str], replaced: Mapping[str, Any] | None = None
+) -> StageRun:
+    """The run that a command line names: ``names`` are the values of constants and of the row.
+
+    Raises:
+        ConfigError: There is none; says what there is.
+    """
+    known = []
+    for stage in stages:
+        for row in rows_of(stage.over, params).values():
+            found = {**stage.constants, **{name: row[name] for name in stage.chosen_by}}
+            if found == names:
+                return StageRun(stage, row, params, replaced)
+            known.append(" ".join(f"--{name} {value}" for name, value in found.items()))
+    asked = " ".join(f"--{name} {value}" for name, value in names.items())
+    there = f"there are {'; '.join(known)}" if known else "it is left out under these parameters"
+    raise ConfigError(f"{stages[0].module} has no run {asked}: {there}")
+
+
+def named_run(name: str, params: Params, **replaced: Path | list[Path]) -> StageRun:
+    """The run that DVC knows under a name, e.g. "generate_mcq@embedded-soft", with other paths for some of its own.
+
+    Raises:
+        KeyError: There is no such run.
+    """
+    stage, _, key = name.partition("@")
+    return StageRun(STAGES[stage], rows_of(STAGES[stage].over, params)[key], params, replaced)
+
+
+def execute(run: StageRun) -> None:
+    """Do the work of a run in this process: call the stage's ``main`` with what its signature names."""
+    main = importlib.import_module(f"pipeline.stages.{run.stage.module}").main
+    offered = {"run": run, **run.names, **run.paths}
+    main(**{name: offered[name] for name in inspect.signature(main).parameters if name in offered})
+
+
+def _parser(module: str, description: str, stages: Sequence[Stage]) -> argparse.ArgumentParser:
+    """The command line of a module's stages: what names a run, then paths to replace those of the declaration."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m pipeline.stages.{module}",
+        description=description,
+        epilog="\n".join(_epilog(stage) for stage in stages),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--params", type=Path, default=Path("params.yaml"), help="composed parameters (default: %(default)s)"
+    )
+    for name in dict.fromkeys(name for stage in stages for name in (*stage.constants, *stage.chosen_by)):
+        values = [stage.constants[name] for stage in stages if name in stage.constants]
+        parser.add_argument(f"--{name}", choices=values if len(values) == len(stages) else None, help=f"the {name}")
+    seen: set[str] = set()
+    for stage in stages:
+        for name, paths in {**stage.reads, **stage.writes, **stage.shares}.items():
+            if name not in seen:
+                several = "+" if not isinstance(paths, str) else None
+                default = " ".join(flat({name: paths})).replace("%", "%%")
+                kind = "read" if name in stage.reads else "written"
+                parser.add_argument(
+                    f"--{name.replace('_', '-')}", type=Path, nargs=several, help=f"{kind} (default: {default})"
+                )
+                seen.add(name)
+    return parser
+
+
+def _epilog(stage: Stage) -> str:
+    keys = ", ".join(stage.parameters) or "none"
+    return f"{stage.name}: {stage.description}. Parameters: {keys}."
+
+
+def command_line(arguments: Sequence[str] | None = None) -> None:
+    """Run the stage module that was started as ``python -m pipeline.stages.MODULE``."""
+    caller = sys.modules["__main__"]
+    module = Path(caller.__file__ or "").stem
+    stages = [stage for stage in STAGES.values() if stage.module == module]
+    parser = _parser(module, caller.__doc__ or "", stages)
+    given = vars(parser.parse_args(arguments))
+    params, chosen = given.pop("params"), {}
+    for name in dict.fromkeys(name for stage in stages for name in (*stage.constants, *stage.chosen_by)):
+        if (value := given.pop(name)) is not None:
+            chosen[name] = value
+    replaced = {name: value for name, value in given.items() if value is not None}
+
+    def start() -> None:
+        run = find_run(stages, load_params(params), chosen, replaced)
+        processes = run._params.distributed.num_processes if run.stage.device == "training" else 1
+        if processes == 1 or "WORLD_SIZE" in os.environ:
+            execute(run)
+        else:
+            launch([sys.executable, "-m", f"pipeline.stages.{module}", *sys.argv[1:]], processes)
+
+    if DIRECTORY in os.environ:
+        run_launched(start)
+    else:
+        run_command(start)

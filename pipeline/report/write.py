@@ -1,0 +1,103 @@
+"""One report: metrics.csv, metrics.json, tables, figures, plots and the page, from whatever evaluations exist."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.artifacts.atomic import atomic_entries
+from pipeline.config.evaluation import AXES
+from pipeline.config.params import Params
+from pipeline.errors import ConfigError
+from pipeline.report.ablations.ablations import read_ablations
+from pipeline.report.assemble import assemble
+from pipeline.report.evaluations import METRIC_COLUMNS, Evaluations, read_distinct_prompts, read_evaluations
+from pipeline.report.tables.table import missing_evaluations
+from pipeline.report.tables.table_text import to_markdown
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a report was made from, and what it shows.
+
+    Attributes:
+        directory: Where it is.
+        evaluations: The evaluations of its tables.
+        tables: The tables.
+        sources: The ``metrics.json`` of every evaluation, those of other seeds and of ablations included.
+        missing_sweeps: Ablations that were not run.
+    """
+
+    directory: Path
+    evaluations: Evaluations
+    tables: list
+    sources: list[Path]
+    missing_sweeps: list[str]
+
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """All rows of metrics.csv."""
+        return self.evaluations.metrics
+
+
+def write_report(
+    params: Params,
+    evals: Sequence[Path],
+    prompts: Sequence[Path],
+    output: Path,
+    adapters: Sequence[Path] = (),
+    *,
+    sweeps: Path = Path("sweeps"),
+    published: Path = Path("data/published"),
+    seed_evals: Sequence[tuple[int, Path]] = (),
+) -> Report:
+    """Write a report into ``output``, and print its tables.
+
+    Args:
+        params: Parameters of the evaluations.
+        evals: Directories of evaluations, AXIS/MODEL/CONDITION: one, or one for each of a sweep's cells.
+        prompts: Tables of structured prompts.
+        output: Directory to write.
+        adapters: Directories of adapters, MODEL/METHOD, for plots of training losses.
+        sweeps: Directory of sweeps, for the ablations.
+        published: Directory of figures that the paper prints.
+        seed_evals: Evaluations of the same settings under other seeds, for tables over training seeds.
+
+    Raises:
+        ConfigError: ``seed_evals`` has the seed of ``evals``.
+    """
+    if params.seed in dict(seed_evals):
+        raise ConfigError(f"seed_evals: {params.seed} is the seed of evals; give evaluations of other seeds")
+    evaluations = read_evaluations(*evals)
+    others = {
+        seed: read_evaluations(*(root for other, root in seed_evals if other == seed)) for seed in dict(seed_evals)
+    }
+    ablations = read_ablations(sweeps, published)
+    paths = [path for read in (evaluations, *others.values()) for path in read.provenance]
+    # The metrics alone: provenance files hold times, by which the same report would be another run.
+    sources = [Path(path).with_name("metrics.json") for path in dict.fromkeys((*paths, *ablations.trained))]
+    with atomic_entries(output) as directory:
+        evaluations.metrics[list(METRIC_COLUMNS)].to_csv(directory / "metrics.csv", index=False, encoding="utf-8")
+        tables = assemble(params, evaluations, read_distinct_prompts(prompts), directory, adapters, ablations, others)
+    report = Report(output, evaluations, tables, sources, ablations.missing)
+    _announce(params, report)
+    return report
+
+
+def _announce(params: Params, report: Report) -> None:
+    evaluations = report.evaluations
+    for table in report.tables:
+        print(to_markdown(table))
+    absent = {cell for table in report.tables for cell in table.absent} - evaluations.existing
+    absent = {cell for cell in absent if cell[0] in evaluations.axes}
+    if absent:
+        print(f"missing evaluations: {'; '.join(missing_evaluations(absent))}")
+    nothing = [axis for axis in AXES if axis not in evaluations.axes]
+    if off := [axis for axis in nothing if axis not in params.axes]:
+        print(f"switched off (axes): {', '.join(off)}")
+    if nothing := [axis for axis in nothing if axis in params.axes]:
+        print(f"axes without any evaluation: {', '.join(nothing)}")
+    if report.missing_sweeps:
+        print(f"ablations not run: {'; '.join(report.missing_sweeps)}; `make ablations` runs them at the demo's scale")
+    print(f"report: {report.directory / 'index.html'}")
