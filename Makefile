@@ -79,7 +79,7 @@ dashboard:  ## make a W&B workspace of this project's charts
 	@$(RUN) python -m pipeline.record.dashboard
 
 provenance:  ## where a number comes from (TABLE=reports/tables/table6.csv ROW="embedded wasserstein_1_normalised soft")
-	@$(RUN) python -m pipeline.record.provenance $(TABLE) --row $(ROW) $(if $(COLUMN),--column $(COLUMN))
+	@$(RUN) python -m pipeline.runs.trace $(TABLE) --row $(ROW) $(if $(COLUMN),--column $(COLUMN))
 
 test-kills:  ## kill every kind of stage 50 times and compare what it ends with
 	@$(RUN) KILLS_PER_STAGE=50 python -m pytest tests/stages/test_kill.py -s -k every

@@ -20,8 +20,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[2]
-"""The checkout that the running code is of; a sweep's cell only links to it."""
+from pipeline import PROJECT
+
 PACKAGE = "pipeline"
 DIGITS = 16
 """Hexadecimal digits of a digest: enough to tell states of one stage's code apart, few enough to read."""

@@ -23,7 +23,7 @@ from pipeline.dag.launch import DIRECTORY, launch, run_launched
 from pipeline.dag.stages import STAGES
 from pipeline.dag.tables import Row, rows_of, template_names
 from pipeline.errors import ConfigError
-from pipeline.record.provenance import StageRecord
+from pipeline.record.provenance import RECORD, StageRecord, sha256_path
 from pipeline.record.tracking import Run, stage_run
 
 
@@ -77,19 +77,28 @@ class StageRun:
         parameters = {key: _at(self._params, key) for key in self._tracked}
         inputs = [require(path) for path in dict.fromkeys(self.inputs)]
         code = self.code_of(self.stage.entry)
-        return StageRecord(self.stage.name, {**self.names, **parameters}, inputs, code, self._params.seed)
+        command = self.stage.command(self._fill)
+        return StageRecord(self.stage.name, {**self.names, **parameters}, inputs, code, self._params.seed, command)
 
     def code_of(self, entry: str) -> str:
         """Digest of the code that a definition reaches, by its dotted name, with the engine of these parameters."""
         return project_code().digest(entry, engines_besides(self._params.engine.kind))
 
-    def write_record(self, **results: Any) -> None:
-        """Write the record to its declared place, beside the output that it is of."""
-        output = next(iter(self.stage.writes))
-        place = Path(self._fill(self.stage.records))
-        if self.paths[output] != self._path(self.stage.writes[output]):
-            place = Path(self.paths[output]).with_suffix(".provenance.json")
-        self.record.write(place, **results)
+    def write_record(self, made: Path | None = None, **results: Any) -> None:
+        """Write the record to its declared place.
+
+        Args:
+            made: The directory that will take the place of the output, where the record goes into it.
+            results: What is worth knowing about the work.
+        """
+        written = [self.paths[name] for name in self.stage.writes]
+        if made is not None:
+            self.record.write(made / RECORD, {str(written[0]): sha256_path(made)}, **results)
+            return
+        declared = self._path(next(iter(self.stage.writes.values())))
+        beside = written[0].with_suffix(".provenance.json")
+        place = Path(self._fill(self.stage.records)) if written[0] == declared else beside
+        self.record.write(place, {str(path): sha256_path(path) for path in written}, **results)
 
     def tracked(self) -> contextlib.AbstractContextManager[Run]:
         """The run's W&B run, while the context is open."""

@@ -1,22 +1,23 @@
 """Where an artifact came from: parameters, inputs, code, machine and time.
 
-``python -m pipeline.record.provenance TABLE.csv --row ... --column ...`` follows a table's cell back to all of them.
+``python -m pipeline.runs.trace TABLE.csv --row ... --column ...`` follows a table's cell back to all of them.
 """
 
 import contextlib
+import hashlib
 import importlib.metadata
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pipeline import PROJECT
 from pipeline.artifacts.storage import sha256_file, sha256_json, write_json
-from pipeline.dag.code_digest import PROJECT
 
 PACKAGES = (
     "torch",
@@ -37,10 +38,32 @@ def _plain(value: Any) -> Any:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
+RECORD = "provenance.json"
+"""A record inside the directory that it is of; it is no part of the directory's content."""
+SEPARATOR = "; "
+"""Between the records in a column ``provenance``."""
+
+
+def join_sources(paths: Iterable[str | None]) -> str:
+    """The text of a column ``provenance`` for several records; None and empty ones are left out."""
+    return SEPARATOR.join(filter(None, paths))
+
+
+def split_sources(text: str) -> list[str]:
+    """The records that ``join_sources`` put into a text."""
+    return [path for path in text.split(SEPARATOR) if path]
+
+
+def sha256_of_files(files: Mapping[str, bytes]) -> str:
+    """The hash of ``sha256_path`` from contents by path below the directory; of a file, the one with an empty path."""
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items() if name != RECORD}
+    return digests[""] if "" in digests else sha256_json(digests)
+
+
 def sha256_path(path: Path) -> str:
-    """SHA-256 of a file, or of the names and contents of a directory's files."""
+    """SHA-256 of a file, or of the names and contents of a directory's files, its own record left out."""
     if path.is_dir():
-        files = sorted(item for item in path.rglob("*") if item.is_file())
+        files = sorted(item for item in path.rglob("*") if item.is_file() and item != path / RECORD)
         return sha256_json({str(item.relative_to(path)): sha256_file(item) for item in files})
     return sha256_file(path)
 
@@ -87,10 +110,19 @@ class StageRecord:
         inputs: Files and directories that it reads.
         code: Digest of the code that it runs.
         seed: Root of its random streams.
+        command: What runs it.
     """
 
-    def __init__(self, stage: str, parameters: Mapping[str, Any], inputs: Sequence[Path], code: str, seed: int):
-        self.stage, self.code, self.seed = stage, code, seed
+    def __init__(
+        self,
+        stage: str,
+        parameters: Mapping[str, Any],
+        inputs: Sequence[Path],
+        code: str,
+        seed: int = 0,
+        command: str = "",
+    ):
+        self.stage, self.code, self.seed, self.command = stage, code, seed, command
         self.parameters = {name: _plain(value) for name, value in parameters.items()}
         self.inputs = {str(path): sha256_path(path) for path in inputs}
         self.found: dict[str, Any] = {}
@@ -132,11 +164,17 @@ class StageRecord:
             "started": self.started.isoformat(timespec="seconds"),
         }
 
-    def write(self, path: Path, **results: Any) -> None:
-        """Write ``provenance.json``."""
-        wall_time = {"wall_time_seconds": round(time.monotonic() - self._clock, 3)}
-        content = {"stage": self.stage, "parameters": self.parameters, **self.origin(), **wall_time, **results}
-        write_json(path, content)
+    def write(self, path: Path, outputs: Mapping[str, str], **results: Any) -> None:
+        """Write the record.
+
+        Args:
+            path: Where to.
+            outputs: SHA-256 of what the run has made, by path.
+            results: What is worth knowing about the work.
+        """
+        wall_time = {"wall_time_seconds": round(time.monotonic() - self._clock, 3), "outputs_sha256": dict(outputs)}
+        first = {"stage": self.stage, "command": self.command, "parameters": self.parameters}
+        write_json(path, {**first, **self.origin(), **wall_time, **results})
 
 
 def run_identity(
@@ -144,10 +182,3 @@ def run_identity(
 ) -> str:
     """Hash of what decides a run's result; arguments as a record has them."""
     return sha256_json([stage, code, parameters, found, sorted(inputs.values())])
-
-
-if __name__ == "__main__":
-    from pipeline.command import run_command
-    from pipeline.record.trace import main, parse_arguments
-
-    run_command(main, parse_arguments())

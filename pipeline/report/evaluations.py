@@ -13,7 +13,7 @@ from pipeline.artifacts.storage import read_json, read_table
 from pipeline.config.evaluation import AXES
 from pipeline.core.prompts.structured import Prompt
 from pipeline.errors import ArtifactError
-from pipeline.record.table_cell import join_sources
+from pipeline.record.provenance import join_sources
 
 METRIC_COLUMNS = (
     "axis",

@@ -121,7 +121,7 @@ def train_adapter(run: StageRun, training: Training, output: Path) -> None:
                 fit.save_adapter(model, directory)
                 (directory / "train_log.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in log))
                 results = {"steps": len(log), "final_loss": log[-1]["loss"]}
-                run.record.write(directory / "provenance.json", **results, distributed=asdict(distributed))
+                run.write_record(directory, **results, distributed=asdict(distributed))
 
 
 def _check_passes(config: Params) -> None:

@@ -46,7 +46,7 @@ def write_evaluation(
             write_table(directory / f"{name}.parquet", table)
         for name, content in (documents or {}).items():
             write_json(directory / name, content)
-        run.record.write(directory / "provenance.json", num_prompts=len(per_prompt))
+        run.write_record(directory, num_prompts=len(per_prompt))
     headline = {f"{row['split']}/{row['metric']}": row["value"] for row in rows if not row["family"]}
     with run.tracked() as tracking:
         # W&B draws no undefined number.

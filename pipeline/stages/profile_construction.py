@@ -43,7 +43,7 @@ def main(run: StageRun, model: str, model_report: Path, space: str, prompts: lis
     with atomic_directory(output) as directory:
         write_json(directory / "summary.json", construction_summary(measured))
         write_table(directory / "per_prompt.parquet", table)
-        run.record.write(directory / "provenance.json", num_prompts=len(rows))
+        run.write_record(directory, num_prompts=len(rows))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
+from pipeline import PROJECT
 from pipeline.command import RESUMES, Terminated
 from pipeline.errors import PipelineError
 from pipeline.runs.dvc_process import terminated_like_interrupted
@@ -24,7 +25,6 @@ from pipeline.sweep.results import gather, run_table
 from pipeline.sweep.run import Record, read_record, run_job
 from pipeline.sweep.settings import PRIMARY, expand_arguments, override_key, sweep_config
 
-PROJECT = Path(__file__).resolve().parents[2]
 CONF = PROJECT / "conf"
 SECONDS_BETWEEN_LOOKS = 0.5
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import yaml
 
+from pipeline import PROJECT
 from pipeline.artifacts.atomic import atomic_path
 from pipeline.artifacts.storage import read_json
 from pipeline.command import run_command
@@ -26,7 +27,7 @@ from pipeline.errors import ConfigError
 from pipeline.report.write import write_report
 from pipeline.sweep.merging import SweepCell, cells_by_seed, check_agreement, chosen_cells, merged_values, read_cells
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
+CONF = PROJECT / "conf"
 STRUCTURED_SPLITS = ("unseen", "ood")
 HEADER = """\
 # Merged from cells of {sweep} by `python -m pipeline.sweep.tables`; do not edit.

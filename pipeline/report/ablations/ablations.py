@@ -9,7 +9,7 @@ import pandas as pd
 from pipeline.artifacts.storage import read_json
 from pipeline.config.params import Params
 from pipeline.core.prompts.structured import Prompt
-from pipeline.record.table_cell import split_sources
+from pipeline.record.provenance import split_sources
 from pipeline.report.ablations import plots
 from pipeline.report.ablations.cells import HARD_ABLATION, SOFT_GRANULARITY, Block, read_blocks
 from pipeline.report.ablations.construction import (

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.artifacts.storage import read_table
-from pipeline.record.table_cell import join_sources, split_sources
+from pipeline.record.provenance import join_sources, split_sources
 from pipeline.report.ablations.cells import GRANULARITY, finished_cells
 from pipeline.report.figures.style import FAMILY_COLORS
 from pipeline.report.page.plots import Plot

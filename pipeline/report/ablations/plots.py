@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.record.table_cell import split_sources
+from pipeline.record.provenance import split_sources
 from pipeline.report.ablations.cells import Design
 from pipeline.report.ablations.tables import HEADLINE, KL, SPLITS
 from pipeline.report.figures.style import COLORS

@@ -8,7 +8,7 @@ import pandas as pd
 
 from pipeline.config.params import Params
 from pipeline.core.statistics.seed_noise import Comparison, Spread, compare_with_best, spread
-from pipeline.record.table_cell import join_sources
+from pipeline.record.provenance import join_sources
 from pipeline.report.ablations.cells import (
     Block,
     Design,

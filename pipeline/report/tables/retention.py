@@ -8,7 +8,7 @@ import pandas as pd
 
 from pipeline.config.params import CONDITIONS, METHODS
 from pipeline.config.retention import PalomaConfig, RetentionConfig
-from pipeline.record.table_cell import join_sources
+from pipeline.record.provenance import join_sources
 from pipeline.report.tables.table import (
     DASH,
     Cell,

@@ -15,7 +15,7 @@ from pipeline.core.statistics.condition_tests import TESTED
 from pipeline.core.statistics.intervals import family_median, hierarchical_bootstrap
 from pipeline.core.statistics.seed_noise import spread
 from pipeline.errors import ArtifactError
-from pipeline.record.table_cell import join_sources
+from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import Evaluations
 from pipeline.report.tables.structured_tests import per_prompt_metrics
 from pipeline.report.tracked_files import HEADLINES, SPLITS

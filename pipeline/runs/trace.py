@@ -4,21 +4,140 @@ Every hash on the way is compared with the files that are there. Exit status 1 i
 """
 
 import argparse
+import csv
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.artifacts.storage import read_json
-from pipeline.errors import ArtifactError
-from pipeline.record.lineage import MISMATCH, MISSING, OK, Artifact, Lineage
-from pipeline.record.lineage_text import artifact_json, artifact_lines, cell_lines
+from pipeline.artifacts.storage import read_json, require
+from pipeline.command import run_command
+from pipeline.errors import ArtifactError, ConfigError
 from pipeline.record.metric_source import metric_sources
-from pipeline.record.table_cell import TableCell, select_cell
+from pipeline.record.provenance import split_sources
+from pipeline.runs.lineage import MISMATCH, MISSING, OK, Artifact, Lineage, artifact_lines
 
 LABELS = ("axis", "model", "condition", "split", "family", "metric")
+# What a table is read for, where no column is named.
+DEFAULT_COLUMNS = ("value", "difference", "gp_irt", "utility", "mean")
+MAX_CHOICES = 12
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """One cell of a CSV table of the report.
+
+    Attributes:
+        table: The CSV file.
+        number: Row, counted from 1 without the header.
+        column: Name of the column.
+        row: All texts of the row by column.
+    """
+
+    table: Path
+    number: int
+    column: str
+    row: dict[str, str]
+
+    @property
+    def text(self) -> str:
+        """What the cell holds."""
+        return self.row[self.column]
+
+    @property
+    def evaluations(self) -> list[str]:
+        """Records of the evaluations behind the cell. Raises ArtifactError where there is none."""
+        if "provenance" not in self.row:
+            raise ArtifactError(f"{self.table} has no column provenance; `make tables` writes it")
+        found = split_sources(self.row["provenance"])
+        if not found:
+            reason = self.row.get("status", "") or "no provenance"
+            raise ArtifactError(f"{self.table} row {self.number}: no evaluation stands behind this cell ({reason})")
+        return found
+
+
+def read_rows(table: Path) -> list[dict[str, str]]:
+    """The rows of a CSV table as texts. Raises ArtifactError."""
+    if table.suffix != ".csv":
+        raise ArtifactError(f"{table} is not a CSV file; every table has one beside its {table.suffix or 'other'} form")
+    with require(table).open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    if not rows:
+        raise ArtifactError(f"{table} has no rows")
+    return rows
+
+
+def _choices(values: Sequence[str]) -> str:
+    distinct = list(dict.fromkeys(value or "(empty)" for value in values))
+    more = f" and {len(distinct) - MAX_CHOICES} more" if len(distinct) > MAX_CHOICES else ""
+    return ", ".join(distinct[:MAX_CHOICES]) + more
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text or "nan")
+    except ValueError:
+        return False
+    return True
+
+
+def _narrow(rows: list[tuple[int, dict[str, str]]], selector: str, table: Path) -> list[tuple[int, dict[str, str]]]:
+    """The rows that a selector allows: a row number, ``COLUMN=VALUE``, or a text that any column holds."""
+    columns = list(rows[0][1])
+    column, equals, value = selector.partition("=")
+    if selector.isdigit():
+        kept = [(number, row) for number, row in rows if number == int(selector)]
+        choices = f"its rows are {rows[0][0]} to {rows[-1][0]}"
+    elif equals and column not in columns:
+        raise ConfigError(f"--row {selector}: {table} has no column {column!r}; its columns are {', '.join(columns)}")
+    elif equals:
+        kept = [(number, row) for number, row in rows if row[column] == value]
+        choices = f"the column holds {_choices([row[column] for _, row in rows])}"
+    else:
+        kept = [(number, row) for number, row in rows if selector in row.values()]
+        choices = f"no column holds it; choose by COLUMN=VALUE, the columns are {', '.join(columns)}"
+    if not kept:
+        raise ConfigError(f"--row {selector}: no such row in {table}; {choices}")
+    return kept
+
+
+def select_cell(table: Path, selectors: Sequence[str], column: str | None) -> TableCell:
+    """The one cell that the selectors and the column name.
+
+    Args:
+        table: CSV file.
+        selectors: Row number, ``COLUMN=VALUE`` or a text that some column of the row holds; all must agree.
+        column: A column; or, as in the printed table, a text that a column of the row holds ("soft"). None takes the
+            column of values.
+
+    Raises:
+        ArtifactError: No such table.
+        ConfigError: No row or more than one, or no such column; names the choices.
+    """
+    rows = list(enumerate(read_rows(table), start=1))
+    columns = list(rows[0][1])
+    if column is not None and column not in columns:
+        if not any(column in row.values() for _, row in rows):
+            raise ConfigError(f"--column {column}: {table} has no such column; its columns are {', '.join(columns)}")
+        selectors, column = [*selectors, column], None
+    for selector in selectors:
+        rows = _narrow(rows, selector, table)
+    if len(rows) > 1:
+        differing = {name: values for name in columns if len(set(values := [row[name] for _, row in rows])) > 1}
+        # Results differ, too, but nobody chooses by them.
+        labels = {name: values for name, values in differing.items() if not all(map(_is_number, values))} or differing
+        choices = "; ".join(f"{name}: {_choices(values)}" for name, values in labels.items())
+        raise ConfigError(
+            f"{len(rows)} rows of {table} fit (numbers {_choices([str(number) for number, _ in rows])}); choose one "
+            f"with --row NUMBER or --row COLUMN=VALUE. They differ in {choices}"
+        )
+    column = column or next((name for name in DEFAULT_COLUMNS if name in columns), None)
+    if column is None:
+        raise ConfigError(f"--column: {table} has the columns {', '.join(columns)}; name one")
+    ((number, row),) = rows
+    return TableCell(table, number, column, row)
 
 
 def project_root(path: Path) -> Path:
@@ -92,7 +211,7 @@ class Origin:
         }
 
 
-def trace_cell(table: Path, row: list[str], column: str | None) -> Origin:
+def trace_cell(table: Path, row: Sequence[str], column: str | None) -> Origin:
     """Where a cell comes from. Raises ConfigError for an unclear choice and ArtifactError for a broken record."""
     cell = select_cell(table, row, column)
     root = project_root(table)
@@ -110,8 +229,24 @@ def trace_cell(table: Path, row: list[str], column: str | None) -> Origin:
     return Origin(cell, check_value(cell, root), sources, evaluations, roots, lineages)
 
 
+def _cell_lines(origin: Origin) -> Iterator[str]:
+    """The cell, its labels, and whether the evaluation has the same value."""
+    cell, row = origin.cell, origin.cell.row
+    yield f"{cell.table}, row {cell.number}, column {cell.column}: {cell.text or '(empty)'}"
+    numbers = ("value", "n", "ci_low", "ci_high", "floor", "undefined", "provenance")
+    yield "  " + ", ".join(f"{name} {text}" for name, text in row.items() if text and name not in numbers)
+    if row.get("n"):
+        interval = f", 95% interval [{row['ci_low']}, {row['ci_high']}]" if row.get("ci_low") else ""
+        floor = f", perfect sampler {row['floor']}" if row.get("floor") else ""
+        yield f"  n = {row['n']}{interval}{floor}"
+    status, text = origin.comparison
+    yield f"  value: {status}, {text}"
+    for source in origin.sources:
+        yield f"  metric: {source['file']} {source['name']}{': ' if source['says'] else ''}{source['says']}"
+
+
 def _text(origin: Origin) -> Iterator[str]:
-    yield from cell_lines(origin.cell, origin.comparison, origin.sources)
+    yield from _cell_lines(origin)
     shown: dict[Path, set[str]] = {}
     for root, evaluation in zip(origin.roots, origin.evaluations, strict=True):
         yield ""
@@ -135,7 +270,7 @@ def _json(origin: Origin) -> dict[str, Any]:
         "comparison": {"status": status, "text": text},
         "metric_sources": origin.sources,
         "evaluations": [origin.name(*pair) for pair in zip(origin.roots, paths, strict=True)],
-        "artifacts": {path: artifact_json(item) for path, item in origin.artifacts.items()},
+        "artifacts": {path: artifact.as_json() for path, artifact in origin.artifacts.items()},
         "mismatches": origin.mismatches,
     }
 
@@ -149,9 +284,9 @@ def main(table: Path, row: list[str], column: str | None, as_json: bool) -> None
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Command line of ``python -m pipeline.record.provenance``."""
+    """Command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m pipeline.record.provenance",
+        prog="python -m pipeline.runs.trace",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -166,3 +301,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--column", help="column, or a condition as in the printed table (default: the value)")
     parser.add_argument("--json", action="store_true", dest="as_json", help="everything, as JSON")
     return parser.parse_args()
+
+
+if __name__ == "__main__":
+    run_command(main, parse_arguments())

@@ -1,0 +1,297 @@
+"""The way back from a table's cell, with every hash compared."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from pipeline.artifacts.storage import write_json
+from pipeline.dag.code_digest import engines_besides, project_code
+from pipeline.dag.stages import STAGES
+from pipeline.errors import ArtifactError, ConfigError
+from pipeline.record.provenance import StageRecord, run_identity, sha256_path
+from pipeline.report.evaluations import read_evaluations
+from pipeline.runs.trace import main, select_cell, trace_cell
+from tests.conftest import ROOT
+
+EVALUATION = "artifacts/evals/structured/m/soft"
+SAMPLES = "artifacts/generations.parquet"
+PROMPTS = "artifacts/prompts/ood.parquet"
+METRIC = {
+    "axis": "structured",
+    "model": "m",
+    "condition": "soft",
+    "split": "ood",
+    "family": "",
+    "metric": "wasserstein_1_normalised",
+    "value": 0.1,
+    "n": 5,
+    "ci_low": None,
+    "ci_high": None,
+    "floor": 0.02,
+    "undefined": 0,
+}
+
+
+def git(*arguments: str) -> str:
+    identity = ("-c", "user.name=n", "-c", "user.email=e")
+    return subprocess.run(["git", *identity, *arguments], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def write(path: str, text: str) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text)
+
+
+def stage_record(stage: str, parameters: dict, inputs: list[str]) -> StageRecord:
+    return StageRecord(stage, parameters, list(map(Path, inputs)), code_of(stage), 7, f"run {stage}")
+
+
+def code_of(stage: str) -> str:
+    return project_code().digest(STAGES[stage].entry, engines_besides("transformers"))
+
+
+def outputs(*paths: str) -> dict[str, str]:
+    return {path: sha256_path(Path(path)) for path in paths}
+
+
+@pytest.fixture
+def project(monkeypatch, tmp_path):
+    """Prompts -> samples -> evaluation -> table, as the stages would leave them."""
+    monkeypatch.chdir(tmp_path)
+    git("init", "-q")
+    monkeypatch.setattr("pipeline.record.provenance.PROJECT", tmp_path)
+    for name, text in (("dvc.yaml", "stages: {}"), ("data/raw", "3"), ("data/more/raw", "4"), ("model.bin", "5")):
+        write(name, text)
+    git("add", "-A")
+    git("commit", "-qm", "first")
+    prompts = stage_record("build_prompts", {"seed": 7}, ["data"])
+    write("artifacts/prompts/ood.parquet", "prompts")
+    write("artifacts/prompts/unseen.parquet", "more prompts")
+    prompts.write(
+        Path("artifacts/prompts/provenance.json"),
+        outputs("artifacts/prompts/ood.parquet", "artifacts/prompts/unseen.parquet"),
+    )
+    parameters = {"seed": 7, "models.m.dtype": "float32", "engine.kind": "transformers"}
+    generate = stage_record("generate_structured", parameters, [PROMPTS, "model.bin"])
+    write(SAMPLES, "samples")
+    generate.write(Path("artifacts/generations.provenance.json"), outputs(SAMPLES), num_generations=5)
+    evaluate = stage_record("eval_structured", {"seed": 7, "model": "m", "condition": "soft"}, [SAMPLES])
+    write(f"{EVALUATION}/per_prompt.parquet", "rows")
+    write_json(Path(EVALUATION, "metrics.json"), {"metrics": [METRIC], "failures": {}})
+    evaluate.write(Path(EVALUATION, "provenance.json"), outputs(EVALUATION))
+    rows = [
+        {**METRIC, "status": "ok", "provenance": f"{EVALUATION}/provenance.json"},
+        {**METRIC, "condition": "hard", "value": "", "status": "not run", "provenance": ""},
+        {**METRIC, "metric": "valid_rate", "value": 0.9, "status": "ok", "provenance": f"{EVALUATION}/provenance.json"},
+    ]
+    Path("reports").mkdir()
+    with Path("reports/table6.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return tmp_path
+
+
+TABLE = Path("reports/table6.csv")
+
+
+def traced():
+    return trace_cell(TABLE, ["soft", "metric=wasserstein_1_normalised"], None)
+
+
+def statuses(origin) -> dict[str, str]:
+    return {path: artifact.status for path, artifact in origin.artifacts.items()}
+
+
+def test_the_chain_is_whole(project):
+    origin = traced()
+    assert origin.comparison == ("ok", f"as in {EVALUATION}/metrics.json") and origin.mismatches == []
+    assert statuses(origin) == dict.fromkeys((EVALUATION, SAMPLES, PROMPTS, "model.bin", "data"), "ok")
+    (evaluation,) = origin.evaluations
+    assert evaluation.stage == "eval_structured" and evaluation.commit == git("rev-parse", "HEAD")
+    samples = evaluation.inputs[SAMPLES]
+    assert samples.stage == "generate_structured" and samples.record["parameters"]["seed"] == 7
+    prompts = samples.inputs[PROMPTS]
+    assert prompts.stage == "build_prompts" and prompts.record_path == "artifacts/prompts/provenance.json"
+    assert list(prompts.inputs) == ["data"] and prompts.inputs["data"].record is None
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (PROMPTS, {PROMPTS}),
+        (SAMPLES, {SAMPLES}),
+        (f"{EVALUATION}/per_prompt.parquet", {EVALUATION}),
+        ("data/raw", {"data"}),
+        ("data/more/raw", {"data"}),
+        ("model.bin", {"model.bin"}),
+    ],
+)
+def test_a_changed_file_is_a_mismatch(project, path, expected):
+    # What is under Git is looked for in the run's commit first, which is not that of another history.
+    for record in Path("artifacts").rglob("*provenance.json"):
+        record.write_text(record.read_text().replace(json.loads(record.read_text())["git"]["commit"], "0" * 40))
+    Path(path).write_text("tampered")
+    origin = traced()
+    assert {path for path, status in statuses(origin).items() if status == "MISMATCH"} == expected
+    assert all(any(path in problem for problem in origin.mismatches) for path in expected)
+
+
+def test_a_changed_cell_is_a_mismatch(project):
+    TABLE.write_text(TABLE.read_text().replace(",0.1,", ",0.05,"))
+    assert traced().mismatches == [f"the table's cell: {EVALUATION}/metrics.json has 0.1"]
+
+
+def test_an_edited_record_is_a_mismatch(project):
+    record = Path("artifacts/generations.provenance.json")
+    record.write_text(record.read_text().replace('"seed": 7', '"seed": 8'))
+    (problem,) = traced().mismatches
+    assert problem.startswith("artifacts/generations.provenance.json contradicts itself")
+
+
+def test_a_missing_file_is_no_mismatch(project):
+    Path(SAMPLES).unlink()
+    origin = traced()
+    assert statuses(origin)[SAMPLES] == "MISSING" and origin.mismatches == []
+    # Its record tells the rest of the way.
+    assert statuses(origin)[PROMPTS] == "ok"
+
+
+def test_a_source_that_was_committed_has_changed_since(project):
+    first = git("rev-parse", "HEAD")
+    write("model.bin", "new")
+    write("data/more/raw", "new")
+    git("add", "model.bin", "data")
+    git("commit", "-qm", "second")
+    artifacts = traced().artifacts
+    for path in ("model.bin", "data"):
+        assert (artifacts[path].status, artifacts[path].changed_since) == ("changed since", first)
+    assert not any(artifact.problems for artifact in artifacts.values())
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-m", "pipeline.runs.trace", *arguments], capture_output=True, text=True, env=environment
+    )
+
+
+def test_command_prints_a_tree_and_json(project):
+    result = command(str(TABLE), "--row", "metric=wasserstein_1_normalised", "--column", "soft")
+    assert result.returncode == 0, result.stderr
+    text = result.stdout
+    assert text.startswith("reports/table6.csv, row 1, column value: 0.1\n") and "seed=7" in text
+    assert git("rev-parse", "HEAD") in text and "pipeline/core/structured/wasserstein.py prompt_row" in text
+    # Inputs are indented below what was made of them.
+    depth = {line.split()[0]: len(line) - len(line.lstrip()) for line in text.splitlines() if "<-" in line}
+    assert depth == {EVALUATION: 0, SAMPLES: 4, PROMPTS: 8}
+    found = json.loads(command(str(TABLE), "--row", "1", "--json").stdout)
+    assert found["row"]["condition"] == "soft" and found["mismatches"] == []
+    samples = found["artifacts"][SAMPLES]
+    assert samples["provenance"]["command"] == "run generate_structured"
+    assert samples["provenance"]["packages"]["torch"] and samples["inputs"] == [PROMPTS, "model.bin"]
+
+
+def test_a_run_says_whether_its_code_is_that_of_now(project, capsys):
+    record = Path("artifacts/generations.provenance.json")
+    content = json.loads(record.read_text())
+    older = "0123456789abcdef"
+    identity = run_identity("generate_structured", older, content["parameters"], {}, content["inputs_sha256"])
+    record.write_text(json.dumps(content | {"code": older, "identity": identity}))
+    main(TABLE, ["1"], None, False)
+    text = capsys.readouterr().out
+    assert text.count(", as now") == 2
+    assert f"code: {older}, of another state; now it is {code_of('generate_structured')}" in text
+
+
+def test_command_fails_on_a_mismatch(project):
+    write(PROMPTS, "other prompts")
+    result = command(str(TABLE), "--row", "1")
+    assert result.returncode == 1
+    assert "[MISMATCH]" in result.stdout and f"error: MISMATCH: {PROMPTS} is not what" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("selectors", "column", "message"),
+    [
+        (
+            [],
+            None,
+            r"3 rows of .* fit \(numbers 1, 2, 3\).*differ in condition: soft, hard; metric: w",
+        ),
+        (["soft"], None, r"2 rows .* fit \(numbers 1, 3\)"),
+        (["condition=base"], None, "no such row .* the column holds soft, hard"),
+        (["colour=red"], None, "has no column 'colour'; its columns are axis, model"),
+        (["red"], None, "no column holds it"),
+        (["4"], None, "its rows are 1 to 3"),
+        (["1"], "red", "--column red: .* no such column; its columns are axis, model"),
+    ],
+)
+def test_unclear_choices_name_what_there_is(project, selectors, column, message):
+    with pytest.raises(ConfigError, match=message):
+        select_cell(TABLE, selectors, column)
+
+
+def test_a_cell_is_chosen_as_a_reader_names_it(project):
+    for selectors, column in (
+        (["1"], None),
+        (["1"], "soft"),
+        (["split=ood", "1"], "value"),
+        (["wasserstein_1_normalised", "family=", "condition=soft"], None),
+    ):
+        cell = select_cell(TABLE, selectors, column)
+        assert (cell.number, cell.column, cell.text) == (1, "value", "0.1")
+    assert select_cell(TABLE, ["1"], "n").text == "5"
+
+
+def test_cells_and_tables_without_an_evaluation(project):
+    with pytest.raises(ArtifactError, match=r"row 2: no evaluation stands behind this cell \(not run\)"):
+        trace_cell(TABLE, ["2"], None)
+    with pytest.raises(ArtifactError, match="is not a CSV file"):
+        trace_cell(Path("reports/table6.md"), ["2"], None)
+    with pytest.raises(ArtifactError, match="does not exist"):
+        trace_cell(Path("reports/table7.csv"), ["2"], None)
+
+
+def test_a_mean_over_models_leads_to_all_of_them(project):
+    text = TABLE.read_text()
+    TABLE.write_text(text.replace(f"{EVALUATION}/provenance.json", f"{EVALUATION}/provenance.json; other/x.json", 1))
+    origin = traced()
+    assert [evaluation.path for evaluation in origin.evaluations] == [EVALUATION, "other"]
+    assert origin.comparison[0] == "not compared"
+
+
+def test_a_sweeps_cell_is_traced_in_its_own_directory(project, capsys):
+    """Paths in a cell's records and lock are the cell's; the checkout has files of the same names."""
+    cell = Path("sweeps", "s", "1")
+    cell.mkdir(parents=True)
+    for name in ("artifacts", "data"):
+        shutil.copytree(name, cell / name)
+    for name in ("dvc.yaml", "model.bin"):
+        shutil.copy(name, cell)
+    text = TABLE.read_text()
+    TABLE.write_text(text.replace(f"{EVALUATION}/provenance.json", f"{cell / EVALUATION}/provenance.json", 1))
+    write(PROMPTS, "the checkout's own")
+    origin = traced()
+    assert origin.mismatches == [] and origin.comparison[0] == "ok"
+    assert set(statuses(origin).values()) == {"ok"}
+    assert str(cell / PROMPTS) in statuses(origin)
+    main(TABLE, ["soft", "metric=wasserstein_1_normalised"], None, False)
+    assert f"in {cell}:" in capsys.readouterr().out
+
+
+def test_lists_say_which_evaluation_a_row_is_from(project):
+    evaluations = read_evaluations(Path("artifacts/evals"))
+    table = pd.DataFrame({"model": ["m", "m"], "condition": ["soft", "hard"], "difference": [0.1, 0.2]})
+    found = evaluations.with_provenance("structured", table)
+    assert list(found["provenance"]) == [f"{EVALUATION}/provenance.json", ""] and "provenance" not in table
+    assert list(evaluations.with_provenance("open", table)["provenance"]) == ["", ""]
+    twice = evaluations.with_provenance("structured", table.assign(against="soft"))["provenance"]
+    assert list(twice) == ["; ".join([f"{EVALUATION}/provenance.json"] * 2), f"{EVALUATION}/provenance.json"]
