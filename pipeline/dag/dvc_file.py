@@ -16,7 +16,7 @@ HEADER = """\
 # has an empty table), code.yaml a digest of the code that each stage runs, so that a changed comment runs nothing and a
 # changed computation runs whatever depends on it.
 # DVC deletes a stage's outputs before it runs. What is costly or needed by it is `persist`: a stage that fails leaves
-# the finished artifact of its last run. Unfinished work is in artifacts/unfinished and is no output at all.
+# the finished artifact of its last run. Unfinished work, in the artifacts' directory `unfinished`, is no output.
 """
 CHECK = "check_params"
 """The stage that checks all others' code; its own needs no digest, because it depends on every file."""

@@ -6,17 +6,26 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline.compose import check_fresh, compose_params, main, recorded_overrides, render
-from pipeline.config.params import load_params, validate
+from pipeline.compose import (
+    check,
+    check_composed,
+    check_derived,
+    compose_params,
+    derived_files,
+    main,
+    recorded_overrides,
+    write_files,
+)
+from pipeline.config.params import Params, load_params, validate
+from pipeline.dag.execution import execute, named_run
+from pipeline.dag.tables import dag_section
 from pipeline.errors import ConfigError
 from tests.conftest import ROOT
 
 
 @pytest.fixture(scope="module")
 def values():
-    composed = compose_params(ROOT / "conf", [])
-    del composed["dag"]
-    return composed
+    return compose_params(ROOT / "conf", [])
 
 
 def changed(values, key, value):
@@ -29,19 +38,25 @@ def changed(values, key, value):
     return values
 
 
+def written(directory: Path, *overrides: str, conf: Path = ROOT / "conf") -> Path:
+    """params.yaml under the overrides, with all that follows from it beside it."""
+    write_files(directory, compose_params(conf, list(overrides)), list(overrides))
+    return directory / "params.yaml"
+
+
 def test_committed_params_are_the_composition_of_conf():
-    check_fresh(ROOT / "params.yaml", ROOT / "conf")
+    check(ROOT / "params.yaml", ROOT / "conf")
     assert recorded_overrides((ROOT / "params.yaml").read_text()) == []
 
 
 def test_paper_experiment():
     composed = compose_params(ROOT / "conf", ["experiment=paper"])
-    assert len(composed["models"]) == 12
-    assert [len(table) for table in composed["dag"]["conditions"].values()] == [36] * 6
-    # Tries belong to tokenizers: four families, two output spaces.
-    assert len(composed["dag"]["tries"]) == 8
-    del composed["dag"]
     params = validate(composed)
+    tables = dag_section(params)
+    assert len(composed["models"]) == 12
+    assert [len(table) for table in tables["conditions"].values()] == [36] * 6
+    # Tries belong to tokenizers: four families, two output spaces.
+    assert len(tables["tries"]) == 8
     train = params.train
     assert (train.lora_rank, train.lora_alpha, train.lora_dropout) == (16, 32, 0.05)
     assert (train.learning_rate, train.weight_decay, train.warmup_ratio) == (2e-4, 0.01, 0.03)
@@ -119,41 +134,76 @@ def test_bad_overrides_are_named(override, message):
 
 
 def test_hand_edited_params_are_refused(tmp_path):
-    path = tmp_path / "params.yaml"
-    overrides = ["seed=7", "train.soft={epochs: 2, samples_per_prompt: 1}"]
-    path.write_text(render(compose_params(ROOT / "conf", overrides), overrides))
-    check_fresh(path, ROOT / "conf")
+    path = written(tmp_path, "seed=7", "train.soft={epochs: 2, samples_per_prompt: 1}")
+    check(path, ROOT / "conf")
     path.write_text(path.read_text().replace("max_bins: 1001", "max_bins: 1002"))
     with pytest.raises(ConfigError, match=r"discretize.soft.max_bins is not what conf/ composes to.*make params"):
-        check_fresh(path, ROOT / "conf")
+        check_composed(path, ROOT / "conf")
+    with pytest.raises(ConfigError, match=r"discretize.soft.max_bins is not what conf/ composes to.*make params"):
+        check(path, ROOT / "conf")
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "message"),
+    [
+        ("dag.yaml", "condition: hard", "condition: soft", r"dag\.conditions\..*\.embedded-hard\.condition: does not"),
+        ("code.yaml", "prompts: ", "prompts: 0", r"build_prompts: the stage's code computes something else"),
+        ("dvc.yaml", "--axis mcq", "--axis open", r"stages\.generate_mcq\.do\.cmd: is not what pipeline/dag/stages"),
+    ],
+)
+def test_hand_edited_files_beside_params_are_refused(values, tmp_path, name, before, after, message):
+    write_files(tmp_path, values, [])
+    path, text = tmp_path / "params.yaml", (tmp_path / name).read_text()
+    assert before in text
+    (tmp_path / name).write_text(text.replace(before, after, 1))
+    with pytest.raises(ConfigError, match=rf"{name}: {message}"):
+        check_derived(path)
+    (tmp_path / name).unlink()
+    with pytest.raises(ConfigError, match=rf"{name} does not exist; `make params` writes it"):
+        check_derived(path)
+    # A comment in such a file says nothing to DVC.
+    (tmp_path / name).write_text(f"# seen\n{text}")
+    check_derived(path)
+
+
+def checked(project: Path, monkeypatch: pytest.MonkeyPatch, params: Params) -> Path:
+    """Run the DAG's first stage in a directory of its own; the file that it leaves."""
+    if not (project / "conf").exists():
+        (project / "conf").symlink_to(ROOT / "conf")
+        (project / "pipeline").symlink_to(ROOT / "pipeline")
+    monkeypatch.chdir(project)
+    output = project / "report.json"
+    execute(named_run("check_params", params, output=output))
+    return output
 
 
 def test_experiments_of_dvc_may_change_params(tmp_path, monkeypatch):
-    path, report = tmp_path / "params.yaml", tmp_path / "report.json"
-    path.write_text(render(compose_params(ROOT / "conf", []), []).replace("seed: 0", "seed: 1"))
+    path = written(tmp_path)
+    path.write_text(path.read_text().replace("seed: 0", "seed: 1"))
     with pytest.raises(ConfigError, match="seed is not"):
-        main([], path, ROOT / "conf", check=True, recorded=False, report=report)
-    assert not report.exists()
+        checked(tmp_path, monkeypatch, load_params(path))
+    assert not (tmp_path / "report.json").exists()
     monkeypatch.setenv("DVC_EXP_NAME", "some-experiment")
-    main([], path, ROOT / "conf", check=True, recorded=False, report=report)
-    assert report.exists()
+    assert checked(tmp_path, monkeypatch, load_params(path)).exists()
 
 
 def test_experiments_of_dvc_may_not_change_which_stages_there_are(tmp_path, monkeypatch):
-    path = tmp_path / "params.yaml"
+    path = written(tmp_path)
     monkeypatch.setenv("DVC_EXP_NAME", "some-experiment")
-    text = render(compose_params(ROOT / "conf", []), [])
+    text = path.read_text()
     for before, after, table in (
         ("- mcq\n- novelty\n", "- mcq\n", r"dag\.axes\.novelty"),
-        ("    max_bins: 1001\n", "    max_bins: null\n", r"dag\.binned_spaces"),
+        ("    max_bins: 1001\n", "    max_bins: null\n", r"dag\.spaces\.soft"),
+        # Stages depend on the data by its path, which dag.yaml has.
+        ("source: data/paloma\n", "source: data/other\n", r"dag\.paloma_source"),
     ):
         assert text.count(before) == 1
         path.write_text(text.replace(before, after))
-        with pytest.raises(ConfigError, match=f"{table} does not follow from .*make params"):
-            main([], path, ROOT / "conf", check=True, recorded=False, report=None)
-    # A source of data is no stage.
-    path.write_text(text.replace("source: data/paloma\n", "source: data/other\n"))
-    main([], path, ROOT / "conf", check=True, recorded=False, report=None)
+        with pytest.raises(ConfigError, match=f"{table}.*: does not follow from params.yaml.*make params"):
+            check(path, ROOT / "conf")
+    # The number of samples adds and removes no stage.
+    path.write_text(text.replace("num_samples: 1000", "num_samples: 10", 1))
+    check(path, ROOT / "conf")
 
 
 def test_stand_ins_replace_every_checkpoint_and_nothing_else_of_a_model():
@@ -165,49 +215,57 @@ def test_stand_ins_replace_every_checkpoint_and_nothing_else_of_a_model():
         changed = {key for key in model if model[key] != whole["models"][name][key]}
         assert changed <= {"checkpoint", "revision", "dtype"}
     # Same stages: only the parameters and the sources of data differ.
-    assert {key: list(value) for key, value in small["dag"].items() if isinstance(value, dict)} == {
-        key: list(value) for key, value in whole["dag"].items() if isinstance(value, dict)
+    small_tables, whole_tables = (dag_section(validate(values)) for values in (small, whole))
+    assert {key: list(value) for key, value in small_tables.items() if isinstance(value, dict)} == {
+        key: list(value) for key, value in whole_tables.items() if isinstance(value, dict)
     }
     assert whole["require_pinned_revisions"] and not small["require_pinned_revisions"]
     with pytest.raises(ConfigError, match=r"stand_ins.checkpoints: no entry for the model embedded.*gemma3_1b"):
         compose_params(ROOT / "conf", ["stand_ins=tiny"])
 
 
-def test_the_paper_experiment_does_not_start_without_commits(tmp_path):
-    path, report = tmp_path / "params.yaml", tmp_path / "report.json"
-    unpinned = ["experiment=paper", "models.qwen3_8b.revision=null"]
-    path.write_text(render(compose_params(ROOT / "conf", unpinned), unpinned))
+def test_the_paper_experiment_does_not_start_without_commits(tmp_path, monkeypatch):
+    path = written(tmp_path, "experiment=paper", "models.qwen3_8b.revision=null")
     with pytest.raises(ConfigError, match=r"models\.qwen3_8b\.revision.*: no commit, which experiment paper.*make pin"):
-        main([], path, ROOT / "conf", check=True, recorded=False, report=report)
-    assert not report.exists()
-    small = ["experiment=paper", "stand_ins=tiny"]
-    path.write_text(render(compose_params(ROOT / "conf", small), small))
-    main([], path, ROOT / "conf", check=True, recorded=False, report=report)
-    assert report.exists()
+        checked(tmp_path, monkeypatch, load_params(path))
+    assert not (tmp_path / "report.json").exists()
+    written(tmp_path, "experiment=paper", "stand_ins=tiny")
+    assert checked(tmp_path, monkeypatch, load_params(path)).exists()
 
 
 def test_what_an_axis_needs_takes_no_commit_where_the_axis_is_off(tmp_path):
-    path = tmp_path / "params.yaml"
     model = ["experiment=one_model", "+model@models.small=qwen3_0_6b", f"models.small.revision={'a' * 40}"]
 
-    def check(*overrides: str) -> None:
+    def check_with(*overrides: str) -> None:
         chosen = [*model, "retention.revisions.tinyMMLU=null", "paloma.revision=null", *overrides]
-        path.write_text(render(compose_params(ROOT / "conf", chosen), chosen))
-        main([], path, ROOT / "conf", check=True, recorded=False, report=None)
+        check(written(tmp_path, *chosen), ROOT / "conf")
 
-    check("axes=[structured,open,mcq]")
+    check_with("axes=[structured,open,mcq]")
     with pytest.raises(ConfigError, match=r"retention\.revisions\.tinyMMLU, .*: no commit") as raised:
-        check("axes=[mcq,retention]")
+        check_with("axes=[mcq,retention]")
     assert "paloma" not in str(raised.value) and "novelty" not in str(raised.value)
 
 
 def test_recorded_overrides_compose_again(tmp_path):
     path = tmp_path / "params.yaml"
-    main(["seed=5"], path, ROOT / "conf", check=False, recorded=False, report=None)
-    before = path.read_text()
-    path.write_text(before.replace("lora_rank: 16", "lora_rank: 9"))
-    main([], path, ROOT / "conf", check=False, recorded=True, report=None)
-    assert path.read_text() == before
+    main(["seed=5"], path, ROOT / "conf", check_only=False, recorded=False)
+    before = {file.name: file.read_text() for file in tmp_path.iterdir()}
+    assert set(before) == {"params.yaml", "dag.yaml", "code.yaml", "dvc.yaml"}
+    path.write_text(before["params.yaml"].replace("lora_rank: 16", "lora_rank: 9"))
+    with pytest.raises(ConfigError, match=r"train\.lora_rank is not what conf/ composes to"):
+        main([], path, ROOT / "conf", check_only=True, recorded=False)
+    main([], path, ROOT / "conf", check_only=False, recorded=True)
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == before
+    main([], path, ROOT / "conf", check_only=True, recorded=False)
+
+
+def test_files_that_are_right_are_not_written_again(values, tmp_path):
+    write_files(tmp_path, values, [])
+    before = {file.name: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
+    write_files(tmp_path, values, [])
+    assert {file.name: file.stat().st_mtime_ns for file in tmp_path.iterdir()} == before
+    check_derived(tmp_path / "params.yaml")
+    assert set(derived_files(values)) == before.keys() - {"params.yaml"}
 
 
 @pytest.mark.parametrize("content", ["a: [", "- 1", ""])
@@ -229,13 +287,17 @@ def test_dvc_tracks_every_training_parameter():
     tracked = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
     keys = set(yaml.safe_load((ROOT / "params.yaml").read_text())["train"])
     for method, other in (("soft", "hard"), ("hard", "soft")):
-        listed = {
-            p.removeprefix("train.") for p in tracked[f"train_{method}"]["do"]["params"] if p.startswith("train.")
-        }
+        params = tracked[f"train_{method}"]["do"]["params"]
+        # The last entry is of another file: the digest of the stage's code.
+        assert params[-1] == {"code.yaml": [f"train_{method}"]}
+        listed = {key.removeprefix("train.") for key in params[:-1] if key.startswith("train.")}
         assert keys - listed == {other, "checkpoint_every_steps", "tokens_per_pass"}
 
 
-def test_paths_appear_only_in_dvc_yaml():
+def test_paths_appear_only_in_the_declarations():
     for path in (ROOT / "pipeline").rglob("*.py"):
         assert "artifacts/" not in path.read_text(), path
-    assert Path(ROOT / "dvc.yaml").read_text().count("${artifacts}") > 50
+        if path != ROOT / "pipeline" / "dag" / "stages.py":
+            assert "{artifacts}/" not in path.read_text(), path
+    assert (ROOT / "pipeline" / "dag" / "stages.py").read_text().count("{artifacts}/") > 30
+    assert (ROOT / "dvc.yaml").read_text().count("${artifacts}") > 50
