@@ -72,8 +72,8 @@ fetch:  ## download what params.yaml takes from the hub, for nodes without netwo
 stand-ins:  ## tiny random checkpoints of the paper's architectures, for stand_ins=tiny
 	@$(RUN) python -m pipeline.demo.stand_ins
 
-wandb-sync:  ## send runs that were tracked offline to W&B; what is there already is not sent again
-	@$(RUN) python -m pipeline.record.wandb_sync $(WANDB_DIRECTORIES)
+wandb-sync:  ## send runs that were tracked offline to W&B, those of sweep cells too
+	@$(RUN) for place in . sweeps/*/*/; do if [ -d $$place/wandb ]; then (cd $$place && unset WANDB_MODE && wandb sync --yes); fi; done
 
 dashboard:  ## make a W&B workspace of this project's charts
 	@$(RUN) python -m pipeline.record.dashboard

@@ -66,10 +66,11 @@ class Run:
     Args:
         run: The W&B run; None does nothing.
         last_step: The highest step that W&B has of this run; -1 where it has none.
+        step_file: Keeps that step for a run that goes on after a kill; None keeps nothing.
     """
 
-    def __init__(self, run: Any = None, last_step: int = -1):
-        self._run, self._last_step = run, last_step
+    def __init__(self, run: Any = None, last_step: int = -1, step_file: Path | None = None):
+        self._run, self._last_step, self._step_file = run, last_step, step_file
         self._bars: list[Any] = []
 
     def _try(self, action: Callable[[Any], Any]) -> Any:
@@ -92,7 +93,13 @@ class Run:
             self._try(lambda run: run.summary.update(dict(values)))
         elif step > self._last_step:
             self._last_step = step
-            self._try(lambda run: run.log(dict(values), step=step))
+            self._try(lambda run: self._log_step(run, dict(values), step))
+
+    def _log_step(self, run: Any, values: dict[str, Any], step: int) -> None:
+        # Written at once: a step that waits for the next one to end it would be lost when the process is killed.
+        run.log(values, step=step, commit=True)
+        if self._step_file is not None:
+            self._step_file.write_text(str(step))
 
     def bar(self, iterable: Iterable | None = None, **arguments: Any) -> Any:
         """A tqdm bar whose count and rate are also logged, every ten seconds and at the end.
@@ -135,6 +142,8 @@ class Run:
         for bar in self._bars:
             bar.close()
         self._try(lambda run: run.finish(exit_code=exit_code))
+        if exit_code == 0 and self._step_file is not None:
+            self._step_file.unlink(missing_ok=True)
         self._run = None
 
 
@@ -168,9 +177,8 @@ def _settings() -> Any:
 def _open(mode: str, arguments: Mapping[str, Any]) -> Run:
     import wandb
 
-    from pipeline.record.transaction_log import last_step
-
-    known = last_step(wandb_directory(), arguments["id"])
+    step_file = wandb_directory() / f"{arguments['id']}.step"
+    known = int(step_file.read_text() or -1) if step_file.exists() else -1
     try:
         run = wandb.init(mode=mode, settings=_settings(), **arguments)
     # Whatever keeps the server from taking the run (network, quota, a revoked key): it is kept on disk.
@@ -180,7 +188,7 @@ def _open(mode: str, arguments: Mapping[str, Any]) -> Run:
         _warn(f"W&B is not reachable, the run is kept offline ({first_line(error)})")
         wandb.teardown()
         run = wandb.init(mode="offline", settings=_settings(), **arguments)
-    return Run(run, max(known, run.starting_step - 1))
+    return Run(run, max(known, run.starting_step - 1), step_file)
 
 
 @contextlib.contextmanager
