@@ -72,18 +72,23 @@ class _Syntax:
     parts: list[str] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
 
-    def add(self, node: ast.AST, in_class: bool = False) -> None:
-        """Add a node. ``in_class``: annotations count there, as fields of dataclasses are made from them."""
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            return
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+    def add(self, node: ast.AST, in_class: bool = False, in_chain: bool = False) -> None:
+        """Add a node.
+
+        Args:
+            node: The node.
+            in_class: Annotations count there, as fields of dataclasses are made from them.
+            in_chain: It is the beginning of a dotted name, which counts as a whole.
+        """
+        if isinstance(node, ast.Import | ast.ImportFrom) or _is_text(node):
             return
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             node = ast.Raise(node.exc.func)
         if isinstance(node, ast.JoinedStr):
             # Python 3.12 puts empty texts into format specifications.
             node = ast.JoinedStr([part for part in node.values if getattr(part, "value", None) != ""])
-        if chain := dotted_name(node):
+        chain = dotted_name(node)
+        if chain and not in_chain:
             self.names.add(chain)
         self.parts.append(type(node).__name__)
         if isinstance(node, ast.Constant):
@@ -94,7 +99,7 @@ class _Syntax:
                 continue
             if isinstance(value, ast.AST):
                 self.parts.append(name)
-                self.add(value)
+                self.add(value, in_chain=bool(chain))
             elif isinstance(value, list) and value:
                 self.parts.append(f"{name}[")
                 for member in value:
@@ -109,6 +114,11 @@ class _Syntax:
     @property
     def digest(self) -> str:
         return hashlib.sha256("\n".join(self.parts).encode()).hexdigest()
+
+
+def _is_text(node: ast.AST) -> bool:
+    """Whether a node is a docstring, or another text that stands by itself."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def engines_besides(kind: str) -> list[str]:
@@ -131,16 +141,17 @@ def _bound(statement: ast.stmt) -> list[str]:
     """Names that a statement at the top level defines."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [statement.name]
-    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
     if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
         return []
-    return [n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)]
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    names = (node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
+    return [name.id for name in names if isinstance(name.ctx, ast.Store)]
 
 
 def _runs(statement: ast.stmt) -> bool:
-    """Whether a statement at the top level runs when the module is imported."""
+    """Whether a statement at the top level does something when the module is imported."""
     if not isinstance(statement, ast.If):
-        return True
+        return not _is_text(statement)
     condition = ast.unparse(statement.test)
     return "TYPE_CHECKING" not in condition and "__main__" not in condition
 
