@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from pipeline.artifacts.locks import exclusive
 from pipeline.artifacts.storage import require
 from pipeline.command import run_command
 from pipeline.config.params import Params, load_params
-from pipeline.config.view import ParamsView
+from pipeline.config.view import ParamsView, look_up
 from pipeline.dag.code_digest import engines_besides, project_code
 from pipeline.dag.declaration import Paths, Stage, fill, flat
 from pipeline.dag.launch import DIRECTORY, launch, run_launched
@@ -74,7 +75,8 @@ class StageRun:
     @cached_property
     def record(self) -> StageRecord:
         """What the run depends on: made before the work, written after it. Raises ArtifactError for a missing input."""
-        parameters = {key: _at(self._params, key) for key in self._tracked}
+        values = asdict(self._params)
+        parameters = {key: look_up(values, key) for key in self._tracked}
         inputs = [require(path) for path in dict.fromkeys(self.inputs)]
         code = self.code_of(self.stage.entry)
         command = self.stage.command(self._fill)
@@ -148,13 +150,6 @@ def _say_what_is_set_aside(own: Path) -> None:
             "run again",
             file=sys.stderr,
         )
-
-
-def _at(params: Params, key: str) -> Any:
-    found: Any = params
-    for part in key.split("."):
-        found = found[part] if isinstance(found, Mapping) else getattr(found, part)
-    return found
 
 
 def find_run(

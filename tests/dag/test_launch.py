@@ -14,12 +14,14 @@ from pipeline.errors import PipelineError
 from tests.waiting import wait_until
 
 STAGE = """
-import argparse, os, signal, sys, time
+import os, signal, sys, time
 from pathlib import Path
 from pipeline.errors import ConfigError
-from pipeline.dag.launch import run_training_stage
+from pipeline.dag.launch import run_launched
 
-def main(directory):
+directory = sys.argv[1]
+
+def work():
     rank = os.environ["RANK"]
     print("shown by", rank, flush=True)
     (Path(directory) / rank).write_text(f"{os.getpid()} {os.environ['WORLD_SIZE']} {os.environ['OMP_NUM_THREADS']}")
@@ -27,7 +29,7 @@ def main(directory):
         time.sleep(0.01)
     BODY
 
-run_training_stage(main, argparse.Namespace(directory=sys.argv[1]), "unused")
+run_launched(work)
 """
 
 

@@ -2,20 +2,20 @@
 
 import itertools
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from pipeline.compose import compose_params
 from pipeline.config.evaluation import AXES
 from pipeline.config.params import validate
-from pipeline.dag.graph import StageGraph, lookup, read_definition
+from pipeline.config.view import look_up
+from pipeline.dag.graph import StageGraph
+from pipeline.dag.stages import STAGES
 from pipeline.dag.tables import dag_section
 from pipeline.errors import ConfigError
 from tests.conftest import ROOT
 
 SUBSETS = [axes for size in range(1, 7) for axes in itertools.combinations(AXES, size)]
-DEFINITION = read_definition(ROOT / "dvc.yaml")
 SHARED = {
     "check_params",
     "build_prompts",
@@ -27,6 +27,7 @@ SHARED = {
     "train_hard",
     "report",
 }
+ON_DEMAND = {"profile_construction"}
 OF_AXIS = {
     "structured": {
         "discretize_eval",
@@ -35,10 +36,9 @@ OF_AXIS = {
         "score_structured",
         "exact_structured",
         "eval_structured",
-        "generate_structured_baseline",
         "eval_structured_baseline",
     },
-    "open": {"generate_open", "score_open", "eval_open", "generate_open_baseline", "eval_open_baseline"},
+    "open": {"generate_open", "score_open", "eval_open", "eval_open_baseline"},
     "mcq": {"generate_mcq", "eval_mcq"},
     "novelty": {"build_novelty_prompts", "generate_novelty", "partition_novelty", "reward_novelty", "eval_novelty"},
     "retention": {"import_irt", "score_retention", "eval_retention"},
@@ -50,39 +50,49 @@ def values_of(*overrides: str) -> dict:
     return compose_params(ROOT / "conf", list(overrides))
 
 
+def tables_of(*overrides: str) -> dict:
+    return dag_section(validate(values_of(*overrides)))
+
+
 @pytest.fixture(scope="module", params=["demo", "paper"])
 def choices(request) -> tuple[dict, dict[tuple[str, ...], StageGraph]]:
     """Values of an experiment, its baselines all switched on, and its DAG by axes; of the paper's 725 stages a few."""
     names = ("ssot", "constrained", "batch", "verbalized")
     values = values_of(f"experiment={request.param}", *(f"generate.{name}.enabled=true" for name in names))
     subsets = SUBSETS if request.param == "demo" else [("structured",), ("open", "mcq", "retention"), AXES]
-    return values, {axes: StageGraph(DEFINITION, with_axes(values, axes)) for axes in subsets}
-
-
-def with_axes(values: dict, axes: tuple[str, ...]) -> dict:
-    params = validate({key: value for key, value in values.items() if key != "dag"})
-    return {**values, "axes": list(axes), "dag": dag_section(replace(params, axes=list(axes)))}
+    params = validate(values)
+    return values, {axes: StageGraph(replace(params, axes=list(axes))) for axes in subsets}
 
 
 def test_every_stage_belongs_to_one_axis_or_to_all():
-    assert sorted([*SHARED, *itertools.chain(*OF_AXIS.values())]) == sorted(DEFINITION["stages"])
+    assert sorted([*SHARED, *itertools.chain(*OF_AXIS.values()), *ON_DEMAND]) == sorted(STAGES)
     assert list(OF_AXIS) == list(AXES) and len(SUBSETS) == 63
 
 
 def test_axes_decide_which_stages_exist_and_nothing_else(choices):
     experiment, graphs = choices
     for axes, graph in graphs.items():
-        values = with_axes(experiment, axes)
-        kinds = {node.kind for node in graph.values()}
-        assert kinds == SHARED.union(*(OF_AXIS[axis] for axis in axes))
+        values = {**experiment, "axes": list(axes)}
+        stages = {node.stage.name for node in graph.values()}
+        assert stages == SHARED.union(*(OF_AXIS[axis] for axis in axes))
         # The same command, files and values: what is switched on again finds all that was made meanwhile.
-        expected = {name: node for name, node in graphs[AXES].items() if node.kind in kinds}
+        expected = {name: node for name, node in graphs[AXES].items() if node.stage.name in stages}
         if "structured" not in axes:
             expected = {name: node for name, node in expected.items() if not name.endswith("-eval")}
         assert dict(graph) == expected
         for node in graph.values():
-            changed = {key for key in node.parameters if lookup(values, key) != lookup(experiment, key)}
+            changed = {key for key in node.parameters if look_up(values, key) != look_up(experiment, key)}
             assert changed <= ({"axes"} if node.name == "report" else set())
+
+
+def test_measuring_construction_is_one_switch():
+    off, on = (StageGraph(validate(values_of(f"profile_construction={value}"))) for value in ("false", "true"))
+    profiled = {"profile_construction@embedded-soft", "profile_construction@embedded-eval"}
+    assert set(on) - set(off) == profiled and {name: on[name] for name in off} == dict(off)
+    # The report reads what sweeps have measured: nothing of the DAG itself waits for it.
+    assert on.downstream(profiled) == profiled
+    with pytest.raises(ConfigError, match="the stage 'profile_construction' is left out under these parameters"):
+        off.select(["profile_construction"])
 
 
 def test_every_input_is_made_or_in_the_repository_and_every_output_is_needed(choices):
@@ -96,34 +106,59 @@ def test_every_input_is_made_or_in_the_repository_and_every_output_is_needed(cho
 def test_the_composition_follows_the_axes_in_any_order():
     one, other = values_of("axes=[retention,mcq]"), values_of("axes=[mcq,retention]")
     assert one == other and one["axes"] == ["mcq", "retention"]
-    dag = one["dag"]
-    assert dag["axes"] == {
-        "structured": [],
-        "open": [],
-        "mcq": ["mcq"],
-        "novelty": [],
-        "retention": ["retention"],
-        "paloma": [],
+    tables = tables_of("axes=[retention,mcq]")
+    assert tables["axes"] == {
+        "structured": {},
+        "open": {},
+        "mcq": {"mcq": {"axis": "mcq"}},
+        "novelty": {},
+        "retention": {"retention": {"axis": "retention"}},
+        "paloma": {},
     }
-    assert {axis for axis, table in dag["conditions"].items() if table} == {"mcq", "retention"}
-    assert set(dag["conditions"]["mcq"]) == {"embedded-base", "embedded-soft", "embedded-hard"}
+    assert {axis for axis, table in tables["conditions"].items() if table} == {"mcq", "retention"}
+    assert {axis for axis, table in tables["sampled"].items() if table} == {"mcq"}
+    assert set(tables["conditions"]["mcq"]) == {"embedded-base", "embedded-soft", "embedded-hard"}
     # The soft method trains on tries of its own; those for evaluation are for structured sampling.
-    assert set(dag["tries"]) == {"embedded-soft"}
-    assert dag["structured_baselines"] == {} == dag["open_baselines"]
-    assert set(values_of("axes=[open]")["dag"]["open_baselines"]) == {"embedded-ssot"}
-    assert values_of("axes=[open]")["dag"]["structured_baselines"] == {}
-    assert set(values_of("axes=[structured]")["dag"]["tries"]) == {"embedded-soft", "embedded-eval"}
+    assert set(tables["tries"]) == {"embedded-soft"}
+    assert set(tables_of("axes=[structured]")["tries"]) == {"embedded-soft", "embedded-eval"}
+
+
+def test_baselines_are_sampled_on_the_axes_that_have_them():
+    conditions = {"embedded-base", "embedded-soft", "embedded-hard"}
+    neither, opened = tables_of("axes=[retention,mcq]"), tables_of("axes=[open]")
+    assert neither["baselines"]["structured"] == {} == neither["baselines"]["open"]
+    assert set(opened["baselines"]["open"]) == {"embedded-ssot"} and opened["baselines"]["structured"] == {}
+    assert set(opened["sampled"]["open"]) == {*conditions, "embedded-ssot"} and opened["sampled"]["structured"] == {}
+    # Each is sampled under its own settings, the others under those of the axis.
+    sampling = {name: row["sampling"] for name, row in opened["sampled"]["open"].items()}
+    assert sampling == {**dict.fromkeys(conditions, "open"), "embedded-ssot": "ssot"}
+
+
+def test_weights_are_what_a_condition_adds_to_the_checkpoint():
+    rows = tables_of("generate.constrained.enabled=true")["sampled"]["structured"]
+    assert {name.removeprefix("embedded-"): row["weights"] for name, row in rows.items()} == {
+        "base": "artifacts/models/embedded.json",
+        "soft": "artifacts/adapters/embedded/soft/adapter_model.safetensors",
+        "hard": "artifacts/adapters/embedded/hard/adapter_model.safetensors",
+        "ssot": "artifacts/models/embedded.json",
+        "constrained": "artifacts/tries/embedded/eval",
+    }
 
 
 def test_a_stage_that_is_left_out_is_told_from_one_that_never_was():
-    graph = StageGraph(DEFINITION, values_of("axes=[structured]"))
-    for name in ("eval_novelty", "eval_novelty@embedded-base", "import_irt@retention", "generate_open_baseline"):
+    graph = StageGraph(validate(values_of("axes=[structured]")))
+    for name in ("eval_novelty", "eval_novelty@embedded-base", "import_irt@retention", "eval_open_baseline"):
         with pytest.raises(ConfigError, match=f"the stage '{name}' is left out .*switched off \\(axes\\)"):
             graph.select([name])
     with pytest.raises(ConfigError, match="there is no stage 'eval_nov'; there are build_prompts"):
         graph.select(["eval_nov"])
+    with pytest.raises(
+        ConfigError, match="there is no stage 'generate_structured@embedded-basic'; there are generate_s"
+    ):
+        graph.select(["generate_structured@embedded-basic"])
 
 
-def test_params_yaml_holds_the_table_of_conditions_once():
-    text = Path(ROOT / "params.yaml").read_text()
-    assert text.count("condition: hard") == 1 and text.count("\n    mcq: *id001\n") == 1
+def test_dag_yaml_holds_the_table_of_conditions_once():
+    text = (ROOT / "dag.yaml").read_text()
+    table = text[text.index("  conditions:") : text.index("  baselines:")]
+    assert table.count("condition: hard") == 1 and table.count("\n    mcq: *id001\n") == 1

@@ -1,0 +1,203 @@
+"""Every stage's declaration against its code, the parameters, and the files that are written from it."""
+
+import importlib
+import inspect
+import shlex
+from collections.abc import Callable
+
+import pytest
+
+from pipeline.compose import compose_params, derived_files
+from pipeline.config.params import Params, read_yaml, validate
+from pipeline.config.view import look_up
+from pipeline.dag.code_digest import ALTERNATIVES, project_code
+from pipeline.dag.declaration import Stage, fill, flat
+from pipeline.dag.dvc_file import dvc_file_text
+from pipeline.dag.execution import find_run
+from pipeline.dag.graph import StageGraph
+from pipeline.dag.stages import STAGES
+from pipeline.dag.tables import rows_of, template_names
+from tests.conftest import ROOT
+
+MODULES = {
+    path.stem for path in (ROOT / "pipeline" / "stages").glob("*.py") if "\n    command_line()\n" in path.read_text()
+}
+IN_THE_REPORT = {"tables", "figures", "page", "plots"}
+"""Outputs that lie beside metrics.csv, whose directory the report is written into."""
+EVERYTHING = (
+    *(f"generate.{name}.enabled=true" for name in ("ssot", "constrained", "batch", "verbalized")),
+    "profile_construction=true",
+)
+
+
+def main_of(stage: Stage) -> Callable:
+    return importlib.import_module(f"pipeline.stages.{stage.module}").main
+
+
+def offered(stage: Stage) -> set[str]:
+    return {"run", *stage.constants, *stage.chosen_by, *stage.reads, *stage.writes, *stage.shares}
+
+
+@pytest.fixture(scope="module", params=["demo", "paper"])
+def values(request) -> dict:
+    """All stages there can be: every baseline and the measurement of construction are switched on."""
+    return compose_params(ROOT / "conf", [f"experiment={request.param}", *EVERYTHING])
+
+
+@pytest.fixture(scope="module")
+def params(values) -> Params:
+    return validate(values)
+
+
+def test_every_stage_module_is_declared_and_every_declaration_has_one():
+    assert {stage.module for stage in STAGES.values()} == MODULES
+    assert all(stage.description and not stage.description.endswith(".") for stage in STAGES.values())
+
+
+def test_main_asks_for_nothing_that_its_declarations_do_not_offer():
+    for stage in STAGES.values():
+        wanted = inspect.signature(main_of(stage)).parameters
+        needed = {name for name, parameter in wanted.items() if parameter.default is parameter.empty}
+        assert needed <= offered(stage), stage.name
+        # What only some stages of the module have is optional, and the others do offer it.
+        others = set().union(*(offered(other) for other in STAGES.values() if other.module == stage.module))
+        assert set(wanted) <= others, stage.name
+
+
+def test_every_declared_path_and_name_is_a_parameter_of_main():
+    for stage in STAGES.values():
+        unused = offered(stage) - set(inspect.signature(main_of(stage)).parameters) - {"run"}
+        assert unused == (IN_THE_REPORT if stage.name == "report" else set()), stage.name
+    report = STAGES["report"].writes
+    beside = report["metrics"].removesuffix("metrics.csv")
+    assert all(report[name].startswith(beside) for name in IN_THE_REPORT)
+
+
+def test_paths_with_a_list_are_lists_in_mains_signature():
+    for stage in STAGES.values():
+        annotations = {name: str(p.annotation) for name, p in inspect.signature(main_of(stage)).parameters.items()}
+        for name, paths in {**stage.reads, **stage.writes, **stage.shares}.items():
+            if name in annotations:
+                assert ("list[" in annotations[name]) == isinstance(paths, tuple), f"{stage.name}: {name}"
+
+
+def test_every_run_leaves_a_record():
+    for stage in STAGES.values():
+        source = (ROOT / "pipeline" / "stages" / f"{stage.module}.py").read_text()
+        outputs = flat(stage.writes)
+        if stage.records:
+            assert stage.records.endswith(".provenance.json") or stage.records.endswith("/provenance.json")
+            # Beside the output, not in a directory that another stage depends on as a whole.
+            assert not any(stage.records.startswith(f"{path}/") for path in outputs), stage.name
+            assert "run.write_record(" in source, stage.name
+        elif stage.name not in ("check_params", "report"):
+            # In the output, which is a directory.
+            assert len(outputs) == 1 and "." not in outputs[0].rpartition("/")[2], stage.name
+
+
+def test_outputs_are_of_one_run_each(params):
+    graph, makers = StageGraph(params), {}
+    for name, node in graph.items():
+        for output in node.outputs:
+            assert makers.setdefault(output, name) == name
+
+
+def test_the_engine_is_a_parameter_of_what_samples_and_of_nothing_else():
+    for stage in STAGES.values():
+        reached = {module for module, _ in project_code().reach(stage.entry)}
+        assert stage.runs_engine == bool(reached & set(ALTERNATIVES.values())), stage.name
+        # Every engine is reached where one is: none can be left out of the digest of its own kind.
+        assert not stage.runs_engine or reached >= set(ALTERNATIVES.values()), stage.name
+
+
+def test_every_parameter_exists(params, values):
+    for stage in STAGES.values():
+        rows = rows_of(stage.over, params)
+        assert rows, f"{stage.name} does not exist although everything is switched on"
+        for row in rows.values():
+            names = template_names(row, params)
+            keys = [fill(key, names) for key in (*stage.parameters, *stage.free_parameters)]
+            assert len(set(keys)) == len(keys), stage.name
+            for key in keys:
+                look_up(values, key)
+
+
+def test_no_parameter_is_inside_another_of_the_same_stage(params):
+    for stage in STAGES.values():
+        for row in rows_of(stage.over, params).values():
+            names = template_names(row, params)
+            keys = [fill(key, names) for key in (*stage.parameters, *stage.free_parameters)]
+            inside = [(one, other) for one in keys for other in keys if other.startswith(f"{one}.")]
+            assert not inside, stage.name
+
+
+def test_a_command_line_names_the_run_that_it_is_of(params):
+    by_module: dict[str, list[Stage]] = {}
+    for stage in STAGES.values():
+        by_module.setdefault(stage.module, []).append(stage)
+    graph = StageGraph(params)
+    # All of the models' stages are alike: of a stage's hundreds of runs the first and the last.
+    by_stage: dict[str, list] = {}
+    for node in graph.values():
+        by_stage.setdefault(node.stage.name, []).append(node)
+    for nodes in by_stage.values():
+        for node in (nodes[0], nodes[-1]):
+            words = shlex.split(node.command)
+            assert words[:3] == ["python", "-m", f"pipeline.stages.{node.stage.module}"]
+            names = {name.removeprefix("--"): value for name, value in zip(words[3::2], words[4::2], strict=True)}
+            run = find_run(by_module[node.stage.module], params, names)
+            assert (run.stage, run.row) == (node.stage, node.row)
+
+
+def test_commands_are_told_apart(params):
+    commands = [node.command for node in StageGraph(params).values()]
+    assert len(set(commands)) == len(commands)
+
+
+def test_dvc_yaml_is_what_is_declared():
+    assert (ROOT / "dvc.yaml").read_text() == dvc_file_text()
+    assert list(read_yaml(ROOT / "dvc.yaml")["stages"]) == list(STAGES)
+
+
+def test_dag_yaml_and_code_yaml_are_those_of_params_yaml_and_the_code():
+    for name, text in derived_files(read_yaml(ROOT / "params.yaml")).items():
+        assert (ROOT / name).read_text() == text, f"{name} is not fresh: run `python -m pipeline.compose --recorded`"
+
+
+def test_dvc_is_told_of_parameters_code_and_what_survives_a_failure():
+    stages = read_yaml(ROOT / "dvc.yaml")["stages"]
+    for stage in STAGES.values():
+        definition = stages[stage.name].get("do", stages[stage.name])
+        assert ("foreach" in stages[stage.name]) == bool(stage.over)
+        keys = [key for key in definition.get("params", []) if isinstance(key, str)]
+        assert len(keys) == len(stage.parameters) and not {"distributed", "tracking"} & set(keys) - (
+            {"distributed"} if stage.name == "report" else set()
+        )
+        files = [entry for entry in definition.get("params", []) if isinstance(entry, dict)]
+        expected = f"{stage.name}.${{engine.kind}}" if stage.runs_engine else stage.name
+        assert files == ([] if stage.name == "check_params" else [{"code.yaml": [expected]}])
+        kept = [isinstance(output, dict) for output in definition["outs"]]
+        assert all(kept) if stage.keeps else not any(kept)
+        # No code among the dependencies: a changed comment runs nothing.
+        if stage.name != "check_params":
+            assert not any(path.endswith(".py") for path in definition.get("deps", [])), stage.name
+
+
+def test_what_a_stage_may_read_and_does_not_depend_on():
+    """Speed and hosts change no result; that one of these would be tracked is what makes a rerun cost a day."""
+    free = {key.format(sampling="X") for stage in STAGES.values() for key in stage.free_parameters}
+    assert free == {
+        "train.tokens_per_pass",
+        "train.checkpoint_every_steps",
+        "distributed",
+        "engine.vllm",
+        "engine.openai",
+        "generate.X.batch_size",
+        "generate.X.strategy",
+        "generate.structured.batch_size",
+        "generate.structured.strategy",
+        "evaluate.novelty.classifier.tokens_per_pass",
+        "evaluate.novelty.reward.tokens_per_pass",
+        "retention.tokens_per_pass",
+        "paloma.tokens_per_pass",
+    }
