@@ -142,12 +142,13 @@ class StageRun:
 
 
 def _say_what_is_set_aside(own: Path) -> None:
-    others = [path for path in sorted(own.parent.glob("*")) if path != own]
+    # Work with another suffix could not be gone on with, whatever its identity.
+    others = [path for path in sorted(own.parent.glob("*")) if path != own and path.name[16:] == own.name[16:]]
     if others and not own.exists():
         print(
             f"unfinished work in {', '.join(map(str, others))} is of older code, parameters or inputs and is "
-            f"set aside; this run starts anew. If the difference does not matter: stop it, `mv {others[-1]} {own}` and "
-            "run again",
+            "set aside; this run starts anew. If the difference does not matter: stop it, "
+            f"`rm -rf {own} && mv {others[-1]} {own}` and run again",
             file=sys.stderr,
         )
 

@@ -1,0 +1,327 @@
+"""One run of a stage as its declaration makes it: paths, parameters, record, unfinished work, command line."""
+
+import json
+import runpy
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipeline.artifacts.locks import exclusive
+from pipeline.compose import compose_params, render
+from pipeline.config.params import Params, load_params
+from pipeline.config.view import UndeclaredParameterError
+from pipeline.dag.declaration import Stage
+from pipeline.dag.execution import StageRun, find_run, named_run
+from pipeline.dag.stages import STAGES
+from pipeline.errors import ArtifactError, BusyError, ConfigError
+from tests.conftest import ROOT
+
+STAGE = Stage(
+    name="count_words",
+    description="Words of a text",
+    module="generate",
+    over="conditions.open",
+    chosen_by=("model", "condition"),
+    constants={"axis": "open"},
+    reads={"prompts": ("{artifacts}/prompts/open.txt", "{artifacts}/prompts/more.txt"), "weights": "{weights}"},
+    sources=("{artifacts}/data.txt",),
+    writes={"output": "{artifacts}/words/{model}/{condition}.json", "details": "{artifacts}/words/details.json"},
+    shares={"cache": "{artifacts}/cache/words.sqlite"},
+    records="{artifacts}/words/{model}/{condition}.provenance.json",
+    parameters=("seed", "models.{model}.terminator", "generate.open.num_samples", "paloma.source"),
+    free_parameters=("generate.open.batch_size",),
+)
+
+
+@pytest.fixture(scope="module")
+def demo() -> Params:
+    return load_params(ROOT / "params.yaml")
+
+
+@pytest.fixture
+def params(demo, tmp_path) -> Params:
+    """The demo's parameters, with the stage's inputs in place."""
+    root = tmp_path / "artifacts"
+    for name in ("prompts/open.txt", "prompts/more.txt", "data.txt", "models/embedded.json"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+    return replace(demo, artifacts=str(root))
+
+
+def run_of(params: Params, condition: str = "base", stage: Stage = STAGE, **replaced) -> StageRun:
+    return find_run([stage], params, {"axis": "open", "model": "embedded", "condition": condition}, replaced)
+
+
+def changed(params: Params, **open_settings) -> Params:
+    return replace(params, generate=replace(params.generate, open=replace(params.generate.open, **open_settings)))
+
+
+def test_paths_are_those_of_the_declaration(params):
+    root = Path(params.artifacts)
+    run = run_of(params, "soft")
+    assert run.paths == {
+        "prompts": [root / "prompts" / "open.txt", root / "prompts" / "more.txt"],
+        "weights": root / "adapters" / "embedded" / "soft" / "adapter_model.safetensors",
+        "output": root / "words" / "embedded" / "soft.json",
+        "details": root / "words" / "details.json",
+        "cache": root / "cache" / "words.sqlite",
+    }
+    assert run.inputs == [root / "data.txt", *run.paths["prompts"], run.paths["weights"]]
+    assert run.names == {"axis": "open", "model": "embedded", "condition": "soft"}
+    assert run.title == "count_words embedded soft"
+
+
+def test_replaced_paths_are_the_inputs(params, tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    run = run_of(params, prompts=[tmp_path / "mine.txt"])
+    assert run.paths["prompts"] == [tmp_path / "mine.txt"] and tmp_path / "mine.txt" in run.inputs
+    assert len(run.inputs) == 3 and str(tmp_path / "mine.txt") in run.record.inputs
+
+
+def test_a_stage_reads_what_it_declares(params):
+    run = run_of(params)
+    assert run.params.seed == params.seed and run.params.models["embedded"].terminator == "eos"
+    assert run.params.generate.open.batch_size == params.generate.open.batch_size
+    with pytest.raises(UndeclaredParameterError) as refused:
+        run.params.generate.open.top_p  # noqa: B018
+    assert str(refused.value).startswith("the stage count_words embedded base reads the parameter generate.open.top_p")
+    with pytest.raises(UndeclaredParameterError, match=r"the parameter artifacts,"):
+        run.params.artifacts  # noqa: B018
+
+
+def test_identity_is_of_what_the_result_depends_on(params):
+    before = run_of(params).record.identity
+    assert run_of(params).record.identity == before
+    # Where a file is, and how fast it goes, does not count.
+    assert run_of(changed(params, batch_size=77)).record.identity == before
+    assert run_of(replace(params, experiment="another", reports="elsewhere")).record.identity == before
+    identities = {
+        before,
+        run_of(changed(params, num_samples=77)).record.identity,
+        run_of(replace(params, seed=77)).record.identity,
+        run_of(params, stage=replace(STAGE, module="eval_mcq")).record.identity,
+    }
+    (Path(params.artifacts) / "data.txt").write_text("other data")
+    identities.add(run_of(params).record.identity)
+    assert len(identities) == 5
+
+
+def test_the_same_inputs_elsewhere_are_the_same_run(params, tmp_path):
+    copy = tmp_path / "copy.txt"
+    copy.write_bytes(Path(params.artifacts, "prompts", "open.txt").read_bytes())
+    more = Path(params.artifacts, "prompts", "more.txt")
+    assert run_of(params, prompts=[copy, more]).record.identity == run_of(params).record.identity
+
+
+def test_parameters_of_the_record_are_flat_and_plain(params):
+    found = run_of(params).record.parameters
+    assert found == {
+        "axis": "open",
+        "model": "embedded",
+        "condition": "base",
+        "seed": params.seed,
+        "models.embedded.terminator": "eos",
+        "generate.open.num_samples": params.generate.open.num_samples,
+        "paloma.source": params.paloma.source,
+    }
+    # Whole sections, and tables of sections, can be written as JSON.
+    sections = replace(STAGE, parameters=("models", "train", "axes"))
+    found = run_of(params, stage=sections).record.parameters
+    assert json.loads(json.dumps(found))["models"]["embedded"]["chat"]["answer_prefix"] == ""
+
+
+def test_a_missing_input_is_named(params):
+    (Path(params.artifacts) / "prompts" / "more.txt").unlink()
+    with pytest.raises(ArtifactError, match=r"more\.txt"):
+        run_of(params).record  # noqa: B018
+
+
+def test_the_code_is_that_of_the_engine(params):
+    engines = [replace(params, engine=replace(params.engine, kind=kind)) for kind in ("transformers", "vllm", "openai")]
+    assert len({run_of(each).record.code for each in engines}) == 3
+    without = replace(STAGE, module="eval_mcq")
+    assert len({run_of(each, stage=without).record.code for each in engines}) == 1
+
+
+def written(run: StageRun) -> dict:
+    for name in ("output", "details"):
+        run.paths[name].parent.mkdir(parents=True, exist_ok=True)
+        run.paths[name].write_text("{}")
+    run.write_record(num_words=3)
+    (path,) = Path(run.paths["output"]).parent.glob("*.provenance.json")
+    return {"path": path, **json.loads(path.read_text())}
+
+
+def test_the_record_is_beside_the_output(params, tmp_path):
+    found = written(run_of(params))
+    assert found["path"] == Path(params.artifacts) / "words" / "embedded" / "base.provenance.json"
+    assert found["num_words"] == 3 and found["stage"] == "count_words" and found["identity"]
+    assert found["command"] == "python -m pipeline.stages.generate --axis open --model embedded --condition base"
+    found = written(run_of(params, output=tmp_path / "elsewhere" / "mine.json"))
+    assert found["path"] == tmp_path / "elsewhere" / "mine.provenance.json"
+    assert str(tmp_path / "elsewhere" / "mine.json") in found["outputs_sha256"]
+
+
+def started(run: StageRun, text: str, error: BaseException | None = None, **options) -> list[str]:
+    """Add a line to unfinished work, or fail while it is open; the lines that were found."""
+    with run.scratch(**options) as directory:
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / "journal"
+        found = path.read_text().splitlines() if path.exists() else []
+        path.write_text("".join(f"{line}\n" for line in [*found, text]))
+        if error is not None:
+            raise error
+    return found
+
+
+def stopped(run: StageRun, text: str, **options) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        started(run, text, KeyboardInterrupt(), **options)
+
+
+def test_unfinished_work_is_continued_and_gone_in_the_end(params, capsys):
+    stopped(run_of(params), "one")
+    unfinished = run_of(params).unfinished
+    root = Path(params.artifacts) / "unfinished" / "count_words"
+    assert unfinished.parent == root / "embedded-base" and len(unfinished.name) == 16
+    assert (unfinished / "journal").read_text() == "one\n"
+    # A faster machine goes on with it.
+    stopped(run_of(changed(params, batch_size=77)), "two")
+    assert started(run_of(params), "three") == ["one", "two"]
+    assert list(root.rglob("*")) == [] and capsys.readouterr().err == ""
+
+
+def test_work_of_another_identity_is_set_aside_until_it_is_moved(params, capsys):
+    stopped(run_of(params), "one")
+    other = changed(params, num_samples=77)
+    stopped(run_of(other), "two")
+    said = capsys.readouterr().err
+    old, new = run_of(params).unfinished, run_of(other).unfinished
+    assert f"unfinished work in {old} is of older code, parameters or inputs and is set aside" in said
+    assert f"mv {old} {new}`" in said and said.count("\n") == 1
+    assert (old / "journal").read_text() == "one\n" and (new / "journal").read_text() == "two\n"
+    # Once started, it goes on without a word.
+    stopped(run_of(other), "three")
+    assert capsys.readouterr().err == "" and (new / "journal").read_text() == "two\nthree\n"
+    # What the message says works, although the run has begun anew meanwhile.
+    subprocess.run(said.split("`")[1], shell=True, check=True)
+    assert started(run_of(other), "four") == ["one"]
+    assert not new.parent.exists()
+
+
+def test_a_finished_run_leaves_the_work_of_others(params):
+    stopped(run_of(params), "one")
+    assert started(run_of(changed(params, num_samples=77)), "two") == []
+    assert (run_of(params).unfinished / "journal").read_text() == "one\n"
+
+
+def test_only_one_process_works_on_an_output(params):
+    run = run_of(params)
+    with (
+        exclusive(run.unfinished.parent, "count_words"),
+        pytest.raises(BusyError, match="count_words embedded base is already running"),
+    ):
+        started(run, "one")
+    # Another condition is other work.
+    with exclusive(run.unfinished.parent, "count_words"):
+        other = replace(STAGE, reads={}, sources=())
+        assert started(run_of(params, "soft", stage=other), "one") == []
+
+
+def test_work_that_some_parameters_do_not_matter_to(params):
+    documents = {"regardless_of": ["paloma.source"]}
+    stopped(run_of(params), "one", **documents)
+    elsewhere = replace(params, paloma=replace(params.paloma, source="data/elsewhere"))
+    (Path(params.artifacts) / "data.txt").write_text("the files that the parameter names")
+    assert started(run_of(elsewhere), "two", **documents) == ["one"]
+    stopped(run_of(params), "one", **documents)
+    assert started(run_of(changed(params, num_samples=77)), "two", **documents) == []
+
+
+def test_a_suffix_tells_work_of_one_identity_apart(params, capsys):
+    stopped(run_of(params), "one", suffix="-2")
+    stopped(run_of(changed(params, num_samples=77)), "other", suffix="-4")
+    capsys.readouterr()
+    assert started(run_of(params), "two", suffix="-3") == []
+    # Nothing that could be moved there: a message would lead astray.
+    assert capsys.readouterr().err == ""
+    assert started(run_of(params), "three", suffix="-2") == ["one"]
+
+
+def test_a_run_that_there_is_not_is_refused_with_those_that_there_are(params):
+    with pytest.raises(ConfigError) as refused:
+        run_of(params, "ssot")
+    assert str(refused.value) == (
+        "generate has no run --axis open --model embedded --condition ssot: there are "
+        "--axis open --model embedded --condition base; --axis open --model embedded --condition soft; "
+        "--axis open --model embedded --condition hard"
+    )
+    with pytest.raises(ConfigError, match="generate has no run .*: it is left out under these parameters"):
+        run_of(replace(params, axes=["mcq"]))
+    with pytest.raises(ConfigError, match="build_prompts has no run --space soft: there are "):
+        find_run([STAGES["build_prompts"]], params, {"space": "soft"})
+    with pytest.raises(KeyError):
+        named_run("generate_open@embedded-none", params)
+
+
+def command_line(monkeypatch: pytest.MonkeyPatch, module: str, *arguments: object) -> None:
+    """What `python -m pipeline.stages.MODULE ARGUMENTS` does."""
+    monkeypatch.setattr(sys, "argv", [module, *map(str, arguments)])
+    monkeypatch.delitem(sys.modules, f"pipeline.stages.{module}", raising=False)
+    runpy.run_module(f"pipeline.stages.{module}", run_name="__main__", alter_sys=True)
+
+
+@pytest.fixture
+def params_file(tmp_path) -> Path:
+    overrides = ["prompts.families=[gaussian,bernoulli]", "prompts.train_prompts_per_family=2"]
+    overrides += [f"artifacts={tmp_path / 'artifacts'}", "tracking.mode=disabled"]
+    path = tmp_path / "params.yaml"
+    path.write_text(render(compose_params(ROOT / "conf", overrides), overrides))
+    return path
+
+
+def test_the_command_line_takes_paths_from_the_declaration(params_file, tmp_path, monkeypatch, capsys):
+    root = tmp_path / "artifacts"
+    command_line(monkeypatch, "build_prompts", "--params", params_file)
+    assert {path.name for path in (root / "prompts").iterdir()} == {
+        *(f"{name}.parquet" for name in ("train", "unseen", "ood", "open", "mcq")),
+        "provenance.json",
+    }
+    command_line(monkeypatch, "discretize", "--space", "soft", "--params", params_file)
+    assert (root / "output_spaces" / "soft.provenance.json").exists()
+    other = tmp_path / "other.parquet"
+    prompts = root / "prompts" / "ood.parquet"
+    command_line(
+        monkeypatch, "discretize", "--space", "eval", "--params", params_file, "--prompts", prompts, "--output", other
+    )
+    record = json.loads(other.with_suffix(".provenance.json").read_text())
+    assert list(record["inputs_sha256"]) == [str(prompts)] and record["stage"] == "discretize_eval"
+    assert not (root / "output_spaces" / "eval.parquet").exists()
+
+
+def test_the_command_line_says_what_it_does_not_know(params_file, monkeypatch, capsys):
+    with pytest.raises(SystemExit) as ended:
+        command_line(monkeypatch, "discretize", "--space", "sofft", "--params", params_file)
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == (
+        "error: discretize has no run --space sofft: there are --space soft; --space hard; --space eval\n"
+    )
+    # An axis is one of those that have the stage, whatever the parameters say.
+    with pytest.raises(SystemExit) as ended:
+        command_line(monkeypatch, "generate", "--axis", "retention", "--params", params_file)
+    assert ended.value.code == 2
+    assert "invalid choice: 'retention' (choose from 'structured', 'open', 'mcq', 'novelty')" in capsys.readouterr().err
+
+
+def test_help_names_what_a_stage_reads_writes_and_depends_on(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as ended:
+        command_line(monkeypatch, "score_structured", "--help")
+    shown = " ".join(capsys.readouterr().out.split())
+    assert ended.value.code == 0
+    assert "--tries TRIES read (default: {artifacts}/tries/{tokenizer}/eval)" in shown
+    assert "--output OUTPUT written (default: {artifacts}/scores/structured/{model}/{condition}.parquet)" in shown
+    assert "evaluate.paths_per_prompt" in shown
