@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -12,27 +14,53 @@ from hypothesis import strategies as st
 from tqdm import tqdm
 
 from pipeline.artifacts.locks import exclusive
+from pipeline.config.params import validate
+from pipeline.dag.declaration import Stage
 from pipeline.dag.graph import StageGraph, stages_out_of_date
 from pipeline.errors import BusyError, ConfigError
 from pipeline.runs.dvc_process import failed_stages
 from pipeline.runs.parallel import Runner, Schedule, StagesFailedError, _devices_of, main
 from pipeline.runs.workspace import initialise_dvc
+from tests.conftest import ROOT
 
-PARAMS = {"distributed": {"strategy": "single", "num_processes": 1}, "seed": 0, "items": ["a", "b", "c", "d"]}
+PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text())
+PARAMS["models"] = dict.fromkeys("abcd", PARAMS["models"]["embedded"])
 # Every stage of the middle waits until another one has started: in a row, they would never end.
-STAGES = {
+DVC_STAGES = {
     "first": {"cmd": "echo $CUDA_VISIBLE_DEVICES > first.txt", "params": ["seed"], "outs": ["first.txt"]},
     "score": {
-        "foreach": "${items}",
+        "foreach": "${models}",
         "do": {
-            "cmd": "python wait.py ${item}",
+            "cmd": "python wait.py ${key}",
             "deps": ["first.txt", "wait.py"],
-            "outs": [{"out/${item}.txt": {"persist": True}}],
+            "outs": [{"out/${key}.txt": {"persist": True}}],
         },
     },
     "behind": {"cmd": "cat out/b.txt > behind.txt", "deps": ["out/b.txt"], "outs": ["behind.txt"]},
     "other": {"cmd": "cat out/a.txt out/c.txt > other.txt", "deps": ["out/a.txt", "out/c.txt"], "outs": ["other.txt"]},
 }
+
+
+def declared(name: str, reads: Sequence[str] = (), writes: str = "", **more) -> Stage:
+    """What runs of it wait for, and which GPUs they take, is all that counts here."""
+    return Stage(name, "", module=name, sources=tuple(reads), writes={"output": writes or f"{name}.txt"}, **more)
+
+
+STAGES = {
+    stage.name: stage
+    for stage in (
+        declared("first"),
+        declared("score", ["first.txt", "wait.py"], "out/{model}.txt", over="models", device="gpu"),
+        declared("behind", ["out/b.txt"]),
+        declared("other", ["out/a.txt", "out/c.txt"]),
+    )
+}
+
+
+def graph_of(*stages: Stage) -> StageGraph:
+    return StageGraph(validate(PARAMS), {stage.name: stage for stage in stages})
+
+
 WAIT = """
 import os, pathlib, sys, time
 name = sys.argv[1]
@@ -49,10 +77,16 @@ pathlib.Path("out", name + ".txt").write_text(name + " on " + device)
 """
 
 
+@pytest.fixture(autouse=True)
+def small_dag(monkeypatch):
+    """The declarations of the project below in the place of this one's."""
+    monkeypatch.setattr("pipeline.runs.parallel.StageGraph", partial(StageGraph, stages=STAGES))
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("project")
-    (directory / "dvc.yaml").write_text(yaml.safe_dump({"stages": STAGES}, sort_keys=False))
+    (directory / "dvc.yaml").write_text(yaml.safe_dump({"stages": DVC_STAGES}, sort_keys=False))
     (directory / "params.yaml").write_text(yaml.safe_dump(PARAMS))
     (directory / "wait.py").write_text(WAIT)
     initialise_dvc(directory, directory / ".dvc" / "cache")
@@ -106,11 +140,12 @@ def test_refusals(project):
 
 
 def random_graph(random: Random) -> StageGraph:
-    stages = {}
-    for row in range(random.randint(1, 9)):
-        reads = [f"o/{other}" for other in range(row) if random.random() < 0.3]
-        stages[f"s{row}"] = {"cmd": "true", "deps": reads, "outs": [f"o/{row}"]}
-    return StageGraph({"stages": stages}, {})
+    return graph_of(
+        *(
+            declared(f"s{row}", [f"o/{other}" for other in range(row) if random.random() < 0.3], f"o/{row}")
+            for row in range(random.randint(1, 9))
+        )
+    )
 
 
 @given(st.integers(0, 2**32))
@@ -134,8 +169,9 @@ def test_schedule_runs_each_stage_once_behind_what_it_waits_for(seed):
 
 
 def test_training_takes_a_gpu_for_each_process():
-    items = {name: {"cmd": "true", "outs": [name]} for name in ("train_soft", "eval_open", "generate_open")}
-    graph = StageGraph({"stages": items}, {})
+    graph = graph_of(
+        declared("train_soft", device="training"), declared("eval_open"), declared("generate_open", device="gpu")
+    )
     assert _devices_of(graph, "train_soft", [0, 1, 2], 2) == (0, 1)
     assert _devices_of(graph, "train_soft", [2], 2) is None
     assert _devices_of(graph, "generate_open", [2, 3], 2) == (2,)
@@ -161,9 +197,9 @@ def runner(tmp_path, monkeypatch):
 
     monkeypatch.setattr("pipeline.runs.parallel.start_dvc", start)
     # In the order in which they are ready.
-    names = ("generate_a", "train_soft", "eval_a", "generate_b")
-    graph = StageGraph({"stages": {name: {"cmd": "true", "outs": [name]} for name in names}}, {})
-    return Runner(tmp_path, graph, Schedule(graph, names), 4, [0, 1], 2, tmp_path), started
+    devices = {"generate_a": "gpu", "train_soft": "training", "eval_a": "none", "generate_b": "gpu"}
+    graph = graph_of(*(declared(name, device=device) for name, device in devices.items()))
+    return Runner(tmp_path, graph, Schedule(graph, list(devices)), 4, [0, 1], 2, tmp_path), started
 
 
 def test_gpus_stay_reserved_for_training_while_stages_without_a_model_start(runner):
@@ -180,6 +216,25 @@ def test_an_error_of_an_earlier_run_is_not_reported(runner, tmp_path, capsys):
     with tqdm() as progress:
         runner._collect(progress)
     assert "FAILED generate_a: ERROR: failed to reproduce; log" in capsys.readouterr().err
+
+
+def test_the_projects_own_stages_take_what_they_are_declared_with():
+    graph = StageGraph(validate(PARAMS))
+    devices = {name: _devices_of(graph, name, [3, 4, 5], 2) for name in graph}
+    taken = {graph[name].stage.name: gpus for name, gpus in devices.items()}
+    training = {name for name, gpus in taken.items() if gpus == (3, 4)}
+    assert training == {"train_soft", "train_hard"}
+    single = {name for name, gpus in taken.items() if gpus == (3,)}
+    # What loads a model of any kind, and nothing else.
+    assert single == {
+        "preflight",
+        *(f"generate_{axis}" for axis in ("structured", "open", "mcq", "novelty")),
+        *(f"score_{axis}" for axis in ("structured", "open", "retention", "paloma")),
+        "exact_structured",
+        "partition_novelty",
+        "reward_novelty",
+    }
+    assert all(gpus == () for name, gpus in taken.items() if name not in training | single)
 
 
 def test_failed_stages_are_read_from_dvcs_messages():
