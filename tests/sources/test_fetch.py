@@ -13,9 +13,9 @@ import yaml
 
 from pipeline.compose import compose_params, render
 from pipeline.config.params import load_params
+from pipeline.dag.execution import execute, named_run
 from pipeline.sources.fetch import downloads
 from pipeline.sources.pin import hub_revisions
-from pipeline.stages import build_prompts
 from tests.conftest import ROOT, TINY_OVERRIDES
 from tests.hub_server import commit_of, hub
 
@@ -28,25 +28,26 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from pipeline.artifacts.model_report import model_revision
 from pipeline.config.params import load_params
+from pipeline.dag.execution import execute, named_run
 from pipeline.engines.loading.model import load_model
 from pipeline.engines.judges.pair_classifier import classifier_identity, open_classifier
 from pipeline.engines.judges.reward_model import open_sequence_reward, reward_identity
 from pipeline.errors import ArtifactError
+from pipeline.sources import retention_data
 from pipeline.sources.repository import fetched
-from pipeline.stages import build_novelty_prompts, check_model, retention_data
 from pipeline.stages.score_paloma import open_source
 
-root = Path(sys.argv[1])
-params = root / "params.yaml"
-config = load_params(params)
+config = load_params(Path(sys.argv[1]))
 for name in config.models:
-    check_model.main(params, name, root / "prompts" / "ood.parquet", root / "models" / f"{name}.json")
-    load_model(config.models[name], check_model.model_revision(root / "models" / f"{name}.json"), "cpu")
-build_novelty_prompts.main(params, root / "novelty.parquet")
+    run = named_run(f"check_model@{name}", config)
+    execute(run)
+    load_model(config.models[name], model_revision(run.paths["output"]), "cpu")
+execute(named_run("build_novelty_prompts@novelty", config))
 revisions = retention_data.pinned_revisions(config.retention)
 print({split: len(rows) for split, rows in retention_data.read_task(config.retention, "tinyMMLU", revisions).items()})
-documents, _ = open_source(config.paloma, None)
+documents, _ = open_source(config.paloma)
 print(sorted(str(path.relative_to(documents)) for path in documents.rglob("*.gz")))
 novelty = config.evaluate.novelty
 open_classifier(novelty.classifier, classifier_identity(novelty.classifier), "cpu")
@@ -144,7 +145,7 @@ def test_everything_of_the_hub_is_listed(hub_root, tmp_path):
 
 def test_stages_run_from_the_cache(hub_root, tmp_path):
     params = write_params(tmp_path / "params.yaml", hub_root)
-    build_prompts.main(params, tmp_path / "prompts")
+    execute(named_run("build_prompts", load_params(params)))
     environment = os.environ | {"HF_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT), "HF_TOKEN": ""}
     environment.pop("HF_HUB_OFFLINE", None)
 
@@ -167,11 +168,15 @@ def test_stages_run_from_the_cache(hub_root, tmp_path):
         assert not any("original" in line or "/val/" in line or "results" in line for line in downloaded)
 
         requests.clear()
-        stages = run("-c", STAGES, str(tmp_path), HF_ENDPOINT=endpoint, HF_HUB_OFFLINE="1")
+        stages = run("-c", STAGES, str(params), HF_ENDPOINT=endpoint, HF_HUB_OFFLINE="1")
         assert stages.returncode == 0, stages.stderr[-2000:]
         assert "['ptb/test/test.jsonl.gz']" in stages.stdout and "'test':" in stages.stdout
         assert requests == []
-        assert len(pd.read_parquet(tmp_path / "novelty.parquet")) == 6
+        # The commit that was read is in the records.
+        for record in ("prompts/novelty", "models/qwen3_0_6b"):
+            found = json.loads((tmp_path / f"{record}.provenance.json").read_text())["found"]
+            assert len(found["revision"]) == 40
+        assert len(pd.read_parquet(tmp_path / "prompts" / "novelty.parquet")) == 6
         # What is not in the cache is named, with what to do.
         assert f"the data set yimingzhang/novelty-bench at {'0' * 40} is not in the cache" in stages.stdout
         assert "`python -m pipeline.sources.fetch` downloads it" in stages.stdout

@@ -39,9 +39,7 @@ def asked(monkeypatch):
 
 
 def paper(conf, *overrides):
-    values = compose_params(conf, ["experiment=paper", *overrides])
-    del values["dag"]
-    return validate(values)
+    return validate(compose_params(conf, ["experiment=paper", *overrides]))
 
 
 def erase_pins(conf):
@@ -77,7 +75,7 @@ def test_commits_are_written_and_nothing_else_changes(conf, asked):
                 now = now.replace(f'"{commit}"', "null", 1)
         assert now == text
     params = paper(conf)
-    assert params.model("gemma3_4b").revision == commit_of("google/gemma-3-4b-it")
+    assert params.models["gemma3_4b"].revision == commit_of("google/gemma-3-4b-it")
     assert params.evaluate.novelty.classifier.tokenizer_revision == commit_of("microsoft/deberta-v3-large")
     assert unpinned(params) == [f"retention.revisions.{task}" for task in params.retention.tasks]
 
@@ -149,9 +147,7 @@ def test_command_line(conf, asked, capsys, tmp_path):
 
 def test_what_is_local_needs_no_commit(conf):
     erase_pins(conf)
-    values = compose_params(conf, [])
-    del values["dag"]
-    assert unpinned(validate(values)) == []
+    assert unpinned(validate(compose_params(conf, []))) == []
     keys = unpinned(paper(conf))
     assert len(keys) == 12 + 1 + 3 + 5 + 1 and "prompts.novelty.revision" in keys
     local = paper(conf, "models.qwen3_8b.checkpoint=models/stand_ins/qwen3")
@@ -161,7 +157,7 @@ def test_what_is_local_needs_no_commit(conf):
 def test_what_axes_need_that_are_off_is_left_alone(conf, asked, tmp_path, capsys):
     erase_pins(conf)
     params = tmp_path / "params.yaml"
-    params.write_text("axes: [open, paloma]\n")
+    params.write_text(yaml.safe_dump(compose_params(conf, ["axes=[open,paloma]"])))
     # tinyBenchmarks cannot be reached, and nobody asks for it.
     main(conf, check=False, update=False, params=params)
     assert "left alone: what only structured, mcq, novelty, retention would need" in capsys.readouterr().out
@@ -178,7 +174,7 @@ def test_what_axes_need_that_are_off_is_left_alone(conf, asked, tmp_path, capsys
     assert unpinned(paper(conf, "axes=[retention]")) == [
         f"retention.revisions.{task}" for task in paper(conf).retention.tasks
     ]
-    params.write_text("axes: [paloma, palmoa]\n")
+    params.write_text(yaml.safe_dump({**compose_params(conf, []), "axes": ["paloma", "palmoa"]}))
     with pytest.raises(ConfigError, match=r"params\.yaml: axes: .*there is no axis 'palmoa'"):
         main(conf, check=True, update=False, params=params)
 
