@@ -12,7 +12,7 @@ from pipeline.compose import compose_params
 from pipeline.config.evaluation import AXES, enabled_baselines
 from pipeline.config.params import CONDITIONS, Params, validate
 from pipeline.config.view import look_up
-from pipeline.dag.dvc_file import code_digests
+from pipeline.dag.dvc_file import CHECK, code_digests
 from pipeline.dag.graph import StageGraph
 from pipeline.dag.stages import STAGES
 from pipeline.errors import ConfigError
@@ -62,19 +62,30 @@ class Cell:
         Settings and code are left out: what of them counts is among the parameters and digests.
         """
         found = {source for name in self.stages for source in self.graph.sources(name)}
-        return sorted(found - set(STAGES["check_params"].sources) - {"conf"})
+        found -= set(STAGES[CHECK].sources)
+        return sorted(source for source in found if Path(source).parts[0] != "conf")
+
+    @property
+    def code(self) -> dict[str, str]:
+        """Digest of the code of each stage that it runs, with the engine of its parameters, by the stage's name."""
+        digests, kind = code_digests(), self.params.engine.kind
+        stages = {node.stage.name: node.stage for node in map(self.graph.__getitem__, self.stages)}
+        return {
+            name: digests[name][kind] if stage.runs_engine else digests[name]
+            for name, stage in sorted(stages.items())
+            if name != CHECK
+        }
 
     def full_identity(self, project: Path) -> str:
         """Hash of targets, parameters, commands, code and contents of ``sources``: equal means finished."""
         contents = {source: _content(project / source) for source in self.sources}
-        digests = code_digests()
         commands = {name: self.graph[name].command for name in self.stages}
         return sha256_json(
             {
                 "targets": sorted(self.targets),
                 "parameters": self.parameters,
                 "commands": commands,
-                "code": {name: digests[name] for name in sorted({self.graph[name].stage.name for name in self.stages})},
+                "code": self.code,
                 "sources": contents,
             }
         )
@@ -146,8 +157,8 @@ def make_cell(overrides: Sequence[str], patterns: Sequence[str], project: Path) 
     for key in ("artifacts", "reports"):
         if Path(values[key]).is_absolute() or ".." in Path(values[key]).parts:
             raise ConfigError(f"{key}: got {values[key]!r}; in a sweep it must be a path inside the cell's directory")
-    params, everything = validate(values), validate({**values, "axes": list(AXES)})
-    graph, whole = StageGraph(params), StageGraph(everything)
+    params, everything = validate(values), {**values, "axes": list(AXES)}
+    graph, whole = StageGraph(params), StageGraph(validate(everything))
     wanted = _select(whole, patterns, params)
     targets = tuple(name for name in wanted if name in graph)
     if not targets:
@@ -155,6 +166,6 @@ def make_cell(overrides: Sequence[str], patterns: Sequence[str], project: Path) 
             f"sweep.targets: nothing is left to reach of {', '.join(patterns)}: axes (now "
             f"{', '.join(params.axes)}) and generate.*.enabled leave out the rest"
         )
-    parameters = _parameters(whole, whole.closure(wanted), values)
+    parameters = _parameters(whole, whole.closure(wanted), everything)
     identity = sha256_json({"targets": sorted(wanted), "parameters": parameters})[:16]
     return Cell(tuple(overrides), values, targets, graph, identity)

@@ -3,17 +3,24 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import yaml
 
-from pipeline.compose import compose_params
-from pipeline.dag.graph import StageGraph, lookup, read_definition, read_stage_graph
+from pipeline.compose import check, compose_params, recorded_overrides
+from pipeline.config.params import validate
+from pipeline.config.view import look_up
+from pipeline.dag.declaration import fill
+from pipeline.dag.dvc_file import code_digests
+from pipeline.dag.graph import StageGraph
+from pipeline.dag.stages import STAGES
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.runs.plan import main as plan
 from pipeline.runs.workspace import prepare_workspace
+from pipeline.sweep import cells
 from pipeline.sweep.application import CONF, constant_keys
 from pipeline.sweep.cells import expand_targets, make_cell
 from pipeline.sweep.results import gather, override_columns, run_table
@@ -78,12 +85,12 @@ def test_every_cell_of_every_preset_composes_to_a_dag_with_its_targets(name, mod
     assert "chosen" in PRESETS and len(PRESETS) >= 5
     if config.cells:
         config = preset(name, cell=len(config.cells) - 1)
-    cell = make_cell(cell_overrides(task, config), config.targets, ROOT, config.stages)
+    cell = make_cell(cell_overrides(task, config), config.targets, ROOT)
     assert list(cell.params.models) == [model or "embedded"]
     assert cell.targets and set(cell.targets) <= set(cell.stages)
     for key, values in config.grid.items():
         if key != "model":
-            assert lookup(cell.values, key) == values[-1]
+            assert look_up(cell.values, key) == values[-1]
     if model:
         # Full scale: the paper's own sizes.
         assert cell.params.generate.structured.num_samples == 1000 and cell.params.train.learning_rate == 2e-4
@@ -225,34 +232,49 @@ def test_identity_is_what_the_targets_depend_on():
     assert cell_of("seed=0", "discretize.hard.max_bins=16384").identity == base.identity
 
 
-def test_full_identity_follows_code_data_and_checkpoints(tmp_path):
-    for name in ("conf", "dvc.yaml", "data"):
+def test_full_identity_follows_code_data_and_checkpoints(tmp_path, monkeypatch):
+    for name in ("conf", "data"):
         (tmp_path / name).symlink_to(ROOT / name)
-    for source in cell_of().sources:
-        if source.startswith("pipeline/"):
-            path = tmp_path / source
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if (ROOT / source).is_file():
-                path.write_bytes((ROOT / source).read_bytes())
     model = tmp_path / "models" / "embedded"
     model.mkdir(parents=True)
     (model / "config.json").write_text("{}")
     base = cell_of(project=tmp_path)
     full = base.full_identity(tmp_path)
     assert base.identity == cell_of().identity and full == cell_of(project=tmp_path).full_identity(tmp_path)
-    (tmp_path / "pipeline" / "unrelated.py").write_text("")
-    assert base.full_identity(tmp_path) == full
-    (tmp_path / "pipeline" / "core" / "objectives.py").write_text("# changed\n")
-    changed = base.full_identity(tmp_path)
-    assert changed != full
+    digests = code_digests()
+    with monkeypatch.context() as patch:
+        # Code that no stage of the cell runs.
+        patch.setattr(cells, "code_digests", lambda: {**digests, "train_soft": "0" * 16, "report": "0" * 16})
+        assert base.full_identity(tmp_path) == full
+        patch.setattr(cells, "code_digests", lambda: {**digests, "train_hard": "0" * 16})
+        changed = base.full_identity(tmp_path)
+        assert changed != full
     (model / "config.json").write_text("[]")
     assert base.full_identity(tmp_path) not in (full, changed)
+    # Of the engines, that which samples.
+    engine = {**digests["generate_structured"], "vllm": "0" * 16}
+    with monkeypatch.context() as patch:
+        before = base.full_identity(tmp_path)
+        patch.setattr(cells, "code_digests", lambda: {**digests, "generate_structured": engine})
+        assert base.full_identity(tmp_path) == before
+        engine["transformers"] = "0" * 16
+        assert base.full_identity(tmp_path) != before
     # DVC runs a stage again whose command has changed.
     before = base.full_identity(tmp_path)
-    (tmp_path / "dvc.yaml").unlink()
-    definition = (ROOT / "dvc.yaml").read_text()
-    (tmp_path / "dvc.yaml").write_text(definition.replace("-m pipeline.stages.train_hard", "-m pipeline.stages.other"))
-    assert cell_of(project=tmp_path).full_identity(tmp_path) != before
+    hard = base.graph["train_hard@embedded"].stage
+    with monkeypatch.context() as patch:
+        patch.setitem(STAGES, "train_hard", replace(hard, module="train_soft"))
+        assert cell_of(project=tmp_path).full_identity(tmp_path) != before
+
+
+def test_settings_are_no_sources_of_a_cell():
+    """A checkpoint or data set of the hub is named by parameters; a comment in conf/ changes none of them."""
+    cell = cell_of("experiment=paper", targets=("report",))
+    assert "conf/paloma" in cell.graph.sources("score_paloma@qwen3_8b-base")
+    assert cell.sources == ["data/published", "pipeline/report/page/templates"]
+    demo = cell_of(targets=("report",)).sources
+    assert {"models/embedded", "data/paloma", "data/novelty_prompts.jsonl"} < set(demo)
+    assert not any(source.startswith("conf") or source.endswith(".yaml") for source in demo)
 
 
 def test_targets_in_braces():
@@ -320,13 +342,13 @@ def test_a_cell_that_an_axis_is_added_to_goes_on_where_it_is():
 
 @pytest.mark.parametrize("overrides", [(), ("axes=[structured,mcq]",), ("axes=[open]",)])
 def test_stage_graph_is_that_of_dvc(tmp_path, monkeypatch, overrides):
-    """Names, commands, files, parameters and edges, against DVC's own reading of the same dvc.yaml."""
+    """Names, commands, files, parameters, code and edges, against DVC's own reading of the dvc.yaml of a workspace."""
     from dvc.repo import Repo
 
     overrides = ["+model@models.qwen3_4b=qwen3_4b", "generate.constrained.enabled=true", "artifacts=made", *overrides]
     values = compose_params(ROOT / "conf", overrides)
-    prepare_workspace(tmp_path, ROOT, yaml.safe_dump(values), read_definition(ROOT / "dvc.yaml"), tmp_path / "c", [])
-    ours = read_stage_graph(ROOT / "dvc.yaml", values)
+    prepare_workspace(tmp_path, ROOT, values, overrides, tmp_path / "c", [])
+    ours = StageGraph(validate(values))
     monkeypatch.chdir(tmp_path)
     with Repo(str(tmp_path)) as repo:
         theirs = {stage.addressing: stage for stage in repo.index.stages}
@@ -336,15 +358,21 @@ def test_stage_graph_is_that_of_dvc(tmp_path, monkeypatch, overrides):
             assert node.command.split() == stage.cmd.split()
             assert sorted(node.dependencies) == sorted(str(dep.def_path) for dep in files)
             assert sorted(node.outputs) == sorted(str(out.def_path) for out in stage.outs)
-            params = [key for dep in stage.deps if hasattr(dep, "params") for key in dep.params]
-            assert sorted(node.parameters) == sorted(params)
+            params = {dep.def_path: list(dep.params) for dep in stage.deps if hasattr(dep, "params")}
+            assert sorted(node.parameters) == sorted(params.pop("params.yaml", []))
+            # The digest of its code, with the engine that it runs.
+            code = f"{node.stage.name}.transformers" if node.stage.runs_engine else node.stage.name
+            assert params == ({} if name == "check_params" else {"code.yaml": [code]})
+            assert {out.def_path for out in stage.outs if not out.use_cache} == set(
+                node.outputs[-1:] if node.stage.metrics else ()
+            )
         graph = repo.index.graph
         edges = {(a.addressing, b.addressing) for a, b in graph.edges}
     assert {(name, other) for name in ours for other in ours.upstream(name)} == edges
 
 
 def test_closure_is_ordered_and_downstream_is_its_inverse():
-    graph = read_stage_graph(ROOT / "dvc.yaml", compose_params(ROOT / "conf", []))
+    graph = StageGraph(validate(compose_params(ROOT / "conf", [])))
     order = graph.closure(["eval_structured@embedded-hard"])
     for position, name in enumerate(order):
         assert graph.upstream(name) <= set(order[:position])
@@ -354,28 +382,39 @@ def test_closure_is_ordered_and_downstream_is_its_inverse():
     assert graph.select(["train_soft", "report"]) == ["train_soft@embedded", "report"]
 
 
-def test_references_that_cannot_be_resolved():
-    with pytest.raises(ConfigError, match=r"no key 'item.b', which dvc.yaml refers to"):
-        StageGraph({"stages": {"s": {"foreach": {"x": {"a": 1}}, "do": {"cmd": "${item.b}"}}}}, {})
+def test_templates_that_cannot_be_filled():
+    with pytest.raises(KeyError, match="modle"):
+        fill("{artifacts}/{modle}", {"artifacts": "a", "model": "m"})
+    assert fill("{artifacts}/x-{model}", {"artifacts": "a", "model": "m"}) == "a/x-m"
+    assert fill("no template", {}) == "no template"
 
 
 def test_workspace_keeps_what_it_has(tmp_path):
     directory, cache = tmp_path / "sweeps" / "x" / "cell", tmp_path / "sweeps" / "cache"
-    definition = {"stages": {"s": {"cmd": "true", "deps": ["data/a", "/absolute", "benchmarks/x.py"]}}}
 
-    def prepare(text: str) -> None:
-        prepare_workspace(directory, ROOT, text, definition, cache, ["data/a", "/absolute", "benchmarks/x.py"])
+    def prepare(seed: int) -> None:
+        overrides = [f"seed={seed}"]
+        values = compose_params(ROOT / "conf", overrides)
+        prepare_workspace(directory, ROOT, values, overrides, cache, ["data/a", "/absolute", "benchmarks/x.py"])
 
-    prepare("seed: 0\n")
+    prepare(0)
     for name in ("pipeline", "conf", "data", "benchmarks"):
         assert (directory / name).resolve() == ROOT / name and not (directory / name).readlink().is_absolute()
-    assert yaml.safe_load((directory / "dvc.yaml").read_text()) == definition
+    written = {path.name for path in directory.glob("*.yaml")}
+    assert written == {"params.yaml", "dag.yaml", "code.yaml", "dvc.yaml"}
+    # Of the workspace itself: what is written here must not reach the checkout.
+    assert not any((directory / name).is_symlink() for name in written)
+    for name in ("dag.yaml", "code.yaml", "dvc.yaml"):
+        assert (directory / name).read_text() == (ROOT / name).read_text()
+    check(directory / "params.yaml", directory / "conf")
     (directory / "artifacts").mkdir()
     (directory / "dvc.lock").write_text("kept")
     before = (directory / "dvc.yaml").stat().st_mtime_ns, (directory / "pipeline").lstat().st_mtime_ns
-    prepare("seed: 1\n")
+    prepare(1)
     assert before == ((directory / "dvc.yaml").stat().st_mtime_ns, (directory / "pipeline").lstat().st_mtime_ns)
-    assert (directory / "params.yaml").read_text() == "seed: 1\n" and (directory / "dvc.lock").read_text() == "kept"
+    assert "\nseed: 1\n" in (directory / "params.yaml").read_text()
+    assert recorded_overrides((directory / "params.yaml").read_text()) == ["seed=1"]
+    assert (directory / "dvc.lock").read_text() == "kept"
     found = subprocess.run(
         [sys.executable, "-m", "dvc", "cache", "dir"], cwd=directory, capture_output=True, text=True, check=True
     )
@@ -383,7 +422,7 @@ def test_workspace_keeps_what_it_has(tmp_path):
     (directory / "conf").unlink()
     (directory / "conf").mkdir()
     with pytest.raises(ArtifactError, match="conf is in the way of a link"):
-        prepare("seed: 1\n")
+        prepare(1)
 
 
 def test_finished_needs_the_same_identity_and_the_outputs(tmp_path):
@@ -482,10 +521,9 @@ def test_plan_of_params_yaml(tmp_path, capsys):
     values = compose_params(ROOT / "conf", ["experiment=paper"])
     params, csv = tmp_path / "params.yaml", tmp_path / "plan.csv"
     params.write_text(yaml.safe_dump(values))
-    (tmp_path / "dvc.yaml").symlink_to(ROOT / "dvc.yaml")
     plan(params, csv, all_stages=True)
     table, printed = pd.read_csv(csv), capsys.readouterr().out
-    graph = read_stage_graph(ROOT / "dvc.yaml", values)
+    graph = StageGraph(validate(values))
     assert table["stages"].sum() == table["to_run"].sum() == len(graph)
     assert table.groupby("stage")["stages"].sum()["train_soft"] == 12
     assert (table["gpu_hours"] == table["gpu_hours_to_run"]).all()
@@ -499,7 +537,6 @@ def test_plan_without_an_axis(tmp_path, capsys):
     values = compose_params(ROOT / "conf", ["experiment=paper", "axes=[structured,open]"])
     params, csv = tmp_path / "params.yaml", tmp_path / "plan.csv"
     params.write_text(yaml.safe_dump(values))
-    (tmp_path / "dvc.yaml").symlink_to(ROOT / "dvc.yaml")
     plan(params, csv, all_stages=True)
     stages, printed = set(pd.read_csv(csv)["stage"]), capsys.readouterr().out
     assert stages >= {"eval_structured", "eval_open"} and not stages & {"reward_novelty", "import_irt", "score_paloma"}
