@@ -35,6 +35,9 @@ OPTIONAL_PACKAGES = ("vllm", "openai")
 
 
 def _plain(value: Any) -> Any:
+    """A value as JSON has it: sections of the parameters, and tables of them, as mappings."""
+    if isinstance(value, Mapping):
+        return {key: _plain(member) for key, member in value.items()}
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
