@@ -12,16 +12,22 @@ import math
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from pipeline.core.language.novelty_partition import Pair
-from pipeline.engines.judges.pair_scorer import PairScorer
 from pipeline.errors import ArtifactError, BusyError, ModelError, PipelineError, storage_error
 
 KEYS_PER_QUERY = 500
 LOCK_TIMEOUT_SECONDS = 120.0
+
+
+class Scorer(Protocol):
+    """What gives pairs of texts a number, a batch at a time."""
+
+    def batches(self, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], np.ndarray]]:
+        """Yield indices and scores of the pairs, each index once, as soon as a batch is done."""
 
 
 def content_key(identity: Mapping[str, Any], pair: Pair) -> bytes:
@@ -101,11 +107,11 @@ class CachedScores:
         self,
         cache: ScoreCache | None,
         identity: Mapping[str, Any],
-        open_scorer: Callable[[], PairScorer],
+        open_scorer: Callable[[], Scorer],
         progress: Callable[[int], Any] = lambda count: None,
     ):
         self._cache, self._identity, self._open_scorer, self._progress = cache, identity, open_scorer, progress
-        self.scorer: PairScorer | None = None
+        self.scorer: Scorer | None = None
         self.asked = self.calls = 0
 
     @property
