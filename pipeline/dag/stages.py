@@ -18,7 +18,8 @@ AXIS_PROMPTS = {
     "novelty": ("{artifacts}/prompts/novelty.parquet",),
 }
 TOKENIZER = ("models.{model}.checkpoint", "models.{model}.revision", "models.{model}.terminator")
-MODEL = (*TOKENIZER, "models.{model}.dtype", "models.{model}.attention", "models.{model}.chat")
+"""What a model's report says as well, by which the stages behind check_model depend on it."""
+MODEL = ("models.{model}.dtype", "models.{model}.attention", "models.{model}.chat")
 ENGINES = ("engine.vllm", "engine.openai")
 BOOTSTRAP = ("seed", "evaluate.bootstrap_replicates")
 PAIR = ("model", "condition")
@@ -61,7 +62,7 @@ def _training(method: str, description: str, reads: dict[str, Paths], parameters
         reads={"model_report": MODEL_REPORT, "prompts": "{artifacts}/prompts/train.parquet", **reads},
         writes={"output": f"{{artifacts}}/adapters/{{model}}/{method}"},
         parameters=(*TRAINING, *parameters),
-        free_parameters=("train.tokens_per_pass", "train.checkpoint_every_steps", "distributed"),
+        free_parameters=(*TOKENIZER, "train.tokens_per_pass", "train.checkpoint_every_steps", "distributed"),
         device="training",
         cost=lambda prices, row: prices.training(row["model"], method),
     )
@@ -82,7 +83,7 @@ def _generation(axis: str, description: str) -> Stage:
         writes={"output": output},
         records=_record(output),
         parameters=("seed", "engine.kind", *MODEL, *(f"generate.{{sampling}}.{name}" for name in settings)),
-        free_parameters=("generate.{sampling}.batch_size", "generate.{sampling}.strategy", *ENGINES),
+        free_parameters=(*TOKENIZER, "generate.{sampling}.batch_size", "generate.{sampling}.strategy", *ENGINES),
         device="gpu",
         cost=lambda prices, row: prices.generation(row["model"], axis, row["condition"]),
     )
@@ -113,7 +114,7 @@ def _scoring(
         writes=writes,
         records=_record(str(output)),
         parameters=(*MODEL, *parameters),
-        free_parameters=free_parameters,
+        free_parameters=(*TOKENIZER, *free_parameters),
         device="gpu",
         cost=lambda prices, row: getattr(prices, cost)(row["model"]),
     )
@@ -257,7 +258,7 @@ _ALL = (
             "train.lora_rank",
             "train.lora_alpha",
         ),
-        free_parameters=("generate.structured.batch_size", "generate.structured.strategy", *ENGINES),
+        free_parameters=(*TOKENIZER, "generate.structured.batch_size", "generate.structured.strategy", *ENGINES),
         device="gpu",
         cost=lambda prices, row: prices.preflight(row["model"]),
     ),
@@ -270,7 +271,8 @@ _ALL = (
         reads={"model_report": MODEL_REPORT, "source": "{source}"},
         writes={"output": "{artifacts}/tries/{tokenizer}/{space}"},
         records="{artifacts}/tries/{tokenizer}/{space}.provenance.json",
-        parameters=(*TOKENIZER, "discretize.{space}.max_bins", "discretize.{space}.num_decimals"),
+        parameters=("discretize.{space}.max_bins", "discretize.{space}.num_decimals"),
+        free_parameters=TOKENIZER,
         keeps=False,
         cost=lambda prices, row: prices.tries(row["space"]),
     ),
@@ -423,7 +425,7 @@ _ALL = (
             *(f"evaluate.novelty.reward.{name}" for name in ("kind", "checkpoint", "revision", "dtype", "max_length")),
             "evaluate.novelty.patience",
         ),
-        free_parameters=("evaluate.novelty.reward.tokens_per_pass",),
+        free_parameters=(*TOKENIZER, "evaluate.novelty.reward.tokens_per_pass"),
         cost=lambda prices, row: prices.reward(row["model"]),
     ),
     _evaluation(
@@ -499,7 +501,8 @@ _ALL = (
         chosen_by=("model", "space"),
         reads={"model_report": MODEL_REPORT, "prompts": ("{artifacts}/prompts/train.parquet",)},
         writes={"output": "{artifacts}/construction/{tokenizer}-{space}"},
-        parameters=(*TOKENIZER, "discretize.{space}"),
+        parameters=("discretize.{space}",),
+        free_parameters=TOKENIZER,
         keeps=False,
     ),
     Stage(
