@@ -27,6 +27,7 @@ from pipeline.config.params import Params, load_params, read_yaml, validate
 from pipeline.dag.dvc_file import code_digests, dvc_file_text
 from pipeline.dag.tables import dag_section
 from pipeline.errors import ConfigError
+from pipeline.record.versions import version_notes
 from pipeline.sources.pin import unpinned
 
 HEADER = """\
@@ -175,6 +176,8 @@ def main(overrides: list[str], params: Path, conf: Path, check_only: bool, recor
     """Write params.yaml and the files that follow from it; with ``check_only`` compare them."""
     if check_only:
         check(params, conf)
+        for note in version_notes(Path(load_params(params).artifacts)):
+            print(f"note: {note}", file=sys.stderr)
         return
     if recorded:
         overrides = recorded_overrides(params.read_text())
