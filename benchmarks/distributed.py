@@ -90,7 +90,7 @@ def measure(strategy: str, model_name: str, steps: int, output: Path) -> None:
             seed=0,
             stream=("benchmark",),
             pad_id=0,
-            checkpoint=Checkpoint(output.parent / "state.safetensors", "benchmark"),
+            checkpoint=Checkpoint(output.parent / "state.safetensors"),
             group=group,
         )
         if group.is_main:

@@ -240,7 +240,7 @@ def run(params: Path = Path("params.yaml")) -> list[dict]:
     from pipeline.report.page.explorer import explorer_payload
     from pipeline.report.tables.retention import one_name_per_variant
     from pipeline.report.tables.table_text import write_table_texts
-    from pipeline.stages import report as stage
+    from pipeline.report.write import write_report
 
     with tempfile.TemporaryDirectory() as folder:
         root, timer = Path(folder), Timer()
@@ -248,9 +248,9 @@ def run(params: Path = Path("params.yaml")) -> list[dict]:
         prompt_path = root / "prompts.parquet"
         prompts = read_prompts(prompt_path)
         timer(
-            "whole stage",
-            stage.main,
-            root / "params.yaml",
+            "whole report",
+            write_report,
+            config,
             [root / "evals"],
             [prompt_path],
             root / "reports",
@@ -280,7 +280,7 @@ def run(params: Path = Path("params.yaml")) -> list[dict]:
             "benchmark": "report",
             "case": part,
             "seconds": seconds,
-            "note": f"page of {size:.0f} MB" if part == "whole stage" else "",
+            "note": f"page of {size:.0f} MB" if part == "whole report" else "",
         }
         for part, seconds in timer.seconds.items()
     ]

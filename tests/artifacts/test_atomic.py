@@ -273,7 +273,7 @@ def test_a_checkpoint_after_each_operation(tmp_path):
     number = 0
     while True:
         number += 1
-        checkpoint = Checkpoint(tmp_path / str(number) / "state.safetensors", "identity")
+        checkpoint = Checkpoint(tmp_path / str(number) / "state.safetensors")
         checkpoint.save(1, *state(1.0), [{"step": 1}])
         second = state(2.0)
 

@@ -83,7 +83,7 @@ def _checkpoint(path: Path, size: int) -> None:
     from pipeline.engines.training.fit import Checkpoint
 
     parameter = torch.nn.Parameter(torch.ones(4 * size))
-    Checkpoint(path, "identity").save(1, {"weight": parameter}, torch.optim.AdamW([parameter]), [])
+    Checkpoint(path).save(1, {"weight": parameter}, torch.optim.AdamW([parameter]), [])
 
 
 def _arrays(path: Path, size: int) -> None:
@@ -159,7 +159,8 @@ def attempt(name: str, path: Path, size: int) -> str:
 
 def stage(params: Path, output: Path) -> dict:
     """What a real stage says and returns."""
-    command = [sys.executable, "-m", "pipeline.stages.build_prompts", "--params", str(params), "--output", str(output)]
+    tables = [f"--{name}={output / name}.parquet" for name in ("train", "unseen", "ood", "open", "mcq")]
+    command = [sys.executable, "-m", "pipeline.stages.build_prompts", "--params", str(params), *tables]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     return {"status": done.returncode, "stderr": done.stderr, "stdout": done.stdout}
 

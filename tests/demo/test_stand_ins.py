@@ -40,9 +40,7 @@ NUMBERS = ["0.25", "0.5", "-1.75", "12.125"]
 
 @pytest.fixture(scope="module")
 def paper():
-    values = compose_params(ROOT / "conf", ["experiment=paper"])
-    del values["dag"]
-    return validate(values)
+    return validate(compose_params(ROOT / "conf", ["experiment=paper"]))
 
 
 class StandIn:
@@ -64,7 +62,7 @@ class StandIn:
 
 @pytest.fixture(scope="module", params=MODELS)
 def stand_in(request, stand_ins, paper) -> StandIn:
-    config = paper.model(MODELS[request.param])
+    config = paper.models[MODELS[request.param]]
     return StandIn(replace(config, checkpoint=str(stand_ins[request.param]), dtype="float32"))
 
 
@@ -257,7 +255,7 @@ def test_training_lowers_the_loss(stand_in, method, tmp_path):
         seed=0,
         stream=("stand-in",),
         pad_id=0,
-        checkpoint=Checkpoint(tmp_path / "state", "run"),
+        checkpoint=Checkpoint(tmp_path / "state"),
     )
     assert all(value.grad is None or value.grad.isfinite().all() for value in model.parameters())
     assert np.mean([entry["loss"] for entry in log[-3:]]) < 0.8 * log[0]["loss"]

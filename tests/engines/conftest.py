@@ -9,9 +9,7 @@ from tests.conftest import ROOT
 
 @pytest.fixture(scope="session")
 def model_config(tiny_model):
-    values = compose_params(ROOT / "conf", [f"models.embedded.checkpoint={tiny_model}"])
-    del values["dag"]
-    return validate(values).model("embedded")
+    return validate(compose_params(ROOT / "conf", [f"models.embedded.checkpoint={tiny_model}"])).models["embedded"]
 
 
 @pytest.fixture

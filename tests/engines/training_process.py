@@ -135,7 +135,7 @@ def train(model_config: ModelConfig, case: str, group: ProcessGroup, directory: 
             seed=1,
             stream=("tiny", case),
             pad_id=0,
-            checkpoint=Checkpoint(directory / f"{case}.state", case),
+            checkpoint=Checkpoint(directory / f"{case}.state"),
             on_step=on_step,
             group=group,
         )
@@ -180,4 +180,4 @@ def main(model_config: ModelConfig, stand_ins: Path, directory: Path) -> None:
 if __name__ == "__main__":
     from pipeline.config.params import load_params
 
-    main(load_params(Path(sys.argv[1])).model("embedded"), Path(sys.argv[2]), Path(sys.argv[3]))
+    main(load_params(Path(sys.argv[1])).models["embedded"], Path(sys.argv[2]), Path(sys.argv[3]))

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.config.engine import EngineConfig
+from pipeline.config.engine import EngineConfig, samples_per_request
 from pipeline.engines.loading.model import stop_ids
 from pipeline.engines.sampling.generate import generate
 from pipeline.engines.sampling.text_engine import (
@@ -107,8 +107,8 @@ def test_engine_config(tmp_path):
     from tests.conftest import ROOT
 
     values = OmegaConf.to_container(OmegaConf.load(ROOT / "conf/engine/transformers.yaml"))
-    assert validate(values, EngineConfig).samples_per_request == 1
-    assert validate(values | {"kind": "openai"}, EngineConfig).samples_per_request == 50
+    assert samples_per_request(validate(values, EngineConfig)) == 1
+    assert samples_per_request(validate(values | {"kind": "openai"}, EngineConfig)) == 50
     for changes, message in (
         ({"kind": "tgi"}, "kind: input should be 'transformers', 'vllm' or 'openai'"),
         ({"openai": values["openai"] | {"base_url": "localhost:8000"}}, "must start with http"),

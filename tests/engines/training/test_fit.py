@@ -58,7 +58,7 @@ def run(model_config, path, *, settings=SETTINGS, on_step=lambda record: None, s
         seed=1,
         stream=("tiny", "soft"),
         pad_id=0,
-        checkpoint=Checkpoint(path, "run"),
+        checkpoint=Checkpoint(path),
         on_step=on_step,
     )
     return adapter_state(model), log
@@ -85,17 +85,6 @@ def test_a_killed_run_ends_with_the_same_adapter(model_config, tmp_path, killed_
         assert torch.equal(value, resumed[name]), name
     keys = ("step", "loss", "learning_rate", "grad_norm", "tokens", "sequences")
     assert [[entry[key] for key in keys] for entry in log] == [[entry[key] for key in keys] for entry in whole_log]
-
-
-def test_a_checkpoint_of_another_run_is_ignored(model_config, tmp_path):
-    whole, _ = run(model_config, tmp_path / "whole")
-    model = adapter(model_config)
-    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    optimizer = torch.optim.AdamW(parameters.values())
-    Checkpoint(tmp_path / "state", "another run").save(5, parameters, optimizer, [])
-    fresh, log = run(model_config, tmp_path / "state")
-    assert len(log) == STEPS
-    assert all(torch.equal(value, fresh[name]) for name, value in whole.items())
 
 
 def test_a_truncated_checkpoint_is_ignored(model_config, tmp_path, capsys):
@@ -139,7 +128,7 @@ def test_a_gradient_that_is_not_finite_ends_the_run_before_it_reaches_a_weight(m
             seed=1,
             stream=("d",),
             pad_id=0,
-            checkpoint=Checkpoint(tmp_path / "d", "d"),
+            checkpoint=Checkpoint(tmp_path / "d"),
         )
     assert all(torch.equal(value, before[name]) for name, value in adapter_state(model).items())
 
@@ -187,7 +176,7 @@ def test_hard_loss_falls_to_the_entropy(model_config, tmp_path):
         seed=0,
         stream=("h",),
         pad_id=0,
-        checkpoint=Checkpoint(tmp_path / "h", "h"),
+        checkpoint=Checkpoint(tmp_path / "h"),
     )
     # Per sequence: the entropy of its law, 1.0297 nats, over two tokens ("10 $") or three.
     mean = np.mean([entry["loss"] for entry in log[-20:]])
@@ -262,7 +251,7 @@ def gradients(model_config, tmp_path, made, objective, **changes):
             seed=0,
             stream=("g",),
             pad_id=0,
-            checkpoint=Checkpoint(tmp_path / "g", "g"),
+            checkpoint=Checkpoint(tmp_path / "g"),
         )
     return log[0], found
 
@@ -349,7 +338,7 @@ def test_a_killed_run_on_trees_ends_with_the_same_adapter(model_config, tmp_path
             seed=1,
             stream=("t",),
             pad_id=0,
-            checkpoint=Checkpoint(tmp_path / name, "t"),
+            checkpoint=Checkpoint(tmp_path / name),
             on_step=on_step,
         )
         return adapter_state(model)
