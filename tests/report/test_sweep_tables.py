@@ -11,9 +11,9 @@ import yaml
 from pipeline.artifacts.storage import write_json, write_table
 from pipeline.config.params import load_params
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.record.provenance import StageRecord
-from pipeline.record.trace import trace_cell
+from pipeline.record.provenance import StageRecord, sha256_path
 from pipeline.report.evaluations import read_evaluations
+from pipeline.runs.trace import trace_cell
 from pipeline.sweep.merging import (
     cells_by_seed,
     check_agreement,
@@ -53,7 +53,7 @@ def write_cell(name, values, model, seed, *, status="finished", sweep="s", **cha
     directory = Path("sweeps", sweep, name)
     directory.mkdir(parents=True)
     own = copy.deepcopy(values)
-    own |= {"seed": seed, "models": {model: values["models"][model]}, "dag": {}}
+    own |= {"seed": seed, "models": {model: values["models"][model]}}
     for key, value in changes.items():
         *sections, last = key.split("__")
         place = own
@@ -92,7 +92,8 @@ def evaluate(directory, model, value, prompts, conditions=("base", "soft"), step
         }
         write_table(artifacts / "evals" / "structured" / model / condition / "per_prompt.parquet", pd.DataFrame(table))
     for file in artifacts.rglob("provenance.json"):
-        StageRecord("eval", {"seed": 0, "model": model}, []).write(file)
+        made = {str(file.parent.relative_to(directory)): sha256_path(file.parent)}
+        StageRecord("eval", {"seed": 0, "model": model}, [], "0" * 16).write(file, made)
     (artifacts / "prompts").mkdir()
     (artifacts / "prompts" / "ood.parquet").write_bytes(path.read_bytes())
     log = artifacts / "adapters" / model / "soft" / "train_log.jsonl"
@@ -245,7 +246,9 @@ def test_tables_of_one_seed_and_over_all(project, values, prompts, capsys):
 def reported(monkeypatch) -> list[list[Path]]:
     """The directories of evaluations that reports were asked for."""
     calls = []
-    monkeypatch.setattr("pipeline.stages.report.main", lambda params, evals, *others, **more: calls.append(evals))
+    monkeypatch.setattr(
+        "pipeline.sweep.tables.write_report", lambda params, evals, *others, **more: calls.append(evals)
+    )
     return calls
 
 
