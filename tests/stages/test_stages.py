@@ -3,6 +3,9 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,14 +15,17 @@ from safetensors.numpy import load_file
 
 from pipeline.artifacts.storage import read_table, write_table
 from pipeline.artifacts.tries import TrieStore
+from pipeline.config.params import load_params
 from pipeline.core.statistics.intervals import family_median
 from pipeline.core.structured.fidelity import DISTANCES, TAILS, UNIFORMITY_TESTS
+from pipeline.dag.execution import find_run
+from pipeline.dag.graph import StageGraph
+from pipeline.dag.stages import STAGES
 from pipeline.errors import ArtifactError, ConfigError, ModelError
+from pipeline.record.provenance import run_identity, sha256_path
 from pipeline.report.evaluations import METRIC_COLUMNS
-from pipeline.stages import build_prompts, check_model, discretize, eval_structured
-from tests.stages.conftest import Dag
-
-CONDITIONS = ("base", "soft", "hard")
+from tests.conftest import ROOT
+from tests.stages.conftest import CONDITIONS, run_stage
 
 
 def edited(dag, tmp_path, key, value):
@@ -45,7 +51,8 @@ def test_adapters(dag):
         log = [json.loads(line) for line in (directory / "train_log.jsonl").read_text().splitlines()]
         # 9 prompts, batches of 4 within an epoch: soft 2 x 3 steps, hard 18 draws in 5.
         assert len(log) == {"soft": 6, "hard": 5}[method]
-        assert not (dag.root / "unfinished" / method / "state.safetensors").exists()
+    # Finished work leaves nothing unfinished, and no locks.
+    assert not [path for path in (dag.root / "unfinished").rglob("*") if not path.is_dir()]
 
 
 def test_generations(dag):
@@ -90,14 +97,57 @@ def test_provenance(dag):
         "parameters",
         "parameters_sha256",
         "inputs_sha256",
+        "outputs_sha256",
         "packages",
         "git",
         "device",
         "seed",
         "wall_time_seconds",
+        "found",
     }
-    assert record["inputs_sha256"][str(dag.generations("soft"))]
+    assert record["stage"] == "eval_structured" and record["inputs_sha256"][str(dag.generations("soft"))]
     assert re.fullmatch("[0-9a-f]{64}", record["parameters_sha256"])
+    assert re.fullmatch("[0-9a-f]{16}", record["code"])
+    assert record["command"] == "python -m pipeline.stages.eval_structured --model embedded --condition soft"
+    # What a run is of, and the keys that DVC tracks, side by side.
+    assert record["parameters"] == {
+        "model": "embedded",
+        "condition": "soft",
+        "seed": 0,
+        "evaluate.bootstrap_replicates": 100,
+        "evaluate.floor_replicates": 20,
+        "evaluate.token_budget": 40,
+        "models.embedded.chat": record["parameters"]["models.embedded.chat"],
+    }
+
+
+def test_every_run_has_a_record_that_fits_what_is_there(dag):
+    runs = {
+        name: path
+        for name, node in StageGraph(load_params(dag.params)).items()
+        if (path := record_of(node)) is not None and path.exists()
+    }
+    # All but those that the fixture leaves out: checks, the report, and what needs none.
+    assert {name.partition("@")[0] for name in runs} == set(STAGES) - {
+        "check_params",
+        "preflight",
+        "profile_construction",
+        "report",
+    }
+    for name, path in runs.items():
+        record = json.loads(path.read_text())
+        assert record["stage"] == name.partition("@")[0] and record["outputs_sha256"]
+        for made, expected in {**record["inputs_sha256"], **record["outputs_sha256"]}.items():
+            assert sha256_path(Path(made)) == expected, f"{name}: {made}"
+        assert record["identity"] == run_identity(
+            *(record[key] for key in ("stage", "code", "parameters", "found", "inputs_sha256"))
+        )
+
+
+def record_of(node) -> Path | None:
+    """Where the record of a run is: beside its output, or in it."""
+    records = [Path(output) for output in node.outputs if output.endswith("provenance.json")]
+    return next(iter(records), None) or Path(node.outputs[0]) / "provenance.json"
 
 
 @pytest.mark.parametrize("strategy", ["merged", "rows"])
@@ -118,8 +168,7 @@ def test_generation_resumes_by_sample_and_gives_the_same_table(dag, tmp_path, mo
             yield answers
 
     def generate_again():
-        monkeypatch.setattr(dag, "params", params)
-        dag.generate("soft")
+        run_stage(params, "generate_structured@embedded-soft")
 
     monkeypatch.setattr(TransformersEngine, "sample", killed)
     with pytest.raises(KeyboardInterrupt):
@@ -140,17 +189,17 @@ def test_generation_resumes_by_sample_and_gives_the_same_table(dag, tmp_path, mo
 
 
 def test_training_twice_gives_the_same_adapter(dag, tmp_path):
-    path = dag.root / "adapters" / "embedded" / "hard" / "adapter_model.safetensors"
-    before = path.read_bytes()
-    dag.train("hard")
-    assert path.read_bytes() == before
+    before = (dag.path("train_hard@embedded") / "adapter_model.safetensors").read_bytes()
+    dag.run("train_hard@embedded", output=tmp_path / "again")
+    assert (tmp_path / "again" / "adapter_model.safetensors").read_bytes() == before
 
 
 def test_metrics_do_not_need_a_model(dag, tmp_path, monkeypatch):
     monkeypatch.setattr("pipeline.engines.loading.model.load_model", None)
     monkeypatch.setattr("pipeline.engines.loading.model.load_tokenizer", None)
-    before = (dag.root / "evals" / "structured" / "embedded" / "base" / "metrics.json").read_text()
-    assert (dag.evaluate("base") / "metrics.json").read_text() == before
+    before = (dag.evals("structured", "base") / "metrics.json").read_text()
+    dag.run("eval_structured@embedded-base", output=tmp_path)
+    assert (tmp_path / "metrics.json").read_text() == before
 
 
 SAMPLED = {
@@ -239,14 +288,10 @@ def test_report(dag, tmp_path, capsys):
 
 
 def test_report_names_what_was_not_run(dag, tmp_path, capsys):
-    partial = Dag(dag.params, tmp_path / "artifacts")
-    shutil.copytree(dag.root / "prompts", partial.root / "prompts")
     for condition in ("base", "soft"):
-        shutil.copytree(
-            dag.root / "evals" / "structured" / "embedded" / condition,
-            partial.root / "evals" / "structured" / "embedded" / condition,
-        )
-    partial.report(tmp_path / "reports")
+        shutil.copytree(dag.evals("structured", condition), tmp_path / "evals" / "structured" / "embedded" / condition)
+    capsys.readouterr()
+    dag.run("report", evals=[tmp_path / "evals"], adapters=[], metrics=tmp_path / "reports" / "metrics.csv")
     assert "missing evaluations: embedded hard" in capsys.readouterr().out
     table = pd.read_csv(tmp_path / "reports" / "tables" / "table6.csv")
     assert set(table[table["condition"] == "hard"]["status"]) == {"not run"}
@@ -254,26 +299,26 @@ def test_report_names_what_was_not_run(dag, tmp_path, capsys):
 
 
 def test_report_of_nothing(dag, tmp_path, capsys):
-    from pipeline.stages import report
-
-    report.main(dag.params, [tmp_path / "none"], dag.prompts, tmp_path / "reports")
+    dag.run("report", evals=[tmp_path / "none"], adapters=[], metrics=tmp_path / "reports" / "metrics.csv")
     assert "No evaluation has been run yet" in (tmp_path / "reports" / "index.html").read_text()
 
 
 def test_tokenizer_without_terminator(dag, tmp_path):
     params = edited(dag, tmp_path, "models.embedded.terminator", "<end_of_turn>")
     with pytest.raises(ModelError, match="'<end_of_turn>' is not a token"):
-        check_model.main(params, "embedded", dag.prompts[1], tmp_path / "report.json")
+        run_stage(params, "check_model@embedded", output=tmp_path / "report.json")
     assert not (tmp_path / "report.json").exists()
 
 
 def test_unknown_model_family_and_condition(dag, tmp_path):
-    with pytest.raises(ConfigError, match="model 'gpt9' is not in params.yaml; its models are embedded"):
-        check_model.main(dag.params, "gpt9", dag.prompts[1], tmp_path / "r.json")
+    params = load_params(dag.params)
+    with pytest.raises(ConfigError, match="check_model has no run --model gpt9: there are --model embedded$"):
+        find_run([STAGES["check_model"]], params, {"model": "gpt9"})
     with pytest.raises(ConfigError, match="prompts.families"):
-        build_prompts.main(edited(dag, tmp_path, "prompts.families", ["gausian"]), tmp_path / "prompts")
-    with pytest.raises(ConfigError, match="'softt' is not allowed"):
-        dag.generate("softt")
+        run_stage(edited(dag, tmp_path, "prompts.families", ["gausian"]), "build_prompts")
+    names = {"axis": "structured", "model": "embedded", "condition": "softt"}
+    with pytest.raises(ConfigError, match="generate has no run .*--condition softt: there are .*--condition soft; "):
+        find_run([STAGES["generate_structured"]], params, names)
 
 
 def test_model_directory_without_a_file(dag, tmp_path, tiny_model):
@@ -282,23 +327,24 @@ def test_model_directory_without_a_file(dag, tmp_path, tiny_model):
     (broken / "tokenizer.json").unlink()
     params = edited(dag, tmp_path, "models.embedded.checkpoint", str(broken))
     with pytest.raises(ModelError, match=r"has no tokenizer\.json"):
-        check_model.main(params, "embedded", dag.prompts[1], tmp_path / "r.json")
+        run_stage(params, "check_model@embedded", output=tmp_path / "r.json")
 
 
 def test_truncated_inputs_stop_before_any_work_and_lose_nothing(dag, tmp_path):
-    tries = dag.root / "tries" / "embedded" / "eval" / "edge_tokens.npy"
-    scores, content = dag.scores("base").read_bytes(), tries.read_bytes()
+    run = "score_structured@embedded-base"
+    tries = dag.path(run, "tries") / "edge_tokens.npy"
+    scores, content = dag.path(run).read_bytes(), tries.read_bytes()
     tries.write_bytes(content[:-8])
     try:
         with pytest.raises(ArtifactError, match=r"edge_tokens\.npy.*truncated"):
-            dag.score("base")
+            dag.run(run)
     finally:
         tries.write_bytes(content)
-    assert dag.scores("base").read_bytes() == scores
+    assert dag.path(run).read_bytes() == scores
     broken = tmp_path / "train.parquet"
     broken.write_bytes((dag.root / "prompts" / "train.parquet").read_bytes()[:-20])
     with pytest.raises(ArtifactError, match=r"train\.parquet is truncated"):
-        discretize.main(dag.params, "soft", [broken], tmp_path / "out.parquet")
+        dag.run("discretize@soft", prompts=[broken], output=tmp_path / "out.parquet")
     assert TrieStore(tries.parent)
 
 
@@ -306,42 +352,19 @@ def test_generations_of_other_prompts_are_refused(dag, tmp_path):
     table = read_table(dag.generations("base"), ["prompt_id"])
     write_table(tmp_path / "g.parquet", table[table["prompt_id"] != table["prompt_id"].iloc[0]])
     with pytest.raises(ArtifactError, match=r"g\.parquet has no rows for the prompt"):
-        eval_structured.main(
-            dag.params,
-            "embedded",
-            "base",
-            dag.prompts,
-            tmp_path / "g.parquet",
-            dag.root / "floors" / "structured.parquet",
-            tmp_path / "e",
-            dag.scores("base"),
-            dag.exact("base"),
-        )
+        dag.run("eval_structured@embedded-base", generations=tmp_path / "g.parquet", output=tmp_path / "e")
 
 
 def test_errors_reach_the_user_as_one_sentence(dag, tmp_path):
-    import subprocess
-    import sys
-
-    from tests.conftest import ROOT
-
-    result = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pipeline.stages.check_model",
-            "--params",
-            str(dag.params),
-            "--model",
-            "nope",
-            "--prompts",
-            str(dag.prompts[1]),
-            "--output",
-            str(tmp_path / "x.json"),
-        ],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
+    """Of a process, whose path options stand for those of the declaration."""
+    command = [sys.executable, "-m", "pipeline.stages.discretize", "--params", str(dag.params)]
+    result = subprocess.run([*command, "--space", "nope"], capture_output=True, text=True, cwd=ROOT)
     assert result.returncode == 1
-    assert result.stderr.strip() == "error: model 'nope' is not in params.yaml; its models are embedded"
+    assert (
+        result.stderr
+        == "error: discretize has no run --space nope: there are --space soft; --space hard; --space eval\n"
+    )
+    paths = ["--prompts", str(tmp_path / "none.parquet"), "--output", str(tmp_path / "x.parquet")]
+    result = subprocess.run([*command, "--space", "soft", *paths], capture_output=True, text=True, cwd=ROOT)
+    assert result.returncode == 1 and result.stderr.startswith(f"error: {tmp_path / 'none.parquet'} ")
+    assert result.stderr.count("\n") == 1 and not (tmp_path / "x.parquet").exists()
