@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,45 +15,49 @@ import yaml
 from safetensors.torch import load_file
 
 from pipeline.artifacts.locks import exclusive
+from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.storage import read_json
 from pipeline.artifacts.tries import TrieStore, open_tries
 from pipeline.compose import compose_params
 from pipeline.config.params import load_params, validate
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.training.examples import training_steps
+from pipeline.dag.execution import execute, find_run, named_run
+from pipeline.dag.stages import STAGES
+from pipeline.engines.training import fit
 from pipeline.errors import BusyError, ConfigError
-from pipeline.stages import build_tries, discretize, train_hard, train_soft
-from pipeline.stages.adapter_training import training_parameters
 from tests.conftest import ROOT
+from tests.stages.conftest import run_stage
 from tests.waiting import wait_until
 
 
-def arguments(dag, tmp_path, **changes):
-    """Arguments of both training stages, with ``train`` changed at dotted keys."""
+def with_training(dag, tmp_path, **changes) -> Path:
+    """The parameters with ``train`` changed at keys that have "__" for a dot."""
     values = yaml.safe_load(dag.params.read_text())
     for key, value in changes.items():
-        method, name = key.split("__")
-        values["train"][method][name] = value
+        *sections, name = key.split("__")
+        section = values["train"]
+        for part in sections:
+            section = section[part]
+        section[name] = value
     params = tmp_path / "params.yaml"
     params.write_text(yaml.safe_dump(values))
-    return {
-        **dag.model,
-        "params": params,
-        "prompts": dag.root / "prompts" / "train.parquet",
-        "output": tmp_path / "adapter",
-        "checkpoint": tmp_path / "unfinished",
-    }
+    return params
 
 
-def read_log(tmp_path):
-    return [json.loads(line) for line in (tmp_path / "adapter" / "train_log.jsonl").read_text().splitlines()]
+def read_log(directory: Path) -> list[dict]:
+    return [json.loads(line) for line in (directory / "train_log.jsonl").read_text().splitlines()]
+
+
+def weights(directory: Path) -> bytes:
+    return (directory / "adapter_model.safetensors").read_bytes()
 
 
 @pytest.mark.parametrize(("estimator", "sequences"), [("path", 4), ("paths", 12), ("exact", None)])
 def test_soft_estimators(dag, tmp_path, estimator, sequences):
-    common = arguments(dag, tmp_path, soft__epochs=1, soft__estimator=estimator, soft__paths_per_prompt=3)
-    train_soft.main(**common, tries=dag.root / "tries" / "embedded" / "soft")
-    log = read_log(tmp_path)
+    params = with_training(dag, tmp_path, soft__epochs=1, soft__estimator=estimator, soft__paths_per_prompt=3)
+    run_stage(params, "train_soft@embedded", output=tmp_path / "adapter")
+    log = read_log(tmp_path / "adapter")
     assert all(np.isfinite(entry["loss"]) for entry in log)
     if sequences is not None:
         assert log[0]["sequences"] == sequences
@@ -61,13 +66,12 @@ def test_soft_estimators(dag, tmp_path, estimator, sequences):
 
 
 def test_packed_completions(dag, tmp_path):
-    common = arguments(dag, tmp_path, hard__completions_per_prompt=2)
-    train_hard.main(**common, targets=dag.root / "output_spaces" / "hard.parquet")
-    apart = dag.root / "adapters" / "embedded" / "hard" / "train_log.jsonl"
-    apart = [json.loads(line) for line in apart.read_text().splitlines()]
-    packed = read_log(tmp_path)
+    params = with_training(dag, tmp_path, hard__completions_per_prompt=2)
+    run_stage(params, "train_hard@embedded", output=tmp_path / "adapter")
+    packed, apart = read_log(tmp_path / "adapter"), read_log(dag.path("train_hard@embedded"))
     # A step has as many prompts as before, each with two strings behind it.
-    assert len(packed) == -(-len(_prompt_ids(common["prompts"])) // 4) < len(apart)
+    prompts = read_prompts(dag.path("train_hard@embedded", "prompts"))
+    assert len(packed) == -(-len(prompts) // 4) < len(apart)
     assert sum(entry["sequences"] for entry in packed) == sum(entry["sequences"] for entry in apart)
     assert sum(entry["tokens"] for entry in packed) < 0.8 * sum(entry["tokens"] for entry in apart)
 
@@ -78,53 +82,77 @@ def test_targets_without_bins(dag, tmp_path):
     for method in ("soft", "hard"):
         values["discretize"][method]["max_bins"] = None
     params.write_text(yaml.safe_dump(values))
-    prompts, tries = dag.root / "prompts" / "train.parquet", tmp_path / "tries"
-    with pytest.raises(ConfigError, match=r"discretize\.soft\.max_bins is null"):
-        discretize.main(params, "soft", [prompts], tmp_path / "s.parquet")
-    model = {**dag.model, "params": params}
-    build_tries.main(**model, space="soft", source=prompts, output=tries)
-    store, explicit = open_tries(tries), TrieStore(dag.root / "tries" / "embedded" / "soft")
+    # Nothing is to be made then: targets follow from the laws in the table of prompts.
+    with pytest.raises(ConfigError, match="discretize has no run --space soft: there are --space eval$"):
+        find_run([STAGES["discretize"], STAGES["discretize_eval"]], load_params(params), {"space": "soft"})
+    tries = tmp_path / "tries"
+    built = run_stage(params, "build_tries@embedded-soft", output=tries)
+    assert built.paths["source"] == dag.root / "prompts" / "train.parquet"
+    store, explicit = open_tries(tries), TrieStore(dag.path("train_soft@embedded", "tries"))
     assert list(store) == list(explicit) and store.terminator == explicit.terminator
-    common = {**model, "prompts": prompts, "checkpoint": tmp_path / "checkpoint"}
-    train_soft.main(**common, tries=tries, output=tmp_path / "soft")
-    train_hard.main(**common, targets=prompts, output=tmp_path / "hard")
+    run_stage(params, "train_soft@embedded", tries=tries, output=tmp_path / "soft")
+    hard = run_stage(params, "train_hard@embedded", output=tmp_path / "hard")
+    assert hard.paths["targets"] == dag.root / "prompts" / "train.parquet"
     for method in ("soft", "hard"):
-        trained = (tmp_path / method / "adapter_model.safetensors").read_bytes()
-        assert trained != (dag.root / "adapters" / "embedded" / method / "adapter_model.safetensors").read_bytes()
-    assert read_json(tmp_path / "hard" / "provenance.json")["parameters"]["num_decimals"] == 2
-    write = yaml.safe_load(params.read_text())
-    write["train"]["soft"]["estimator"] = "exact"
-    params.write_text(yaml.safe_dump(write))
+        assert weights(tmp_path / method) != weights(dag.path(f"train_{method}@embedded"))
+    parameters = read_json(tmp_path / "hard" / "provenance.json")["parameters"]
+    assert parameters["discretize.hard.num_decimals"] == 2 and parameters["discretize.hard.max_bins"] is None
+    values["train"]["soft"]["estimator"] = "exact"
+    params.write_text(yaml.safe_dump(values))
     with pytest.raises(ConfigError, match=r"train\.soft\.estimator: exact needs explicit tries"):
-        train_soft.main(**common, tries=tries, output=tmp_path / "soft")
-
-
-def _prompt_ids(path):
-    from pipeline.artifacts.prompts import read_prompts
-
-    return [prompt.prompt_id for prompt in read_prompts(path)]
+        run_stage(params, "train_soft@embedded", tries=tries, output=tmp_path / "soft")
 
 
 def test_identity_of_an_adapter(dag):
     params = load_params(dag.params)
-    soft = training_parameters(params, "embedded", "soft")
+
+    def identity(params):
+        return named_run("train_soft@embedded", params).record.identity
 
     def changed(**changes):
-        return training_parameters(replace(params, train=replace(params.train, **changes)), "embedded", "soft")
+        return identity(replace(params, train=replace(params.train, **changes)))
 
+    soft = identity(params)
     assert changed(tokens_per_pass=1024, checkpoint_every_steps=7) == soft
     assert changed(hard=replace(params.train.hard, epochs=9)) == soft
     assert changed(soft=replace(params.train.soft, estimator="exact")) != soft
     assert changed(learning_rate=0.1) != soft
     distributed = replace(params.distributed, strategy="fsdp", num_processes=4)
-    assert training_parameters(replace(params, distributed=distributed), "embedded", "soft") == soft
+    assert identity(replace(params, distributed=distributed)) == soft
+    assert identity(replace(params, seed=1)) != soft
+    assert identity(replace(params, evaluate=replace(params.evaluate, token_budget=7))) == soft
+
+
+def test_a_checkpoint_of_another_identity_is_set_aside(dag, tmp_path, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        save = fit.Checkpoint.save
+
+        def save_and_stop(checkpoint, *state):
+            save(checkpoint, *state)
+            raise KeyboardInterrupt
+
+        patch.setattr(fit.Checkpoint, "save", save_and_stop)
+        with pytest.raises(KeyboardInterrupt):
+            dag.run("train_hard@embedded", output=tmp_path / "stopped")
+    state = named_run("train_hard@embedded", load_params(dag.params)).unfinished / "state.safetensors"
+    assert state.exists()
+    capsys.readouterr()
+    params = with_training(dag, tmp_path, learning_rate=0.01)
+    other = run_stage(params, "train_hard@embedded", output=tmp_path / "beside")
+    said = capsys.readouterr().err
+    assert f"unfinished work in {state.parent} is of older code, parameters or inputs and is set aside" in said
+    assert f"mv {state.parent} {other.unfinished}`" in said
+    assert [entry["step"] for entry in read_log(tmp_path / "beside")] == [1, 2, 3, 4, 5]
+    # The one goes on where it was, and without it the other comes to the same.
+    dag.run("train_hard@embedded", output=tmp_path / "continued")
+    assert weights(tmp_path / "continued") == weights(dag.path("train_hard@embedded")) and not state.exists()
+    run_stage(params, "train_hard@embedded", output=tmp_path / "alone")
+    assert weights(tmp_path / "alone") == weights(tmp_path / "beside") != weights(tmp_path / "continued")
 
 
 @pytest.mark.parametrize("distributed", ["single", "ddp_4", "fsdp_4"])
 def test_the_papers_settings_give_its_numbers_of_steps(distributed):
-    values = compose_params(ROOT / "conf", ["experiment=paper", f"distributed={distributed}"])
-    del values["dag"]
-    params = validate(values)
+    params = validate(compose_params(ROOT / "conf", ["experiment=paper", f"distributed={distributed}"]))
     families = [prompt.family for prompt in build_split("train")]
     assert len(families) == 1988
     for method, expected in (("soft", 189), ("hard", 1988)):
@@ -140,16 +168,16 @@ def test_the_papers_settings_give_its_numbers_of_steps(distributed):
 
 
 def test_a_step_must_have_a_pass_for_each_process(dag, tmp_path):
-    common = arguments(dag, tmp_path)
-    distribute(common["params"], "ddp", 3)
+    params = with_training(dag, tmp_path)
+    distribute(params, "ddp", 3)
     with pytest.raises(ConfigError, match=r"micro_batch_size 2 makes 2 passes of a step of 4 .* 3; at most 1 is allow"):
-        train_soft.main(**common, tries=dag.root / "tries" / "embedded" / "soft")
+        run_stage(params, "train_soft@embedded", output=tmp_path / "adapter")
 
 
-def test_a_second_run_on_the_same_checkpoint_is_refused(dag, tmp_path):
-    common = arguments(dag, tmp_path)
-    with exclusive(common["checkpoint"], "another run"), pytest.raises(BusyError, match="train_soft embedded"):
-        train_soft.main(**common, tries=dag.root / "tries" / "embedded" / "soft")
+def test_a_second_run_on_the_same_adapter_is_refused(dag, tmp_path):
+    run = named_run("train_soft@embedded", load_params(dag.params), output=tmp_path / "adapter")
+    with exclusive(run.unfinished.parent, "another run"), pytest.raises(BusyError, match="train_soft embedded"):
+        execute(run)
     assert not (tmp_path / "adapter").exists()
 
 
@@ -160,21 +188,19 @@ def distribute(path, strategy, num_processes):
     path.write_text(yaml.safe_dump(values))
 
 
-def launch(common, targets):
-    """Start train_hard from the command line, as DVC does."""
-    options = [f"--{name.replace('_', '-')}={value}" for name, value in {**common, "targets": targets}.items()]
+def launch(params, output):
+    """Start train_hard from the command line, as DVC does, with an output of its own."""
+    options = ["--model", "embedded", "--params", str(params), "--output", str(output)]
     return subprocess.Popen([sys.executable, "-m", "pipeline.stages.train_hard", *options], cwd=ROOT)
 
 
 def test_processes_that_are_killed_end_and_are_continued_by_another_number(dag, tmp_path):
-    targets = dag.root / "output_spaces" / "hard.parquet"
-    common = arguments(dag, tmp_path, hard__epochs=20)
-    whole = {**common, "output": tmp_path / "whole", "checkpoint": tmp_path / "whole_unfinished"}
-    train_hard.main(**whole, targets=targets)
+    params = with_training(dag, tmp_path, hard__epochs=20)
+    unfinished = run_stage(params, "train_hard@embedded", output=tmp_path / "whole").unfinished
 
-    state = common["checkpoint"] / "state.safetensors"
-    distribute(common["params"], "fsdp", 2)
-    killed = launch(common, targets)
+    state = unfinished / "state.safetensors"
+    distribute(params, "fsdp", 2)
+    killed = launch(params, tmp_path / "adapter")
     wait_until(state.exists, killed)
     killed.send_signal(signal.SIGKILL)
     assert killed.wait() == -signal.SIGKILL
@@ -182,17 +208,17 @@ def test_processes_that_are_killed_end_and_are_continued_by_another_number(dag, 
 
     def free():
         try:
-            with exclusive(common["checkpoint"], "test"):
+            with exclusive(unfinished.parent, "test"):
                 return True
         except BusyError:
             return False
 
     # Without their launcher the processes end, and leave what they had to others.
     wait_until(free)
-    distribute(common["params"], "single", 1)
-    train_hard.main(**common, targets=targets)
+    distribute(params, "single", 1)
+    run_stage(params, "train_hard@embedded", output=tmp_path / "adapter")
     assert not state.exists()
-    assert len(read_log(tmp_path)) == len((tmp_path / "whole" / "train_log.jsonl").read_text().splitlines()) == 100
+    assert len(read_log(tmp_path / "adapter")) == len(read_log(tmp_path / "whole")) == 100
     found, expected = (read_adapter(tmp_path / name) for name in ("adapter", "whole"))
     # Processes with other numbers of threads round otherwise, and Adam's division makes 3e-4 of that in a hundred
     # steps; a step left out or taken twice makes 5e-3, a lost optimiser state 6e-2.
