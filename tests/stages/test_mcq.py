@@ -11,7 +11,7 @@ from pipeline.artifacts.prompts import write_text_prompts
 from pipeline.artifacts.storage import read_json, read_table, write_table
 from pipeline.core.prompts.multiple_choice import mcq_prompts
 from pipeline.errors import ArtifactError
-from pipeline.stages import eval_mcq
+from tests.stages.conftest import run_stage
 
 
 def question(letter: str, label: str = "Correct Answer") -> str:
@@ -36,14 +36,24 @@ def files(tmp_path):
     def write(texts, prompt_id=prompt.prompt_id):
         rows = [(prompt_id, index, 100 + index, text, 9, reason) for index, (text, reason) in enumerate(texts)]
         write_table(tmp_path / "base.parquet", pd.DataFrame(rows, columns=list(GENERATION_COLUMNS)))
-        return [tmp_path / "mcq.parquet"], tmp_path / "base.parquet", tmp_path / "evals" / "mcq" / "embedded" / "base"
+        return {
+            "prompts": [tmp_path / "mcq.parquet"],
+            "generations": tmp_path / "base.parquet",
+            "output": tmp_path / "evals" / "mcq" / "embedded" / "base",
+        }
 
     return write
 
 
+def evaluate(params, paths):
+    """Evaluate; the directory."""
+    run_stage(params, "eval_mcq@embedded-base", **paths)
+    return paths["output"]
+
+
 def test_evaluation_directory(tiny_params, files):
-    prompts, generations, output = files(TEXTS)
-    eval_mcq.main(tiny_params, "embedded", "base", prompts, generations, output)
+    paths = files(TEXTS)
+    output = evaluate(tiny_params, paths)
     evaluation = read_json(output / "metrics.json")
     found = {row["metric"]: row for row in evaluation["metrics"]}
     assert all(
@@ -67,12 +77,11 @@ def test_evaluation_directory(tiny_params, files):
     assert table["tolerant"].tolist() == ["B", "B", "A", "C", "missing_option", "empty"]
     assert table["truncated"].tolist() == [False, False, True, False, True, False]
     provenance = json.loads((output / "provenance.json").read_text())
-    assert provenance["stage"] == "eval_mcq" and str(generations) in provenance["inputs_sha256"]
+    assert provenance["stage"] == "eval_mcq" and str(paths["generations"]) in provenance["inputs_sha256"]
 
 
 def test_undefined_is_null_and_counted(tiny_params, files):
-    eval_mcq.main(tiny_params, "embedded", "base", *files([("no", "stop"), ("", "stop")]))
-    output = files([("no", "stop")])[2]
+    output = evaluate(tiny_params, files([("no", "stop"), ("", "stop")]))
     found = {row["metric"]: row for row in read_json(output / "metrics.json")["metrics"]}
     assert found["mcq_parse_rate"]["value"] == 0.0
     for name in ("mcq_total_variation", "mcq_total_variation_tolerant", "mcq_share_a"):
@@ -82,15 +91,13 @@ def test_undefined_is_null_and_counted(tiny_params, files):
 
 
 def test_generations_of_another_prompt_are_refused(tiny_params, files):
-    arguments = files(TEXTS, prompt_id="mcq-0000000000")
+    paths = files(TEXTS, prompt_id="mcq-0000000000")
     with pytest.raises(ArtifactError, match=r"base\.parquet has no rows for the prompt mcq-"):
-        eval_mcq.main(tiny_params, "embedded", "base", *arguments)
-    assert not arguments[2].exists()
+        evaluate(tiny_params, paths)
+    assert not paths["output"].exists()
 
 
 def test_same_input_same_output(tiny_params, files):
-    arguments = files(TEXTS)
-    eval_mcq.main(tiny_params, "embedded", "base", *arguments)
-    first = (arguments[2] / "metrics.json").read_text()
-    eval_mcq.main(tiny_params, "embedded", "base", *arguments)
-    assert (arguments[2] / "metrics.json").read_text() == first
+    paths = files(TEXTS)
+    first = (evaluate(tiny_params, paths) / "metrics.json").read_text()
+    assert (evaluate(tiny_params, paths) / "metrics.json").read_text() == first

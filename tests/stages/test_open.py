@@ -13,8 +13,10 @@ from pipeline.artifacts.storage import read_json, write_table
 from pipeline.config.params import load_params
 from pipeline.core.language.open_ended import SUPPORT_THRESHOLDS
 from pipeline.core.prompts.open_ended import open_prompts
+from pipeline.dag.execution import find_run
+from pipeline.dag.stages import STAGES
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.stages import eval_open, score_open
+from tests.stages.conftest import run_stage
 
 REFERENCE_SIZE = 8
 PROMPTS = [prompt for prompt in open_prompts() if prompt.category in ("city", "mammal", "weekday")]
@@ -32,7 +34,7 @@ def scores(dag, prompts):
     paths = {}
     for condition in ("base", "soft"):
         paths[condition] = prompts.parent / f"{condition}.parquet"
-        score_open.main(**dag.condition(condition), prompts=[prompts], output=paths[condition])
+        dag.run(f"score_open@embedded-{condition}", prompts=[prompts], output=paths[condition])
     return paths
 
 
@@ -41,7 +43,7 @@ def params(dag, prompts):
     """The parameters with sizes that the expected numbers below are for."""
     values = yaml.safe_load(dag.params.read_text())
     values["generate"]["open"]["num_samples"] = REFERENCE_SIZE
-    values["generate"]["batch"]["answers_per_request"] = 5
+    values["generate"]["batch"] |= {"enabled": True, "answers_per_request": 5}
     path = prompts.parent / "params.yaml"
     path.write_text(yaml.safe_dump(values))
     return path
@@ -60,8 +62,13 @@ def write_generations(path, texts, finish_reason="stop"):
 
 
 def evaluate(params, prompts, generations, condition="base", scores=None):
+    """The stage of a condition: one with its own law needs ``scores``, a baseline has none."""
     output = generations.parent / condition
-    eval_open.main(params, "embedded", condition, [prompts], generations, output, scores)
+    paths = {"prompts": [prompts], "generations": generations, "output": output}
+    if scores is None:
+        run_stage(params, f"eval_open_baseline@embedded-{condition}", **paths)
+    else:
+        run_stage(params, f"eval_open@embedded-{condition}", **paths, scores=scores)
     report = read_json(output / "metrics.json")
     metrics = {row["metric"]: row for row in report["metrics"]}
     assert len(metrics) == len(report["metrics"])
@@ -72,7 +79,7 @@ def test_scores(dag, prompts, scores):
     from pipeline.engines.loading.conditioned_model import open_model
     from pipeline.engines.loading.model import load_model, load_tokenizer
 
-    config = load_params(dag.params).model("embedded")
+    config = load_params(dag.params).models["embedded"]
     vocabulary = load_model(config, device="cpu").config.vocab_size
     assert len(load_tokenizer(config)) <= vocabulary
     tables = {condition: pd.read_parquet(path) for condition, path in scores.items()}
@@ -93,7 +100,8 @@ def test_scores(dag, prompts, scores):
     # Against the model's own logits behind the chat template.
     import torch
 
-    opened = open_model(config, dag.model["model_report"], "soft", dag.root / "adapters" / "embedded", "probe")
+    report = dag.path("score_open@embedded-soft", "model_report")
+    opened = open_model(config, report, dag.path("train_soft@embedded"), "probe")
     with torch.inference_mode():
         ids = torch.tensor([opened.encode(PROMPTS[0].text)], device=opened.device)
         law = torch.softmax(opened.model(input_ids=ids).logits[0, -1].double(), dim=-1).cpu().numpy()
@@ -102,9 +110,10 @@ def test_scores(dag, prompts, scores):
     assert row["entropy_nats"] == pytest.approx(-(law * np.log(law)).sum(), rel=1e-5)
 
 
-def test_baselines_have_no_first_step_law(dag, prompts, tmp_path):
-    with pytest.raises(ConfigError, match="'ssot'"):
-        score_open.main(**dag.condition("ssot"), prompts=[prompts], output=tmp_path / "x.parquet")
+def test_baselines_have_no_first_step_law(dag):
+    names = {"model": "embedded", "condition": "ssot"}
+    with pytest.raises(ConfigError, match="score_open has no run .*ssot: there are .*base; .*soft; .*hard$"):
+        find_run([STAGES["score_open"]], load_params(dag.params), names)
 
 
 def test_evaluation(params, prompts, scores, tmp_path):
@@ -153,9 +162,10 @@ def test_support(params, prompts, scores, tmp_path):
     assert metrics["first_token_entropy_nats"]["value"] == pytest.approx(stored["entropy_nats"].mean())
 
 
-def test_more_samples_are_compared_at_the_common_size(params, prompts, tmp_path):
+def test_more_samples_are_compared_at_the_common_size(params, prompts, scores, tmp_path):
     texts = [f"answer {index % (2 * REFERENCE_SIZE)}" for index in range(4 * REFERENCE_SIZE)]
-    output, metrics, _ = evaluate(params, prompts, write_generations(tmp_path / "g.parquet", texts))
+    generations = write_generations(tmp_path / "g.parquet", texts)
+    output, metrics, _ = evaluate(params, prompts, generations, scores=scores["base"])
     # Each answer twice among 4 r samples: missed by r of them with (3 r)(3 r - 1) / ((4 r)(4 r - 1)).
     missed = 24 * 23 / (32 * 31)
     assert metrics["unique_fraction"]["value"] == pytest.approx(2 * (1 - missed))
@@ -189,8 +199,9 @@ def test_a_batch_reply_holds_several_samples(params, prompts, tmp_path):
     assert answers["count"].tolist() == [2, 1] * 3
 
 
-def test_nothing_answered_is_null(params, prompts, tmp_path):
-    _, metrics, _ = evaluate(params, prompts, write_generations(tmp_path / "g.parquet", ["", " "]))
+def test_nothing_answered_is_null(params, prompts, scores, tmp_path):
+    generations = write_generations(tmp_path / "g.parquet", ["", " "])
+    _, metrics, _ = evaluate(params, prompts, generations, scores=scores["base"])
     entropy = metrics["answer_entropy_nats"]
     assert entropy["value"] is None and (entropy["n"], entropy["undefined"]) == (0, 3)
     assert metrics["unique_fraction"]["value"] == 0
@@ -202,7 +213,7 @@ def test_missing_prompts_are_named(params, prompts, scores, tmp_path):
     table = pd.read_parquet(generations)
     write_table(tmp_path / "less.parquet", table[table["prompt_id"] != PROMPTS[1].prompt_id])
     with pytest.raises(ArtifactError, match=rf"less\.parquet has no rows for the prompt {PROMPTS[1].prompt_id}"):
-        evaluate(params, prompts, tmp_path / "less.parquet")
+        evaluate(params, prompts, tmp_path / "less.parquet", scores=scores["base"])
     laws = pd.read_parquet(scores["base"])
     write_table(tmp_path / "laws.parquet", laws.iloc[1:])
     with pytest.raises(ArtifactError, match=rf"laws\.parquet has no rows for the prompt {PROMPTS[0].prompt_id}"):

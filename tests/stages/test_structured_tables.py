@@ -10,7 +10,6 @@ from pipeline.artifacts.scores import CDF_COLUMNS
 from pipeline.core.structured.fidelity import DISTANCES, TAILS
 from pipeline.core.structured.pit import pit_ks, pit_wasserstein_1
 from pipeline.metrics.definitions import DEFINITIONS
-from pipeline.stages import eval_structured, exact_structured
 
 
 def table(dag, condition, name):
@@ -52,7 +51,7 @@ def test_metrics_have_floors_and_intervals(dag):
 def test_kl_by_depth_averages_the_scored_paths(dag):
     found = table(dag, "soft", "kl_by_depth")
     assert found.columns.tolist() == ["prompt_id", "target", "prefix_index", "kl_nats", "n"]
-    scores = pd.read_parquet(dag.scores("soft"))
+    scores = pd.read_parquet(dag.path("score_structured@embedded-soft"))
     assert found["n"].sum() == len(scores)
     for (prompt_id, target), rows in found.groupby(["prompt_id", "target"]):
         own = scores[(scores["prompt_id"] == prompt_id) & (scores["target"] == target)]
@@ -69,31 +68,13 @@ def test_a_baseline_has_no_logits(dag):
 
 def test_exact_distribution_functions(dag, tmp_path):
     cdf = tmp_path / "base.cdf.parquet"
-    exact_structured.main(
-        **dag.condition("base"),
-        prompts=dag.prompts[:1],
-        tries=dag.root / "tries" / "embedded" / "eval",
-        output=tmp_path / "base.parquet",
-        partial=tmp_path / "partial",
-        cdf=cdf,
-    )
+    dag.run("exact_structured@embedded-base", prompts=dag.prompts[:1], output=tmp_path / "base.parquet", cdf=cdf)
     found = pd.read_parquet(cdf)
     assert found.columns.tolist() == list(CDF_COLUMNS) and found["x"].dtype == np.float64
     assert set(found["prompt_id"]) == set(pd.read_parquet(dag.prompts[0])["prompt_id"])
     assert (found["cdf_low"] <= found["cdf_high"]).all() and found["target_cdf"].between(0, 1).all()
     output = tmp_path / "evaluation"
-    eval_structured.main(
-        dag.params,
-        "embedded",
-        "base",
-        dag.prompts[:1],
-        dag.generations("base"),
-        dag.floors(),
-        output,
-        dag.scores("base"),
-        dag.exact("base"),
-        cdf,
-    )
+    dag.run("eval_structured@embedded-base", prompts=dag.prompts[:1], exact_cdf=cdf, output=output)
     pd.testing.assert_frame_equal(pd.read_parquet(output / "exact_cdf.parquet"), found)
 
 
