@@ -1,9 +1,7 @@
 """One run of a stage as its declaration makes it: paths, parameters, record, unfinished work, command line."""
 
 import json
-import runpy
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from pipeline.dag.declaration import Stage
 from pipeline.dag.execution import StageRun, find_run, named_run
 from pipeline.dag.stages import STAGES
 from pipeline.errors import ArtifactError, BusyError, ConfigError
+from tests.command_line import run_command_line
 from tests.conftest import ROOT
 
 STAGE = Stage(
@@ -267,13 +266,6 @@ def test_a_run_that_there_is_not_is_refused_with_those_that_there_are(params):
         named_run("generate_open@embedded-none", params)
 
 
-def command_line(monkeypatch: pytest.MonkeyPatch, module: str, *arguments: object) -> None:
-    """What `python -m pipeline.stages.MODULE ARGUMENTS` does."""
-    monkeypatch.setattr(sys, "argv", [module, *map(str, arguments)])
-    monkeypatch.delitem(sys.modules, f"pipeline.stages.{module}", raising=False)
-    runpy.run_module(f"pipeline.stages.{module}", run_name="__main__", alter_sys=True)
-
-
 @pytest.fixture
 def params_file(tmp_path) -> Path:
     overrides = ["prompts.families=[gaussian,bernoulli]", "prompts.train_prompts_per_family=2"]
@@ -285,16 +277,16 @@ def params_file(tmp_path) -> Path:
 
 def test_the_command_line_takes_paths_from_the_declaration(params_file, tmp_path, monkeypatch, capsys):
     root = tmp_path / "artifacts"
-    command_line(monkeypatch, "build_prompts", "--params", params_file)
+    run_command_line(monkeypatch, "build_prompts", "--params", params_file)
     assert {path.name for path in (root / "prompts").iterdir()} == {
         *(f"{name}.parquet" for name in ("train", "unseen", "ood", "open", "mcq")),
         "provenance.json",
     }
-    command_line(monkeypatch, "discretize", "--space", "soft", "--params", params_file)
+    run_command_line(monkeypatch, "discretize", "--space", "soft", "--params", params_file)
     assert (root / "output_spaces" / "soft.provenance.json").exists()
     other = tmp_path / "other.parquet"
     prompts = root / "prompts" / "ood.parquet"
-    command_line(
+    run_command_line(
         monkeypatch, "discretize", "--space", "eval", "--params", params_file, "--prompts", prompts, "--output", other
     )
     record = json.loads(other.with_suffix(".provenance.json").read_text())
@@ -304,14 +296,14 @@ def test_the_command_line_takes_paths_from_the_declaration(params_file, tmp_path
 
 def test_the_command_line_says_what_it_does_not_know(params_file, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
-        command_line(monkeypatch, "discretize", "--space", "sofft", "--params", params_file)
+        run_command_line(monkeypatch, "discretize", "--space", "sofft", "--params", params_file)
     assert ended.value.code == 1
     assert capsys.readouterr().err == (
         "error: discretize has no run --space sofft: there are --space soft; --space hard; --space eval\n"
     )
     # An axis is one of those that have the stage, whatever the parameters say.
     with pytest.raises(SystemExit) as ended:
-        command_line(monkeypatch, "generate", "--axis", "retention", "--params", params_file)
+        run_command_line(monkeypatch, "generate", "--axis", "retention", "--params", params_file)
     assert ended.value.code == 2
     assert "invalid choice: 'retention' (choose from 'structured', 'open', 'mcq', 'novelty')" in capsys.readouterr().err
 
@@ -319,7 +311,7 @@ def test_the_command_line_says_what_it_does_not_know(params_file, monkeypatch, c
 def test_help_names_what_a_stage_reads_writes_and_depends_on(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(SystemExit) as ended:
-        command_line(monkeypatch, "score_structured", "--help")
+        run_command_line(monkeypatch, "score_structured", "--help")
     shown = " ".join(capsys.readouterr().out.split())
     assert ended.value.code == 0
     assert "--tries TRIES read (default: {artifacts}/tries/{tokenizer}/eval)" in shown

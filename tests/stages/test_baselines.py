@@ -12,14 +12,17 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from pipeline.artifacts.output_spaces import OutputSpaceStore
 from pipeline.artifacts.prompts import write_text_prompts
 from pipeline.compose import compose_params
-from pipeline.config.params import load_params
+from pipeline.config.conditions import answer_protocol
+from pipeline.config.params import load_params, validate
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.open_ended import open_prompts
-from pipeline.engines.loading.conditioned_model import answer_protocol, open_model
-from pipeline.errors import ConfigError
-from pipeline.stages import generate, score_open
+from pipeline.dag.execution import find_run
+from pipeline.dag.stages import STAGES
+from pipeline.dag.tables import dag_section
+from pipeline.engines.loading.conditioned_model import open_model
+from pipeline.errors import ArtifactError, ConfigError
 from tests.conftest import ROOT
-from tests.stages.conftest import Dag
+from tests.stages.conftest import Dag, run_stage
 
 HARMONY_TOKENS = ["<|start|>", "<|message|>", "<|channel|>", "<|end|>", "<|return|>"]
 HARMONY_TEMPLATE = (
@@ -36,15 +39,18 @@ def all_baselines(dag, tmp_path):
     for name in ("constrained", "batch", "verbalized"):
         values["generate"][name] |= {"enabled": True, "num_samples": 6, "batch_size": 3, "max_new_tokens": 24}
     values["generate"]["batch"] |= {"num_samples": 3, "answers_per_request": 4}
+    values["artifacts"] = str(tmp_path / "artifacts")
     params = tmp_path / "params.yaml"
     params.write_text(yaml.safe_dump(values))
-    other = Dag(params, tmp_path / "artifacts")
+    other = Dag(params)
     other.root.mkdir()
     for name in ("models", "tries", "output_spaces", "adapters"):
         (other.root / name).symlink_to(dag.root / name)
     shutil.copytree(dag.root / "prompts", other.root / "prompts")
     few = [prompt for prompt in open_prompts() if prompt.category in ("city", "mammal", "weekday")]
-    write_text_prompts(other.axis_prompts("open")[0], few)
+    write_text_prompts(other.path("generate_open@embedded-base", "prompts")[0], few)
+    # Its sizes are those of all conditions that are sampled.
+    other.run("floor_structured@structured")
     return other
 
 
@@ -56,17 +62,18 @@ def evaluated(dag, condition):
 
 def test_constrained_answers_are_all_valid_and_of_the_evaluation_space(all_baselines):
     dag = all_baselines
-    dag.generate("constrained", constraint=dag.root / "tries" / "embedded" / "eval")
+    dag.evaluate("structured", "constrained")
     spaces = OutputSpaceStore(dag.root / "output_spaces" / "eval.parquet")
     table = pd.read_parquet(dag.generations("constrained"))
     assert len(table) == 12 * 6
     for prompt_id, texts in table.groupby("prompt_id")["text"]:
         assert set(texts) <= set(spaces[prompt_id].values)
-    dag.evaluate_structured_samples("constrained")
     rows, per_prompt = evaluated(dag, "constrained")
     assert {row["value"] for row in rows if row["metric"] == "valid_rate"} == {1.0}
     # The floor is that of its own number of answers, 6 per prompt: the table of floors has 5, 6 and 12.
-    floors = pd.read_parquet(dag.floors()).set_index(["prompt_id", "num_samples"])["replicates"]
+    floors = pd.read_parquet(dag.path("floor_structured@structured")).set_index(["prompt_id", "num_samples"])[
+        "replicates"
+    ]
     assert set(floors.index.get_level_values("num_samples")) == {5, 6, 12}
     for row in per_prompt.itertuples():
         assert row.floor == np.mean(floors[row.prompt_id, 6])
@@ -76,45 +83,56 @@ def test_constrained_answers_are_all_valid_and_of_the_evaluation_space(all_basel
 
 
 def test_constrained_needs_tries_and_room(all_baselines, tmp_path):
-    dag = all_baselines
-    with pytest.raises(ConfigError, match="--constraint"):
-        dag.generate("constrained")
-    with pytest.raises(ConfigError, match="--constraint"):
-        dag.generate("base", constraint=dag.root / "tries" / "embedded" / "eval")
+    dag, run = all_baselines, "generate_structured@embedded-constrained"
+    # What the condition adds to the checkpoint is one path: no other condition can be given tries beside its own.
+    assert dag.path(run, "weights") == dag.root / "tries" / "embedded" / "eval"
+    with pytest.raises(ArtifactError, match=r"nowhere"):
+        dag.run(run, weights=tmp_path / "nowhere")
+    with pytest.raises(ArtifactError, match=r"embedded\.json"):
+        dag.run(run, weights=dag.path(run, "model_report"))
     values = yaml.safe_load(dag.params.read_text())
     values["generate"]["constrained"]["max_new_tokens"] = 2
     dag.params.write_text(yaml.safe_dump(values))
     with pytest.raises(ConfigError, match=r"generate\.constrained\.max_new_tokens: 2 is too short"):
-        dag.generate("constrained", constraint=dag.root / "tries" / "embedded" / "eval")
+        dag.run(run)
 
 
 @pytest.mark.parametrize(("condition", "answers"), [("batch", 12), ("verbalized", 6)])
 def test_packed_baselines_have_their_own_numbers_of_answers(all_baselines, condition, answers):
     dag = all_baselines
-    dag.evaluate_baseline(condition)
+    dag.evaluate("structured", condition)
     _, per_prompt = evaluated(dag, condition)
     assert set(per_prompt["num_samples"]) == {answers}
     assert set(per_prompt["num_generations"]) == {3 if condition == "batch" else 6}
     invalid = per_prompt[[f"invalid_{reason.value}" for reason in Invalid]].to_numpy().sum(axis=1)
     np.testing.assert_array_equal(invalid + per_prompt["num_valid"], answers)
-    dag.evaluate_open(condition, scored=False)
+    dag.evaluate("open", condition)
     opened = pd.read_parquet(dag.evals("open", condition) / "per_prompt.parquet")
     assert set(opened["num_samples"]) == {answers} and opened["top_p_support_size"].isna().all()
 
 
+def tables_of(*overrides: str) -> dict:
+    return dag_section(validate(compose_params(ROOT / "conf", list(overrides))))
+
+
 def test_every_baseline_is_one_switch():
     for name in ("constrained", "batch", "verbalized"):
-        composed = compose_params(ROOT / "conf", [f"generate.{name}.enabled=true"])
+        tables = tables_of(f"generate.{name}.enabled=true")["baselines"]
         expected = {"embedded-ssot", f"embedded-{name}"}
-        assert set(composed["dag"]["structured_baselines"]) == expected
-        assert set(composed["dag"]["open_baselines"]) == expected - {"embedded-constrained"}
-    off = compose_params(ROOT / "conf", ["generate.ssot.enabled=false"])
-    assert off["dag"]["structured_baselines"] == {} == off["dag"]["open_baselines"]
+        assert set(tables["structured"]) == expected
+        assert set(tables["open"]) == expected - {"embedded-constrained"}
+    off = tables_of("generate.ssot.enabled=false")["baselines"]
+    assert off["structured"] == {} == off["open"]
 
 
-def test_first_step_laws_of_a_baseline_are_refused(dag, tmp_path):
-    with pytest.raises(ConfigError, match="ssot"):
-        score_open.main(**dag.condition("ssot"), prompts=dag.axis_prompts("open"), output=tmp_path / "s.parquet")
+def test_a_baseline_that_is_off_has_no_runs(dag):
+    params = load_params(dag.params)
+    stages = [stage for stage in STAGES.values() if stage.module == "generate"]
+    for condition, axis in (("batch", "open"), ("constrained", "open"), ("ssot", "mcq")):
+        with pytest.raises(ConfigError, match=f"generate has no run --axis {axis} .* --condition {condition}: there"):
+            find_run(stages, params, {"axis": axis, "model": "embedded", "condition": condition})
+    run = find_run(stages, params, {"axis": "open", "model": "embedded", "condition": "ssot"})
+    assert run.paths["output"] == dag.generations("ssot", "open")
 
 
 @pytest.fixture
@@ -149,7 +167,8 @@ def harmony(dag, tiny_model, tmp_path):
 
 def test_channel_protocol(dag, harmony, tmp_path):
     config = load_params(harmony)
-    opened = open_model(config.model("embedded"), dag.model["model_report"], "ssot", tmp_path, "hello")
+    report = dag.path("generate_open@embedded-ssot", "model_report")
+    opened = open_model(config.models["embedded"], report, probe="hello")
     protocol = answer_protocol(config, "embedded", "ssot")
     messages = protocol.messages("structured", "THE TASK", "developer")
     rendered = opened.tokenizer.decode(opened.encode_messages(messages, protocol.reasons))
@@ -174,15 +193,5 @@ def test_replies_keep_their_channels(dag, harmony, tmp_path, monkeypatch):
 
     monkeypatch.setattr(TransformersEngine, "sample", recorded)
     for condition in ("ssot", "base"):
-        generate.main(
-            harmony,
-            "open",
-            "embedded",
-            dag.model["model_report"],
-            condition,
-            tmp_path,
-            dag.axis_prompts("open"),
-            tmp_path / f"{condition}.parquet",
-            tmp_path / "partial",
-        )
+        run_stage(harmony, f"generate_open@embedded-{condition}", output=tmp_path / f"{condition}.parquet")
     assert kept == [False] * 102 + [True] * 102

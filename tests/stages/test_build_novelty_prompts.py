@@ -1,8 +1,6 @@
 """Prompts of NoveltyBench from files, directories and a data set in the hub's format."""
 
 import json
-import subprocess
-import sys
 
 import pandas as pd
 import pytest
@@ -13,8 +11,10 @@ from pipeline.artifacts.storage import read_json
 from pipeline.config.params import NoveltyPromptsConfig
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.stages import build_novelty_prompts
+from pipeline.sources.novelty_prompts import local_files, pinned_revision, read_files, select_prompts
+from tests.command_line import run_command_line
 from tests.conftest import ROOT
+from tests.stages.conftest import run_stage
 
 ROWS = [
     {"id": "c-0", "split": "curated", "category": "Creativity", "prompt": "Tell a story."},
@@ -37,7 +37,7 @@ def build(tiny_params, tmp_path):
         values["prompts"]["novelty"] |= {"max_prompts_per_split": None} | changes
         params, output = tmp_path / "params.yaml", tmp_path / "prompts" / "novelty.parquet"
         params.write_text(yaml.safe_dump(values))
-        build_novelty_prompts.main(params, output)
+        run_stage(params, "build_novelty_prompts@novelty", output=output)
         return read_text_prompts(output)
 
     return run
@@ -50,7 +50,8 @@ def test_a_file(build, tmp_path):
         TextPrompt("wildchat.c-0", "wildchat", "", "Hi"),
     ]
     provenance = read_json(tmp_path / "prompts" / "novelty.provenance.json")
-    assert provenance["num_prompts"] == 3 and provenance["parameters"]["revision"] is None
+    assert provenance["num_prompts"] == 3 and provenance["found"] == {"revision": None}
+    assert provenance["parameters"]["prompts.novelty"]["revision"] is None
     assert list(provenance["inputs_sha256"]) == [str(tmp_path / "prompts.jsonl")]
 
 
@@ -90,7 +91,7 @@ def test_unusable_sources(build, tmp_path):
     source = write(tmp_path / "prompts.jsonl", ROWS)
     with pytest.raises(ConfigError, match="has no split 'wild'; it has curated, wildchat"):
         build(source, splits=["wild"])
-    with pytest.raises(ArtifactError, match=r"nowhere.jsonl does not exist"):
+    with pytest.raises(ArtifactError, match=r"prompts.novelty.source: .*nowhere.jsonl does not exist"):
         build(tmp_path / "nowhere.jsonl")
     source.write_text('{"id": 1\n')
     with pytest.raises(ArtifactError, match="line 1 is not JSON"):
@@ -145,46 +146,35 @@ def test_the_hub_is_asked_for_a_commit(monkeypatch):
         sha = commit
 
     monkeypatch.setattr(HfApi, "dataset_info", lambda self, name, revision: Info())
-    assert build_novelty_prompts.pinned_revision("owner/name", None) == commit
-    assert build_novelty_prompts.pinned_revision("owner/name", "main") == commit
+    assert pinned_revision("owner/name", None) == commit
+    assert pinned_revision("owner/name", "main") == commit
 
     def offline(self, name, revision):
         raise OfflineModeIsEnabled("no network")
 
     monkeypatch.setattr(HfApi, "dataset_info", offline)
-    assert build_novelty_prompts.pinned_revision("owner/name", commit) == commit
+    assert pinned_revision("owner/name", commit) == commit
     with pytest.raises(ArtifactError, match="cannot reach the hub for the data set owner/name: no network"):
-        build_novelty_prompts.pinned_revision("owner/name", None)
+        pinned_revision("owner/name", None)
 
 
 def test_the_projects_own_prompts():
     source = str(ROOT / "data" / "novelty_prompts.jsonl")
     config = NoveltyPromptsConfig(source, None, ["curated", "wildchat"], None)
-    rows = build_novelty_prompts.read_files(source, build_novelty_prompts.local_files(config))
-    prompts = build_novelty_prompts.select_prompts(config, rows)
+    rows = read_files(source, local_files(config))
+    prompts = select_prompts(config, rows)
     curated = [prompt for prompt in prompts if prompt.split == "curated"]
     assert len(curated) == 20 and len(prompts) == 30 and len({prompt.text for prompt in prompts}) == 30
     assert len({prompt.category for prompt in curated}) == 6 and all(prompt.category for prompt in curated)
 
 
-def test_the_command_line_says_what_is_wrong(tiny_params, tmp_path):
+def test_the_command_line_says_what_is_wrong(tiny_params, tmp_path, monkeypatch, capsys):
     values = yaml.safe_load(tiny_params.read_text())
     values["prompts"]["novelty"]["source"] = str(tmp_path / "nowhere.jsonl")
-    params = tmp_path / "params.yaml"
+    params, output = tmp_path / "params.yaml", tmp_path / "novelty.parquet"
     params.write_text(yaml.safe_dump(values))
-    result = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pipeline.stages.build_novelty_prompts",
-            "--params",
-            str(params),
-            "--output",
-            str(tmp_path / "novelty.parquet"),
-        ],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    assert result.returncode == 1 and result.stderr.startswith("error: prompts.novelty.source")
-    assert not (tmp_path / "novelty.parquet").exists()
+    with pytest.raises(SystemExit) as ended:
+        run_command_line(monkeypatch, "build_novelty_prompts", "--params", params, "--output", output)
+    said = capsys.readouterr().err
+    assert ended.value.code == 1 and said.startswith("error: prompts.novelty.source") and said.count("\n") == 1
+    assert not output.exists()
