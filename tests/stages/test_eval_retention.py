@@ -13,9 +13,9 @@ from pipeline.artifacts.storage import read_json, read_table, sha256_file, write
 from pipeline.core.retention.accuracy import TEST_COLUMNS
 from pipeline.core.retention.tasks import COLUMNS, METRICS
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.stages import eval_retention, import_irt
 from scripts.make_irt_artifact import synthetic_content
 from tests.conftest import ROOT
+from tests.stages.conftest import run_stage
 
 
 def with_settings(params, path, **retention):
@@ -24,6 +24,10 @@ def with_settings(params, path, **retention):
     content["retention"].update(retention)
     path.write_text(yaml.safe_dump(content))
     return path
+
+
+def convert(params, output):
+    run_stage(params, "import_irt@retention", output=output)
 
 
 @pytest.fixture
@@ -36,16 +40,19 @@ def published(tmp_path):
 def test_pickle_and_npz_give_the_same_parameters(tiny_params, tmp_path, published):
     digest, first, second = sha256_file(published), tmp_path / "a" / "irt.npz", tmp_path / "b" / "irt.npz"
     params = with_settings(tiny_params, tmp_path / "p.yaml", irt_artifact=str(published), irt_sha256=digest)
-    import_irt.main(params, first)
+    convert(params, first)
     params = with_settings(tiny_params, tmp_path / "q.yaml", irt_artifact=str(first), irt_sha256=None)
-    import_irt.main(params, second)
+    convert(params, second)
     one, two = read_irt(first), read_irt(second)
     assert list(one) == list(two)
     for name in one:
         for field in FIELDS:
             np.testing.assert_array_equal(getattr(one[name], field), getattr(two[name], field))
-    provenance = json.loads(first.with_suffix(".provenance.json").read_text())
-    assert provenance["inputs_sha256"] == {str(published): digest}
+    provenance, other = (json.loads(path.with_suffix(".provenance.json").read_text()) for path in (first, second))
+    # A pickle is named by its hash among the parameters, and need not be there any more.
+    assert provenance["parameters"] == {"retention.irt_artifact": str(published), "retention.irt_sha256": digest}
+    assert list(provenance["inputs_sha256"]) == ["conf/retention"]
+    assert other["inputs_sha256"] == {str(first): sha256_file(first)}
     assert provenance["num_items"]["mmlu"] == 1000 and provenance["num_seen"]["gsm8k"] == 100
 
 
@@ -54,7 +61,7 @@ def test_wrong_hash_names_file_and_both_hashes(tiny_params, tmp_path, name):
     (tmp_path / name).write_bytes(b"something else")
     params = with_settings(tiny_params, tmp_path / "p.yaml", irt_artifact=str(tmp_path / name), irt_sha256="ab" * 32)
     with pytest.raises(ArtifactError) as error:
-        import_irt.main(params, tmp_path / "out.npz")
+        convert(params, tmp_path / "out.npz")
     for part in (name, sha256_file(tmp_path / name), "ab" * 32):
         assert part in str(error.value)
     assert not (tmp_path / "out.npz").exists()
@@ -63,23 +70,21 @@ def test_wrong_hash_names_file_and_both_hashes(tiny_params, tmp_path, name):
 def test_a_pickle_without_known_hash_and_a_missing_file_are_refused(tiny_params, tmp_path, published):
     params = with_settings(tiny_params, tmp_path / "p.yaml", irt_artifact=str(published), irt_sha256=None)
     with pytest.raises(ConfigError, match="irt_sha256 is null"):
-        import_irt.main(params, tmp_path / "out.npz")
+        convert(params, tmp_path / "out.npz")
     params = with_settings(tiny_params, tmp_path / "p.yaml", irt_artifact=str(tmp_path / "none.pkl"))
     with pytest.raises(ArtifactError, match=r"none\.pkl \(retention\.irt_artifact\) does not exist"):
-        import_irt.main(params, tmp_path / "out.npz")
+        convert(params, tmp_path / "out.npz")
 
 
 def test_an_npz_file_without_a_scenario_is_refused(tiny_params, tmp_path, published):
-    import_irt.main(
-        with_settings(tiny_params, tmp_path / "p.yaml", irt_artifact=str(published), irt_sha256=sha256_file(published)),
-        tmp_path / "irt.npz",
-    )
+    known = {"irt_artifact": str(published), "irt_sha256": sha256_file(published)}
+    convert(with_settings(tiny_params, tmp_path / "p.yaml", **known), tmp_path / "irt.npz")
     scenarios = read_irt(tmp_path / "irt.npz")
     del scenarios["gsm8k"]
     write_irt(tmp_path / "four.npz", scenarios)
     params = with_settings(tiny_params, tmp_path / "q.yaml", irt_artifact=str(tmp_path / "four.npz"), irt_sha256=None)
     with pytest.raises(ArtifactError, match=r"four\.npz has no scenario 'gsm8k'"):
-        import_irt.main(params, tmp_path / "out.npz")
+        convert(params, tmp_path / "out.npz")
 
 
 def scores(path, seed):
@@ -106,14 +111,18 @@ def files(tiny_params, tmp_path):
     params = with_settings(
         tiny_params, tmp_path / "p.yaml", irt_artifact=str(ROOT / "data/irt.npz"), tasks=list(METRICS)
     )
-    import_irt.main(params, tmp_path / "irt.npz")
+    convert(params, tmp_path / "irt.npz")
     base, own = scores(tmp_path / "base.parquet", 0), scores(tmp_path / "soft.parquet", 1)
     return params, {"base_scores": base, "irt": tmp_path / "irt.npz", "output": tmp_path / "evals" / "soft"}, own
 
 
+def evaluate(params, scores, condition="soft", **paths):
+    run_stage(params, f"eval_retention@embedded-{condition}", scores=scores, **paths)
+
+
 def test_evaluation_directory(files):
     params, common, own = files
-    eval_retention.main(params, "embedded", "soft", own, **common)
+    evaluate(params, own, **common)
     evaluation = read_json(common["output"] / "metrics.json")
     found = {(row["split"], row["metric"]): row for row in evaluation["metrics"]}
     assert {row["axis"] for row in evaluation["metrics"]} == {"retention"}
@@ -132,12 +141,12 @@ def test_evaluation_directory(files):
     items = read_table(common["output"] / "per_prompt.parquet", ("split", "item", "value", "base_value", "predicted"))
     assert len(items) == 600 and items["base_value"].notna().all()
     provenance = json.loads((common["output"] / "provenance.json").read_text())
-    assert len(provenance["inputs_sha256"]) == 3 and provenance["parameters"]["accuracy_margin"] > 0
+    assert len(provenance["inputs_sha256"]) == 3 and provenance["parameters"]["tests.accuracy_margin"] > 0
 
 
 def test_base_has_estimates_but_nothing_to_compare(files):
     params, common, _ = files
-    eval_retention.main(params, "embedded", "base", common["base_scores"], **common)
+    evaluate(params, common["base_scores"], "base", **common)
     names = {row["metric"] for row in read_json(common["output"] / "metrics.json")["metrics"]}
     assert "gp_irt" in names and not any(name.endswith("_difference") for name in names)
     assert len(read_table(common["output"] / "tests.parquet", TEST_COLUMNS)) == 0
@@ -146,7 +155,7 @@ def test_base_has_estimates_but_nothing_to_compare(files):
 def test_some_tasks_only(files, tmp_path):
     params, common, own = files
     params = with_settings(params, tmp_path / "few.yaml", tasks=["tinyMMLU", "tinyGSM8k"])
-    eval_retention.main(params, "embedded", "soft", own, **common)
+    evaluate(params, own, **common)
     rows = read_json(common["output"] / "metrics.json")["metrics"]
     assert {row["split"] for row in rows} == {"tinyMMLU", "tinyGSM8k (strict)", "tinyGSM8k (flexible)", "all"}
 
@@ -157,15 +166,15 @@ def test_missing_items_and_impossible_values_are_named(files, tmp_path):
     short = tmp_path / "short.parquet"
     write_table(short, table[~((table["task"] == "tinyWinogrande") & (table["item"] == 17))])
     with pytest.raises(ArtifactError, match=r"short\.parquet has 99 values of tinyWinogrande under acc_norm"):
-        eval_retention.main(params, "embedded", "soft", short, **common)
+        evaluate(params, short, **common)
     table.loc[table["metric"] == "mc2", "value"] = float("nan")
     write_table(short, table)
     with pytest.raises(ArtifactError, match=r"short\.parquet has values of tinyTruthfulQA under mc2 outside \[0, 1\]"):
-        eval_retention.main(params, "embedded", "soft", short, **common)
+        evaluate(params, short, **common)
     table.loc[table["metric"] == "acc_norm", "value"] = 0.5
     write_table(short, table)
     with pytest.raises(ArtifactError, match=r"tinyMMLU under acc_norm that are neither 0 nor 1"):
-        eval_retention.main(params, "embedded", "soft", short, **common)
+        evaluate(params, short, **common)
     assert not common["output"].exists()
 
 
@@ -173,6 +182,6 @@ def test_same_input_same_output(files):
     params, common, own = files
     written = []
     for _ in range(2):
-        eval_retention.main(params, "embedded", "soft", own, **common)
+        evaluate(params, own, **common)
         written.append((common["output"] / "metrics.json").read_text())
     assert written[0] == written[1]

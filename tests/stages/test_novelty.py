@@ -19,7 +19,8 @@ from pipeline.demo.stand_ins.evaluators import WORDS, save_classifier, save_rewa
 from pipeline.engines.judges.pair_classifier import PairClassifier
 from pipeline.engines.loading.model import checkpoint_files
 from pipeline.errors import ArtifactError
-from pipeline.stages import eval_novelty, partition_novelty, reward_novelty
+from pipeline.stages import eval_novelty
+from tests.stages.conftest import run_stage
 
 PROMPTS = [
     TextPrompt("curated.c-0", "curated", "Creativity", "Name a city."),
@@ -63,15 +64,16 @@ class Novelty:
         write_table(self.generations, table)
 
     def partition(self):
-        partition_novelty.main(
-            self.params, "embedded", "soft", self.prompts, self.generations, self.cache, self.partitions
-        )
+        paths = {"prompts": self.prompts, "generations": self.generations, "cache": self.cache}
+        run_stage(self.params, "partition_novelty@embedded-soft", **paths, output=self.partitions)
 
     def reward(self):
-        reward_novelty.main(self.params, "embedded", self.report, "soft", self.partitions, self.cache, self.scores)
+        paths = {"model_report": self.report, "partitions": self.partitions, "cache": self.cache}
+        run_stage(self.params, "reward_novelty@embedded-soft", **paths, output=self.scores)
 
     def evaluate(self):
-        eval_novelty.main(self.params, "embedded", "soft", self.prompts, self.partitions, self.scores, self.output)
+        paths = {"prompts": self.prompts, "partitions": self.partitions, "scores": self.scores}
+        run_stage(self.params, "eval_novelty@embedded-soft", **paths, output=self.output)
         rows = read_json(self.output / "metrics.json")["metrics"]
         return {(row["split"], row["metric"]): row for row in rows}
 
@@ -246,18 +248,18 @@ def test_models_of_the_benchmarks_kind(tiny_params, tmp_path, evaluators):
     assert {"distinct", "utility"} <= names and not {"distinct_lexical", "utility_stand_in"} & names
     assert set(read_json(novelty.output / "curated" / "summary.json")) == {"mean_distinct", "mean_utility"}
     first = {path: path.read_bytes() for path in sorted(tmp_path.glob("models/*/*/*.jsonl"))}
-    provenance = read_json(novelty.partitions / "provenance.json")
+    provenance = read_json(novelty.root / "partitions.provenance.json")
     counts = read_json(novelty.partitions / "counts.json")
     assert provenance["classifier_calls"] == counts["classified_unique"] > 0
     assert provenance["cache_hits"] == counts["classified"] - counts["classified_unique"] > 0
-    rewarded = read_json(novelty.scores / "provenance.json")["reward_calls"]
+    rewarded = read_json(novelty.root / "scores.provenance.json")["reward_calls"]
     assert rewarded == metrics["all", "novelty_reward_calls"]["value"]
 
     # Again: all from the cache, the same files.
     novelty.partition()
     novelty.reward()
-    assert read_json(novelty.partitions / "provenance.json")["classifier_calls"] == 0
-    assert read_json(novelty.scores / "provenance.json")["reward_calls"] == 0
+    assert read_json(novelty.root / "partitions.provenance.json")["classifier_calls"] == 0
+    assert read_json(novelty.root / "scores.provenance.json")["reward_calls"] == 0
     assert read_json(novelty.partitions / "counts.json") == counts
     assert {path: path.read_bytes() for path in first} == first
 
@@ -299,6 +301,9 @@ def test_missing_rows_are_named(tiny_params, tmp_path):
     novelty.generate({key: texts for key, texts in TEXTS.items() if key != "curated.c-1"})
     with pytest.raises(ArtifactError, match=r"generations.parquet has no rows for the prompt curated.c-1"):
         novelty.partition()
+    with pytest.raises(ArtifactError, match=r"x/partitions does not exist"):
+        novelty.reward()
+    novelty.partitions.mkdir()
     with pytest.raises(ArtifactError, match=r"has no split with partitions.jsonl"):
         novelty.reward()
     novelty.generate(TEXTS)

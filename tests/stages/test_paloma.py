@@ -14,9 +14,12 @@ import pytest
 import yaml
 
 from pipeline.config.params import load_params
+from pipeline.dag.execution import find_run
+from pipeline.dag.stages import STAGES
 from pipeline.errors import ArtifactError, ConfigError, ModelError
-from pipeline.stages import eval_paloma, score_paloma
+from pipeline.stages import score_paloma
 from tests.conftest import ROOT
+from tests.stages.conftest import run_stage
 from tests.waiting import wait_until
 
 
@@ -46,27 +49,30 @@ def workplace(tiny_model, tiny_params, tmp_path_factory):
     values["paloma"] |= {"slices": ["two", "one"], "window": 16, "stride": 8, "tokens_per_pass": 64, "split": "test"}
     values["paloma"] |= {"bos": ["model"], "max_documents_per_slice": None}
     values["paloma"]["source"] = str(root / "documents")
+    values["artifacts"] = str(root / "artifacts")
     (root / "params.yaml").write_text(yaml.safe_dump(values))
-    (root / "embedded.json").write_text(json.dumps({"revision": None}))
-    config = load_params(root / "params.yaml").model("embedded")
+    report = root / "artifacts" / "models" / "embedded.json"
+    report.parent.mkdir(parents=True)
+    report.write_text(json.dumps({"revision": None}))
+    config = load_params(root / "params.yaml").models["embedded"]
     adapted = add_lora(load_model(config, device="cpu"), config, rank=2, alpha=8, dropout=0.0)
     for name, parameter in adapted.named_parameters():
         if "lora_B" in name:
             parameter.data.normal_(std=0.3)
-    adapted.save_pretrained(root / "adapters" / "soft")
+    adapted.save_pretrained(root / "artifacts" / "adapters" / "embedded" / "soft")
     return root
 
 
-def arguments(root: Path, condition: str, output: Path, params: str = "params.yaml", partial: str = "partial") -> dict:
-    return {
-        "params": root / params,
-        "model": "embedded",
-        "model_report": root / "embedded.json",
-        "condition": condition,
-        "adapters": root / "adapters",
-        "output": output,
-        "partial": output.parent / partial,
-    }
+def score(root: Path, condition: str, output: Path, params: Path | None = None) -> pd.DataFrame:
+    """Score under the parameters of a workplace, or others, into a file of its own; the table."""
+    run_stage(params or root / "params.yaml", f"score_paloma@embedded-{condition}", output=output)
+    return pd.read_parquet(output)
+
+
+def journals(params: Path) -> list[Path]:
+    """Of unfinished work on the base checkpoint."""
+    unfinished = Path(load_params(params).artifacts) / "unfinished" / "score_paloma" / "embedded-base"
+    return list(unfinished.rglob("*.jsonl"))
 
 
 def changed(root: Path, tmp_path: Path, **paloma) -> Path:
@@ -79,7 +85,7 @@ def changed(root: Path, tmp_path: Path, **paloma) -> Path:
 @pytest.fixture(scope="module")
 def scored(workplace) -> Path:
     for condition in ("base", "soft"):
-        score_paloma.main(**arguments(workplace, condition, workplace / "scores" / f"{condition}.parquet"))
+        score(workplace, condition, workplace / "scores" / f"{condition}.parquet")
     return workplace / "scores"
 
 
@@ -98,9 +104,10 @@ def test_scores(workplace, scored):
     assert (table["nll_nats"] > 0).sum() == (table["num_tokens"] > 0).sum() > 15
     provenance = json.loads((scored / "base.provenance.json").read_text())
     assert provenance["num_documents"] == 23 and provenance["variants"] == ["model"]
-    assert list(provenance["parameters"]["documents"]) == ["two/a.jsonl.gz", "two/b.jsonl.gz", "one/x.jsonl.gz"]
-    assert str(workplace) not in json.dumps(provenance["parameters"]["documents"])
-    assert not (scored / "partial").exists()
+    assert list(provenance["found"]["documents"]) == ["two/a.jsonl.gz", "two/b.jsonl.gz", "one/x.jsonl.gz"]
+    assert str(workplace) not in json.dumps(provenance["found"]["documents"])
+    assert provenance["found"]["revision"] is None
+    assert not journals(workplace / "params.yaml")
     soft = pd.read_parquet(scored / "soft.parquet")
     assert not np.allclose(soft["nll_nats"], table["nll_nats"])
     assert (soft["num_tokens"] == table["num_tokens"]).all()
@@ -110,33 +117,32 @@ def test_a_failure_keeps_what_was_scored(workplace, scored, tmp_path, monkeypatc
     from pipeline.engines.scoring.perplexity import PerplexityScorer
 
     monkeypatch.setattr(score_paloma, "CHUNK_BYTES_PER_TOKEN", 2)
-    calls, score = [], PerplexityScorer.score
+    calls, original = [], PerplexityScorer.score
 
     def failing(self, texts, bos):
         if len(calls) == 2:
             raise ModelError("out of luck")
         calls.append(len(texts))
-        return score(self, texts, bos)
+        return original(self, texts, bos)
 
     monkeypatch.setattr(PerplexityScorer, "score", failing)
     with pytest.raises(ModelError, match="out of luck"):
-        score_paloma.main(**arguments(workplace, "base", tmp_path / "base.parquet"))
-    kept = list((tmp_path / "partial").rglob("*.jsonl"))
-    assert kept and not (tmp_path / "base.parquet").exists()
+        score(workplace, "base", tmp_path / "base.parquet")
+    assert journals(workplace / "params.yaml") and not (tmp_path / "base.parquet").exists()
     first = sum(calls)
     calls.clear()
     monkeypatch.setattr(
-        PerplexityScorer, "score", lambda self, texts, bos: calls.append(len(texts)) or score(self, texts, bos)
+        PerplexityScorer, "score", lambda self, texts, bos: calls.append(len(texts)) or original(self, texts, bos)
     )
     # Another file changes meanwhile: what was scored of this one stays.
     documents = tmp_path / "documents"
     shutil.copytree(workplace / "documents", documents)
     write_slice(documents, "one", sentences(3, 9))
-    score_paloma.main(**arguments(workplace, "base", tmp_path / "base.parquet"), documents=documents)
+    params = changed(workplace, tmp_path, source=str(documents))
+    found, whole = score(workplace, "base", tmp_path / "base.parquet", params), pd.read_parquet(scored / "base.parquet")
     assert sum(calls) == 11 + 3 - first and first > 0
-    found, whole = pd.read_parquet(tmp_path / "base.parquet"), pd.read_parquet(scored / "base.parquet")
     np.testing.assert_allclose(found["nll_nats"][:11], whole["nll_nats"][:11], rtol=1e-4)
-    assert len(found) == 14 and not (tmp_path / "partial").exists()
+    assert len(found) == 14 and not journals(params)
 
 
 @pytest.fixture(scope="module")
@@ -157,15 +163,16 @@ def bos_workplace(workplace, tiny_model, tmp_path_factory):
     tokenizer.save_pretrained(root / "model")
     params = yaml.safe_load(changed(workplace, root, bos=["model", "none"]).read_text())
     params["models"]["embedded"]["checkpoint"] = str(root / "model")
+    params["artifacts"] = str(root / "artifacts")
     (root / "params.yaml").write_text(yaml.safe_dump(params))
-    (root / "embedded.json").write_text(json.dumps({"revision": None}))
-    shutil.copytree(workplace / "adapters", root / "adapters")
+    for name in ("models", "adapters"):
+        shutil.copytree(workplace / "artifacts" / name, root / "artifacts" / name)
     return root
 
 
 def test_both_variants_where_the_model_has_a_bos_token(bos_workplace, scored):
     for condition in ("base", "soft"):
-        score_paloma.main(**arguments(bos_workplace, condition, bos_workplace / "scores" / f"{condition}.parquet"))
+        score(bos_workplace, condition, bos_workplace / "scores" / f"{condition}.parquet")
     table = pd.read_parquet(bos_workplace / "scores" / "base.parquet")
     with_bos, without = (table[table["bos"] == variant].reset_index() for variant in ("model", "none"))
     assert len(with_bos) == len(without) == 23
@@ -176,15 +183,8 @@ def test_both_variants_where_the_model_has_a_bos_token(bos_workplace, scored):
     np.testing.assert_allclose(without["nll_nats"], plain["nll_nats"], rtol=1e-5)
     assert not np.allclose(with_bos["nll_nats"], without["nll_nats"])
 
-    eval_paloma.main(
-        bos_workplace / "params.yaml",
-        "embedded",
-        "soft",
-        bos_workplace / "scores" / "soft.parquet",
-        bos_workplace / "scores" / "base.parquet",
-        bos_workplace / "evals",
-    )
-    metrics = json.loads((bos_workplace / "evals" / "metrics.json").read_text())["metrics"]
+    tables = [bos_workplace / "scores" / f"{condition}.parquet" for condition in ("soft", "base")]
+    metrics = evaluate(bos_workplace, "soft", *tables, bos_workplace / "evals")
     names = {row["metric"] for row in metrics}
     both = ("perplexity", "bits_per_byte", "perplexity_ratio", "bits_per_byte_difference")
     assert names == {*both, *(f"{name}_without_bos" for name in both)}
@@ -193,14 +193,13 @@ def test_both_variants_where_the_model_has_a_bos_token(bos_workplace, scored):
 
 
 def test_a_model_without_bos_is_scored_once(workplace, scored, tmp_path):
-    changed(workplace, tmp_path, bos=["none"])
-    options = arguments(workplace, "base", tmp_path / "base.parquet") | {"params": tmp_path / "params.yaml"}
-    score_paloma.main(**options)
-    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "base.parquet"), pd.read_parquet(scored / "base.parquet"))
+    found = score(workplace, "base", tmp_path / "base.parquet", changed(workplace, tmp_path, bos=["none"]))
+    pd.testing.assert_frame_equal(found, pd.read_parquet(scored / "base.parquet"))
 
 
 def evaluate(workplace, condition: str, scores: Path, base: Path, output: Path) -> list[dict]:
-    eval_paloma.main(workplace / "params.yaml", "embedded", condition, scores, base, output)
+    paths = {"scores": scores, "base_scores": base, "output": output}
+    run_stage(workplace / "params.yaml", f"eval_paloma@embedded-{condition}", **paths)
     return json.loads((output / "metrics.json").read_text())["metrics"]
 
 
@@ -242,10 +241,8 @@ def test_evaluation_refuses_other_documents(workplace, scored, tmp_path, change)
 def test_errors_come_before_the_model_is_loaded(workplace, tmp_path, monkeypatch):
     monkeypatch.setattr(score_paloma, "open_model", lambda *_: pytest.fail("the model was loaded"))
 
-    def run(documents=None, condition="base", **paloma):
-        changed(workplace, tmp_path, **paloma)
-        options = arguments(workplace, condition, tmp_path / "x.parquet") | {"params": tmp_path / "params.yaml"}
-        score_paloma.main(**options, documents=documents)
+    def run(**paloma):
+        score(workplace, "base", tmp_path / "x.parquet", changed(workplace, tmp_path, **paloma))
 
     with pytest.raises(ArtifactError, match="slice 'three' has no files"):
         run(slices=["one", "three"])
@@ -253,13 +250,14 @@ def test_errors_come_before_the_model_is_loaded(workplace, tmp_path, monkeypatch
         run(slices=["one", "two", "one"])
     with pytest.raises(ConfigError, match="paloma: stride .* must be less than window"):
         run(window=16, stride=16)
-    with pytest.raises(ConfigError, match="--condition: 'ssot'"):
-        run(condition="ssot")
+    with pytest.raises(ConfigError, match="score_paloma has no run .*ssot: there are .*base; .*soft; .*hard$"):
+        names = {"model": "embedded", "condition": "ssot"}
+        find_run([STAGES["score_paloma"]], load_params(workplace / "params.yaml"), names)
     cut = write_slice(tmp_path / "cut", "two", sentences(400))
     write_slice(tmp_path / "cut", "one", sentences(4))
     cut.write_bytes(cut.read_bytes()[:-60])
     with pytest.raises(ArtifactError, match=r"two/test/x\.jsonl\.gz: the gzip stream is cut off"):
-        run(documents=tmp_path / "cut")
+        run(source=str(tmp_path / "cut"))
 
 
 def test_a_hub_source_is_pinned_and_fetched(workplace, tmp_path, monkeypatch):
@@ -268,12 +266,11 @@ def test_a_hub_source_is_pinned_and_fetched(workplace, tmp_path, monkeypatch):
     monkeypatch.setattr(
         score_paloma, "fetch_slices", lambda *arguments: asked.append(arguments) or workplace / "documents"
     )
-    changed(workplace, tmp_path, source="allenai/paloma", max_documents_per_slice=2)
-    options = arguments(workplace, "base", tmp_path / "base.parquet") | {"params": tmp_path / "params.yaml"}
-    score_paloma.main(**options)
+    params = changed(workplace, tmp_path, source="allenai/paloma", max_documents_per_slice=2)
+    found = score(workplace, "base", tmp_path / "base.parquet", params)
     assert asked == [("allenai/paloma", "f" * 40, ["two", "one"], "test")]
-    assert pd.read_parquet(tmp_path / "base.parquet")["slice"].tolist() == ["two", "two", "one", "one"]
-    assert json.loads((tmp_path / "base.provenance.json").read_text())["revision"] == "f" * 40
+    assert found["slice"].tolist() == ["two", "two", "one", "one"]
+    assert json.loads((tmp_path / "base.provenance.json").read_text())["found"]["revision"] == "f" * 40
 
 
 def test_sigkill_between_chunks(workplace, tmp_path):
@@ -283,34 +280,14 @@ def test_sigkill_between_chunks(workplace, tmp_path):
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
     write_slice(tmp_path / "documents", "long", sentences(600))
 
-    options = arguments(workplace, "base", tmp_path / "whole.parquet") | {"params": tmp_path / "params.yaml"}
-    score_paloma.main(**options)
-    killed = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "pipeline.stages.score_paloma",
-            "--params",
-            str(tmp_path / "params.yaml"),
-            "--model",
-            "embedded",
-            "--model-report",
-            str(workplace / "embedded.json"),
-            "--condition",
-            "base",
-            "--adapters",
-            str(workplace / "adapters"),
-            "--output",
-            str(tmp_path / "killed.parquet"),
-            "--partial",
-            str(tmp_path / "killed"),
-        ],
-        cwd=ROOT,
-        stderr=subprocess.DEVNULL,
-    )
+    params = tmp_path / "params.yaml"
+    whole = score(workplace, "base", tmp_path / "whole.parquet", params)
+    options = ["--params", str(params), "--output", str(tmp_path / "killed.parquet")]
+    command = [sys.executable, "-m", "pipeline.stages.score_paloma", "--model", "embedded", "--condition", "base"]
+    killed = subprocess.Popen([*command, *options], cwd=ROOT, stderr=subprocess.DEVNULL)
 
     def journalled() -> list[bytes]:
-        lines = [line for path in (tmp_path / "killed").rglob("*.jsonl") for line in path.read_bytes().splitlines(True)]
+        lines = [line for path in journals(params) for line in path.read_bytes().splitlines(True)]
         return [line for line in lines if line.endswith(b"\n")]
 
     wait_until(lambda: len(journalled()) >= 3, killed)
@@ -318,8 +295,7 @@ def test_sigkill_between_chunks(workplace, tmp_path):
     killed.wait()
     saved = [score for line in journalled() for score in json.loads(line)["documents"]]
     assert len(saved) >= 3 and not (tmp_path / "killed.parquet").exists()
-    score_paloma.main(**options | {"output": tmp_path / "killed.parquet", "partial": tmp_path / "killed"})
-    found = pd.read_parquet(tmp_path / "killed.parquet")
+    found = score(workplace, "base", tmp_path / "killed.parquet", params)
     assert found["nll_nats"][: len(saved)].tolist() == [score["nll_nats"] for score in saved]
-    pd.testing.assert_frame_equal(found, pd.read_parquet(tmp_path / "whole.parquet"))
-    assert not (tmp_path / "killed").exists()
+    pd.testing.assert_frame_equal(found, whole)
+    assert not journals(params)

@@ -9,24 +9,32 @@ import pytest
 import yaml
 
 from pipeline.artifacts.journal import Journal
+from pipeline.artifacts.prompts import write_prompts
 from pipeline.config.params import load_params
+from pipeline.core.prompts.structured import build_split
 from pipeline.core.retention.tasks import METRICS, TASKS
+from pipeline.dag.execution import find_run
+from pipeline.dag.stages import STAGES
 from pipeline.engines.scoring.harness_model import HarnessModel
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources.retention_data import local_folder, pinned_revisions, read_task
-from pipeline.stages import build_prompts, check_model, score_retention
+from pipeline.stages import score_retention
 from scripts.make_retention_items import task_splits
 from tests.conftest import ROOT
+from tests.stages.conftest import run_stage
 
 ITEMS = 3
 
 
 @pytest.fixture(scope="module")
 def report(tiny_params, tmp_path_factory):
+    """Of check_model, whose request is the first of a small table of prompts."""
     root = tmp_path_factory.mktemp("retention model")
-    build_prompts.main(tiny_params, root / "prompts")
-    check_model.main(tiny_params, "embedded", root / "prompts" / "ood.parquet", root / "embedded.json")
-    return root / "embedded.json"
+    write_prompts(root / "ood.parquet", build_split("ood", selection="selected", families=["poisson"]))
+    run_stage(
+        tiny_params, "check_model@embedded", prompts=[root / "ood.parquet"], output=root / "models" / "embedded.json"
+    )
+    return root / "models" / "embedded.json"
 
 
 @pytest.fixture
@@ -44,8 +52,10 @@ def source(tmp_path):
 
 
 @pytest.fixture
-def params(tiny_params, source, tmp_path):
+def params(tiny_params, report, source, tmp_path):
     values = yaml.safe_load(tiny_params.read_text())
+    values["artifacts"] = str(tmp_path / "artifacts")
+    shutil.copytree(report.parent, tmp_path / "artifacts" / "models")
     values["retention"].update(source=str(source), tasks=list(TASKS), max_new_tokens=5, tokens_per_pass=4096)
     path = tmp_path / "params.yaml"
     path.write_text(yaml.safe_dump(values, sort_keys=False))
@@ -53,11 +63,9 @@ def params(tiny_params, source, tmp_path):
 
 
 @pytest.fixture
-def run(params, report, tmp_path):
-    def score(output="scores.parquet", condition="base"):
-        score_retention.main(
-            params, "embedded", report, condition, tmp_path / "adapters", tmp_path / output, tmp_path / "partial"
-        )
+def run(params, tmp_path):
+    def score(output="scores.parquet"):
+        run_stage(params, "score_retention@embedded-base", output=tmp_path / output)
         return pd.read_parquet(tmp_path / output)
 
     return score
@@ -85,7 +93,8 @@ def test_one_row_per_task_item_and_metric(run, tmp_path, capsys):
     provenance = json.loads((tmp_path / "scores.provenance.json").read_text())
     assert provenance["num_items"] == dict.fromkeys(TASKS, ITEMS)
     assert "tinyMMLU: 3 items, where the published task has 100" in capsys.readouterr().out
-    assert not (tmp_path / "partial").exists()
+    assert provenance["found"]["revisions"] == dict.fromkeys(TASKS) and provenance["found"]["lm_eval"]
+    assert not list((tmp_path / "artifacts" / "unfinished").rglob("*.jsonl"))
 
 
 def test_a_killed_run_goes_on_where_it_stopped(run, tmp_path, monkeypatch):
@@ -103,7 +112,8 @@ def test_a_killed_run_goes_on_where_it_stopped(run, tmp_path, monkeypatch):
         run("again.parquet")
     assert not (tmp_path / "again.parquet").exists()
     monkeypatch.setattr(Journal, "append", append)
-    kept = {json.loads(line)["request"] for path in tmp_path.glob("partial/*/*.jsonl") for line in path.open()}
+    unfinished = tmp_path / "artifacts" / "unfinished" / "score_retention" / "embedded-base"
+    kept = {json.loads(line)["request"] for path in unfinished.glob("*/*.jsonl") for line in path.open()}
     asked, answer = [], HarnessModel.answer
 
     def counted(self, kind, arguments):
@@ -126,9 +136,10 @@ def test_a_finished_journal_needs_no_model(run, tmp_path, monkeypatch):
     assert len(run()) == 2 * ITEMS * len(TASKS)
 
 
-def test_baselines_have_no_scores(run):
-    with pytest.raises(ConfigError, match="'ssot'"):
-        run(condition="ssot")
+def test_baselines_have_no_scores(params):
+    names = {"model": "embedded", "condition": "ssot"}
+    with pytest.raises(ConfigError, match="score_retention has no run .*ssot: there are .*base; .*soft; .*hard$"):
+        find_run([STAGES["score_retention"]], load_params(params), names)
 
 
 def test_a_missing_column_is_named(params, source):
