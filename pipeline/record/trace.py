@@ -13,9 +13,9 @@ from typing import Any
 
 from pipeline.artifacts.storage import read_json
 from pipeline.errors import ArtifactError
+from pipeline.metrics.registry import metric_sources
 from pipeline.record.lineage import MISMATCH, MISSING, OK, Artifact, Lineage
 from pipeline.record.lineage_text import artifact_json, artifact_lines, cell_lines
-from pipeline.record.metric_source import metric_sources
 from pipeline.record.table_cell import TableCell, select_cell
 
 LABELS = ("axis", "model", "condition", "split", "family", "metric")
@@ -55,7 +55,7 @@ class Origin:
     Attributes:
         cell: The cell.
         comparison: Status and explanation of ``check_value``.
-        sources: Where the code names the metric.
+        sources: Where the metric is computed.
         evaluations: The evaluations behind the cell, with all that is upstream.
         roots: The directory of the DAG that each evaluation is of.
         lineages: Every artifact on the way, by the directory of its DAG: a table of a sweep has one for each cell.

@@ -9,6 +9,7 @@ import pandas as pd
 from pipeline.config.params import CONDITIONS, METHODS, Params
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.retention.accuracy import TEST_COLUMNS
+from pipeline.metrics.registry import AXIS_TITLES
 from pipeline.report.ablations import ablations as ablation_parts
 from pipeline.report.ablations.ablations import Ablations
 from pipeline.report.evaluations import Evaluations
@@ -47,28 +48,28 @@ EXPLANATIONS = {
         "Does fine-tuning on numbers carry over to language, and what does it cost elsewhere? One row per model.",
     ),
     "structured": (
-        "Structured sampling",
+        AXIS_TITLES["structured"],
         "Numbers from a named law: how far the samples and the probabilities are "
         "from the law, and how many answers are valid.",
     ),
     "open": (
-        "Open-ended generation",
+        AXIS_TITLES["open"],
         'Requests such as "Name a random city.": how many answers the model considers, and how many it gives.',
     ),
     "novelty": (
-        "NoveltyBench",
+        AXIS_TITLES["novelty"],
         "Several responses to each prompt: how many differ in content (Distinct), and what "
         "they are worth to a reader who asks again (Utility).",
     ),
     "mcq": (
-        "Multiple-choice questions",
+        AXIS_TITLES["mcq"],
         "The model writes questions; the correct answer's position should be uniform over A to D.",
     ),
     "retention": (
-        "Retention: TinyBenchmarks",
+        AXIS_TITLES["retention"],
         "100 items of each of five benchmarks: does a fine-tuned model still answer what its base checkpoint answers?",
     ),
-    "paloma": ("Retention: PALOMA", "Held-out text of several sources: how well the model predicts it."),
+    "paloma": (AXIS_TITLES["paloma"], "Held-out text of several sources: how well the model predicts it."),
     "seeds": (seed_parts.TITLE, seed_parts.EXPLANATION),
     "ablation": (ablation_parts.TITLE, ablation_parts.EXPLANATION),
     "method": ("Method and settings", "What was trained on, and how; the paper's values stand beside ours."),
@@ -81,7 +82,7 @@ def novelty_cases(evaluations: Evaluations, names: Mapping[str, str]) -> list[Ca
     class_columns = ("prompt_id", "class_index", "representative", "size", "rating", "reward")
     metrics = evaluations.metrics
     cases = []
-    for stand_in, (metric, _) in UTILITY.items():
+    for stand_in, metric in UTILITY.items():
         scored = metrics[(metrics["axis"] == "novelty") & (metrics["metric"] == metric)]
         pairs = set(zip(scored["model"], scored["condition"], strict=True))
         complete = {m: name for m, name in names.items() if all((m, condition) in pairs for condition in CONDITIONS)}

@@ -16,31 +16,8 @@ from pipeline.artifacts.json_lines import read_json_lines
 from pipeline.config.params import CONDITIONS, METHODS
 from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ArtifactError
+from pipeline.metrics.registry import HEADLINES, SPLITS
 from pipeline.report.evaluations import Evaluations
-
-HEADLINES = {
-    "structured": (
-        "wasserstein_1_normalised",
-        "pit_wasserstein_1_all_answers",
-        "logit_kl_nats",
-        "valid_rate",
-    ),
-    "open": ("top_p_support_size", "unique_fraction"),
-    "mcq": ("mcq_parse_rate", "mcq_total_variation"),
-    "novelty": ("distinct", "distinct_lexical", "utility", "utility_stand_in"),
-    "retention": ("gp_irt", "accuracy"),
-    "paloma": ("bits_per_byte", "bits_per_byte_without_bos"),
-}
-"""Metrics by axis whose aggregates are committed."""
-SPLITS = {
-    "structured": ("ood", "unseen"),
-    "open": ("open",),
-    "mcq": ("mcq",),
-    "novelty": ("all",),
-    "retention": ("all",),
-    "paloma": ("all",),
-}
-"""Splits by axis of which they are."""
 
 
 def headline_numbers(metrics: pd.DataFrame) -> dict[str, dict]:

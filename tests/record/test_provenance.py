@@ -13,8 +13,8 @@ import yaml
 
 from pipeline.artifacts.storage import sha256_json, write_json
 from pipeline.errors import ArtifactError, ConfigError
+from pipeline.metrics.registry import metric_sources
 from pipeline.record.dvc_lock import md5_path
-from pipeline.record.metric_source import metric_sources
 from pipeline.record.provenance import StageRecord
 from pipeline.record.table_cell import select_cell
 from pipeline.record.trace import main, trace_cell

@@ -8,6 +8,7 @@ import pandas as pd
 
 from pipeline.config.params import Params
 from pipeline.core.statistics.seed_noise import Comparison, Spread, compare_with_best, spread
+from pipeline.metrics.registry import METRICS
 from pipeline.record.table_cell import join_sources
 from pipeline.report.ablations.cells import (
     Block,
@@ -22,8 +23,8 @@ from pipeline.report.tables.table import DASH, MISSING, ListTable, number_range
 
 HEADLINE = "wasserstein_1_normalised"
 KL = "logit_kl_nats"
-METRICS = {HEADLINE: True, KL: True, "valid_rate": False}
-"""Whether lower is better."""
+IN_FILE = (HEADLINE, KL, "valid_rate")
+"""Metrics of the tables' files."""
 SPLITS = {"ood": "OOD", "unseen": "Unseen"}
 
 
@@ -39,7 +40,7 @@ def ablation_records(
     records = []
     for block, title in zip(blocks, block_titles(blocks, config), strict=True):
         for split in SPLITS:
-            for metric in METRICS:
+            for metric in IN_FILE:
                 records += _block_records(design, block, title, split, metric, published)
     return pd.DataFrame(records)
 
@@ -54,7 +55,7 @@ def _block_records(
         if len(table):
             tables[setting] = table
             spreads[setting] = spread([float(value) for value in table["value"]])
-    compared = compare_with_best(list(spreads.values()), lower_is_better=METRICS[metric])
+    compared = compare_with_best(list(spreads.values()), lower_is_better=METRICS[metric].direction == "lower")
     comparisons = dict(zip(spreads, compared, strict=True))
     comparable = metric == HEADLINE and (not block.runs or is_papers_cell(block.others))
     return [

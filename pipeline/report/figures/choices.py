@@ -91,7 +91,7 @@ def headline(metrics: pd.DataFrame, tests: Mapping[str, pd.DataFrame] | None = N
                 f"{floors['floor'].median():.3f}."
             )
     utility = utility_measure(metrics, "all")
-    stand_in = " by a stand-in evaluator, not the benchmark's" if utility.metric == UTILITY[True][0] else ""
+    stand_in = " by a stand-in evaluator, not the benchmark's" if utility.metric == UTILITY[True] else ""
     bits_per_byte = paloma_measures(metrics)[1]
     for measure, sentence in (
         (SUPPORT_SIZE, "For an open-ended random answer, 90% of the first token's probability is on {} tokens."),

@@ -7,7 +7,7 @@ import pandas as pd
 from pipeline.config.evaluation import BASELINES, enabled_baselines
 from pipeline.config.params import CONDITIONS, Params
 from pipeline.core.prompts.structured import Prompt
-from pipeline.metrics.definitions import DEFINITIONS
+from pipeline.metrics.registry import METRICS
 from pipeline.report.evaluations import AXES, Evaluations
 from pipeline.report.figures.choices import headline
 from pipeline.report.page.explorer import explorer_payload
@@ -119,7 +119,7 @@ def report_page(
         explorer=explorer_payload(evaluations, prompts, models),
         coverage=coverage_rows(models, evaluations.existing, enabled_baselines(config.generate), config.axes),
         switched_off=[axis for axis in AXES if axis not in config.axes],
-        definitions={name: DEFINITIONS[name] for name in DEFINITIONS if (metrics["metric"] == name).any()},
+        definitions=[metric for name, metric in METRICS.items() if (metrics["metric"] == name).any()],
         ablations=ablations,
         seed=config.seed,
         seeds=seeds,

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader
 from plotly.offline import get_plotlyjs
 
 from pipeline.config.params import CONDITIONS
-from pipeline.metrics.definition import Definition
+from pipeline.metrics.metric import Metric
 from pipeline.report.evaluations import AXES
 from pipeline.report.figures.style import COLORS
 from pipeline.report.page.explorer_views import LEVELS
@@ -201,7 +201,7 @@ def render_page(
     first: FirstScreen,
     explorer: Mapping[str, Any],
     coverage: Sequence[tuple[str, str, Sequence[str]]],
-    definitions: Mapping[str, Definition],
+    definitions: Sequence[Metric],
     ablations: Sequence[Plot] = (),
     switched_off: Sequence[str] = (),
     seed: int = 0,
@@ -218,7 +218,7 @@ def render_page(
         first: The first screen.
         explorer: ``explorer_payload``.
         coverage: Display name, condition, and "run", "not run" or "off" (switched off) for each of AXES.
-        definitions: Definition of each metric that the page has.
+        definitions: The metrics that the page has.
         ablations: Interactive figures of the ablations.
         switched_off: Axes that the parameters leave out.
         seed: Training seed of all but the tables over seeds.

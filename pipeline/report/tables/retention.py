@@ -8,6 +8,8 @@ import pandas as pd
 
 from pipeline.config.params import CONDITIONS, METHODS
 from pipeline.config.retention import PalomaConfig, RetentionConfig
+from pipeline.core.retention.perplexity import SUFFIXES
+from pipeline.metrics.registry import METRICS
 from pipeline.record.table_cell import join_sources
 from pipeline.report.tables.table import (
     DASH,
@@ -18,30 +20,30 @@ from pipeline.report.tables.table import (
     build_table,
     existing_conditions,
     existing_measures,
+    measure_of,
     number_range,
     with_note,
 )
 
-GP_IRT = Measure("gp_irt", "gp-IRT", 3, False, "retention", "all", unit="value")
-GP_IRT_PAPER_MEAN = Measure("gp_irt_paper_mean", "gp-IRT with GSM8K twice", 3, False, "retention", "all", unit="value")
-ACCURACY = Measure("accuracy", "Accuracy on the items", 3, False, "retention", "all", unit="value")
-PERPLEXITY = Measure("perplexity", "Perplexity", 2, True, "paloma", "all", unit="value")
-BITS_PER_BYTE = Measure("bits_per_byte", "Bits per byte", 4, True, "paloma", "all", unit="value")
-WITHOUT_BOS = "_without_bos"
+GP_IRT, GP_IRT_PAPER_MEAN = measure_of("gp_irt"), measure_of("gp_irt_paper_mean")
+ACCURACY = measure_of("accuracy", title="Accuracy on the items")
+PERPLEXITY, BITS_PER_BYTE = measure_of("perplexity"), measure_of("bits_per_byte")
+WITHOUT_BOS = SUFFIXES["none"]
 DIFFERENCES = (
-    Measure("gp_irt_difference", "gp-IRT difference", 3, None, "retention", "all", unit="value"),
-    Measure("accuracy_difference", "Accuracy difference", 3, None, "retention", "all", unit="value"),
-    Measure("bits_per_byte_difference", "Bits-per-byte difference", 4, None, "paloma", "all", unit="value"),
-    Measure("perplexity_ratio", "Perplexity ratio", 3, None, "paloma", "all", unit="value"),
+    measure_of("gp_irt_difference", bold=False),
+    measure_of("accuracy_difference", bold=False),
+    measure_of("bits_per_byte_difference", bold=False),
+    measure_of("perplexity_ratio", bold=False),
 )
 NO_BOS_REMARK = "no BOS to leave out"
 _ITEM_INTERVALS = "95% bootstrap intervals over items"
 _DOCUMENT_INTERVALS = "95% bootstrap intervals over documents"
 
 
-def without_bos(measure: Measure) -> Measure:
+def without_bos(default: Measure) -> Measure:
     """The same metric from documents that do not begin with the model's BOS token, as in the paper."""
-    return dataclasses.replace(measure, metric=measure.metric + WITHOUT_BOS, title=f"{measure.title} without BOS")
+    metric = METRICS[default.metric + WITHOUT_BOS]
+    return dataclasses.replace(default, metric=metric.name, title=metric.column_title)
 
 
 def one_name_per_variant(metrics: pd.DataFrame) -> pd.DataFrame:

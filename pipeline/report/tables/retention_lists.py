@@ -7,22 +7,16 @@ import pandas as pd
 
 from pipeline.config.params import CONDITIONS, METHODS
 from pipeline.core.retention.accuracy import SECOND_READINGS
+from pipeline.metrics.registry import METRICS
 from pipeline.report.tables.retention import WITHOUT_BOS
 from pipeline.report.tables.table import DASH, ListTable
 
 VERDICTS = ("kept", "lost", "gained", "cannot tell")
-ESTIMATES = {
-    "accuracy": "Accuracy",
-    "irt": "IRT",
-    "p_irt": "p-IRT",
-    "gp_irt": "gp-IRT",
-    "gp_irt_standard_error": "Standard error",
-    "gp_irt_published_error": "Published error",
-}
-"""Titles of the estimates by metric."""
+ESTIMATES = ("accuracy", "irt", "p_irt", "gp_irt", "gp_irt_standard_error", "gp_irt_published_error")
+"""Metrics that are listed."""
 _TITLES = {
-    "retention": ("retention_tests", "Tests of retention, by task", "Task", 3),
-    "paloma": ("paloma_tests", "Tests of fit to text, by slice", "Slice", 4),
+    "retention": ("retention_tests", "Tests of retention, by task", "Task", METRICS["accuracy"].decimals),
+    "paloma": ("paloma_tests", "Tests of fit to text, by slice", "Slice", METRICS["bits_per_byte"].decimals),
 }
 _READINGS = {
     "retention": "Difference: of the items' scores, fine-tuned minus base; above 0 is better. Both readings of GSM8K "
@@ -52,7 +46,7 @@ def estimate_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> ListTabl
     return ListTable(
         "retention_estimates",
         "Estimates of accuracy on the whole benchmark, and their errors",
-        ["Model", "Condition", "Task", *ESTIMATES.values()],
+        ["Model", "Condition", "Task", *(METRICS[metric].column_title for metric in ESTIMATES)],
         rows,
         3,
         frame,
@@ -189,8 +183,8 @@ def _verdict(verdict: str, n: float) -> str:
 
 
 def _metric_title(metric: str) -> str:
-    title = metric.removesuffix(WITHOUT_BOS)
-    return title.replace("_", " ") + (" without BOS" if title != metric else "")
+    title = METRICS[metric].title
+    return title[0].lower() + title[1:]
 
 
 def _plain(value: float) -> str:

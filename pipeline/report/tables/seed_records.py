@@ -15,10 +15,10 @@ from pipeline.core.statistics.condition_tests import TESTED
 from pipeline.core.statistics.intervals import family_median, hierarchical_bootstrap
 from pipeline.core.statistics.seed_noise import spread
 from pipeline.errors import ArtifactError
+from pipeline.metrics.registry import HEADLINES, SPLITS
 from pipeline.record.table_cell import join_sources
 from pipeline.report.evaluations import Evaluations
 from pipeline.report.tables.structured_tests import per_prompt_metrics
-from pipeline.report.tracked_files import HEADLINES, SPLITS
 
 PAIRS = (("soft", "base"), ("hard", "base"), ("soft", "hard"))
 """Differences: first minus second."""

@@ -8,7 +8,7 @@ import pandas as pd
 
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import CONDITIONS, METHODS, Params
-from pipeline.metrics.definitions import DEFINITIONS
+from pipeline.metrics.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.report.ablations.tables import value_text
 from pipeline.report.evaluations import Evaluations
 from pipeline.report.tables.seed_records import difference_records, interval_records, seed_values, value_records
@@ -49,12 +49,12 @@ def seed_tables(seeds: Mapping[int, Evaluations], config: Params) -> list[ListTa
 
 
 def _metric_title(metric: str) -> str:
-    found = DEFINITIONS[metric]
+    found = METRICS[metric]
     return found.title if found.direction == "neither" else f"{found.title} ({found.direction} is better)"
 
 
 def _split_title(split: str) -> str:
-    return {"ood": "OOD", "unseen": "unseen"}.get(split, DASH)
+    return SHORT_SPLIT_TITLES.get(split, DASH)
 
 
 def _cells(rows: pd.DataFrame, conditions: Sequence[str]) -> list[str]:

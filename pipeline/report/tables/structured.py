@@ -8,6 +8,7 @@ import pandas as pd
 
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import CONDITIONS
+from pipeline.metrics.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.report.tables.table import (
     DASH,
     Measure,
@@ -15,73 +16,63 @@ from pipeline.report.tables.table import (
     build_table,
     existing_conditions,
     existing_measures,
+    measure_of,
     number_range,
     with_note,
 )
 
-WASSERSTEIN = Measure("wasserstein_1_normalised", "W1 (normalised)", 4, True)
-VALID_RATE = Measure("valid_rate", "Valid rate", 3, False)
+WASSERSTEIN, VALID_RATE = measure_of("wasserstein_1_normalised"), measure_of("valid_rate")
 RATIO_TITLE = "× perfect"
 STRUCTURED = (
     WASSERSTEIN,
     replace(WASSERSTEIN, title=f"W1 {RATIO_TITLE}", decimals=1, field="ratio"),
-    Measure("logit_kl_nats", "Logit KL (nats)", 3, True),
+    measure_of("logit_kl_nats"),
     VALID_RATE,
-)
-_CALIBRATION = (
-    ("pit_wasserstein_1_all_answers", "W1 (PIT), invalid counted"),
-    ("pit_wasserstein_1", "W1 (PIT)"),
-    ("pit_ks", "KS (PIT)"),
-    ("energy_distance_normalised", "Energy distance"),
-    ("wasserstein_1_normalised", "W1 (normalised)"),
 )
 _TAIL_LEVELS = (0.001, 0.01, 0.05, 0.95, 0.99, 0.999)
 
 
-def _with_ratios(metrics: Sequence[tuple[str, str]], decimals: int) -> tuple[Measure, ...]:
-    """Each metric, followed by its ratio to a perfect sampler."""
-    return tuple(
-        measure
-        for metric, title in metrics
-        for measure in (
-            Measure(metric, title, decimals, True),
-            Measure(metric, RATIO_TITLE, 1, None, field="ratio"),
-        )
-    )
+def _with_ratio(metric: str) -> tuple[Measure, Measure]:
+    """A metric, followed by its ratio to a perfect sampler."""
+    return measure_of(metric), measure_of(metric, title=RATIO_TITLE, decimals=1, field="ratio")
 
 
 CALIBRATION = (
-    Measure("pit_wasserstein_1_all_answers", "Answers", 0, None, field="n"),
-    Measure("pit_wasserstein_1", "Valid", 0, None, field="n"),
-    *_with_ratios(_CALIBRATION, 4),
-    Measure("pit_rejected_share", "Rejected (KS)", 2, None, unit="prompts"),
-    Measure("pit_chi_square_rejected_share", "Rejected (chi-square)", 2, None, unit="prompts"),
+    measure_of("pit_wasserstein_1_all_answers", title="Answers", field="n"),
+    measure_of("pit_wasserstein_1", title="Valid", field="n"),
+    *_with_ratio("pit_wasserstein_1_all_answers"),
+    *_with_ratio("pit_wasserstein_1"),
+    *_with_ratio("pit_ks"),
+    *_with_ratio("energy_distance_normalised"),
+    *_with_ratio("wasserstein_1_normalised"),
+    measure_of("pit_rejected_share", bold=False),
+    measure_of("pit_chi_square_rejected_share", bold=False),
 )
 TAILS = (
-    Measure("quantile_error_at_0.5", "Valid", 0, None, field="n"),
-    *_with_ratios([(f"quantile_error_at_{level:g}", f"{100 * level:g}%") for level in _TAIL_LEVELS], 3),
+    measure_of("quantile_error_at_0.5", title="Valid", field="n"),
+    *(column for level in _TAIL_LEVELS for column in _with_ratio(f"quantile_error_at_{level:g}")),
 )
 STREAMS = tuple(
-    Measure(metric, f"{title}, {shown}", 3, None, split=split, unit="splits")
-    for split, shown in (("ood", "OOD"), ("unseen", "unseen"))
-    for metric, title in (("stream_correlation", "Correlation"), ("stream_correlation_p", "p"))
+    measure_of(metric, split, title=f"{METRICS[metric].column_title}, {shown}")
+    for split, shown in SHORT_SPLIT_TITLES.items()
+    for metric in ("stream_correlation", "stream_correlation_p")
 )
 EXACT = (
-    Measure("wasserstein_1_window_normalised", "W1 in the window, sampled", 4, True),
-    Measure("exact_wasserstein_1_normalised", "W1 in the window, computed", 4, True),
-    Measure("valid_rate", "Valid rate, sampled", 3, False),
-    Measure("exact_support_rate", "In the support, computed", 3, False),
-    Measure("logit_kl_rounded_law_nats", "Logit KL, every decimal (nats)", 3, True),
+    measure_of("wasserstein_1_window_normalised", title="W1 in the window, sampled"),
+    measure_of("exact_wasserstein_1_normalised", title="W1 in the window, computed"),
+    measure_of("valid_rate", title="Valid rate, sampled"),
+    measure_of("exact_support_rate", title="In the support, computed"),
+    measure_of("logit_kl_rounded_law_nats"),
 )
 """The model's exact law beside what sampling says of it."""
 COMPARED = ("base", "soft", "ssot")
 """Conditions of Tables 8 and 9."""
 BUDGET = (
-    Measure("wasserstein_1_normalised_at_budget", "W1 at the budget", 4, True),
-    Measure("wasserstein_1_normalised_at_budget", "Perfect sampler", 4, None, field="floor"),
-    Measure("answers_at_budget", "Answers per prompt", 1, None, unit="prompts"),
-    Measure("tokens_per_answer", "Tokens per valid answer", 1, True, unit="prompts"),
-    Measure("valid_rate_at_budget", "Valid rate", 3, False, unit="prompts"),
+    measure_of("wasserstein_1_normalised_at_budget"),
+    measure_of("wasserstein_1_normalised_at_budget", title="Perfect sampler", field="floor"),
+    measure_of("answers_at_budget", bold=False),
+    measure_of("tokens_per_answer"),
+    measure_of("valid_rate_at_budget"),
 )
 SPLITS = {"ood": "held-out (OOD) families", "unseen": "unseen parameters"}
 _INTERVALS = "Brackets: 95% bootstrap intervals over families, prompts and, of distances of samples, the samples."

@@ -7,12 +7,11 @@ import pandas as pd
 
 from pipeline.artifacts.storage import read_table
 from pipeline.core.statistics.condition_tests import PAIRS, TESTED, compare_conditions
-from pipeline.metrics.definitions import DEFINITIONS
+from pipeline.metrics.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.report.evaluations import Evaluations
 from pipeline.report.tables.table import DASH, ListTable
 
 TABLE = "structured_tests"
-SPLITS = {"ood": "OOD", "unseen": "unseen"}
 _NAMES = ("prompt_id", "split", "family")
 
 
@@ -85,8 +84,8 @@ def structured_tests_table(
     ]
     rows = [
         [
-            SPLITS.get(row.split, row.split),
-            DEFINITIONS[row.metric].title,
+            SHORT_SPLIT_TITLES.get(row.split, row.split),
+            METRICS[row.metric].title,
             models[row.model],
             f"{row.condition} − {row.against}",
             str(row.prompts),

@@ -8,13 +8,22 @@ from typing import Literal
 
 import pandas as pd
 
+from pipeline.metrics.registry import METRICS, SPLITS
+
 MISSING = "not run"
 DASH = "—"
+
+
+Field = Literal["value", "n", "floor", "ratio"]
+"""What of a metric's row is shown: its value with the interval, its sample size, what a perfect sampler scores, or the
+value over that (with the perfect sampler's score in brackets)."""
 
 
 @dataclass(frozen=True)
 class Measure:
     """A metric as a group of columns, one per condition (or as one column, where conditions are rows).
+
+    ``measure_of`` makes one of a registered metric.
 
     Attributes:
         metric: Name in the metrics table.
@@ -23,11 +32,10 @@ class Measure:
         lower_is_better: Which value is set in bold; None where none is better.
         axis: Axis of the evaluation.
         split: Split of the evaluation.
-        field: What of the metric's row is shown: its value with the interval, its sample size, what a perfect
-            sampler scores, or the value over that (with the perfect sampler's score in brackets).
+        field: What of the metric's row is shown.
         attempts: Metric whose n counts the attempts of which an undefined value says that none
             succeeded ("none of n parsed"); empty where an undefined value counts families or prompts.
-        unit: What ``undefined`` counts.
+        undefined: What ``undefined`` counts.
     """
 
     metric: str
@@ -36,9 +44,45 @@ class Measure:
     lower_is_better: bool | None
     axis: str = "structured"
     split: str = ""
-    field: Literal["value", "n", "floor", "ratio"] = "value"
+    field: Field = "value"
     attempts: str = ""
-    unit: str = "families"
+    undefined: str = "families"
+
+
+def measure_of(
+    name: str,
+    split: str = "",
+    *,
+    axis: str = "",
+    title: str = "",
+    decimals: int | None = None,
+    field: Field = "value",
+    bold: bool = True,
+) -> Measure:
+    """A registered metric as columns of a table.
+
+    Args:
+        name: The metric's name.
+        split: Split of the evaluation; of an axis with one split it need not be said.
+        axis: Axis of the evaluation, where it is not the metric's own.
+        title: Column title, where it is not the metric's own.
+        decimals: Decimals, where they are not the metric's own.
+        field: What of the metric's row is shown.
+        bold: Whether the best value is set in bold, where one end is better.
+    """
+    metric = METRICS[name]
+    splits = SPLITS[axis or metric.axis]
+    return Measure(
+        name,
+        title or metric.column_title,
+        metric.decimals if decimals is None else decimals,
+        metric.direction == "lower" if bold and metric.direction != "neither" else None,
+        axis or metric.axis,
+        split or (splits[0] if len(splits) == 1 else ""),
+        field,
+        metric.attempts,
+        metric.undefined,
+    )
 
 
 @dataclass(frozen=True)
@@ -221,7 +265,7 @@ def build_table(
 def _cell(row, measure: Measure, tried) -> Cell:
     value, undefined, remark = float(row.value), int(row.undefined), ""
     if not math.isfinite(value):
-        remark = f"none of {int(tried.n)} parsed" if tried is not None else f"{undefined} {measure.unit} undefined"
+        remark = f"none of {int(tried.n)} parsed" if tried is not None else f"{undefined} {measure.undefined} undefined"
     numbers = (float(number) for number in (row.ci_low, row.ci_high, row.floor))
     return Cell(value, int(row.n), *numbers, undefined, row.provenance, remark)
 

@@ -1,11 +1,15 @@
 """Tables of the transfer axes: 1, 10 and 20 of the paper, and what it does not show of the same evaluations."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import CONDITIONS
+from pipeline.core.language.novelty_aggregate import CALL_METRICS
+from pipeline.core.prompts.multiple_choice import LETTERS
+from pipeline.metrics.registry import METRICS
 from pipeline.report.tables.table import (
     DASH,
     Measure,
@@ -13,51 +17,32 @@ from pipeline.report.tables.table import (
     build_table,
     existing_conditions,
     existing_measures,
+    measure_of,
     number_range,
     with_note,
 )
 
-SUPPORT_SIZE = Measure("top_p_support_size", "Support size", 1, False, "open", "open", unit="prompts")
-UNIQUE_FRACTION = Measure("unique_fraction", "Unique output rate", 3, False, "open", "open", unit="prompts")
-TOTAL_VARIATION = Measure("mcq_total_variation", "MCQ TV", 3, True, "mcq", "mcq", attempts="mcq_parse_rate")
-DISTINCT = {False: ("distinct", "Distinct"), True: ("distinct_lexical", "Distinct (lexical stand-in)")}
-UTILITY = {False: ("utility", "Utility"), True: ("utility_stand_in", "Utility (stand-in)")}
-"""Metric and title by whether the evaluator is a stand-in for the benchmark's."""
+SUPPORT_SIZE, UNIQUE_FRACTION = measure_of("top_p_support_size"), measure_of("unique_fraction")
+TOTAL_VARIATION = measure_of("mcq_total_variation", title="MCQ TV")
+DISTINCT = {False: "distinct", True: "distinct_lexical"}
+UTILITY = {False: "utility", True: "utility_stand_in"}
+"""Metric by whether the evaluator is a stand-in for the benchmark's."""
 OPEN = (
-    Measure("valid_rate", "Answered", 3, False, "open", "open", unit="prompts"),
+    measure_of("valid_rate", axis="open", title="Answered"),
     UNIQUE_FRACTION,
-    Measure("effective_answers_median", "Effective answers (median)", 1, False, "open", "open", unit="prompts"),
-    Measure("answer_entropy_nats", "Entropy (nats)", 3, False, "open", "open", unit="prompts"),
-    Measure("unique_fraction_case_folded", "Unique rate, case-folded", 3, False, "open", "open", unit="prompts"),
-    Measure(
-        "effective_answers_case_folded_median",
-        "Effective, case-folded (median)",
-        1,
-        False,
-        "open",
-        "open",
-        unit="prompts",
-    ),
+    measure_of("effective_answers_median"),
+    measure_of("answer_entropy_nats"),
+    measure_of("unique_fraction_case_folded"),
+    measure_of("effective_answers_case_folded_median"),
 )
 MCQ = (
-    Measure("mcq_parse_rate", "Parse rate", 3, False, "mcq", "mcq"),
-    Measure("mcq_total_variation", "TV", 3, True, "mcq", "mcq", attempts="mcq_parse_rate"),
-    Measure("mcq_parse_rate_tolerant", "Parse rate, tolerant", 3, False, "mcq", "mcq"),
-    Measure("mcq_total_variation_tolerant", "TV, tolerant", 3, True, "mcq", "mcq", attempts="mcq_parse_rate_tolerant"),
+    measure_of("mcq_parse_rate"),
+    measure_of("mcq_total_variation"),
+    measure_of("mcq_parse_rate_tolerant"),
+    measure_of("mcq_total_variation_tolerant"),
 )
-SHARES = tuple(
-    Measure(f"mcq_share_{letter}", f"{letter.upper()} is correct", 3, None, "mcq", "mcq", attempts="mcq_parse_rate")
-    for letter in "abcd"
-)
-CALLS = (
-    Measure("novelty_pairs", "Pairs", 0, None, "novelty", "all"),
-    Measure("novelty_pairs_compared", "Pairs compared", 0, None, "novelty", "all"),
-    Measure("novelty_pairs_classified", "Pairs left to the classifier", 0, None, "novelty", "all"),
-    Measure("novelty_classifier_calls", "Pairs classified", 0, None, "novelty", "all"),
-    Measure("novelty_responses", "Responses", 0, None, "novelty", "all"),
-    Measure("novelty_representatives", "Representatives", 0, None, "novelty", "all"),
-    Measure("novelty_reward_calls", "Responses rewarded", 0, None, "novelty", "all"),
-)
+SHARES = tuple(measure_of(f"mcq_share_{letter.lower()}") for letter in LETTERS)
+CALLS = tuple(measure_of(metric) for metric in CALL_METRICS)
 STAND_IN_WARNING = (
     "A stand-in for the benchmark's classifier and reward model gave the NoveltyBench figures, for machines without "
     "their weights: they are not comparable with the paper's."
@@ -74,9 +59,9 @@ def _present(metrics: pd.DataFrame, models: Mapping[str, str], measures: Sequenc
 def utility_measure(metrics: pd.DataFrame, split: str) -> Measure:
     """The benchmark's utility where any model has it, else the stand-in's, titled so."""
     found = metrics[(metrics["axis"] == "novelty") & (metrics["family"] == "")]["metric"]
-    stand_in = not (found == UTILITY[False][0]).any() and (found == UTILITY[True][0]).any()
-    metric, title = UTILITY[bool(stand_in)]
-    return Measure(metric, f"NoveltyBench {title[0].lower()}{title[1:]}", 2, False, "novelty", split, unit="prompts")
+    stand_in = not (found == UTILITY[False]).any() and (found == UTILITY[True]).any()
+    utility = measure_of(UTILITY[bool(stand_in)], split)
+    return replace(utility, title=f"NoveltyBench {utility.title[0].lower()}{utility.title[1:]}")
 
 
 def generative_summary(metrics: pd.DataFrame, models: Mapping[str, str]) -> Table | None:
@@ -89,7 +74,7 @@ def generative_summary(metrics: pd.DataFrame, models: Mapping[str, str]) -> Tabl
         return None
     cells = [cell for condition in CONDITIONS for cell in table.column(TOTAL_VARIATION, condition)]
     floors = number_range([cell.floor for cell in cells], 3)
-    warning = f" {STAND_IN_WARNING}" if utility.metric == UTILITY[True][0] else ""
+    warning = f" {STAND_IN_WARNING}" if utility.metric == UTILITY[True] else ""
     return with_note(
         table,
         "Support size: first-step tokens, most probable first, that hold 90% of the probability, mean over prompts. "
@@ -103,8 +88,8 @@ def generative_summary(metrics: pd.DataFrame, models: Mapping[str, str]) -> Tabl
 def novelty_table(metrics: pd.DataFrame, models: Mapping[str, str], stand_in: bool) -> Table | None:
     """Table 10, of the benchmark's evaluators or of the stand-ins; None where these gave nothing."""
     measures = [
-        Measure(metric, f"{title}, {shown}", 2, False, "novelty", split, unit="prompts")
-        for metric, title in (DISTINCT[stand_in], UTILITY[stand_in])
+        measure_of(metric, split, title=f"{METRICS[metric].column_title}, {shown}")
+        for metric in (DISTINCT[stand_in], UTILITY[stand_in])
         for split, shown in (("curated", "curated"), ("wildchat", "WildChat"))
     ]
     measures = existing_measures(metrics, measures)
