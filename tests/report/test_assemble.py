@@ -11,7 +11,7 @@ from pipeline.artifacts.storage import write_table
 from pipeline.config.params import load_params
 from pipeline.report.assemble import novelty_cases
 from pipeline.report.evaluations import read_evaluations
-from pipeline.stages import report
+from pipeline.report.write import write_report
 from tests.report.conftest import CONDITIONS, mcq, novelty, open_ended, paloma, retention, structured
 
 CASES = {f"table{number}_stand_in" for number in range(11, 20)}
@@ -61,7 +61,7 @@ def everything(root, prompts):
 def written(tmp_path_factory, two_models, prompts):
     root = tmp_path_factory.mktemp("everything")
     everything(root / "evals", prompts[0])
-    report.main(two_models, [root / "evals"], [prompts[1]], root / "reports", sweeps=root / "sweeps")
+    write_report(load_params(two_models), [root / "evals"], [prompts[1]], root / "reports", sweeps=root / "sweeps")
     return root / "reports"
 
 
@@ -186,7 +186,7 @@ def test_the_papers_evaluators_have_the_papers_names(tmp_path):
 def test_what_is_missing_is_said(tmp_path, two_models, prompts, capsys):
     structured(tmp_path / "evals", "alpha", "base", 0.4, prompts[0])
     mcq(tmp_path / "evals", "beta", "hard", 50)
-    report.main(two_models, [tmp_path / "evals"], [prompts[1]], tmp_path / "reports")
+    write_report(load_params(two_models), [tmp_path / "evals"], [prompts[1]], tmp_path / "reports")
     printed = capsys.readouterr().out
     assert "missing evaluations: alpha base (mcq); alpha hard (mcq, structured);" in printed
     assert (
@@ -205,7 +205,7 @@ def test_axes_that_are_off_are_told_from_those_that_were_not_run(tmp_path, two_m
     values = yaml.safe_load(two_models.read_text())
     params = tmp_path / "params.yaml"
     params.write_text(yaml.safe_dump({**values, "axes": ["structured", "novelty"]}))
-    report.main(params, [tmp_path / "evals"], [prompts[1]], tmp_path / "reports")
+    write_report(load_params(params), [tmp_path / "evals"], [prompts[1]], tmp_path / "reports")
     printed = capsys.readouterr().out
     assert "switched off (axes): open, retention, paloma\n" in printed
     assert "axes without any evaluation: novelty\n" in printed
@@ -216,6 +216,6 @@ def test_axes_that_are_off_are_told_from_those_that_were_not_run(tmp_path, two_m
 
 
 def test_no_evaluation_at_all(tmp_path, two_models, prompts, capsys):
-    report.main(two_models, [tmp_path / "none"], [prompts[1]], tmp_path / "reports")
+    write_report(load_params(two_models), [tmp_path / "none"], [prompts[1]], tmp_path / "reports")
     assert "No evaluation has been run yet" in (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
     assert "axes without any evaluation: structured, open, mcq, novelty, retention, paloma" in capsys.readouterr().out

@@ -8,7 +8,7 @@ import pytest
 from pipeline.config.params import load_params
 from pipeline.report.ablations.ablations import ablation_figures, ablation_plots, ablation_tables, read_ablations
 from pipeline.report.ablations.cells import HARD_ABLATION, SOFT_GRANULARITY
-from pipeline.stages import report
+from pipeline.report.write import write_report
 from tests.conftest import ROOT
 from tests.report.conftest import structured
 from tests.report.sweep_cells import write_cell, write_construction
@@ -56,8 +56,8 @@ def test_the_report_shows_them_with_their_sources(tmp_path, prompts, capsys):
     for setting, value in (((2, 1001), 0.1), ((5, 1001), 0.3)):
         for seed in (0, 1):
             write_cell(tmp_path / "sweeps", SOFT_GRANULARITY, setting, seed, value + seed / 100, samples=samples)
-    arguments = (ROOT / "params.yaml", [tmp_path / "evals"], [path], tmp_path / "reports")
-    report.main(*arguments, sweeps=tmp_path / "sweeps", published=PUBLISHED)
+    arguments = (load_params(ROOT / "params.yaml"), [tmp_path / "evals"], [path], tmp_path / "reports")
+    write_report(*arguments, sweeps=tmp_path / "sweeps", published=PUBLISHED)
     reports = tmp_path / "reports"
     assert "ablations not run: construction_cost (Table 24); hard_ablation (Table 26)" in capsys.readouterr().out
     assert (reports / "figures" / "figure14.pdf").stat().st_size > 1000

@@ -1,7 +1,6 @@
 """Tables over training seeds from fabricated evaluations."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ from pipeline.report.tables.seed_records import (
 )
 from pipeline.report.tables.seeds import seed_tables
 from pipeline.report.tables.table_text import to_latex, to_markdown
-from pipeline.stages import report
+from pipeline.report.write import write_report
 from tests.report.conftest import metric_row, write_fabricated
 
 W1 = "wasserstein_1_normalised"
@@ -160,16 +159,12 @@ def test_one_seed_has_none(seeds, two_models, tmp_path):
     assert seed_tables({0: nothing, 1: nothing}, config) == []
 
 
-def test_the_stage_takes_evaluations_by_seed(monkeypatch, two_models, prompts, tmp_path, capsys):
-    common = ["report", "--params", str(two_models), "--evals", "a", "b", "--prompts", "p", "--seed-evals"]
-    monkeypatch.setattr("sys.argv", [*common, "1=x", "1=y", "2=z=w"])
-    arguments = report.parse_arguments()
-    assert arguments.evals == [Path("a"), Path("b")] and arguments.adapters == []
-    assert arguments.seed_evals == [(1, Path("x")), (1, Path("y")), (2, Path("z=w"))]
-    for wrong in ("x", "=x", "1=", "-1=x"):
-        monkeypatch.setattr("sys.argv", [*common, wrong])
-        with pytest.raises(SystemExit):
-            report.parse_arguments()
-    assert "'1=' is not SEED=DIRECTORY" in capsys.readouterr().err
-    with pytest.raises(ConfigError, match="--seed-evals: 0 is the seed of --evals"):
-        report.main(two_models, [], [prompts[1]], tmp_path / "reports", seed_evals=[(1, tmp_path), (0, tmp_path)])
+def test_the_seed_of_the_tables_is_no_further_seed(two_models, prompts, tmp_path):
+    with pytest.raises(ConfigError, match="seed_evals: 0 is the seed of evals"):
+        write_report(
+            load_params(two_models),
+            [],
+            [prompts[1]],
+            tmp_path / "reports",
+            seed_evals=[(1, tmp_path), (0, tmp_path)],
+        )
