@@ -25,16 +25,13 @@ from pipeline.report.page.content import report_page
 from pipeline.report.page.page import FigureBlock, Section
 from pipeline.report.page.plots import Plot
 from pipeline.report.tables import seeds as seed_parts
-from pipeline.report.tables.case_text import write_case_texts
-from pipeline.report.tables.latex_layout import latex_document
-from pipeline.report.tables.novelty_cases import CaseTable, case_tables
+from pipeline.report.tables.novelty_cases import CaseTable, case_tables, write_case_texts
 from pipeline.report.tables.retention import one_name_per_variant, retention_tables
 from pipeline.report.tables.retention_lists import estimate_table, verdict_table
 from pipeline.report.tables.settings import settings_tables
-from pipeline.report.tables.structured import structured_tables
-from pipeline.report.tables.structured_tests import structured_tests_table
+from pipeline.report.tables.structured import structured_tables, structured_tests_table
 from pipeline.report.tables.table import ListTable, Table
-from pipeline.report.tables.table_text import write_table_texts
+from pipeline.report.tables.table_text import latex_document, write_table_texts
 from pipeline.report.tables.transfer import UTILITY, transfer_tables
 from pipeline.report.tracked_files import write_tracked_files
 

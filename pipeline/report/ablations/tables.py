@@ -19,6 +19,7 @@ from pipeline.report.ablations.cells import (
     scale_note,
 )
 from pipeline.report.ablations.published import Published, PublishedFigures, is_papers_cell
+from pipeline.report.tables.seeds import spread_columns, value_text, values_by_seed
 from pipeline.report.tables.table import DASH, MISSING, ListTable, number_range
 
 HEADLINE = "wasserstein_1_normalised"
@@ -85,19 +86,12 @@ def _numbers(found: Spread | None, compared: Comparison | None, table: pd.DataFr
             "values": "",
             "floor": math.nan,
         }
-    values = " ".join(f"{row.seed}:{row.value!r}" for row in table.itertuples())
     return {
-        "status": "undefined" if found.undefined else "ok",
-        "seeds": found.seeds,
-        "undefined": found.undefined,
-        "mean": found.mean,
-        "deviation": found.deviation,
-        "low": found.low,
-        "high": found.high,
+        **spread_columns(found),
         "difference": compared.difference,
         "margin": compared.margin,
         "verdict": compared.verdict,
-        "values": values,
+        "values": values_by_seed(dict(zip(table["seed"].tolist(), table["value"].tolist(), strict=True))),
         "floor": float(table["floor"].mean()),
     }
 
@@ -189,17 +183,6 @@ def _rows(design: Design, records: pd.DataFrame, beside: bool) -> list[list[str]
 
 def _factor(value: Any) -> str:
     return "all" if pd.isna(value) else f"{int(value)}"
-
-
-def value_text(record: Mapping[str, Any]) -> str:
-    """Mean, standard deviation and range over seeds; or why there is none."""
-    if record["status"] == MISSING:
-        return MISSING
-    if record["undefined"]:
-        return f"{DASH} (undefined in {record['undefined']} of {record['seeds']} seeds)"
-    if not math.isfinite(record["deviation"]):
-        return f"{record['mean']:.4f}"
-    return f"{record['mean']:.4f} ± {record['deviation']:.4f} ({record['low']:.4f} to {record['high']:.4f})"
 
 
 def verdict_text(record: Mapping[str, Any]) -> str:

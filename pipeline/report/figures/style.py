@@ -10,7 +10,7 @@ from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipeline.report.tables.escaping import shorten
+from pipeline.report.tables.table_text import shorten
 
 # Okabe and Ito's colours, distinguishable with colour-blindness and in grey print.
 COLORS = {

@@ -21,7 +21,7 @@ from pipeline.report.page.summary import (
     summary_rows,
 )
 from pipeline.report.tables.retention import paloma_measures
-from pipeline.report.tables.structured_tests import TABLE as TESTS_TABLE
+from pipeline.report.tables.structured import TESTS_TABLE
 from pipeline.report.tables.table import MISSING
 
 OFF = "off"

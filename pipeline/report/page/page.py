@@ -20,8 +20,7 @@ from pipeline.report.figures.style import COLORS
 from pipeline.report.page.explorer_views import LEVELS
 from pipeline.report.page.plots import SYMBOLS, Plot
 from pipeline.report.page.summary import SUMMARY_TITLES, Answer, SummaryCell
-from pipeline.report.tables.case_text import case_html
-from pipeline.report.tables.novelty_cases import CaseTable
+from pipeline.report.tables.novelty_cases import CaseTable, case_html
 from pipeline.report.tables.table import MISSING, ListTable, Measure, Table
 from pipeline.report.tables.table_text import shown
 

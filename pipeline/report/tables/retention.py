@@ -11,6 +11,7 @@ from pipeline.config.retention import PalomaConfig, RetentionConfig
 from pipeline.core.retention.perplexity import SUFFIXES
 from pipeline.metrics.registry import METRICS
 from pipeline.record.table_cell import join_sources
+from pipeline.report.evaluations import rows_of
 from pipeline.report.tables.table import (
     DASH,
     Cell,
@@ -18,7 +19,7 @@ from pipeline.report.tables.table import (
     Measure,
     Table,
     build_table,
-    existing_conditions,
+    detailed_table,
     existing_measures,
     measure_of,
     number_range,
@@ -77,7 +78,7 @@ def paloma_measures(metrics: pd.DataFrame) -> list[Measure]:
 
 def split_names(metrics: pd.DataFrame, axis: str) -> list[str]:
     """Tasks or slices of an axis in the order of their first appearance, without the total."""
-    splits = metrics.loc[(metrics["axis"] == axis) & (metrics["family"] == ""), "split"]
+    splits = rows_of(metrics, axis=axis, family="")["split"]
     return [split for split in dict.fromkeys(splits) if split != "all"]
 
 
@@ -268,14 +269,8 @@ def breakdown(metrics: pd.DataFrame, models: Mapping[str, str], axis: str) -> Ta
         caption = "PALOMA bits per byte by model and slice, the figures of Figure 13"
         intervals = _DOCUMENT_INTERVALS
     measures = [dataclasses.replace(measure, split=split, title=split) for split in split_names(metrics, axis)]
-    measures = existing_measures(metrics, measures)
-    conditions = existing_conditions(metrics, measures, CONDITIONS)
-    if not measures or not conditions:
-        return None
-    present = set(metrics.loc[metrics["axis"] == axis, "model"])
-    present = {model: display_name for model, display_name in models.items() if model in present}
-    table = build_table(name, caption, metrics, present, measures, conditions, conditions_are_rows=True)
-    return with_note(table, f"Brackets: {intervals}. Bold: best condition of the model. {DASH}: undefined.")
+    note = f"Brackets: {intervals}. Bold: best condition of the model. {DASH}: undefined."
+    return detailed_table(name, caption, note, metrics, models, measures, CONDITIONS)
 
 
 def retention_tables(

@@ -1,4 +1,4 @@
-"""Tables of structured sampling: 6 to 9 of the paper, calibration, tails, the exact law, and equal token budgets."""
+"""Tables of structured sampling: 6 to 9, calibration, tails, the exact law, equal token budgets, and paired tests."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,18 +6,23 @@ from dataclasses import replace
 
 import pandas as pd
 
-from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import CONDITIONS
+from pipeline.core.statistics.condition_tests import PAIRS, TESTED, compare_conditions
 from pipeline.metrics.registry import METRICS, SHORT_SPLIT_TITLES
+from pipeline.report.evaluations import Evaluations, rows_of
 from pipeline.report.tables.table import (
     DASH,
+    ListTable,
     Measure,
     Table,
     build_table,
-    existing_conditions,
+    detailed_table,
     existing_measures,
+    interval_text,
     measure_of,
     number_range,
+    probability_text,
+    signed_text,
     with_note,
 )
 
@@ -67,6 +72,9 @@ EXACT = (
 """The model's exact law beside what sampling says of it."""
 COMPARED = ("base", "soft", "ssot")
 """Conditions of Tables 8 and 9."""
+TESTS_TABLE = "structured_tests"
+TESTED_CONDITIONS = tuple(dict.fromkeys(condition for pair in PAIRS for condition in pair))
+"""Conditions that are part of a test."""
 BUDGET = (
     measure_of("wasserstein_1_normalised_at_budget"),
     measure_of("wasserstein_1_normalised_at_budget", title="Perfect sampler", field="floor"),
@@ -98,65 +106,51 @@ def structured_table(name: str, caption: str, metrics: pd.DataFrame, split: str,
     )
 
 
-def _detail(
-    name: str, caption: str, metrics: pd.DataFrame, models: Mapping[str, str], measures: Sequence[Measure], note: str
-) -> Table | None:
-    """A table with a row per model and condition of what exists, baselines included; None if nothing does."""
-    found = existing_measures(metrics, measures)
-    conditions = existing_conditions(metrics, found, (*CONDITIONS, *BASELINES))
-    if not found or not conditions:
-        return None
-    evaluated = set(metrics.loc[metrics["axis"] == "structured", "model"])
-    present = {model: shown for model, shown in models.items() if model in evaluated}
-    table = build_table(name, caption, metrics, present, found, conditions, conditions_are_rows=True)
-    return with_note(table, note)
-
-
 def calibration_table(metrics: pd.DataFrame, split: str, models: Mapping[str, str]) -> Table | None:
     """Distances on the PIT scale, energy distance and tests of uniformity; None where none was evaluated."""
     if not existing_measures(metrics, _of_split(CALIBRATION[1:2], split)):
         return None
-    return _detail(
+    return detailed_table(
         f"calibration_{split}",
         f"Calibration with sample sizes and perfect samplers: {SPLITS[split]}",
-        metrics,
-        models,
-        _of_split(CALIBRATION, split),
         f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets); perfect is 1. "
         "PIT: every answer replaced by the target's probability below it, uniform for a perfect sampler, so "
         "that W1 is finite for every family. Invalid counted: an invalid answer counts with distance 1, more than "
         "any valid one can; W1, KS and energy distance are of valid answers only. Rejected: share of prompts whose "
         "PITs are shown not to be uniform at 5% after Holm; it grows with the number of answers. "
         f"{_INTERVALS} Of shares: Wilson's. Bold: best condition of the model. {_UNDEFINED}",
+        metrics,
+        models,
+        _of_split(CALIBRATION, split),
     )
 
 
 def tails_table(metrics: pd.DataFrame, split: str, models: Mapping[str, str]) -> Table | None:
     """Errors of the outer quantiles; None where none was evaluated."""
-    return _detail(
+    return detailed_table(
         f"tails_{split}",
         f"Errors of the samples' quantiles in the tails: {SPLITS[split]}",
-        metrics,
-        models,
-        _of_split(TAILS, split),
         "Distance of the sample's quantile from the target's over Q95 − Q05, at the level that heads the column. "
         f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets). Beyond one over the "
         "number of answers of a prompt the quantile is the most extreme answer. The errors of levels, on the scale of "
         f"probability, are in metrics.csv. {_INTERVALS} Bold: best condition of the model. {_UNDEFINED}",
+        metrics,
+        models,
+        _of_split(TAILS, split),
     )
 
 
 def streams_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> Table | None:
     """Whether prompts share a seed stream; None where it was not tested."""
-    return _detail(
+    return detailed_table(
         "streams",
         "Independence of the random streams of prompts",
-        metrics,
-        models,
-        STREAMS,
         "Mean correlation of two prompts' answers (PITs) at the same sample index: 0 with independent streams, near 1 "
         "where all prompts share one. Brackets: 95% of the correlations under independence, around the value. p: by "
         f"shuffling samples within prompts, not adjusted; one in twenty is below 0.05 by chance. {DASH}: no pairs.",
+        metrics,
+        models,
+        STREAMS,
     )
 
 
@@ -197,27 +191,104 @@ def comparison_table(name: str, caption: str, metrics: pd.DataFrame, split: str,
 
 def budget_table(metrics: pd.DataFrame, split: str, models: Mapping[str, str], token_budget: int) -> Table | None:
     """All conditions at an equal number of generated tokens per prompt; None where none was scored so."""
-    measures = existing_measures(metrics, _of_split(BUDGET, split))
-    conditions = existing_conditions(metrics, measures, (*CONDITIONS, *BASELINES))
-    evaluated = set(metrics.loc[metrics["axis"] == "structured", "model"])
-    present = [model for model in models if model in evaluated]
-    if not measures or not conditions:
-        return None
-    table = build_table(
+    return detailed_table(
         f"equal_token_budget_{split}",
         f"Conditions at an equal token budget: {SPLITS[split]}",
-        metrics,
-        {model: models[model] for model in present},
-        measures,
-        conditions,
-        conditions_are_rows=True,
-    )
-    return with_note(
-        table,
         f"Of each condition, the answers within the first {token_budget} generated tokens per prompt, reasoning "
         "included; of a condition that generated fewer, all answers. A cheaper condition gives more answers, and a "
         f"perfect sampler of as many answers scores lower; its W1 stands beside each. {_INTERVALS} Bold: best "
         f"condition of the model. {_UNDEFINED}",
+        metrics,
+        models,
+        _of_split(BUDGET, split),
+    )
+
+
+def per_prompt_metrics(
+    evaluations: Evaluations, models: Mapping[str, str], conditions: Sequence[str] = TESTED_CONDITIONS
+) -> pd.DataFrame:
+    """Columns model, condition, prompt_id, split, family and TESTED (NaN where a condition lacks one).
+
+    Args:
+        evaluations: What there is.
+        models: Model name -> display name.
+        conditions: Conditions in order, within each model.
+
+    Raises:
+        ArtifactError: A table is truncated or names no prompts.
+    """
+    names = ("prompt_id", "split", "family")
+    return evaluations.stacked("structured", "per_prompt", names, models, conditions, optional=TESTED)
+
+
+def perfect_sampler_scores(metrics: pd.DataFrame) -> dict[tuple[str, str, str, str], float]:
+    """Floor of each aggregate of structured sampling by (model, condition, split, metric)."""
+    aggregates = rows_of(metrics, axis="structured", family="")
+    chosen = aggregates[aggregates["metric"].isin(TESTED)]
+    columns = ["model", "condition", "split", "metric"]
+    return dict(zip(chosen[columns].itertuples(index=False, name=None), chosen["floor"], strict=True))
+
+
+def structured_tests_table(
+    evaluations: Evaluations, models: Mapping[str, str], seed: int, significance: float, replicates: int
+) -> ListTable | None:
+    """Paired tests of soft and hard against base, of soft against hard and of SSOT against soft; None without pairs.
+
+    Args:
+        evaluations: What there is.
+        models: Model name -> display name.
+        seed: Root seed of the tests.
+        significance: Level, over all models and pairs of a split and metric.
+        replicates: Resamples of each interval.
+    """
+    per_prompt = per_prompt_metrics(evaluations, models)
+    floors = perfect_sampler_scores(evaluations.metrics)
+    tests = compare_conditions(per_prompt, floors, seed, significance, replicates)
+    if tests.empty:
+        return None
+    header = [
+        "Split",
+        "Metric",
+        "Model",
+        "Conditions",
+        "Prompts",
+        "Difference",
+        "95% interval",
+        "Perfect samplers",
+        "p",
+        "Adjusted p",
+        "Verdict",
+    ]
+    rows = [
+        [
+            SHORT_SPLIT_TITLES.get(row.split, row.split),
+            METRICS[row.metric].title,
+            models[row.model],
+            f"{row.condition} − {row.against}",
+            str(row.prompts),
+            signed_text(row.difference),
+            interval_text(row.ci_low, row.ci_high),
+            signed_text(row.floor_difference),
+            probability_text(row.p),
+            probability_text(row.p_adjusted),
+            f"undefined: {row.undefined} prompts" if row.verdict == "undefined" else row.verdict,
+        ]
+        for row in tests.itertuples()
+    ]
+    return ListTable(
+        TESTS_TABLE,
+        "Paired tests between conditions, structured sampling",
+        header,
+        rows,
+        4,
+        tests,
+        "Difference: of the same prompts' values, mean within family and median across families; below 0 the first "
+        "condition is closer to the target. p: two-sided permutation test of the signed ranks of the prompts' "
+        "differences, every family with the same weight; "
+        f"adjusted over all models and pairs of a split and metric (Holm), level {significance:g}. Interval: 95%, "
+        "families and prompts resampled, of one test without adjustment. Perfect samplers: the same difference of "
+        "perfect samplers of the two sizes; where sizes differ, a difference that is no larger says nothing. One "
+        "trained model per condition: the tests are of these models, not of the methods over training seeds.",
     )
 
 
@@ -236,8 +307,7 @@ def structured_tables(metrics: pd.DataFrame, models: Mapping[str, str], ssot: bo
     for split, title in SPLITS.items():
         caption = f"The exact law beside the sampled figures: {title}"
         tables.append(exact_table(f"exact_{split}", caption, metrics, split, models))
-    structured = metrics[metrics["axis"] == "structured"]
-    if ssot or (structured["condition"] == "ssot").any():
+    if ssot or len(rows_of(metrics, axis="structured", condition="ssot")):
         for name, split in (("table8", "ood"), ("table9", "unseen")):
             caption = f"Table {name[-1]}. String Seed of Thought (SSOT) beside base and soft: {SPLITS[split]}"
             tables.append(comparison_table(name, caption, metrics, split, models))

@@ -2,13 +2,16 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import pandas as pd
 
+from pipeline.config.evaluation import BASELINES
+from pipeline.config.params import CONDITIONS
 from pipeline.metrics.registry import METRICS, SPLITS
+from pipeline.report.evaluations import EvaluationKey, rows_of
 
 MISSING = "not run"
 DASH = "—"
@@ -157,12 +160,12 @@ class Table:
                 yield [display_name], [(model, m, condition) for m in self.measures for condition in self.conditions]
 
     @property
-    def absent(self) -> set[tuple[str, str, str]]:
-        """(axis, model, condition) of the evaluations that the table lacks."""
+    def absent(self) -> set[EvaluationKey]:
+        """The evaluations that the table lacks."""
         if self.row_title != "Model":
             return set()
         return {
-            (measure.axis, model, condition)
+            EvaluationKey(measure.axis, model, condition)
             for model in self.models
             for measure in self.measures
             for condition in self.conditions
@@ -174,7 +177,7 @@ class Table:
         """The same as "model condition", with the axes behind it if the table has several."""
         axes = {measure.axis for measure in self.measures}
         if len(axes) == 1:
-            return sorted({f"{model} {condition}" for _, model, condition in self.absent})
+            return sorted({f"{key.model} {key.condition}" for key in self.absent})
         return missing_evaluations(self.absent)
 
     @property
@@ -214,16 +217,16 @@ class ListTable:
     note: str = ""
 
     @property
-    def absent(self) -> set[tuple[str, str, str]]:
+    def absent(self) -> set[EvaluationKey]:
         """Nothing: a list has the records that exist."""
         return set()
 
 
-def missing_evaluations(absent: set[tuple[str, str, str]]) -> list[str]:
-    """(axis, model, condition) triples as "model condition (axis, axis)", sorted."""
+def missing_evaluations(absent: Iterable[EvaluationKey]) -> list[str]:
+    """Evaluations as "model condition (axis, axis)", sorted."""
     axes: dict[str, list[str]] = {}
-    for axis, model, condition in sorted(absent):
-        axes.setdefault(f"{model} {condition}", []).append(axis)
+    for key in sorted(absent):
+        axes.setdefault(f"{key.model} {key.condition}", []).append(key.axis)
     return [f"{name} ({', '.join(members)})" for name, members in sorted(axes.items())]
 
 
@@ -278,7 +281,7 @@ def with_note(table: Table, note: str) -> Table:
 
 def existing_measures(metrics: pd.DataFrame, measures: Sequence[Measure]) -> list[Measure]:
     """The measures of which at least one aggregate row exists."""
-    rows = metrics[metrics["family"] == ""]
+    rows = rows_of(metrics, family="")
     found = set(zip(rows["axis"], rows["split"], rows["metric"], strict=True))
     return [measure for measure in measures if (measure.axis, measure.split, measure.metric) in found]
 
@@ -288,10 +291,40 @@ def existing_conditions(
 ) -> tuple[str, ...]:
     """The conditions, in the given order, for which at least one of the measures has an aggregate row."""
     wanted = {(measure.axis, measure.split, measure.metric) for measure in measures}
-    rows = metrics[metrics["family"] == ""]
+    rows = rows_of(metrics, family="")
     keys = zip(rows["axis"], rows["split"], rows["metric"], rows["condition"], strict=True)
     found = {condition for *key, condition in keys if tuple(key) in wanted}
     return tuple(condition for condition in conditions if condition in found)
+
+
+def detailed_table(
+    name: str,
+    caption: str,
+    note: str,
+    metrics: pd.DataFrame,
+    models: Mapping[str, str],
+    measures: Sequence[Measure],
+    conditions: Sequence[str] = (*CONDITIONS, *BASELINES),
+) -> Table | None:
+    """A table with a row per model and condition of what exists of one axis; None if nothing does.
+
+    Args:
+        name: File name without suffix.
+        caption: What the table shows.
+        note: See Table.
+        metrics: The tidy metrics table.
+        models: Model name -> display name, in row order; those that were not evaluated on the axis have no rows.
+        measures: Columns, of one axis; those without any row of the metrics are left out.
+        conditions: Conditions in order; those without any row of the measures are left out.
+    """
+    measures = existing_measures(metrics, measures)
+    conditions = existing_conditions(metrics, measures, conditions)
+    if not measures or not conditions:
+        return None
+    evaluated = set(rows_of(metrics, axis=measures[0].axis)["model"])
+    present = {model: display_name for model, display_name in models.items() if model in evaluated}
+    table = build_table(name, caption, metrics, present, measures, conditions, conditions_are_rows=True)
+    return with_note(table, note)
 
 
 def number_range(values: Sequence[float], decimals: int) -> str:
@@ -301,3 +334,22 @@ def number_range(values: Sequence[float], decimals: int) -> str:
         return "no"
     low, high = f"{finite[0]:.{decimals}f}", f"{finite[-1]:.{decimals}f}"
     return low if low == high else f"{low} to {high}"
+
+
+def signed_text(value: float, decimals: int = 4) -> str:
+    """A difference with its sign; a dash where it is undefined."""
+    return f"{value:+.{decimals}f}" if math.isfinite(value) else DASH
+
+
+def interval_text(low: float, high: float, decimals: int = 4, sign: str = "+") -> str:
+    """An interval in brackets, with signs unless ``sign`` is empty; a dash where it is undefined."""
+    if not math.isfinite(low) or not math.isfinite(high):
+        return DASH
+    return f"[{low:{sign}.{decimals}f}, {high:{sign}.{decimals}f}]"
+
+
+def probability_text(value: float) -> str:
+    """A p-value; a dash where it is undefined."""
+    if not math.isfinite(value):
+        return DASH
+    return "<0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,21 +1,21 @@
 """Tables of the transfer axes: 1, 10 and 20 of the paper, and what it does not show of the same evaluations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pandas as pd
 
-from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import CONDITIONS
 from pipeline.core.language.novelty_aggregate import CALL_METRICS
 from pipeline.core.prompts.multiple_choice import LETTERS
 from pipeline.metrics.registry import METRICS
+from pipeline.report.evaluations import rows_of
 from pipeline.report.tables.table import (
     DASH,
     Measure,
     Table,
     build_table,
-    existing_conditions,
+    detailed_table,
     existing_measures,
     measure_of,
     number_range,
@@ -50,15 +50,9 @@ STAND_IN_WARNING = (
 _PROMPT_INTERVALS = "Brackets: 95% bootstrap intervals over prompts."
 
 
-def _present(metrics: pd.DataFrame, models: Mapping[str, str], measures: Sequence[Measure]) -> dict[str, str]:
-    """The models with an aggregate row of one of the measures."""
-    chosen = metrics[metrics["metric"].isin({m.metric for m in measures}) & (metrics["axis"] == measures[0].axis)]
-    return {model: name for model, name in models.items() if model in set(chosen["model"])}
-
-
 def utility_measure(metrics: pd.DataFrame, split: str) -> Measure:
     """The benchmark's utility where any model has it, else the stand-in's, titled so."""
-    found = metrics[(metrics["axis"] == "novelty") & (metrics["family"] == "")]["metric"]
+    found = rows_of(metrics, axis="novelty", family="")["metric"]
     stand_in = not (found == UTILITY[False]).any() and (found == UTILITY[True]).any()
     utility = measure_of(UTILITY[bool(stand_in)], split)
     return replace(utility, title=f"NoveltyBench {utility.title[0].lower()}{utility.title[1:]}")
@@ -99,9 +93,10 @@ def novelty_table(metrics: pd.DataFrame, models: Mapping[str, str], stand_in: bo
     name = "table10"
     if stand_in:
         name, caption = "table10_stand_in", f"{caption}, with stand-in evaluators (not the paper's)"
-    table = build_table(
-        name, caption, metrics, _present(metrics, models, measures) if stand_in else models, measures, CONDITIONS
-    )
+        # Models of the benchmark's own evaluators are not missing here.
+        scored = set(metrics.loc[metrics["metric"].isin({measure.metric for measure in measures}), "model"])
+        models = {model: display_name for model, display_name in models.items() if model in scored}
+    table = build_table(name, caption, metrics, models, measures, CONDITIONS)
     sizes = []
     for measure in {measure.split: measure for measure in measures}.values():
         counts = [cell.n for condition in CONDITIONS for cell in table.column(measure, condition)]
@@ -142,8 +137,8 @@ def mcq_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> Table | None:
 
 def _saved(metrics: pd.DataFrame, models: Mapping[str, str]) -> str:
     """A sentence on the classifications and rewards spared over all models and conditions; empty if none are known."""
-    rows = metrics[(metrics["axis"] == "novelty") & (metrics["split"] == "all") & metrics["model"].isin(models)]
-    totals = rows.groupby("metric")["value"].sum()
+    rows = rows_of(metrics, axis="novelty", split="all")
+    totals = rows[rows["model"].isin(models)].groupby("metric")["value"].sum()
     spared = [
         f"{1 - totals[calls] / totals[attempts]:.0%} of the {what}"
         for calls, attempts, what in (
@@ -155,25 +150,12 @@ def _saved(metrics: pd.DataFrame, models: Mapping[str, str]) -> str:
     return f" In all, {' and '.join(spared)}." if spared else ""
 
 
-def _detail(
-    name: str, caption: str, note: str, metrics: pd.DataFrame, models: Mapping[str, str], measures: Sequence[Measure]
-) -> Table | None:
-    """A table with a row per model and condition of what exists; None if nothing does."""
-    measures = existing_measures(metrics, measures)
-    conditions = existing_conditions(metrics, measures, (*CONDITIONS, *BASELINES))
-    if not measures or not conditions:
-        return None
-    present = _present(metrics, models, measures)
-    table = build_table(name, caption, metrics, present, measures, conditions, conditions_are_rows=True)
-    return with_note(table, note)
-
-
 def transfer_tables(metrics: pd.DataFrame, models: Mapping[str, str]) -> dict[str, list[Table]]:
     """The tables that exist, by page section: "summary", "open", "novelty", "mcq"."""
     found = {
         "summary": [generative_summary(metrics, models)],
         "open": [
-            _detail(
+            detailed_table(
                 "open_answers",
                 "Answers to open-ended requests, baselines included",
                 "Unique rate: where a condition has more samples than base, what as many as base has would give. "
@@ -189,7 +171,7 @@ def transfer_tables(metrics: pd.DataFrame, models: Mapping[str, str]) -> dict[st
         "novelty": [
             novelty_table(metrics, models, stand_in=False),
             novelty_table(metrics, models, stand_in=True),
-            _detail(
+            detailed_table(
                 "novelty_calls",
                 "What NoveltyBench cost",
                 "Compared: by the greedy rule, with the representative of each class. Left to the classifier: not "
@@ -202,7 +184,7 @@ def transfer_tables(metrics: pd.DataFrame, models: Mapping[str, str]) -> dict[st
         ],
         "mcq": [
             mcq_table(metrics, models),
-            _detail(
+            detailed_table(
                 "mcq_positions",
                 "Position of the correct answer, strict parser",
                 "Shares of the questions that parse. Brackets: 95% Wilson intervals.",
