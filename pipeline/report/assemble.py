@@ -12,15 +12,12 @@ from pipeline.core.retention.accuracy import TEST_COLUMNS
 from pipeline.metrics.registry import AXIS_TITLES
 from pipeline.report.ablations import ablations as ablation_parts
 from pipeline.report.ablations.ablations import Ablations
-from pipeline.report.evaluations import Evaluations
+from pipeline.report.evaluations import Evaluations, display_names
 from pipeline.report.figures.drawing import Drawing, draw_all
-from pipeline.report.figures.pictures import (
-    method_pictures,
-    open_pictures,
-    paloma_pictures,
-    retention_pictures,
-    structured_pictures,
-)
+from pipeline.report.figures.method import method_drawings
+from pipeline.report.figures.open_ended import open_drawings
+from pipeline.report.figures.retention import paloma_drawings, retention_drawings
+from pipeline.report.figures.structured import structured_drawings
 from pipeline.report.page.content import report_page
 from pipeline.report.page.page import FigureBlock, Section
 from pipeline.report.page.plots import Plot
@@ -142,17 +139,17 @@ def drawings_by_section(
 ) -> dict[str, dict[str, Drawing]]:
     """All figures by page section; the demo's are marked, but for the one of the method."""
     drawings = {
-        "structured": structured_pictures(config, evaluations, prompts),
-        "open": open_pictures(config, evaluations),
-        "retention": retention_pictures(config, metrics, tests["retention"]),
-        "paloma": paloma_pictures(config, metrics, tests["paloma"]),
+        "structured": structured_drawings(config, evaluations, prompts),
+        "open": open_drawings(config, evaluations),
+        "retention": retention_drawings(config, metrics, tests["retention"]),
+        "paloma": paloma_drawings(config, metrics, tests["paloma"]),
     }
     if config.experiment == DEMO:
         drawings = {
             section: {name: dataclasses.replace(drawing, mark=DEMO_MARK) for name, drawing in members.items()}
             for section, members in drawings.items()
         }
-    return {**drawings, "method": method_pictures(config.seed)}
+    return {**drawings, "method": method_drawings(config.seed)}
 
 
 def _is_demos(config: Params, ablations: Ablations | None) -> bool:
@@ -245,7 +242,7 @@ def assemble(
     """
     for folder in ("tables", "figures"):
         (directory / folder).mkdir()
-    names = {name: model.display_name for name, model in config.models.items()}
+    names = display_names(config)
     metrics, tests = one_name_per_variant(evaluations.metrics), tests_by_axis(evaluations, names)
     tables = tables_by_section(config, evaluations, metrics, tests, names, prompts)
     drawings = drawings_by_section(config, evaluations, metrics, tests, prompts)

@@ -12,6 +12,7 @@ import pandas as pd
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.storage import read_json, read_table
 from pipeline.config.evaluation import AXES
+from pipeline.config.params import Params
 from pipeline.core.prompts.structured import Prompt
 from pipeline.errors import ArtifactError
 from pipeline.record.table_cell import join_sources
@@ -31,6 +32,11 @@ METRIC_COLUMNS = (
     "provenance",
 )
 """Columns of reports/metrics.csv."""
+
+
+def display_names(params: Params) -> dict[str, str]:
+    """Model name -> display name, in the order of the parameters."""
+    return {name: model.display_name for name, model in params.models.items()}
 
 
 class EvaluationKey(NamedTuple):

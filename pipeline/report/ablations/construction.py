@@ -8,7 +8,7 @@ import pandas as pd
 from pipeline.artifacts.storage import read_table
 from pipeline.record.table_cell import join_sources, split_sources
 from pipeline.report.ablations.cells import GRANULARITY, finished_cells
-from pipeline.report.figures.style import FAMILY_COLORS
+from pipeline.report.figures.drawing import FAMILY_COLORS
 from pipeline.report.page.plots import Plot
 from pipeline.report.tables.table import MISSING, ListTable
 

@@ -13,9 +13,8 @@ from pipeline.core.laws.families import FAMILIES
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import Prompt
 from pipeline.report.ablations.cells import SOFT_GRANULARITY, Block, block_titles
-from pipeline.report.figures.choices import overlay_panels
-from pipeline.report.figures.drawing import Drawing
-from pipeline.report.figures.style import FAMILY_COLORS, STYLE, TARGET_COLOR, shared_legend
+from pipeline.report.figures.drawing import FAMILY_COLORS, STYLE, TARGET_COLOR, Drawing, shared_legend
+from pipeline.report.figures.structured import overlay_prompts
 
 SELECTED_STRINGS = 1001
 PANEL_COLUMNS = 3
@@ -64,7 +63,7 @@ def discretisation_overlays(blocks: Sequence[Block], config: Params, prompts: Se
         config: The parameters, for display names.
         prompts: Held-out prompts; one per family is shown.
     """
-    panels = overlay_panels(prompts)
+    panels = overlay_prompts(prompts)
     drawn = {}
     for block, title in zip(blocks, block_titles(blocks, config), strict=True):
         if block.runs:

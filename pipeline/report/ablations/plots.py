@@ -9,7 +9,7 @@ import pandas as pd
 from pipeline.record.table_cell import split_sources
 from pipeline.report.ablations.cells import Design
 from pipeline.report.ablations.tables import HEADLINE, KL, SPLITS
-from pipeline.report.figures.style import COLORS
+from pipeline.report.figures.drawing import COLORS
 from pipeline.report.page.plots import SYMBOLS, Plot
 
 METRICS = {HEADLINE: ("W1", "normalised W1"), KL: ("KL", "logit KL (nats)")}

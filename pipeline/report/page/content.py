@@ -8,16 +8,15 @@ from pipeline.config.evaluation import BASELINES, enabled_baselines
 from pipeline.config.params import CONDITIONS, Params
 from pipeline.core.prompts.structured import Prompt
 from pipeline.metrics.registry import METRICS
-from pipeline.report.evaluations import AXES, Evaluations
-from pipeline.report.figures.choices import headline
+from pipeline.report.evaluations import AXES, Evaluations, display_names
 from pipeline.report.page.explorer import explorer_payload
 from pipeline.report.page.page import FirstScreen, Section, render_page
-from pipeline.report.page.plots import Plot
+from pipeline.report.page.plots import Plot, forest_plots
 from pipeline.report.page.summary import (
     Aggregates,
     calibration_answer,
     cost_answer,
-    forest_plots,
+    headline,
     summary_rows,
 )
 from pipeline.report.tables.retention import paloma_measures
@@ -107,7 +106,7 @@ def report_page(
         ablations: Interactive figures of the ablations.
         seeds: All training seeds; the page is of that of the parameters.
     """
-    models = {name: model.display_name for name, model in config.models.items()}
+    models = display_names(config)
     compared = [table.frame for section in sections for table in section.tables if table.name == TESTS_TABLE]
     return render_page(
         experiment=config.experiment,

@@ -16,7 +16,7 @@ from plotly.offline import get_plotlyjs
 from pipeline.config.params import CONDITIONS
 from pipeline.metrics.metric import Metric
 from pipeline.report.evaluations import AXES
-from pipeline.report.figures.style import COLORS
+from pipeline.report.figures.drawing import COLORS
 from pipeline.report.page.explorer_views import LEVELS
 from pipeline.report.page.plots import SYMBOLS, Plot
 from pipeline.report.page.summary import SUMMARY_TITLES, Answer, SummaryCell

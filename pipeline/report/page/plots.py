@@ -7,7 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report.figures.style import COLORS
+from pipeline.config.params import METHODS
+from pipeline.metrics.registry import SPLIT_TITLES
+from pipeline.report.evaluations import rows_of
+from pipeline.report.figures.drawing import COLORS
+from pipeline.report.tables.retention import difference_from_base
 
 SYMBOLS = {
     "base": "circle",
@@ -80,12 +84,7 @@ def forest_plot(
     Returns:
         The plot; None where no value is defined.
     """
-    chosen = metrics[
-        (metrics["axis"] == panel.axis)
-        & (metrics["split"] == panel.split)
-        & (metrics["family"] == "")
-        & (metrics["metric"] == panel.metric)
-    ]
+    chosen = rows_of(metrics, axis=panel.axis, split=panel.split, family="", metric=panel.metric)
     rows = {(row.model, row.condition): row for row in chosen.itertuples() if math.isfinite(row.value)}
     present = [condition for condition in conditions if any((model, condition) in rows for model in models)]
     if not present:
@@ -211,3 +210,53 @@ def _shapes(panel: ForestPanel) -> list[dict[str, Any]]:
             }
         )
     return shapes
+
+
+def forest_plots(
+    metrics: pd.DataFrame,
+    models: Mapping[str, str],
+    conditions: Sequence[str],
+    bits_per_byte: str,
+    margins: Mapping[str, float],
+) -> list[Plot]:
+    """The first screen's four plots: W1 on both splits, and what became of the benchmarks and of text.
+
+    Args:
+        metrics: The tidy metrics table.
+        models: Model name -> display name.
+        conditions: Conditions of structured sampling, in order.
+        bits_per_byte: The metric's name (with or without BOS).
+        margins: Differences that count as none by axis.
+    """
+    panels = [
+        ForestPanel(
+            f"forest-{split}", f"W1, {name}", "structured", split, "wasserstein_1_normalised", "W1, lower is better"
+        )
+        for split, name in SPLIT_TITLES.items()
+    ]
+    panels += [
+        ForestPanel(
+            "forest-retention",
+            "TinyBenchmarks against base",
+            "retention",
+            "all",
+            "gp_irt_difference",
+            "gp-IRT − base, higher is better",
+            True,
+            margins["retention"],
+        ),
+        ForestPanel(
+            "forest-paloma",
+            "Held-out text against base",
+            "paloma",
+            "all",
+            difference_from_base(bits_per_byte),
+            "bits/byte − base, lower is better",
+            True,
+            margins["paloma"],
+        ),
+    ]
+    plots = (
+        forest_plot(panel, metrics, models, conditions if panel.axis == "structured" else METHODS) for panel in panels
+    )
+    return [plot for plot in plots if plot is not None]

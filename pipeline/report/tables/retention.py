@@ -76,6 +76,12 @@ def paloma_measures(metrics: pd.DataFrame) -> list[Measure]:
     return _variant(metrics, [PERPLEXITY, BITS_PER_BYTE])
 
 
+def difference_from_base(metric: str) -> str:
+    """Name of the metric of a metric's difference from base; a variant's suffix stands at its end."""
+    stem = metric.removesuffix(WITHOUT_BOS)
+    return f"{stem}_difference{metric.removeprefix(stem)}"
+
+
 def split_names(metrics: pd.DataFrame, axis: str) -> list[str]:
     """Tasks or slices of an axis in the order of their first appearance, without the total."""
     splits = rows_of(metrics, axis=axis, family="")["split"]

@@ -17,7 +17,7 @@ from pipeline.core.statistics.seed_noise import Spread, spread
 from pipeline.errors import ArtifactError
 from pipeline.metrics.registry import HEADLINES, METRICS, SHORT_SPLIT_TITLES, SPLITS
 from pipeline.record.table_cell import join_sources
-from pipeline.report.evaluations import Evaluations
+from pipeline.report.evaluations import Evaluations, display_names
 from pipeline.report.tables.structured import per_prompt_metrics
 from pipeline.report.tables.table import DASH, MISSING, ListTable, interval_text
 
@@ -223,7 +223,7 @@ def seed_tables(seeds: Mapping[int, Evaluations], config: Params) -> list[ListTa
     Raises:
         ArtifactError: Two seeds answered different prompts.
     """
-    models = {name: model.display_name for name, model in config.models.items()}
+    models = display_names(config)
     values = seed_values(seeds, models) if len(seeds) > 1 else pd.DataFrame()
     if values.empty:
         return []
