@@ -10,8 +10,9 @@ from pipeline.config.params import CONDITIONS, METHODS, Params
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.retention.accuracy import TEST_COLUMNS
 from pipeline.metrics.registry import AXIS_TITLES
-from pipeline.report.ablations import ablations as ablation_parts
-from pipeline.report.ablations.ablations import Ablations
+from pipeline.report.ablations.figures import ablation_drawings, ablation_plots
+from pipeline.report.ablations.runs import Ablations
+from pipeline.report.ablations.tables import ablation_tables
 from pipeline.report.evaluations import Evaluations, display_names
 from pipeline.report.figures.drawing import Drawing, draw_all
 from pipeline.report.figures.method import method_drawings
@@ -21,10 +22,10 @@ from pipeline.report.figures.structured import structured_drawings
 from pipeline.report.page.content import report_page
 from pipeline.report.page.page import FigureBlock, Section
 from pipeline.report.page.plots import Plot
-from pipeline.report.tables import seeds as seed_parts
 from pipeline.report.tables.novelty_cases import CaseTable, case_tables, write_case_texts
 from pipeline.report.tables.retention import one_name_per_variant, retention_tables
 from pipeline.report.tables.retention_lists import estimate_table, verdict_table
+from pipeline.report.tables.seeds import seed_tables
 from pipeline.report.tables.settings import settings_tables
 from pipeline.report.tables.structured import structured_tables, structured_tests_table
 from pipeline.report.tables.table import ListTable, Table
@@ -64,8 +65,17 @@ EXPLANATIONS = {
         "100 items of each of five benchmarks: does a fine-tuned model still answer what its base checkpoint answers?",
     ),
     "paloma": (AXIS_TITLES["paloma"], "Held-out text of several sources: how well the model predicts it."),
-    "seeds": (seed_parts.TITLE, seed_parts.EXPLANATION),
-    "ablation": (ablation_parts.TITLE, ablation_parts.EXPLANATION),
+    "seeds": (
+        "Training seeds",
+        "The same settings trained, sampled and evaluated anew with other seeds: how far a number of one run can be "
+        "relied on. All other tables and figures are of one seed.",
+    ),
+    "ablation": (
+        "Ablation tables",
+        "How fine the strings are that a model trains on, how many samples it sees, and what the strings cost to "
+        "build. Each setting is trained with several seeds; a difference within seed noise is no finding. "
+        "`make ablations` runs them at the demo's scale.",
+    ),
     "method": ("Method and settings", "What was trained on, and how; the paper's values stand beside ours."),
 }
 
@@ -187,13 +197,13 @@ def _with_seeds(
         section: members if section in ("ablation", "method") else _prefixed(members, note)
         for section, members in tables.items()
     }
-    return {**own, "seeds": [*seed_parts.seed_tables(seeds, config)]}
+    return {**own, "seeds": [*seed_tables(seeds, config)]}
 
 
 def _ablation_drawings(config: Params, ablations: Ablations, prompts: Sequence[Prompt]) -> dict[str, Drawing]:
     """Figure 14, marked where it is the demo's."""
     mark = DEMO_MARK if _is_demos(config, ablations) else ""
-    found = ablation_parts.ablation_figures(ablations, config, prompts)
+    found = ablation_drawings(ablations, config, prompts)
     return {name: dataclasses.replace(drawing, mark=mark) for name, drawing in found.items()}
 
 
@@ -234,7 +244,7 @@ def assemble(
         prompts: Structured prompts of the evaluated splits.
         directory: Where to.
         adapters: Directories of adapters, MODEL/METHOD, for the losses of training.
-        ablations: Finished cells of the ablation sweeps; None leaves them out.
+        ablations: What the ablation sweeps have finished; None leaves it out.
         other_seeds: Evaluations of the same settings by their seeds, which are not that of the parameters.
 
     Returns:
@@ -248,9 +258,9 @@ def assemble(
     drawings = drawings_by_section(config, evaluations, metrics, tests, prompts)
     plots: Sequence[Plot] = ()
     if ablations is not None:
-        tables["ablation"] = ablation_parts.ablation_tables(ablations, config)
+        tables["ablation"] = ablation_tables(ablations, config)
         drawings["ablation"] = _ablation_drawings(config, ablations, prompts)
-        plots = ablation_parts.ablation_plots(ablations, config)
+        plots = ablation_plots(ablations, config)
     seeds = dict(sorted({config.seed: evaluations, **(other_seeds or {})}.items()))
     tables = _noted(config, _with_seeds(config, tables, seeds), ablations)
     drawn = draw_all(drawings, directory / "figures")

@@ -10,7 +10,7 @@ from pipeline.artifacts.atomic import atomic_entries
 from pipeline.config.evaluation import AXES
 from pipeline.config.params import Params
 from pipeline.errors import ConfigError
-from pipeline.report.ablations.ablations import read_ablations
+from pipeline.report.ablations.runs import read_ablations
 from pipeline.report.assemble import assemble
 from pipeline.report.evaluations import METRIC_COLUMNS, Evaluations, read_distinct_prompts, read_evaluations
 from pipeline.report.tables.table import missing_evaluations

@@ -1,4 +1,4 @@
-"""Tables 25 and 26: a metric by setting, over training seeds, with the difference to the best setting."""
+"""Tables 24 to 26: what strings cost to build, and metrics by setting over training seeds, against the best setting."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,17 +8,21 @@ import pandas as pd
 
 from pipeline.config.params import Params
 from pipeline.core.statistics.seed_noise import Comparison, Spread, compare_with_best, spread
-from pipeline.metrics.registry import METRICS
+from pipeline.metrics.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.record.table_cell import join_sources
-from pipeline.report.ablations.cells import (
+from pipeline.report.ablations.published import Published, PublishedFigures, Setting, is_papers_run
+from pipeline.report.ablations.runs import (
+    CONSTRUCTED,
+    GRANULARITY,
+    HARD_ABLATION,
+    SOFT_GRANULARITY,
+    Ablations,
     Block,
     Design,
-    Setting,
     block_titles,
     metric_by_seed,
     scale_note,
 )
-from pipeline.report.ablations.published import Published, PublishedFigures, is_papers_cell
 from pipeline.report.tables.seeds import spread_columns, value_text, values_by_seed
 from pipeline.report.tables.table import DASH, MISSING, ListTable, number_range
 
@@ -26,7 +30,62 @@ HEADLINE = "wasserstein_1_normalised"
 KL = "logit_kl_nats"
 IN_FILE = (HEADLINE, KL, "valid_rate")
 """Metrics of the tables' files."""
-SPLITS = {"ood": "OOD", "unseen": "Unseen"}
+SPLITS = {split: f"{title[0].upper()}{title[1:]}" for split, title in SHORT_SPLIT_TITLES.items()}
+SOFT_CAPTION = "Table 25. Granularity of the soft-target method's strings"
+HARD_CAPTION = "Table 26. Strings and sampling budget of the hard-target method"
+REFERENCE = (5, 16384)
+"""(decimals, most strings) of every evaluation."""
+
+
+def ablation_tables(ablations: Ablations, params: Params) -> list[ListTable]:
+    """Tables 24, 25 and 26, those of which there is anything to show."""
+    soft, hard = ablations.soft, ablations.hard
+    unrun = published_only(list(params.models), hard, ablations.published)
+    tables = [
+        construction_table(ablations.construction),
+        ablation_table("table25", SOFT_CAPTION, SOFT_GRANULARITY, soft, params, {}),
+        kl_table("table25_kl", f"{SOFT_CAPTION}: logit KL", SOFT_GRANULARITY, soft, params),
+        ablation_table("table26", HARD_CAPTION, HARD_ABLATION, [*hard, *unrun], params, ablations.published),
+        kl_table("table26_kl", f"{HARD_CAPTION}: logit KL", HARD_ABLATION, hard, params),
+    ]
+    return [table for table in tables if table is not None]
+
+
+def construction_table(records: pd.DataFrame) -> ListTable | None:
+    """Table 24; settings of the grid that were not measured say so. None where nothing was measured."""
+    if records.empty:
+        return None
+    header = ["Tokenizer", "Decimals", "Most strings", "Prompts"]
+    for title in CONSTRUCTED.values():
+        header += [f"{title}: mean time (ms)", f"{title}: largest peak (MB)"]
+    rows = []
+    for tokenizer, members in records.groupby("tokenizer", sort=False):
+        found = {(row["num_decimals"], row["max_bins"]): row for row in members.to_dict("records")}
+        settings = [*GRANULARITY, *sorted((item for item in found if item not in GRANULARITY), key=str)]
+        rows += [_construction_row(str(tokenizer), setting, found.get(setting)) for setting in settings]
+    return ListTable(
+        "table24",
+        "Table 24. What output spaces and tries take to build",
+        header,
+        rows,
+        3,
+        records,
+        "Time: wall clock of one prompt, mean over training prompts, on the machine that ran the sweep. Peak: the "
+        "largest tracemalloc peak of any prompt, in 10^6 bytes, measured in a second construction because tracing "
+        "takes time. *: the setting of every evaluation. The paper's own figures are not in its text.",
+    )
+
+
+def _construction_row(tokenizer: str, setting: tuple[int, int | None], row: dict[str, Any] | None) -> list[str]:
+    num_decimals, max_bins = setting
+    strings = "all" if max_bins is None else f"{max_bins}{'*' if setting == REFERENCE else ''}"
+    labels = [tokenizer, str(num_decimals), strings]
+    if row is None:
+        return [*labels, *[MISSING] * (1 + 2 * len(CONSTRUCTED))]
+    cells = [str(row["prompts"])]
+    for part in CONSTRUCTED:
+        cells += [f"{row[f'{part}_mean_seconds'] * 1e3:.2f}", f"{row[f'{part}_peak_bytes'] / 1e6:.2f}"]
+    return [*labels, *cells]
 
 
 def ablation_records(
@@ -58,7 +117,7 @@ def _block_records(
             spreads[setting] = spread([float(value) for value in table["value"]])
     compared = compare_with_best(list(spreads.values()), lower_is_better=METRICS[metric].direction == "lower")
     comparisons = dict(zip(spreads, compared, strict=True))
-    comparable = metric == HEADLINE and (not block.runs or is_papers_cell(block.others))
+    comparable = metric == HEADLINE and (not block.runs or is_papers_run(block.others))
     return [
         {
             "model": block.model,
@@ -121,9 +180,9 @@ def ablation_table(
         name: File name without suffix.
         caption: What the table shows.
         design: What was varied.
-        blocks: The finished cells, and blocks without runs for models whose published figures are shown.
+        blocks: The runs, and blocks without any for models whose published figures are shown.
         config: The parameters, for display names.
-        published: Figures of the paper, shown in columns of their own beside the same cells.
+        published: Figures of the paper, shown in columns of their own beside the same runs.
     """
     if not blocks:
         return None
@@ -216,7 +275,7 @@ def _note(blocks: Sequence[Block], config: Params) -> str:
 
 
 def published_only(models: Sequence[str], blocks: Sequence[Block], published: PublishedFigures) -> list[Block]:
-    """Blocks without runs for models of the experiment that have published figures but no finished cell."""
+    """Blocks without runs for models of the experiment that have published figures but no run."""
     known = {model for model, _, _ in published} - {block.model for block in blocks}
     empty: dict[Setting, list] = {}
     return [Block(model, {}, empty) for model in models if model in known]

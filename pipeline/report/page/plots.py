@@ -182,34 +182,29 @@ def _floors(placed: Sequence[Placed], size: int) -> list[dict[str, Any]]:
 
 
 def _shapes(panel: ForestPanel) -> list[dict[str, Any]]:
-    shapes = []
-    if math.isfinite(panel.margin):
-        shapes.append(
-            {
-                "type": "rect",
-                "x0": -panel.margin,
-                "x1": panel.margin,
-                "y0": 0,
-                "y1": 1,
-                "yref": "paper",
-                "fillcolor": "rgba(128,128,128,0.22)",
-                "line": {"width": 0},
-                "layer": "below",
-            }
-        )
-    if panel.difference:
-        shapes.append(
-            {
-                "type": "line",
-                "x0": 0,
-                "x1": 0,
-                "y0": 0,
-                "y1": 1,
-                "yref": "paper",
-                "line": {"color": "ink", "width": 1},
-            }
-        )
-    return shapes
+    shapes = [band(-panel.margin, panel.margin)] if math.isfinite(panel.margin) else []
+    return [*shapes, vertical_line(0)] if panel.difference else shapes
+
+
+def band(low: float, high: float) -> dict[str, Any]:
+    """A grey band from the bottom to the top of a plot, behind its points."""
+    return {
+        "type": "rect",
+        "x0": low,
+        "x1": high,
+        "y0": 0,
+        "y1": 1,
+        "yref": "paper",
+        "fillcolor": "rgba(128,128,128,0.22)",
+        "line": {"width": 0},
+        "layer": "below",
+    }
+
+
+def vertical_line(x: float, dash: str = "") -> dict[str, Any]:
+    """A thin line from the bottom to the top of a plot; ``dash`` is plotly's name of another than a full line."""
+    line = {"color": "ink", "width": 1, **({"dash": dash} if dash else {})}
+    return {"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "yref": "paper", "line": line}
 
 
 def forest_plots(

@@ -21,11 +21,6 @@ from pipeline.report.evaluations import Evaluations, display_names
 from pipeline.report.tables.structured import per_prompt_metrics
 from pipeline.report.tables.table import DASH, MISSING, ListTable, interval_text
 
-TITLE = "Training seeds"
-EXPLANATION = (
-    "The same settings trained, sampled and evaluated anew with other seeds: how far a number of one run can be "
-    "relied on. All other tables and figures are of one seed."
-)
 BASE_NOTE = (
     f"{' and '.join(METHODS)} are trained anew with each seed. base and what asks or decodes it in another way are "
     "one checkpoint: they differ between seeds by sampling alone, and not at all where nothing is sampled."
