@@ -19,8 +19,7 @@ from pipeline.report.figures.method import method_drawings
 from pipeline.report.figures.open_ended import open_drawings
 from pipeline.report.figures.retention import paloma_drawings, retention_drawings
 from pipeline.report.figures.structured import structured_drawings
-from pipeline.report.page.content import report_page
-from pipeline.report.page.page import FigureBlock, Section
+from pipeline.report.page.page import FigureBlock, Section, report_page
 from pipeline.report.page.plots import Plot
 from pipeline.report.tables.novelty_cases import CaseTable, case_tables, write_case_texts
 from pipeline.report.tables.retention import one_name_per_variant, retention_tables

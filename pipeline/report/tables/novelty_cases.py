@@ -1,9 +1,9 @@
 """Qualitative NoveltyBench cases, Tables 11 to 19: chosen as arXiv:2605.11845, Appendix D.5 says, and as texts."""
 
-import html
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 import pandas as pd
@@ -116,6 +116,11 @@ class Response:
     rating: float
     reward: float
 
+    @property
+    def short_text(self) -> str:
+        """The cut text; an empty response is said to be empty, it would look like no response."""
+        return shorten(self.text, RESPONSE_LIMIT) or "(empty response)"
+
 
 @dataclass(frozen=True)
 class ConditionResult:
@@ -159,6 +164,31 @@ class CaseTable:
             f"Table {self.number}. {self.regime.caption}{stand_in}: utility {self.regime.delta_name} = "
             f"{self.delta:+.2f}{contrary}. Model: {self.display_name}{category}"
         )
+
+    @property
+    def note(self) -> str:
+        """What the columns and brackets are."""
+        return (
+            "Per condition: Distinct / Utility of the prompt, then the responses that stand for its best-rated classes "
+            "(at most five), each with the class's rating. Chosen by that difference among the curated prompts: an "
+            f"example, no average; Table 10 has the means. Longer texts are cut here; {self.name}.csv has them whole."
+        )
+
+    @property
+    def short_prompt(self) -> str:
+        """The cut prompt."""
+        return shorten(self.prompt, PROMPT_LIMIT)
+
+    @property
+    def headers(self) -> list[str]:
+        """Title of each condition's column: "base (Distinct / Utility)"."""
+        return [f"{name} ({result.distinct:.0f} / {result.utility:.2f})" for name, result in self.results.items()]
+
+    @property
+    def lines(self) -> list[list[Response | None]]:
+        """Responses by rank, then condition; None where a condition has fewer classes."""
+        columns = [result.responses for result in self.results.values()]
+        return [list(line) for line in zip_longest(*columns)]
 
 
 def top_classes(classes: pd.DataFrame, count: int = SHOWN_CLASSES) -> tuple[Response, ...]:
@@ -215,15 +245,6 @@ def case_tables(
     return tables
 
 
-def case_note(case: CaseTable) -> str:
-    """What the columns and brackets are."""
-    return (
-        "Per condition: Distinct / Utility of the prompt, then the responses that stand for its best-rated classes "
-        "(at most five), each with the class's rating. Chosen by that difference among the curated prompts: an "
-        f"example, no average; Table 10 has the means. Longer texts are cut here; {case.name}.csv has them whole."
-    )
-
-
 def case_frame(case: CaseTable, provenance: Mapping[str, str]) -> pd.DataFrame:
     """Full texts: one row per condition and shown class, with the provenance file of the condition's evaluation."""
     rows = []
@@ -253,69 +274,34 @@ def case_frame(case: CaseTable, provenance: Mapping[str, str]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _headers(case: CaseTable) -> list[str]:
-    return [f"{name} ({result.distinct:.0f} / {result.utility:.2f})" for name, result in case.results.items()]
-
-
-def _lines(case: CaseTable) -> list[list[Response | None]]:
-    """Responses by rank, then condition; None where a condition has fewer classes."""
-    depth = max(len(result.responses) for result in case.results.values())
-    return [
-        [result.responses[rank] if rank < len(result.responses) else None for result in case.results.values()]
-        for rank in range(depth)
-    ]
-
-
-def _short(response: Response) -> str:
-    """The cut text; an empty response is said to be empty, it would look like no response."""
-    return shorten(response.text, RESPONSE_LIMIT) or "(empty response)"
-
-
 def case_markdown(case: CaseTable) -> str:
     """A Markdown table with one column per condition."""
     rows = [
-        ["" if cell is None else f"{escape_markdown(_short(cell))} ({cell.rating:g})" for cell in line]
-        for line in _lines(case)
+        [
+            "" if response is None else f"{escape_markdown(response.short_text)} ({response.rating:g})"
+            for response in line
+        ]
+        for line in case.lines
     ]
-    prompt = escape_markdown(shorten(case.prompt, PROMPT_LIMIT))
+    prompt = escape_markdown(case.short_prompt)
     caption = escape_markdown(case.caption)
-    return f"{caption}\n\nPrompt: {prompt}\n\n{markdown_table(_headers(case), rows)}\n\n{case_note(case)}\n"
+    return f"{caption}\n\nPrompt: {prompt}\n\n{markdown_table(case.headers, rows)}\n\n{case.note}\n"
 
 
 def case_latex(case: CaseTable) -> str:
     """A booktabs table with one column of text per condition."""
     width = rf"\dimexpr{1 / len(case.results):.4f}\linewidth-2\tabcolsep\relax"
-    number, caption = latex_caption(f"{case.caption}. Prompt: {shorten(case.prompt, PROMPT_LIMIT)}")
+    number, caption = latex_caption(f"{case.caption}. Prompt: {case.short_prompt}")
     lines = [r"\begin{table}", *number, r"\centering\footnotesize", caption]
     lines.append(rf"\label{{tab:{case.name}}}")
     columns = rf"p{{{width}}}" * len(case.results)
     lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
-    lines += [" & ".join(escape_latex(header.capitalize()) for header in _headers(case)) + r" \\", r"\midrule"]
-    for line in _lines(case):
-        cells = ["" if cell is None else f"{escape_latex(_short(cell))} ({cell.rating:g})" for cell in line]
+    lines += [" & ".join(escape_latex(header.capitalize()) for header in case.headers) + r" \\", r"\midrule"]
+    for line in case.lines:
+        cells = ["" if found is None else f"{escape_latex(found.short_text)} ({found.rating:g})" for found in line]
         lines.append(" & ".join(cells) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}", rf"\par\smallskip {escape_latex(case_note(case))}", r"\end{table}"]
+    lines += [r"\bottomrule", r"\end{tabular}", rf"\par\smallskip {escape_latex(case.note)}", r"\end{table}"]
     return "\n".join(lines) + "\n"
-
-
-def case_html(case: CaseTable) -> str:
-    """An HTML table with one column per condition."""
-    head = "".join(f"<th class='text'>{html.escape(header)}</th>" for header in _headers(case))
-    body = []
-    for line in _lines(case):
-        cells = [
-            "<td></td>"
-            if cell is None
-            else f"<td class='text'>{html.escape(_short(cell))}<small>rated {cell.rating:g}; {cell.size} in the "
-            "class</small></td>"
-            for cell in line
-        ]
-        body.append(f"<tr>{''.join(cells)}</tr>")
-    prompt = html.escape(shorten(case.prompt, PROMPT_LIMIT))
-    return (
-        f"<p>Prompt: {prompt}</p><table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
-        f"<p class='note'>{html.escape(case_note(case))}</p>"
-    )
 
 
 def write_case_texts(case: CaseTable, directory: Path, provenance: Mapping[str, str]) -> None:

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.report.page.page import page_templates
 from pipeline.report.tables.novelty_cases import (
     REGIMES,
     CaseTable,
     Choice,
     ConditionResult,
     Response,
-    case_html,
     case_latex,
     case_markdown,
     case_tables,
@@ -166,7 +166,7 @@ def test_latex(case):
 
 
 def test_html_is_escaped(case):
-    page = case_html(case)
+    page = page_templates().get_template("tables.html.jinja").module.case_html(case)
     assert "<script>" not in page and "&lt;script&gt;" in page and "rated 7; 10 in the class" in page
 
 
