@@ -28,6 +28,16 @@ _open = partial(
 )
 
 
+_effective = partial(
+    _open,
+    definition="Size of the uniform law with the answers' entropy.",
+    formula_text="exp(H)",
+    unit="answers",
+    source=CHAO,
+    function=DIVERSITY,
+)
+
+
 def _support_sizes() -> Iterator[Metric]:
     """The number of first tokens that hold a probability, at every threshold and at the headline's."""
     definition = "Tokens, most probable first, that hold {} of the probability of the first token of an answer."
@@ -55,14 +65,6 @@ def _support_sizes() -> Iterator[Metric]:
 
 def _diversity(suffix: str, note: str, case_folded: bool) -> Iterator[Metric]:
     """How many answers there are and how evenly they are used; ``suffix`` and ``note`` say whether case counts."""
-    effective = partial(
-        _open,
-        definition="Size of the uniform law with the answers' entropy.",
-        formula_text="exp(H)",
-        unit="answers",
-        source=CHAO,
-        function=DIVERSITY,
-    )
     yield _open(
         name=f"unique_fraction{suffix}",
         title=f"Unique output rate{note}",
@@ -86,8 +88,8 @@ def _diversity(suffix: str, note: str, case_folded: bool) -> Iterator[Metric]:
         decimals=3,
         column="" if case_folded else "Entropy (nats)",
     )
-    yield effective(name=f"effective_answers{suffix}", title=f"Effective answers{note}")
-    yield effective(
+    yield _effective(name=f"effective_answers{suffix}", title=f"Effective answers{note}")
+    yield _effective(
         name=f"effective_answers{suffix}_median",
         title=f"Effective answers{note}, median",
         aggregate=PROMPT_MEDIAN,
@@ -120,20 +122,15 @@ OPEN = (
 )
 
 
+_mcq = partial(Metric, axis="mcq", aggregate="over all questions", decimals=3, undefined="value")
+
+
 def _parsed_by(parser: str, suffix: str) -> Iterator[Metric]:
     """What one parser, "strict" or "tolerant", finds; ``suffix`` ends its metrics' names."""
     strict = parser == "strict"
     note, column_note = ("", "") if strict else (f" ({parser} parser)", f", {parser}")
-    found = partial(
-        Metric,
-        axis="mcq",
-        n="questions that parse",
-        source=SECTION if strict else OURS,
-        aggregate="over all questions",
-        decimals=3,
-        undefined="value",
-        attempts=f"mcq_parse_rate{suffix}",
-    )
+    found = partial(_mcq, source=SECTION if strict else OURS)
+    of_parsed = partial(found, n="questions that parse", attempts=f"mcq_parse_rate{suffix}")
     yield found(
         name=f"mcq_parse_rate{suffix}",
         title=f"Parse rate{note}",
@@ -144,10 +141,9 @@ def _parsed_by(parser: str, suffix: str) -> Iterator[Metric]:
         n="generations",
         function=f"{MCQ}:metric_rows",
         column=f"Parse rate{column_note}",
-        attempts="",
         headline=1 if strict else 0,
     )
-    yield found(
+    yield of_parsed(
         name=f"mcq_total_variation{suffix}",
         title=f"Answer position, total variation{note}",
         definition="Total variation of the right answer's position from uniform over A to D; undefined when nothing "
@@ -160,7 +156,7 @@ def _parsed_by(parser: str, suffix: str) -> Iterator[Metric]:
         headline=2 if strict else 0,
     )
     for letter in LETTERS:
-        yield found(
+        yield of_parsed(
             name=f"mcq_share{suffix}_{letter.lower()}",
             title=f"Share of {letter}{note}",
             definition=f"Share of parsed questions with the answer {letter}; balanced at 1/4.",

@@ -109,20 +109,22 @@ TINY_BENCHMARKS = (
 )
 
 
+_fit = partial(
+    Metric,
+    axis="paloma",
+    direction="lower",
+    n="documents",
+    source=f"{PAPER}, Appendix D.8",
+    aggregate="ratio of sums over documents; split all: pooled over slices",
+    undefined="value",
+)
+
+
 def _fit_to_text(suffix: str, note: str) -> Iterator[Metric]:
     """The metrics of one variant of the documents, with or without the model's BOS token in front."""
     tokens = f"exp({{}} / scored tokens){', no BOS token in front' if note else ''}"
     own, base = "sum of NLL", "(sum of own NLL - sum of base NLL)"
-    fit = partial(
-        Metric,
-        axis="paloma",
-        direction="lower",
-        n="documents",
-        source=f"{PAPER}, Appendix D.8",
-        aggregate="ratio of sums over documents; split all: pooled over slices",
-        undefined="value",
-    )
-    yield fit(
+    yield _fit(
         name=f"perplexity{suffix}",
         title=f"Perplexity{note}",
         definition="Exponential of the mean negative log-likelihood of a token; compares within a tokenizer only.",
@@ -131,7 +133,7 @@ def _fit_to_text(suffix: str, note: str) -> Iterator[Metric]:
         function=f"{PERPLEXITY}:perplexity",
         decimals=2,
     )
-    yield fit(
+    yield _fit(
         name=f"bits_per_byte{suffix}",
         title=f"Bits per byte{note}",
         definition="Negative log-likelihood in bits per UTF-8 byte of text.",
@@ -141,7 +143,7 @@ def _fit_to_text(suffix: str, note: str) -> Iterator[Metric]:
         decimals=4,
         headline=2 if note else 1,
     )
-    yield fit(
+    yield _fit(
         name=f"perplexity_ratio{suffix}",
         title=f"Perplexity against base{note}",
         definition="Perplexity over that of base, on the same tokens.",
@@ -152,7 +154,7 @@ def _fit_to_text(suffix: str, note: str) -> Iterator[Metric]:
         decimals=3,
         column=f"Perplexity ratio{note}",
     )
-    yield fit(
+    yield _fit(
         name=f"bits_per_byte_difference{suffix}",
         title=f"Bits per byte, change{note}",
         definition="Bits per byte less those of base, on the same documents.",

@@ -89,9 +89,8 @@ def _announce(params: Params, report: Report) -> None:
     evaluations = report.evaluations
     for table in report.tables:
         print(to_markdown(table))
-    absent = {cell for table in report.tables for cell in table.absent} - evaluations.existing
-    absent = {cell for cell in absent if cell[0] in evaluations.axes}
-    if absent:
+    absent = {key for table in report.tables for key in table.absent} - evaluations.existing
+    if absent := {key for key in absent if key.axis in evaluations.axes}:
         print(f"missing evaluations: {'; '.join(missing_evaluations(absent))}")
     nothing = [axis for axis in AXES if axis not in evaluations.axes]
     if off := [axis for axis in nothing if axis not in params.axes]:

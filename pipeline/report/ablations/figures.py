@@ -100,17 +100,17 @@ def overlaid_strings(block: Block) -> int | None:
     return max(sorted(decimals, key=str), key=lambda bins: len(decimals[bins]))
 
 
-def discretisation_overlays(blocks: Sequence[Block], config: Params, prompts: Sequence[Prompt]) -> Drawing | None:
+def discretisation_overlays(blocks: Sequence[Block], params: Params, prompts: Sequence[Prompt]) -> Drawing | None:
     """Figure 14; None where there is no run.
 
     Args:
         blocks: Runs of SOFT_GRANULARITY.
-        config: The parameters, for display names.
+        params: The parameters, for display names.
         prompts: Structured prompts; one per held-out family is shown.
     """
     shown = overlay_prompts(prompts)
     drawn = {}
-    for block, title in zip(blocks, block_titles(blocks, config), strict=True):
+    for block, title in zip(blocks, block_titles(blocks, params), strict=True):
         if block.runs:
             bins = overlaid_strings(block)
             drawn[title] = (samples_by_decimals(block, bins), bins)

@@ -292,11 +292,11 @@ def metric_by_seed(runs: Sequence[Run], model: str, condition: str, split: str, 
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["seed", "value"])
 
 
-def block_titles(blocks: Sequence[Block], config: Params) -> list[str]:
+def block_titles(blocks: Sequence[Block], params: Params) -> list[str]:
     """Display names, numbered where a model has several blocks."""
     titles = []
     for place, block in enumerate(blocks):
-        model = config.models.get(block.model)
+        model = params.models.get(block.model)
         same = [index for index, other in enumerate(blocks) if other.model == block.model]
         number = f" ({same.index(place) + 1})" if len(same) > 1 else ""
         titles.append(f"{model.display_name if model else block.model}{number}")

@@ -89,7 +89,7 @@ def _construction_row(tokenizer: str, setting: tuple[int, int | None], row: dict
 
 
 def ablation_records(
-    design: Design, blocks: Sequence[Block], config: Params, published: PublishedFigures
+    design: Design, blocks: Sequence[Block], params: Params, published: PublishedFigures
 ) -> pd.DataFrame:
     """One row per block, setting, split and metric, in full precision.
 
@@ -98,7 +98,7 @@ def ablation_records(
     published, published_uncertain, published_source, published_note, provenance.
     """
     records = []
-    for block, title in zip(blocks, block_titles(blocks, config), strict=True):
+    for block, title in zip(blocks, block_titles(blocks, params), strict=True):
         for split in SPLITS:
             for metric in IN_FILE:
                 records += _block_records(design, block, title, split, metric, published)
@@ -171,7 +171,7 @@ def ablation_table(
     caption: str,
     design: Design,
     blocks: Sequence[Block],
-    config: Params,
+    params: Params,
     published: PublishedFigures,
 ) -> ListTable | None:
     """W1 by setting; None where nothing was run or published. Its file also holds KL and valid rate.
@@ -181,18 +181,18 @@ def ablation_table(
         caption: What the table shows.
         design: What was varied.
         blocks: The runs, and blocks without any for models whose published figures are shown.
-        config: The parameters, for display names.
+        params: The parameters, for display names.
         published: Figures of the paper, shown in columns of their own beside the same runs.
     """
     if not blocks:
         return None
-    frame = ablation_records(design, blocks, config, published)
+    frame = ablation_records(design, blocks, params, published)
     headline = frame[frame["metric"] == HEADLINE]
     beside = bool(headline["published"].notna().any())
     floors = number_range(headline["floor"].tolist(), 4)
     note = (
         "W1: normalised by the target's Q95 − Q05, family median, on an evaluation that no setting changes. A perfect "
-        f"sampler scores {floors} at these sample sizes. {_note(blocks, config)}"
+        f"sampler scores {floors} at these sample sizes. {_note(blocks, params)}"
     )
     if beside:
         note += (
@@ -203,16 +203,16 @@ def ablation_table(
     return ListTable(name, caption, header, rows, 1 + len(design.factors), frame, note)
 
 
-def kl_table(name: str, caption: str, design: Design, blocks: Sequence[Block], config: Params) -> ListTable | None:
+def kl_table(name: str, caption: str, design: Design, blocks: Sequence[Block], params: Params) -> ListTable | None:
     """The same settings by logit KL, which the paper does not print; None where it was not scored."""
-    frame = ablation_records(design, blocks, config, {})
+    frame = ablation_records(design, blocks, params, {})
     if frame.empty or not frame.loc[frame["metric"] == KL, "seeds"].any():
         return None
     chosen = frame[frame["metric"] == KL]
     note = (
         "KL in nats from the evaluation's target, whose strings have the decimals of discretize.eval, to the model. A "
         "model that learned d decimals ends its numbers there: KL counts that, W1 sees a rounding of at most half of "
-        f"10^-d. {_note(blocks, config)}"
+        f"10^-d. {_note(blocks, params)}"
     )
     header, rows = _header(design, "KL", False), _rows(design, chosen, False)
     return ListTable(name, caption, header, rows, 1 + len(design.factors), chosen, note)
@@ -260,7 +260,7 @@ def published_text(record: Mapping[str, Any]) -> str:
     return f"{record['published']:.4f}{'?' if record['published_uncertain'] == 'yes' else ''}"
 
 
-def _note(blocks: Sequence[Block], config: Params) -> str:
+def _note(blocks: Sequence[Block], params: Params) -> str:
     """What the columns are, and what the blocks were run with."""
     note = (
         "Mean ± standard deviation between seeds (smallest to largest); a seed draws training, samples and, where "
@@ -269,7 +269,7 @@ def _note(blocks: Sequence[Block], config: Params) -> str:
         "Kramer's test of all pairs, pooled standard deviation between seeds). Seed noise is unknown where no setting "
         "has two seeds."
     )
-    titles = block_titles(blocks, config)
+    titles = block_titles(blocks, params)
     run = [(block, title) for block, title in zip(blocks, titles, strict=True) if block.runs]
     return f"{note} {scale_note([block for block, _ in run], [title for _, title in run])}".strip()
 

@@ -207,6 +207,37 @@ def vertical_line(x: float, dash: str = "") -> dict[str, Any]:
     return {"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "yref": "paper", "line": line}
 
 
+def _forest_panels(bits_per_byte: str, margins: Mapping[str, float]) -> list[ForestPanel]:
+    """The first screen's four panels: W1 on both splits, and what became of the benchmarks and of text."""
+    distances = [
+        ForestPanel(
+            f"forest-{split}", f"W1, {name}", "structured", split, "wasserstein_1_normalised", "W1, lower is better"
+        )
+        for split, name in SPLIT_TITLES.items()
+    ]
+    benchmarks = ForestPanel(
+        "forest-retention",
+        "TinyBenchmarks against base",
+        "retention",
+        "all",
+        "gp_irt_difference",
+        "gp-IRT − base, higher is better",
+        difference=True,
+        margin=margins["retention"],
+    )
+    text = ForestPanel(
+        "forest-paloma",
+        "Held-out text against base",
+        "paloma",
+        "all",
+        difference_from_base(bits_per_byte),
+        "bits/byte − base, lower is better",
+        difference=True,
+        margin=margins["paloma"],
+    )
+    return [*distances, benchmarks, text]
+
+
 def forest_plots(
     metrics: pd.DataFrame,
     models: Mapping[str, str],
@@ -214,7 +245,7 @@ def forest_plots(
     bits_per_byte: str,
     margins: Mapping[str, float],
 ) -> list[Plot]:
-    """The first screen's four plots: W1 on both splits, and what became of the benchmarks and of text.
+    """The first screen's plots of what was evaluated.
 
     Args:
         metrics: The tidy metrics table.
@@ -223,35 +254,8 @@ def forest_plots(
         bits_per_byte: The metric's name (with or without BOS).
         margins: Differences that count as none by axis.
     """
-    panels = [
-        ForestPanel(
-            f"forest-{split}", f"W1, {name}", "structured", split, "wasserstein_1_normalised", "W1, lower is better"
-        )
-        for split, name in SPLIT_TITLES.items()
-    ]
-    panels += [
-        ForestPanel(
-            "forest-retention",
-            "TinyBenchmarks against base",
-            "retention",
-            "all",
-            "gp_irt_difference",
-            "gp-IRT − base, higher is better",
-            True,
-            margins["retention"],
-        ),
-        ForestPanel(
-            "forest-paloma",
-            "Held-out text against base",
-            "paloma",
-            "all",
-            difference_from_base(bits_per_byte),
-            "bits/byte − base, lower is better",
-            True,
-            margins["paloma"],
-        ),
-    ]
     plots = (
-        forest_plot(panel, metrics, models, conditions if panel.axis == "structured" else METHODS) for panel in panels
+        forest_plot(panel, metrics, models, METHODS if panel.difference else conditions)
+        for panel in _forest_panels(bits_per_byte, margins)
     )
     return [plot for plot in plots if plot is not None]

@@ -9,7 +9,9 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.config.params import CONDITIONS
+from pipeline.report.evaluations import Evaluations, rows_of
 from pipeline.report.tables.table_text import escape_latex, escape_markdown, latex_caption, markdown_table, shorten
+from pipeline.report.tables.transfer import UTILITY
 
 CASES_PER_REGIME = 3
 SHOWN_CLASSES = 5
@@ -243,6 +245,26 @@ def case_tables(
                 )
             )
     return tables
+
+
+def novelty_cases(evaluations: Evaluations, models: Mapping[str, str]) -> list[CaseTable]:
+    """Tables 11 to 19, of the models scored by the benchmark's evaluators and apart from them by stand-ins.
+
+    Args:
+        evaluations: What there is.
+        models: Model name -> display name.
+    """
+    columns = ("prompt_id", "split", "category", "prompt", "distinct", "utility")
+    class_columns = ("prompt_id", "class_index", "representative", "size", "rating", "reward")
+    cases = []
+    for stand_in, metric in UTILITY.items():
+        scored = rows_of(evaluations.metrics, axis="novelty", metric=metric)
+        pairs = set(zip(scored["model"], scored["condition"], strict=True))
+        complete = {m: name for m, name in models.items() if all((m, condition) in pairs for condition in CONDITIONS)}
+        per_prompt = evaluations.stacked("novelty", "per_prompt", columns, complete, CONDITIONS)
+        classes = evaluations.stacked("novelty", "classes", class_columns, complete, CONDITIONS)
+        cases += case_tables(per_prompt, classes, complete, stand_in)
+    return cases
 
 
 def case_frame(case: CaseTable, provenance: Mapping[str, str]) -> pd.DataFrame:

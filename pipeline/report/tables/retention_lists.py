@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -19,6 +20,16 @@ _TITLES = {
     "retention": ("retention_tests", "Tests of retention, by task", "Task", METRICS["accuracy"].decimals),
     "paloma": ("paloma_tests", "Tests of fit to text, by slice", "Slice", METRICS["bits_per_byte"].decimals),
 }
+_TEST_TITLES = (
+    "Metric",
+    "n",
+    "Difference",
+    "95% interval",
+    "Margin",
+    "p, different",
+    "p, equivalent",
+    "Verdict",
+)
 _READINGS = {
     "retention": "Difference: of the items' scores, fine-tuned minus base; above 0 is better. Both readings of GSM8K "
     "are of the same answers: each is adjusted without the other, and only the flexible one is counted in the end.",
@@ -95,35 +106,7 @@ def verdict_table(
         return None
     name, caption, unit, decimals = _TITLES[axis]
     tests = tests.assign(axis=axis, n=_sizes(axis, tests, metrics))
-    header = [
-        "Model",
-        "Condition",
-        unit,
-        "Metric",
-        "n",
-        "Difference",
-        "95% interval",
-        "Margin",
-        "p, different",
-        "p, equivalent",
-        "Verdict",
-    ]
-    rows = [
-        [
-            models[row.model],
-            row.condition,
-            row.split,
-            _metric_title(row.metric),
-            DASH if math.isnan(row.n) else f"{row.n:.0f}",
-            signed_text(row.difference, decimals),
-            interval_text(row.ci_low, row.ci_high, decimals),
-            f"{row.margin:g}",
-            probability_text(row.p_difference_adjusted),
-            probability_text(row.p_equivalence_adjusted),
-            _verdict(row.verdict, row.n),
-        ]
-        for row in tests.itertuples()
-    ]
+    rows = [_test_row(row, models, decimals) for row in tests.itertuples()]
     counts = "; ".join(
         f"{method}: {listed}" for method in METHODS if (listed := _listed(verdict_counts(tests, method)))
     )
@@ -135,7 +118,23 @@ def verdict_table(
         "test, without adjustment. "
         f"In all, {counts}."
     )
-    return ListTable(name, caption, header, rows, 4, tests, note)
+    return ListTable(name, caption, ["Model", "Condition", unit, *_TEST_TITLES], rows, 4, tests, note)
+
+
+def _test_row(row: Any, models: Mapping[str, str], decimals: int) -> list[str]:
+    return [
+        models[row.model],
+        row.condition,
+        row.split,
+        _metric_title(row.metric),
+        DASH if math.isnan(row.n) else f"{row.n:.0f}",
+        signed_text(row.difference, decimals),
+        interval_text(row.ci_low, row.ci_high, decimals),
+        f"{row.margin:g}",
+        probability_text(row.p_difference_adjusted),
+        probability_text(row.p_equivalence_adjusted),
+        _verdict(row.verdict, row.n),
+    ]
 
 
 def _sizes(axis: str, tests: pd.DataFrame, metrics: pd.DataFrame) -> pd.Series:

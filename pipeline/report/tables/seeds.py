@@ -171,24 +171,19 @@ def interval_records(
     Raises:
         ArtifactError: Two seeds answered different prompts of a split.
     """
-    conditions = list(values["condition"].unique())
-    parts = [per_prompt_metrics(found, models, conditions).assign(seed=number) for number, found in seeds.items()]
-    by_prompt = dict(list(pd.concat(parts, ignore_index=True).groupby(["model", "split", "condition"])))
+    by_prompt = _values_by_prompt(seeds, models, list(values["condition"].unique()))
     tested = values[(values["axis"] == "structured") & values["metric"].isin(TESTED)]
     records = []
     for (_, split, metric, model, condition), members in tested.groupby(BY_CONDITION, sort=False):
         rows = by_prompt.get((model, split, condition), pd.DataFrame(columns=["seed"]))
+        # Those of seeds that have the metric: an older evaluation may lack it.
         rows = rows[rows["seed"].isin(members["seed"])]
         if rows["seed"].nunique() < 2:
             continue
         sources = join_sources(members["provenance"])
-        table = rows.pivot(index="prompt_id", columns="seed", values=metric)
-        if len(rows) != table.size:
-            raise ArtifactError(f"{sources}: the seeds answered different prompts of the split {split}")
+        table = _by_prompt_and_seed(rows, metric, sources)
         families = rows.drop_duplicates("prompt_id").set_index("prompt_id")["family"][table.index].to_numpy()
-        by_seed, means = table.to_numpy(np.float64).T, table.to_numpy(np.float64).mean(axis=1)
         rng = random_stream(seed, "seed tables", "bootstrap", model, split, condition, metric)
-        low, high = hierarchical_bootstrap(by_seed, families, "family_median", replicates=replicates, rng=rng)
         records.append(
             {
                 "model": model,
@@ -196,33 +191,67 @@ def interval_records(
                 "split": split,
                 "metric": metric,
                 "condition": condition,
-                "seeds": len(by_seed),
-                "prompts": len(means),
-                "undefined": int((~np.isfinite(means)).sum()),
-                "value": family_median(means, families),
-                "ci_low": low,
-                "ci_high": high,
+                **_crossed_interval(table.to_numpy(np.float64), families, replicates, rng),
                 "provenance": sources,
             }
         )
     return pd.DataFrame(records)
 
 
-def seed_tables(seeds: Mapping[int, Evaluations], config: Params) -> list[ListTable]:
+def _values_by_prompt(
+    seeds: Mapping[int, Evaluations], models: Mapping[str, str], conditions: Sequence[str]
+) -> dict[tuple[str, str, str], pd.DataFrame]:
+    """``per_prompt_metrics`` of all seeds with a column ``seed``, by model, split and condition."""
+    parts = [per_prompt_metrics(found, models, conditions).assign(seed=seed) for seed, found in seeds.items()]
+    return dict(list(pd.concat(parts, ignore_index=True).groupby(["model", "split", "condition"])))
+
+
+def _by_prompt_and_seed(rows: pd.DataFrame, metric: str, sources: str) -> pd.DataFrame:
+    """A metric with a row per prompt and a column per seed."""
+    table = rows.pivot(index="prompt_id", columns="seed", values=metric)
+    if len(rows) != table.size:
+        raise ArtifactError(f"{sources}: the seeds answered different prompts of the split {rows['split'].iloc[0]}")
+    return table
+
+
+def _crossed_interval(
+    values: np.ndarray, families: np.ndarray, replicates: int, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Mean over seeds by prompt, aggregated over families, with its interval.
+
+    Args:
+        values: float64[prompts, seeds].
+        families: Family of each prompt.
+        replicates: Resamples.
+        rng: The bootstrap's stream.
+    """
+    means = values.mean(axis=1)
+    low, high = hierarchical_bootstrap(values.T, families, "family_median", replicates=replicates, rng=rng)
+    return {
+        "seeds": values.shape[1],
+        "prompts": len(means),
+        "undefined": int((~np.isfinite(means)).sum()),
+        "value": family_median(means, families),
+        "ci_low": low,
+        "ci_high": high,
+    }
+
+
+def seed_tables(seeds: Mapping[int, Evaluations], params: Params) -> list[ListTable]:
     """The tables over training seeds; none with fewer than two seeds or without a headline metric.
 
     Args:
         seeds: Evaluations of the same settings by training seed.
-        config: The parameters, for display names, the bootstrap's size and its seed.
+        params: The parameters, for display names, the bootstrap's size and its seed.
 
     Raises:
         ArtifactError: Two seeds answered different prompts.
     """
-    models = display_names(config)
+    models = display_names(params)
     values = seed_values(seeds, models) if len(seeds) > 1 else pd.DataFrame()
     if values.empty:
         return []
-    intervals = interval_records(values, seeds, models, config.seed, config.evaluate.bootstrap_replicates)
+    intervals = interval_records(values, seeds, models, params.seed, params.evaluate.bootstrap_replicates)
     differences = difference_records(values, models)
     listed = ", ".join(map(str, sorted(seeds)))
     tables = [_value_table(value_records(values, models), listed)]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
@@ -73,6 +74,19 @@ EXACT = (
 COMPARED = ("base", "soft", "ssot")
 """Conditions of Tables 8 and 9."""
 TESTS_TABLE = "structured_tests"
+_TEST_TITLES = (
+    "Split",
+    "Metric",
+    "Model",
+    "Conditions",
+    "Prompts",
+    "Difference",
+    "95% interval",
+    "Perfect samplers",
+    "p",
+    "Adjusted p",
+    "Verdict",
+)
 TESTED_CONDITIONS = tuple(dict.fromkeys(condition for pair in PAIRS for condition in pair))
 """Conditions that are part of a test."""
 BUDGET = (
@@ -246,40 +260,11 @@ def structured_tests_table(
     tests = compare_conditions(per_prompt, floors, seed, significance, replicates)
     if tests.empty:
         return None
-    header = [
-        "Split",
-        "Metric",
-        "Model",
-        "Conditions",
-        "Prompts",
-        "Difference",
-        "95% interval",
-        "Perfect samplers",
-        "p",
-        "Adjusted p",
-        "Verdict",
-    ]
-    rows = [
-        [
-            SHORT_SPLIT_TITLES.get(row.split, row.split),
-            METRICS[row.metric].title,
-            models[row.model],
-            f"{row.condition} − {row.against}",
-            str(row.prompts),
-            signed_text(row.difference),
-            interval_text(row.ci_low, row.ci_high),
-            signed_text(row.floor_difference),
-            probability_text(row.p),
-            probability_text(row.p_adjusted),
-            f"undefined: {row.undefined} prompts" if row.verdict == "undefined" else row.verdict,
-        ]
-        for row in tests.itertuples()
-    ]
     return ListTable(
         TESTS_TABLE,
         "Paired tests between conditions, structured sampling",
-        header,
-        rows,
+        _TEST_TITLES,
+        [_test_row(row, models) for row in tests.itertuples()],
         4,
         tests,
         "Difference: of the same prompts' values, mean within family and median across families; below 0 the first "
@@ -290,6 +275,22 @@ def structured_tests_table(
         "perfect samplers of the two sizes; where sizes differ, a difference that is no larger says nothing. One "
         "trained model per condition: the tests are of these models, not of the methods over training seeds.",
     )
+
+
+def _test_row(row: Any, models: Mapping[str, str]) -> list[str]:
+    return [
+        SHORT_SPLIT_TITLES.get(row.split, row.split),
+        METRICS[row.metric].title,
+        models[row.model],
+        f"{row.condition} − {row.against}",
+        str(row.prompts),
+        signed_text(row.difference),
+        interval_text(row.ci_low, row.ci_high),
+        signed_text(row.floor_difference),
+        probability_text(row.p),
+        probability_text(row.p_adjusted),
+        f"undefined: {row.undefined} prompts" if row.verdict == "undefined" else row.verdict,
+    ]
 
 
 def structured_tables(metrics: pd.DataFrame, models: Mapping[str, str], ssot: bool, token_budget: int) -> list[Table]:
