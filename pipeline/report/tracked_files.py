@@ -17,7 +17,7 @@ from pipeline.config.params import CONDITIONS, METHODS
 from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ArtifactError
 from pipeline.metrics.registry import HEADLINES, SPLITS
-from pipeline.report.evaluations import Evaluations
+from pipeline.report.evaluations import Evaluations, rows_of
 
 
 def headline_numbers(metrics: pd.DataFrame) -> dict[str, dict]:
@@ -26,7 +26,7 @@ def headline_numbers(metrics: pd.DataFrame) -> dict[str, dict]:
     Undefined is None.
     """
     found: dict[str, dict] = {}
-    for row in metrics[metrics["family"] == ""].itertuples():
+    for row in rows_of(metrics, family="").itertuples():
         if row.metric not in HEADLINES.get(row.axis, ()) or row.split not in SPLITS[row.axis]:
             continue
         numbers = found.setdefault(row.axis, {}).setdefault(row.model, {}).setdefault(row.condition, {})
@@ -66,13 +66,8 @@ def distances_by_family(metrics: pd.DataFrame, model: str) -> pd.DataFrame | Non
     Columns bar ("poisson soft"), family, split, condition and wasserstein_1_normalised, families in the order of
     their table; None where nothing was evaluated.
     """
-    chosen = metrics[
-        (metrics["axis"] == "structured")
-        & (metrics["model"] == model)
-        & (metrics["metric"] == "wasserstein_1_normalised")
-        & (metrics["family"] != "")
-        & metrics["condition"].isin(CONDITIONS)
-    ]
+    rows = rows_of(metrics, axis="structured", model=model, metric="wasserstein_1_normalised")
+    chosen = rows[(rows["family"] != "") & rows["condition"].isin(CONDITIONS)]
     if chosen.empty:
         return None
     order = [
@@ -116,7 +111,7 @@ def write_tracked_files(
     """
     content = json.dumps(headline_numbers(evaluations.metrics), indent=1, allow_nan=False)
     (directory / "metrics.json").write_text(content + "\n", encoding="utf-8")
-    histograms = evaluations.stacked("structured", "pit", ("bin", "count", "expected"), list(models), CONDITIONS)
+    histograms = evaluations.stacked("structured", "pit", ("bin", "count", "expected"), models, CONDITIONS)
     for model in models:
         tables = {
             "training_loss": losses_by_step(adapters, model),

@@ -23,7 +23,7 @@ from pipeline.report.ablations.runs import (
     Design,
     block_titles,
 )
-from pipeline.report.ablations.tables import HEADLINE, KL, SPLITS, ablation_records
+from pipeline.report.ablations.tables import HEADLINE, KL, SPLIT_HEADINGS, ablation_records
 from pipeline.report.figures.drawing import COLORS, FAMILY_COLORS, TARGET_COLOR, Drawing
 from pipeline.report.figures.structured import law_panels, overlay_prompts
 from pipeline.report.page.plots import SYMBOLS, Plot, band, vertical_line
@@ -210,7 +210,7 @@ def setting_plots(name: str, title: str, design: Design, records: pd.DataFrame) 
     defined = records[records["mean"].notna()] if len(records) else records
     for number, (block, members) in enumerate(defined.groupby("display_name", sort=False) if len(defined) else ()):
         for metric, (short, unit) in DRAWN_METRICS.items():
-            for split, split_title in SPLITS.items():
+            for split, split_title in SPLIT_HEADINGS.items():
                 chosen = members[(members["metric"] == metric) & (members["split"] == split)]
                 if len(chosen):
                     rows = chosen.to_dict("records")

@@ -30,7 +30,7 @@ HEADLINE = "wasserstein_1_normalised"
 KL = "logit_kl_nats"
 IN_FILE = (HEADLINE, KL, "valid_rate")
 """Metrics of the tables' files."""
-SPLITS = {split: f"{title[0].upper()}{title[1:]}" for split, title in SHORT_SPLIT_TITLES.items()}
+SPLIT_HEADINGS = {split: f"{title[0].upper()}{title[1:]}" for split, title in SHORT_SPLIT_TITLES.items()}
 SOFT_CAPTION = "Table 25. Granularity of the soft-target method's strings"
 HARD_CAPTION = "Table 26. Strings and sampling budget of the hard-target method"
 REFERENCE = (5, 16384)
@@ -99,7 +99,7 @@ def ablation_records(
     """
     records = []
     for block, title in zip(blocks, block_titles(blocks, params), strict=True):
-        for split in SPLITS:
+        for split in SPLIT_HEADINGS:
             for metric in IN_FILE:
                 records += _block_records(design, block, title, split, metric, published)
     return pd.DataFrame(records)
@@ -220,7 +220,7 @@ def kl_table(name: str, caption: str, design: Design, blocks: Sequence[Block], p
 
 def _header(design: Design, metric: str, beside: bool) -> list[str]:
     header = ["Model", *design.titles, "Seeds"]
-    for split in SPLITS.values():
+    for split in SPLIT_HEADINGS.values():
         header += [f"{split} {metric}", f"{split}: against the best"]
         header += [f"{split} {metric}, paper"] if beside else []
     return header
@@ -233,7 +233,7 @@ def _rows(design: Design, records: pd.DataFrame, beside: bool) -> list[list[str]
         by_split = {row["split"]: row for row in members.to_dict("records")}
         first, seeds = by_split["ood"], max(row["seeds"] for row in by_split.values())
         row = [first["display_name"], *(_factor(first[key]) for key in design.factors), str(seeds) if seeds else DASH]
-        for split in SPLITS:
+        for split in SPLIT_HEADINGS:
             row += [value_text(by_split[split]), verdict_text(by_split[split])]
             row += [published_text(by_split[split])] if beside else []
         rows.append(row)

@@ -15,7 +15,7 @@ from pipeline.report.evaluations import rows_of
 from pipeline.report.tables.table import (
     DASH,
     Cell,
-    Key,
+    CellKey,
     Measure,
     Table,
     build_table,
@@ -173,7 +173,7 @@ def perplexity_table(metrics: pd.DataFrame, models: Mapping[str, str], config: P
 def _marked_without_bos(table: Table) -> Table:
     """Says of cells without a BOS-less variant, where the default exists, that the model has no BOS."""
     nothing = Cell(math.nan, 0, math.nan, math.nan, math.nan, 0, "", NO_BOS_REMARK)
-    cells: dict[str, dict[Key, Cell | None]] = {model: dict(row) for model, row in table.cells.items()}
+    cells: dict[str, dict[CellKey, Cell | None]] = {model: dict(row) for model, row in table.cells.items()}
     for row in cells.values():
         for (axis, split, metric, condition), cell in row.items():
             default = row.get((axis, split, metric.removesuffix(WITHOUT_BOS), condition))
@@ -207,13 +207,13 @@ def average_table(
         The table, and display names of the models that some mean leaves out.
     """
     splits = split_names(metrics, measures[0].axis)
-    chosen = metrics[(metrics["family"] == "") & metrics["model"].isin(models) & metrics["condition"].isin(CONDITIONS)]
-    chosen = chosen[(chosen["axis"] == measures[0].axis) & chosen["metric"].isin({m.metric for m in measures})]
-    cells: dict[str, dict[Key, Cell | None]] = {split: {} for split in splits}
+    aggregates = rows_of(metrics, axis=measures[0].axis, family="")
+    chosen = aggregates[aggregates["model"].isin(models) & aggregates["condition"].isin(CONDITIONS)]
+    cells: dict[str, dict[CellKey, Cell | None]] = {split: {} for split in splits}
     left_out: set[str] = set()
     for split in splits:
         for measure in measures:
-            rows = chosen[(chosen["split"] == split) & (chosen["metric"] == measure.metric)]
+            rows = rows_of(chosen, split=split, metric=measure.metric)
             values = rows.pivot(index="model", columns="condition", values="value")
             complete = values.dropna(axis="columns", how="all").dropna()
             left_out |= set(values.index) - set(complete.index)
@@ -248,8 +248,7 @@ def averages(metrics: pd.DataFrame, models: Mapping[str, str]) -> dict[str, Tabl
         if table.is_empty:
             tables[axis] = None
             continue
-        cells = [cell for measure in measures for condition in CONDITIONS for cell in table.column(measure, condition)]
-        count = number_range([cell.n for cell in cells], 0)
+        count = number_range([cell.n for measure in measures for cell in table.existing_cells(measure)], 0)
         gap = f" Left out, because a condition is missing or undefined: {', '.join(left_out)}." if left_out else ""
         text = (
             " Perplexities of different tokenizers are unlike numbers: read bits per byte." if axis == "paloma" else ""

@@ -260,13 +260,11 @@ def seed_tables(seeds: Mapping[int, Evaluations], params: Params) -> list[ListTa
     return tables
 
 
-def _metric_title(metric: str) -> str:
+def _labels(display_name: str, split: str, metric: str) -> list[str]:
+    """The columns Model, Split and Metric."""
     found = METRICS[metric]
-    return found.title if found.direction == "neither" else f"{found.title} ({found.direction} is better)"
-
-
-def _split_title(split: str) -> str:
-    return SHORT_SPLIT_TITLES.get(split, DASH)
+    better = "" if found.direction == "neither" else f" ({found.direction} is better)"
+    return [display_name, SHORT_SPLIT_TITLES.get(split, DASH), f"{found.title}{better}"]
 
 
 def _cells(rows: pd.DataFrame, conditions: Sequence[str]) -> list[str]:
@@ -285,9 +283,7 @@ def _value_table(records: pd.DataFrame, listed: str) -> ListTable:
     conditions = [name for name in (*CONDITIONS, *BASELINES) if (records["condition"] == name).any()]
     rows = [
         [
-            members["display_name"].iloc[0],
-            _split_title(split),
-            _metric_title(metric),
+            *_labels(members["display_name"].iloc[0], split, metric),
             str(members["seeds"].max()),
             *_cells(members, conditions),
         ]
@@ -304,9 +300,7 @@ def _value_table(records: pd.DataFrame, listed: str) -> ListTable:
 def _interval_table(records: pd.DataFrame) -> ListTable:
     rows = [
         [
-            row.display_name,
-            _split_title(row.split),
-            _metric_title(row.metric),
+            *_labels(row.display_name, row.split, row.metric),
             row.condition,
             str(row.seeds),
             str(row.prompts),
@@ -331,9 +325,7 @@ def _interval_table(records: pd.DataFrame) -> ListTable:
 def _difference_table(records: pd.DataFrame) -> ListTable:
     rows = [
         [
-            row.display_name,
-            _split_title(row.split),
-            _metric_title(row.metric),
+            *_labels(row.display_name, row.split, row.metric),
             f"{row.condition} − {row.against}",
             str(row.seeds),
             _difference(row),

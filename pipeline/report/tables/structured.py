@@ -96,7 +96,7 @@ BUDGET = (
     measure_of("tokens_per_answer"),
     measure_of("valid_rate_at_budget"),
 )
-SPLITS = {"ood": "held-out (OOD) families", "unseen": "unseen parameters"}
+SPLIT_CAPTIONS = {"ood": "held-out (OOD) families", "unseen": "unseen parameters"}
 _INTERVALS = "Brackets: 95% bootstrap intervals over families, prompts and, of distances of samples, the samples."
 _UNDEFINED = f"{DASH}: undefined, because at least one family has no valid generation."
 
@@ -108,7 +108,7 @@ def _of_split(measures: tuple[Measure, ...], split: str) -> list[Measure]:
 def structured_table(name: str, caption: str, metrics: pd.DataFrame, split: str, models: Mapping[str, str]) -> Table:
     """Table 6 (split "ood") or 7 ("unseen"): sampled W1, logit KL and valid rate of base, soft and hard."""
     table = build_table(name, caption, metrics, models, _of_split(STRUCTURED, split), CONDITIONS)
-    present = [cell for c in CONDITIONS for cell in table.column(replace(WASSERSTEIN, split=split), c)]
+    present = table.existing_cells(replace(WASSERSTEIN, split=split))
     floors = sorted({f"{cell.floor:.4f}" for cell in present if math.isfinite(cell.floor)})
     # As many as there are models and conditions.
     listed = ", ".join(floors) if len(floors) <= len(CONDITIONS) else f"{floors[0]} to {floors[-1]}"
@@ -126,7 +126,7 @@ def calibration_table(metrics: pd.DataFrame, split: str, models: Mapping[str, st
         return None
     return detailed_table(
         f"calibration_{split}",
-        f"Calibration with sample sizes and perfect samplers: {SPLITS[split]}",
+        f"Calibration with sample sizes and perfect samplers: {SPLIT_CAPTIONS[split]}",
         f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets); perfect is 1. "
         "PIT: every answer replaced by the target's probability below it, uniform for a perfect sampler, so "
         "that W1 is finite for every family. Invalid counted: an invalid answer counts with distance 1, more than "
@@ -143,7 +143,7 @@ def tails_table(metrics: pd.DataFrame, split: str, models: Mapping[str, str]) ->
     """Errors of the outer quantiles; None where none was evaluated."""
     return detailed_table(
         f"tails_{split}",
-        f"Errors of the samples' quantiles in the tails: {SPLITS[split]}",
+        f"Errors of the samples' quantiles in the tails: {SPLIT_CAPTIONS[split]}",
         "Distance of the sample's quantile from the target's over Q95 − Q05, at the level that heads the column. "
         f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets). Beyond one over the "
         "number of answers of a prompt the quantile is the most extreme answer. The errors of levels, on the scale of "
@@ -207,7 +207,7 @@ def budget_table(metrics: pd.DataFrame, split: str, models: Mapping[str, str], t
     """All conditions at an equal number of generated tokens per prompt; None where none was scored so."""
     return detailed_table(
         f"equal_token_budget_{split}",
-        f"Conditions at an equal token budget: {SPLITS[split]}",
+        f"Conditions at an equal token budget: {SPLIT_CAPTIONS[split]}",
         f"Of each condition, the answers within the first {token_budget} generated tokens per prompt, reasoning "
         "included; of a condition that generated fewer, all answers. A cheaper condition gives more answers, and a "
         f"perfect sampler of as many answers scores lower; its W1 stands beside each. {_INTERVALS} Bold: best "
@@ -303,15 +303,15 @@ def structured_tables(metrics: pd.DataFrame, models: Mapping[str, str], ssot: bo
         "table7": ("unseen", "Table 7. Structured sampling with unseen parameters"),
     }
     tables = [structured_table(name, caption, metrics, split, models) for name, (split, caption) in titles.items()]
-    tables += [calibration_table(metrics, split, models) for split in SPLITS]
-    tables += [tails_table(metrics, split, models) for split in SPLITS]
-    for split, title in SPLITS.items():
+    tables += [calibration_table(metrics, split, models) for split in SPLIT_CAPTIONS]
+    tables += [tails_table(metrics, split, models) for split in SPLIT_CAPTIONS]
+    for split, title in SPLIT_CAPTIONS.items():
         caption = f"The exact law beside the sampled figures: {title}"
         tables.append(exact_table(f"exact_{split}", caption, metrics, split, models))
     if ssot or len(rows_of(metrics, axis="structured", condition="ssot")):
         for name, split in (("table8", "ood"), ("table9", "unseen")):
-            caption = f"Table {name[-1]}. String Seed of Thought (SSOT) beside base and soft: {SPLITS[split]}"
+            caption = f"Table {name[-1]}. String Seed of Thought (SSOT) beside base and soft: {SPLIT_CAPTIONS[split]}"
             tables.append(comparison_table(name, caption, metrics, split, models))
-    tables += [budget_table(metrics, split, models, token_budget) for split in SPLITS]
+    tables += [budget_table(metrics, split, models, token_budget) for split in SPLIT_CAPTIONS]
     tables.append(streams_table(metrics, models))
     return [table for table in tables if table is not None and not table.is_empty]

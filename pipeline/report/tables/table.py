@@ -15,8 +15,6 @@ from pipeline.report.evaluations import EvaluationKey, rows_of
 
 MISSING = "not run"
 DASH = "—"
-
-
 Field = Literal["value", "n", "floor", "ratio"]
 """What of a metric's row is shown: its value with the interval, its sample size, what a perfect sampler scores, or the
 value over that (with the perfect sampler's score in brackets)."""
@@ -110,7 +108,7 @@ class Cell:
         return self.value / self.floor if math.isfinite(self.floor) and self.floor > 0 else math.nan
 
 
-Key = tuple[str, str, str, str]
+CellKey = tuple[str, str, str, str]
 """Axis, split, metric and condition."""
 
 
@@ -136,7 +134,7 @@ class Table:
     models: Mapping[str, str]
     conditions: Sequence[str]
     measures: Sequence[Measure]
-    cells: Mapping[str, Mapping[Key, Cell | None]]
+    cells: Mapping[str, Mapping[CellKey, Cell | None]]
     note: str = ""
     conditions_are_rows: bool = False
     row_title: str = "Model"
@@ -149,6 +147,10 @@ class Table:
         """The cells of all models that exist, in row order."""
         cells = (self.cell(model, measure, condition) for model in self.models)
         return [cell for cell in cells if cell is not None]
+
+    def existing_cells(self, measure: Measure) -> list[Cell]:
+        """The cells of a measure that exist, of all models and conditions."""
+        return [cell for condition in self.conditions for cell in self.column(measure, condition)]
 
     def lines(self) -> Iterator[tuple[list[str], list[tuple[str, Measure, str]]]]:
         """Row labels and the (model, measure, condition) of each cell, by row."""
@@ -254,7 +256,7 @@ def build_table(
     wanted = {name for measure in measures for name in (measure.metric, measure.attempts)}
     chosen = metrics[(metrics["family"] == "") & metrics["metric"].isin(wanted)]
     rows = {(row.axis, row.split, row.metric, row.model, row.condition): row for row in chosen.itertuples()}
-    cells: dict[str, dict[Key, Cell | None]] = {model: {} for model in models}
+    cells: dict[str, dict[CellKey, Cell | None]] = {model: {} for model in models}
     for model in models:
         for measure in measures:
             for condition in conditions:

@@ -35,12 +35,9 @@ OPEN = (
     measure_of("unique_fraction_case_folded"),
     measure_of("effective_answers_case_folded_median"),
 )
-MCQ = (
-    measure_of("mcq_parse_rate"),
-    measure_of("mcq_total_variation"),
-    measure_of("mcq_parse_rate_tolerant"),
-    measure_of("mcq_total_variation_tolerant"),
-)
+PARSE_RATE, STRICT_VARIATION = measure_of("mcq_parse_rate"), measure_of("mcq_total_variation")
+TOLERANT_VARIATION = measure_of("mcq_total_variation_tolerant")
+MCQ = (PARSE_RATE, STRICT_VARIATION, measure_of("mcq_parse_rate_tolerant"), TOLERANT_VARIATION)
 SHARES = tuple(measure_of(f"mcq_share_{letter.lower()}") for letter in LETTERS)
 CALLS = tuple(measure_of(metric) for metric in CALL_METRICS)
 STAND_IN_WARNING = (
@@ -66,8 +63,7 @@ def generative_summary(metrics: pd.DataFrame, models: Mapping[str, str]) -> Tabl
     table = build_table("table1", caption, metrics, models, measures, CONDITIONS)
     if table.is_empty:
         return None
-    cells = [cell for condition in CONDITIONS for cell in table.column(TOTAL_VARIATION, condition)]
-    floors = number_range([cell.floor for cell in cells], 3)
+    floors = number_range([cell.floor for cell in table.existing_cells(TOTAL_VARIATION)], 3)
     warning = f" {STAND_IN_WARNING}" if utility.metric == UTILITY[True] else ""
     return with_note(
         table,
@@ -99,8 +95,8 @@ def novelty_table(metrics: pd.DataFrame, models: Mapping[str, str], stand_in: bo
     table = build_table(name, caption, metrics, models, measures, CONDITIONS)
     sizes = []
     for measure in {measure.split: measure for measure in measures}.values():
-        counts = [cell.n for condition in CONDITIONS for cell in table.column(measure, condition)]
-        sizes.append(f"{number_range(counts, 0)} prompts ({measure.split})")
+        size = number_range([cell.n for cell in table.existing_cells(measure)], 0)
+        sizes.append(f"{size} prompts ({measure.split})")
     warning = f"{STAND_IN_WARNING} " if stand_in else ""
     return with_note(
         table,
@@ -117,15 +113,13 @@ def mcq_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> Table | None:
     if table.is_empty:
         return None
     floors = []
-    for measure in (MCQ[1], MCQ[3]):
+    for measure, parser in ((STRICT_VARIATION, ""), (TOLERANT_VARIATION, ", tolerant")):
         for condition in CONDITIONS:
             cells = [cell for cell in table.column(measure, condition) if cell.n]
             if cells:
-                floors.append(
-                    f"{condition} {number_range([cell.floor for cell in cells], 3)} "
-                    f"({number_range([cell.n for cell in cells], 0)} parsed{', tolerant' if measure is MCQ[3] else ''})"
-                )
-    generations = number_range([cell.n for c in CONDITIONS for cell in table.column(MCQ[0], c)], 0)
+                floor, parsed = number_range([cell.floor for cell in cells], 3), number_range([c.n for c in cells], 0)
+                floors.append(f"{condition} {floor} ({parsed} parsed{parser})")
+    generations = number_range([cell.n for cell in table.existing_cells(PARSE_RATE)], 0)
     return with_note(
         table,
         f"{generations} generations per cell. TV: total variation distance from uniform over the questions that "
