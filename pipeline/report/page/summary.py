@@ -122,9 +122,7 @@ def _comparison_sentences(comparisons: pd.DataFrame | None) -> list[str]:
         return []
     parts = []
     for own, other in (pair for pair in PAIRS if set(pair) <= set(CONDITIONS)):
-        chosen = comparisons[
-            (comparisons["metric"] == W1) & (comparisons["condition"] == own) & (comparisons["against"] == other)
-        ]
+        chosen = rows_of(comparisons, metric=W1, condition=own, against=other)
         counts = ", ".join(f"{count} {verdict}" for verdict, count in chosen["verdict"].value_counts().items())
         if counts:
             parts.append(f"{own} against {other} {counts}")
@@ -211,14 +209,13 @@ def _verdict_totals(tables: Sequence[pd.DataFrame], conditions: Sequence[str]) -
 
 def _cost_word(rows: Aggregates, tests: Mapping[str, pd.DataFrame]) -> str:
     totals = _verdict_totals([tests[axis] for axis in COST_AXES if axis in tests], METHODS)
-    fallen = [
-        f"{rows.models[row.model]} {method}"
+    parsed_by_base = {row.model: row for row in rows.defined("mcq", "mcq", "mcq_parse_rate", "base")}
+    fallen = any(
+        row.model in parsed_by_base and row.ci_high < parsed_by_base[row.model].ci_low
         for method in METHODS
         for row in rows.defined("mcq", "mcq", "mcq_parse_rate", method)
-        if (base := rows.get("mcq", "mcq", "mcq_parse_rate", row.model, "base")) is not None
-        and row.ci_high < base.ci_low
-    ]
-    if not sum(totals.values()) and not rows.defined("mcq", "mcq", "mcq_parse_rate", "base"):
+    )
+    if not sum(totals.values()) and not parsed_by_base:
         return "Not known: no retention evaluation has been run."
     if totals["lost"] or fallen:
         parts = []
