@@ -235,9 +235,10 @@ class Timer:
 def run(params: Path = Path("params.yaml")) -> list[dict]:
     """Time the whole report, and its parts one after the other."""
     from pipeline.report import assemble as report
-    from pipeline.report.evaluations import read_evaluations
+    from pipeline.report.evaluations import display_names, read_evaluations
     from pipeline.report.figures.drawing import draw, draw_all
     from pipeline.report.page.explorer import explorer_payload
+    from pipeline.report.tables.novelty_cases import novelty_cases
     from pipeline.report.tables.retention import one_name_per_variant
     from pipeline.report.tables.table_text import write_table_texts
     from pipeline.report.write import write_report
@@ -257,10 +258,10 @@ def run(params: Path = Path("params.yaml")) -> list[dict]:
             [root / "adapters"],
         )
         evaluations = timer("read evaluations", read_evaluations, root / "evals")
-        names = {name: model.display_name for name, model in config.models.items()}
+        names = display_names(config)
         metrics = one_name_per_variant(evaluations.metrics)
         tests = report.tests_by_axis(evaluations, names)
-        tables = timer("tables", report.tables_by_section, config, evaluations, metrics, tests, names, prompts)
+        tables = timer("tables", report.tables_by_section, config, evaluations, metrics, tests, prompts)
         for section in tables.values():
             for table in section:
                 timer("table files", write_table_texts, table, root)
@@ -271,7 +272,7 @@ def run(params: Path = Path("params.yaml")) -> list[dict]:
         for members in drawings.values():
             for name, drawing in members.items():
                 timer(f"figures: {name}, alone", draw, name, drawing, root)
-        timer("cases of NoveltyBench", report.novelty_cases, evaluations, names)
+        timer("cases of NoveltyBench", novelty_cases, evaluations, names)
         timer("explorer's data", explorer_payload, evaluations, prompts, names)
         page = root / "reports" / "index.html"
         size = page.stat().st_size / 1e6

@@ -31,6 +31,8 @@ settings.register_profile("random", FIXED, derandomize=False)
 settings.load_profile("fixed")
 
 ROOT = Path(__file__).resolve().parents[1]
+# Processes that tests start find the project wherever they run.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
 
 TINY_OVERRIDES = (
     "prompts.families=[gaussian,binomial,uniform,bernoulli,poisson,maxwell]",

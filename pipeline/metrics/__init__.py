@@ -1,1 +1,1 @@
-"""Every metric: its name, definition and source."""
+"""Every metric of ``metrics.csv`` as one value, and the registry of all of them."""

@@ -11,23 +11,14 @@ from typing import Any
 from pipeline.command import run_command
 from pipeline.config.params import load_params
 from pipeline.errors import ConfigError, PipelineError, first_line
+from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, SPLITS
 from pipeline.record.tracking import has_credentials
 
 METRIC_SECTIONS = {
-    "Structured sampling": (
-        "ood/wasserstein_1_normalised",
-        "unseen/wasserstein_1_normalised",
-        "ood/logit_kl_nats",
-        "unseen/logit_kl_nats",
-        "ood/valid_rate",
-        "unseen/valid_rate",
-    ),
-    "Open-ended answers": ("open/top_p_support_size", "open/unique_fraction"),
-    "Multiple choice": ("mcq/mcq_parse_rate", "mcq/mcq_total_variation"),
-    "NoveltyBench": ("all/distinct", "all/utility", "all/distinct_lexical", "all/utility_stand_in"),
-    "Retention": ("all/gp_irt", "all/accuracy", "all/bits_per_byte", "all/perplexity"),
+    AXIS_TITLES[axis]: tuple(f"{split}/{metric}" for metric in metrics for split in SPLITS[axis])
+    for axis, metrics in HEADLINES.items()
 }
-"""Results of evaluations (SPLIT/METRIC) by section of the workspace."""
+"""Headline results of evaluations (SPLIT/METRIC) by section of the workspace."""
 TRAINING_CURVES = ("train/loss", "train/grad_norm", "train/learning_rate", "train/tokens_per_second")
 THROUGHPUT = tuple(
     f"throughput/{unit}_per_second" for unit in ("samples", "prompts", "requests", "bytes", "pairs", "responses")

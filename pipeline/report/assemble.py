@@ -6,124 +6,171 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.config.params import CONDITIONS, METHODS, Params
+from pipeline.config.params import METHODS, Params
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.retention.accuracy import TEST_COLUMNS
-from pipeline.report.ablations import ablations as ablation_parts
-from pipeline.report.ablations.ablations import Ablations
-from pipeline.report.evaluations import Evaluations
+from pipeline.metrics.registry import AXIS_TITLES
+from pipeline.report.ablations.figures import ablation_drawings, ablation_plots
+from pipeline.report.ablations.runs import Ablations
+from pipeline.report.ablations.tables import ablation_tables
+from pipeline.report.evaluations import Evaluations, display_names
 from pipeline.report.figures.drawing import Drawing, draw_all
-from pipeline.report.figures.pictures import (
-    method_pictures,
-    open_pictures,
-    paloma_pictures,
-    retention_pictures,
-    structured_pictures,
-)
-from pipeline.report.page.content import report_page
-from pipeline.report.page.page import FigureBlock, Section
-from pipeline.report.page.plots import Plot
-from pipeline.report.tables import seeds as seed_parts
-from pipeline.report.tables.case_text import write_case_texts
-from pipeline.report.tables.latex_layout import latex_document
-from pipeline.report.tables.novelty_cases import CaseTable, case_tables
+from pipeline.report.figures.method import method_drawings
+from pipeline.report.figures.open_ended import open_drawings
+from pipeline.report.figures.retention import paloma_drawings, retention_drawings
+from pipeline.report.figures.structured import structured_drawings
+from pipeline.report.page.page import FigureBlock, Section, report_page
+from pipeline.report.tables.novelty_cases import CaseTable, novelty_cases, write_case_texts
 from pipeline.report.tables.retention import one_name_per_variant, retention_tables
 from pipeline.report.tables.retention_lists import estimate_table, verdict_table
+from pipeline.report.tables.seeds import seed_tables
 from pipeline.report.tables.settings import settings_tables
-from pipeline.report.tables.structured import structured_tables
-from pipeline.report.tables.structured_tests import structured_tests_table
+from pipeline.report.tables.structured import structured_tables, structured_tests_table
 from pipeline.report.tables.table import ListTable, Table
-from pipeline.report.tables.table_text import write_table_texts
-from pipeline.report.tables.transfer import UTILITY, transfer_tables
+from pipeline.report.tables.table_text import latex_document, write_table_texts
+from pipeline.report.tables.transfer import transfer_tables
 from pipeline.report.tracked_files import write_tracked_files
 
 DEMO = "demo"
 """Experiment whose results are not the paper's."""
 DEMO_NOTE = "Demo: a small embedded model and stand-ins for data and evaluators; no result of the paper's experiment. "
 DEMO_MARK = "demo: small embedded model, not the paper's experiment"
-EXPLANATIONS = {
-    "summary": (
-        "Summary",
-        "Does fine-tuning on numbers carry over to language, and what does it cost elsewhere? One row per model.",
-    ),
-    "structured": (
-        "Structured sampling",
-        "Numbers from a named law: how far the samples and the probabilities are "
-        "from the law, and how many answers are valid.",
-    ),
-    "open": (
-        "Open-ended generation",
-        'Requests such as "Name a random city.": how many answers the model considers, and how many it gives.',
-    ),
-    "novelty": (
-        "NoveltyBench",
-        "Several responses to each prompt: how many differ in content (Distinct), and what "
-        "they are worth to a reader who asks again (Utility).",
-    ),
-    "mcq": (
-        "Multiple-choice questions",
-        "The model writes questions; the correct answer's position should be uniform over A to D.",
-    ),
-    "retention": (
-        "Retention: TinyBenchmarks",
-        "100 items of each of five benchmarks: does a fine-tuned model still answer what its base checkpoint answers?",
-    ),
-    "paloma": ("Retention: PALOMA", "Held-out text of several sources: how well the model predicts it."),
-    "seeds": (seed_parts.TITLE, seed_parts.EXPLANATION),
-    "ablation": (ablation_parts.TITLE, ablation_parts.EXPLANATION),
-    "method": ("Method and settings", "What was trained on, and how; the paper's values stand beside ours."),
+TITLES = {
+    "summary": "Summary",
+    **AXIS_TITLES,
+    "seeds": "Training seeds",
+    "ablation": "Ablation tables",
+    "method": "Method and settings",
 }
-
-
-def novelty_cases(evaluations: Evaluations, names: Mapping[str, str]) -> list[CaseTable]:
-    """Tables 11 to 19, of the models scored by the benchmark's evaluators and apart from them by stand-ins."""
-    columns = ("prompt_id", "split", "category", "prompt", "distinct", "utility")
-    class_columns = ("prompt_id", "class_index", "representative", "size", "rating", "reward")
-    metrics = evaluations.metrics
-    cases = []
-    for stand_in, (metric, _) in UTILITY.items():
-        scored = metrics[(metrics["axis"] == "novelty") & (metrics["metric"] == metric)]
-        pairs = set(zip(scored["model"], scored["condition"], strict=True))
-        complete = {m: name for m, name in names.items() if all((m, condition) in pairs for condition in CONDITIONS)}
-        per_prompt = evaluations.stacked("novelty", "per_prompt", columns, list(complete), CONDITIONS)
-        classes = evaluations.stacked("novelty", "classes", class_columns, list(complete), CONDITIONS)
-        cases += case_tables(per_prompt, classes, complete, stand_in)
-    return cases
+"""Titles of the page's sections; those of an axis have its name."""
+EXPLANATIONS = {
+    "summary": "Does fine-tuning on numbers carry over to language, and what does it cost elsewhere? One row per "
+    "model.",
+    "structured": "Numbers from a named law: how far the samples and the probabilities are from the law, and how many "
+    "answers are valid.",
+    "open": 'Requests such as "Name a random city.": how many answers the model considers, and how many it gives.',
+    "novelty": "Several responses to each prompt: how many differ in content (Distinct), and what they are worth to a "
+    "reader who asks again (Utility).",
+    "mcq": "The model writes questions; the correct answer's position should be uniform over A to D.",
+    "retention": "100 items of each of five benchmarks: does a fine-tuned model still answer what its base checkpoint "
+    "answers?",
+    "paloma": "Held-out text of several sources: how well the model predicts it.",
+    "seeds": "The same settings trained, sampled and evaluated anew with other seeds: how far a number of one run can "
+    "be relied on. All other tables and figures are of one seed.",
+    "ablation": "How fine the strings are that a model trains on, how many samples it sees, and what the strings cost "
+    "to build. Each setting is trained with several seeds; a difference within seed noise is no finding. "
+    "`make ablations` runs them at the demo's scale.",
+    "method": "What was trained on, and how; the paper's values stand beside ours.",
+}
+"""What each section shows, in the order of the page."""
+Tables = dict[str, list[Table | ListTable]]
+"""Tables by section."""
 
 
 def tests_by_axis(evaluations: Evaluations, names: Mapping[str, str]) -> dict[str, pd.DataFrame]:
     """Tests against base by axis: columns model, condition and TEST_COLUMNS."""
-    return {
-        axis: evaluations.stacked(axis, "tests", TEST_COLUMNS, list(names), METHODS) for axis in ("retention", "paloma")
-    }
+    return {axis: evaluations.stacked(axis, "tests", TEST_COLUMNS, names, METHODS) for axis in ("retention", "paloma")}
 
 
 def tables_by_section(
-    config: Params,
+    params: Params,
     evaluations: Evaluations,
     metrics: pd.DataFrame,
     tests: Mapping[str, pd.DataFrame],
-    names: Mapping[str, str],
     prompts: Sequence[Prompt],
-) -> dict[str, list[Table | ListTable]]:
-    """All tables by page section."""
-    ssot, token_budget = config.generate.ssot.enabled, config.evaluate.token_budget
-    structured: list[Table | ListTable] = [*structured_tables(metrics, names, ssot, token_budget)]
+) -> Tables:
+    """All tables but those over seeds and of ablations.
+
+    Args:
+        params: The parameters.
+        evaluations: What there is.
+        metrics: Its metrics with one name per variant.
+        tests: ``tests_by_axis``.
+        prompts: Structured prompts of the evaluated splits.
+    """
+    names, significance = display_names(params), params.tests.significance
+    ssot, token_budget = params.generate.ssot.enabled, params.evaluate.token_budget
     compared = structured_tests_table(
-        evaluations, names, config.seed, config.tests.significance, config.evaluate.bootstrap_replicates
+        evaluations, names, params.seed, significance, params.evaluate.bootstrap_replicates
     )
+    transfer = transfer_tables(metrics, names)
+    kept = retention_tables(metrics, names, params.retention, params.paloma)
+    verdicts = {axis: verdict_table(axis, table, metrics, names, significance) for axis, table in tests.items()}
     tables = {
-        "structured": [*structured, compared] if compared else structured,
-        "method": settings_tables(config, prompts),
+        "summary": [*transfer["summary"], *kept["summary"]],
+        "structured": [*structured_tables(metrics, names, ssot, token_budget), compared],
+        "open": transfer["open"],
+        "novelty": transfer["novelty"],
+        "mcq": transfer["mcq"],
+        "retention": [*kept["retention"], verdicts["retention"], estimate_table(metrics, names)],
+        "paloma": [*kept["paloma"], verdicts["paloma"]],
+        "method": settings_tables(params, prompts),
     }
-    for found in (transfer_tables(metrics, names), retention_tables(metrics, names, config.retention, config.paloma)):
-        for section, members in found.items():
-            tables.setdefault(section, []).extend(members)
-    for axis, table in tests.items():
-        verdicts = verdict_table(axis, table, metrics, names, config.tests.significance)
-        lists = [verdicts, estimate_table(metrics, names) if axis == "retention" else None]
-        tables[axis] += [members for members in lists if members is not None]
-    return tables
+    return {section: [table for table in members if table is not None] for section, members in tables.items()}
+
+
+def drawings_by_section(
+    params: Params,
+    evaluations: Evaluations,
+    metrics: pd.DataFrame,
+    tests: Mapping[str, pd.DataFrame],
+    prompts: Sequence[Prompt],
+) -> dict[str, dict[str, Drawing]]:
+    """All figures but those of ablations, by section and file name; arguments as for ``tables_by_section``."""
+    return {
+        "structured": structured_drawings(params, evaluations, prompts),
+        "open": open_drawings(params, evaluations),
+        "retention": retention_drawings(params, metrics, tests["retention"]),
+        "paloma": paloma_drawings(params, metrics, tests["paloma"]),
+        "method": method_drawings(params.seed),
+    }
+
+
+def _sections_of_demo(params: Params, ablations: Ablations) -> set[str]:
+    """The sections whose results are the demo's; beside it, sweeps may train other models at the paper's scale."""
+    if params.experiment != DEMO:
+        return set()
+    return set(TITLES) if ablations.are_all_of(params.models) else set(TITLES) - {"ablation"}
+
+
+def _prefixed(tables: Sequence[Table | ListTable], note: str) -> list[Table | ListTable]:
+    return [dataclasses.replace(table, note=note + table.note) for table in tables]
+
+
+def _all_tables(params: Params, tables: Tables, ablations: Ablations, seeds: Mapping[int, Evaluations]) -> Tables:
+    """The tables with those of ablations and, where there are several, over training seeds; each says what it is of."""
+    tables = {**tables, "ablation": [*ablation_tables(ablations, params)]}
+    if len(seeds) > 1:
+        note = (
+            f"Training seed {params.seed} alone; seeds {', '.join(map(str, seeds))} are together in the tables over "
+            "training seeds. "
+        )
+        of_one_seed = set(TITLES) - {"ablation", "method"}
+        tables = {name: _prefixed(own, note) if name in of_one_seed else own for name, own in tables.items()}
+        tables["seeds"] = [*seed_tables(seeds, params)]
+    demo = _sections_of_demo(params, ablations)
+    return {name: _prefixed(own, DEMO_NOTE) if name in demo else own for name, own in tables.items()}
+
+
+def _draw(
+    params: Params, drawings: Mapping[str, Mapping[str, Drawing]], ablations: Ablations, directory: Path
+) -> dict[str, list[FigureBlock]]:
+    """Draw the figures; those of the demo are marked, but for the one of the method, which is no result.
+
+    Returns:
+        The figures that there was something to draw for, by section.
+    """
+    demo = _sections_of_demo(params, ablations) - {"method"}
+    marked = {
+        section: {name: dataclasses.replace(drawing, mark=DEMO_MARK) for name, drawing in own.items()}
+        if section in demo
+        else own
+        for section, own in drawings.items()
+    }
+    return {
+        section: [FigureBlock(name, drawings[section][name].caption, directory / f"{name}.png") for name in names]
+        for section, names in draw_all(marked, directory).items()
+    }
 
 
 def _sourced(table: Table | ListTable, axis: str, evaluations: Evaluations) -> Table | ListTable:
@@ -135,111 +182,58 @@ def _sourced(table: Table | ListTable, axis: str, evaluations: Evaluations) -> T
     return dataclasses.replace(table, frame=evaluations.with_provenance(axis, table.frame))
 
 
-def drawings_by_section(
-    config: Params,
-    evaluations: Evaluations,
-    metrics: pd.DataFrame,
-    tests: Mapping[str, pd.DataFrame],
-    prompts: Sequence[Prompt],
-) -> dict[str, dict[str, Drawing]]:
-    """All figures by page section; the demo's are marked, but for the one of the method."""
-    drawings = {
-        "structured": structured_pictures(config, evaluations, prompts),
-        "open": open_pictures(config, evaluations),
-        "retention": retention_pictures(config, metrics, tests["retention"]),
-        "paloma": paloma_pictures(config, metrics, tests["paloma"]),
-    }
-    if config.experiment == DEMO:
-        drawings = {
-            section: {name: dataclasses.replace(drawing, mark=DEMO_MARK) for name, drawing in members.items()}
-            for section, members in drawings.items()
-        }
-    return {**drawings, "method": method_pictures(config.seed)}
-
-
-def _is_demos(config: Params, ablations: Ablations | None) -> bool:
-    """Whether all ablations are the demo's: beside it, sweeps may train other models at the paper's scale."""
-    return config.experiment == DEMO and (ablations is None or ablations.are_all_of(config.models))
-
-
-def _noted(
-    config: Params, tables: Mapping[str, list[Table | ListTable]], ablations: Ablations | None
-) -> Mapping[str, list[Table | ListTable]]:
-    """The tables by section; those of the demo say so."""
-    if config.experiment != DEMO:
-        return tables
-    return {
-        section: _prefixed(members, DEMO_NOTE) if section != "ablation" or _is_demos(config, ablations) else members
-        for section, members in tables.items()
-    }
-
-
-def _prefixed(tables: Sequence[Table | ListTable], note: str) -> list[Table | ListTable]:
-    return [dataclasses.replace(table, note=note + table.note) for table in tables]
-
-
-def _with_seeds(
-    config: Params, tables: Mapping[str, list[Table | ListTable]], seeds: Mapping[int, Evaluations]
-) -> Mapping[str, list[Table | ListTable]]:
-    """The tables by section with those over training seeds, where there are several; the others say theirs."""
-    if len(seeds) < 2:
-        return tables
-    note = (
-        f"Training seed {config.seed} alone; seeds {', '.join(map(str, seeds))} are together in the tables over "
-        "training seeds. "
-    )
-    own = {
-        section: members if section in ("ablation", "method") else _prefixed(members, note)
-        for section, members in tables.items()
-    }
-    return {**own, "seeds": [*seed_parts.seed_tables(seeds, config)]}
-
-
-def _ablation_drawings(config: Params, ablations: Ablations, prompts: Sequence[Prompt]) -> dict[str, Drawing]:
-    """Figure 14, marked where it is the demo's."""
-    mark = DEMO_MARK if _is_demos(config, ablations) else ""
-    found = ablation_parts.ablation_figures(ablations, config, prompts)
-    return {name: dataclasses.replace(drawing, mark=mark) for name, drawing in found.items()}
-
-
-def _figure_blocks(
-    drawings: Mapping[str, Mapping[str, Drawing]], drawn: Mapping[str, Sequence[str]], directory: Path
-) -> dict[str, list[FigureBlock]]:
-    """The figures that were drawn, with their captions, by page section."""
-    return {
-        section: [FigureBlock(name, drawings[section][name].caption, directory / f"{name}.png") for name in members]
-        for section, members in drawn.items()
-    }
-
-
 def _write_tables(sections: Sequence[Section], evaluations: Evaluations, directory: Path) -> None:
-    """Write the files of all tables and cases."""
+    """Write the files of all tables and cases, and the document that shows them."""
     for section in sections:
         for table in section.tables:
             write_table_texts(_sourced(table, section.anchor, evaluations), directory)
         for case in section.cases:
             paths = {condition: evaluations.sources["novelty", case.model, condition] for condition in case.results}
             write_case_texts(case, directory, paths)
+    names_in_order = [item.name for section in sections for item in (*section.tables, *section.cases)]
+    (directory / "all_tables.tex").write_text(latex_document(names_in_order), encoding="utf-8")
+
+
+def _sections(
+    tables: Tables,
+    figures: Mapping[str, list[FigureBlock]],
+    cases: Mapping[str, list[CaseTable]],
+    sources: Mapping[str, Mapping[str, dict]],
+) -> list[Section]:
+    """The page's sections in order, that over training seeds where there are such tables."""
+    return [
+        Section(
+            name,
+            TITLES[name],
+            text,
+            tables.get(name, []),
+            figures.get(name, []),
+            cases.get(name, []),
+            sources.get(name),
+        )
+        for name, text in EXPLANATIONS.items()
+        if name != "seeds" or "seeds" in tables
+    ]
 
 
 def assemble(
-    config: Params,
+    params: Params,
     evaluations: Evaluations,
     prompts: Sequence[Prompt],
     directory: Path,
-    adapters: Sequence[Path] = (),
-    ablations: Ablations | None = None,
-    other_seeds: Mapping[int, Evaluations] | None = None,
+    adapters: Sequence[Path],
+    ablations: Ablations,
+    other_seeds: Mapping[int, Evaluations],
 ) -> list[Table | ListTable]:
     """Write ``tables/``, ``figures/``, ``plots/``, ``metrics.json`` and ``index.html`` into a directory.
 
     Args:
-        config: The parameters.
+        params: The parameters.
         evaluations: What there is.
         prompts: Structured prompts of the evaluated splits.
         directory: Where to.
         adapters: Directories of adapters, MODEL/METHOD, for the losses of training.
-        ablations: Finished cells of the ablation sweeps; None leaves them out.
+        ablations: What the ablation sweeps have finished.
         other_seeds: Evaluations of the same settings by their seeds, which are not that of the parameters.
 
     Returns:
@@ -247,32 +241,21 @@ def assemble(
     """
     for folder in ("tables", "figures"):
         (directory / folder).mkdir()
-    names = {name: model.display_name for name, model in config.models.items()}
-    metrics, tests = one_name_per_variant(evaluations.metrics), tests_by_axis(evaluations, names)
-    tables = tables_by_section(config, evaluations, metrics, tests, names, prompts)
-    drawings = drawings_by_section(config, evaluations, metrics, tests, prompts)
-    plots: Sequence[Plot] = ()
-    if ablations is not None:
-        tables["ablation"] = ablation_parts.ablation_tables(ablations, config)
-        drawings["ablation"] = _ablation_drawings(config, ablations, prompts)
-        plots = ablation_parts.ablation_plots(ablations, config)
-    seeds = dict(sorted({config.seed: evaluations, **(other_seeds or {})}.items()))
-    tables = _noted(config, _with_seeds(config, tables, seeds), ablations)
-    drawn = draw_all(drawings, directory / "figures")
-    blocks = _figure_blocks(drawings, drawn, directory / "figures")
+    names, metrics = display_names(params), one_name_per_variant(evaluations.metrics)
+    tests = tests_by_axis(evaluations, names)
+    seeds = dict(sorted({params.seed: evaluations, **other_seeds}.items()))
+    tables = tables_by_section(params, evaluations, metrics, tests, prompts)
+    tables = _all_tables(params, tables, ablations, seeds)
+    drawings = drawings_by_section(params, evaluations, metrics, tests, prompts)
+    drawings["ablation"] = ablation_drawings(ablations, params, prompts)
+    figures = _draw(params, drawings, ablations, directory / "figures")
     write_tracked_files(evaluations, names, adapters, directory)
     cases = {"novelty": novelty_cases(evaluations, names)}
-    sources = {} if ablations is None else {"ablation": ablations.provenance}
-    sources["seeds"] = {path: content for found in seeds.values() for path, content in found.provenance.items()}
-    sections = [
-        Section(axis, *text, tables.get(axis, []), blocks.get(axis, []), cases.get(axis, []), sources.get(axis))
-        for axis, text in EXPLANATIONS.items()
-        if axis != "seeds" or len(seeds) > 1
-    ]
+    by_seed = {path: content for read in seeds.values() for path, content in read.provenance.items()}
+    sources = {"ablation": ablations.provenance, "seeds": by_seed}
+    sections = _sections(tables, figures, cases, sources)
     _write_tables(sections, evaluations, directory / "tables")
-    names_in_order = [item.name for section in sections for item in (*section.tables, *section.cases)]
-    (directory / "tables" / "all_tables.tex").write_text(latex_document(names_in_order), encoding="utf-8")
-    ordered = [table for section in sections for table in section.tables]
-    page = report_page(config, evaluations, metrics, tests, prompts, sections, plots, list(seeds))
+    plots = ablation_plots(ablations, params)
+    page = report_page(params, evaluations, metrics, tests, prompts, sections, plots, list(seeds))
     (directory / "index.html").write_text(page, encoding="utf-8")
-    return ordered
+    return [table for section in sections for table in section.tables]

@@ -1,9 +1,10 @@
-"""Reads whatever evaluations exist below one or several directories, AXIS/MODEL/CONDITION."""
+"""Whatever evaluations exist below one or several directories, AXIS/MODEL/CONDITION."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import pandas as pd
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.storage import read_json, read_table
 from pipeline.config.evaluation import AXES
+from pipeline.config.params import Params
 from pipeline.core.prompts.structured import Prompt
 from pipeline.errors import ArtifactError
 from pipeline.record.provenance import join_sources
@@ -32,6 +34,30 @@ METRIC_COLUMNS = (
 """Columns of reports/metrics.csv."""
 
 
+def display_names(params: Params) -> dict[str, str]:
+    """Model name -> display name, in the order of the parameters."""
+    return {name: model.display_name for name, model in params.models.items()}
+
+
+class EvaluationKey(NamedTuple):
+    """What names an evaluation: the axis, the model, and the condition that it was trained, asked or decoded under."""
+
+    axis: str
+    model: str
+    condition: str
+
+
+def rows_of(metrics: pd.DataFrame, **labels: str) -> pd.DataFrame:
+    """The rows of a metrics table that have a label in each of some columns, e.g. ``axis="mcq", metric="..."``.
+
+    With ``family=""`` they are the aggregates over all families.
+    """
+    chosen = pd.Series(True, index=metrics.index)
+    for column, label in labels.items():
+        chosen &= metrics[column] == label
+    return metrics[chosen]
+
+
 @dataclass(frozen=True)
 class Evaluations:
     """What the evaluation stages wrote.
@@ -40,13 +66,13 @@ class Evaluations:
         metrics: Tidy metrics, METRIC_COLUMNS and ``undefined``; one row per number.
         invalid: Columns axis, model, condition, split, reason, count.
         provenance: Content of each provenance file by its path.
-        directories: Directory of each evaluation by (axis, model, condition).
+        directories: Directory of each evaluation.
     """
 
     metrics: pd.DataFrame
     invalid: pd.DataFrame
     provenance: dict[str, dict]
-    directories: dict[tuple[str, str, str], Path]
+    directories: dict[EvaluationKey, Path]
 
     @property
     def axes(self) -> set[str]:
@@ -54,20 +80,19 @@ class Evaluations:
         return set(self.metrics["axis"])
 
     @property
-    def existing(self) -> set[tuple[str, str, str]]:
-        """(axis, model, condition) of all evaluations."""
-        columns = (self.metrics[name] for name in ("axis", "model", "condition"))
-        return set(zip(*columns, strict=True))
+    def existing(self) -> set[EvaluationKey]:
+        """All evaluations that have a metric."""
+        return set(self.sources)
 
     @cached_property
-    def sources(self) -> dict[tuple[str, str, str], str]:
-        """Provenance file by (axis, model, condition)."""
+    def sources(self) -> dict[EvaluationKey, str]:
+        """Provenance file of each evaluation."""
         rows = self.metrics[["axis", "model", "condition", "provenance"]].itertuples(index=False, name=None)
-        return {tuple(names): path for *names, path in rows}
+        return {EvaluationKey(*names): path for *names, path in rows}
 
     def path(self, axis: str, model: str, condition: str, name: str) -> Path | None:
         """A file of an evaluation; None where the evaluation does not exist or has no such file."""
-        directory = self.directories.get((axis, model, condition))
+        directory = self.directories.get(EvaluationKey(axis, model, condition))
         return directory / name if directory is not None and (directory / name).exists() else None
 
     def with_provenance(self, axis: str, table: pd.DataFrame) -> pd.DataFrame:
@@ -77,34 +102,41 @@ class Evaluations:
         """
         rows = table[[name for name in ("model", "condition", "against") if name in table]]
         found = [
-            [self.sources.get((axis, model, condition)) for condition in conditions]
+            [self.sources.get(EvaluationKey(axis, model, condition)) for condition in conditions]
             for model, *conditions in rows.itertuples(index=False, name=None)
         ]
         return table.assign(provenance=[join_sources(paths) for paths in found])
 
     def stacked(
-        self, axis: str, name: str, columns: Sequence[str], models: Sequence[str], conditions: Sequence[str]
+        self,
+        axis: str,
+        name: str,
+        columns: Sequence[str],
+        models: Iterable[str],
+        conditions: Sequence[str],
+        optional: Sequence[str] = (),
     ) -> pd.DataFrame:
         """One table of all evaluations of an axis that have it, with columns ``model`` and ``condition`` in front.
 
         Args:
             axis: Axis of the evaluations.
             name: ``NAME.parquet`` in each evaluation's directory.
-            columns: Columns to keep.
+            columns: Columns to keep, which every table must have.
             models: Models in order.
             conditions: Conditions in order, within each model.
+            optional: Columns of numbers to keep that a table may lack; they are then NaN.
 
         Raises:
             ArtifactError: A table is truncated or lacks a column.
         """
-        parts = []
+        kept, parts = [*columns, *optional], []
         for model in models:
             for condition in conditions:
                 path = self.path(axis, model, condition, f"{name}.parquet")
                 if path is not None:
-                    table = read_table(path, columns)[list(columns)]
+                    table = read_table(path, columns).reindex(columns=kept).astype(dict.fromkeys(optional, float))
                     parts.append(table.assign(model=model, condition=condition))
-        order = ["model", "condition", *columns]
+        order = ["model", "condition", *kept]
         return pd.concat(parts, ignore_index=True)[order] if parts else pd.DataFrame(columns=order)
 
     def samples(self, models: Sequence[str], conditions: Sequence[str]) -> dict[str, dict[tuple[str, str], np.ndarray]]:
@@ -125,13 +157,13 @@ def read_evaluations(*roots: Path) -> Evaluations:
     """
     metrics, invalid, provenance = [], [], {}
     directories = _directories(roots)
-    for (axis, model, condition), directory in directories.items():
+    for key, directory in directories.items():
         source = directory / "provenance.json"
         content = read_json(directory / "metrics.json")
         provenance[str(source)] = read_json(source)
         metrics.extend({**row, "provenance": str(source)} for row in content["metrics"])
         invalid.extend(
-            {"axis": axis, "model": model, "condition": condition, "split": split, "reason": reason, "count": count}
+            {**key._asdict(), "split": split, "reason": reason, "count": count}
             for split, reasons in content["failures"].items()
             for reason, count in reasons.items()
         )
@@ -142,19 +174,19 @@ def read_evaluations(*roots: Path) -> Evaluations:
     return Evaluations(frame, pd.DataFrame(invalid, columns=columns), provenance, directories)
 
 
-def _directories(roots: Sequence[Path]) -> dict[tuple[str, str, str], Path]:
-    """Directory of each evaluation by (axis, model, condition), in the order of AXES and then of names."""
-    found: dict[tuple[str, str, str], Path] = {}
+def _directories(roots: Sequence[Path]) -> dict[EvaluationKey, Path]:
+    """Directory of each evaluation, in the order of AXES and then of names."""
+    found: dict[EvaluationKey, Path] = {}
     for root in roots:
         for path in root.glob("*/*/*/metrics.json"):
-            axis, model, condition = path.parent.parts[-3:]
-            other = found.setdefault((axis, model, condition), path.parent)
+            key = EvaluationKey(*path.parent.parts[-3:])
+            other = found.setdefault(key, path.parent)
             if other != path.parent:
                 raise ArtifactError(
-                    f"{other} and {path.parent} are both the evaluation {axis} of {model} {condition}; a report takes "
-                    "one of them"
+                    f"{other} and {path.parent} are both the evaluation {key.axis} of {key.model} {key.condition}; a "
+                    "report takes one of them"
                 )
-    return dict(sorted(found.items(), key=lambda item: (_axis_rank(item[0][0]), item[0])))
+    return {key: found[key] for key in sorted(found, key=lambda key: (_axis_rank(key.axis), key))}
 
 
 def read_distinct_prompts(paths: Sequence[Path]) -> list[Prompt]:

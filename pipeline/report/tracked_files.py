@@ -16,31 +16,8 @@ from pipeline.artifacts.json_lines import read_json_lines
 from pipeline.config.params import CONDITIONS, METHODS
 from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ArtifactError
-from pipeline.report.evaluations import Evaluations
-
-HEADLINES = {
-    "structured": (
-        "wasserstein_1_normalised",
-        "pit_wasserstein_1_all_answers",
-        "logit_kl_nats",
-        "valid_rate",
-    ),
-    "open": ("top_p_support_size", "unique_fraction"),
-    "mcq": ("mcq_parse_rate", "mcq_total_variation"),
-    "novelty": ("distinct", "distinct_lexical", "utility", "utility_stand_in"),
-    "retention": ("gp_irt", "accuracy"),
-    "paloma": ("bits_per_byte", "bits_per_byte_without_bos"),
-}
-"""Metrics by axis whose aggregates are committed."""
-SPLITS = {
-    "structured": ("ood", "unseen"),
-    "open": ("open",),
-    "mcq": ("mcq",),
-    "novelty": ("all",),
-    "retention": ("all",),
-    "paloma": ("all",),
-}
-"""Splits by axis of which they are."""
+from pipeline.metrics.registry import HEADLINES, SPLITS
+from pipeline.report.evaluations import Evaluations, rows_of
 
 
 def headline_numbers(metrics: pd.DataFrame) -> dict[str, dict]:
@@ -49,7 +26,7 @@ def headline_numbers(metrics: pd.DataFrame) -> dict[str, dict]:
     Undefined is None.
     """
     found: dict[str, dict] = {}
-    for row in metrics[metrics["family"] == ""].itertuples():
+    for row in rows_of(metrics, family="").itertuples():
         if row.metric not in HEADLINES.get(row.axis, ()) or row.split not in SPLITS[row.axis]:
             continue
         numbers = found.setdefault(row.axis, {}).setdefault(row.model, {}).setdefault(row.condition, {})
@@ -89,13 +66,8 @@ def distances_by_family(metrics: pd.DataFrame, model: str) -> pd.DataFrame | Non
     Columns bar ("poisson soft"), family, split, condition and wasserstein_1_normalised, families in the order of
     their table; None where nothing was evaluated.
     """
-    chosen = metrics[
-        (metrics["axis"] == "structured")
-        & (metrics["model"] == model)
-        & (metrics["metric"] == "wasserstein_1_normalised")
-        & (metrics["family"] != "")
-        & metrics["condition"].isin(CONDITIONS)
-    ]
+    rows = rows_of(metrics, axis="structured", model=model, metric="wasserstein_1_normalised")
+    chosen = rows[(rows["family"] != "") & rows["condition"].isin(CONDITIONS)]
     if chosen.empty:
         return None
     order = [
@@ -139,7 +111,7 @@ def write_tracked_files(
     """
     content = json.dumps(headline_numbers(evaluations.metrics), indent=1, allow_nan=False)
     (directory / "metrics.json").write_text(content + "\n", encoding="utf-8")
-    histograms = evaluations.stacked("structured", "pit", ("bin", "count", "expected"), list(models), CONDITIONS)
+    histograms = evaluations.stacked("structured", "pit", ("bin", "count", "expected"), models, CONDITIONS)
     for model in models:
         tables = {
             "training_loss": losses_by_step(adapters, model),

@@ -10,7 +10,7 @@ from pipeline.artifacts.atomic import atomic_entries
 from pipeline.config.evaluation import AXES
 from pipeline.config.params import Params
 from pipeline.errors import ConfigError
-from pipeline.report.ablations.ablations import read_ablations
+from pipeline.report.ablations.runs import read_ablations
 from pipeline.report.assemble import assemble
 from pipeline.report.evaluations import METRIC_COLUMNS, Evaluations, read_distinct_prompts, read_evaluations
 from pipeline.report.tables.table import missing_evaluations
@@ -89,9 +89,8 @@ def _announce(params: Params, report: Report) -> None:
     evaluations = report.evaluations
     for table in report.tables:
         print(to_markdown(table))
-    absent = {cell for table in report.tables for cell in table.absent} - evaluations.existing
-    absent = {cell for cell in absent if cell[0] in evaluations.axes}
-    if absent:
+    absent = {key for table in report.tables for key in table.absent} - evaluations.existing
+    if absent := {key for key in absent if key.axis in evaluations.axes}:
         print(f"missing evaluations: {'; '.join(missing_evaluations(absent))}")
     nothing = [axis for axis in AXES if axis not in evaluations.axes]
     if off := [axis for axis in nothing if axis not in params.axes]:

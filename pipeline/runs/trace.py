@@ -15,7 +15,7 @@ from typing import Any
 from pipeline.artifacts.storage import read_json, require
 from pipeline.command import run_command
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.record.metric_source import metric_sources
+from pipeline.metrics.registry import metric_sources
 from pipeline.record.provenance import split_sources
 from pipeline.runs.lineage import MISMATCH, MISSING, OK, Artifact, Lineage, artifact_lines
 
@@ -174,7 +174,7 @@ class Origin:
     Attributes:
         cell: The cell.
         comparison: Status and explanation of ``check_value``.
-        sources: Where the code names the metric.
+        sources: Where the metric is computed.
         evaluations: The evaluations behind the cell, with all that is upstream.
         roots: The directory of the DAG that each evaluation is of.
         lineages: Every artifact on the way, by the directory of its DAG: a table of a sweep has one for each cell.

@@ -13,7 +13,7 @@ from pipeline.artifacts.storage import write_json, write_table
 from pipeline.core.laws.discretize import discretize
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ConfigError
-from pipeline.report.ablations.construction_cost import construction_summary, measure_construction
+from pipeline.stages.construction_cost import construction_summary, measure_construction
 
 
 def main(run: StageRun, model: str, model_report: Path, space: str, prompts: list[Path], output: Path) -> None:

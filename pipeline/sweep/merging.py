@@ -12,7 +12,7 @@ import yaml
 from pipeline.artifacts.storage import read_json
 from pipeline.config.params import read_yaml
 from pipeline.errors import ConfigError
-from pipeline.report.ablations.cells import flatten
+from pipeline.report.ablations.runs import flatten
 from pipeline.sweep.run import read_record
 
 REPORT_KEYS = ("experiment", "tests", "evaluate.bootstrap_replicates")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.artifacts.storage import atomic_path, read_json
-from pipeline.report.ablations.cells import evaluation_roots
+from pipeline.report.ablations.runs import evaluation_roots
 from pipeline.report.evaluations import read_evaluations
 from pipeline.sweep.run import Record, read_record
 from pipeline.sweep.settings import override_key

@@ -15,8 +15,7 @@ from pipeline.core.random_streams import random_stream
 from pipeline.core.retention.accuracy import TEST_COLUMNS
 from pipeline.core.structured.wasserstein import evaluate_prompt, prompt_row
 from pipeline.report.evaluations import read_evaluations
-from pipeline.report.page.content import report_page
-from pipeline.report.page.page import Section
+from pipeline.report.page.page import Section, report_page
 from tests.report.conftest import mcq, metric_row, paloma, prompts, retention, two_models, write_fabricated
 
 __all__ = ["prompts", "two_models"]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import ConfigError
+from pipeline.metrics.registry import metric_sources
 from pipeline.record import dashboard
-from pipeline.record.metric_source import metric_sources
 from tests.conftest import ROOT
 from tests.wandb_server import wandb_server
 
@@ -52,7 +52,7 @@ def test_metrics_and_figures_exist():
     for metrics in dashboard.METRIC_SECTIONS.values():
         for metric in metrics:
             assert metric_sources(metric.split("/")[1]), metric
-    code = "".join(path.read_text() for path in (ROOT / "pipeline" / "report").glob("*.py"))
+    code = "".join(path.read_text() for path in (ROOT / "pipeline" / "report").rglob("*.py"))
     for figure in dashboard.FIGURES:
         assert f'"{figure}"' in code or f'"{figure[:6]}{{number}}' in code, figure
     code = "".join(path.read_text() for path in (ROOT / "pipeline" / "stages").glob("*.py"))

@@ -51,6 +51,23 @@ def metric_frame(rows):
     return pd.DataFrame(rows, columns=[*METRIC_COLUMNS, "undefined"])
 
 
+def sampled(values):
+    """W1 rows for {(model, condition): value}; the floor of ssot is larger."""
+    return [
+        metric_row(
+            "structured",
+            model,
+            condition,
+            split,
+            "wasserstein_1_normalised",
+            value,
+            floor=0.09 if condition == "ssot" else 0.02,
+        )
+        for (model, condition), value in values.items()
+        for split in ("ood", "unseen")
+    ]
+
+
 def write_fabricated(root: Path, rows, failures=None, **tables) -> None:
     """Write the rows of one evaluation with its tables, as ``write_evaluation`` would."""
     first = rows[0]

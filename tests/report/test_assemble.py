@@ -9,8 +9,8 @@ import yaml
 
 from pipeline.artifacts.storage import write_table
 from pipeline.config.params import load_params
-from pipeline.report.assemble import novelty_cases
 from pipeline.report.evaluations import read_evaluations
+from pipeline.report.tables.novelty_cases import novelty_cases
 from pipeline.report.write import write_report
 from tests.report.conftest import CONDITIONS, mcq, novelty, open_ended, paloma, retention, structured
 

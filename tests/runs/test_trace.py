@@ -188,7 +188,7 @@ def test_command_prints_a_tree_and_json(project):
     assert result.returncode == 0, result.stderr
     text = result.stdout
     assert text.startswith("reports/table6.csv, row 1, column value: 0.1\n") and "seed=7" in text
-    assert git("rev-parse", "HEAD") in text and "pipeline/core/structured/wasserstein.py prompt_row" in text
+    assert git("rev-parse", "HEAD") in text and "pipeline/core/structured/wasserstein.py evaluate_prompt" in text
     # Inputs are indented below what was made of them.
     depth = {line.split()[0]: len(line) - len(line.lstrip()) for line in text.splitlines() if "<-" in line}
     assert depth == {EVALUATION: 0, SAMPLES: 4, PROMPTS: 8}

@@ -26,8 +26,10 @@ VARIABLE = {
     "cache_hits",
     "classifier_calls",
     "reward_calls",
+    "outputs_sha256",
 }
-"""What a run says about itself in provenance and training logs: times, and how much it found already done."""
+"""What a run says about itself in provenance and training logs: times, how much it found already done, and hashes of
+outputs with either in them; the outputs themselves are compared."""
 
 LOOK_SECONDS = 0.001
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -15,53 +14,40 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.compose import compose_params, render
+from pipeline.compose import compose_params, write_files
+from pipeline.config.params import load_params
 from pipeline.core.random_streams import random_stream
-from pipeline.stages import generate, train_soft
+from pipeline.dag.graph import StageGraph
 from tests.conftest import ROOT, TINY_OVERRIDES
 from tests.stages import kill_server
+from tests.stages.conftest import run_stage
 from tests.test_architecture import STAGES
 from tests.waiting import wait_until
 
 
-def start(stage: str, arguments: dict) -> subprocess.Popen:
-    """A process of a stage with these arguments of its main()."""
-    options = []
-    for name, value in arguments.items():
-        options += [f"--{name.replace('_', '-')}", *map(str, value if isinstance(value, list) else [value])]
-    return subprocess.Popen(
-        [sys.executable, "-m", f"pipeline.stages.{stage}", *options], cwd=ROOT, stderr=subprocess.DEVNULL
-    )
+def start(name: str, params: Path, output: Path) -> subprocess.Popen:
+    """A process of a run by its name in DVC, with an output of its own."""
+    command = StageGraph(load_params(params))[name].command.split()[1:]
+    options = ["--params", str(params), "--output", str(output)]
+    return subprocess.Popen([sys.executable, *command, *options], cwd=ROOT, stderr=subprocess.DEVNULL)
 
 
 def test_sigkill_during_training(dag, tmp_path):
     values = yaml.safe_load(dag.params.read_text())
     values["train"]["soft"]["epochs"] = 40
-    params = tmp_path / "params.yaml"
+    params, name = tmp_path / "params.yaml", "train_soft@embedded"
     params.write_text(yaml.safe_dump(values))
 
-    def arguments(name):
-        return {
-            **dag.model,
-            "params": params,
-            "prompts": dag.root / "prompts" / "train.parquet",
-            "tries": dag.root / "tries" / "embedded" / "soft",
-            "output": tmp_path / name / "adapter",
-            "checkpoint": tmp_path / name / "unfinished",
-        }
-
-    train_soft.main(**arguments("whole"))
-    killed = start("train_soft", arguments("killed"))
-    state = tmp_path / "killed" / "unfinished" / "state.safetensors"
+    whole = run_stage(params, name, output=tmp_path / "whole")
+    killed = start(name, params, tmp_path / "killed")
+    state = whole.unfinished / "state.safetensors"
     wait_until(state.exists, killed)
     killed.send_signal(signal.SIGKILL)
     killed.wait()
-    assert state.exists() and not (tmp_path / "killed" / "adapter").exists()
-    train_soft.main(**arguments("killed"))
-    for name in ("adapter_model.safetensors", "adapter_config.json"):
-        assert (tmp_path / "killed" / "adapter" / name).read_bytes() == (
-            tmp_path / "whole" / "adapter" / name
-        ).read_bytes()
+    assert state.exists() and not (tmp_path / "killed").exists()
+    run_stage(params, name, output=tmp_path / "killed")
+    for file in ("adapter_model.safetensors", "adapter_config.json"):
+        assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
     assert not state.exists()
 
 
@@ -69,41 +55,34 @@ def test_sigkill_in_the_middle_of_one_prompts_samples(dag, tmp_path):
     values = yaml.safe_load(dag.params.read_text())
     # One prompt and many samples: what a kill may cost is a batch, not the prompt.
     values["generate"]["mcq"] |= {"num_samples": 400, "max_new_tokens": 40, "batch_size": 8}
-    params = tmp_path / "params.yaml"
+    params, name = tmp_path / "params.yaml", "generate_mcq@embedded-base"
     params.write_text(yaml.safe_dump(values))
 
-    def arguments(name):
-        return {
-            **dag.condition("base"),
-            "params": params,
-            "axis": "mcq",
-            "prompts": dag.axis_prompts("mcq"),
-            "output": tmp_path / f"{name}.parquet",
-            "partial": tmp_path / name,
-        }
+    scratch = run_stage(params, name, output=tmp_path / "whole.parquet").unfinished.parent
 
     def journalled():
-        lines = [line for path in (tmp_path / "killed").rglob("*.jsonl") for line in path.read_bytes().splitlines(True)]
+        lines = [line for path in scratch.rglob("*.jsonl") for line in path.read_bytes().splitlines(True)]
         return [json.loads(line) for line in lines if line.endswith(b"\n")]
 
-    generate.main(**arguments("whole"))
-    killed = start("generate", arguments("killed"))
+    assert not journalled()
+    killed = start(name, params, tmp_path / "killed.parquet")
     wait_until(lambda: len(journalled()) >= 20, killed)
     killed.send_signal(signal.SIGKILL)
     killed.wait()
     saved = journalled()
     assert 20 <= len(saved) < 400 and not (tmp_path / "killed.parquet").exists()
-    generate.main(**arguments("killed"))
+    run_stage(params, name, output=tmp_path / "killed.parquet")
     pd.testing.assert_frame_equal(
         pd.read_parquet(tmp_path / "killed.parquet"), pd.read_parquet(tmp_path / "whole.parquet")
     )
-    assert not (tmp_path / "killed").exists()
+    assert not journalled()
 
 
 KILLS = int(os.environ.get("KILLS_PER_STAGE", "3"))
 """How often every kind of stage is killed; many more than in the default test are worth an occasional night."""
-OUTSIDE_THE_DAG = {"build_model", "profile_construction"}
-COMPARED = ("pipeline.stages.score_retention", "pipeline.stages.score_paloma")
+OUTSIDE_THE_DAG = {"profile_construction"}
+"""What is off unless it is asked for."""
+COMPARED = ("score_retention", "score_paloma")
 
 
 def small_project(directory: Path, tiny_model: Path) -> Path:
@@ -111,7 +90,6 @@ def small_project(directory: Path, tiny_model: Path) -> Path:
     (directory / "data").symlink_to(ROOT / "data")
     for name in ("conf", "pipeline"):
         shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "dvc.yaml", directory / "dvc.yaml")
     overrides = [
         *TINY_OVERRIDES,
         f"models.embedded.checkpoint={tiny_model}",
@@ -119,50 +97,36 @@ def small_project(directory: Path, tiny_model: Path) -> Path:
         "prompts.train_prompts_per_family=4",
         "retention={tasks:[tinyMMLU],max_new_tokens:4}",
     ]
-    (directory / "params.yaml").write_text(render(compose_params(ROOT / "conf", overrides), overrides))
-    subprocess.run([sys.executable, "-m", "dvc", "init", "--no-scm", "-q"], cwd=directory, check=True)
+    write_files(directory, compose_params(ROOT / "conf", overrides), overrides)
     return directory
-
-
-def stages_in_order(project: Path) -> list[tuple[str, str, list[str]]]:
-    """Name, command and outputs of each stage of the DAG, every one after those that it depends on."""
-    code = (
-        "import json, networkx; from dvc.repo import Repo\n"
-        "with Repo('.') as repo:\n"
-        "    ordered = list(networkx.topological_sort(repo.index.graph.reverse()))\n"
-        "    print(json.dumps([[s.addressing, s.cmd, [o.fs_path for o in s.outs]] for s in ordered]))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=project, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
 
 
 def jobs(project: Path) -> Iterator[dict]:
     """One job per stage that is needed; those to be killed have moments, one of every kind of stage."""
+    graph = StageGraph(load_params(project / "params.yaml"))
     chosen: set[str] = set()
-    for name, command, outputs in stages_in_order(project):
-        words = shlex.split(command)
-        module, arguments = words[2], words[3:]
+    for name in graph.closure(graph):
+        node = graph[name]
+        module, condition = node.stage.module, node.row.get("condition", "")
         # One adapter is enough, and of base what the comparisons need.
-        if re.search(r"-(hard|ssot)$", name) or (name.endswith("-base") and module not in COMPARED):
+        if condition in ("hard", "ssot") or (condition == "base" and module not in COMPARED):
             continue
-        kind = module if module != "pipeline.stages.generate" else name.partition("@")[0]
-        adapted = name.endswith("-soft") or not name.endswith("-base")
+        kind = module if module != "generate" else node.stage.name
         moments: list[float] = []
-        if kind not in chosen and adapted:
+        if kind not in chosen and condition != "base":
             chosen.add(kind)
             rng = random_stream(0, "kills", kind)
             # One in every equal part of the stage's work, and a little beyond its end.
             moments = [1.05 * (place + rng.random()) / KILLS for place in rng.permutation(KILLS)]
-        scratch = [
-            arguments[place + 1] for place, word in enumerate(arguments) if word in ("--partial", "--checkpoint")
-        ]
+        key = "-".join(node.row[column] for column in node.stage.chosen_by)
+        words = shlex.split(node.command)
         yield {
             "name": name,
             "directory": str(project),
-            "module": module,
-            "arguments": arguments,
-            "outputs": outputs,
-            "scratch": scratch,
+            "module": words[2],
+            "arguments": words[3:],
+            "outputs": [str(project / output) for output in node.outputs],
+            "scratch": [str(project / "artifacts" / "unfinished" / node.stage.name / key)] if key else [],
             "moments": moments,
         }
 
@@ -254,7 +218,7 @@ def finished(scratch: Path) -> dict[str, str]:
 def test_a_second_run_is_refused_and_sigterm_keeps_what_is_done(kill_reports, project):
     job = next(job for job in jobs(project) if job["name"] == "exact_structured@embedded-soft")
     command = [sys.executable, "-m", job["module"], *job["arguments"]]
-    scratch, (output, *_) = project / job["scratch"][0], map(Path, job["outputs"])
+    scratch, (output, *_) = Path(job["scratch"][0]), map(Path, job["outputs"])
     lock = scratch.with_name(scratch.name + ".lock")
     before = kill_server.digest(output)
     first = subprocess.Popen(command, cwd=project, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

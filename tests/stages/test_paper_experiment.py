@@ -1,19 +1,17 @@
 """The paper's experiment, every kind of stage, with stand-ins of its checkpoints swapped in by one override."""
 
 import os
-import runpy
 import shlex
-import shutil
-import sys
+from collections import Counter
 from pathlib import Path
 
-import networkx
 import pandas as pd
 import pytest
-from dvc.repo import Repo
 
-from pipeline.compose import compose_params, render
-from pipeline.config.params import validate
+from pipeline.compose import compose_params, write_files
+from pipeline.config.params import load_params
+from pipeline.dag.graph import StageGraph
+from tests.command_line import run_command_line
 from tests.conftest import ROOT
 
 OVERRIDES = ["experiment=paper", "stand_ins=tiny"]
@@ -26,8 +24,7 @@ def in_this_process(command: str) -> None:
     program, option, module, *arguments = shlex.split(command)
     assert (program, option) == ("python", "-m")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", [module, *arguments])
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        run_command_line(patch, module.removeprefix("pipeline.stages."), *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -38,45 +35,30 @@ def workspace(tmp_path_factory, stand_ins):
         (directory / name).symlink_to(ROOT / name)
     (directory / "models").mkdir()
     (directory / "models" / "stand_ins").symlink_to(stand_ins["qwen3"].parent)
-    shutil.copy(ROOT / "dvc.yaml", directory)
-    (directory / "params.yaml").write_text(render(compose_params(ROOT / "conf", OVERRIDES), OVERRIDES))
+    write_files(directory, compose_params(ROOT / "conf", OVERRIDES), OVERRIDES)
     return directory
 
 
 @pytest.fixture(scope="module")
-def stages(workspace):
-    """Every stage of the DAG in an order in which they can run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(workspace)
-        with Repo.init(str(workspace), no_scm=True) as repo:
-            return list(networkx.dfs_postorder_nodes(repo.index.graph))
+def graph(workspace) -> StageGraph:
+    return StageGraph(load_params(workspace / "params.yaml"))
 
 
-def model_of(address: str, models: list[str]) -> str | None:
-    """The model that a stage belongs to; None where several share it."""
-    return next((name for name in models if f"@{name}" in address and "build_tries" not in address), None)
+def test_the_whole_experiment_composes_to_one_dag(graph):
+    owners = Counter(node.model for node in graph.values() if node.model)
+    assert len(owners) == 12 and len(set(owners.values())) == 1
+    stages = {node.stage.name for node in graph.values()}
+    assert {"preflight", "train_soft", "train_hard", "generate_novelty", "eval_paloma", "report"} < stages
 
 
-def test_the_whole_experiment_composes_to_one_dag(stages):
-    values = compose_params(ROOT / "conf", OVERRIDES)
-    del values["dag"]
-    models = list(validate(values).models)
-    owners = [model_of(stage.name, models) for stage in stages]
-    sizes = {name: owners.count(name) for name in models}
-    assert len(models) == 12 and len(set(sizes.values())) == 1
-    kinds = {stage.name.split("@")[0] for stage in stages}
-    assert {"preflight", "train_soft", "train_hard", "generate_novelty", "eval_paloma", "report"} < kinds
-
-
-def test_every_kind_of_stage_runs(workspace, stages, monkeypatch, capsys):
+def test_every_kind_of_stage_runs(workspace, graph, monkeypatch, capsys):
     monkeypatch.chdir(workspace)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    models = list(compose_params(ROOT / "conf", OVERRIDES)["models"])
-    for stage in stages:
-        owner = model_of(stage.name, models)
+    for name in graph.closure(graph):
+        node = graph[name]
         # An adapter is evaluated like another: those of the hard target once.
-        if owner in (None, CHOSEN[0]) or (owner in CHOSEN and not stage.name.endswith("-hard")):
-            in_this_process(stage.cmd)
+        if node.model in ("", CHOSEN[0]) or (node.model in CHOSEN and node.row.get("condition") != "hard"):
+            in_this_process(node.command)
     metrics = pd.read_csv(workspace / "reports" / "stand_ins" / "metrics.csv", keep_default_na=False)
     assert set(metrics["model"]) == set(CHOSEN)
     assert set(metrics["axis"]) == {"structured", "open", "mcq", "novelty", "retention", "paloma"}

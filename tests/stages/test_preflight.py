@@ -4,10 +4,11 @@ import json
 
 import pytest
 
+from pipeline.artifacts.model_report import checkpoint_identity
 from pipeline.compose import compose_params, render
 from pipeline.errors import ModelError
-from pipeline.stages import build_prompts, check_model, preflight
 from tests.conftest import ROOT, TINY_OVERRIDES
+from tests.stages.conftest import run_stage
 
 MODELS = {"qwen3_0_6b": "qwen3", "gemma3_4b": "gemma3", "gpt_oss_20b": "gpt_oss"}
 CHECKS = ["request", "turn_end", "numbers", "stop", "adapter", "law_1", "law_2", "endings"]
@@ -31,22 +32,21 @@ def write_params(path, stand_ins, *extra):
 def project(stand_ins, tmp_path_factory):
     root = tmp_path_factory.mktemp("preflight")
     params = write_params(root / "params.yaml", stand_ins)
-    build_prompts.main(params, root / "prompts")
+    run_stage(params, "build_prompts")
     for name in MODELS:
-        check_model.main(params, name, root / "prompts" / "ood.parquet", root / "models" / f"{name}.json")
+        run_stage(params, f"check_model@{name}")
     return root
 
 
 def run(project, name, params=None, output="preflight"):
-    path = project / output / f"{name}.json"
-    preflight.main(
-        params or project / "params.yaml",
-        name,
-        project / "models" / f"{name}.json",
-        project / "prompts" / "ood.parquet",
-        path,
-    )
-    return path
+    """The preflight of a model with the reports and prompts of the project; its output."""
+    paths = {
+        "model_report": project / "models" / f"{name}.json",
+        "prompts": [project / "prompts" / "ood.parquet"],
+        "output": project / output / f"{name}.json",
+        "details": project / output / f"{name}.details.json",
+    }
+    return run_stage(params or project / "params.yaml", f"preflight@{name}", **paths).paths["output"]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -71,7 +71,10 @@ def test_what_is_written(project, name, capsys):
     other = project / "other" / f"{name}.json"
     other.parent.mkdir(exist_ok=True)
     other.write_text(json.dumps(report))
-    assert preflight.checkpoint_identity(other) != weights
+    assert checkpoint_identity(other) != weights == checkpoint_identity(project / "models" / f"{name}.json")
+    # The engine is in the record, which nothing depends on.
+    record = json.loads(path.with_suffix(".provenance.json").read_text())
+    assert record["parameters"]["engine.kind"] == "transformers" and record["stage"] == "preflight"
 
 
 def test_nothing_is_written_where_a_check_fails(project, stand_ins, tmp_path):
@@ -96,4 +99,5 @@ def test_check_model_names_a_wrong_bos(project, stand_ins, tmp_path):
     template.write_text(template.read_text().replace("{{- bos_token }}", "{{- bos_token + bos_token }}"))
     params = write_params(tmp_path / "params.yaml", stand_ins, f"models.gemma3_4b.checkpoint={broken}")
     with pytest.raises(ModelError, match="2 BOS tokens, expected 1"):
-        check_model.main(params, "gemma3_4b", project / "prompts" / "ood.parquet", tmp_path / "report.json")
+        prompts = [project / "prompts" / "ood.parquet"]
+        run_stage(params, "check_model@gemma3_4b", prompts=prompts, output=tmp_path / "report.json")

@@ -2,20 +2,26 @@
 
 import pandas as pd
 import pytest
+import yaml
 
 from pipeline.artifacts.storage import read_json
 from pipeline.config.params import load_params
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import build_split
-from pipeline.stages import build_prompts, check_model, profile_construction
+from tests.stages.conftest import run_stage
 
 
 def test_construction_is_measured_prompt_by_prompt(tiny_params, tmp_path):
-    prompts, report, output = tmp_path / "prompts", tmp_path / "model.json", tmp_path / "construction"
-    build_prompts.main(tiny_params, prompts)
-    check_model.main(tiny_params, "embedded", prompts / "ood.parquet", report)
-    profile_construction.main(tiny_params, "embedded", report, "soft", [prompts / "train.parquet"], output)
-    config = load_params(tiny_params).prompts
+    params = tmp_path / "params.yaml"
+    values = yaml.safe_load(tiny_params.read_text())
+    values |= {"artifacts": str(tmp_path / "artifacts"), "profile_construction": True}
+    params.write_text(yaml.safe_dump(values))
+    run_stage(params, "build_prompts")
+    run_stage(params, "check_model@embedded")
+    run = run_stage(params, "profile_construction@embedded-soft")
+    output, config = run.paths["output"], load_params(params).prompts
+    assert output == tmp_path / "artifacts" / "construction" / "embedded-soft"
+    assert read_json(output / "provenance.json")["parameters"]["discretize.soft"]["max_bins"] == 60
     expected = build_split("train", families=config.families, prompts_per_family=config.train_prompts_per_family)
     table = pd.read_parquet(output / "per_prompt.parquet")
     assert table["prompt_id"].tolist() == [prompt.prompt_id for prompt in expected]

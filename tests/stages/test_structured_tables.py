@@ -9,7 +9,7 @@ import pytest
 from pipeline.artifacts.scores import CDF_COLUMNS
 from pipeline.core.structured.fidelity import DISTANCES, TAILS
 from pipeline.core.structured.pit import pit_ks, pit_wasserstein_1
-from pipeline.metrics.definitions import DEFINITIONS
+from pipeline.metrics.registry import METRICS
 
 
 def table(dag, condition, name):
@@ -82,4 +82,4 @@ def test_every_metric_of_every_evaluation_is_defined(dag):
     names = set()
     for path in (dag.root / "evals").rglob("metrics.json"):
         names.update(row["metric"] for row in json.loads(path.read_text())["metrics"])
-    assert len(names) > 80 and names <= set(DEFINITIONS)
+    assert len(names) > 80 and names <= set(METRICS)

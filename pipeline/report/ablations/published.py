@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 
 from pipeline.errors import ArtifactError
-from pipeline.report.ablations.cells import Setting
 
+Setting = tuple[int | None, ...]
+"""Values of the parameters that an ablation varies."""
 COLUMNS = (
     "model",
     "num_decimals",
@@ -42,7 +43,7 @@ PAPER_SETTINGS: Mapping[str, Any] = {
     "generate.structured.temperature": 1.0,
     "generate.structured.top_p": 1.0,
 }
-"""What a cell of ours must share with Tables 3 and 4 to be the same cell as the paper's."""
+"""What a run of ours must share with Tables 3 and 4 to be the same as the paper's."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,6 @@ def read_published(path: Path) -> dict[tuple[str, Setting, str], Published]:
     return figures
 
 
-def is_papers_cell(others: Mapping[str, Any]) -> bool:
+def is_papers_run(others: Mapping[str, Any]) -> bool:
     """Whether the parameters beside an ablation's factors and the seed are the paper's."""
     return all(key in others and others[key] == value for key, value in PAPER_SETTINGS.items())

@@ -1,4 +1,4 @@
-"""Tables 25 and 26: a metric by setting, over training seeds, with the difference to the best setting."""
+"""Tables 24 to 26: what strings cost to build, and metrics by setting over training seeds, against the best setting."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,27 +8,88 @@ import pandas as pd
 
 from pipeline.config.params import Params
 from pipeline.core.statistics.seed_noise import Comparison, Spread, compare_with_best, spread
+from pipeline.metrics.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.record.provenance import join_sources
-from pipeline.report.ablations.cells import (
+from pipeline.report.ablations.published import Published, PublishedFigures, Setting, is_papers_run
+from pipeline.report.ablations.runs import (
+    CONSTRUCTED,
+    GRANULARITY,
+    HARD_ABLATION,
+    SOFT_GRANULARITY,
+    Ablations,
     Block,
     Design,
-    Setting,
     block_titles,
     metric_by_seed,
     scale_note,
 )
-from pipeline.report.ablations.published import Published, PublishedFigures, is_papers_cell
+from pipeline.report.tables.seeds import spread_columns, value_text, values_by_seed
 from pipeline.report.tables.table import DASH, MISSING, ListTable, number_range
 
 HEADLINE = "wasserstein_1_normalised"
 KL = "logit_kl_nats"
-METRICS = {HEADLINE: True, KL: True, "valid_rate": False}
-"""Whether lower is better."""
-SPLITS = {"ood": "OOD", "unseen": "Unseen"}
+IN_FILE = (HEADLINE, KL, "valid_rate")
+"""Metrics of the tables' files."""
+SPLIT_HEADINGS = {split: f"{title[0].upper()}{title[1:]}" for split, title in SHORT_SPLIT_TITLES.items()}
+SOFT_CAPTION = "Table 25. Granularity of the soft-target method's strings"
+HARD_CAPTION = "Table 26. Strings and sampling budget of the hard-target method"
+REFERENCE = (5, 16384)
+"""(decimals, most strings) of every evaluation."""
+
+
+def ablation_tables(ablations: Ablations, params: Params) -> list[ListTable]:
+    """Tables 24, 25 and 26, those of which there is anything to show."""
+    soft, hard = ablations.soft, ablations.hard
+    unrun = published_only(list(params.models), hard, ablations.published)
+    tables = [
+        construction_table(ablations.construction),
+        ablation_table("table25", SOFT_CAPTION, SOFT_GRANULARITY, soft, params, {}),
+        kl_table("table25_kl", f"{SOFT_CAPTION}: logit KL", SOFT_GRANULARITY, soft, params),
+        ablation_table("table26", HARD_CAPTION, HARD_ABLATION, [*hard, *unrun], params, ablations.published),
+        kl_table("table26_kl", f"{HARD_CAPTION}: logit KL", HARD_ABLATION, hard, params),
+    ]
+    return [table for table in tables if table is not None]
+
+
+def construction_table(records: pd.DataFrame) -> ListTable | None:
+    """Table 24; settings of the grid that were not measured say so. None where nothing was measured."""
+    if records.empty:
+        return None
+    header = ["Tokenizer", "Decimals", "Most strings", "Prompts"]
+    for title in CONSTRUCTED.values():
+        header += [f"{title}: mean time (ms)", f"{title}: largest peak (MB)"]
+    rows = []
+    for tokenizer, members in records.groupby("tokenizer", sort=False):
+        found = {(row["num_decimals"], row["max_bins"]): row for row in members.to_dict("records")}
+        settings = [*GRANULARITY, *sorted((item for item in found if item not in GRANULARITY), key=str)]
+        rows += [_construction_row(str(tokenizer), setting, found.get(setting)) for setting in settings]
+    return ListTable(
+        "table24",
+        "Table 24. What output spaces and tries take to build",
+        header,
+        rows,
+        3,
+        records,
+        "Time: wall clock of one prompt, mean over training prompts, on the machine that ran the sweep. Peak: the "
+        "largest tracemalloc peak of any prompt, in 10^6 bytes, measured in a second construction because tracing "
+        "takes time. *: the setting of every evaluation. The paper's own figures are not in its text.",
+    )
+
+
+def _construction_row(tokenizer: str, setting: tuple[int, int | None], row: dict[str, Any] | None) -> list[str]:
+    num_decimals, max_bins = setting
+    strings = "all" if max_bins is None else f"{max_bins}{'*' if setting == REFERENCE else ''}"
+    labels = [tokenizer, str(num_decimals), strings]
+    if row is None:
+        return [*labels, *[MISSING] * (1 + 2 * len(CONSTRUCTED))]
+    cells = [str(row["prompts"])]
+    for part in CONSTRUCTED:
+        cells += [f"{row[f'{part}_mean_seconds'] * 1e3:.2f}", f"{row[f'{part}_peak_bytes'] / 1e6:.2f}"]
+    return [*labels, *cells]
 
 
 def ablation_records(
-    design: Design, blocks: Sequence[Block], config: Params, published: PublishedFigures
+    design: Design, blocks: Sequence[Block], params: Params, published: PublishedFigures
 ) -> pd.DataFrame:
     """One row per block, setting, split and metric, in full precision.
 
@@ -37,9 +98,9 @@ def ablation_records(
     published, published_uncertain, published_source, published_note, provenance.
     """
     records = []
-    for block, title in zip(blocks, block_titles(blocks, config), strict=True):
-        for split in SPLITS:
-            for metric in METRICS:
+    for block, title in zip(blocks, block_titles(blocks, params), strict=True):
+        for split in SPLIT_HEADINGS:
+            for metric in IN_FILE:
                 records += _block_records(design, block, title, split, metric, published)
     return pd.DataFrame(records)
 
@@ -54,9 +115,9 @@ def _block_records(
         if len(table):
             tables[setting] = table
             spreads[setting] = spread([float(value) for value in table["value"]])
-    compared = compare_with_best(list(spreads.values()), lower_is_better=METRICS[metric])
+    compared = compare_with_best(list(spreads.values()), lower_is_better=METRICS[metric].direction == "lower")
     comparisons = dict(zip(spreads, compared, strict=True))
-    comparable = metric == HEADLINE and (not block.runs or is_papers_cell(block.others))
+    comparable = metric == HEADLINE and (not block.runs or is_papers_run(block.others))
     return [
         {
             "model": block.model,
@@ -84,19 +145,12 @@ def _numbers(found: Spread | None, compared: Comparison | None, table: pd.DataFr
             "values": "",
             "floor": math.nan,
         }
-    values = " ".join(f"{row.seed}:{row.value!r}" for row in table.itertuples())
     return {
-        "status": "undefined" if found.undefined else "ok",
-        "seeds": found.seeds,
-        "undefined": found.undefined,
-        "mean": found.mean,
-        "deviation": found.deviation,
-        "low": found.low,
-        "high": found.high,
+        **spread_columns(found),
         "difference": compared.difference,
         "margin": compared.margin,
         "verdict": compared.verdict,
-        "values": values,
+        "values": values_by_seed(dict(zip(table["seed"].tolist(), table["value"].tolist(), strict=True))),
         "floor": float(table["floor"].mean()),
     }
 
@@ -117,7 +171,7 @@ def ablation_table(
     caption: str,
     design: Design,
     blocks: Sequence[Block],
-    config: Params,
+    params: Params,
     published: PublishedFigures,
 ) -> ListTable | None:
     """W1 by setting; None where nothing was run or published. Its file also holds KL and valid rate.
@@ -126,19 +180,19 @@ def ablation_table(
         name: File name without suffix.
         caption: What the table shows.
         design: What was varied.
-        blocks: The finished cells, and blocks without runs for models whose published figures are shown.
-        config: The parameters, for display names.
-        published: Figures of the paper, shown in columns of their own beside the same cells.
+        blocks: The runs, and blocks without any for models whose published figures are shown.
+        params: The parameters, for display names.
+        published: Figures of the paper, shown in columns of their own beside the same runs.
     """
     if not blocks:
         return None
-    frame = ablation_records(design, blocks, config, published)
+    frame = ablation_records(design, blocks, params, published)
     headline = frame[frame["metric"] == HEADLINE]
     beside = bool(headline["published"].notna().any())
     floors = number_range(headline["floor"].tolist(), 4)
     note = (
         "W1: normalised by the target's Q95 − Q05, family median, on an evaluation that no setting changes. A perfect "
-        f"sampler scores {floors} at these sample sizes. {_note(blocks, config)}"
+        f"sampler scores {floors} at these sample sizes. {_note(blocks, params)}"
     )
     if beside:
         note += (
@@ -149,16 +203,16 @@ def ablation_table(
     return ListTable(name, caption, header, rows, 1 + len(design.factors), frame, note)
 
 
-def kl_table(name: str, caption: str, design: Design, blocks: Sequence[Block], config: Params) -> ListTable | None:
+def kl_table(name: str, caption: str, design: Design, blocks: Sequence[Block], params: Params) -> ListTable | None:
     """The same settings by logit KL, which the paper does not print; None where it was not scored."""
-    frame = ablation_records(design, blocks, config, {})
+    frame = ablation_records(design, blocks, params, {})
     if frame.empty or not frame.loc[frame["metric"] == KL, "seeds"].any():
         return None
     chosen = frame[frame["metric"] == KL]
     note = (
         "KL in nats from the evaluation's target, whose strings have the decimals of discretize.eval, to the model. A "
         "model that learned d decimals ends its numbers there: KL counts that, W1 sees a rounding of at most half of "
-        f"10^-d. {_note(blocks, config)}"
+        f"10^-d. {_note(blocks, params)}"
     )
     header, rows = _header(design, "KL", False), _rows(design, chosen, False)
     return ListTable(name, caption, header, rows, 1 + len(design.factors), chosen, note)
@@ -166,7 +220,7 @@ def kl_table(name: str, caption: str, design: Design, blocks: Sequence[Block], c
 
 def _header(design: Design, metric: str, beside: bool) -> list[str]:
     header = ["Model", *design.titles, "Seeds"]
-    for split in SPLITS.values():
+    for split in SPLIT_HEADINGS.values():
         header += [f"{split} {metric}", f"{split}: against the best"]
         header += [f"{split} {metric}, paper"] if beside else []
     return header
@@ -179,7 +233,7 @@ def _rows(design: Design, records: pd.DataFrame, beside: bool) -> list[list[str]
         by_split = {row["split"]: row for row in members.to_dict("records")}
         first, seeds = by_split["ood"], max(row["seeds"] for row in by_split.values())
         row = [first["display_name"], *(_factor(first[key]) for key in design.factors), str(seeds) if seeds else DASH]
-        for split in SPLITS:
+        for split in SPLIT_HEADINGS:
             row += [value_text(by_split[split]), verdict_text(by_split[split])]
             row += [published_text(by_split[split])] if beside else []
         rows.append(row)
@@ -188,17 +242,6 @@ def _rows(design: Design, records: pd.DataFrame, beside: bool) -> list[list[str]
 
 def _factor(value: Any) -> str:
     return "all" if pd.isna(value) else f"{int(value)}"
-
-
-def value_text(record: Mapping[str, Any]) -> str:
-    """Mean, standard deviation and range over seeds; or why there is none."""
-    if record["status"] == MISSING:
-        return MISSING
-    if record["undefined"]:
-        return f"{DASH} (undefined in {record['undefined']} of {record['seeds']} seeds)"
-    if not math.isfinite(record["deviation"]):
-        return f"{record['mean']:.4f}"
-    return f"{record['mean']:.4f} ± {record['deviation']:.4f} ({record['low']:.4f} to {record['high']:.4f})"
 
 
 def verdict_text(record: Mapping[str, Any]) -> str:
@@ -217,7 +260,7 @@ def published_text(record: Mapping[str, Any]) -> str:
     return f"{record['published']:.4f}{'?' if record['published_uncertain'] == 'yes' else ''}"
 
 
-def _note(blocks: Sequence[Block], config: Params) -> str:
+def _note(blocks: Sequence[Block], params: Params) -> str:
     """What the columns are, and what the blocks were run with."""
     note = (
         "Mean ± standard deviation between seeds (smallest to largest); a seed draws training, samples and, where "
@@ -226,13 +269,13 @@ def _note(blocks: Sequence[Block], config: Params) -> str:
         "Kramer's test of all pairs, pooled standard deviation between seeds). Seed noise is unknown where no setting "
         "has two seeds."
     )
-    titles = block_titles(blocks, config)
+    titles = block_titles(blocks, params)
     run = [(block, title) for block, title in zip(blocks, titles, strict=True) if block.runs]
     return f"{note} {scale_note([block for block, _ in run], [title for _, title in run])}".strip()
 
 
 def published_only(models: Sequence[str], blocks: Sequence[Block], published: PublishedFigures) -> list[Block]:
-    """Blocks without runs for models of the experiment that have published figures but no finished cell."""
+    """Blocks without runs for models of the experiment that have published figures but no run."""
     known = {model for model, _, _ in published} - {block.model for block in blocks}
     empty: dict[Setting, list] = {}
     return [Block(model, {}, empty) for model in models if model in known]

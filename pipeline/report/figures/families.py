@@ -13,9 +13,17 @@ from matplotlib.ticker import LogLocator, NullLocator
 from pipeline.config.params import CONDITIONS
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.structured import Prompt
-from pipeline.report.figures.style import COLORS, STYLE, TARGET_COLOR, shared_legend
+from pipeline.report.evaluations import rows_of
+from pipeline.report.figures.drawing import (
+    COLORS,
+    CONDITION_MARKERS,
+    STYLE,
+    TARGET_COLOR,
+    Drawing,
+    law_title,
+    shared_legend,
+)
 
-POINTS = {"base": "o", "soft": "^", "hard": "s"}
 FEW_PANELS = 6
 LABELS = {"wasserstein_1_normalised": "W1 / (Q95 − Q05)", "logit_kl_nats": "logit KL (nats)"}
 FIGURES = {
@@ -34,13 +42,24 @@ FLOOR_CAPTION = " Dotted: a perfect sampler of as many answers."
 
 def family_rows(metrics: pd.DataFrame, metric: str, split: str) -> pd.DataFrame:
     """Rows of one metric by model, condition and family of structured sampling, base, soft and hard."""
-    return metrics[
-        (metrics["axis"] == "structured")
-        & (metrics["split"] == split)
-        & (metrics["family"] != "")
-        & (metrics["metric"] == metric)
-        & metrics["condition"].isin(CONDITIONS)
-    ]
+    rows = rows_of(metrics, axis="structured", split=split, metric=metric)
+    return rows[(rows["family"] != "") & rows["condition"].isin(CONDITIONS)]
+
+
+def family_drawings(metrics: pd.DataFrame, models: Mapping[str, str], prompts: Sequence[Prompt]) -> dict[str, Drawing]:
+    """Figures 4 to 7 by file name; drawn where something was evaluated.
+
+    Args:
+        metrics: The tidy metrics table.
+        models: Model name -> display name.
+        prompts: Prompts of the evaluated splits.
+    """
+    drawings = {}
+    for name, (metric, split, title) in FIGURES.items():
+        rows = family_rows(metrics, metric, split)
+        floor = FLOOR_CAPTION if metric == "wasserstein_1_normalised" else ""
+        drawings[name] = Drawing(family_panels, (rows, models, metric, split, prompts), f"{title}. {CAPTION}{floor}")
+    return drawings
 
 
 def family_panels(
@@ -91,7 +110,7 @@ def _title(family: str, split: str, prompts: Sequence[Prompt]) -> str:
     name = FAMILIES[family].display_name
     if len(own) != 1:
         return f"{name} ({len(own)} settings)" if own else name
-    title = f"{name}({', '.join(f'{key}={value:g}' for key, value in own[0].parameters.items())})"
+    title = law_title(own[0])
     return title if len(title) <= 25 else title.replace("(", "\n(", 1)
 
 
@@ -103,7 +122,9 @@ def _panel(panel: Axes, rows: pd.DataFrame, models: Sequence[str]) -> None:
         x = own["model"].map(place).to_numpy(float) + (offset - 1) * 0.24
         value, low, high = (own[name].to_numpy(float) for name in ("value", "ci_low", "ci_high"))
         drawn = np.isfinite(value) & (value > 0)
-        panel.plot(x[drawn], value[drawn], POINTS[condition], color=COLORS[condition], markersize=3, label=condition)
+        panel.plot(
+            x[drawn], value[drawn], CONDITION_MARKERS[condition], color=COLORS[condition], markersize=3, label=condition
+        )
         # A lower end of 0 has no place on a logarithmic axis: the line then ends where the axis does.
         bounded = drawn & np.isfinite(low)
         panel.vlines(

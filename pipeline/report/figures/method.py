@@ -18,7 +18,7 @@ from pipeline.core.prompts.structured import Prompt, make_prompt
 from pipeline.core.random_streams import random_stream
 from pipeline.core.tries.digit_tokens import DigitTokens
 from pipeline.core.tries.trie import LEAF, Trie, build_trie
-from pipeline.report.figures.style import COLORS, STYLE, TARGET_COLOR
+from pipeline.report.figures.drawing import COLORS, STYLE, TARGET_COLOR, Drawing
 
 NUM_DECIMALS, MAX_BINS, SAMPLES = 1, 8, 5
 """Size of the drawing: canonical strings, and sampled strings of the hard targets."""
@@ -26,9 +26,9 @@ TERMINATOR = 12
 TOKENS = DigitTokens((np.arange(10, dtype=np.int32),), 10, 11, TERMINATOR)
 """One token per digit, as in Qwen's and Gemma's tokenizers."""
 CAPTION = (
-    "Figure 1. The method on one prompt, with {bins} bins instead of thousands and one token per digit. The target law "
-    "becomes strings with masses; soft targets are the next-token laws of their trie, at every prefix; hard targets "
-    "are strings drawn from the masses. Either way only the LoRA adapter is trained."
+    f"Figure 1. The method on one prompt, with {MAX_BINS} bins instead of thousands and one token per digit. The "
+    "target law becomes strings with masses; soft targets are the next-token laws of their trie, at every prefix; "
+    "hard targets are strings drawn from the masses. Either way only the LoRA adapter is trained."
 )
 
 
@@ -85,6 +85,15 @@ def trie_layout(trie: Trie, texts: Mapping[int, str]) -> list[Node]:
 
     place(0, 0, "prompt", float("nan"), -1)
     return nodes
+
+
+def method_drawings(seed: int) -> dict[str, Drawing]:
+    """Figure 1 by its file name.
+
+    Args:
+        seed: Root seed of the drawn strings.
+    """
+    return {"figure1": Drawing(method_figure, (example_prompt(), seed), CAPTION)}
 
 
 def method_figure(prompt: Prompt, seed: int) -> Figure:

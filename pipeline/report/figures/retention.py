@@ -10,24 +10,61 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter, ScalarFormatter
 
-from pipeline.config.params import CONDITIONS, METHODS
-from pipeline.report.figures.style import COLORS, STYLE, TARGET_COLOR, shared_legend
-from pipeline.report.tables.retention import split_names
+from pipeline.config.params import CONDITIONS, METHODS, Params
+from pipeline.report.evaluations import display_names, rows_of
+from pipeline.report.figures.drawing import COLORS, CONDITION_MARKERS, STYLE, TARGET_COLOR, Drawing, shared_legend
+from pipeline.report.tables.retention import WITHOUT_BOS, split_names
+from pipeline.report.tables.retention_lists import one_variant
 
 PANEL_COLUMNS = 3
 BAR_WIDTH = 0.25
-_POINTS = {"base": "o", "soft": "^", "hard": "s"}
+_MARGIN = "Grey: the margin within which a difference counts as none. White: the tests cannot tell."
+
+
+def retention_drawings(params: Params, metrics: pd.DataFrame, tests: pd.DataFrame) -> dict[str, Drawing]:
+    """Figure 11 and the paired differences by task; drawn where they exist."""
+    names = display_names(params)
+    own = rows_of(metrics, axis="retention")
+    return {
+        "figure11": Drawing(
+            task_bars,
+            (own, names),
+            "Figure 11. gp-IRT by task with 95% bootstrap intervals over items. The intervals are of each condition "
+            "alone; whether conditions differ is in the paired tests.",
+        ),
+        "retention_differences": Drawing(
+            difference_points,
+            (tests, names, "score, fine-tuned − base"),
+            f"Paired differences from base by task, with 95% intervals. {_MARGIN}",
+        ),
+    }
+
+
+def paloma_drawings(params: Params, metrics: pd.DataFrame, tests: pd.DataFrame) -> dict[str, Drawing]:
+    """Figures 12 and 13, each also without BOS, and the paired differences by slice; drawn where they exist."""
+    names = display_names(params)
+    own = rows_of(metrics, axis="paloma")
+    drawings: dict[str, Drawing] = {}
+    for number, metric, title in ((12, "perplexity", "perplexity"), (13, "bits_per_byte", "bits per byte")):
+        for suffix, variant in (("", ""), (WITHOUT_BOS, ", documents without the model's BOS token")):
+            drawings[f"figure{number}{suffix}"] = Drawing(
+                slice_points,
+                (own, names, metric + suffix),
+                f"Figure {number}. PALOMA {title} by slice{variant}, with 95% bootstrap intervals over documents. "
+                "Lower is better; each panel has its own axis.",
+            )
+    drawings["paloma_differences"] = Drawing(
+        difference_points,
+        (one_variant(tests), names, "bits per byte, fine-tuned − base"),
+        f"Paired differences from base by slice, with 95% intervals; below 0 is better. {_MARGIN}",
+    )
+    return drawings
 
 
 def _by_split(metrics: pd.DataFrame, axis: str, metric: str) -> pd.DataFrame:
     """Aggregate rows of one metric by task or slice, indexed by model, condition and split."""
-    chosen = metrics[
-        (metrics["axis"] == axis)
-        & (metrics["metric"] == metric)
-        & (metrics["family"] == "")
-        & (metrics["split"] != "all")
-        & metrics["condition"].isin(CONDITIONS)
-    ]
+    rows = rows_of(metrics, axis=axis, metric=metric, family="")
+    chosen = rows[(rows["split"] != "all") & rows["condition"].isin(CONDITIONS)]
     return chosen.set_index(["model", "condition", "split"])
 
 
@@ -146,7 +183,7 @@ def _slice_series(panel: Axes, rows: pd.DataFrame, splits: Sequence[str], condit
     drawn = [rows.loc[(condition, splits[place])] for place in places]
     value, low, high = (np.array([row[name] for row in drawn], dtype=float) for name in ("value", "ci_low", "ci_high"))
     panel.vlines(x, low, high, color=COLORS[condition], linewidth=1.0, alpha=0.8)
-    panel.plot(x, value, _POINTS[condition], color=COLORS[condition], markersize=3.5, label=condition)
+    panel.plot(x, value, CONDITION_MARKERS[condition], color=COLORS[condition], markersize=3.5, label=condition)
 
 
 def _logarithmic(panel: Axes) -> None:
@@ -205,7 +242,13 @@ def _difference_series(panel: Axes, rows: pd.DataFrame, splits: Sequence[str], c
     panel.hlines(y, rows["ci_low"], rows["ci_high"], color=COLORS[condition], linewidth=1.0)
     # Filled where the tests came to a verdict.
     told = (rows["verdict"] != "cannot tell").to_numpy()
-    look = {"marker": _POINTS[condition], "s": 16, "edgecolors": COLORS[condition], "linewidths": 0.9, "zorder": 3}
+    look = {
+        "marker": CONDITION_MARKERS[condition],
+        "s": 16,
+        "edgecolors": COLORS[condition],
+        "linewidths": 0.9,
+        "zorder": 3,
+    }
     for chosen, filling, label in ((told, COLORS[condition], condition), (~told, "white", f"{condition}, cannot tell")):
         if chosen.any():
             panel.scatter(difference[chosen], y[chosen], facecolors=filling, label=label, **look)

@@ -1,7 +1,8 @@
-"""Figures of structured sampling: 2, 3 and 8 of the paper."""
+"""Figures of structured sampling: 2, 3 and 8 of the paper, and of which models and prompts they are."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -10,13 +11,99 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from pipeline.config.params import CONDITIONS, METHODS
-from pipeline.core.laws.families import FAMILIES
+from pipeline.config.params import CONDITIONS, METHODS, Params
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import Prompt
-from pipeline.report.figures.style import COLORS, STYLE, TARGET_COLOR, shared_legend
+from pipeline.report.evaluations import Evaluations, display_names, rows_of
+from pipeline.report.figures.drawing import COLORS, STYLE, TARGET_COLOR, Drawing, law_title, shared_legend
+from pipeline.report.figures.families import family_drawings
 
 PANEL_COLUMNS = 3
+SSOT_CONDITIONS = ("base", "ssot", "soft")
+Drawn = TypeVar("Drawn")
+
+
+def overlay_prompts(prompts: Sequence[Prompt]) -> list[Prompt]:
+    """One held-out prompt per family: the middle one of its settings."""
+    families: dict[str, list[Prompt]] = {}
+    for prompt in prompts:
+        if prompt.split == "ood":
+            families.setdefault(prompt.family, []).append(prompt)
+    return [members[len(members) // 2] for members in families.values()]
+
+
+def _held_out(metrics: pd.DataFrame, conditions: Sequence[str]) -> pd.Series:
+    """Lowest defined OOD W1 over the conditions by model, best first."""
+    rows = rows_of(metrics, axis="structured", split="ood", family="", metric="wasserstein_1_normalised")
+    chosen = rows[rows["condition"].isin(conditions)]
+    return chosen.groupby("model", sort=False)["value"].min().sort_values(kind="stable")
+
+
+def overlay_models(tokenizers: Mapping[str, str], metrics: pd.DataFrame, limit: int = 4) -> list[str]:
+    """The model with the lowest OOD W1 of each tokenizer, best first.
+
+    Args:
+        tokenizers: Model name -> tokenizer name; stands for the model's family.
+        metrics: The tidy metrics table.
+        limit: Most models.
+    """
+    picked: dict[str, str] = {}
+    for model in _held_out(metrics, CONDITIONS).index:
+        if model in tokenizers:
+            picked.setdefault(tokenizers[model], model)
+    return list(picked.values())[:limit]
+
+
+def best_ssot_model(models: Sequence[str], metrics: pd.DataFrame) -> str | None:
+    """The model with the lowest defined OOD W1 under SSOT, else the first with any; None where there is none."""
+    ranked = [model for model in _held_out(metrics, ("ssot",)).index if model in models]
+    return ranked[0] if ranked else None
+
+
+def structured_drawings(params: Params, evaluations: Evaluations, prompts: Sequence[Prompt]) -> dict[str, Drawing]:
+    """Figures 2 to 8 of what was evaluated, by file name.
+
+    Args:
+        params: The parameters.
+        evaluations: What there is.
+        prompts: Prompts of the evaluated splits.
+    """
+    metrics, names = evaluations.metrics, display_names(params)
+    # All that Figure 2 needs, and little to send to another process.
+    aggregates = rows_of(metrics, axis="structured", family="")
+    if aggregates.empty:
+        return {}
+    caption = "Figure 2. Family-median normalised W1 with 95% intervals; hatched where undefined."
+    drawings = {
+        "figure2": Drawing(structured_bars, (aggregates, names), caption),
+        **_overlay_drawings(params, evaluations, overlay_prompts(prompts)),
+        **family_drawings(metrics, names, prompts),
+    }
+    return dict(sorted(drawings.items()))
+
+
+def _overlay_drawings(params: Params, evaluations: Evaluations, prompts: Sequence[Prompt]) -> dict[str, Drawing]:
+    """Figures 3 and 8, where there are samples."""
+    if not prompts:
+        return {}
+    metrics, names = evaluations.metrics, display_names(params)
+    tokenizers = {name: model.tokenizer for name, model in params.models.items()}
+    drawings = {}
+    if samples := evaluations.samples(overlay_models(tokenizers, metrics), CONDITIONS):
+        drawings["figure3"] = Drawing(
+            sample_overlays,
+            (prompts, samples, {model: names[model] for model in samples}, CONDITIONS),
+            "Figure 3. Held-out laws (black) with samples of each condition.",
+        )
+    model = best_ssot_model(list(names), metrics)
+    if model is not None and (samples := evaluations.samples([model], SSOT_CONDITIONS)):
+        drawings["figure8"] = Drawing(
+            sample_overlays,
+            (prompts, samples, {model: names[model]}, SSOT_CONDITIONS),
+            f"Figure 8. Held-out laws (black) with samples of base, String Seed of Thought (ssot) and soft: "
+            f"{names[model]}, the model with the lowest W1 under ssot.",
+        )
+    return drawings
 
 
 def structured_bars(metrics: pd.DataFrame, models: Mapping[str, str]) -> Figure:
@@ -27,36 +114,28 @@ def structured_bars(metrics: pd.DataFrame, models: Mapping[str, str]) -> Figure:
     """
     with plt.rc_context(STYLE):
         width = max(5.2, 1.6 + 1.1 * len(models))
-        figure, axes = plt.subplots(1, 2, figsize=(width, 2.9), sharey=True, layout="constrained")
+        figure, panels = plt.subplots(1, 2, figsize=(width, 2.9), sharey=True, layout="constrained")
         titles = {"ood": "Held-out families (OOD)", "unseen": "Unseen parameters"}
-        for axis, (split, title) in zip(axes, titles.items(), strict=True):
-            chosen = metrics[
-                (metrics["axis"] == "structured")
-                & (metrics["split"] == split)
-                & (metrics["family"] == "")
-                & (metrics["metric"] == "wasserstein_1_normalised")
-                & metrics["condition"].isin(CONDITIONS)
-            ].set_index(["model", "condition"])
-            _bars(axis, chosen, models)
-            axis.set_title(title)
-        axes[0].set_ylabel("family-median W1 / (Q95 − Q05)")
-        handles, labels = axes[0].get_legend_handles_labels()
-        unique = dict(zip(labels, handles, strict=True))
-        figure.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=len(unique))
+        for panel, (split, title) in zip(panels, titles.items(), strict=True):
+            rows = rows_of(metrics, axis="structured", split=split, family="", metric="wasserstein_1_normalised")
+            _bars(panel, rows[rows["condition"].isin(CONDITIONS)].set_index(["model", "condition"]), models)
+            panel.set_title(title)
+        panels[0].set_ylabel("family-median W1 / (Q95 − Q05)")
+        shared_legend(figure, panels[:1])
     return figure
 
 
-def _bars(axis: Axes, chosen: pd.DataFrame, models: Mapping[str, str]) -> None:
+def _bars(panel: Axes, chosen: pd.DataFrame, models: Mapping[str, str]) -> None:
     finite = chosen["value"][np.isfinite(chosen["value"].astype(float))]
     height = float(finite.max()) if len(finite) else 1.0
     for offset, condition in enumerate(CONDITIONS):
         for position, model in enumerate(models):
             if (model, condition) not in chosen.index:
                 continue
-            cell = chosen.loc[(model, condition)]
+            row = chosen.loc[(model, condition)]
             x = position + (offset - 1) * 0.27
-            if not math.isfinite(cell["value"]):
-                axis.bar(
+            if not math.isfinite(row["value"]):
+                panel.bar(
                     x,
                     height,
                     0.25,
@@ -66,12 +145,12 @@ def _bars(axis: Axes, chosen: pd.DataFrame, models: Mapping[str, str]) -> None:
                     label=f"{condition} (undefined)",
                 )
                 continue
-            axis.bar(x, cell["value"], 0.25, color=COLORS[condition], label=condition)
-            if math.isfinite(cell["ci_low"]):
-                axis.plot([x, x], [cell["ci_low"], cell["ci_high"]], color="#333333", linewidth=0.9)
-            top = np.nanmax([cell["value"], cell["ci_high"]])
-            axis.annotate(
-                f"{cell['value']:.3f}",
+            panel.bar(x, row["value"], 0.25, color=COLORS[condition], label=condition)
+            if math.isfinite(row["ci_low"]):
+                panel.plot([x, x], [row["ci_low"], row["ci_high"]], color="#333333", linewidth=0.9)
+            top = np.nanmax([row["value"], row["ci_high"]])
+            panel.annotate(
+                f"{row['value']:.3f}",
                 (x, top),
                 ha="center",
                 va="bottom",
@@ -82,18 +161,18 @@ def _bars(axis: Axes, chosen: pd.DataFrame, models: Mapping[str, str]) -> None:
             )
     if len(chosen):
         floor = float(chosen["floor"].mean())
-        axis.axhline(floor, color=TARGET_COLOR, linewidth=0.8, linestyle=":", label="perfect sampler")
-    axis.set_xticks(
+        panel.axhline(floor, color=TARGET_COLOR, linewidth=0.8, linestyle=":", label="perfect sampler")
+    panel.set_xticks(
         range(len(models)),
         list(models.values()),
         rotation=20 if len(models) > 2 else 0,
         ha="right" if len(models) > 2 else "center",
     )
-    axis.set_xlim(-0.6, len(models) - 0.4)
+    panel.set_xlim(-0.6, len(models) - 0.4)
 
 
 def sample_overlays(
-    panels: Sequence[Prompt],
+    prompts: Sequence[Prompt],
     samples: Mapping[str, Mapping[tuple[str, str], np.ndarray]],
     models: Mapping[str, str],
     conditions: Sequence[str],
@@ -101,53 +180,68 @@ def sample_overlays(
     """Figures 3 and 8: the target law with the samples of each condition.
 
     Args:
-        panels: One prompt per panel, three panels to a line.
+        prompts: One per panel, three panels to a line.
         samples: ``samples[model][condition, prompt_id]``: valid samples.
         models: Model name -> display name, one block of lines each.
         conditions: At most three, in drawing order.
     """
-    columns = min(len(panels), PANEL_COLUMNS)
-    lines = -(-len(panels) // columns)
+
+    def draw(panel: Axes, prompt: Prompt, own: Mapping[tuple[str, str], np.ndarray]) -> None:
+        draws = {c: own[c, prompt.prompt_id] for c in conditions if (c, prompt.prompt_id) in own}
+        (_pmf_panel if prompt.law.integer else _density_panel)(panel, prompt, draws)
+
+    return law_panels(prompts, [(name, samples.get(model, {})) for model, name in models.items()], draw)
+
+
+def law_panels(
+    prompts: Sequence[Prompt], blocks: Sequence[tuple[str, Drawn]], draw: Callable[[Axes, Prompt, Drawn], None]
+) -> Figure:
+    """A panel for each prompt's law, three to a line; a block of such lines for each of several things drawn.
+
+    Args:
+        prompts: One per panel.
+        blocks: Title of each block, and what is drawn into its panels.
+        draw: Draws a prompt's law with what its block has of it.
+    """
+    columns = min(len(prompts), PANEL_COLUMNS)
+    lines = -(-len(prompts) // columns)
     with plt.rc_context(STYLE):
-        size = (2.4 * columns, 1.9 * lines * len(models) + 0.4)
-        figure, grid = plt.subplots(lines * len(models), columns, figsize=size, squeeze=False, layout="constrained")
-        for number, model in enumerate(models):
-            axes = grid[lines * number : lines * (number + 1)].flatten()
-            drawn = samples.get(model, {})
-            for axis, prompt in zip(axes, panels, strict=False):
-                draws = {c: drawn[c, prompt.prompt_id] for c in conditions if (c, prompt.prompt_id) in drawn}
-                (_pmf_panel if prompt.law.integer else _density_panel)(axis, prompt, draws)
-                rendered = ", ".join(f"{name}={value:g}" for name, value in prompt.parameters.items())
-                title = f"{FAMILIES[prompt.family].display_name}({rendered})"
-                axis.set_title(title, fontsize=7 if len(title) < 36 else 6)
-                axis.set_yticks([])
-            for axis in axes[len(panels) :]:
-                axis.set_axis_off()
-            axes[0].set_ylabel(models[model])
+        size = (2.4 * columns, 1.9 * lines * len(blocks) + 0.4)
+        figure, grid = plt.subplots(lines * len(blocks), columns, figsize=size, squeeze=False, layout="constrained")
+        for number, (title, drawn) in enumerate(blocks):
+            panels = grid[lines * number : lines * (number + 1)].flatten()
+            for panel, prompt in zip(panels, prompts, strict=False):
+                draw(panel, prompt, drawn)
+                title_of_law = law_title(prompt)
+                panel.set_title(title_of_law, fontsize=7 if len(title_of_law) < 36 else 6)
+                panel.set_yticks([])
+            for panel in panels[len(prompts) :]:
+                panel.set_axis_off()
+            panels[0].set_ylabel(title)
         # A panel without samples of a condition has no handle for it.
         shared_legend(figure, grid.flatten())
     return figure
 
 
-def _outside_note(axis: Axes, counts: Mapping[str, int]) -> None:
+def _outside_note(panel: Axes, counts: Mapping[str, int]) -> None:
     shown = [f"{condition} {count}" for condition, count in counts.items() if count]
     if shown:
-        axis.annotate(
+        panel.annotate(
             "outside: " + ", ".join(shown), (0.99, 0.97), xycoords="axes fraction", ha="right", va="top", fontsize=5.5
         )
 
 
-def _density_panel(axis: Axes, prompt: Prompt, draws: Mapping[str, np.ndarray]) -> None:
+def _density_panel(panel: Axes, prompt: Prompt, draws: Mapping[str, np.ndarray]) -> None:
     low, high = quantile(prompt.law, np.array([0.001, 0.995]))
     margin = 0.08 * (high - low)
     grid = np.linspace(max(low - margin, prompt.support[0]), min(high + margin, prompt.support[1]), 400)
     density = prompt.law.freeze().pdf(grid)
-    axis.plot(grid, density, color=TARGET_COLOR, linewidth=1.1, label="target")
+    panel.plot(grid, density, color=TARGET_COLOR, linewidth=1.1, label="target")
     bins = np.linspace(low - margin, high + margin, 31)
     peak = 0.0
     for condition, values in draws.items():
         heights = np.histogram(values, bins)[0] / max(1, len(values)) / np.diff(bins)
-        axis.stairs(
+        panel.stairs(
             heights,
             bins,
             color=COLORS[condition],
@@ -159,17 +253,17 @@ def _density_panel(axis: Axes, prompt: Prompt, draws: Mapping[str, np.ndarray]) 
         peak = max(peak, float(heights.max()) if condition in METHODS else 0.0)
     finite = density[np.isfinite(density)]
     # A collapsed model would flatten everything else: the axis follows the target and the fine-tuned models.
-    axis.set_ylim(0, 1.6 * max(peak, float(np.quantile(finite, 0.98))))
-    axis.set_xlim(bins[0], bins[-1])
-    _outside_note(axis, {c: int(((v < bins[0]) | (v > bins[-1])).sum()) for c, v in draws.items()})
+    panel.set_ylim(0, 1.6 * max(peak, float(np.quantile(finite, 0.98))))
+    panel.set_xlim(bins[0], bins[-1])
+    _outside_note(panel, {c: int(((v < bins[0]) | (v > bins[-1])).sum()) for c, v in draws.items()})
 
 
-def _pmf_panel(axis: Axes, prompt: Prompt, draws: Mapping[str, np.ndarray]) -> None:
+def _pmf_panel(panel: Axes, prompt: Prompt, draws: Mapping[str, np.ndarray]) -> None:
     low, high = (int(value) for value in quantile(prompt.law, np.array([0.001, 0.999])))
     support = np.arange(low, high + 1)
-    axis.plot(support, prompt.law.freeze().pmf(support), "o", color=TARGET_COLOR, markersize=2.5, label="target")
+    panel.plot(support, prompt.law.freeze().pmf(support), "o", color=TARGET_COLOR, markersize=2.5, label="target")
     for offset, (condition, values) in enumerate(draws.items()):
         shares = np.array([(values == value).sum() for value in support]) / max(1, len(values))
-        axis.bar(support + (offset - 1) * 0.26, shares, 0.25, color=COLORS[condition], label=condition)
-    _outside_note(axis, {c: int(((v < low) | (v > high)).sum()) for c, v in draws.items()})
-    axis.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        panel.bar(support + (offset - 1) * 0.26, shares, 0.25, color=COLORS[condition], label=condition)
+    _outside_note(panel, {c: int(((v < low) | (v > high)).sum()) for c, v in draws.items()})
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))

@@ -15,10 +15,10 @@ from pipeline.core.laws.quantiles import quantile
 NUM_QUANTILES = 200
 LEVELS = (np.arange(1, NUM_QUANTILES + 1) - 0.5) / NUM_QUANTILES
 """Levels (i - 0.5) / 200 at which samples and target are compared."""
-CELLS = 160
-"""Cells of a continuous law's grid."""
-CELLS_PER_BIN = 8
-MAX_INTEGER_CELLS = 120
+STEPS = 160
+"""Steps of a continuous law's grid."""
+STEPS_PER_BIN = 8
+MAX_INTEGER_STEPS = 120
 MARGIN = 0.5
 """How far the window reaches beyond the target's central 90%, in units of its width Q95 - Q05."""
 TAIL = 0.001
@@ -30,28 +30,28 @@ class Window:
     """A uniform grid over the part of a law that is drawn.
 
     Attributes:
-        start: Lower end of the first cell.
-        step: Width of a cell.
-        cells: Number of cells.
-        cells_per_bin: Cells in a bin of the histogram.
-        integer: Whether cell j holds the integers in (start + j step, start + (j + 1) step].
+        start: Lower end of the first step.
+        step: Width of a step.
+        steps: Number of steps.
+        steps_per_bin: Steps in a bin of the histogram.
+        integer: Whether step j holds the integers in (start + j step, start + (j + 1) step].
     """
 
     start: float
     step: float
-    cells: int
-    cells_per_bin: int
+    steps: int
+    steps_per_bin: int
     integer: bool
 
     @property
     def grid(self) -> np.ndarray:
-        """Ends of the cells, float64[cells + 1]."""
-        return self.start + self.step * np.arange(self.cells + 1)
+        """Ends of the steps, float64[steps + 1]."""
+        return self.start + self.step * np.arange(self.steps + 1)
 
     @property
     def edges(self) -> np.ndarray:
         """Ends of the histogram's bins; half-way between integers for an integer law."""
-        return self.grid[:: self.cells_per_bin] + (0.5 if self.integer else 0.0)
+        return self.grid[:: self.steps_per_bin] + (0.5 if self.integer else 0.0)
 
 
 def law_window(law: Law) -> Window:
@@ -62,26 +62,26 @@ def law_window(law: Law) -> Window:
     if law.integer:
         lower, upper = law.support
         low, high = max(math.floor(low) - 1, lower), min(math.ceil(high) + 1, upper)
-        step = math.ceil((high - low + 1) / MAX_INTEGER_CELLS)
+        step = math.ceil((high - low + 1) / MAX_INTEGER_STEPS)
         return Window(low - 1.0, float(step), math.ceil((high - low + 1) / step), 1, True)
-    return Window(float(low), float(high - low) / CELLS, CELLS, CELLS_PER_BIN, False)
+    return Window(float(low), float(high - low) / STEPS, STEPS, STEPS_PER_BIN, False)
 
 
 def decimals_of(window: Window) -> int:
     """Decimals at which a value of the window keeps four significant digits of the window's width."""
-    return int(np.clip(4 - math.floor(math.log10(window.step * window.cells)), 0, 12))
+    return int(np.clip(4 - math.floor(math.log10(window.step * window.steps)), 0, 12))
 
 
 def law_view(law: Law, window: Window) -> dict[str, Any]:
     """Distribution function on the window's grid, and quantiles at LEVELS.
 
-    Densities are differences of the former over a cell, so they are finite where the law's density is not.
+    Densities are differences of the former over a step, so they are finite where the law's density is not.
     """
     cdf = law.distribution.cdf(window.grid, **law.scipy_kwargs)
     return {
         "start": window.start,
         "step": window.step,
-        "perBin": window.cells_per_bin,
+        "perBin": window.steps_per_bin,
         "integer": window.integer,
         "cdf": np.round(cdf, 5).tolist(),
         "quantiles": np.round(quantile(law, LEVELS), decimals_of(window)).tolist(),

@@ -1,11 +1,9 @@
-"""The report page: one HTML file that opens offline."""
+"""The report page: one HTML file that opens offline, from evaluations, tables and figures."""
 
 import base64
-import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +11,27 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader
 from plotly.offline import get_plotlyjs
 
-from pipeline.config.params import CONDITIONS
-from pipeline.metrics.definition import Definition
-from pipeline.report.evaluations import AXES
-from pipeline.report.figures.style import COLORS
+from pipeline.config.evaluation import BASELINES, enabled_baselines
+from pipeline.config.params import CONDITIONS, Params
+from pipeline.core.prompts.structured import Prompt
+from pipeline.metrics.registry import METRICS, SPLIT_TITLES
+from pipeline.report.evaluations import AXES, EvaluationKey, Evaluations, display_names
+from pipeline.report.figures.drawing import COLORS
+from pipeline.report.page.explorer import explorer_payload
 from pipeline.report.page.explorer_views import LEVELS
-from pipeline.report.page.plots import SYMBOLS, Plot
-from pipeline.report.page.summary import SUMMARY_TITLES, Answer, SummaryCell
-from pipeline.report.tables.case_text import case_html
+from pipeline.report.page.plots import SYMBOLS, Plot, forest_plots
+from pipeline.report.page.summary import (
+    SUMMARY_TITLES,
+    Aggregates,
+    calibration_answer,
+    cost_answer,
+    headline,
+    summary_rows,
+)
 from pipeline.report.tables.novelty_cases import CaseTable
-from pipeline.report.tables.table import MISSING, ListTable, Measure, Table
+from pipeline.report.tables.retention import paloma_measures
+from pipeline.report.tables.structured import TESTS_TABLE
+from pipeline.report.tables.table import MISSING, ListTable, Table
 from pipeline.report.tables.table_text import shown
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -35,11 +44,14 @@ VIEW_TITLES = {
     "pit": "Probability integral transform of the samples",
     "depth": "KL by depth within the answer",
 }
-SPLIT_TITLES = {"unseen": "unseen parameters", "ood": "held-out families"}
 LONG_TEXT = 44
 """Characters from which a list's column is broken into lines."""
 PART_TITLES = {"samples": "samples", "exact": "exact law", "pit": "PIT histogram", "depth": "KL by depth"}
 """What a view of an evaluation may lack, in words."""
+OFF = "off"
+"""Of an axis that is switched off in the parameters (axes)."""
+BASELINE_AXES = {name: ("structured",) if name == "constrained" else ("structured", "open") for name in BASELINES}
+"""Axes that each baseline is evaluated on."""
 
 
 @dataclass(frozen=True)
@@ -75,54 +87,6 @@ class Section:
     def is_empty(self) -> bool:
         """Whether there is nothing to show."""
         return not (self.tables or self.figures or self.cases)
-
-
-@singledispatch
-def table_html(table: Table) -> str:
-    """An HTML table; each cell's tooltip names its sample size, floor and provenance file."""
-    if table.conditions_are_rows:
-        titles = "".join(f"<th>{html.escape(measure.title)}</th>" for measure in table.measures)
-        head = f"<tr><th class='left'>{table.row_title}</th><th class='left'>Condition</th>{titles}</tr>"
-    else:
-        span = len(table.conditions)
-        titles = "".join(f'<th colspan="{span}">{html.escape(measure.title)}</th>' for measure in table.measures)
-        names = "".join(f"<th>{condition}</th>" for _ in table.measures for condition in table.conditions)
-        head = f"<tr><th></th>{titles}</tr><tr><th class='left'>{table.row_title}</th>{names}</tr>"
-    body = []
-    for labels, addresses in table.lines():
-        cells = [f"<th>{html.escape(label)}</th>" for label in labels]
-        cells += [_cell(table, *address) for address in addresses]
-        body.append("<tr>" + "".join(cells) + "</tr>")
-    note = f"<p class='note'>{html.escape(table.note)}</p>"
-    return f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>{note}"
-
-
-@table_html.register
-def _(table: ListTable) -> str:
-    lengths = [max((len(row[place]) for row in table.rows), default=0) for place in range(len(table.header))]
-    sides = [
-        "left" if place < table.labels else "text" if length > LONG_TEXT else "" for place, length in enumerate(lengths)
-    ]
-    head = "".join(
-        f"<th class='{side}'>{html.escape(title)}</th>" for side, title in zip(sides, table.header, strict=True)
-    )
-    body = [
-        "".join(f"<td class='{side}'>{html.escape(text)}</td>" for side, text in zip(sides, row, strict=True))
-        for row in table.rows
-    ]
-    rows = "".join(f"<tr>{row}</tr>" for row in body)
-    note = f"<p class='note'>{html.escape(table.note)}</p>"
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{note}"
-
-
-def _cell(table: Table, model: str, measure: Measure, condition: str) -> str:
-    cell, text = table.cell(model, measure, condition), shown(table, model, measure, condition)
-    if cell is None:
-        return f"<td class='missing'>{MISSING}</td>"
-    floor = f"; perfect sampler {cell.floor:.4f}" if cell.floor == cell.floor else ""
-    title = html.escape(f"n = {cell.n}{floor}; {cell.provenance}", quote=True)
-    number = f"<b>{text.text}</b>" if text.best else text.text
-    return f"<td title='{title}'>{number}<small>{html.escape(text.detail)}</small></td>"
 
 
 @dataclass(frozen=True)
@@ -177,13 +141,33 @@ def axis_paths(provenance: Mapping[str, dict], axis: str) -> dict[str, str]:
     return {path: "" for path in provenance if Path(path).parts[-4:-3] == (axis,)}
 
 
-@dataclass(frozen=True)
-class FirstScreen:
-    """What the page opens with: answers in words, forest plots, and one row per model and condition."""
+def coverage_rows(
+    models: Mapping[str, str],
+    existing: Iterable[EvaluationKey],
+    baselines: Sequence[str],
+    switched_on: Sequence[str] = AXES,
+) -> list[tuple[str, str, list[str]]]:
+    """Display name, condition, and for each of AXES "run", "not run", "off", or "" where there is nothing to run.
 
-    answers: Sequence[Answer]
-    plots: Sequence[Plot]
-    rows: Sequence[tuple[str, str, Sequence[SummaryCell]]]
+    Args:
+        models: Model name -> display name.
+        existing: All evaluations.
+        baselines: Baselines that are switched on.
+        switched_on: Axes that are.
+    """
+    missing = {axis: MISSING if axis in switched_on else OFF for axis in AXES}
+    table, evaluated = [], set(existing)
+    for model, name in models.items():
+        for condition in (*CONDITIONS, *BASELINES):
+            run = [EvaluationKey(axis, model, condition) in evaluated for axis in AXES]
+            wanted = AXES if condition in CONDITIONS else BASELINE_AXES[condition] if condition in baselines else ()
+            if wanted or any(run):
+                cells = [
+                    "run" if ran else missing[axis] if axis in wanted else ""
+                    for axis, ran in zip(AXES, run, strict=True)
+                ]
+                table.append((name, condition, cells))
+    return table
 
 
 def embedded_json(value: object) -> str:
@@ -191,65 +175,101 @@ def embedded_json(value: object) -> str:
     return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def render_page(
-    *,
-    experiment: str,
+def column_classes(table: ListTable) -> list[str]:
+    """Class of each column of a list: "left" for labels, "text" for long texts."""
+    lengths = [max((len(row[place]) for row in table.rows), default=0) for place in range(len(table.header))]
+    return [
+        "left" if place < table.labels else "text" if length > LONG_TEXT else "" for place, length in enumerate(lengths)
+    ]
+
+
+def page_templates() -> Environment:
+    """The page's templates: ``page.html.jinja``, and ``tables.html.jinja`` with a macro for each kind of table."""
+    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True)
+    environment.filters["commit"] = commit_text
+    environment.tests["list"] = lambda table: isinstance(table, ListTable)
+    environment.globals.update(shown=shown, column_classes=column_classes)
+    return environment
+
+
+def report_page(
+    params: Params,
+    evaluations: Evaluations,
+    metrics: pd.DataFrame,
+    tests: Mapping[str, pd.DataFrame],
+    prompts: Sequence[Prompt],
     sections: Sequence[Section],
-    headline: str,
-    invalid: pd.DataFrame,
-    provenance: Mapping[str, dict],
-    first: FirstScreen,
-    explorer: Mapping[str, Any],
-    coverage: Sequence[tuple[str, str, Sequence[str]]],
-    definitions: Mapping[str, Definition],
     ablations: Sequence[Plot] = (),
-    switched_off: Sequence[str] = (),
-    seed: int = 0,
     seeds: Sequence[int] = (),
 ) -> str:
-    """Render ``page.html.jinja`` (autoescaped; tables, scripts and data are inserted as built here).
+    """The page as HTML.
 
     Args:
-        experiment: Name of the experiment; "demo" is said to be one.
+        params: The parameters.
+        evaluations: What there is.
+        metrics: Its metrics with one name per variant.
+        tests: Axis -> tests against base.
+        prompts: Structured prompts of the evaluated splits.
         sections: Tables, figures and cases by axis.
-        headline: All axes in sentences.
-        invalid: Columns axis, model, condition, split, reason, count.
-        provenance: Content of each provenance file by path.
-        first: The first screen.
-        explorer: ``explorer_payload``.
-        coverage: Display name, condition, and "run", "not run" or "off" (switched off) for each of AXES.
-        definitions: Definition of each metric that the page has.
         ablations: Interactive figures of the ablations.
-        switched_off: Axes that the parameters leave out.
-        seed: Training seed of all but the tables over seeds.
-        seeds: All training seeds that there are.
+        seeds: All training seeds; the page is of that of the parameters.
 
     Raises:
         ValueError: A figure or the explorer's data holds NaN, which JSON has no number for.
     """
+    models, provenance = display_names(params), evaluations.provenance
+    explorer = explorer_payload(evaluations, prompts, models)
+    bits_per_byte = paloma_measures(metrics)[1].metric
+    margins = {"retention": params.tests.accuracy_margin, "paloma": params.tests.bits_per_byte_margin}
+    forest = forest_plots(metrics, models, (*CONDITIONS, *BASELINES), bits_per_byte, margins)
     further = {path: content for section in sections for path, content in (section.provenance or {}).items()}
-    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True)
-    environment.filters["commit"] = commit_text
-    return environment.get_template("page.html.jinja").render(
-        experiment=experiment,
-        headline=headline,
-        answers=first.answers,
-        forest=[_drawn(plot, provenance) for plot in first.plots],
-        summary_titles=SUMMARY_TITLES,
-        summary_rows=first.rows,
-        sections=[_section(section, provenance) for section in sections],
-        axes=AXES,
-        coverage=coverage,
-        switched_off=switched_off,
-        seed=seed,
+    template = page_templates().get_template("page.html.jinja")
+    return template.render(
+        experiment=params.experiment,
+        seed=params.seed,
         seeds=seeds,
+        headline=headline(metrics, tests),
+        forest=[_drawn(plot, provenance) for plot in forest],
+        sections=[_section(section, provenance) for section in sections],
         ablations=[_drawn(plot, {**provenance, **further}) for plot in ablations],
-        definitions=definitions,
-        invalid=invalid.to_dict("records"),
-        provenance=provenance,
         explorer=explorer,
-        **_scripts([*first.plots, *ablations], explorer),
+        **_first_screen(metrics, tests, models, sections, bits_per_byte),
+        **_what_was_run(params, evaluations, metrics),
+        **_scripts([*forest, *ablations], explorer),
     )
+
+
+def _first_screen(
+    metrics: pd.DataFrame,
+    tests: Mapping[str, pd.DataFrame],
+    models: Mapping[str, str],
+    sections: Sequence[Section],
+    bits_per_byte: str,
+) -> dict[str, Any]:
+    """Answers in words, and the table with a row per model and condition, which is empty without any evaluation."""
+    rows = Aggregates(metrics, models)
+    compared = [table.frame for section in sections for table in section.tables if table.name == TESTS_TABLE]
+    return {
+        "answers": [
+            calibration_answer(rows, compared[0] if compared else None),
+            cost_answer(rows, tests, bits_per_byte),
+        ],
+        "summary_titles": SUMMARY_TITLES,
+        "summary_rows": summary_rows(rows, tests, bits_per_byte) if len(metrics) else [],
+    }
+
+
+def _what_was_run(params: Params, evaluations: Evaluations, metrics: pd.DataFrame) -> dict[str, Any]:
+    """The page's last sections: what exists, what failed, what the metrics mean, and where the numbers are from."""
+    baselines = enabled_baselines(params.generate)
+    return {
+        "axes": AXES,
+        "coverage": coverage_rows(display_names(params), evaluations.existing, baselines, params.axes),
+        "switched_off": [axis for axis in AXES if axis not in params.axes],
+        "invalid": evaluations.invalid.to_dict("records"),
+        "definitions": [metric for name, metric in METRICS.items() if (metrics["metric"] == name).any()],
+        "provenance": evaluations.provenance,
+    }
 
 
 def _scripts(plots: Sequence[Plot], explorer: Mapping[str, Any]) -> dict[str, Any]:
@@ -286,27 +306,20 @@ def _drawn(plot: Plot, provenance: Mapping[str, dict]) -> dict[str, Any]:
 
 
 def _section(section: Section, provenance: Mapping[str, dict]) -> dict[str, Any]:
-    """A section as the template reads it."""
-    own = section.provenance
-    sources = named_sources(
-        axis_paths(provenance, section.anchor) if own is None else dict.fromkeys(own, ""),
-        provenance if own is None else own,
-    )
+    """A section as the template reads it: with its sources, and those of each of its tables."""
+    if section.provenance is not None:
+        sources = named_sources(dict.fromkeys(section.provenance, ""), section.provenance)
+        tables = [(table, sources) for table in section.tables]
+    else:
+        sources = named_sources(axis_paths(provenance, section.anchor), provenance)
+        tables = [(table, table_sources(table, provenance, section.anchor)) for table in section.tables]
     return {
         "anchor": section.anchor,
         "title": section.title,
         "explanation": section.explanation,
         "is_empty": section.is_empty,
-        "tables": [
-            (
-                table.caption,
-                table_html(table),
-                table.name,
-                sources if own is not None else table_sources(table, provenance, section.anchor),
-            )
-            for table in section.tables
-        ],
+        "tables": tables,
         "figures": section.figures,
-        "cases": [(case.caption, case_html(case), case.name) for case in section.cases],
+        "cases": section.cases,
         "sources": sources,
     }

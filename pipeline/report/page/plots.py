@@ -7,7 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report.figures.style import COLORS
+from pipeline.config.params import METHODS
+from pipeline.metrics.registry import SPLIT_TITLES
+from pipeline.report.evaluations import rows_of
+from pipeline.report.figures.drawing import COLORS
+from pipeline.report.tables.retention import difference_from_base
 
 SYMBOLS = {
     "base": "circle",
@@ -80,12 +84,7 @@ def forest_plot(
     Returns:
         The plot; None where no value is defined.
     """
-    chosen = metrics[
-        (metrics["axis"] == panel.axis)
-        & (metrics["split"] == panel.split)
-        & (metrics["family"] == "")
-        & (metrics["metric"] == panel.metric)
-    ]
+    chosen = rows_of(metrics, axis=panel.axis, split=panel.split, family="", metric=panel.metric)
     rows = {(row.model, row.condition): row for row in chosen.itertuples() if math.isfinite(row.value)}
     present = [condition for condition in conditions if any((model, condition) in rows for model in models)]
     if not present:
@@ -183,31 +182,80 @@ def _floors(placed: Sequence[Placed], size: int) -> list[dict[str, Any]]:
 
 
 def _shapes(panel: ForestPanel) -> list[dict[str, Any]]:
-    shapes = []
-    if math.isfinite(panel.margin):
-        shapes.append(
-            {
-                "type": "rect",
-                "x0": -panel.margin,
-                "x1": panel.margin,
-                "y0": 0,
-                "y1": 1,
-                "yref": "paper",
-                "fillcolor": "rgba(128,128,128,0.22)",
-                "line": {"width": 0},
-                "layer": "below",
-            }
+    shapes = [band(-panel.margin, panel.margin)] if math.isfinite(panel.margin) else []
+    return [*shapes, vertical_line(0)] if panel.difference else shapes
+
+
+def band(low: float, high: float) -> dict[str, Any]:
+    """A grey band from the bottom to the top of a plot, behind its points."""
+    return {
+        "type": "rect",
+        "x0": low,
+        "x1": high,
+        "y0": 0,
+        "y1": 1,
+        "yref": "paper",
+        "fillcolor": "rgba(128,128,128,0.22)",
+        "line": {"width": 0},
+        "layer": "below",
+    }
+
+
+def vertical_line(x: float, dash: str = "") -> dict[str, Any]:
+    """A thin line from the bottom to the top of a plot; ``dash`` is plotly's name of another than a full line."""
+    line = {"color": "ink", "width": 1, **({"dash": dash} if dash else {})}
+    return {"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "yref": "paper", "line": line}
+
+
+def _forest_panels(bits_per_byte: str, margins: Mapping[str, float]) -> list[ForestPanel]:
+    """The first screen's four panels: W1 on both splits, and what became of the benchmarks and of text."""
+    distances = [
+        ForestPanel(
+            f"forest-{split}", f"W1, {name}", "structured", split, "wasserstein_1_normalised", "W1, lower is better"
         )
-    if panel.difference:
-        shapes.append(
-            {
-                "type": "line",
-                "x0": 0,
-                "x1": 0,
-                "y0": 0,
-                "y1": 1,
-                "yref": "paper",
-                "line": {"color": "ink", "width": 1},
-            }
-        )
-    return shapes
+        for split, name in SPLIT_TITLES.items()
+    ]
+    benchmarks = ForestPanel(
+        "forest-retention",
+        "TinyBenchmarks against base",
+        "retention",
+        "all",
+        "gp_irt_difference",
+        "gp-IRT − base, higher is better",
+        difference=True,
+        margin=margins["retention"],
+    )
+    text = ForestPanel(
+        "forest-paloma",
+        "Held-out text against base",
+        "paloma",
+        "all",
+        difference_from_base(bits_per_byte),
+        "bits/byte − base, lower is better",
+        difference=True,
+        margin=margins["paloma"],
+    )
+    return [*distances, benchmarks, text]
+
+
+def forest_plots(
+    metrics: pd.DataFrame,
+    models: Mapping[str, str],
+    conditions: Sequence[str],
+    bits_per_byte: str,
+    margins: Mapping[str, float],
+) -> list[Plot]:
+    """The first screen's plots of what was evaluated.
+
+    Args:
+        metrics: The tidy metrics table.
+        models: Model name -> display name.
+        conditions: Conditions of structured sampling, in order.
+        bits_per_byte: The metric's name (with or without BOS).
+        margins: Differences that count as none by axis.
+    """
+    plots = (
+        forest_plot(panel, metrics, models, METHODS if panel.difference else conditions)
+        for panel in _forest_panels(bits_per_byte, margins)
+    )
+    return [plot for plot in plots if plot is not None]

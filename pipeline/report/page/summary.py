@@ -1,22 +1,24 @@
 """The page's first screen: is the model calibrated, and what did it cost? In words and numbers from the metrics."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from pipeline.config.params import CONDITIONS, METHODS
 from pipeline.core.statistics.condition_tests import PAIRS
-from pipeline.report.page.plots import ForestPanel, Plot, forest_plot
-from pipeline.report.tables.retention_lists import verdict_counts, verdict_sentence
+from pipeline.metrics.registry import SPLIT_TITLES, SPLITS
+from pipeline.report.evaluations import rows_of
+from pipeline.report.tables.retention import GP_IRT, difference_from_base, paloma_measures
+from pipeline.report.tables.retention_lists import VERDICTS, verdict_counts, verdict_sentence
 from pipeline.report.tables.table import DASH, MISSING
+from pipeline.report.tables.transfer import SUPPORT_SIZE, TOTAL_VARIATION, UTILITY, utility_measure
 
 W1 = "wasserstein_1_normalised"
 ALL_ANSWERS = "pit_wasserstein_1_all_answers"
 COST_AXES = ("retention", "paloma")
 """Axes whose tests against base say what was lost."""
-SPLITS = {"ood": "held-out families", "unseen": "unseen parameters"}
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Aggregates:
             metrics: The tidy metrics table.
             models: Model name -> display name.
         """
-        rows = metrics[metrics["family"] == ""].itertuples()
+        rows = rows_of(metrics, family="").itertuples()
         self.models = models
         self._rows = {(row.axis, row.split, row.metric, row.model, row.condition): row for row in rows}
 
@@ -89,7 +91,7 @@ def calibration_answer(rows: Aggregates, comparisons: pd.DataFrame | None = None
     """
     question = "Are the models calibrated?" if len(rows.models) > 1 else "Is the model calibrated?"
     sentences, reached, moved = [], [], []
-    for split, name in SPLITS.items():
+    for split, name in SPLIT_TITLES.items():
         base = {row.model: row for row in rows.defined("structured", split, W1, "base")}
         parts = []
         for condition in CONDITIONS:
@@ -105,10 +107,10 @@ def calibration_answer(rows: Aggregates, comparisons: pd.DataFrame | None = None
     if not sentences:
         return Answer(question, "Not known: no structured evaluation has been run.", [])
     sentences += _comparison_sentences(comparisons)
-    rates = _listed(rows, "structured", "ood", "valid_rate", lambda value: f"{value:.1%}")
+    rates = _medians(rows, "structured", "ood", "valid_rate", ".1%")
     if rates:
         sentences.append(f"Valid answers on held-out families: {rates}. W1 leaves the others out.")
-    scores = _listed(rows, "structured", "ood", ALL_ANSWERS, lambda value: f"{value:.3f}")
+    scores = _medians(rows, "structured", "ood", ALL_ANSWERS, ".3f")
     if scores:
         sentences.append(f"With those counted, as 1 each, W1 on the probability scale is {scores}.")
     return Answer(question, _calibration_word(reached, moved), sentences)
@@ -120,9 +122,7 @@ def _comparison_sentences(comparisons: pd.DataFrame | None) -> list[str]:
         return []
     parts = []
     for own, other in (pair for pair in PAIRS if set(pair) <= set(CONDITIONS)):
-        chosen = comparisons[
-            (comparisons["metric"] == W1) & (comparisons["condition"] == own) & (comparisons["against"] == other)
-        ]
+        chosen = rows_of(comparisons, metric=W1, condition=own, against=other)
         counts = ", ".join(f"{count} {verdict}" for verdict, count in chosen["verdict"].value_counts().items())
         if counts:
             parts.append(f"{own} against {other} {counts}")
@@ -159,11 +159,11 @@ def _distance(condition: str, members: Sequence, models: int) -> str:
     )
 
 
-def _listed(rows: Aggregates, axis: str, split: str, metric: str, text: Callable[[float], str]) -> str:
-    """Median over the models by condition, as "base 1, soft 2"."""
+def _medians(rows: Aggregates, axis: str, split: str, metric: str, form: str) -> str:
+    """Median over the models by condition in the given format, as "base 1, soft 2"; empty without any."""
     found = {name: rows.defined(axis, split, metric, name) for name in CONDITIONS}
     medians = {name: pd.Series([row.value for row in members]).median() for name, members in found.items() if members}
-    return ", ".join(f"{name} {text(value)}" for name, value in medians.items())
+    return ", ".join(f"{name} {value:{form}}" for name, value in medians.items())
 
 
 def cost_answer(rows: Aggregates, tests: Mapping[str, pd.DataFrame], bits_per_byte: str) -> Answer:
@@ -175,18 +175,13 @@ def cost_answer(rows: Aggregates, tests: Mapping[str, pd.DataFrame], bits_per_by
         bits_per_byte: The metric's name (with or without BOS).
     """
     sentences = []
-    for axis, metric, text, sentence in (
-        ("retention", "gp_irt", lambda value: f"{value:.3f}", "Accuracy on TinyBenchmarks (gp-IRT) is {}."),
-        ("paloma", bits_per_byte, lambda value: f"{value:.3f}", "Held-out text costs {} bits per byte."),
-        (
-            "mcq",
-            "mcq_parse_rate",
-            lambda value: f"{value:.0%}",
-            "Of the questions written on request, {} can be parsed.",
-        ),
+    for axis, metric, form, sentence in (
+        ("retention", "gp_irt", ".3f", "Accuracy on TinyBenchmarks (gp-IRT) is {}."),
+        ("paloma", bits_per_byte, ".3f", "Held-out text costs {} bits per byte."),
+        ("mcq", "mcq_parse_rate", ".0%", "Of the questions written on request, {} can be parsed."),
     ):
-        split = "mcq" if axis == "mcq" else "all"
-        listed = _listed(rows, axis, split, metric, text)
+        (split,) = SPLITS[axis]
+        listed = _medians(rows, axis, split, metric, form)
         if listed:
             verdicts = verdict_sentence(axis, tests[axis]) if axis in tests else ""
             measured = {"retention": "accuracy", "paloma": bits_per_byte}.get(axis, "")
@@ -202,20 +197,25 @@ def _with_size(sentence: str, sizes: Sequence[int]) -> str:
     return sentence.replace("cannot tell", f"cannot tell at n={size}")
 
 
-def _cost_word(rows: Aggregates, tests: Mapping[str, pd.DataFrame]) -> str:
-    totals = dict.fromkeys(("kept", "lost", "gained", "cannot tell"), 0)
-    for table in (tests[axis] for axis in COST_AXES if axis in tests):
-        for method in METHODS:
-            for verdict, count in verdict_counts(table, method).items():
+def _verdict_totals(tables: Sequence[pd.DataFrame], conditions: Sequence[str]) -> dict[str, int]:
+    """How many tests came to each verdict, over tables and conditions."""
+    totals = dict.fromkeys(VERDICTS, 0)
+    for table in tables:
+        for condition in conditions:
+            for verdict, count in verdict_counts(table, condition).items():
                 totals[verdict] += count
-    fallen = [
-        f"{rows.models[row.model]} {method}"
+    return totals
+
+
+def _cost_word(rows: Aggregates, tests: Mapping[str, pd.DataFrame]) -> str:
+    totals = _verdict_totals([tests[axis] for axis in COST_AXES if axis in tests], METHODS)
+    parsed_by_base = {row.model: row for row in rows.defined("mcq", "mcq", "mcq_parse_rate", "base")}
+    fallen = any(
+        row.model in parsed_by_base and row.ci_high < parsed_by_base[row.model].ci_low
         for method in METHODS
         for row in rows.defined("mcq", "mcq", "mcq_parse_rate", method)
-        if (base := rows.get("mcq", "mcq", "mcq_parse_rate", row.model, "base")) is not None
-        and row.ci_high < base.ci_low
-    ]
-    if not sum(totals.values()) and not rows.defined("mcq", "mcq", "mcq_parse_rate", "base"):
+    )
+    if not sum(totals.values()) and not parsed_by_base:
         return "Not known: no retention evaluation has been run."
     if totals["lost"] or fallen:
         parts = []
@@ -228,6 +228,40 @@ def _cost_word(rows: Aggregates, tests: Mapping[str, pd.DataFrame]) -> str:
     if totals["cannot tell"]:
         return "No loss is shown, but the tests cannot rule one out."
     return "Nothing that the tests can see."
+
+
+def headline(metrics: pd.DataFrame, tests: Mapping[str, pd.DataFrame] | None = None) -> str:
+    """One sentence per axis (structured: per split): the median over models by condition.
+
+    An axis is left out where base is undefined or was not run.
+
+    Args:
+        metrics: The tidy metrics table.
+        tests: Axis -> tests against base, columns condition and verdict; their verdicts are counted.
+    """
+    rows = Aggregates(metrics, dict.fromkeys(metrics["model"]))
+    utility, bits_per_byte = utility_measure(metrics, "all"), paloma_measures(metrics)[1]
+    stand_in = " by a stand-in evaluator, not the benchmark's" if utility.metric == UTILITY[True] else ""
+    sentences = []
+    for split, name in SPLIT_TITLES.items():
+        found = rows_of(metrics, axis="structured", split=split, family="", metric=W1)
+        floor = found.loc[found["condition"].isin(CONDITIONS), "floor"].median()
+        if rows.defined("structured", split, W1, "base"):
+            medians = _medians(rows, "structured", split, W1, ".3f")
+            sentences.append(f"On {name}, normalised W1 is {medians}; a perfect sampler scores {floor:.3f}.")
+    for measure, sentence in (
+        (SUPPORT_SIZE, "For an open-ended random answer, 90% of the first token's probability is on {} tokens."),
+        (TOTAL_VARIATION, "The correct option's position in multiple-choice questions is off uniform by a TV of {}."),
+        (utility, f"NoveltyBench utility{stand_in} is {{}}."),
+        (GP_IRT, "Accuracy on TinyBenchmarks, as gp-IRT estimates it, is {}."),
+        (bits_per_byte, "Held-out text costs {} bits per byte."),
+    ):
+        names = (measure.axis, measure.split, measure.metric)
+        if rows.defined(*names, "base"):
+            sentences.append(sentence.format(_medians(rows, *names, f".{measure.decimals}f")))
+        if tests and measure in (GP_IRT, bits_per_byte):
+            sentences.append(verdict_sentence(measure.axis, tests[measure.axis]))
+    return " ".join(filter(None, sentences)) or "No evaluation has been run yet."
 
 
 SUMMARY_TITLES = (
@@ -254,24 +288,18 @@ def summary_rows(
     for model, name in rows.models.items():
         for condition in CONDITIONS:
             cells = []
-            for split in SPLITS:
+            for split in SPLIT_TITLES:
                 row = rows.get("structured", split, W1, model, condition)
                 cells += [_cell(row, 3), _ratio(row)]
             cells.append(_cell(rows.get("structured", "ood", "valid_rate", model, condition), 1, percent=True))
             for axis, metric in (("retention", "gp_irt"), ("paloma", bits_per_byte)):
                 cells.append(_cell(rows.get(axis, "all", metric, model, condition), 3))
-                difference = rows.get(axis, "all", _difference(metric), model, condition)
+                difference = rows.get(axis, "all", difference_from_base(metric), model, condition)
                 cells.append(SummaryCell("") if condition == "base" else _cell(difference, 3, signed=True))
             cells.append(_cell(rows.get("mcq", "mcq", "mcq_parse_rate", model, condition), 1, percent=True))
             cells.append(SummaryCell("" if condition == "base" else _verdicts(tests, model, condition)))
             table.append((name, condition, cells))
     return table
-
-
-def _difference(metric: str) -> str:
-    """Name of the difference from base of a metric, whose variant stands at its end."""
-    stem = "bits_per_byte"
-    return f"{stem}_difference{metric.removeprefix(stem)}" if metric.startswith(stem) else f"{metric}_difference"
 
 
 def _cell(row, decimals: int, *, percent: bool = False, signed: bool = False) -> SummaryCell:
@@ -295,56 +323,6 @@ def _ratio(row) -> SummaryCell:
 
 
 def _verdicts(tests: Mapping[str, pd.DataFrame], model: str, condition: str) -> str:
-    totals: dict[str, int] = {}
-    for table in (tests[axis] for axis in COST_AXES if axis in tests):
-        for verdict, count in verdict_counts(table[table["model"] == model], condition).items():
-            totals[verdict] = totals.get(verdict, 0) + count
+    own = [rows_of(tests[axis], model=model) for axis in COST_AXES if axis in tests]
+    totals = _verdict_totals(own, [condition])
     return ", ".join(f"{count} {verdict}" for verdict, count in totals.items() if count) or MISSING
-
-
-def forest_plots(
-    metrics: pd.DataFrame,
-    models: Mapping[str, str],
-    conditions: Sequence[str],
-    bits_per_byte: str,
-    margins: Mapping[str, float],
-) -> list[Plot]:
-    """The first screen's four plots: W1 on both splits, and what became of the benchmarks and of text.
-
-    Args:
-        metrics: The tidy metrics table.
-        models: Model name -> display name.
-        conditions: Conditions of structured sampling, in order.
-        bits_per_byte: The metric's name (with or without BOS).
-        margins: Differences that count as none by axis.
-    """
-    panels = [
-        ForestPanel(f"forest-{split}", f"W1, {name}", "structured", split, W1, "W1, lower is better")
-        for split, name in SPLITS.items()
-    ]
-    panels += [
-        ForestPanel(
-            "forest-retention",
-            "TinyBenchmarks against base",
-            "retention",
-            "all",
-            "gp_irt_difference",
-            "gp-IRT − base, higher is better",
-            True,
-            margins["retention"],
-        ),
-        ForestPanel(
-            "forest-paloma",
-            "Held-out text against base",
-            "paloma",
-            "all",
-            _difference(bits_per_byte),
-            "bits/byte − base, lower is better",
-            True,
-            margins["paloma"],
-        ),
-    ]
-    plots = (
-        forest_plot(panel, metrics, models, conditions if panel.axis == "structured" else METHODS) for panel in panels
-    )
-    return [plot for plot in plots if plot is not None]

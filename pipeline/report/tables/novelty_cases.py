@@ -1,15 +1,22 @@
-"""Qualitative NoveltyBench cases, Tables 11 to 19, chosen as arXiv:2605.11845, Appendix D.5 says."""
+"""Qualitative NoveltyBench cases, Tables 11 to 19: chosen as arXiv:2605.11845, Appendix D.5 says, and as texts."""
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
 
 import pandas as pd
 
 from pipeline.config.params import CONDITIONS
+from pipeline.report.evaluations import Evaluations, rows_of
+from pipeline.report.tables.table_text import escape_latex, escape_markdown, latex_caption, markdown_table, shorten
+from pipeline.report.tables.transfer import UTILITY
 
 CASES_PER_REGIME = 3
 SHOWN_CLASSES = 5
+RESPONSE_LIMIT = 160
+PROMPT_LIMIT = 400
 
 
 @dataclass(frozen=True)
@@ -111,6 +118,11 @@ class Response:
     rating: float
     reward: float
 
+    @property
+    def short_text(self) -> str:
+        """The cut text; an empty response is said to be empty, it would look like no response."""
+        return shorten(self.text, RESPONSE_LIMIT) or "(empty response)"
+
 
 @dataclass(frozen=True)
 class ConditionResult:
@@ -154,6 +166,31 @@ class CaseTable:
             f"Table {self.number}. {self.regime.caption}{stand_in}: utility {self.regime.delta_name} = "
             f"{self.delta:+.2f}{contrary}. Model: {self.display_name}{category}"
         )
+
+    @property
+    def note(self) -> str:
+        """What the columns and brackets are."""
+        return (
+            "Per condition: Distinct / Utility of the prompt, then the responses that stand for its best-rated classes "
+            "(at most five), each with the class's rating. Chosen by that difference among the curated prompts: an "
+            f"example, no average; Table 10 has the means. Longer texts are cut here; {self.name}.csv has them whole."
+        )
+
+    @property
+    def short_prompt(self) -> str:
+        """The cut prompt."""
+        return shorten(self.prompt, PROMPT_LIMIT)
+
+    @property
+    def headers(self) -> list[str]:
+        """Title of each condition's column: "base (Distinct / Utility)"."""
+        return [f"{name} ({result.distinct:.0f} / {result.utility:.2f})" for name, result in self.results.items()]
+
+    @property
+    def lines(self) -> list[list[Response | None]]:
+        """Responses by rank, then condition; None where a condition has fewer classes."""
+        columns = [result.responses for result in self.results.values()]
+        return [list(line) for line in zip_longest(*columns)]
 
 
 def top_classes(classes: pd.DataFrame, count: int = SHOWN_CLASSES) -> tuple[Response, ...]:
@@ -208,3 +245,95 @@ def case_tables(
                 )
             )
     return tables
+
+
+def novelty_cases(evaluations: Evaluations, models: Mapping[str, str]) -> list[CaseTable]:
+    """Tables 11 to 19, of the models scored by the benchmark's evaluators and apart from them by stand-ins.
+
+    Args:
+        evaluations: What there is.
+        models: Model name -> display name.
+    """
+    columns = ("prompt_id", "split", "category", "prompt", "distinct", "utility")
+    class_columns = ("prompt_id", "class_index", "representative", "size", "rating", "reward")
+    cases = []
+    for stand_in, metric in UTILITY.items():
+        scored = rows_of(evaluations.metrics, axis="novelty", metric=metric)
+        pairs = set(zip(scored["model"], scored["condition"], strict=True))
+        complete = {m: name for m, name in models.items() if all((m, condition) in pairs for condition in CONDITIONS)}
+        per_prompt = evaluations.stacked("novelty", "per_prompt", columns, complete, CONDITIONS)
+        classes = evaluations.stacked("novelty", "classes", class_columns, complete, CONDITIONS)
+        cases += case_tables(per_prompt, classes, complete, stand_in)
+    return cases
+
+
+def case_frame(case: CaseTable, provenance: Mapping[str, str]) -> pd.DataFrame:
+    """Full texts: one row per condition and shown class, with the provenance file of the condition's evaluation."""
+    rows = []
+    for condition, result in case.results.items():
+        for rank, response in enumerate(result.responses, start=1):
+            rows.append(
+                {
+                    "model": case.model,
+                    "display_name": case.display_name,
+                    "category": case.category,
+                    "prompt": case.prompt,
+                    "delta_name": case.regime.delta_name,
+                    "delta": case.delta,
+                    "regime_holds": case.holds,
+                    "stand_in_evaluators": case.stand_in,
+                    "condition": condition,
+                    "distinct": result.distinct,
+                    "utility": result.utility,
+                    "rank": rank,
+                    "representative": response.text,
+                    "class_size": response.size,
+                    "rating": response.rating,
+                    "reward": response.reward,
+                    "provenance": provenance.get(condition, ""),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def case_markdown(case: CaseTable) -> str:
+    """A Markdown table with one column per condition."""
+    rows = [
+        [
+            "" if response is None else f"{escape_markdown(response.short_text)} ({response.rating:g})"
+            for response in line
+        ]
+        for line in case.lines
+    ]
+    prompt = escape_markdown(case.short_prompt)
+    caption = escape_markdown(case.caption)
+    return f"{caption}\n\nPrompt: {prompt}\n\n{markdown_table(case.headers, rows)}\n\n{case.note}\n"
+
+
+def case_latex(case: CaseTable) -> str:
+    """A booktabs table with one column of text per condition."""
+    width = rf"\dimexpr{1 / len(case.results):.4f}\linewidth-2\tabcolsep\relax"
+    number, caption = latex_caption(f"{case.caption}. Prompt: {case.short_prompt}")
+    lines = [r"\begin{table}", *number, r"\centering\footnotesize", caption]
+    lines.append(rf"\label{{tab:{case.name}}}")
+    columns = rf"p{{{width}}}" * len(case.results)
+    lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+    lines += [" & ".join(escape_latex(header.capitalize()) for header in case.headers) + r" \\", r"\midrule"]
+    for line in case.lines:
+        cells = ["" if found is None else f"{escape_latex(found.short_text)} ({found.rating:g})" for found in line]
+        lines.append(" & ".join(cells) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}", rf"\par\smallskip {escape_latex(case.note)}", r"\end{table}"]
+    return "\n".join(lines) + "\n"
+
+
+def write_case_texts(case: CaseTable, directory: Path, provenance: Mapping[str, str]) -> None:
+    """Write ``NAME.csv``, ``NAME.md`` and ``NAME.tex`` into a directory.
+
+    Args:
+        case: The case.
+        directory: Where to write.
+        provenance: Provenance file of the evaluation by condition.
+    """
+    case_frame(case, provenance).to_csv(directory / f"{case.name}.csv", index=False, encoding="utf-8")
+    (directory / f"{case.name}.md").write_text(case_markdown(case), encoding="utf-8")
+    (directory / f"{case.name}.tex").write_text(case_latex(case), encoding="utf-8")

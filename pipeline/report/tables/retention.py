@@ -8,40 +8,43 @@ import pandas as pd
 
 from pipeline.config.params import CONDITIONS, METHODS
 from pipeline.config.retention import PalomaConfig, RetentionConfig
+from pipeline.core.retention.perplexity import SUFFIXES
+from pipeline.metrics.registry import METRICS
 from pipeline.record.provenance import join_sources
+from pipeline.report.evaluations import rows_of
 from pipeline.report.tables.table import (
     DASH,
     Cell,
-    Key,
+    CellKey,
     Measure,
     Table,
     build_table,
-    existing_conditions,
+    detailed_table,
     existing_measures,
+    measure_of,
     number_range,
     with_note,
 )
 
-GP_IRT = Measure("gp_irt", "gp-IRT", 3, False, "retention", "all", unit="value")
-GP_IRT_PAPER_MEAN = Measure("gp_irt_paper_mean", "gp-IRT with GSM8K twice", 3, False, "retention", "all", unit="value")
-ACCURACY = Measure("accuracy", "Accuracy on the items", 3, False, "retention", "all", unit="value")
-PERPLEXITY = Measure("perplexity", "Perplexity", 2, True, "paloma", "all", unit="value")
-BITS_PER_BYTE = Measure("bits_per_byte", "Bits per byte", 4, True, "paloma", "all", unit="value")
-WITHOUT_BOS = "_without_bos"
+GP_IRT, GP_IRT_PAPER_MEAN = measure_of("gp_irt"), measure_of("gp_irt_paper_mean")
+ACCURACY = measure_of("accuracy", title="Accuracy on the items")
+PERPLEXITY, BITS_PER_BYTE = measure_of("perplexity"), measure_of("bits_per_byte")
+WITHOUT_BOS = SUFFIXES["none"]
 DIFFERENCES = (
-    Measure("gp_irt_difference", "gp-IRT difference", 3, None, "retention", "all", unit="value"),
-    Measure("accuracy_difference", "Accuracy difference", 3, None, "retention", "all", unit="value"),
-    Measure("bits_per_byte_difference", "Bits-per-byte difference", 4, None, "paloma", "all", unit="value"),
-    Measure("perplexity_ratio", "Perplexity ratio", 3, None, "paloma", "all", unit="value"),
+    measure_of("gp_irt_difference", bold=False),
+    measure_of("accuracy_difference", bold=False),
+    measure_of("bits_per_byte_difference", bold=False),
+    measure_of("perplexity_ratio", bold=False),
 )
 NO_BOS_REMARK = "no BOS to leave out"
 _ITEM_INTERVALS = "95% bootstrap intervals over items"
 _DOCUMENT_INTERVALS = "95% bootstrap intervals over documents"
 
 
-def without_bos(measure: Measure) -> Measure:
+def without_bos(default: Measure) -> Measure:
     """The same metric from documents that do not begin with the model's BOS token, as in the paper."""
-    return dataclasses.replace(measure, metric=measure.metric + WITHOUT_BOS, title=f"{measure.title} without BOS")
+    metric = METRICS[default.metric + WITHOUT_BOS]
+    return dataclasses.replace(default, metric=metric.name, title=metric.column_title)
 
 
 def one_name_per_variant(metrics: pd.DataFrame) -> pd.DataFrame:
@@ -73,9 +76,15 @@ def paloma_measures(metrics: pd.DataFrame) -> list[Measure]:
     return _variant(metrics, [PERPLEXITY, BITS_PER_BYTE])
 
 
+def difference_from_base(metric: str) -> str:
+    """Name of the metric of a metric's difference from base; a variant's suffix stands at its end."""
+    stem = metric.removesuffix(WITHOUT_BOS)
+    return f"{stem}_difference{metric.removeprefix(stem)}"
+
+
 def split_names(metrics: pd.DataFrame, axis: str) -> list[str]:
     """Tasks or slices of an axis in the order of their first appearance, without the total."""
-    splits = metrics.loc[(metrics["axis"] == axis) & (metrics["family"] == ""), "split"]
+    splits = rows_of(metrics, axis=axis, family="")["split"]
     return [split for split in dict.fromkeys(splits) if split != "all"]
 
 
@@ -164,7 +173,7 @@ def perplexity_table(metrics: pd.DataFrame, models: Mapping[str, str], config: P
 def _marked_without_bos(table: Table) -> Table:
     """Says of cells without a BOS-less variant, where the default exists, that the model has no BOS."""
     nothing = Cell(math.nan, 0, math.nan, math.nan, math.nan, 0, "", NO_BOS_REMARK)
-    cells: dict[str, dict[Key, Cell | None]] = {model: dict(row) for model, row in table.cells.items()}
+    cells: dict[str, dict[CellKey, Cell | None]] = {model: dict(row) for model, row in table.cells.items()}
     for row in cells.values():
         for (axis, split, metric, condition), cell in row.items():
             default = row.get((axis, split, metric.removesuffix(WITHOUT_BOS), condition))
@@ -198,13 +207,13 @@ def average_table(
         The table, and display names of the models that some mean leaves out.
     """
     splits = split_names(metrics, measures[0].axis)
-    chosen = metrics[(metrics["family"] == "") & metrics["model"].isin(models) & metrics["condition"].isin(CONDITIONS)]
-    chosen = chosen[(chosen["axis"] == measures[0].axis) & chosen["metric"].isin({m.metric for m in measures})]
-    cells: dict[str, dict[Key, Cell | None]] = {split: {} for split in splits}
+    aggregates = rows_of(metrics, axis=measures[0].axis, family="")
+    chosen = aggregates[aggregates["model"].isin(models) & aggregates["condition"].isin(CONDITIONS)]
+    cells: dict[str, dict[CellKey, Cell | None]] = {split: {} for split in splits}
     left_out: set[str] = set()
     for split in splits:
         for measure in measures:
-            rows = chosen[(chosen["split"] == split) & (chosen["metric"] == measure.metric)]
+            rows = rows_of(chosen, split=split, metric=measure.metric)
             values = rows.pivot(index="model", columns="condition", values="value")
             complete = values.dropna(axis="columns", how="all").dropna()
             left_out |= set(values.index) - set(complete.index)
@@ -239,8 +248,7 @@ def averages(metrics: pd.DataFrame, models: Mapping[str, str]) -> dict[str, Tabl
         if table.is_empty:
             tables[axis] = None
             continue
-        cells = [cell for measure in measures for condition in CONDITIONS for cell in table.column(measure, condition)]
-        count = number_range([cell.n for cell in cells], 0)
+        count = number_range([cell.n for measure in measures for cell in table.existing_cells(measure)], 0)
         gap = f" Left out, because a condition is missing or undefined: {', '.join(left_out)}." if left_out else ""
         text = (
             " Perplexities of different tokenizers are unlike numbers: read bits per byte." if axis == "paloma" else ""
@@ -266,14 +274,8 @@ def breakdown(metrics: pd.DataFrame, models: Mapping[str, str], axis: str) -> Ta
         caption = "PALOMA bits per byte by model and slice, the figures of Figure 13"
         intervals = _DOCUMENT_INTERVALS
     measures = [dataclasses.replace(measure, split=split, title=split) for split in split_names(metrics, axis)]
-    measures = existing_measures(metrics, measures)
-    conditions = existing_conditions(metrics, measures, CONDITIONS)
-    if not measures or not conditions:
-        return None
-    present = set(metrics.loc[metrics["axis"] == axis, "model"])
-    present = {model: display_name for model, display_name in models.items() if model in present}
-    table = build_table(name, caption, metrics, present, measures, conditions, conditions_are_rows=True)
-    return with_note(table, f"Brackets: {intervals}. Bold: best condition of the model. {DASH}: undefined.")
+    note = f"Brackets: {intervals}. Bold: best condition of the model. {DASH}: undefined."
+    return detailed_table(name, caption, note, metrics, models, measures, CONDITIONS)
 
 
 def retention_tables(

@@ -2,28 +2,34 @@
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
 from pipeline.config.params import CONDITIONS, METHODS
 from pipeline.core.retention.accuracy import SECOND_READINGS
+from pipeline.metrics.registry import METRICS
+from pipeline.report.evaluations import rows_of
 from pipeline.report.tables.retention import WITHOUT_BOS
-from pipeline.report.tables.table import DASH, ListTable
+from pipeline.report.tables.table import DASH, ListTable, interval_text, probability_text, signed_text
 
 VERDICTS = ("kept", "lost", "gained", "cannot tell")
-ESTIMATES = {
-    "accuracy": "Accuracy",
-    "irt": "IRT",
-    "p_irt": "p-IRT",
-    "gp_irt": "gp-IRT",
-    "gp_irt_standard_error": "Standard error",
-    "gp_irt_published_error": "Published error",
-}
-"""Titles of the estimates by metric."""
+ESTIMATES = ("accuracy", "irt", "p_irt", "gp_irt", "gp_irt_standard_error", "gp_irt_published_error")
+"""Metrics that are listed."""
 _TITLES = {
-    "retention": ("retention_tests", "Tests of retention, by task", "Task", 3),
-    "paloma": ("paloma_tests", "Tests of fit to text, by slice", "Slice", 4),
+    "retention": ("retention_tests", "Tests of retention, by task", "Task", METRICS["accuracy"].decimals),
+    "paloma": ("paloma_tests", "Tests of fit to text, by slice", "Slice", METRICS["bits_per_byte"].decimals),
 }
+_TEST_TITLES = (
+    "Metric",
+    "n",
+    "Difference",
+    "95% interval",
+    "Margin",
+    "p, different",
+    "p, equivalent",
+    "Verdict",
+)
 _READINGS = {
     "retention": "Difference: of the items' scores, fine-tuned minus base; above 0 is better. Both readings of GSM8K "
     "are of the same answers: each is adjusted without the other, and only the flexible one is counted in the end.",
@@ -46,13 +52,13 @@ def estimate_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> ListTabl
     if frame.empty:
         return None
     rows = [
-        [models[row["model"]], row["condition"], row["task"], *(_plain(row[metric]) for metric in ESTIMATES)]
+        [models[row["model"]], row["condition"], row["task"], *(_estimate_text(row[metric]) for metric in ESTIMATES)]
         for row in frame.to_dict("records")
     ]
     return ListTable(
         "retention_estimates",
         "Estimates of accuracy on the whole benchmark, and their errors",
-        ["Model", "Condition", "Task", *ESTIMATES.values()],
+        ["Model", "Condition", "Task", *(METRICS[metric].column_title for metric in ESTIMATES)],
         rows,
         3,
         frame,
@@ -63,16 +69,19 @@ def estimate_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> ListTabl
     )
 
 
+def _estimate_text(value: float) -> str:
+    return f"{value:.3f}" if math.isfinite(value) else DASH
+
+
 def _estimates(metrics: pd.DataFrame, models: Mapping[str, str]) -> pd.DataFrame:
     """Columns model, condition, task and the metrics of ESTIMATES, NaN where there are none."""
     columns = ["model", "condition", "split"]
-    chosen = metrics[
-        (metrics["axis"] == "retention")
-        & (metrics["family"] == "")
-        & (metrics["split"] != "all")
-        & metrics["metric"].isin(ESTIMATES)
-        & metrics["model"].isin(models)
-        & metrics["condition"].isin(CONDITIONS)
+    rows = rows_of(metrics, axis="retention", family="")
+    chosen = rows[
+        (rows["split"] != "all")
+        & rows["metric"].isin(ESTIMATES)
+        & rows["model"].isin(models)
+        & rows["condition"].isin(CONDITIONS)
     ]
     values = chosen.set_index([*columns, "metric"])["value"].unstack().reindex(columns=list(ESTIMATES))
     # Configured order of models and conditions, and tasks as they come; a table of files is in the order of paths.
@@ -97,35 +106,7 @@ def verdict_table(
         return None
     name, caption, unit, decimals = _TITLES[axis]
     tests = tests.assign(axis=axis, n=_sizes(axis, tests, metrics))
-    header = [
-        "Model",
-        "Condition",
-        unit,
-        "Metric",
-        "n",
-        "Difference",
-        "95% interval",
-        "Margin",
-        "p, different",
-        "p, equivalent",
-        "Verdict",
-    ]
-    rows = [
-        [
-            models[row.model],
-            row.condition,
-            row.split,
-            _metric_title(row.metric),
-            DASH if math.isnan(row.n) else f"{row.n:.0f}",
-            _signed(row.difference, decimals),
-            _interval(row.ci_low, row.ci_high, decimals),
-            f"{row.margin:g}",
-            _probability(row.p_difference_adjusted),
-            _probability(row.p_equivalence_adjusted),
-            _verdict(row.verdict, row.n),
-        ]
-        for row in tests.itertuples()
-    ]
+    rows = [_test_row(row, models, decimals) for row in tests.itertuples()]
     counts = "; ".join(
         f"{method}: {listed}" for method in METHODS if (listed := _listed(verdict_counts(tests, method)))
     )
@@ -137,12 +118,28 @@ def verdict_table(
         "test, without adjustment. "
         f"In all, {counts}."
     )
-    return ListTable(name, caption, header, rows, 4, tests, note)
+    return ListTable(name, caption, ["Model", "Condition", unit, *_TEST_TITLES], rows, 4, tests, note)
+
+
+def _test_row(row: Any, models: Mapping[str, str], decimals: int) -> list[str]:
+    return [
+        models[row.model],
+        row.condition,
+        row.split,
+        _metric_title(row.metric),
+        DASH if math.isnan(row.n) else f"{row.n:.0f}",
+        signed_text(row.difference, decimals),
+        interval_text(row.ci_low, row.ci_high, decimals),
+        f"{row.margin:g}",
+        probability_text(row.p_difference_adjusted),
+        probability_text(row.p_equivalence_adjusted),
+        _verdict(row.verdict, row.n),
+    ]
 
 
 def _sizes(axis: str, tests: pd.DataFrame, metrics: pd.DataFrame) -> pd.Series:
     """Items or documents of each test, the n of the metric of the same name; NaN where there is none."""
-    chosen = metrics[(metrics["axis"] == axis) & (metrics["family"] == "")]
+    chosen = rows_of(metrics, axis=axis, family="")
     columns = ("model", "condition", "split", "metric")
     keys = zip(*(chosen[column] for column in columns), strict=True)
     sizes = dict(zip(keys, chosen["n"], strict=True))
@@ -189,23 +186,5 @@ def _verdict(verdict: str, n: float) -> str:
 
 
 def _metric_title(metric: str) -> str:
-    title = metric.removesuffix(WITHOUT_BOS)
-    return title.replace("_", " ") + (" without BOS" if title != metric else "")
-
-
-def _plain(value: float) -> str:
-    return f"{value:.3f}" if math.isfinite(value) else DASH
-
-
-def _signed(value: float, decimals: int) -> str:
-    return f"{value:+.{decimals}f}" if math.isfinite(value) else DASH
-
-
-def _interval(low: float, high: float, decimals: int) -> str:
-    return f"[{low:+.{decimals}f}, {high:+.{decimals}f}]" if math.isfinite(low) and math.isfinite(high) else DASH
-
-
-def _probability(value: float) -> str:
-    if not math.isfinite(value):
-        return DASH
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
+    title = METRICS[metric].title
+    return title[0].lower() + title[1:]

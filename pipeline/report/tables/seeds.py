@@ -1,45 +1,257 @@
-"""Tables over training seeds: headline metrics, intervals, and differences between conditions."""
+"""Headline metrics over training seeds: spread, intervals that hold for other seeds, differences seed by seed."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from scipy import stats
 
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import CONDITIONS, METHODS, Params
-from pipeline.metrics.definitions import DEFINITIONS
-from pipeline.report.ablations.tables import value_text
-from pipeline.report.evaluations import Evaluations
-from pipeline.report.tables.seed_records import difference_records, interval_records, seed_values, value_records
-from pipeline.report.tables.table import DASH, MISSING, ListTable
+from pipeline.core.random_streams import random_stream
+from pipeline.core.statistics.condition_tests import TESTED
+from pipeline.core.statistics.intervals import family_median, hierarchical_bootstrap
+from pipeline.core.statistics.seed_noise import Spread, spread
+from pipeline.errors import ArtifactError
+from pipeline.metrics.registry import HEADLINES, METRICS, SHORT_SPLIT_TITLES, SPLITS
+from pipeline.record.provenance import join_sources
+from pipeline.report.evaluations import Evaluations, display_names
+from pipeline.report.tables.structured import per_prompt_metrics
+from pipeline.report.tables.table import DASH, MISSING, ListTable, interval_text
 
-TITLE = "Training seeds"
-EXPLANATION = (
-    "The same settings trained, sampled and evaluated anew with other seeds: how far a number of one run can be "
-    "relied on. All other tables and figures are of one seed."
-)
 BASE_NOTE = (
     f"{' and '.join(METHODS)} are trained anew with each seed. base and what asks or decodes it in another way are "
     "one checkpoint: they differ between seeds by sampling alone, and not at all where nothing is sampled."
 )
+PAIRS = (("soft", "base"), ("hard", "base"), ("soft", "hard"))
+"""Differences: first minus second."""
+BY_CONDITION = ["axis", "split", "metric", "model", "condition"]
 
 
-def seed_tables(seeds: Mapping[int, Evaluations], config: Params) -> list[ListTable]:
+def seed_values(seeds: Mapping[int, Evaluations], models: Mapping[str, str]) -> pd.DataFrame:
+    """The headline metrics of all seeds.
+
+    Args:
+        seeds: Evaluations by seed.
+        models: Model name -> display name.
+
+    Returns:
+        Columns axis, split, metric, model, condition, seed, value and provenance: one row per seed, in the order of
+        models, axes, splits, metrics, conditions and seeds.
+    """
+    rows = pd.concat([found.metrics.assign(seed=seed) for seed, found in sorted(seeds.items())], ignore_index=True)
+    wanted = [(axis, split, metric) for axis in HEADLINES for split in SPLITS[axis] for metric in HEADLINES[axis]]
+    order = {name: place for place, name in enumerate(wanted)}
+    conditions = (*CONDITIONS, *BASELINES)
+    rows = rows[(rows["family"] == "") & rows["model"].isin(list(models)) & rows["condition"].isin(conditions)]
+    places = [order.get(names, -1) for names in rows[BY_CONDITION[:3]].itertuples(index=False, name=None)]
+    models_and_conditions = zip(rows["model"], rows["condition"], strict=True)
+    ranks = [(list(models).index(model), conditions.index(condition)) for model, condition in models_and_conditions]
+    key = [(model, place, condition) for (model, condition), place in zip(ranks, places, strict=True)]
+    ranked = rows.assign(key=key)[np.array(places) >= 0].sort_values(["key", "seed"], kind="stable")
+    return ranked[[*BY_CONDITION, "seed", "value", "provenance"]].reset_index(drop=True)
+
+
+def paired_t_interval(differences: Sequence[float]) -> tuple[float, float]:
+    """95% t interval of the mean of differences, one per seed; NaN with fewer than two or where one is undefined."""
+    found = spread(differences)
+    if not math.isfinite(found.deviation):
+        return math.nan, math.nan
+    margin = float(stats.t.ppf(0.975, found.seeds - 1)) * found.deviation / math.sqrt(found.seeds)
+    return found.mean - margin, found.mean + margin
+
+
+def spread_columns(found: Spread) -> dict[str, Any]:
+    """Columns of a record of a metric's spread over seeds, as ``value_text`` reads them."""
+    return {
+        "status": "undefined" if found.undefined else "ok",
+        "seeds": found.seeds,
+        "undefined": found.undefined,
+        "mean": found.mean,
+        "deviation": found.deviation,
+        "low": found.low,
+        "high": found.high,
+    }
+
+
+def values_by_seed(values: Mapping[int, float]) -> str:
+    """The column ``values`` of a record: "seed:value" in full precision, by seed."""
+    return " ".join(f"{seed}:{value!r}" for seed, value in values.items())
+
+
+def value_text(record: Mapping[str, Any]) -> str:
+    """Mean, standard deviation and range over seeds; or why there is none."""
+    if record["status"] == MISSING:
+        return MISSING
+    if record["undefined"]:
+        return f"{DASH} (undefined in {record['undefined']} of {record['seeds']} seeds)"
+    if not math.isfinite(record["deviation"]):
+        return f"{record['mean']:.4f}"
+    return f"{record['mean']:.4f} ± {record['deviation']:.4f} ({record['low']:.4f} to {record['high']:.4f})"
+
+
+def value_records(values: pd.DataFrame, models: Mapping[str, str]) -> pd.DataFrame:
+    """Spread of each metric over seeds, one row per BY_CONDITION in the order of ``seed_values``.
+
+    Further columns: display_name, status, seeds, undefined, mean, deviation, low, high, values ("seed:value") and
+    provenance.
+    """
+    records = []
+    for names, rows in values.groupby(BY_CONDITION, sort=False):
+        by_seed = dict(zip(rows["seed"].tolist(), rows["value"].tolist(), strict=True))
+        labels = dict(zip(BY_CONDITION, names, strict=True))
+        records.append(
+            {
+                **labels,
+                "display_name": models[labels["model"]],
+                **spread_columns(spread(list(by_seed.values()))),
+                "values": values_by_seed(by_seed),
+                "provenance": join_sources(rows["provenance"]),
+            }
+        )
+    return pd.DataFrame(records)
+
+
+def difference_records(values: pd.DataFrame, models: Mapping[str, str]) -> pd.DataFrame:
+    """Differences of PAIRS seed by seed, over the seeds that have both; one row per axis, split, metric, model, pair.
+
+    Columns: axis, split, metric, model, display_name, condition, against, status, seeds, undefined, difference (the
+    mean over seeds), deviation, low, high, ci_low and ci_high (``paired_t_interval``), values and provenance.
+    """
+    records = []
+    for names, rows in values.groupby(BY_CONDITION[:4], sort=False):
+        labels = dict(zip(BY_CONDITION[:4], names, strict=True))
+        members = {condition: part.set_index("seed") for condition, part in rows.groupby("condition", sort=False)}
+        for own, other in PAIRS:
+            if own not in members or other not in members:
+                continue
+            seeds = [seed for seed in members[own].index if seed in members[other].index]
+            if not seeds:
+                continue
+            first, second = (members[condition].loc[seeds] for condition in (own, other))
+            differences = dict(zip(seeds, (first["value"] - second["value"]).tolist(), strict=True))
+            low, high = paired_t_interval(list(differences.values()))
+            columns = spread_columns(spread(list(differences.values())))
+            records.append(
+                {
+                    **labels,
+                    "display_name": models[labels["model"]],
+                    "condition": own,
+                    "against": other,
+                    "difference": columns.pop("mean"),
+                    **columns,
+                    "values": values_by_seed(differences),
+                    "ci_low": low,
+                    "ci_high": high,
+                    "provenance": join_sources([*first["provenance"], *second["provenance"]]),
+                }
+            )
+    return pd.DataFrame(records)
+
+
+def interval_records(
+    values: pd.DataFrame, seeds: Mapping[int, Evaluations], models: Mapping[str, str], seed: int, replicates: int
+) -> pd.DataFrame:
+    """Metrics by prompt averaged over seeds, with intervals that resample seeds, families and prompts.
+
+    Args:
+        values: ``seed_values``.
+        seeds: Evaluations by seed.
+        models: Model name -> display name.
+        seed: Root seed of the bootstrap.
+        replicates: Resamples of each interval.
+
+    Returns:
+        Columns model, display_name, split, metric, condition, seeds, prompts, undefined (prompts without a value in
+        one of the seeds), value (mean over seeds of each prompt, mean within family, median across families), ci_low,
+        ci_high and provenance; one row per metric of TESTED that two seeds or more have by prompt.
+
+    Raises:
+        ArtifactError: Two seeds answered different prompts of a split.
+    """
+    by_prompt = _values_by_prompt(seeds, models, list(values["condition"].unique()))
+    tested = values[(values["axis"] == "structured") & values["metric"].isin(TESTED)]
+    records = []
+    for (_, split, metric, model, condition), members in tested.groupby(BY_CONDITION, sort=False):
+        rows = by_prompt.get((model, split, condition), pd.DataFrame(columns=["seed"]))
+        # Those of seeds that have the metric: an older evaluation may lack it.
+        rows = rows[rows["seed"].isin(members["seed"])]
+        if rows["seed"].nunique() < 2:
+            continue
+        sources = join_sources(members["provenance"])
+        table = _by_prompt_and_seed(rows, metric, sources)
+        families = rows.drop_duplicates("prompt_id").set_index("prompt_id")["family"][table.index].to_numpy()
+        rng = random_stream(seed, "seed tables", "bootstrap", model, split, condition, metric)
+        records.append(
+            {
+                "model": model,
+                "display_name": models[model],
+                "split": split,
+                "metric": metric,
+                "condition": condition,
+                **_crossed_interval(table.to_numpy(np.float64), families, replicates, rng),
+                "provenance": sources,
+            }
+        )
+    return pd.DataFrame(records)
+
+
+def _values_by_prompt(
+    seeds: Mapping[int, Evaluations], models: Mapping[str, str], conditions: Sequence[str]
+) -> dict[tuple[str, str, str], pd.DataFrame]:
+    """``per_prompt_metrics`` of all seeds with a column ``seed``, by model, split and condition."""
+    parts = [per_prompt_metrics(found, models, conditions).assign(seed=seed) for seed, found in seeds.items()]
+    return dict(list(pd.concat(parts, ignore_index=True).groupby(["model", "split", "condition"])))
+
+
+def _by_prompt_and_seed(rows: pd.DataFrame, metric: str, sources: str) -> pd.DataFrame:
+    """A metric with a row per prompt and a column per seed."""
+    table = rows.pivot(index="prompt_id", columns="seed", values=metric)
+    if len(rows) != table.size:
+        raise ArtifactError(f"{sources}: the seeds answered different prompts of the split {rows['split'].iloc[0]}")
+    return table
+
+
+def _crossed_interval(
+    values: np.ndarray, families: np.ndarray, replicates: int, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Mean over seeds by prompt, aggregated over families, with its interval.
+
+    Args:
+        values: float64[prompts, seeds].
+        families: Family of each prompt.
+        replicates: Resamples.
+        rng: The bootstrap's stream.
+    """
+    means = values.mean(axis=1)
+    low, high = hierarchical_bootstrap(values.T, families, "family_median", replicates=replicates, rng=rng)
+    return {
+        "seeds": values.shape[1],
+        "prompts": len(means),
+        "undefined": int((~np.isfinite(means)).sum()),
+        "value": family_median(means, families),
+        "ci_low": low,
+        "ci_high": high,
+    }
+
+
+def seed_tables(seeds: Mapping[int, Evaluations], params: Params) -> list[ListTable]:
     """The tables over training seeds; none with fewer than two seeds or without a headline metric.
 
     Args:
         seeds: Evaluations of the same settings by training seed.
-        config: The parameters, for display names, the bootstrap's size and its seed.
+        params: The parameters, for display names, the bootstrap's size and its seed.
 
     Raises:
         ArtifactError: Two seeds answered different prompts.
     """
-    models = {name: model.display_name for name, model in config.models.items()}
+    models = display_names(params)
     values = seed_values(seeds, models) if len(seeds) > 1 else pd.DataFrame()
     if values.empty:
         return []
-    intervals = interval_records(values, seeds, models, config.seed, config.evaluate.bootstrap_replicates)
+    intervals = interval_records(values, seeds, models, params.seed, params.evaluate.bootstrap_replicates)
     differences = difference_records(values, models)
     listed = ", ".join(map(str, sorted(seeds)))
     tables = [_value_table(value_records(values, models), listed)]
@@ -48,13 +260,11 @@ def seed_tables(seeds: Mapping[int, Evaluations], config: Params) -> list[ListTa
     return tables
 
 
-def _metric_title(metric: str) -> str:
-    found = DEFINITIONS[metric]
-    return found.title if found.direction == "neither" else f"{found.title} ({found.direction} is better)"
-
-
-def _split_title(split: str) -> str:
-    return {"ood": "OOD", "unseen": "unseen"}.get(split, DASH)
+def _labels(display_name: str, split: str, metric: str) -> list[str]:
+    """The columns Model, Split and Metric."""
+    found = METRICS[metric]
+    better = "" if found.direction == "neither" else f" ({found.direction} is better)"
+    return [display_name, SHORT_SPLIT_TITLES.get(split, DASH), f"{found.title}{better}"]
 
 
 def _cells(rows: pd.DataFrame, conditions: Sequence[str]) -> list[str]:
@@ -73,9 +283,7 @@ def _value_table(records: pd.DataFrame, listed: str) -> ListTable:
     conditions = [name for name in (*CONDITIONS, *BASELINES) if (records["condition"] == name).any()]
     rows = [
         [
-            members["display_name"].iloc[0],
-            _split_title(split),
-            _metric_title(metric),
+            *_labels(members["display_name"].iloc[0], split, metric),
             str(members["seeds"].max()),
             *_cells(members, conditions),
         ]
@@ -92,14 +300,12 @@ def _value_table(records: pd.DataFrame, listed: str) -> ListTable:
 def _interval_table(records: pd.DataFrame) -> ListTable:
     rows = [
         [
-            row.display_name,
-            _split_title(row.split),
-            _metric_title(row.metric),
+            *_labels(row.display_name, row.split, row.metric),
             row.condition,
             str(row.seeds),
             str(row.prompts),
             f"{row.value:.4f}" if math.isfinite(row.value) else f"{DASH} ({row.undefined} undefined)",
-            _interval(row, ""),
+            interval_text(row.ci_low, row.ci_high, sign=""),
         ]
         for row in records.itertuples()
     ]
@@ -119,14 +325,12 @@ def _interval_table(records: pd.DataFrame) -> ListTable:
 def _difference_table(records: pd.DataFrame) -> ListTable:
     rows = [
         [
-            row.display_name,
-            _split_title(row.split),
-            _metric_title(row.metric),
+            *_labels(row.display_name, row.split, row.metric),
             f"{row.condition} − {row.against}",
             str(row.seeds),
             _difference(row),
             f"{row.low:+.4f} to {row.high:+.4f}" if row.status == "ok" else DASH,
-            _interval(row, "+"),
+            interval_text(row.ci_low, row.ci_high),
         ]
         for row in records.itertuples()
     ]
@@ -146,9 +350,3 @@ def _difference(row: Any) -> str:
     if row.status != "ok":
         return f"{DASH} (undefined in {row.undefined} of {row.seeds} seeds)"
     return f"{row.difference:+.4f}" + (f" ± {row.deviation:.4f}" if math.isfinite(row.deviation) else "")
-
-
-def _interval(row: Any, sign: str) -> str:
-    if not math.isfinite(row.ci_low):
-        return DASH
-    return f"[{row.ci_low:{sign}.4f}, {row.ci_high:{sign}.4f}]"

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 import pandas as pd
 
@@ -15,31 +16,43 @@ from pipeline.report.tables.table import DASH, ListTable
 from pipeline.runs.cost import training_steps_of
 
 PAPER_SOURCE = "Paper: arXiv:2605.11845, Section 4.1 and Appendix B.1."
+FAMILY_HEADER = (
+    "Family",
+    "SciPy name",
+    "Tier",
+    "Role",
+    "Parameters",
+    "Support",
+    "Training grid",
+    "Selected test points",
+    "Training prompts",
+    "Test prompts",
+)
 POINTS_TRIED = 60
 """Grid points at which ends of a support are compared with parameters."""
 
 
-def training_prompts(config: Params) -> int:
+def training_prompts(params: Params) -> int:
     """Number of training prompts that the configuration selects."""
-    chosen = [FAMILIES[name] for name in config.prompts.families or FAMILIES]
-    most = config.prompts.train_prompts_per_family
+    chosen = [FAMILIES[name] for name in params.prompts.families or FAMILIES]
+    most = params.prompts.train_prompts_per_family
     sizes = (_size(family.train_grid) for family in chosen if family.seen)
     return sum(size if most is None else min(most, size) for size in sizes)
 
 
-def shared_settings(config: Params) -> ListTable:
+def shared_settings(params: Params) -> ListTable:
     """Table 3: what both methods share, as configured, beside the paper's values."""
-    train, models = config.train, list(config.models.values())
+    train, models = params.train, list(params.models.values())
     modules = dict.fromkeys(module.removesuffix("_proj") for model in models for module in model.lora_target_modules)
     terminators = dict.fromkeys(model.terminator for model in models)
     rows = [
-        ("Training prompts", f"{training_prompts(config):,}", "1,988"),
+        ("Training prompts", f"{training_prompts(params):,}", "1,988"),
         (
             "Decimals of canonical strings",
-            _same([config.discretize.soft.num_decimals, config.discretize.hard.num_decimals]),
+            _same([params.discretize.soft.num_decimals, params.discretize.hard.num_decimals]),
             "5",
         ),
-        ("Evaluation target, bins", f"{config.discretize.eval.max_bins:,}", "16,384"),
+        ("Evaluation target, bins", f"{params.discretize.eval.max_bins:,}", "16,384"),
         ("Update", "LoRA, base frozen", "LoRA, base frozen"),
         ("LoRA rank", f"{train.lora_rank}", "16"),
         ("LoRA alpha", f"{train.lora_alpha:g}", "32"),
@@ -59,20 +72,20 @@ def shared_settings(config: Params) -> ListTable:
         ("Temperature", f"{train.temperature:g}", "1"),
         ("Answer ends with", ", ".join(terminators), "eos"),
         ("Weights", ", ".join(dict.fromkeys(model.dtype for model in models)), "bfloat16"),
-        ("Processes", f"{config.distributed.num_processes} ({config.distributed.strategy})", "4 (fsdp)"),
-        ("Seed", f"{config.seed}", DASH),
+        ("Processes", f"{params.distributed.num_processes} ({params.distributed.strategy})", "4 (fsdp)"),
+        ("Seed", f"{params.seed}", DASH),
     ]
     return _settings(
         "table3", "Table 3. Training and data settings of both methods", ["Setting", "Here", "Paper"], rows
     )
 
 
-def method_settings(config: Params) -> ListTable:
+def method_settings(params: Params) -> ListTable:
     """Table 4: what differs between the methods, as configured, beside the paper's values."""
-    soft, hard, prompts = config.train.soft, config.train.hard, training_prompts(config)
-    spaces = {"soft": config.discretize.soft, "hard": config.discretize.hard}
+    soft, hard, prompts = params.train.soft, params.train.hard, training_prompts(params)
+    spaces = {"soft": params.discretize.soft, "hard": params.discretize.hard}
     bins = {name: "all decimals" if space.max_bins is None else f"{space.max_bins:,}" for name, space in spaces.items()}
-    batch, per_example = config.train.global_batch_size, hard.samples_per_prompt // hard.completions_per_prompt
+    batch, per_example = params.train.global_batch_size, hard.samples_per_prompt // hard.completions_per_prompt
     steps = {
         "soft": training_steps_of(prompts, soft.samples_per_prompt, soft.epochs, batch),
         "hard": training_steps_of(prompts, per_example, hard.epochs, batch),
@@ -109,72 +122,26 @@ def _same(values: Sequence[int]) -> str:
     return ", ".join(f"{value} ({method})" for method, value in zip(METHODS, values, strict=True))
 
 
-def _size(axes: Sequence[Axis]) -> int:
-    """Points of a grid; 0 without axes."""
-    return math.prod(len(axis.values) for axis in axes) if axes else 0
+def _size(grid: Sequence[Axis]) -> int:
+    """Points of a grid, the product of its parameters' values; 0 without parameters."""
+    return math.prod(len(parameter.values) for parameter in grid) if grid else 0
 
 
-def family_table(config: Params, prompts: Sequence[Prompt]) -> ListTable:
+def family_table(params: Params, prompts: Sequence[Prompt]) -> ListTable:
     """Table 5: every family with its parameters, support, grids, and prompts of this run.
 
     Args:
-        config: The parameters.
+        params: The parameters.
         prompts: Prompts of the evaluated splits.
     """
     counts = Counter((prompt.split, prompt.family) for prompt in prompts)
-    most, chosen = config.prompts.train_prompts_per_family, config.prompts.families or list(FAMILIES)
-    records, rows = [], []
-    for family in FAMILIES.values():
-        size = _size(family.train_grid) if family.family_id in chosen else 0
-        law = family.law_at(next(family.grid_points("test", "selected")))
-        record = {
-            "family": family.family_id,
-            "display_name": family.display_name,
-            "scipy_name": law.scipy_name,
-            "tier": family.tier,
-            "role": "seen" if family.seen else "held out",
-            "parameters": ", ".join(_domain(parameter) for parameter in family.parameters),
-            "support": support_text(family),
-            "train_grid": _grid(family.train_grid) or DASH,
-            "test_points": "; ".join(_point(point) for point in family.selected),
-            "train_grid_points": _size(family.train_grid),
-            "test_grid_points": _size(family.test_grid),
-            "train_prompts": size if most is None else min(most, size),
-            "test_prompts": counts["unseen" if family.seen else "ood", family.family_id],
-        }
-        records.append(record)
-        rows.append(
-            [
-                record["display_name"],
-                record["scipy_name"],
-                record["tier"],
-                record["role"],
-                record["parameters"],
-                record["support"],
-                record["train_grid"],
-                record["test_points"],
-                f"{record['train_prompts']} of {record['train_grid_points']}" if family.seen else DASH,
-                f"{record['test_prompts']} of {record['test_grid_points']}",
-            ]
-        )
-    header = [
-        "Family",
-        "SciPy name",
-        "Tier",
-        "Role",
-        "Parameters",
-        "Support",
-        "Training grid",
-        "Selected test points",
-        "Training prompts",
-        "Test prompts",
-    ]
+    records = [_family_record(family, params, counts) for family in FAMILIES.values()]
     totals = [sum(record[name] for record in records) for name in ("train_prompts", "test_prompts")]
     return ListTable(
         "table5",
         "Table 5. Families of distributions",
-        header,
-        rows,
+        FAMILY_HEADER,
+        [_family_row(record) for record in records],
         4,
         pd.DataFrame(records),
         f"{totals[0]:,} training and {totals[1]} test prompts here. Held out: no parameters of the family are trained "
@@ -182,6 +149,38 @@ def family_table(config: Params, prompts: Sequence[Prompt]) -> ListTable:
         "success_fraction). Prompts: of this run, of all points of the grid. Source of families and grids: "
         "arXiv:2605.11845, Table 5.",
     )
+
+
+def _family_record(family: Family, params: Params, counts: Mapping[tuple[str, str], int]) -> dict[str, Any]:
+    """A family's row of the table's file; ``counts`` are evaluated prompts by split and family."""
+    most, chosen = params.prompts.train_prompts_per_family, params.prompts.families or list(FAMILIES)
+    size = _size(family.train_grid) if family.family_id in chosen else 0
+    return {
+        "family": family.family_id,
+        "display_name": family.display_name,
+        "scipy_name": family.law_at(next(family.grid_points("test", "selected"))).scipy_name,
+        "tier": family.tier,
+        "role": "seen" if family.seen else "held out",
+        "parameters": ", ".join(_domain(parameter) for parameter in family.parameters),
+        "support": support_text(family),
+        "train_grid": _grid(family.train_grid) or DASH,
+        "test_points": "; ".join(_point(point) for point in family.selected),
+        "train_grid_points": _size(family.train_grid),
+        "test_grid_points": _size(family.test_grid),
+        "train_prompts": size if most is None else min(most, size),
+        "test_prompts": counts["unseen" if family.seen else "ood", family.family_id],
+    }
+
+
+def _family_row(record: Mapping[str, Any]) -> list[str]:
+    """A family's row as FAMILY_HEADER titles it."""
+    shown = ("display_name", "scipy_name", "tier", "role", "parameters", "support", "train_grid", "test_points")
+    seen = record["role"] == "seen"
+    return [
+        *(record[name] for name in shown),
+        f"{record['train_prompts']} of {record['train_grid_points']}" if seen else DASH,
+        f"{record['test_prompts']} of {record['test_grid_points']}",
+    ]
 
 
 def _domain(parameter: Parameter) -> str:
@@ -197,12 +196,12 @@ def _number(value: float) -> str:
     return ("−∞" if value < 0 else "∞") if math.isinf(value) else f"{value:g}"
 
 
-def _grid(axes: Sequence[Axis]) -> str:
+def _grid(grid: Sequence[Axis]) -> str:
     parts = []
-    for axis in axes:
-        size, ends = len(axis.values), f"{axis.values[0]:g} to {axis.values[-1]:g}"
-        spacing = {"linear": f"{size}, linear", "log": f"{size}, logarithmic"}.get(axis.spacing, f"{size} listed")
-        parts.append(f"{axis.name} {ends} ({spacing})")
+    for parameter in grid:
+        size, ends = len(parameter.values), f"{parameter.values[0]:g} to {parameter.values[-1]:g}"
+        spacing = {"linear": f"{size}, linear", "log": f"{size}, logarithmic"}.get(parameter.spacing, f"{size} listed")
+        parts.append(f"{parameter.name} {ends} ({spacing})")
     return "; ".join(parts)
 
 
@@ -233,6 +232,6 @@ def _end(side: int, laws: Sequence, points: Sequence[Mapping[str, float]]) -> st
     return "varies"
 
 
-def settings_tables(config: Params, prompts: Sequence[Prompt]) -> list[ListTable]:
+def settings_tables(params: Params, prompts: Sequence[Prompt]) -> list[ListTable]:
     """Tables 3, 4 and 5."""
-    return [shared_settings(config), method_settings(config), family_table(config, prompts)]
+    return [shared_settings(params), method_settings(params), family_table(params, prompts)]

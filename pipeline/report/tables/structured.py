@@ -1,89 +1,102 @@
-"""Tables of structured sampling: 6 to 9 of the paper, calibration, tails, the exact law, and equal token budgets."""
+"""Tables of structured sampling: 6 to 9, calibration, tails, the exact law, equal token budgets, and paired tests."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
-from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import CONDITIONS
+from pipeline.core.statistics.condition_tests import PAIRS, TESTED, compare_conditions
+from pipeline.metrics.registry import METRICS, SHORT_SPLIT_TITLES
+from pipeline.report.evaluations import Evaluations, rows_of
 from pipeline.report.tables.table import (
     DASH,
+    ListTable,
     Measure,
     Table,
     build_table,
-    existing_conditions,
+    detailed_table,
     existing_measures,
+    interval_text,
+    measure_of,
     number_range,
+    probability_text,
+    signed_text,
     with_note,
 )
 
-WASSERSTEIN = Measure("wasserstein_1_normalised", "W1 (normalised)", 4, True)
-VALID_RATE = Measure("valid_rate", "Valid rate", 3, False)
+WASSERSTEIN, VALID_RATE = measure_of("wasserstein_1_normalised"), measure_of("valid_rate")
 RATIO_TITLE = "× perfect"
 STRUCTURED = (
     WASSERSTEIN,
     replace(WASSERSTEIN, title=f"W1 {RATIO_TITLE}", decimals=1, field="ratio"),
-    Measure("logit_kl_nats", "Logit KL (nats)", 3, True),
+    measure_of("logit_kl_nats"),
     VALID_RATE,
-)
-_CALIBRATION = (
-    ("pit_wasserstein_1_all_answers", "W1 (PIT), invalid counted"),
-    ("pit_wasserstein_1", "W1 (PIT)"),
-    ("pit_ks", "KS (PIT)"),
-    ("energy_distance_normalised", "Energy distance"),
-    ("wasserstein_1_normalised", "W1 (normalised)"),
 )
 _TAIL_LEVELS = (0.001, 0.01, 0.05, 0.95, 0.99, 0.999)
 
 
-def _with_ratios(metrics: Sequence[tuple[str, str]], decimals: int) -> tuple[Measure, ...]:
-    """Each metric, followed by its ratio to a perfect sampler."""
-    return tuple(
-        measure
-        for metric, title in metrics
-        for measure in (
-            Measure(metric, title, decimals, True),
-            Measure(metric, RATIO_TITLE, 1, None, field="ratio"),
-        )
-    )
+def _with_ratio(metric: str) -> tuple[Measure, Measure]:
+    """A metric, followed by its ratio to a perfect sampler."""
+    return measure_of(metric), measure_of(metric, title=RATIO_TITLE, decimals=1, field="ratio")
 
 
 CALIBRATION = (
-    Measure("pit_wasserstein_1_all_answers", "Answers", 0, None, field="n"),
-    Measure("pit_wasserstein_1", "Valid", 0, None, field="n"),
-    *_with_ratios(_CALIBRATION, 4),
-    Measure("pit_rejected_share", "Rejected (KS)", 2, None, unit="prompts"),
-    Measure("pit_chi_square_rejected_share", "Rejected (chi-square)", 2, None, unit="prompts"),
+    measure_of("pit_wasserstein_1_all_answers", title="Answers", field="n"),
+    measure_of("pit_wasserstein_1", title="Valid", field="n"),
+    *_with_ratio("pit_wasserstein_1_all_answers"),
+    *_with_ratio("pit_wasserstein_1"),
+    *_with_ratio("pit_ks"),
+    *_with_ratio("energy_distance_normalised"),
+    *_with_ratio("wasserstein_1_normalised"),
+    measure_of("pit_rejected_share", bold=False),
+    measure_of("pit_chi_square_rejected_share", bold=False),
 )
 TAILS = (
-    Measure("quantile_error_at_0.5", "Valid", 0, None, field="n"),
-    *_with_ratios([(f"quantile_error_at_{level:g}", f"{100 * level:g}%") for level in _TAIL_LEVELS], 3),
+    measure_of("quantile_error_at_0.5", title="Valid", field="n"),
+    *(column for level in _TAIL_LEVELS for column in _with_ratio(f"quantile_error_at_{level:g}")),
 )
 STREAMS = tuple(
-    Measure(metric, f"{title}, {shown}", 3, None, split=split, unit="splits")
-    for split, shown in (("ood", "OOD"), ("unseen", "unseen"))
-    for metric, title in (("stream_correlation", "Correlation"), ("stream_correlation_p", "p"))
+    measure_of(metric, split, title=f"{METRICS[metric].column_title}, {shown}")
+    for split, shown in SHORT_SPLIT_TITLES.items()
+    for metric in ("stream_correlation", "stream_correlation_p")
 )
 EXACT = (
-    Measure("wasserstein_1_window_normalised", "W1 in the window, sampled", 4, True),
-    Measure("exact_wasserstein_1_normalised", "W1 in the window, computed", 4, True),
-    Measure("valid_rate", "Valid rate, sampled", 3, False),
-    Measure("exact_support_rate", "In the support, computed", 3, False),
-    Measure("logit_kl_rounded_law_nats", "Logit KL, every decimal (nats)", 3, True),
+    measure_of("wasserstein_1_window_normalised", title="W1 in the window, sampled"),
+    measure_of("exact_wasserstein_1_normalised", title="W1 in the window, computed"),
+    measure_of("valid_rate", title="Valid rate, sampled"),
+    measure_of("exact_support_rate", title="In the support, computed"),
+    measure_of("logit_kl_rounded_law_nats"),
 )
 """The model's exact law beside what sampling says of it."""
 COMPARED = ("base", "soft", "ssot")
 """Conditions of Tables 8 and 9."""
-BUDGET = (
-    Measure("wasserstein_1_normalised_at_budget", "W1 at the budget", 4, True),
-    Measure("wasserstein_1_normalised_at_budget", "Perfect sampler", 4, None, field="floor"),
-    Measure("answers_at_budget", "Answers per prompt", 1, None, unit="prompts"),
-    Measure("tokens_per_answer", "Tokens per valid answer", 1, True, unit="prompts"),
-    Measure("valid_rate_at_budget", "Valid rate", 3, False, unit="prompts"),
+TESTS_TABLE = "structured_tests"
+_TEST_TITLES = (
+    "Split",
+    "Metric",
+    "Model",
+    "Conditions",
+    "Prompts",
+    "Difference",
+    "95% interval",
+    "Perfect samplers",
+    "p",
+    "Adjusted p",
+    "Verdict",
 )
-SPLITS = {"ood": "held-out (OOD) families", "unseen": "unseen parameters"}
+TESTED_CONDITIONS = tuple(dict.fromkeys(condition for pair in PAIRS for condition in pair))
+"""Conditions that are part of a test."""
+BUDGET = (
+    measure_of("wasserstein_1_normalised_at_budget"),
+    measure_of("wasserstein_1_normalised_at_budget", title="Perfect sampler", field="floor"),
+    measure_of("answers_at_budget", bold=False),
+    measure_of("tokens_per_answer"),
+    measure_of("valid_rate_at_budget"),
+)
+SPLIT_CAPTIONS = {"ood": "held-out (OOD) families", "unseen": "unseen parameters"}
 _INTERVALS = "Brackets: 95% bootstrap intervals over families, prompts and, of distances of samples, the samples."
 _UNDEFINED = f"{DASH}: undefined, because at least one family has no valid generation."
 
@@ -95,7 +108,7 @@ def _of_split(measures: tuple[Measure, ...], split: str) -> list[Measure]:
 def structured_table(name: str, caption: str, metrics: pd.DataFrame, split: str, models: Mapping[str, str]) -> Table:
     """Table 6 (split "ood") or 7 ("unseen"): sampled W1, logit KL and valid rate of base, soft and hard."""
     table = build_table(name, caption, metrics, models, _of_split(STRUCTURED, split), CONDITIONS)
-    present = [cell for c in CONDITIONS for cell in table.column(replace(WASSERSTEIN, split=split), c)]
+    present = table.existing_cells(replace(WASSERSTEIN, split=split))
     floors = sorted({f"{cell.floor:.4f}" for cell in present if math.isfinite(cell.floor)})
     # As many as there are models and conditions.
     listed = ", ".join(floors) if len(floors) <= len(CONDITIONS) else f"{floors[0]} to {floors[-1]}"
@@ -107,65 +120,51 @@ def structured_table(name: str, caption: str, metrics: pd.DataFrame, split: str,
     )
 
 
-def _detail(
-    name: str, caption: str, metrics: pd.DataFrame, models: Mapping[str, str], measures: Sequence[Measure], note: str
-) -> Table | None:
-    """A table with a row per model and condition of what exists, baselines included; None if nothing does."""
-    found = existing_measures(metrics, measures)
-    conditions = existing_conditions(metrics, found, (*CONDITIONS, *BASELINES))
-    if not found or not conditions:
-        return None
-    evaluated = set(metrics.loc[metrics["axis"] == "structured", "model"])
-    present = {model: shown for model, shown in models.items() if model in evaluated}
-    table = build_table(name, caption, metrics, present, found, conditions, conditions_are_rows=True)
-    return with_note(table, note)
-
-
 def calibration_table(metrics: pd.DataFrame, split: str, models: Mapping[str, str]) -> Table | None:
     """Distances on the PIT scale, energy distance and tests of uniformity; None where none was evaluated."""
     if not existing_measures(metrics, _of_split(CALIBRATION[1:2], split)):
         return None
-    return _detail(
+    return detailed_table(
         f"calibration_{split}",
-        f"Calibration with sample sizes and perfect samplers: {SPLITS[split]}",
-        metrics,
-        models,
-        _of_split(CALIBRATION, split),
+        f"Calibration with sample sizes and perfect samplers: {SPLIT_CAPTIONS[split]}",
         f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets); perfect is 1. "
         "PIT: every answer replaced by the target's probability below it, uniform for a perfect sampler, so "
         "that W1 is finite for every family. Invalid counted: an invalid answer counts with distance 1, more than "
         "any valid one can; W1, KS and energy distance are of valid answers only. Rejected: share of prompts whose "
         "PITs are shown not to be uniform at 5% after Holm; it grows with the number of answers. "
         f"{_INTERVALS} Of shares: Wilson's. Bold: best condition of the model. {_UNDEFINED}",
+        metrics,
+        models,
+        _of_split(CALIBRATION, split),
     )
 
 
 def tails_table(metrics: pd.DataFrame, split: str, models: Mapping[str, str]) -> Table | None:
     """Errors of the outer quantiles; None where none was evaluated."""
-    return _detail(
+    return detailed_table(
         f"tails_{split}",
-        f"Errors of the samples' quantiles in the tails: {SPLITS[split]}",
-        metrics,
-        models,
-        _of_split(TAILS, split),
+        f"Errors of the samples' quantiles in the tails: {SPLIT_CAPTIONS[split]}",
         "Distance of the sample's quantile from the target's over Q95 − Q05, at the level that heads the column. "
         f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets). Beyond one over the "
         "number of answers of a prompt the quantile is the most extreme answer. The errors of levels, on the scale of "
         f"probability, are in metrics.csv. {_INTERVALS} Bold: best condition of the model. {_UNDEFINED}",
+        metrics,
+        models,
+        _of_split(TAILS, split),
     )
 
 
 def streams_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> Table | None:
     """Whether prompts share a seed stream; None where it was not tested."""
-    return _detail(
+    return detailed_table(
         "streams",
         "Independence of the random streams of prompts",
-        metrics,
-        models,
-        STREAMS,
         "Mean correlation of two prompts' answers (PITs) at the same sample index: 0 with independent streams, near 1 "
         "where all prompts share one. Brackets: 95% of the correlations under independence, around the value. p: by "
         f"shuffling samples within prompts, not adjusted; one in twenty is below 0.05 by chance. {DASH}: no pairs.",
+        metrics,
+        models,
+        STREAMS,
     )
 
 
@@ -206,28 +205,92 @@ def comparison_table(name: str, caption: str, metrics: pd.DataFrame, split: str,
 
 def budget_table(metrics: pd.DataFrame, split: str, models: Mapping[str, str], token_budget: int) -> Table | None:
     """All conditions at an equal number of generated tokens per prompt; None where none was scored so."""
-    measures = existing_measures(metrics, _of_split(BUDGET, split))
-    conditions = existing_conditions(metrics, measures, (*CONDITIONS, *BASELINES))
-    evaluated = set(metrics.loc[metrics["axis"] == "structured", "model"])
-    present = [model for model in models if model in evaluated]
-    if not measures or not conditions:
-        return None
-    table = build_table(
+    return detailed_table(
         f"equal_token_budget_{split}",
-        f"Conditions at an equal token budget: {SPLITS[split]}",
-        metrics,
-        {model: models[model] for model in present},
-        measures,
-        conditions,
-        conditions_are_rows=True,
-    )
-    return with_note(
-        table,
+        f"Conditions at an equal token budget: {SPLIT_CAPTIONS[split]}",
         f"Of each condition, the answers within the first {token_budget} generated tokens per prompt, reasoning "
         "included; of a condition that generated fewer, all answers. A cheaper condition gives more answers, and a "
         f"perfect sampler of as many answers scores lower; its W1 stands beside each. {_INTERVALS} Bold: best "
         f"condition of the model. {_UNDEFINED}",
+        metrics,
+        models,
+        _of_split(BUDGET, split),
     )
+
+
+def per_prompt_metrics(
+    evaluations: Evaluations, models: Mapping[str, str], conditions: Sequence[str] = TESTED_CONDITIONS
+) -> pd.DataFrame:
+    """Columns model, condition, prompt_id, split, family and TESTED (NaN where a condition lacks one).
+
+    Args:
+        evaluations: What there is.
+        models: Model name -> display name.
+        conditions: Conditions in order, within each model.
+
+    Raises:
+        ArtifactError: A table is truncated or names no prompts.
+    """
+    names = ("prompt_id", "split", "family")
+    return evaluations.stacked("structured", "per_prompt", names, models, conditions, optional=TESTED)
+
+
+def perfect_sampler_scores(metrics: pd.DataFrame) -> dict[tuple[str, str, str, str], float]:
+    """Floor of each aggregate of structured sampling by (model, condition, split, metric)."""
+    aggregates = rows_of(metrics, axis="structured", family="")
+    chosen = aggregates[aggregates["metric"].isin(TESTED)]
+    columns = ["model", "condition", "split", "metric"]
+    return dict(zip(chosen[columns].itertuples(index=False, name=None), chosen["floor"], strict=True))
+
+
+def structured_tests_table(
+    evaluations: Evaluations, models: Mapping[str, str], seed: int, significance: float, replicates: int
+) -> ListTable | None:
+    """Paired tests of soft and hard against base, of soft against hard and of SSOT against soft; None without pairs.
+
+    Args:
+        evaluations: What there is.
+        models: Model name -> display name.
+        seed: Root seed of the tests.
+        significance: Level, over all models and pairs of a split and metric.
+        replicates: Resamples of each interval.
+    """
+    per_prompt = per_prompt_metrics(evaluations, models)
+    floors = perfect_sampler_scores(evaluations.metrics)
+    tests = compare_conditions(per_prompt, floors, seed, significance, replicates)
+    if tests.empty:
+        return None
+    return ListTable(
+        TESTS_TABLE,
+        "Paired tests between conditions, structured sampling",
+        _TEST_TITLES,
+        [_test_row(row, models) for row in tests.itertuples()],
+        4,
+        tests,
+        "Difference: of the same prompts' values, mean within family and median across families; below 0 the first "
+        "condition is closer to the target. p: two-sided permutation test of the signed ranks of the prompts' "
+        "differences, every family with the same weight; "
+        f"adjusted over all models and pairs of a split and metric (Holm), level {significance:g}. Interval: 95%, "
+        "families and prompts resampled, of one test without adjustment. Perfect samplers: the same difference of "
+        "perfect samplers of the two sizes; where sizes differ, a difference that is no larger says nothing. One "
+        "trained model per condition: the tests are of these models, not of the methods over training seeds.",
+    )
+
+
+def _test_row(row: Any, models: Mapping[str, str]) -> list[str]:
+    return [
+        SHORT_SPLIT_TITLES.get(row.split, row.split),
+        METRICS[row.metric].title,
+        models[row.model],
+        f"{row.condition} − {row.against}",
+        str(row.prompts),
+        signed_text(row.difference),
+        interval_text(row.ci_low, row.ci_high),
+        signed_text(row.floor_difference),
+        probability_text(row.p),
+        probability_text(row.p_adjusted),
+        f"undefined: {row.undefined} prompts" if row.verdict == "undefined" else row.verdict,
+    ]
 
 
 def structured_tables(metrics: pd.DataFrame, models: Mapping[str, str], ssot: bool, token_budget: int) -> list[Table]:
@@ -240,16 +303,15 @@ def structured_tables(metrics: pd.DataFrame, models: Mapping[str, str], ssot: bo
         "table7": ("unseen", "Table 7. Structured sampling with unseen parameters"),
     }
     tables = [structured_table(name, caption, metrics, split, models) for name, (split, caption) in titles.items()]
-    tables += [calibration_table(metrics, split, models) for split in SPLITS]
-    tables += [tails_table(metrics, split, models) for split in SPLITS]
-    for split, title in SPLITS.items():
+    tables += [calibration_table(metrics, split, models) for split in SPLIT_CAPTIONS]
+    tables += [tails_table(metrics, split, models) for split in SPLIT_CAPTIONS]
+    for split, title in SPLIT_CAPTIONS.items():
         caption = f"The exact law beside the sampled figures: {title}"
         tables.append(exact_table(f"exact_{split}", caption, metrics, split, models))
-    structured = metrics[metrics["axis"] == "structured"]
-    if ssot or (structured["condition"] == "ssot").any():
+    if ssot or len(rows_of(metrics, axis="structured", condition="ssot")):
         for name, split in (("table8", "ood"), ("table9", "unseen")):
-            caption = f"Table {name[-1]}. String Seed of Thought (SSOT) beside base and soft: {SPLITS[split]}"
+            caption = f"Table {name[-1]}. String Seed of Thought (SSOT) beside base and soft: {SPLIT_CAPTIONS[split]}"
             tables.append(comparison_table(name, caption, metrics, split, models))
-    tables += [budget_table(metrics, split, models, token_budget) for split in SPLITS]
+    tables += [budget_table(metrics, split, models, token_budget) for split in SPLIT_CAPTIONS]
     tables.append(streams_table(metrics, models))
     return [table for table in tables if table is not None and not table.is_empty]

@@ -2,19 +2,29 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import pandas as pd
 
+from pipeline.config.evaluation import BASELINES
+from pipeline.config.params import CONDITIONS
+from pipeline.metrics.registry import METRICS, SPLITS
+from pipeline.report.evaluations import EvaluationKey, rows_of
+
 MISSING = "not run"
 DASH = "—"
+Field = Literal["value", "n", "floor", "ratio"]
+"""What of a metric's row is shown: its value with the interval, its sample size, what a perfect sampler scores, or the
+value over that (with the perfect sampler's score in brackets)."""
 
 
 @dataclass(frozen=True)
 class Measure:
     """A metric as a group of columns, one per condition (or as one column, where conditions are rows).
+
+    ``measure_of`` makes one of a registered metric.
 
     Attributes:
         metric: Name in the metrics table.
@@ -23,11 +33,10 @@ class Measure:
         lower_is_better: Which value is set in bold; None where none is better.
         axis: Axis of the evaluation.
         split: Split of the evaluation.
-        field: What of the metric's row is shown: its value with the interval, its sample size, what a perfect
-            sampler scores, or the value over that (with the perfect sampler's score in brackets).
+        field: What of the metric's row is shown.
         attempts: Metric whose n counts the attempts of which an undefined value says that none
             succeeded ("none of n parsed"); empty where an undefined value counts families or prompts.
-        unit: What ``undefined`` counts.
+        undefined: What ``undefined`` counts.
     """
 
     metric: str
@@ -36,9 +45,45 @@ class Measure:
     lower_is_better: bool | None
     axis: str = "structured"
     split: str = ""
-    field: Literal["value", "n", "floor", "ratio"] = "value"
+    field: Field = "value"
     attempts: str = ""
-    unit: str = "families"
+    undefined: str = "families"
+
+
+def measure_of(
+    name: str,
+    split: str = "",
+    *,
+    axis: str = "",
+    title: str = "",
+    decimals: int | None = None,
+    field: Field = "value",
+    bold: bool = True,
+) -> Measure:
+    """A registered metric as columns of a table.
+
+    Args:
+        name: The metric's name.
+        split: Split of the evaluation; of an axis with one split it need not be said.
+        axis: Axis of the evaluation, where it is not the metric's own.
+        title: Column title, where it is not the metric's own.
+        decimals: Decimals, where they are not the metric's own.
+        field: What of the metric's row is shown.
+        bold: Whether the best value is set in bold, where one end is better.
+    """
+    metric = METRICS[name]
+    splits = SPLITS[axis or metric.axis]
+    return Measure(
+        name,
+        title or metric.column_title,
+        metric.decimals if decimals is None else decimals,
+        metric.direction == "lower" if bold and metric.direction != "neither" else None,
+        axis or metric.axis,
+        split or (splits[0] if len(splits) == 1 else ""),
+        field,
+        metric.attempts,
+        metric.undefined,
+    )
 
 
 @dataclass(frozen=True)
@@ -63,7 +108,7 @@ class Cell:
         return self.value / self.floor if math.isfinite(self.floor) and self.floor > 0 else math.nan
 
 
-Key = tuple[str, str, str, str]
+CellKey = tuple[str, str, str, str]
 """Axis, split, metric and condition."""
 
 
@@ -89,7 +134,7 @@ class Table:
     models: Mapping[str, str]
     conditions: Sequence[str]
     measures: Sequence[Measure]
-    cells: Mapping[str, Mapping[Key, Cell | None]]
+    cells: Mapping[str, Mapping[CellKey, Cell | None]]
     note: str = ""
     conditions_are_rows: bool = False
     row_title: str = "Model"
@@ -103,6 +148,10 @@ class Table:
         cells = (self.cell(model, measure, condition) for model in self.models)
         return [cell for cell in cells if cell is not None]
 
+    def existing_cells(self, measure: Measure) -> list[Cell]:
+        """The cells of a measure that exist, of all models and conditions."""
+        return [cell for condition in self.conditions for cell in self.column(measure, condition)]
+
     def lines(self) -> Iterator[tuple[list[str], list[tuple[str, Measure, str]]]]:
         """Row labels and the (model, measure, condition) of each cell, by row."""
         for model, display_name in self.models.items():
@@ -113,12 +162,12 @@ class Table:
                 yield [display_name], [(model, m, condition) for m in self.measures for condition in self.conditions]
 
     @property
-    def absent(self) -> set[tuple[str, str, str]]:
-        """(axis, model, condition) of the evaluations that the table lacks."""
+    def absent(self) -> set[EvaluationKey]:
+        """The evaluations that the table lacks."""
         if self.row_title != "Model":
             return set()
         return {
-            (measure.axis, model, condition)
+            EvaluationKey(measure.axis, model, condition)
             for model in self.models
             for measure in self.measures
             for condition in self.conditions
@@ -130,7 +179,7 @@ class Table:
         """The same as "model condition", with the axes behind it if the table has several."""
         axes = {measure.axis for measure in self.measures}
         if len(axes) == 1:
-            return sorted({f"{model} {condition}" for _, model, condition in self.absent})
+            return sorted({f"{key.model} {key.condition}" for key in self.absent})
         return missing_evaluations(self.absent)
 
     @property
@@ -170,16 +219,16 @@ class ListTable:
     note: str = ""
 
     @property
-    def absent(self) -> set[tuple[str, str, str]]:
+    def absent(self) -> set[EvaluationKey]:
         """Nothing: a list has the records that exist."""
         return set()
 
 
-def missing_evaluations(absent: set[tuple[str, str, str]]) -> list[str]:
-    """(axis, model, condition) triples as "model condition (axis, axis)", sorted."""
+def missing_evaluations(absent: Iterable[EvaluationKey]) -> list[str]:
+    """Evaluations as "model condition (axis, axis)", sorted."""
     axes: dict[str, list[str]] = {}
-    for axis, model, condition in sorted(absent):
-        axes.setdefault(f"{model} {condition}", []).append(axis)
+    for key in sorted(absent):
+        axes.setdefault(f"{key.model} {key.condition}", []).append(key.axis)
     return [f"{name} ({', '.join(members)})" for name, members in sorted(axes.items())]
 
 
@@ -207,7 +256,7 @@ def build_table(
     wanted = {name for measure in measures for name in (measure.metric, measure.attempts)}
     chosen = metrics[(metrics["family"] == "") & metrics["metric"].isin(wanted)]
     rows = {(row.axis, row.split, row.metric, row.model, row.condition): row for row in chosen.itertuples()}
-    cells: dict[str, dict[Key, Cell | None]] = {model: {} for model in models}
+    cells: dict[str, dict[CellKey, Cell | None]] = {model: {} for model in models}
     for model in models:
         for measure in measures:
             for condition in conditions:
@@ -221,7 +270,7 @@ def build_table(
 def _cell(row, measure: Measure, tried) -> Cell:
     value, undefined, remark = float(row.value), int(row.undefined), ""
     if not math.isfinite(value):
-        remark = f"none of {int(tried.n)} parsed" if tried is not None else f"{undefined} {measure.unit} undefined"
+        remark = f"none of {int(tried.n)} parsed" if tried is not None else f"{undefined} {measure.undefined} undefined"
     numbers = (float(number) for number in (row.ci_low, row.ci_high, row.floor))
     return Cell(value, int(row.n), *numbers, undefined, row.provenance, remark)
 
@@ -234,7 +283,7 @@ def with_note(table: Table, note: str) -> Table:
 
 def existing_measures(metrics: pd.DataFrame, measures: Sequence[Measure]) -> list[Measure]:
     """The measures of which at least one aggregate row exists."""
-    rows = metrics[metrics["family"] == ""]
+    rows = rows_of(metrics, family="")
     found = set(zip(rows["axis"], rows["split"], rows["metric"], strict=True))
     return [measure for measure in measures if (measure.axis, measure.split, measure.metric) in found]
 
@@ -244,10 +293,40 @@ def existing_conditions(
 ) -> tuple[str, ...]:
     """The conditions, in the given order, for which at least one of the measures has an aggregate row."""
     wanted = {(measure.axis, measure.split, measure.metric) for measure in measures}
-    rows = metrics[metrics["family"] == ""]
+    rows = rows_of(metrics, family="")
     keys = zip(rows["axis"], rows["split"], rows["metric"], rows["condition"], strict=True)
     found = {condition for *key, condition in keys if tuple(key) in wanted}
     return tuple(condition for condition in conditions if condition in found)
+
+
+def detailed_table(
+    name: str,
+    caption: str,
+    note: str,
+    metrics: pd.DataFrame,
+    models: Mapping[str, str],
+    measures: Sequence[Measure],
+    conditions: Sequence[str] = (*CONDITIONS, *BASELINES),
+) -> Table | None:
+    """A table with a row per model and condition of what exists of one axis; None if nothing does.
+
+    Args:
+        name: File name without suffix.
+        caption: What the table shows.
+        note: See Table.
+        metrics: The tidy metrics table.
+        models: Model name -> display name, in row order; those that were not evaluated on the axis have no rows.
+        measures: Columns, of one axis; those without any row of the metrics are left out.
+        conditions: Conditions in order; those without any row of the measures are left out.
+    """
+    measures = existing_measures(metrics, measures)
+    conditions = existing_conditions(metrics, measures, conditions)
+    if not measures or not conditions:
+        return None
+    evaluated = set(rows_of(metrics, axis=measures[0].axis)["model"])
+    present = {model: display_name for model, display_name in models.items() if model in evaluated}
+    table = build_table(name, caption, metrics, present, measures, conditions, conditions_are_rows=True)
+    return with_note(table, note)
 
 
 def number_range(values: Sequence[float], decimals: int) -> str:
@@ -257,3 +336,22 @@ def number_range(values: Sequence[float], decimals: int) -> str:
         return "no"
     low, high = f"{finite[0]:.{decimals}f}", f"{finite[-1]:.{decimals}f}"
     return low if low == high else f"{low} to {high}"
+
+
+def signed_text(value: float, decimals: int = 4) -> str:
+    """A difference with its sign; a dash where it is undefined."""
+    return f"{value:+.{decimals}f}" if math.isfinite(value) else DASH
+
+
+def interval_text(low: float, high: float, decimals: int = 4, sign: str = "+") -> str:
+    """An interval in brackets, with signs unless ``sign`` is empty; a dash where it is undefined."""
+    if not math.isfinite(low) or not math.isfinite(high):
+        return DASH
+    return f"[{low:{sign}.{decimals}f}, {high:{sign}.{decimals}f}]"
+
+
+def probability_text(value: float) -> str:
+    """A p-value; a dash where it is undefined."""
+    if not math.isfinite(value):
+        return DASH
+    return "<0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,63 +1,45 @@
 """Tables of the transfer axes: 1, 10 and 20 of the paper, and what it does not show of the same evaluations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 
 import pandas as pd
 
-from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import CONDITIONS
+from pipeline.core.language.novelty_aggregate import CALL_METRICS
+from pipeline.core.prompts.multiple_choice import LETTERS
+from pipeline.metrics.registry import METRICS
+from pipeline.report.evaluations import rows_of
 from pipeline.report.tables.table import (
     DASH,
     Measure,
     Table,
     build_table,
-    existing_conditions,
+    detailed_table,
     existing_measures,
+    measure_of,
     number_range,
     with_note,
 )
 
-SUPPORT_SIZE = Measure("top_p_support_size", "Support size", 1, False, "open", "open", unit="prompts")
-UNIQUE_FRACTION = Measure("unique_fraction", "Unique output rate", 3, False, "open", "open", unit="prompts")
-TOTAL_VARIATION = Measure("mcq_total_variation", "MCQ TV", 3, True, "mcq", "mcq", attempts="mcq_parse_rate")
-DISTINCT = {False: ("distinct", "Distinct"), True: ("distinct_lexical", "Distinct (lexical stand-in)")}
-UTILITY = {False: ("utility", "Utility"), True: ("utility_stand_in", "Utility (stand-in)")}
-"""Metric and title by whether the evaluator is a stand-in for the benchmark's."""
+SUPPORT_SIZE, UNIQUE_FRACTION = measure_of("top_p_support_size"), measure_of("unique_fraction")
+TOTAL_VARIATION = measure_of("mcq_total_variation", title="MCQ TV")
+DISTINCT = {False: "distinct", True: "distinct_lexical"}
+UTILITY = {False: "utility", True: "utility_stand_in"}
+"""Metric by whether the evaluator is a stand-in for the benchmark's."""
 OPEN = (
-    Measure("valid_rate", "Answered", 3, False, "open", "open", unit="prompts"),
+    measure_of("valid_rate", axis="open", title="Answered"),
     UNIQUE_FRACTION,
-    Measure("effective_answers_median", "Effective answers (median)", 1, False, "open", "open", unit="prompts"),
-    Measure("answer_entropy_nats", "Entropy (nats)", 3, False, "open", "open", unit="prompts"),
-    Measure("unique_fraction_case_folded", "Unique rate, case-folded", 3, False, "open", "open", unit="prompts"),
-    Measure(
-        "effective_answers_case_folded_median",
-        "Effective, case-folded (median)",
-        1,
-        False,
-        "open",
-        "open",
-        unit="prompts",
-    ),
+    measure_of("effective_answers_median"),
+    measure_of("answer_entropy_nats"),
+    measure_of("unique_fraction_case_folded"),
+    measure_of("effective_answers_case_folded_median"),
 )
-MCQ = (
-    Measure("mcq_parse_rate", "Parse rate", 3, False, "mcq", "mcq"),
-    Measure("mcq_total_variation", "TV", 3, True, "mcq", "mcq", attempts="mcq_parse_rate"),
-    Measure("mcq_parse_rate_tolerant", "Parse rate, tolerant", 3, False, "mcq", "mcq"),
-    Measure("mcq_total_variation_tolerant", "TV, tolerant", 3, True, "mcq", "mcq", attempts="mcq_parse_rate_tolerant"),
-)
-SHARES = tuple(
-    Measure(f"mcq_share_{letter}", f"{letter.upper()} is correct", 3, None, "mcq", "mcq", attempts="mcq_parse_rate")
-    for letter in "abcd"
-)
-CALLS = (
-    Measure("novelty_pairs", "Pairs", 0, None, "novelty", "all"),
-    Measure("novelty_pairs_compared", "Pairs compared", 0, None, "novelty", "all"),
-    Measure("novelty_pairs_classified", "Pairs left to the classifier", 0, None, "novelty", "all"),
-    Measure("novelty_classifier_calls", "Pairs classified", 0, None, "novelty", "all"),
-    Measure("novelty_responses", "Responses", 0, None, "novelty", "all"),
-    Measure("novelty_representatives", "Representatives", 0, None, "novelty", "all"),
-    Measure("novelty_reward_calls", "Responses rewarded", 0, None, "novelty", "all"),
-)
+PARSE_RATE, STRICT_VARIATION = measure_of("mcq_parse_rate"), measure_of("mcq_total_variation")
+TOLERANT_VARIATION = measure_of("mcq_total_variation_tolerant")
+MCQ = (PARSE_RATE, STRICT_VARIATION, measure_of("mcq_parse_rate_tolerant"), TOLERANT_VARIATION)
+SHARES = tuple(measure_of(f"mcq_share_{letter.lower()}") for letter in LETTERS)
+CALLS = tuple(measure_of(metric) for metric in CALL_METRICS)
 STAND_IN_WARNING = (
     "A stand-in for the benchmark's classifier and reward model gave the NoveltyBench figures, for machines without "
     "their weights: they are not comparable with the paper's."
@@ -65,18 +47,12 @@ STAND_IN_WARNING = (
 _PROMPT_INTERVALS = "Brackets: 95% bootstrap intervals over prompts."
 
 
-def _present(metrics: pd.DataFrame, models: Mapping[str, str], measures: Sequence[Measure]) -> dict[str, str]:
-    """The models with an aggregate row of one of the measures."""
-    chosen = metrics[metrics["metric"].isin({m.metric for m in measures}) & (metrics["axis"] == measures[0].axis)]
-    return {model: name for model, name in models.items() if model in set(chosen["model"])}
-
-
 def utility_measure(metrics: pd.DataFrame, split: str) -> Measure:
     """The benchmark's utility where any model has it, else the stand-in's, titled so."""
-    found = metrics[(metrics["axis"] == "novelty") & (metrics["family"] == "")]["metric"]
-    stand_in = not (found == UTILITY[False][0]).any() and (found == UTILITY[True][0]).any()
-    metric, title = UTILITY[bool(stand_in)]
-    return Measure(metric, f"NoveltyBench {title[0].lower()}{title[1:]}", 2, False, "novelty", split, unit="prompts")
+    found = rows_of(metrics, axis="novelty", family="")["metric"]
+    stand_in = not (found == UTILITY[False]).any() and (found == UTILITY[True]).any()
+    utility = measure_of(UTILITY[bool(stand_in)], split)
+    return replace(utility, title=f"NoveltyBench {utility.title[0].lower()}{utility.title[1:]}")
 
 
 def generative_summary(metrics: pd.DataFrame, models: Mapping[str, str]) -> Table | None:
@@ -87,9 +63,8 @@ def generative_summary(metrics: pd.DataFrame, models: Mapping[str, str]) -> Tabl
     table = build_table("table1", caption, metrics, models, measures, CONDITIONS)
     if table.is_empty:
         return None
-    cells = [cell for condition in CONDITIONS for cell in table.column(TOTAL_VARIATION, condition)]
-    floors = number_range([cell.floor for cell in cells], 3)
-    warning = f" {STAND_IN_WARNING}" if utility.metric == UTILITY[True][0] else ""
+    floors = number_range([cell.floor for cell in table.existing_cells(TOTAL_VARIATION)], 3)
+    warning = f" {STAND_IN_WARNING}" if utility.metric == UTILITY[True] else ""
     return with_note(
         table,
         "Support size: first-step tokens, most probable first, that hold 90% of the probability, mean over prompts. "
@@ -103,8 +78,8 @@ def generative_summary(metrics: pd.DataFrame, models: Mapping[str, str]) -> Tabl
 def novelty_table(metrics: pd.DataFrame, models: Mapping[str, str], stand_in: bool) -> Table | None:
     """Table 10, of the benchmark's evaluators or of the stand-ins; None where these gave nothing."""
     measures = [
-        Measure(metric, f"{title}, {shown}", 2, False, "novelty", split, unit="prompts")
-        for metric, title in (DISTINCT[stand_in], UTILITY[stand_in])
+        measure_of(metric, split, title=f"{METRICS[metric].column_title}, {shown}")
+        for metric in (DISTINCT[stand_in], UTILITY[stand_in])
         for split, shown in (("curated", "curated"), ("wildchat", "WildChat"))
     ]
     measures = existing_measures(metrics, measures)
@@ -114,13 +89,14 @@ def novelty_table(metrics: pd.DataFrame, models: Mapping[str, str], stand_in: bo
     name = "table10"
     if stand_in:
         name, caption = "table10_stand_in", f"{caption}, with stand-in evaluators (not the paper's)"
-    table = build_table(
-        name, caption, metrics, _present(metrics, models, measures) if stand_in else models, measures, CONDITIONS
-    )
+        # Models of the benchmark's own evaluators are not missing here.
+        scored = set(metrics.loc[metrics["metric"].isin({measure.metric for measure in measures}), "model"])
+        models = {model: display_name for model, display_name in models.items() if model in scored}
+    table = build_table(name, caption, metrics, models, measures, CONDITIONS)
     sizes = []
     for measure in {measure.split: measure for measure in measures}.values():
-        counts = [cell.n for condition in CONDITIONS for cell in table.column(measure, condition)]
-        sizes.append(f"{number_range(counts, 0)} prompts ({measure.split})")
+        size = number_range([cell.n for cell in table.existing_cells(measure)], 0)
+        sizes.append(f"{size} prompts ({measure.split})")
     warning = f"{STAND_IN_WARNING} " if stand_in else ""
     return with_note(
         table,
@@ -137,15 +113,13 @@ def mcq_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> Table | None:
     if table.is_empty:
         return None
     floors = []
-    for measure in (MCQ[1], MCQ[3]):
+    for measure, parser in ((STRICT_VARIATION, ""), (TOLERANT_VARIATION, ", tolerant")):
         for condition in CONDITIONS:
             cells = [cell for cell in table.column(measure, condition) if cell.n]
             if cells:
-                floors.append(
-                    f"{condition} {number_range([cell.floor for cell in cells], 3)} "
-                    f"({number_range([cell.n for cell in cells], 0)} parsed{', tolerant' if measure is MCQ[3] else ''})"
-                )
-    generations = number_range([cell.n for c in CONDITIONS for cell in table.column(MCQ[0], c)], 0)
+                floor, parsed = number_range([cell.floor for cell in cells], 3), number_range([c.n for c in cells], 0)
+                floors.append(f"{condition} {floor} ({parsed} parsed{parser})")
+    generations = number_range([cell.n for cell in table.existing_cells(PARSE_RATE)], 0)
     return with_note(
         table,
         f"{generations} generations per cell. TV: total variation distance from uniform over the questions that "
@@ -157,8 +131,8 @@ def mcq_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> Table | None:
 
 def _saved(metrics: pd.DataFrame, models: Mapping[str, str]) -> str:
     """A sentence on the classifications and rewards spared over all models and conditions; empty if none are known."""
-    rows = metrics[(metrics["axis"] == "novelty") & (metrics["split"] == "all") & metrics["model"].isin(models)]
-    totals = rows.groupby("metric")["value"].sum()
+    rows = rows_of(metrics, axis="novelty", split="all")
+    totals = rows[rows["model"].isin(models)].groupby("metric")["value"].sum()
     spared = [
         f"{1 - totals[calls] / totals[attempts]:.0%} of the {what}"
         for calls, attempts, what in (
@@ -170,25 +144,12 @@ def _saved(metrics: pd.DataFrame, models: Mapping[str, str]) -> str:
     return f" In all, {' and '.join(spared)}." if spared else ""
 
 
-def _detail(
-    name: str, caption: str, note: str, metrics: pd.DataFrame, models: Mapping[str, str], measures: Sequence[Measure]
-) -> Table | None:
-    """A table with a row per model and condition of what exists; None if nothing does."""
-    measures = existing_measures(metrics, measures)
-    conditions = existing_conditions(metrics, measures, (*CONDITIONS, *BASELINES))
-    if not measures or not conditions:
-        return None
-    present = _present(metrics, models, measures)
-    table = build_table(name, caption, metrics, present, measures, conditions, conditions_are_rows=True)
-    return with_note(table, note)
-
-
 def transfer_tables(metrics: pd.DataFrame, models: Mapping[str, str]) -> dict[str, list[Table]]:
     """The tables that exist, by page section: "summary", "open", "novelty", "mcq"."""
     found = {
         "summary": [generative_summary(metrics, models)],
         "open": [
-            _detail(
+            detailed_table(
                 "open_answers",
                 "Answers to open-ended requests, baselines included",
                 "Unique rate: where a condition has more samples than base, what as many as base has would give. "
@@ -204,7 +165,7 @@ def transfer_tables(metrics: pd.DataFrame, models: Mapping[str, str]) -> dict[st
         "novelty": [
             novelty_table(metrics, models, stand_in=False),
             novelty_table(metrics, models, stand_in=True),
-            _detail(
+            detailed_table(
                 "novelty_calls",
                 "What NoveltyBench cost",
                 "Compared: by the greedy rule, with the representative of each class. Left to the classifier: not "
@@ -217,7 +178,7 @@ def transfer_tables(metrics: pd.DataFrame, models: Mapping[str, str]) -> dict[st
         ],
         "mcq": [
             mcq_table(metrics, models),
-            _detail(
+            detailed_table(
                 "mcq_positions",
                 "Position of the correct answer, strict parser",
                 "Shares of the questions that parse. Brackets: 95% Wilson intervals.",

@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 
 from pipeline.config.params import load_params
-from pipeline.report.ablations.ablations import ablation_figures, ablation_plots, ablation_tables, read_ablations
-from pipeline.report.ablations.cells import HARD_ABLATION, SOFT_GRANULARITY
+from pipeline.report.ablations.figures import ablation_drawings, ablation_plots
+from pipeline.report.ablations.runs import HARD_ABLATION, SOFT_GRANULARITY, read_ablations
+from pipeline.report.ablations.tables import ablation_tables
 from pipeline.report.write import write_report
 from tests.conftest import ROOT
 from tests.report.conftest import structured
@@ -24,7 +25,7 @@ def config():
 def test_without_sweeps_nothing_is_shown_and_all_is_missing(tmp_path, config, prompts):
     ablations = read_ablations(tmp_path / "sweeps", PUBLISHED)
     assert ablation_tables(ablations, config) == []
-    assert ablation_figures(ablations, config, prompts[0]) == {}
+    assert ablation_drawings(ablations, config, prompts[0]) == {}
     assert ablation_plots(ablations, config) == []
     assert ablations.provenance == {}
     assert [name.partition(" ")[0] for name in ablations.missing] == [

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from pipeline.report.ablations.construction import construction_plots, construction_records, construction_table
+from pipeline.report.ablations.figures import construction_plots
+from pipeline.report.ablations.runs import construction_records
+from pipeline.report.ablations.tables import construction_table
 from tests.report.sweep_cells import write_construction
 
 

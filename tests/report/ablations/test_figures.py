@@ -7,13 +7,13 @@ from matplotlib import pyplot as plt
 from matplotlib.patches import StepPatch
 
 from pipeline.config.params import load_params
-from pipeline.report.ablations.cells import SOFT_GRANULARITY, read_blocks
 from pipeline.report.ablations.figures import (
     discretisation_overlays,
     overlaid_strings,
     precision_panels,
     samples_by_decimals,
 )
+from pipeline.report.ablations.runs import SOFT_GRANULARITY, read_blocks
 from tests.conftest import ROOT
 from tests.report.sweep_cells import write_cell
 

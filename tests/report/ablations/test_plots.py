@@ -7,8 +7,8 @@ import pytest
 
 from pipeline.config.params import load_params
 from pipeline.core.statistics.seed_noise import compare_with_best, spread
-from pipeline.report.ablations.cells import HARD_ABLATION, SOFT_GRANULARITY, read_blocks
-from pipeline.report.ablations.plots import ablation_plots, setting_label, short_label
+from pipeline.report.ablations.figures import setting_label, setting_plots, short_label
+from pipeline.report.ablations.runs import HARD_ABLATION, SOFT_GRANULARITY, read_blocks
 from pipeline.report.ablations.tables import ablation_records
 from tests.conftest import ROOT
 from tests.report.sweep_cells import write_cell
@@ -21,7 +21,7 @@ def plots_of(sweeps, values):
     records = ablation_records(
         SOFT_GRANULARITY, read_blocks(sweeps, SOFT_GRANULARITY), load_params(ROOT / "params.yaml"), {}
     )
-    return ablation_plots("table25", "Soft", SOFT_GRANULARITY, records)
+    return setting_plots("table25", "Soft", SOFT_GRANULARITY, records)
 
 
 def test_every_seed_is_a_point_and_the_band_is_seed_noise(tmp_path):

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from pipeline.errors import ArtifactError
-from pipeline.report.ablations.cells import HARD_ABLATION, flatten
-from pipeline.report.ablations.published import PAPER_SETTINGS, is_papers_cell, read_published
+from pipeline.report.ablations.published import PAPER_SETTINGS, is_papers_run, read_published
+from pipeline.report.ablations.runs import HARD_ABLATION, flatten
 from pipeline.sweep.cells import make_cell
 from tests.conftest import ROOT
 
@@ -80,12 +80,12 @@ def test_bad_files_are_named(tmp_path, change):
 def test_full_scale_cells_are_the_papers():
     overrides = ["experiment=one_model", "+model@models.qwen3_14b=qwen3_14b", "seed=1"]
     cell = make_cell(overrides, ["eval_structured@{model}-hard"], ROOT)
-    assert is_papers_cell(flatten(cell.parameters))
+    assert is_papers_run(flatten(cell.parameters))
     demo = make_cell([], ["eval_structured@{model}-hard"], ROOT)
-    assert not is_papers_cell(flatten(demo.parameters))
+    assert not is_papers_run(flatten(demo.parameters))
 
 
 def test_same_cell_needs_all_of_the_papers_settings():
-    assert is_papers_cell({**PAPER_SETTINGS, "models.qwen3_14b.dtype": "bfloat16"})
-    assert not is_papers_cell({**PAPER_SETTINGS, "prompts.train_prompts_per_family": 16})
-    assert not is_papers_cell({key: value for key, value in PAPER_SETTINGS.items() if key != "train.learning_rate"})
+    assert is_papers_run({**PAPER_SETTINGS, "models.qwen3_14b.dtype": "bfloat16"})
+    assert not is_papers_run({**PAPER_SETTINGS, "prompts.train_prompts_per_family": 16})
+    assert not is_papers_run({key: value for key, value in PAPER_SETTINGS.items() if key != "train.learning_rate"})

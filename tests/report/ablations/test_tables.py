@@ -5,8 +5,8 @@ import math
 import pytest
 
 from pipeline.config.params import load_params
-from pipeline.report.ablations.cells import HARD_ABLATION, SOFT_GRANULARITY, read_blocks
 from pipeline.report.ablations.published import PAPER_SETTINGS, Published
+from pipeline.report.ablations.runs import HARD_ABLATION, SOFT_GRANULARITY, read_blocks
 from pipeline.report.ablations.tables import ablation_records, ablation_table, kl_table, published_only
 from pipeline.report.tables.table_text import to_latex, to_markdown
 from tests.conftest import ROOT

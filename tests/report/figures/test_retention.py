@@ -8,8 +8,8 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 
+from pipeline.report.figures.drawing import COLORS
 from pipeline.report.figures.retention import difference_points, slice_points, task_bars
-from pipeline.report.figures.style import COLORS
 from tests.report.conftest import CONDITIONS, metric_frame, metric_row, paired_rows
 
 NAMES = {"a": "Model A", "none": "Not run", "b": "Model B"}

@@ -1,4 +1,4 @@
-"""Figures of structured sampling: hatching, missing bars, conditions."""
+"""Figures of structured sampling: hatching, missing bars, conditions, which models are shown."""
 
 import math
 
@@ -8,9 +8,9 @@ from matplotlib import pyplot as plt
 
 from pipeline.core.prompts.structured import build_split
 from pipeline.report.figures import structured as figures
-from pipeline.report.figures.style import COLORS, drawable
-from tests.report.conftest import metric_frame
-from tests.report.figures.test_choices import sampled
+from pipeline.report.figures.drawing import COLORS, drawable
+from pipeline.report.figures.structured import best_ssot_model, overlay_models
+from tests.report.conftest import metric_frame, sampled
 
 NAMES = {"a": "Model A", "b": "Model B"}
 VALUES = {
@@ -57,3 +57,18 @@ def test_characters_without_a_glyph_are_written_as_codes():
     assert drawable("São $5", 20) == "São $5"
     assert drawable("\U000f0000x", 20) == "\\U000f0000x"  # private use: no font has it
     assert drawable("a\nb  c", 20) == "a b c"
+
+
+def test_overlay_models_take_the_best_of_each_tokenizer():
+    tokenizers = {"a": "x", "b": "x", "c": "y"}
+    values = {("a", "soft"): 0.3, ("b", "soft"): 0.15, ("c", "hard"): 0.2, ("a", "ssot"): 0.01, ("d", "soft"): 0.1}
+    metrics = metric_frame(sampled(values))
+    assert overlay_models(tokenizers, metrics) == ["b", "c"]
+    assert overlay_models(tokenizers, metrics, limit=1) == ["b"]
+
+
+def test_the_ssot_overlay_takes_the_model_that_is_best_under_ssot():
+    metrics = metric_frame(sampled({("a", "ssot"): math.nan, ("b", "ssot"): 0.3, ("c", "soft"): 0.1}))
+    assert best_ssot_model(["a", "b", "c"], metrics) == "b"
+    assert best_ssot_model(["a", "c"], metrics) == "a"  # undefined is better than not run
+    assert best_ssot_model(["c"], metrics) is None

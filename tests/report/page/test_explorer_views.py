@@ -43,10 +43,10 @@ def test_window_of_an_integer_law():
     assert np.diff(view["cdf"]) == pytest.approx(POISSON.freeze().pmf(np.arange(13)), abs=2e-5)
 
 
-def test_a_wide_integer_law_is_drawn_in_cells_of_several_values():
+def test_a_wide_integer_law_is_drawn_in_steps_of_several_values():
     law = Law("nbinom", {"n": 15, "p": 0.05})
     window = law_window(law)
-    assert window.step > 1 and window.cells <= 120
+    assert window.step > 1 and window.steps <= 120
     view = law_view(law, window)
     inside = window.grid[0] < (values := np.arange(2000)), values <= window.grid[-1]
     mass = law.freeze().pmf(values)[inside[0] & inside[1]].sum()
@@ -58,7 +58,7 @@ def test_every_law_has_a_finite_window_within_its_support(split):
     for prompt in build_split(split):
         window = law_window(prompt.law)
         view = law_view(prompt.law, window)
-        assert window.step > 0 and math.isfinite(window.start) and window.cells <= 160
+        assert window.step > 0 and math.isfinite(window.start) and window.steps <= 160
         assert np.all(np.diff(view["cdf"]) >= 0) and np.all(np.isfinite(view["quantiles"]))
         # More than the central 90% is drawn, short of what one cell at the ends may hold.
         assert view["cdf"][-1] - view["cdf"][0] > 0.9

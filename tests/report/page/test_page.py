@@ -10,8 +10,7 @@ from pipeline.config.params import METHODS, load_params
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.retention.accuracy import TEST_COLUMNS
 from pipeline.report.evaluations import read_evaluations
-from pipeline.report.page.content import coverage_rows, report_page
-from pipeline.report.page.page import Section, embedded_json, table_sources
+from pipeline.report.page.page import Section, coverage_rows, embedded_json, report_page, table_sources
 from pipeline.report.page.plots import Plot
 from pipeline.report.tables.table import Measure, build_table
 from tests.report.conftest import PROVENANCE, metric_frame, metric_row, structured

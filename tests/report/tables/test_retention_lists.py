@@ -4,7 +4,7 @@ import math
 
 import pandas as pd
 
-from pipeline.report.page.page import table_html
+from pipeline.report.page.page import page_templates
 from pipeline.report.tables import table_text
 from pipeline.report.tables.retention_lists import (
     estimate_table,
@@ -131,5 +131,5 @@ def test_texts_of_a_list():
         "\\caption{A \\& b}\n\\label{tab:list} \\\\\n\\toprule\nName & n\\_1 "
     )
     assert "\\endhead\n\\textless{}a\\_b\\textgreater{} & {[}1{]} \\\\\n\\bottomrule" in latex and r"100\% of" in latex
-    page = table_html(table)
+    page = page_templates().get_template("tables.html.jinja").module.list_html(table)
     assert "<td class='left'>&lt;a_b&gt;</td><td class=''>[1]</td>" in page and "100% of" in page

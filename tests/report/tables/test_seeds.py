@@ -10,14 +10,14 @@ from scipy import stats
 from pipeline.config.params import load_params
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.report.evaluations import read_evaluations
-from pipeline.report.tables.seed_records import (
+from pipeline.report.tables.seeds import (
     difference_records,
     interval_records,
     paired_t_interval,
+    seed_tables,
     seed_values,
     value_records,
 )
-from pipeline.report.tables.seeds import seed_tables
 from pipeline.report.tables.table_text import to_latex, to_markdown
 from pipeline.report.write import write_report
 from tests.report.conftest import metric_row, write_fabricated

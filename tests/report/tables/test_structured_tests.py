@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.tables import table_text
-from pipeline.report.tables.structured_tests import per_prompt_metrics, structured_tests_table
+from pipeline.report.tables.structured import per_prompt_metrics, structured_tests_table
 from tests.report.conftest import metric_row, write_fabricated
 
 NAMES = {"m": "Model_M"}

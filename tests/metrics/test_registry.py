@@ -1,4 +1,4 @@
-"""Every metric has a definition, and every definition is complete and of a metric."""
+"""Every metric is in the registry, and what the registry says of a metric is complete and true."""
 
 import dataclasses
 
@@ -6,13 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipeline.config import evaluation
 from pipeline.core.language import multiple_choice as mcq
 from pipeline.core.language import novelty_aggregate, open_ended
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.retention import accuracy as retention
 from pipeline.core.retention import perplexity
 from pipeline.core.structured import aggregate, fidelity
-from pipeline.metrics.definitions import DEFINITIONS
+from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, METRICS, SPLITS, metric_sources
+from tests.conftest import ROOT
 
 STRUCTURED = {
     *aggregate.HEADLINES,
@@ -86,24 +88,48 @@ AXES = {
 @pytest.mark.parametrize("axis", AXES)
 def test_every_metric_of_an_axis_is_defined(axis):
     names = AXES[axis]()
-    assert names and names <= set(DEFINITIONS)
+    assert names and names <= set(METRICS)
 
 
 def test_nothing_else_is_defined():
-    assert set(DEFINITIONS) == set().union(*(names() for names in AXES.values()))
+    assert set(METRICS) == set().union(*(names() for names in AXES.values()))
 
 
-@pytest.mark.parametrize("metric", DEFINITIONS)
-def test_definitions_are_complete(metric):
-    definition = DEFINITIONS[metric]
-    for field in dataclasses.fields(definition):
-        assert getattr(definition, field.name).strip(), field.name
-    assert definition.direction in ("lower", "higher", "neither")
-    assert definition.definition.endswith(".") and not definition.title.endswith(".")
-    assert "  " not in definition.definition and "{" not in definition.definition + definition.formula_text
+@pytest.mark.parametrize("name", METRICS)
+def test_metrics_are_complete(name):
+    metric = METRICS[name]
+    assert metric.name == name
+    for field in dataclasses.fields(metric):
+        # What may be left out, and the numbers.
+        if field.name not in ("column", "attempts", "headline", "decimals"):
+            assert getattr(metric, field.name).strip(), field.name
+    assert metric.direction in ("lower", "higher", "neither")
+    assert metric.definition.endswith(".") and not metric.title.endswith(".")
+    assert "  " not in metric.definition and "{" not in metric.definition + metric.formula_text
+    assert metric.decimals >= 0 and metric.axis in evaluation.AXES
+    assert not metric.attempts or METRICS[metric.attempts].axis == metric.axis
 
 
 def test_titles_tell_metrics_apart():
-    titles = [definition.title for definition in DEFINITIONS.values()]
+    titles = [metric.title for metric in METRICS.values()]
     # The headline support size is also one of the 21 thresholds, under a title of its own.
     assert len(set(titles)) == len(titles)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_metric_is_computed_where_it_says(name):
+    (source,) = metric_sources(name)
+    assert source["file"].startswith("pipeline/core/") and (ROOT / source["file"]).exists()
+    assert source["says"].strip() and source["name"] == METRICS[name].function.partition(":")[2]
+
+
+def test_every_axis_has_headlines_in_an_order_of_their_own():
+    assert list(HEADLINES) == list(AXIS_TITLES) == list(SPLITS) == list(evaluation.AXES)
+    for axis, names in HEADLINES.items():
+        assert [METRICS[name].headline for name in names] == list(range(1, len(names) + 1)), axis
+    assert HEADLINES["structured"] == (
+        "wasserstein_1_normalised",
+        "pit_wasserstein_1_all_answers",
+        "logit_kl_nats",
+        "valid_rate",
+    )

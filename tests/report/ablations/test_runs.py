@@ -1,4 +1,4 @@
-"""Cells of sweeps, grouped."""
+"""Runs of sweeps, grouped."""
 
 import json
 
@@ -7,7 +7,7 @@ import yaml
 
 from pipeline.config.params import load_params
 from pipeline.errors import ArtifactError
-from pipeline.report.ablations.cells import (
+from pipeline.report.ablations.runs import (
     HARD_ABLATION,
     SOFT_GRANULARITY,
     block_titles,

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 
-from pipeline.report.figures import transfer as transfer_figures
+from pipeline.report.figures import open_ended as figures
+from pipeline.report.figures.open_ended import answer_shares, displayed_labels
 
 NAMES = {"a": "Model A", "b": "Model B"}
 
@@ -28,7 +29,7 @@ def per_prompt():
 
 
 def test_scatter_counts_points_strictly_above_the_diagonal():
-    figure = transfer_figures.prompt_scatter(per_prompt(), NAMES, {"a": "x", "b": "y"})
+    figure = figures.prompt_scatter(per_prompt(), NAMES, {"a": "x", "b": "y"})
     titles = [axis.get_title(loc="left") for axis in figure.axes]
     assert titles == ["soft: 2 of 6 above", "hard: 4 of 4 above", "soft: 0 of 6 above", "hard: 0 of 6 above"]
     support, unique = figure.axes[0], figure.axes[2]
@@ -40,12 +41,12 @@ def test_scatter_counts_points_strictly_above_the_diagonal():
 
 def test_scatter_without_a_method():
     only_base = per_prompt().query("condition == 'base'")
-    figure = transfer_figures.prompt_scatter(only_base, NAMES, {"a": "x", "b": "y"})
+    figure = figures.prompt_scatter(only_base, NAMES, {"a": "x", "b": "y"})
     assert figure.axes[0].get_title(loc="left") == "soft: 0 of 0 above"
 
 
 def test_families_have_a_colour_and_models_a_marker():
-    looks = transfer_figures.model_markers(["a", "b", "c"], {"a": "x", "b": "x", "c": "y"})
+    looks = figures.model_markers(["a", "b", "c"], {"a": "x", "b": "x", "c": "y"})
     assert looks["a"][0] == looks["b"][0] != looks["c"][0]
     assert looks["a"][1] != looks["b"][1] and looks["a"][1] == looks["c"][1]
 
@@ -62,7 +63,7 @@ def test_answer_bars_draw_any_unicode_without_warnings(tmp_path):
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        figure = transfer_figures.answer_bars(answers, {"a": "Model A"})
+        figure = figures.answer_bars(answers, {"a": "Model A"})
         figure.savefig(tmp_path / "figure.png")
     city, mammal, weekday = figure.axes
     labels = [text.get_text() for text in city.get_yticklabels()]
@@ -81,6 +82,40 @@ def test_support_curve_is_the_median_over_prompts():
         ],
         columns=["model", "condition", "prompt_id", "threshold", "support_size"],
     )
-    figure = transfer_figures.support_curve(support, {"a": "Model A"})
+    figure = figures.support_curve(support, {"a": "Model A"})
     line = figure.axes[0].lines[0]
     assert list(line.get_xdata()) == [0.5, 0.9, 0.999] and list(line.get_ydata()) == [2, 12, 12]
+
+
+def test_shares_sum_over_prompts_of_a_category_and_leave_baselines_out():
+    answers = pd.DataFrame(
+        [("base", "x", 6), ("base", "y", 2), ("base", "x", 2), ("ssot", "z", 9), ("soft", "y", 4), ("soft", "a", 4)],
+        columns=["condition", "answer", "count"],
+    )
+    assert answer_shares(answers) == {"base": {"x": 0.8, "y": 0.2}, "soft": {"a": 0.5, "y": 0.5}}
+    assert list(answer_shares(answers)["soft"]) == ["a", "y"]
+    assert answer_shares(answers[:0]) == {}
+
+
+def test_labels_are_ranked_by_peak_then_total():
+    shares = {
+        "base": {"peak": 0.6, "both": 0.3, "low": 0.1},
+        "soft": {"both": 0.3, "same": 0.3, "peak": 0.2, "low": 0.2},
+    }
+    # Peaks .6, .3, .3, .2; "both" has a total of .6 and "same" one of .3.
+    assert displayed_labels(shares) == ["peak", "both", "same", "low"]
+    assert displayed_labels({}) == []
+
+
+def test_ten_of_each_condition_and_fifteen_in_all():
+    base = {f"b{i:02d}": 0.09 - 0.001 * i for i in range(12)}
+    soft = {f"s{i:02d}": 0.08 - 0.001 * i for i in range(12)}
+    labels = displayed_labels({"base": base, "soft": soft})
+    # The 10th of base has .081 and comes before the first of soft at .08; five of soft fill up.
+    assert labels == [*list(base)[:10], *list(soft)[:5]]
+
+
+@pytest.mark.parametrize("order", [("base", "soft", "hard"), ("hard", "base", "soft")])
+def test_ties_do_not_depend_on_the_order_of_conditions(order):
+    shares = {"base": {"x": 0.1, "y": 0.7}, "soft": {"x": 0.2, "y": 0.1}, "hard": {"x": 0.7, "y": 0.2}}
+    assert displayed_labels({name: shares[name] for name in order}) == ["x", "y"]

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from pipeline.report.ablations.construction_cost import Construction, construction_summary, measure_construction
+from pipeline.stages.construction_cost import Construction, construction_summary, measure_construction
 
 
 def test_time_and_peak_of_a_known_construction():

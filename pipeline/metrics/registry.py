@@ -1,0 +1,63 @@
+"""All metrics of ``metrics.csv`` by name: which of them are headlines, and where each is computed."""
+
+import ast
+from pathlib import Path
+
+from pipeline.config.evaluation import AXES
+from pipeline.metrics.exact import EXACT
+from pipeline.metrics.language import LANGUAGE
+from pipeline.metrics.metric import Metric
+from pipeline.metrics.retention import RETENTION
+from pipeline.metrics.structured import STRUCTURED
+
+METRICS: dict[str, Metric] = {metric.name: metric for metric in (*STRUCTURED, *EXACT, *LANGUAGE, *RETENTION)}
+"""Every metric by its name, in the order of the page's definitions."""
+AXIS_TITLES = {
+    "structured": "Structured sampling",
+    "open": "Open-ended generation",
+    "mcq": "Multiple-choice questions",
+    "novelty": "NoveltyBench",
+    "retention": "Retention: TinyBenchmarks",
+    "paloma": "Retention: PALOMA",
+}
+SPLITS = {
+    "structured": ("ood", "unseen"),
+    "open": ("open",),
+    "mcq": ("mcq",),
+    "novelty": ("all",),
+    "retention": ("all",),
+    "paloma": ("all",),
+}
+"""Splits by axis whose headline numbers are reported; "all" is all parts of an axis together."""
+SPLIT_TITLES = {"ood": "held-out families", "unseen": "unseen parameters"}
+SHORT_SPLIT_TITLES = {"ood": "OOD", "unseen": "unseen"}
+HEADLINES = {
+    axis: tuple(
+        metric.name
+        for metric in sorted(METRICS.values(), key=lambda metric: metric.headline)
+        if metric.axis == axis and metric.headline
+    )
+    for axis in AXES
+}
+"""Headline metrics by axis: those that are committed, compared between seeds and shown on dashboards."""
+PROJECT = Path(__file__).parents[2]
+
+
+def metric_sources(name: str) -> list[dict[str, str]]:
+    """Where a metric is computed, read from the file and not imported, because some functions need torch.
+
+    Args:
+        name: A metric's name.
+
+    Returns:
+        File, name and first line of the docstring of the function; nothing for a name that is no metric's.
+    """
+    if name not in METRICS:
+        return []
+    module, _, function = METRICS[name].function.partition(":")
+    file = Path(*module.split(".")).with_suffix(".py")
+    definition: ast.AST = ast.parse((PROJECT / file).read_text(encoding="utf-8"))
+    for part in function.split("."):
+        definition = next(node for node in definition.body if getattr(node, "name", "") == part)
+    says = (ast.get_docstring(definition) or "").split("\n")[0]
+    return [{"file": file.as_posix(), "name": function, "says": says}]

@@ -1,0 +1,334 @@
+"""What the ablation sweeps have finished, grouped so that only the ablated settings and the seed differ.
+
+A run is a finished cell of a sweep; in the report's code, a cell is a table's.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pipeline.artifacts.storage import read_json, read_table
+from pipeline.config.params import Params
+from pipeline.errors import ArtifactError
+from pipeline.record.provenance import join_sources, split_sources
+from pipeline.report.ablations.published import PublishedFigures, Setting, read_published
+from pipeline.report.evaluations import Evaluations, read_evaluations, rows_of
+
+
+@dataclass(frozen=True)
+class Design:
+    """What an ablation varies.
+
+    Attributes:
+        sweep: Directory of the sweep.
+        condition: Condition that its runs train.
+        factors: Keys of the varied parameters.
+        titles: Column titles of the factors.
+        settings: The settings of the paper's table (or of ours, where its text has none), in order.
+    """
+
+    sweep: str
+    condition: str
+    factors: tuple[str, ...]
+    titles: tuple[str, ...]
+    settings: tuple[Setting, ...]
+
+
+GRANULARITY = tuple(product((1, 2, 3, 5), (1001, 4096, 16384)))
+"""(decimals, most strings): Table 25's grid is not in the paper's text; this is conf/sweep/soft_granularity.yaml."""
+SOFT_GRANULARITY = Design(
+    "soft_granularity",
+    "soft",
+    ("discretize.soft.num_decimals", "discretize.soft.max_bins"),
+    ("Decimals", "Most strings"),
+    GRANULARITY,
+)
+HARD_ABLATION = Design(
+    "hard_ablation",
+    "hard",
+    ("discretize.hard.num_decimals", "discretize.hard.max_bins", "train.hard.samples_per_prompt", "train.hard.epochs"),
+    ("Decimals", "Most strings", "Draws per prompt and epoch", "Epochs"),
+    (
+        (3, 1001, 16, 2),
+        (2, 1001, 16, 2),
+        (5, 1001, 16, 2),
+        (3, 4096, 16, 2),
+        (3, 16384, 16, 2),
+        (3, 1001, 8, 4),
+        (3, 1001, 32, 1),
+        (5, 16384, 8, 4),
+        (5, 16384, 16, 2),
+        (5, 16384, 32, 1),
+    ),
+)
+"""Table 26 of arXiv:2605.11845."""
+
+
+CONSTRUCTION_COST = "construction_cost"
+"""Directory of the sweep that measures what output spaces and tries take to build."""
+CONSTRUCTED = {"output_space": "Output space", "trie": "Trie"}
+"""Titles of what it builds."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a design.
+
+    Attributes:
+        directory: The directory of the sweep's cell.
+        seed: Root seed of its draws.
+        setting: Values of the design's factors.
+        evaluations: What it evaluated.
+    """
+
+    directory: Path
+    seed: int
+    setting: Setting
+    evaluations: Evaluations
+
+
+@dataclass(frozen=True)
+class Block:
+    """The runs of one model that agree in everything but factors and seed; only these may be compared.
+
+    Attributes:
+        model: The model.
+        others: Parameters that they share, flat, without seed, factors and display name.
+        runs: Runs by setting, in order of their seeds.
+    """
+
+    model: str
+    others: Mapping[str, Any]
+    runs: Mapping[Setting, Sequence[Run]]
+
+    def settings(self, design: Design) -> list[Setting]:
+        """The design's settings in order, then others that were run."""
+        further = sorted((item for item in self.runs if item not in design.settings), key=str)
+        return [*design.settings, *further]
+
+
+@dataclass(frozen=True)
+class Ablations:
+    """What the sweeps have finished.
+
+    Attributes:
+        construction: Measurements of Table 24.
+        soft: Runs of Table 25.
+        hard: Runs of Table 26.
+        published: Figures that the paper prints for Table 26.
+    """
+
+    construction: pd.DataFrame
+    soft: list[Block]
+    hard: list[Block]
+    published: PublishedFigures
+
+    @property
+    def missing(self) -> list[str]:
+        """The sweeps without any run, with their tables."""
+        found = {
+            f"{CONSTRUCTION_COST} (Table 24)": len(self.construction),
+            f"{SOFT_GRANULARITY.sweep} (Table 25, Figure 14)": len(self.soft),
+            f"{HARD_ABLATION.sweep} (Table 26)": len(self.hard),
+        }
+        return [name for name, number in found.items() if not number]
+
+    def are_all_of(self, models: Collection[str]) -> bool:
+        """Whether every run that trains is of one of the models."""
+        return all(block.model in models for block in (*self.soft, *self.hard))
+
+    @property
+    def trained(self) -> list[str]:
+        """Provenance files of the evaluations of Tables 25 and 26."""
+        return list(self._evaluated)
+
+    @property
+    def provenance(self) -> dict[str, dict]:
+        """Content of each provenance file of the runs by its path."""
+        found = dict(self._evaluated)
+        for paths in self.construction.get("provenance", ()):
+            found |= {path: read_json(Path(path)) for path in split_sources(paths) if Path(path).exists()}
+        return found
+
+    @property
+    def _evaluated(self) -> dict[str, dict]:
+        runs = [run for block in (*self.soft, *self.hard) for members in block.runs.values() for run in members]
+        return {path: content for run in runs for path, content in run.evaluations.provenance.items()}
+
+
+def read_ablations(sweeps: Path, published: Path) -> Ablations:
+    """Read all runs of the three sweeps; a missing directory is an ablation that was not run.
+
+    Args:
+        sweeps: Directory of all sweeps.
+        published: Directory of published figures, ``table26.csv``.
+
+    Raises:
+        ArtifactError: A run's files are unreadable.
+    """
+    return Ablations(
+        construction_records(sweeps),
+        read_blocks(sweeps, SOFT_GRANULARITY),
+        read_blocks(sweeps, HARD_ABLATION),
+        read_published(published / "table26.csv"),
+    )
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one, with dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        flat.update(flatten(value, f"{name}.") if isinstance(value, Mapping) else {name: value})
+    return flat
+
+
+def finished_runs(sweeps: Path, sweep: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Directory and flat parameters of each run of a sweep; cells that are not finished are passed over.
+
+    Raises:
+        ArtifactError: A run's record is unreadable.
+    """
+    for finished in sorted((sweeps / sweep).glob("*/finished.json")):
+        record = finished.with_name("cell.json")
+        # Written before finished.json; missing only where somebody removed it.
+        if record.exists():
+            yield finished.parent, flatten(read_json(record)["parameters"])
+
+
+def evaluation_roots(directory: Path) -> list[Path]:
+    """Directories of evaluations below a run's: one below its artifacts, one deeper in a rehearsal with stand-ins."""
+    return sorted(path for depth in ("*", "*/*") for path in directory.glob(f"{depth}/evals") if path.is_dir())
+
+
+def _evaluations(directory: Path) -> Evaluations:
+    roots = evaluation_roots(directory)
+    if len(roots) != 1:
+        raise ArtifactError(f"{directory} is a finished cell and must hold one set of evaluations; found {len(roots)}")
+    return read_evaluations(roots[0])
+
+
+def read_blocks(sweeps: Path, design: Design) -> list[Block]:
+    """The runs of a design, by model and shared parameters, in order of model names.
+
+    Args:
+        sweeps: Directory of all sweeps; may be missing.
+        design: What was varied.
+
+    Raises:
+        ArtifactError: A run's evaluation is missing or unreadable, or it lacks a factor or the seed.
+    """
+    found: dict[tuple[str, str], tuple[dict[str, Any], list[Run]]] = {}
+    for directory, parameters in finished_runs(sweeps, design.sweep):
+        absent = [key for key in ("seed", *design.factors) if key not in parameters]
+        if absent:
+            raise ArtifactError(f"{directory / 'cell.json'}: parameters lack {', '.join(absent)}")
+        setting = tuple(parameters[key] for key in design.factors)
+        evaluations = _evaluations(directory)
+        run = Run(directory, parameters["seed"], setting, evaluations)
+        others = {
+            key: value
+            for key, value in sorted(parameters.items())
+            if key != "seed" and key not in design.factors and not key.endswith(".display_name")
+        }
+        for model in sorted(set(rows_of(evaluations.metrics, condition=design.condition)["model"])):
+            found.setdefault((model, repr(others)), (others, []))[1].append(run)
+    return [_block(model, *found[model, text]) for model, text in sorted(found)]
+
+
+def _block(model: str, others: Mapping[str, Any], runs: Sequence[Run]) -> Block:
+    by_setting: dict[Setting, dict[int, Run]] = {}
+    for run in runs:
+        # One run per seed: a second one with other targets has trained the same.
+        by_setting.setdefault(run.setting, {}).setdefault(run.seed, run)
+    ordered = {setting: [members[seed] for seed in sorted(members)] for setting, members in by_setting.items()}
+    return Block(model, others, ordered)
+
+
+def construction_records(sweeps: Path) -> pd.DataFrame:
+    """One row per tokenizer and setting that was measured.
+
+    Columns: tokenizer, num_decimals, max_bins, prompts, and for ``output_space`` and ``trie`` the mean and largest
+    seconds over prompts and the largest peak in bytes; paths of the provenance files.
+
+    Raises:
+        ArtifactError: A run's table is unreadable.
+    """
+    columns = ("prompt_id", *(f"{part}_{measure}" for part in CONSTRUCTED for measure in ("seconds", "peak_bytes")))
+    measured: dict[tuple[str, int, int | None], list[tuple[pd.DataFrame, Path]]] = {}
+    for directory, parameters in finished_runs(sweeps, CONSTRUCTION_COST):
+        for path in sorted(directory.glob("*/construction/*-soft/per_prompt.parquet")):
+            setting = (parameters["discretize.soft.num_decimals"], parameters["discretize.soft.max_bins"])
+            key = (path.parent.name.removesuffix("-soft"), *setting)
+            measured.setdefault(key, []).append((read_table(path, columns), path))
+    rows = []
+    for (tokenizer, num_decimals, max_bins), parts in measured.items():
+        table = pd.concat([part for part, _ in parts], ignore_index=True)
+        row: dict[str, Any] = {
+            "tokenizer": tokenizer,
+            "num_decimals": num_decimals,
+            "max_bins": max_bins,
+            "prompts": table["prompt_id"].nunique(),
+        }
+        for part in CONSTRUCTED:
+            row[f"{part}_mean_seconds"] = table[f"{part}_seconds"].mean()
+            row[f"{part}_max_seconds"] = table[f"{part}_seconds"].max()
+            row[f"{part}_peak_bytes"] = table[f"{part}_peak_bytes"].max()
+        rows.append({**row, "provenance": join_sources(str(path.with_name("provenance.json")) for _, path in parts)})
+    order = ["tokenizer", "num_decimals", "max_bins"]
+    return pd.DataFrame(rows).sort_values(order, ignore_index=True) if rows else pd.DataFrame(columns=order)
+
+
+def metric_by_seed(runs: Sequence[Run], model: str, condition: str, split: str, metric: str) -> pd.DataFrame:
+    """Rows of the metrics table of one aggregate, one per run that has it, with its ``seed``."""
+    parts = []
+    for run in runs:
+        labels = {"model": model, "condition": condition, "split": split, "family": "", "metric": metric}
+        parts.append(rows_of(run.evaluations.metrics, axis="structured", **labels).assign(seed=run.seed))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["seed", "value"])
+
+
+def block_titles(blocks: Sequence[Block], params: Params) -> list[str]:
+    """Display names, numbered where a model has several blocks."""
+    titles = []
+    for place, block in enumerate(blocks):
+        model = params.models.get(block.model)
+        same = [index for index, other in enumerate(blocks) if other.model == block.model]
+        number = f" ({same.index(place) + 1})" if len(same) > 1 else ""
+        titles.append(f"{model.display_name if model else block.model}{number}")
+    return titles
+
+
+SCALE = (
+    ("prompts.train_prompts_per_family", "training prompts per family"),
+    ("train.soft.epochs", "epochs"),
+    ("train.learning_rate", "learning rate"),
+    ("train.global_batch_size", "batch size"),
+    ("generate.structured.num_samples", "generations per prompt"),
+)
+"""Parameters by which a reader tells a demo from the paper's scale."""
+
+
+def scale_note(blocks: Sequence[Block], titles: Sequence[str]) -> str:
+    """What each block was run with, and in what blocks of one model differ."""
+    notes = []
+    for block, title in zip(blocks, titles, strict=True):
+        siblings = [other.others for other in blocks if other.model == block.model]
+        differing = [
+            key
+            for key in sorted({key for others in siblings for key in others})
+            if len({repr(others.get(key)) for others in siblings}) > 1
+        ]
+        shown = [(key, name) for key, name in SCALE if key in block.others and key not in differing]
+        shown += [(key, key) for key in differing]
+        values = [f"{name} {_text(block.others.get(key))}" for key, name in shown]
+        notes.append(f"{title}: {', '.join(values)}.")
+    return " ".join(notes)
+
+
+def _text(value: Any) -> str:
+    return "all" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
