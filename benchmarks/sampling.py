@@ -121,7 +121,7 @@ def run(
         can cause.
     """
     config = load_params(ROOT / "params.yaml")
-    model_config, settings = config.model("embedded"), config.generate.structured
+    model_config, settings = config.models["embedded"], config.generate.structured
     model, tokenizer = load_model(model_config), load_tokenizer(model_config)
     chat = model_config.chat
     stops = stop_ids(model, tokenizer, model_config.terminator)

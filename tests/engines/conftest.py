@@ -10,8 +10,7 @@ from tests.conftest import ROOT
 @pytest.fixture(scope="session")
 def model_config(tiny_model):
     values = compose_params(ROOT / "conf", [f"models.embedded.checkpoint={tiny_model}"])
-    del values["dag"]
-    return validate(values).model("embedded")
+    return validate(values).models["embedded"]
 
 
 @pytest.fixture

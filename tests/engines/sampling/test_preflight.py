@@ -29,7 +29,6 @@ MESSAGES = [{"role": "user", "content": "Output ONLY the number."}]
 @pytest.fixture(scope="module")
 def paper():
     values = compose_params(ROOT / "conf", ["experiment=paper"])
-    del values["dag"]
     return validate(values)
 
 
@@ -59,13 +58,13 @@ class Opened:
 @pytest.fixture(scope="module", params=MODELS)
 def opened(request, stand_ins, paper):
     return Opened(
-        replace(paper.model(MODELS[request.param]), checkpoint=str(stand_ins[request.param]), dtype="float32")
+        replace(paper.models[MODELS[request.param]], checkpoint=str(stand_ins[request.param]), dtype="float32")
     )
 
 
 @pytest.fixture
 def qwen3(stand_ins, paper):
-    return Opened(replace(paper.model("qwen3_0_6b"), checkpoint=str(stand_ins["qwen3"]), dtype="float32"))
+    return Opened(replace(paper.models["qwen3_0_6b"], checkpoint=str(stand_ins["qwen3"]), dtype="float32"))
 
 
 class GenerateEngine:
@@ -131,7 +130,7 @@ def test_a_leak_of_seven_percent_is_caught(qwen3):
 
 @pytest.mark.parametrize("num_tokens", [1, 2])
 def test_exact_laws_equal_brute_force(stand_ins, paper, num_tokens, monkeypatch):
-    opened = Opened(replace(paper.model("gemma3_1b"), checkpoint=str(stand_ins["gemma3_text"]), dtype="float32"))
+    opened = Opened(replace(paper.models["gemma3_1b"], checkpoint=str(stand_ins["gemma3_text"]), dtype="float32"))
     monkeypatch.setattr(preflight_law, "_LEAST_FIRST", 1e-3)
     law = opened.law(num_tokens)
     with torch.inference_mode():
@@ -166,7 +165,7 @@ def test_turn_ends(opened):
 
 
 def test_gemmas_eos_is_not_its_turn_end(stand_ins, paper):
-    tokenizer = load_tokenizer(replace(paper.model("gemma3_4b"), checkpoint=str(stand_ins["gemma3"])))
+    tokenizer = load_tokenizer(replace(paper.models["gemma3_4b"], checkpoint=str(stand_ins["gemma3"])))
     with pytest.raises(ModelError, match="ends a turn with '<end_of_turn>', but the answer terminator is '<eos>'"):
         preflight.check_turn_end(tokenizer, {}, chat.answer_terminator(tokenizer, "eos"))
 

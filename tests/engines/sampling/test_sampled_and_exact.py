@@ -27,7 +27,7 @@ class Shipped:
     """The embedded base model, its digit rule and its answers."""
 
     def __init__(self):
-        config = load_params(ROOT / "params.yaml").model("embedded")
+        config = load_params(ROOT / "params.yaml").models["embedded"]
         self.config, self.tokenizer, self.model = config, load_tokenizer(config), load_model(config, device="cpu")
         self.scorer = TreeScorer(self.model)
         self.terminator = answer_terminator(self.tokenizer, config.terminator)
