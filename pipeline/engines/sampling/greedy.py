@@ -7,7 +7,6 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from pipeline.engines.loading.memory import MemoryLimit
-from pipeline.engines.scoring.length_buckets import length_buckets
 
 
 @dataclass(frozen=True)
@@ -140,5 +139,5 @@ def greedy_answers(
         return _decode(model, [prompts[index] for index in members], decoder)
 
     lengths = [len(prompt) for prompt in prompts]
-    for members, answers in MemoryLimit().run(length_buckets(lengths, tokens_per_pass), lengths, run):
+    for members, answers in MemoryLimit().run(lengths, tokens_per_pass, run):
         yield list(zip(members, answers, strict=True))
