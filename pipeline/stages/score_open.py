@@ -21,7 +21,7 @@ def main(
 ) -> None:
     """Write the leading part of each prompt's first-step law."""
     from pipeline.engines.loading.model import position_logits
-    from pipeline.engines.scoring.first_step import first_step_law
+    from pipeline.engines.scoring.token_scores import first_step_law
 
     requests = read_requests(*prompts)
     adapter = adapter_directory(condition, weights)

@@ -46,7 +46,7 @@ class PathScores:
 
     def rows(self, prompt: Prompt, trie: Trie) -> list[tuple[str, int, int, float]]:
         """Target, path, prefix and KL in nats at every prefix along the paths; ``trie`` is the grid's."""
-        from pipeline.engines.scoring.trie_paths import score_paths
+        from pipeline.engines.scoring.token_scores import score_paths
 
         opened, logits_at, rule = self._loaded
         targets: dict[str, Trie | ImplicitTrie] = {"grid": trie}

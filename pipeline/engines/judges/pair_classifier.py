@@ -19,8 +19,7 @@ from pipeline.engines.judges.sequence_classifier import (
     load_sequence_classifier,
     pinned,
 )
-from pipeline.engines.loading.memory import MemoryLimit
-from pipeline.engines.scoring.length_buckets import length_buckets
+from pipeline.engines.loading.memory import MemoryLimit, right_padded
 from pipeline.errors import ModelError
 
 if TYPE_CHECKING:
@@ -62,19 +61,14 @@ class PairClassifier(PairScorer):
             logits = self.model(**self._inputs([rows[index] for index in indices])).logits
             return logits.float().softmax(dim=-1)[:, 1].double().cpu().numpy()
 
-        yield from self._memory.run(length_buckets(lengths, self.tokens_per_pass), lengths, run)
+        yield from self._memory.run(lengths, self.tokens_per_pass, run)
 
     def _inputs(self, rows: Sequence[list[int]]) -> dict[str, torch.Tensor]:
         """Right-padded int64[B, T] inputs; token types are 0 up to the first separator, then 1."""
-        width = max(map(len, rows))
-        ids = torch.full((len(rows), width), self.tokenizer.pad_token_id)
-        mask, types = torch.zeros_like(ids), torch.zeros_like(ids)
-        for index, row in enumerate(rows):
-            ids[index, : len(row)] = torch.tensor(row)
-            mask[index, : len(row)] = 1
-            types[index, row.index(self.tokenizer.sep_token_id) + 1 : len(row)] = 1
-        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
-        return {name: value.to(self.model.device) for name, value in inputs.items()}
+        ids, own = right_padded(rows, self.model.device, self.tokenizer.pad_token_id)
+        first = torch.tensor([row.index(self.tokenizer.sep_token_id) for row in rows], device=ids.device)
+        types = own & (torch.arange(ids.shape[1], device=ids.device) > first[:, None])
+        return {"input_ids": ids, "attention_mask": own.long(), "token_type_ids": types.long()}
 
 
 def classifier_identity(config: ClassifierConfig) -> dict[str, Any]:

@@ -17,18 +17,10 @@ from pipeline.engines.judges.sequence_classifier import (
     pinned,
 )
 from pipeline.engines.loading.chat import text_bos
-from pipeline.engines.loading.memory import MemoryLimit
+from pipeline.engines.loading.memory import MemoryLimit, right_padded
 from pipeline.engines.loading.model import position_logits
-from pipeline.engines.scoring.length_buckets import length_buckets
+from pipeline.engines.scoring.token_scores import RowScorer
 from pipeline.errors import ModelError
-
-
-def _padded(rows: Sequence[list[int]], pad_id: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Right-padded ids and mask, int64[B, T]."""
-    width = max(map(len, rows))
-    ids = torch.tensor([row + [pad_id] * (width - len(row)) for row in rows], device=device)
-    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows], device=device)
-    return ids, mask
 
 
 class SequenceReward(PairScorer):
@@ -78,10 +70,10 @@ class SequenceReward(PairScorer):
         lengths, pad_id = [len(row) for row in rows], self.model.config.get_text_config().pad_token_id
 
         def run(indices: list[int]) -> np.ndarray:
-            ids, mask = _padded([rows[index] for index in indices], pad_id, self.model.device)
-            return self.model(input_ids=ids, attention_mask=mask).logits[:, 0].double().cpu().numpy()
+            ids, own = right_padded([rows[index] for index in indices], self.model.device, pad_id)
+            return self.model(input_ids=ids, attention_mask=own.long()).logits[:, 0].double().cpu().numpy()
 
-        yield from self._memory.run(length_buckets(lengths, self.tokens_per_pass), lengths, run)
+        yield from self._memory.run(lengths, self.tokens_per_pass, run)
 
 
 class LikelihoodReward(PairScorer):
@@ -114,9 +106,8 @@ class LikelihoodReward(PairScorer):
     ):
         self.model, self.tokenizer = model, tokenizer
         self.encode_request, self.terminator = encode, terminator
-        self.max_length, self.tokens_per_pass = max_length, tokens_per_pass
-        self.num_cut, self._memory = 0, MemoryLimit()
-        self._logits_at = position_logits(model)
+        self.max_length, self.num_cut = max_length, 0
+        self._scorer = RowScorer(position_logits(model), tokens_per_pass)
 
     def _rows(self, pairs: Sequence[Pair]) -> tuple[list[list[int]], list[int]]:
         """Token ids of each conversation, and how many of them are the request's."""
@@ -135,30 +126,11 @@ class LikelihoodReward(PairScorer):
             starts.append(len(head))
         return rows, starts
 
-    @torch.inference_mode()
     def batches(self, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], np.ndarray]]:
         """Yield indices and rewards (request, response), conversations of similar length together."""
-        rows, starts = self._rows(pairs)
-        lengths = [len(row) for row in rows]
-
-        def run(indices: list[int]) -> np.ndarray:
-            return self._means([rows[index] for index in indices], [starts[index] for index in indices])
-
-        yield from self._memory.run(length_buckets(lengths, self.tokens_per_pass), lengths, run)
-
-    def _means(self, rows: Sequence[list[int]], starts: Sequence[int]) -> np.ndarray:
-        """float64[B] mean log-probability of each row's tokens from its start on."""
-        device = next(self.model.parameters()).device
-        ids, mask = _padded(rows, self.tokenizer.pad_token_id or 0, device)
-        # Position t predicts token t + 1; supervised are the response's tokens.
-        spans = [torch.arange(start - 1, len(row) - 1, device=device) for row, start in zip(rows, starts, strict=True)]
-        sizes = torch.tensor([len(span) for span in spans], device=device)
-        where, columns = torch.arange(len(rows), device=device).repeat_interleave(sizes), torch.cat(spans)
-        logits = self._logits_at(ids, mask, where, columns).float()
-        chosen = logits.gather(1, ids[where, columns + 1][:, None])[:, 0] - logits.logsumexp(dim=1)
-        sums = torch.zeros(len(rows), dtype=torch.float64, device=device)
-        sums.index_add_(0, where, chosen.double())
-        return (sums / sizes).cpu().numpy()
+        for scored in self._scorer.score(*self._rows(pairs)):
+            indices, scores = zip(*scored, strict=True)
+            yield list(indices), np.array([score.log_probabilities.mean() for score in scores])
 
 
 def reward_identity(config: RewardConfig) -> dict[str, Any]:

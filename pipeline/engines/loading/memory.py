@@ -1,4 +1,4 @@
-"""Fewer rows at a time where the GPU's memory is too small for a batch.
+"""Which sequences run together: those of similar length, as many as a token budget and the GPU's memory allow.
 
 How many rows fit depends on the model, the prompts and the GPU. Neither samples nor scores depend on the rows that
 are run together (up to rounding), so a batch that is too large is run in parts and nothing else changes.
@@ -15,6 +15,38 @@ import torch
 from pipeline.errors import ModelError, first_line
 
 Result = TypeVar("Result")
+
+
+def length_buckets(lengths: Sequence[int], tokens_per_pass: int) -> list[list[int]]:
+    """Indices of sequences by forward pass, longest first, so that too large a pass fails at once.
+
+    Sequences of similar length come together, so that little of a padded batch is padding.
+
+    Args:
+        lengths: Tokens of each sequence.
+        tokens_per_pass: Tokens per pass at most, padding included; a longer sequence goes alone.
+    """
+    buckets: list[list[int]] = []
+    for index in sorted(range(len(lengths)), key=lambda item: (-lengths[item], item)):
+        if not buckets or lengths[buckets[-1][0]] * (len(buckets[-1]) + 1) > tokens_per_pass:
+            buckets.append([])
+        buckets[-1].append(index)
+    return buckets
+
+
+def right_padded(
+    rows: Sequence[Sequence[int]], device: torch.device | str, pad_id: int = 0
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows of token ids as one tensor, padded on the right.
+
+    Returns:
+        int64[R, T] tokens and bool[R, T], True where there is one.
+    """
+    lengths = torch.tensor([len(row) for row in rows])
+    own = torch.arange(int(lengths.max())) < lengths[:, None]
+    ids = torch.full(own.shape, pad_id)
+    ids[own] = torch.tensor([token for row in rows for token in row], dtype=torch.int64)
+    return ids.to(device), own.to(device)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -53,14 +85,14 @@ class MemoryLimit:
         self.tokens = math.inf
 
     def run(
-        self, batches: Sequence[list[int]], lengths: Sequence[int], run: Callable[[list[int]], Result]
+        self, lengths: Sequence[int], tokens_per_pass: int, run: Callable[[list[int]], Result]
     ) -> Iterator[tuple[list[int], Result]]:
-        """Run batches of rows; one that does not fit is halved, and so is each later one of its size.
+        """Run rows in ``length_buckets``; one that does not fit is halved, and so is each later one of its size.
 
         Args:
-            batches: Indices of the rows of each pass, as of ``length_buckets``.
             lengths: Tokens of each row.
-            run: Runs the rows of one pass.
+            tokens_per_pass: Tokens per pass at most, padding included.
+            run: Runs the rows of one pass, given by their indices.
 
         Yields:
             Indices of the rows of a pass, and what ``run`` returned for them.
@@ -68,7 +100,7 @@ class MemoryLimit:
         Raises:
             ModelError: A single row does not fit.
         """
-        waiting = [list(batch) for batch in reversed(batches)]
+        waiting = length_buckets(lengths, tokens_per_pass)[::-1]
         while waiting:
             batch = waiting.pop()
             size = len(batch) * max(lengths[index] for index in batch)

@@ -16,15 +16,16 @@ from pipeline.artifacts.storage import sha256_file
 from pipeline.config.params import ModelConfig
 from pipeline.config.retention import is_local_path
 from pipeline.engines.loading.chat import answer_terminator
-from pipeline.engines.scoring.tree_attention import causal_lm
 from pipeline.errors import ModelError, first_line
 
 if TYPE_CHECKING:
     from peft import PeftModel
-    from transformers import PreTrainedModel
+    from transformers import Cache, PreTrainedModel
 
 REQUIRED_FILES = ("config.json", "tokenizer.json")
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
+ROWS_PER_PASS = 32
+"""Rows of ``next_log_probabilities`` that are run together."""
 
 
 def default_device() -> str:
@@ -146,6 +147,12 @@ def load_model(config: ModelConfig, revision: str | None = None, device: str | N
     return _prepare_for_text(model.to(device or default_device()).eval())
 
 
+def causal_lm(model: torch.nn.Module) -> torch.nn.Module:
+    """The causal language model inside a PeftModel (its adapter layers in place), or ``model`` itself."""
+    # Asked this way round because importing PEFT takes seconds, which base models need not spend.
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
 def _outside_language_model(model: "PreTrainedModel", targets: Sequence[str]) -> str | None:
     """A pattern of the modules outside the language model; None where no target lies there.
 
@@ -198,21 +205,22 @@ def load_adapter(model: "PreTrainedModel", directory: Path, probe_ids: list[int]
             raise ModelError(f"adapter {directory} has no {name}")
     from peft import PeftModel
 
-    before = _next_log_probabilities(model, probe_ids)
+    before = next_log_probabilities(model, [probe_ids])
     try:
         adapted = PeftModel.from_pretrained(model, directory).eval()
     except Exception as error:
         raise ModelError(f"cannot load the adapter {directory}: {first_line(error)}") from None
-    if torch.equal(before, _next_log_probabilities(adapted, probe_ids)):
+    if torch.equal(before, next_log_probabilities(adapted, [probe_ids])):
         raise ModelError(f"adapter {directory} does not change the model's log-probabilities")
     return adapted
 
 
 @torch.inference_mode()
-def _next_log_probabilities(model: torch.nn.Module, ids: list[int]) -> torch.Tensor:
-    device = next(model.parameters()).device
-    logits = model(input_ids=torch.tensor([ids], device=device)).logits[0, -1]
-    return torch.log_softmax(logits.float(), dim=-1)
+def next_log_probabilities(model: torch.nn.Module, rows: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Log-probabilities of the token behind each of R rows of one length, float64[R, V] on the CPU, in nats."""
+    ids = torch.tensor([list(row) for row in rows], device=next(model.parameters()).device)
+    parts = [model(input_ids=part, logits_to_keep=1).logits[:, -1].double() for part in ids.split(ROWS_PER_PASS)]
+    return torch.cat([part.log_softmax(dim=-1).cpu() for part in parts])
 
 
 def stop_ids(model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase, terminator: str) -> set[int]:
@@ -242,6 +250,30 @@ class PositionLogits:
         """Logits per position, V."""
         return self.model.config.get_text_config().vocab_size
 
+    @property
+    def device(self) -> torch.device:
+        """Where the inputs go."""
+        return self.model.get_input_embeddings().weight.device
+
+    def forward(self, inputs: dict[str, Any], last_only: bool = False) -> tuple[torch.Tensor, "Cache | None"]:
+        """One forward pass, up to the output head.
+
+        Args:
+            inputs: What the model's forward takes, int64[B, T] ``input_ids`` among it.
+            last_only: Whether the last position of each row is all that is wanted.
+
+        Returns:
+            What ``head`` maps to logits, at all positions: float[B, T, H], or the logits float[B, T, V] if not
+            ``gathers_hidden``, with T = 1 for ``last_only``. And the cache behind the pass, where it uses one.
+        """
+        if self.gathers_hidden:
+            output = self.model.base_model(**inputs)
+            states = output.last_hidden_state[:, -1:] if last_only else output.last_hidden_state
+        else:
+            output = self.model(**inputs, **({"logits_to_keep": 1} if last_only else {}))
+            states = output.logits
+        return states, getattr(output, "past_key_values", None)
+
     def states(
         self,
         input_ids: torch.Tensor,
@@ -265,9 +297,7 @@ class PositionLogits:
         inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "use_cache": False}
         if position_ids is not None:
             inputs["position_ids"] = position_ids
-        if self.gathers_hidden:
-            return self.model.base_model(**inputs).last_hidden_state[rows, columns]
-        return self.model(**inputs).logits[rows, columns]
+        return self.forward(inputs)[0][rows, columns]
 
     def head(self, states: torch.Tensor) -> torch.Tensor:
         """float[P, V] logits of what ``states`` returned."""

@@ -6,8 +6,8 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from pipeline.config.engine import OpenaiConfig
-from pipeline.engines.sampling.generate import Generation
-from pipeline.engines.sampling.text_engine import EngineError, SampleRequest, generation_from_tokens
+from pipeline.engines.sampling.generate import Generation, generation_from_tokens
+from pipeline.engines.sampling.text_engine import EngineError, SampleRequest
 from pipeline.errors import ConfigError
 
 # vLLM's name of a token in log-probabilities with return_tokens_as_token_ids.

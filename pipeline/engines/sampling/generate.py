@@ -1,7 +1,7 @@
 """Sampling with one prefill per prompt and a random stream per sample."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,8 +10,8 @@ from transformers import PreTrainedTokenizerBase
 
 from pipeline.core.random_streams import stream_seed
 from pipeline.core.tries.constraint import TrieConstraint
-from pipeline.engines.sampling.prompt_rows import sample_prompts
-from pipeline.engines.sampling.samplers import Draws, GenerationStatistics, Sampler, sample_merged, sample_rows
+from pipeline.engines.sampling.row_decoder import sample_rows
+from pipeline.engines.sampling.samplers import GenerationStatistics, RandomDraws, sample_merged
 
 
 @dataclass(frozen=True)
@@ -36,86 +36,14 @@ def sample_seeds(seed: int, names: Sequence[str], num_samples: int) -> list[int]
     return [stream_seed(seed, "generate", *names, index) for index in range(num_samples)]
 
 
-@torch.inference_mode()
-def generate_stream(
-    model: torch.nn.Module,
-    tokenizer: PreTrainedTokenizerBase,
-    prompt_ids: Sequence[int],
-    seeds: Sequence[int],
-    *,
-    stop_ids: set[int],
-    max_new_tokens: int,
-    temperature: float,
-    top_p: float,
-    batch_size: int,
-    strategy: Literal["merged", "rows"] = "merged",
-    constraint: TrieConstraint | None = None,
-    skip_special_tokens: bool = True,
-    statistics: GenerationStatistics | None = None,
-) -> Iterator[list[tuple[int, Generation]]]:
-    """Sample one answer per seed, independently, and hand them over as they are finished.
-
-    The prompt is run once. Every sample draws step k with the k-th number of its own stream,
-    so neither the strategy nor the rows it is decoded with matter (up to rounding of
-    batched matrix products). The model's own generation_config plays no part.
-
-    Args:
-        model: Causal language model, with or without adapter, in evaluation mode.
-        tokenizer: For decoding.
-        prompt_ids: The encoded request.
-        seeds: One seed per sample.
-        stop_ids: Tokens that end a generation.
-        max_new_tokens: Longest generation in tokens.
-        temperature: Softmax temperature.
-        top_p: Nucleus mass, 1 for none.
-        batch_size: Most rows decoded together.
-        strategy: "merged" runs every distinct prefix once for all samples that have it;
-            "rows" decodes every sample in a row of its own.
-        constraint: Restricts every step to what a trie holds.
-        skip_special_tokens: Whether special tokens other than the stop token are left out of
-            the text; a protocol with channels needs them.
-        statistics: Counts what the model runs, where given.
-
-    Yields:
-        Index of the seed and its answer, in the order in which samples end; every index once.
-    """
-    if not seeds:
-        return
-    sampler = Sampler(
-        model,
-        prompt_ids,
-        _uniforms(seeds, max_new_tokens, next(model.parameters()).device),
-        stop_ids,
-        temperature,
-        top_p,
-        statistics or GenerationStatistics(),
-        constraint,
-    )
-    texts: dict[tuple[int, ...], str] = {}
-    for finished in {"merged": sample_merged, "rows": sample_rows}[strategy](sampler, batch_size):
-        if len(finished):
-            yield _answers(tokenizer, sampler, finished, seeds, stop_ids, skip_special_tokens, texts)
-
-
-def _answers(
-    tokenizer: PreTrainedTokenizerBase,
-    draws: Draws,
-    finished: torch.Tensor,
-    seeds: Sequence[int],
-    stop_ids: set[int],
-    skip_special_tokens: bool,
-    texts: dict[tuple[int, ...], str],
-) -> list[tuple[int, Generation]]:
-    """Decode finished samples, int64[n]; ``texts`` remembers what was decoded, as samples are often equal."""
-    rows, lengths = draws.tokens[finished].tolist(), draws.lengths[finished].tolist()
-    answers = []
-    for index, row, length in zip(finished.tolist(), rows, lengths, strict=True):
-        stopped = row[length - 1] in stop_ids
-        kept = tuple(row[: length - stopped])
-        if kept not in texts:
-            texts[kept] = tokenizer.decode(list(kept), skip_special_tokens=skip_special_tokens)
-        answers.append((index, Generation(seeds[index], texts[kept], length, "stop" if stopped else "length")))
-    return answers
+def generation_from_tokens(
+    tokenizer: PreTrainedTokenizerBase, tokens: Sequence[int], seed: int, stop_ids: set[int], skip_special_tokens: bool
+) -> Generation:
+    """The generation with these tokens, the stop token, where there is one, being the last of them."""
+    stopped = bool(tokens) and tokens[-1] in stop_ids
+    kept = list(tokens[: len(tokens) - stopped])
+    text = tokenizer.decode(kept, skip_special_tokens=skip_special_tokens)
+    return Generation(seed, text, len(tokens), "stop" if stopped else "length")
 
 
 @torch.inference_mode()
@@ -130,44 +58,61 @@ def generate_prompts(
     temperature: float,
     top_p: float,
     batch_size: int,
+    strategy: Literal["merged", "rows"] = "merged",
+    constraint: TrieConstraint | None = None,
     skip_special_tokens: bool = True,
     statistics: GenerationStatistics | None = None,
 ) -> Iterator[list[tuple[int, int, Generation]]]:
-    """``generate_stream`` with the strategy "rows" for many prompts, whose samples are decoded together.
+    """Sample one answer per seed, independently, and hand them over as they are finished.
+
+    Every prompt is run once. Every sample draws step k with the k-th number of its own stream,
+    so neither the strategy nor the rows it is decoded with matter (up to rounding of
+    batched matrix products). The model's own generation_config plays no part.
 
     Args:
         model: Causal language model, with or without adapter, in evaluation mode.
         tokenizer: For decoding.
         prompts: The encoded requests.
         seeds: For each prompt, one seed per sample.
-        stop_ids: As in ``generate_stream``, like all that follow.
+        stop_ids: Tokens that end a generation.
         max_new_tokens: Longest generation in tokens.
         temperature: Softmax temperature.
-        top_p: Nucleus mass.
+        top_p: Nucleus mass, 1 for none.
         batch_size: Most rows decoded together.
-        skip_special_tokens: Whether they are left out of the text.
+        strategy: "merged" runs every distinct prefix of a prompt's samples once for all that have it;
+            "rows" decodes every sample in a row of its own, those of all prompts together.
+        constraint: Restricts every step to what a trie holds.
+        skip_special_tokens: Whether special tokens other than the stop token are left out of
+            the text; a protocol with channels needs them.
         statistics: Counts what the model runs, where given.
 
     Yields:
-        Index of the prompt, index of the seed and the answer; every pair once.
+        Index of the prompt, index of the seed and the answer, as samples end; every pair once.
     """
     places = [(prompt, index) for prompt, own in enumerate(seeds) for index in range(len(own))]
     if not places:
         return
     flat = [seed for own in seeds for seed in own]
-    draws = Draws(
+    draws = RandomDraws(
         model,
         _uniforms(flat, max_new_tokens, next(model.parameters()).device),
         stop_ids,
         temperature,
         top_p,
         statistics or GenerationStatistics(),
+        constraint,
     )
-    texts: dict[tuple[int, ...], str] = {}
-    for finished in sample_prompts(draws, prompts, [prompt for prompt, _ in places], batch_size):
-        if len(finished):
-            answers = _answers(tokenizer, draws, finished, flat, stop_ids, skip_special_tokens, texts)
-            yield [(*places[place], answer) for place, answer in answers]
+    # Samples are often equal, and decoding takes longer than looking them up.
+    known: dict[tuple[int, ...], Generation] = {}
+    sample = {"merged": sample_merged, "rows": sample_rows}[strategy]
+    for finished in sample(draws, prompts, [len(own) for own in seeds], batch_size):
+        answers = []
+        for place, tokens in zip(finished.tolist(), draws.drawn(finished), strict=True):
+            if tokens not in known:
+                known[tokens] = generation_from_tokens(tokenizer, tokens, 0, stop_ids, skip_special_tokens)
+            answers.append((*places[place], replace(known[tokens], seed=flat[place])))
+        if answers:
+            yield answers
 
 
 def _uniforms(seeds: Sequence[int], max_new_tokens: int, device: torch.device) -> torch.Tensor:
@@ -183,7 +128,7 @@ def generate(
     seeds: Sequence[int],
     **settings: Any,
 ) -> list[Generation]:
-    """All answers of ``generate_stream``, which has the arguments, in the order of ``seeds``."""
-    stream = generate_stream(model, tokenizer, prompt_ids, seeds, **settings)
-    answers = dict(item for finished in stream for item in finished)
+    """All answers to one prompt, in the order of ``seeds``; ``generate_prompts`` has the arguments."""
+    stream = generate_prompts(model, tokenizer, [prompt_ids], [seeds], **settings)
+    answers = {index: answer for finished in stream for _, index, answer in finished}
     return [answers[index] for index in range(len(seeds))]

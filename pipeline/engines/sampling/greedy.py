@@ -7,7 +7,9 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from pipeline.engines.loading.memory import MemoryLimit
-from pipeline.engines.scoring.length_buckets import length_buckets
+from pipeline.engines.sampling.generate import generation_from_tokens
+from pipeline.engines.sampling.row_decoder import sample_rows
+from pipeline.engines.sampling.samplers import Draws, GenerationStatistics
 
 
 @dataclass(frozen=True)
@@ -31,82 +33,50 @@ def first_stop(text: str, stops: Sequence[str]) -> int:
     return min(places, default=-1)
 
 
-class _Decoder:
-    """Rows that are decoded together; they are dropped from the model once most of them have ended."""
+class GreedyDraws(Draws):
+    """The most probable token at every step; stop strings end an answer, too."""
 
     def __init__(
         self,
+        model: torch.nn.Module,
         tokenizer: PreTrainedTokenizerBase,
+        num_samples: int,
+        max_new_tokens: int,
         stop_ids: set[int],
         stops: Sequence[str],
-        max_new_tokens: int,
-        rows: int,
-    ):
-        self.tokenizer, self.stop_ids, self.stops = tokenizer, stop_ids, stops
-        self.max_new_tokens = max_new_tokens
-        self.tokens: list[list[int]] = [[] for _ in range(rows)]
-        self.reasons = [""] * rows
+    ) -> None:
+        """Arguments as of ``greedy_answers``."""
+        super().__init__(model, num_samples, max_new_tokens, stop_ids, GenerationStatistics())
+        self._tokenizer, self._stops, self._last_tokens = tokenizer, stops, stop_ids
         # A token is at least one byte, so a stop string that has just ended lies within so many tokens.
         self._window = max((len(stop.encode()) for stop in stops), default=0) + 1
+        self._stopped: set[int] = set()
 
-    def add(self, row: int, token: int) -> bool:
-        """Record a token; whether the row goes on."""
-        self.tokens[row].append(token)
-        tail = self.tokenizer.decode(self.tokens[row][-self._window :], skip_special_tokens=True)
-        if token in self.stop_ids or first_stop(tail, self.stops) >= 0:
-            self.reasons[row] = "stop"
-        elif len(self.tokens[row]) >= self.max_new_tokens:
-            self.reasons[row] = "length"
-        return not self.reasons[row]
+    def choose(
+        self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor, step: int | torch.Tensor
+    ) -> torch.Tensor:
+        """See Draws."""
+        return logits.argmax(dim=-1)[rows]
+
+    def draw(
+        self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor, step: int | torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """See Draws."""
+        drawn, goes_on = super().draw(logits, rows, samples, step)
+        tails = [tokens[-self._window :] for tokens in self.drawn(samples)]
+        found = [first_stop(self._tokenizer.decode(tail, skip_special_tokens=True), self._stops) >= 0 for tail in tails]
+        self._stopped.update(sample for sample, ends in zip(samples.tolist(), found, strict=True) if ends)
+        return drawn, goes_on & ~torch.tensor(found, device=drawn.device)
 
     def answers(self) -> list[GreedyAnswer]:
-        found = []
-        for tokens, reason in zip(self.tokens, self.reasons, strict=True):
-            kept = tokens[:-1] if tokens[-1] in self.stop_ids else tokens
-            text = self.tokenizer.decode(kept, skip_special_tokens=True)
-            end = first_stop(text, self.stops)
-            found.append(GreedyAnswer(text if end < 0 else text[:end], len(tokens), reason))
-        return found
-
-
-@torch.inference_mode()
-def _decode(model: torch.nn.Module, prompts: Sequence[Sequence[int]], decoder: _Decoder) -> list[GreedyAnswer]:
-    device = model.get_input_embeddings().weight.device
-    width = max(len(prompt) for prompt in prompts)
-    # Padded on the left: every row's own slots are then contiguous, which sliding windows count on.
-    ids = torch.tensor([[*[0] * (width - len(prompt)), *prompt] for prompt in prompts], device=device)
-    lengths = torch.tensor([len(prompt) for prompt in prompts], device=device)
-    mask = (torch.arange(width, device=device) >= width - lengths[:, None]).long()
-    output = model(
-        input_ids=ids,
-        attention_mask=mask,
-        position_ids=(mask.cumsum(1) - 1).clamp(min=0),
-        use_cache=True,
-        logits_to_keep=1,
-    )
-    cache, active = output.past_key_values, list(range(len(prompts)))
-    # Row of the cache -> answer that it decodes.
-    held = list(active)
-    while True:
-        drawn = output.logits[:, -1].argmax(dim=-1)
-        chosen = drawn.tolist()
-        active = [row for row in active if decoder.add(held[row], chosen[row])]
-        if not active:
-            return decoder.answers()
-        if 2 * len(active) <= len(held):
-            kept = torch.tensor(active, device=device)
-            cache.reorder_cache(kept)
-            drawn, mask, lengths = drawn[kept], mask[kept], lengths[kept]
-            held, active = [held[row] for row in active], list(range(len(active)))
-        mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
-        output = model(
-            input_ids=drawn[:, None],
-            attention_mask=mask,
-            position_ids=lengths[:, None],
-            past_key_values=cache,
-            use_cache=True,
-        )
-        lengths = lengths + 1
+        """What was decoded, once all samples are finished."""
+        answers = []
+        for sample, tokens in enumerate(self.drawn(torch.arange(len(self.lengths), device=self.lengths.device))):
+            whole = generation_from_tokens(self._tokenizer, tokens, 0, self._last_tokens, skip_special_tokens=True)
+            end = first_stop(whole.text, self._stops)
+            reason = "stop" if sample in self._stopped else whole.finish_reason
+            answers.append(GreedyAnswer(whole.text if end < 0 else whole.text[:end], whole.num_tokens, reason))
+        return answers
 
 
 def greedy_answers(
@@ -135,10 +105,13 @@ def greedy_answers(
         (index of the prompt, its answer), a batch at a time; every index once.
     """
 
+    @torch.inference_mode()
     def run(members: list[int]) -> list[GreedyAnswer]:
-        decoder = _Decoder(tokenizer, stop_ids, stops, max_new_tokens, len(members))
-        return _decode(model, [prompts[index] for index in members], decoder)
+        draws = GreedyDraws(model, tokenizer, len(members), max_new_tokens, stop_ids, stops)
+        for _ in sample_rows(draws, [prompts[index] for index in members], [1] * len(members), len(members)):
+            pass
+        return draws.answers()
 
     lengths = [len(prompt) for prompt in prompts]
-    for members, answers in MemoryLimit().run(length_buckets(lengths, tokens_per_pass), lengths, run):
+    for members, answers in MemoryLimit().run(lengths, tokens_per_pass, run):
         yield list(zip(members, answers, strict=True))

@@ -17,7 +17,7 @@ from pipeline.core.random_streams import stream_seed
 from pipeline.core.tries.constraint import TrieConstraint
 from pipeline.core.tries.trie import build_trie
 from pipeline.engines.loading import chat
-from pipeline.engines.loading.model import add_lora
+from pipeline.engines.loading.model import add_lora, next_log_probabilities
 from pipeline.engines.sampling.generate import generate
 from pipeline.errors import ModelError
 
@@ -125,14 +125,6 @@ def check_stop(
     return {"text": answer.text, "num_tokens": answer.num_tokens, "finish_reason": answer.finish_reason}
 
 
-@torch.inference_mode()
-def _next_log_probabilities(model: torch.nn.Module, ids: Sequence[int]) -> torch.Tensor:
-    """float64[V] after the request."""
-    device = next(model.parameters()).device
-    logits = model(input_ids=torch.tensor([list(ids)], device=device)).logits[0, -1]
-    return torch.log_softmax(logits.double(), dim=-1)
-
-
 def _distance(first: torch.Tensor, second: torch.Tensor) -> float:
     return (first - second).square().mean().sqrt().item()
 
@@ -160,15 +152,15 @@ def check_adapter(
     Raises:
         ModelError: The adapter has no effect, or merged and unmerged differ by more than rounding.
     """
-    base = _next_log_probabilities(model, prompt_ids)
+    base = next_log_probabilities(model, [prompt_ids])
     # The start of A is drawn from torch's own stream, which is left as it was.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream_seed(seed, "preflight", "lora"))
         adapted = add_lora(model, config, rank=train.lora_rank, alpha=train.lora_alpha, dropout=0.0).eval()
     _randomise(adapted, seed)
-    unmerged = _next_log_probabilities(adapted, prompt_ids)
+    unmerged = next_log_probabilities(adapted, [prompt_ids])
     adapted.merge_adapter()
-    merged = _next_log_probabilities(adapted, prompt_ids)
+    merged = next_log_probabilities(adapted, [prompt_ids])
     effect, difference = _distance(unmerged, base), _distance(merged, unmerged)
     if not math.isfinite(effect) or effect < LEAST_EFFECT_NATS:
         raise ModelError(

@@ -14,6 +14,7 @@ from scipy.stats import chi2, ncx2
 from transformers import PreTrainedTokenizerBase
 
 from pipeline.core.statistics.law_check import LawTest, compare_with_law
+from pipeline.engines.loading.model import next_log_probabilities
 from pipeline.engines.sampling.generate import sample_seeds
 from pipeline.engines.sampling.text_engine import Sample, SampleRequest, TextEngine
 from pipeline.errors import ModelError
@@ -35,14 +36,6 @@ _UNDECODABLE = "\N{REPLACEMENT CHARACTER}"
 # First tokens behind which second tokens are enumerated; a cell needs ten times as much.
 _LEAST_FIRST = 0.1 * 5 / NUM_SAMPLES
 _LEAST_OUTCOME = {1: 1e-9, 2: 1e-6}
-_ROWS_PER_PASS = 32
-
-
-def _next_probabilities(model: torch.nn.Module, rows: Sequence[Sequence[int]]) -> torch.Tensor:
-    """float64[R, V] after rows of one length."""
-    ids = torch.tensor([list(row) for row in rows], device=next(model.parameters()).device)
-    parts = [model(input_ids=part, logits_to_keep=1).logits[:, -1].double() for part in ids.split(_ROWS_PER_PASS)]
-    return torch.cat([part.softmax(dim=-1).cpu() for part in parts])
 
 
 def _add(
@@ -87,7 +80,7 @@ def answer_law(
     if num_tokens not in _LEAST_OUTCOME:
         raise ValueError(f"num_tokens must be 1 or 2, got {num_tokens}")
     least = _LEAST_OUTCOME[num_tokens]
-    first = _next_probabilities(model, [prompt_ids])[0]
+    first = next_log_probabilities(model, [prompt_ids])[0].exp()
     law: dict[Outcome, float] = {}
     if num_tokens == 1:
         _add(law, tokenizer, [], first, stop_ids, least)
@@ -96,7 +89,7 @@ def answer_law(
     law[("", "stop")] = float(first[stops].sum())
     first[stops] = 0
     tokens = torch.nonzero(first >= _LEAST_FIRST)[:, 0].tolist()
-    second = _next_probabilities(model, [[*prompt_ids, token] for token in tokens]) if tokens else []
+    second = next_log_probabilities(model, [[*prompt_ids, token] for token in tokens]).exp() if tokens else []
     for token, row in zip(tokens, second, strict=True):
         _add(law, tokenizer, [token], first[token] * row, stop_ids, least)
     return law

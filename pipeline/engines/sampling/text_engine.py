@@ -108,16 +108,6 @@ def first_seed(group: Mapping[int, int]) -> int:
     return group[min(group)]
 
 
-def generation_from_tokens(
-    tokenizer: PreTrainedTokenizerBase, tokens: Sequence[int], seed: int, stop_ids: set[int], skip_special_tokens: bool
-) -> Generation:
-    """The generation with these tokens, the stop token, where there is one, being the last of them."""
-    stopped = bool(tokens) and tokens[-1] in stop_ids
-    kept = list(tokens[: len(tokens) - stopped])
-    text = tokenizer.decode(kept, skip_special_tokens=skip_special_tokens)
-    return Generation(seed, text, len(tokens), "stop" if stopped else "length")
-
-
 def checkpoint_stop_ids(
     config: ModelConfig, tokenizer: PreTrainedTokenizerBase, revision: str | None = None
 ) -> set[int]:

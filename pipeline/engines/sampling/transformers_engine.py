@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import groupby
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from transformers import PreTrainedTokenizerBase
 
 from pipeline.engines.loading.memory import is_out_of_memory, release, say_smaller, too_large
-from pipeline.engines.sampling.generate import generate_prompts, generate_stream
+from pipeline.engines.loading.model import next_log_probabilities
+from pipeline.engines.sampling.generate import generate_prompts
 from pipeline.engines.sampling.text_engine import Sample, SampleRequest
 
 
@@ -26,7 +27,7 @@ class TransformersEngine:
         batch_size: int,
         strategy: Literal["merged", "rows"],
     ) -> None:
-        """``model`` is in evaluation mode, with or without adapter; the rest is as in ``generate_stream``."""
+        """``model`` is in evaluation mode, with or without adapter; the rest is as in ``generate_prompts``."""
         self._model, self._tokenizer, self._stop_ids = model, tokenizer, stop_ids
         self._batch_size, self._strategy = batch_size, strategy
 
@@ -57,60 +58,36 @@ class TransformersEngine:
             left = [rest for request in left if (rest := _without(request, finished.get(request.key, set()))).seeds]
 
     def _sample_all(self, requests: Sequence[SampleRequest]) -> Iterator[list[Sample]]:
-        for _, group in groupby(requests, key=self._together):
+        for _, group in groupby(requests, key=_together):
             alike = list(group)
-            yield from self._sample_one(alike[0]) if len(alike) == 1 else self._sample_many(alike)
+            indices = [list(request.seeds) for request in alike]
+            stream = generate_prompts(
+                self._model,
+                self._tokenizer,
+                [request.prompt_ids for request in alike],
+                [list(request.seeds.values()) for request in alike],
+                stop_ids=self._stop_ids,
+                max_new_tokens=alike[0].max_new_tokens,
+                temperature=alike[0].temperature,
+                top_p=alike[0].top_p,
+                batch_size=self._batch_size,
+                strategy=self._strategy,
+                constraint=alike[0].constraint,
+                skip_special_tokens=alike[0].skip_special_tokens,
+            )
+            for finished in stream:
+                yield [Sample(alike[place].key, indices[place][index], answer) for place, index, answer in finished]
 
-    def _together(self, request: SampleRequest) -> tuple:
-        """Neighbouring requests with equal keys are decoded together."""
-        settings = (request.max_new_tokens, request.temperature, request.top_p, request.skip_special_tokens)
-        return settings if self._strategy == "rows" and request.constraint is None else (id(request),)
-
-    def _sample_one(self, request: SampleRequest) -> Iterator[list[Sample]]:
-        indices = list(request.seeds)
-        stream = generate_stream(
-            self._model,
-            self._tokenizer,
-            request.prompt_ids,
-            list(request.seeds.values()),
-            strategy=self._strategy,
-            constraint=request.constraint,
-            **self._settings(request),
-        )
-        for finished in stream:
-            yield [Sample(request.key, indices[position], answer) for position, answer in finished]
-
-    def _sample_many(self, requests: Sequence[SampleRequest]) -> Iterator[list[Sample]]:
-        indices = [list(request.seeds) for request in requests]
-        stream = generate_prompts(
-            self._model,
-            self._tokenizer,
-            [request.prompt_ids for request in requests],
-            [list(request.seeds.values()) for request in requests],
-            **self._settings(requests[0]),
-        )
-        for finished in stream:
-            yield [
-                Sample(requests[place].key, indices[place][position], answer) for place, position, answer in finished
-            ]
-
-    def _settings(self, request: SampleRequest) -> dict[str, Any]:
-        return {
-            "stop_ids": self._stop_ids,
-            "max_new_tokens": request.max_new_tokens,
-            "temperature": request.temperature,
-            "top_p": request.top_p,
-            "batch_size": self._batch_size,
-            "skip_special_tokens": request.skip_special_tokens,
-        }
-
-    @torch.inference_mode()
     def first_token_log_probabilities(self, request: SampleRequest, top: int) -> dict[int, float]:
         """See TextEngine."""
-        device = next(self._model.parameters()).device
-        logits = self._model(input_ids=torch.tensor([request.prompt_ids], device=device), logits_to_keep=1).logits
-        values, tokens = torch.log_softmax(logits[0, -1].double(), dim=-1).topk(top)
+        values, tokens = next_log_probabilities(self._model, [request.prompt_ids])[0].topk(top)
         return dict(zip(tokens.tolist(), values.tolist(), strict=True))
+
+
+def _together(request: SampleRequest) -> tuple:
+    """Neighbouring requests with equal keys are decoded together."""
+    settings = (request.max_new_tokens, request.temperature, request.top_p, request.skip_special_tokens)
+    return (*settings, id(request.constraint))
 
 
 def _without(request: SampleRequest, finished: AbstractSet[int]) -> SampleRequest:

@@ -20,13 +20,13 @@ from transformers import PreTrainedTokenizerBase
 from pipeline.artifacts.storage import read_json
 from pipeline.config.engine import VllmConfig
 from pipeline.config.params import ModelConfig
+from pipeline.engines.sampling.generate import generation_from_tokens
 from pipeline.engines.sampling.text_engine import (
     COMPARED_TOKENS,
     EngineError,
     Sample,
     SampleRequest,
     first_seed,
-    generation_from_tokens,
     seed_groups,
 )
 from pipeline.errors import ConfigError, ModelError, first_line

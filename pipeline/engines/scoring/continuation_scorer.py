@@ -11,21 +11,20 @@ window reaches, therefore goes by the tokens' positions: see ``pipeline.engines.
 model that takes no such mask runs every request as a plain row of its own.
 """
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from transformers import Cache, DynamicCache
 
-from pipeline.engines.loading.memory import MemoryLimit, Result
+from pipeline.engines.loading.key_value_cache import select_rows
+from pipeline.engines.loading.memory import MemoryLimit, Result, right_padded
 from pipeline.engines.loading.model import position_logits
-from pipeline.engines.scoring.length_buckets import length_buckets
-from pipeline.engines.scoring.prefix_groups import prefix_groups
+from pipeline.engines.scoring.token_scores import RowScorer, TokenScores, token_scores
 from pipeline.engines.scoring.tree_attention import supports_tree_attention, tree_attention_mask
 
-# Logits held at a time: 64 MiB in float32.
-LOGITS_PER_CALL = 1 << 24
+# A shared prefix shorter than this saves less than the pass that it costs.
+SHORTEST_SHARED = 16
 
 Request = tuple[Sequence[int], Sequence[int]]
 """Token ids of a context and of its continuation, at least one each."""
@@ -42,6 +41,47 @@ class Score:
 
     log_likelihood: float
     is_greedy: bool
+
+
+def _score(scores: TokenScores) -> Score:
+    return Score(float(scores.log_probabilities.sum()), bool(scores.are_best))
+
+
+def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
+    """Tokens that two sequences share at the start."""
+    for index, (left, right) in enumerate(zip(first, second, strict=False)):
+        if left != right:
+            return index
+    return min(len(first), len(second))
+
+
+def prefix_groups(sequences: Sequence[Sequence[int]]) -> list[tuple[int, list[int]]]:
+    """Put sequences with a long common start together.
+
+    In lexicographic order, a sequence joins the group before it if at least half of it, and at least
+    ``SHORTEST_SHARED`` tokens, is common to all of the group. Few-shot prompts of one task then share
+    their examples, and prompts with examples of their own stay alone.
+
+    Args:
+        sequences: Token ids, at least one each.
+
+    Returns:
+        (tokens shared, indices into ``sequences``) of each group; a sequence alone shares all of its own.
+        Every index occurs once.
+    """
+    order = sorted(range(len(sequences)), key=lambda index: (tuple(sequences[index]), index))
+    groups: list[tuple[int, list[int]]] = []
+    for index in order:
+        sequence = sequences[index]
+        if groups:
+            length, members = groups[-1]
+            shared = min(length, common_prefix(sequences[members[0]], sequence))
+            longest = max(len(sequence), *(len(sequences[member]) for member in members))
+            if shared >= SHORTEST_SHARED and 2 * shared >= longest:
+                groups[-1] = (shared, [*members, index])
+                continue
+        groups.append((len(sequence), [index]))
+    return groups
 
 
 @dataclass(frozen=True)
@@ -75,11 +115,10 @@ class ContinuationScorer:
     """
 
     def __init__(self, model: torch.nn.Module, tokens_per_pass: int, share: bool = True):
-        self.head = position_logits(model)
-        self.model, self.tokens_per_pass = self.head.model, tokens_per_pass
-        self.shares = share and supports_tree_attention(self.model)
-        self.device = self.model.get_input_embeddings().weight.device
-        self.positions, self._memory = 0, MemoryLimit()
+        self._logits_at = position_logits(model)
+        self.tokens_per_pass, self.positions = tokens_per_pass, 0
+        self.shares = share and supports_tree_attention(self._logits_at.model)
+        self._memory, self._rows = MemoryLimit(), RowScorer(self._logits_at, tokens_per_pass)
 
     @torch.inference_mode()
     def score(self, requests: Sequence[Request]) -> Iterator[list[tuple[int, Score]]]:
@@ -96,16 +135,10 @@ class ContinuationScorer:
         yield from self._shared(requests) if self.shares else self._whole(requests)
 
     def _whole(self, requests: Sequence[Request]) -> Iterator[list[tuple[int, Score]]]:
-        rows = [[*context, *continuation[:-1]] for context, continuation in requests]
-        lengths = [len(row) for row in rows]
-
-        def run(members: list[int]) -> list[tuple[int, Score]]:
-            ids, filled = self._padded([rows[index] for index in members])
-            states = self._states({"input_ids": ids, "attention_mask": filled.long(), "use_cache": False})
-            return self._scores(states, members, [len(requests[index][0]) - 1 for index in members], requests)
-
-        for _, scores in self._memory.run(length_buckets(lengths, self.tokens_per_pass), lengths, run):
-            yield scores
+        rows = [[*context, *continuation] for context, continuation in requests]
+        for scored in self._rows.score(rows, [len(context) for context, _ in requests], compare=True):
+            self.positions += sum(len(rows[index]) - 1 for index, _ in scored)
+            yield [(index, _score(scores)) for index, scores in scored]
 
     def _shared(self, requests: Sequence[Request]) -> Iterator[list[tuple[int, Score]]]:
         by_context: dict[tuple[int, ...], list[int]] = {}
@@ -128,7 +161,7 @@ class ContinuationScorer:
                 yield from self._continuations(context_rows, owners, leaves, requests)
 
     def _nothing(self) -> _Rows:
-        empty = torch.zeros(1, 0, dtype=torch.int64, device=self.device)
+        empty = torch.zeros(1, 0, dtype=torch.int64, device=self._logits_at.device)
         # Without configuration every layer keeps all keys, which the masks count on.
         return _Rows(DynamicCache(), empty, empty.bool(), empty.sum(1))
 
@@ -148,79 +181,39 @@ class ContinuationScorer:
     ) -> Iterator[list[tuple[int, Score]]]:
         segments = [[requests[index][0][-1], *requests[index][1][:-1]] for index in leaves]
 
-        def run(members: list[int]) -> list[tuple[int, Score]]:
-            part = [segments[place] for place in members]
-            _, states = self._extend(rows, [owners[place] for place in members], part)
-            return self._scores(states, [leaves[place] for place in members], [0] * len(members), requests)
+        def run(members: list[int]) -> list[Score]:
+            _, states = self._extend(rows, [owners[place] for place in members], [segments[place] for place in members])
+            targets = [requests[leaves[place]][1] for place in members]
+            return list(map(_score, token_scores(self._logits_at, states, [0] * len(members), targets, compare=True)))
 
-        for _, scores in self._batches(rows, segments, run):
-            yield scores
+        for members, scores in self._batches(rows, segments, run):
+            yield [(leaves[place], score) for place, score in zip(members, scores, strict=True)]
 
     def _batches(
         self, rows: _Rows, segments: Sequence[Sequence[int]], run: Callable[[list[int]], Result]
     ) -> Iterator[tuple[list[int], Result]]:
         """Batches of segments behind the cached ``rows``, and what ``run`` returns for them."""
         lengths = [rows.positions.shape[1] + len(segment) for segment in segments]
-        return self._memory.run(length_buckets(lengths, self.tokens_per_pass), lengths, run)
+        return self._memory.run(lengths, self.tokens_per_pass, run)
 
     def _extend(
         self, rows: _Rows, parents: Sequence[int], segments: Sequence[Sequence[int]]
     ) -> tuple[_Rows, torch.Tensor | None]:
         """Run segments behind their parents' rows; the new rows and the states [R, T, ...], None without tokens."""
-        index = torch.tensor(parents, device=self.device)
-        # Selecting rows and running the model replace the layers' tensors and write into none.
-        cache = copy.copy(rows.cache)
-        cache.layers = [copy.copy(layer) for layer in rows.cache.layers]
-        if cache.layers:
-            cache.batch_select_indices(index)
+        device = self._logits_at.device
+        index = torch.tensor(parents, device=device)
+        cache = select_rows(rows.cache, index)
         positions, filled, lengths = rows.positions[index], rows.filled[index], rows.lengths[index]
-        ids, own = self._padded(segments)
+        ids, own = right_padded(segments, device)
+        self.positions += sum(map(len, segments))
         if not ids.shape[1]:
             return _Rows(cache, positions, filled, lengths), None
-        steps = torch.arange(ids.shape[1], device=self.device)
+        steps = torch.arange(ids.shape[1], device=device)
         queries = lengths[:, None] + steps
         seen = filled[:, None, :].expand(-1, len(steps), -1)
         allowed = torch.cat([seen, own[:, None, :] & (steps[:, None] >= steps)], dim=2)[:, None]
         positions, filled = torch.cat([positions, queries], dim=1), torch.cat([filled, own], dim=1)
-        mask = tree_attention_mask(self.model, allowed, queries, positions)
+        mask = tree_attention_mask(self._logits_at.model, allowed, queries, positions)
         inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": queries}
-        states = self._states({**inputs, "past_key_values": cache, "use_cache": True})
+        states, _ = self._logits_at.forward({**inputs, "past_key_values": cache, "use_cache": True})
         return _Rows(cache, positions, filled, lengths + own.sum(1)), states
-
-    def _padded(self, segments: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """int64[R, T] tokens, padded on the right, and bool[R, T], which of them are any."""
-        lengths = torch.tensor([len(segment) for segment in segments], device=self.device)
-        self.positions += int(lengths.sum())
-        width = int(lengths.max())
-        ids = torch.tensor([[*segment, *[0] * (width - len(segment))] for segment in segments], dtype=torch.int64)
-        return ids.to(self.device), torch.arange(width, device=self.device) < lengths[:, None]
-
-    def _states(self, inputs: dict) -> torch.Tensor:
-        """Hidden states [R, T, H], or logits [R, T, V] where the head is not one linear map."""
-        if self.head.gathers_hidden:
-            return self.model.base_model(**inputs).last_hidden_state
-        return self.model(**inputs).logits
-
-    def _scores(
-        self, states: torch.Tensor, members: Sequence[int], starts: Sequence[int], requests: Sequence[Request]
-    ) -> list[tuple[int, Score]]:
-        """Scores of ``members``, whose continuations are predicted from column ``starts[row]`` of their rows on."""
-        targets = [requests[index][1] for index in members]
-        sizes = [len(target) for target in targets]
-        rows = torch.repeat_interleave(torch.arange(len(members)), torch.tensor(sizes))
-        columns = torch.tensor(
-            [start + step for start, size in zip(starts, sizes, strict=True) for step in range(size)]
-        )
-        tokens = torch.tensor([token for target in targets for token in target], device=self.device)
-        gathered = states[rows.to(self.device), columns.to(self.device)]
-        size = max(1, LOGITS_PER_CALL // self.head.vocabulary)
-        values, greedy = [], []
-        for part, wanted in zip(gathered.split(size), tokens.split(size), strict=True):
-            logits = self.head.head(part).float()
-            chosen = logits.gather(1, wanted[:, None])[:, 0]
-            values.append(chosen - logits.logsumexp(1))
-            greedy.append(chosen == logits.amax(1))
-        per_request = zip(
-            members, torch.cat(values).double().cpu().split(sizes), torch.cat(greedy).cpu().split(sizes), strict=True
-        )
-        return [(index, Score(float(value.sum()), bool(is_greedy.all()))) for index, value, is_greedy in per_request]

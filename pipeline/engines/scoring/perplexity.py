@@ -1,9 +1,7 @@
 """Negative log-likelihood of documents under a model, many windows per forward pass.
 
-Windows of all documents of a chunk are sorted by length and go through the model in batches of a token
-budget. Only the hidden states that score a token reach the output head, a few at a time, so memory
-grows neither with the vocabulary times the length nor with the corpus. A document's figures do not
-depend on what it is batched with, up to rounding.
+Windows of all documents of a chunk are run together, whichever document they are of (``RowScorer``). A document's
+figures do not depend on what it is batched with, up to rounding.
 """
 
 from collections.abc import Sequence
@@ -13,15 +11,10 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from pipeline.core.retention.windows import Window, scoring_windows
-from pipeline.engines.loading.memory import MemoryLimit
+from pipeline.core.retention.windows import scoring_windows
 from pipeline.engines.loading.model import position_logits
-from pipeline.engines.scoring.length_buckets import length_buckets
+from pipeline.engines.scoring.token_scores import RowScorer
 from pipeline.errors import ModelError
-
-LOGITS_PER_CALL, LOGITS_PER_CALL_ON_CPU = 1 << 26, 1 << 21
-"""Logits held at a time: 256 MiB in float32, for a product that keeps a GPU busy; on a CPU 8 MiB, which its cache
-holds."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +61,8 @@ class PerplexityScorer:
     ):
         scoring_windows(0, window, stride, has_bos=False)
         self.tokenizer, self.window, self.stride, self.tokens_per_pass = tokenizer, window, stride, tokens_per_pass
-        self._logits_at, self._memory = position_logits(model), MemoryLimit()
-        self._device = next(self._logits_at.model.parameters()).device
-        logits = LOGITS_PER_CALL_ON_CPU if self._device.type == "cpu" else LOGITS_PER_CALL
-        self._positions_per_call = max(1, logits // self._logits_at.vocabulary)
-        if not self._logits_at.gathers_hidden:
-            # Then all logits of a pass are there at once.
-            self.tokens_per_pass = min(tokens_per_pass, self._positions_per_call)
+        self._logits_at = position_logits(model)
+        self._scorer = RowScorer(self._logits_at, tokens_per_pass)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of documents, no special tokens. Raises ModelError for one that the model has no embedding for."""
@@ -97,58 +85,22 @@ class PerplexityScorer:
         Raises:
             ModelError: A document's NLL is not finite, or the GPU's memory is too small for a single window.
         """
-        documents = self.encode(texts)
+        documents, prefix = self.encode(texts), [] if bos is None else [bos]
         jobs = [
             (index, window)
             for index, ids in enumerate(documents)
             for window in scoring_windows(len(ids), self.window, self.stride, bos is not None)
         ]
         sums, counts = np.zeros(len(documents)), np.zeros(len(documents), dtype=np.int64)
-        lengths = [window.stop - window.start - 1 + (bos is not None) for _, window in jobs]
-
-        def run(batch: list[int]) -> np.ndarray:
-            return self._losses([(documents[jobs[place][0]], jobs[place][1]) for place in batch], bos)
-
-        for batch, losses in self._memory.run(length_buckets(lengths, self.tokens_per_pass), lengths, run):
-            members = [jobs[place] for place in batch]
-            sizes = [window.stop - window.scored for _, window in members]
-            for (index, _), size, loss in zip(members, sizes, np.split(losses, np.cumsum(sizes)[:-1]), strict=True):
-                sums[index] += loss.sum()
-                counts[index] += size
+        rows = [[*prefix, *documents[index][window.start : window.stop]] for index, window in jobs]
+        starts = [len(prefix) + window.scored - window.start for _, window in jobs]
+        for scored in self._scorer.score(rows, starts):
+            for place, scores in scored:
+                index = jobs[place][0]
+                sums[index] -= scores.log_probabilities.sum()
+                counts[index] += len(scores.log_probabilities)
         if not np.isfinite(sums).all():
             text = texts[int(np.flatnonzero(~np.isfinite(sums))[0])]
             raise ModelError(f"the model gives no finite likelihood to the document that starts with {text[:80]!r}")
         num_bytes = [len(text.encode()) for text in texts]
         return [DocumentScore(*row) for row in zip(sums.tolist(), counts.tolist(), num_bytes, strict=True)]
-
-    @torch.inference_mode()
-    def _losses(self, windows: Sequence[tuple[list[int], Window]], bos: int | None) -> np.ndarray:
-        """float64[P] negative log-likelihoods of the windows' scored tokens, window after window.
-
-        The last token of a window predicts nothing that is scored, so it is not an input. Padding is on the
-        right, where attention does not look, and needs no mask.
-        """
-        prefix = [] if bos is None else [bos]
-        inputs = [prefix + ids[item.start : item.stop - 1] for ids, item in windows]
-        padded = np.zeros((len(inputs), max(map(len, inputs))), dtype=np.int64)
-        for row, tokens in zip(padded, inputs, strict=True):
-            row[: len(tokens)] = tokens
-        # The state that predicts token t of a window is that of token t - 1.
-        columns = [np.arange(item.scored, item.stop) - item.start - 1 + len(prefix) for _, item in windows]
-        rows = np.repeat(np.arange(len(windows)), [len(item) for item in columns])
-        targets = [token for ids, item in windows for token in ids[item.scored : item.stop]]
-        batch, rows, columns, targets = (
-            torch.from_numpy(array).to(self._device)
-            for array in (padded, rows, np.concatenate(columns), np.array(targets, dtype=np.int64))
-        )
-        states = self._logits_at.states(batch, torch.ones_like(batch), rows, columns)
-        return self._head_losses(states, targets)
-
-    def _head_losses(self, states: torch.Tensor, targets: torch.Tensor) -> np.ndarray:
-        """float64[P] losses of P positions; logits are there for as many at a time as LOGITS_PER_CALL has room for."""
-        size, losses = self._positions_per_call, []
-        for part, wanted in zip(states.split(size), targets.split(size), strict=True):
-            logits = self._logits_at.head(part).float()
-            losses.append(torch.nn.functional.cross_entropy(logits, wanted, reduction="none"))
-        # One transfer per pass, so that a GPU need not wait between the parts.
-        return torch.cat(losses).double().cpu().numpy()

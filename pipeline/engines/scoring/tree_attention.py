@@ -12,17 +12,12 @@ import torch
 from transformers import DynamicCache
 
 from pipeline.core.tries.token_tree import TokenTree
+from pipeline.engines.loading.model import causal_lm
 
 # Two branches that end in the same token behind different ancestors, and a longer branch.
 _PROBE_TREE = TokenTree(np.array([1, 2, 3, 3, 4], dtype=np.int32), np.array([-1, -1, 0, 1, 2], dtype=np.int32))
 _PROBE_PROMPT = 6
 _LONGEST_PROBE = 256
-
-
-def causal_lm(model: torch.nn.Module) -> torch.nn.Module:
-    """The causal language model inside a PeftModel (its adapter layers in place), or ``model`` itself."""
-    # Asked this way round because importing PEFT takes seconds, which base models need not spend.
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def allowed_keys(

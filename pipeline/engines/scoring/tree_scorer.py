@@ -8,11 +8,10 @@ Two strategies give the same numbers up to rounding:
 ``levels``: the nodes of one depth are rows of one token each over the cache rows of their
     parents. Needs nothing but a cache whose rows can be selected, so it serves every architecture.
 
-Only the prefixes' hidden states reach the output head, a few at a time: memory does not grow
-with the vocabulary times the number of prefixes.
+Only the hidden states of prefixes that something is asked of reach the output head
+(``pipeline.engines.scoring.token_scores``).
 """
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,14 +19,15 @@ import numpy as np
 import torch
 from transformers import Cache, DynamicCache
 
+from pipeline.core.training.batches import depth_first_order
 from pipeline.core.tries.token_tree import ROOT, TokenTree, merge_sequences
 from pipeline.core.tries.trie import Trie
+from pipeline.engines.loading.key_value_cache import extendable, select_rows
 from pipeline.engines.loading.model import position_logits
-from pipeline.engines.scoring.tree_attention import supports_tree_attention, tree_attention_mask
+from pipeline.engines.scoring.token_scores import candidate_log_probabilities
+from pipeline.engines.scoring.tree_attention import allowed_keys, supports_tree_attention, tree_attention_mask
 
 STRATEGIES = ("auto", "packed", "levels")
-# Logits held at a time: 64 MiB in float32.
-LOGITS_PER_CALL = 1 << 24
 
 
 def trie_tree(trie: Trie) -> TokenTree:
@@ -50,14 +50,6 @@ class Prefill:
     length: int
     cache: Cache
     state: torch.Tensor
-
-
-@dataclass(frozen=True)
-class _Candidates:
-    """Tokens asked for after each row, row 0 being the prompt: offsets int64[N + 2] into tokens, or one list."""
-
-    tokens: np.ndarray
-    offsets: np.ndarray | None = None
 
 
 class TreeScorer:
@@ -86,13 +78,10 @@ class TreeScorer:
         packs = strategy != "levels" and supports_tree_attention(model)
         if strategy == "packed" and not packs:
             raise ValueError("this model does not support packed tree attention; use the strategy 'levels'")
-        head = position_logits(model)
-        self.model = head.model
         # A head that is more than one linear map is left to the model: states are then logits.
-        self.gathers_hidden = head.gathers_hidden
+        self._logits_at = position_logits(model)
         self.strategy = "packed" if packs else "levels"
         self.token_budget, self.max_rows = token_budget, max_rows
-        self.device = self.model.get_input_embeddings().weight.device
 
     @torch.inference_mode()
     def prefill(self, prompt_ids: Sequence[int]) -> Prefill:
@@ -100,9 +89,9 @@ class TreeScorer:
         # Without configuration every layer keeps all keys, which packed masks count on; by levels the
         # model's own kind of cache is used.
         cache = DynamicCache() if self.strategy == "packed" else None
-        ids = torch.tensor([list(prompt_ids)], device=self.device)
+        ids = torch.tensor([list(prompt_ids)], device=self._logits_at.device)
         states, cache = self._forward(ids, cache, last_only=True)
-        return Prefill(len(prompt_ids), cache, states[:, -1])
+        return Prefill(len(prompt_ids), cache, states[:, 0])
 
     def score_trie(
         self, prompt: Prefill, trie: Trie, on_progress: Callable[[int, int], None] | None = None
@@ -119,6 +108,7 @@ class TreeScorer:
         """
         return self.score_edges(prompt, trie_tree(trie), trie.edge_offsets, trie.edge_tokens, on_progress)
 
+    @torch.inference_mode()
     def score_edges(
         self,
         prompt: Prefill,
@@ -140,26 +130,19 @@ class TreeScorer:
         Returns:
             float64[E], nats.
         """
-        out = np.empty(len(tokens))
-        for columns, values in self._score(prompt, tree, _Candidates(tokens, np.asarray(offsets)), on_progress):
-            out[columns] = values
-        return out
-
-    def score_tokens(
-        self,
-        prompt: Prefill,
-        tree: TokenTree,
-        tokens: np.ndarray,
-        on_progress: Callable[[int, int], None] | None = None,
-    ) -> np.ndarray:
-        """Log-probabilities of the same C candidates after every row.
-
-        Returns:
-            float64[N + 1, C], nats; row 0 is the prompt, row i + 1 is node i.
-        """
-        out = np.empty((len(tree) + 1, len(tokens)))
-        for rows, values in self._score(prompt, tree, _Candidates(np.asarray(tokens)), on_progress):
-            out[rows] = values
+        out, done = np.empty(len(tokens)), 0
+        offsets, tokens = np.asarray(offsets, dtype=np.int64), np.asarray(tokens, dtype=np.int64)
+        for rows, states in self._states(prompt, tree):
+            starts, counts = offsets[rows], offsets[rows + 1] - offsets[rows]
+            asked = np.flatnonzero(counts)
+            if len(asked):
+                places = _ranges(starts[asked], counts[asked])
+                chosen = states if len(asked) == len(rows) else states[torch.from_numpy(asked).to(states.device)]
+                owners = np.repeat(np.arange(len(asked)), counts[asked])
+                out[places] = candidate_log_probabilities(self._logits_at, chosen, owners, tokens[places])
+            done += len(rows)
+            if on_progress is not None:
+                on_progress(done, len(tree) + 1)
         return out
 
     def path_scorer(
@@ -191,31 +174,6 @@ class TreeScorer:
 
         return score
 
-    @torch.inference_mode()
-    def _score(
-        self,
-        prompt: Prefill,
-        tree: TokenTree,
-        candidates: _Candidates,
-        on_progress: Callable[[int, int], None] | None,
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield places in ``candidates.tokens`` and their values [n], or rows and their values [n, C]."""
-        done = 0
-        size = max(1, LOGITS_PER_CALL // self.model.config.get_text_config().vocab_size)
-        for rows, states in self._states(prompt, tree):
-            kept = np.arange(len(rows))
-            if candidates.offsets is not None:
-                kept = np.flatnonzero(candidates.offsets[rows + 1] > candidates.offsets[rows])
-            for start in range(0, len(kept), size):
-                part = kept[start : start + size]
-                logits = states[torch.from_numpy(part).to(self.device)]
-                if self.gathers_hidden:
-                    logits = self.model.get_output_embeddings()(logits)
-                yield _gather(logits.float(), rows[part], candidates)
-            done += len(rows)
-            if on_progress is not None:
-                on_progress(done, len(tree) + 1)
-
     def _states(self, prompt: Prefill, tree: TokenTree) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
         """Rows int64[n] and their states [n, ...], the prompt's row 0 first."""
         yield np.zeros(1, dtype=np.int64), prompt.state
@@ -229,13 +187,13 @@ class TreeScorer:
             place[nodes] = np.arange(len(nodes))
             parents = tree.parents[nodes]
             chunk = TokenTree(tree.tokens[nodes], np.where(parents == ROOT, ROOT, place[parents]))
-            ancestors = torch.from_numpy(chunk.ancestor_mask()).to(self.device)
-            allowed = torch.cat([ancestors.new_ones(len(nodes), prompt.length), ancestors], dim=1)
-            positions = prompt.length - 1 + torch.from_numpy(chunk.depths).to(self.device).long()[None]
-            keys = torch.cat([torch.arange(prompt.length, device=self.device)[None], positions], dim=1)
-            mask = tree_attention_mask(self.model, allowed[None, None], positions, keys)
-            ids = torch.from_numpy(chunk.tokens).to(self.device).long()[None]
-            states, _ = self._forward(ids, _shared(prompt.cache), positions, mask)
+            device = self._logits_at.device
+            allowed = allowed_keys(prompt.length, torch.from_numpy(chunk.ancestor_mask()).to(device), cached=True)
+            positions = prompt.length - 1 + torch.from_numpy(chunk.depths).to(device).long()[None]
+            keys = torch.cat([torch.arange(prompt.length, device=device)[None], positions], dim=1)
+            mask = tree_attention_mask(self._logits_at.model, allowed[None, None], positions, keys)
+            ids = torch.from_numpy(chunk.tokens).to(device).long()[None]
+            states, _ = self._forward(ids, extendable(prompt.cache), positions, mask)
             yield nodes[num_known:] + 1, states[0, num_known:]
 
     def _levels(self, prompt: Prefill, tree: TokenTree) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
@@ -253,9 +211,8 @@ class TreeScorer:
         waiting = passes(np.array([ROOT]), prompt.cache)[::-1]
         while waiting:
             cache, parent_rows, nodes = waiting.pop()
-            cache = _shared(cache)
-            cache.batch_select_indices(torch.from_numpy(parent_rows).to(self.device))
-            ids = torch.from_numpy(tree.tokens[nodes]).to(self.device).long()[:, None]
+            cache = select_rows(cache, torch.from_numpy(parent_rows).to(self._logits_at.device))
+            ids = torch.from_numpy(tree.tokens[nodes]).to(self._logits_at.device).long()[:, None]
             positions = torch.full_like(ids, prompt.length - 1 + int(depths[nodes[0]]))
             states, cache = self._forward(ids, cache, positions)
             yield nodes + 1, states[:, 0]
@@ -269,38 +226,15 @@ class TreeScorer:
         mask: torch.Tensor | dict | None = None,
         last_only: bool = False,
     ) -> tuple[torch.Tensor, Cache]:
-        arguments = {"input_ids": ids, "past_key_values": cache, "use_cache": True, "attention_mask": mask}
+        inputs = {"input_ids": ids, "past_key_values": cache, "use_cache": True, "attention_mask": mask}
         if positions is not None:
-            arguments["position_ids"] = positions
-        if self.gathers_hidden:
-            output = self.model.base_model(**arguments)
-            return output.last_hidden_state, output.past_key_values
-        output = self.model(**arguments, logits_to_keep=int(last_only))
-        return output.logits, output.past_key_values
-
-
-def _gather(logits: torch.Tensor, rows: np.ndarray, candidates: _Candidates) -> tuple[np.ndarray, np.ndarray]:
-    normaliser = torch.logsumexp(logits, dim=-1)
-    if candidates.offsets is None:
-        tokens = torch.from_numpy(candidates.tokens.astype(np.int64)).to(logits.device)
-        return rows, (logits[:, tokens] - normaliser[:, None]).double().cpu().numpy()
-    starts, counts = candidates.offsets[rows], candidates.offsets[rows + 1] - candidates.offsets[rows]
-    places = _ranges(starts, counts)
-    tokens = torch.from_numpy(candidates.tokens[places].astype(np.int64)).to(logits.device)
-    row = torch.from_numpy(np.repeat(np.arange(len(rows)), counts)).to(logits.device)
-    return places, (logits[row, tokens] - normaliser[row]).double().cpu().numpy()
+            inputs["position_ids"] = positions
+        return self._logits_at.forward(inputs, last_only)
 
 
 def _ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """The ranges start..start + count - 1, one after the other."""
     return np.arange(counts.sum()) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
-
-
-def _shared(cache: Cache) -> Cache:
-    """A cache that starts with the same tensors; a forward pass or a selection of rows replaces, never fills, them."""
-    shared = copy.copy(cache)
-    shared.layers = [copy.copy(layer) for layer in cache.layers]
-    return shared
 
 
 def packed_chunks(tree: TokenTree, token_budget: int) -> Iterator[tuple[np.ndarray, int]]:
@@ -311,26 +245,13 @@ def packed_chunks(tree: TokenTree, token_budget: int) -> Iterator[tuple[np.ndarr
         ancestors that an earlier pass has covered. n exceeds the budget only where the
         ancestors of one node do.
     """
-    children: list[list[int]] = [[] for _ in range(len(tree) + 1)]
-    for node, parent in enumerate(tree.parents.tolist()):
-        children[parent].append(node)  # ROOT is -1: the last list
-    waiting = children[ROOT][::-1]
-    parents = tree.parents.tolist()
-    nodes: list[int] = []
-    num_known = 0
-    while waiting:
-        node = waiting.pop()
-        waiting.extend(reversed(children[node]))
-        if nodes and len(nodes) >= token_budget:
-            yield np.array(nodes), num_known
-            nodes = []
-        if not nodes:
-            ancestor = parents[node]
-            while ancestor != ROOT:
-                nodes.append(ancestor)
-                ancestor = parents[ancestor]
-            nodes.reverse()
-            num_known = len(nodes)
-        nodes.append(node)
-    if nodes:
-        yield np.array(nodes), num_known
+    order, start = depth_first_order(tree), 0
+    while start < len(order):
+        # All that a run of this order lacks to be a tree are the ancestors of its first node.
+        above, node = [], int(tree.parents[order[start]])
+        while node != ROOT:
+            above.append(node)
+            node = int(tree.parents[node])
+        stop = start + max(token_budget - len(above), 1)
+        yield np.concatenate([np.array(above[::-1], dtype=np.int64), order[start:stop]]), len(above)
+        start = stop

@@ -28,8 +28,7 @@ from torch import distributed
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-from pipeline.engines.loading.model import default_device
-from pipeline.engines.scoring.tree_attention import causal_lm
+from pipeline.engines.loading.model import causal_lm, default_device
 from pipeline.errors import ConfigError, ModelError
 
 LONGEST_LOAD = timedelta(hours=12)

@@ -113,7 +113,7 @@ def likelihood(model, tokenizer, model_config):
         return chat.encode_request(tokenizer, text, model_config.chat.template_arguments)
 
     terminator = chat.answer_terminator(tokenizer, model_config.terminator)
-    return LikelihoodReward(model, tokenizer, encode, terminator, max_length=200, tokens_per_pass=300)
+    return LikelihoodReward(model, tokenizer, encode, terminator, max_length=200, tokens_per_pass=280)
 
 
 def test_likelihood_is_the_mean_log_probability_of_response_and_terminator(likelihood):

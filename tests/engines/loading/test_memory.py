@@ -5,11 +5,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.engines.loading.memory import MemoryLimit, is_out_of_memory
+from pipeline.engines.loading.memory import MemoryLimit, is_out_of_memory, length_buckets, right_padded
 from pipeline.engines.sampling.greedy import greedy_answers
 from pipeline.engines.sampling.transformers_engine import TransformersEngine
 from pipeline.engines.scoring.continuation_scorer import ContinuationScorer
-from pipeline.engines.scoring.length_buckets import length_buckets
 from pipeline.engines.scoring.perplexity import PerplexityScorer
 from pipeline.errors import ModelError
 from tests.engines.engine_cases import collect, limited_rows, make_request
@@ -19,6 +18,23 @@ def test_what_out_of_memory_is():
     assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"))
     assert is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate(handle)"))
     assert not is_out_of_memory(RuntimeError("size mismatch"))
+
+
+@given(st.lists(st.integers(1, 50), max_size=40), st.integers(1, 120))
+def test_length_buckets(lengths, budget):
+    buckets = length_buckets(lengths, budget)
+    assert sorted(index for bucket in buckets for index in bucket) == list(range(len(lengths)))
+    for bucket in buckets:
+        assert len(bucket) == 1 or max(lengths[i] for i in bucket) * len(bucket) <= budget
+    longest = [max(lengths[i] for i in bucket) for bucket in buckets]
+    assert longest == sorted(longest, reverse=True)
+
+
+def test_right_padded():
+    ids, own = right_padded([[5, 6, 7], [], [8]], "cpu", pad_id=2)
+    assert ids.tolist() == [[5, 6, 7], [2, 2, 2], [8, 2, 2]] and ids.dtype == torch.int64
+    assert own.tolist() == [[True] * 3, [False] * 3, [True, False, False]]
+    assert [part.shape for part in right_padded([[], []], "cpu")] == [(2, 0), (2, 0)]
 
 
 @given(
@@ -37,7 +53,7 @@ def test_every_row_is_run_once_in_passes_that_fit(lengths, budget, room):
     with pytest.MonkeyPatch.context() as patch:
         # There is nothing to give back, and looking for it takes longer than the test.
         patch.setattr("pipeline.engines.loading.memory.release", lambda: None)
-        results = list(MemoryLimit().run(length_buckets(lengths, budget), lengths, run))
+        results = list(MemoryLimit().run(lengths, budget, run))
     assert sorted(index for batch, _ in results for index in batch) == list(range(len(lengths)))
     assert all(values == [lengths[index] for index in batch] for batch, values in results)
     # What did not fit is not tried again: each failure is smaller than the one before.
@@ -50,13 +66,13 @@ def test_a_single_row_that_does_not_fit_is_an_error_and_others_pass_through():
         raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 2 GiB")
 
     with pytest.raises(ModelError, match=r"a sequence of 7 tokens alone does not fit .* \(CUDA out of memory\.\);"):
-        list(MemoryLimit().run([[0, 1]], [7, 5], full))
+        list(MemoryLimit().run([7, 5], 14, full))
 
     def broken(batch):
         raise RuntimeError("size mismatch")
 
     with pytest.raises(RuntimeError, match="size mismatch"):
-        list(MemoryLimit().run([[0, 1]], [7, 5], broken))
+        list(MemoryLimit().run([7, 5], 14, broken))
 
 
 @pytest.mark.parametrize("strategy", ["merged", "rows"])

@@ -7,7 +7,7 @@ import torch
 from pipeline.core.tries.trie import build_trie
 from pipeline.engines.loading.model import position_logits
 from pipeline.engines.sampling.generate import generate, sample_seeds
-from pipeline.engines.scoring.trie_paths import score_paths
+from pipeline.engines.scoring.token_scores import score_paths
 
 PROMPT = [20, 21, 22, 23, 24]
 

@@ -9,7 +9,8 @@ from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, Llama
 
 from pipeline.core.sampling import sample_tokens
 from pipeline.engines.sampling.generate import Generation, generate, sample_seeds
-from pipeline.engines.sampling.samplers import GenerationStatistics, can_refill
+from pipeline.engines.sampling.row_decoder import can_refill
+from pipeline.engines.sampling.samplers import GenerationStatistics
 
 PROMPT = [20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30]
 VOCABULARY = 48

@@ -10,13 +10,8 @@ from hypothesis import strategies as st
 
 from pipeline.config.engine import EngineConfig, samples_per_request
 from pipeline.engines.loading.model import stop_ids
-from pipeline.engines.sampling.generate import generate
-from pipeline.engines.sampling.text_engine import (
-    checkpoint_stop_ids,
-    first_seed,
-    generation_from_tokens,
-    seed_groups,
-)
+from pipeline.engines.sampling.generate import generate, generation_from_tokens
+from pipeline.engines.sampling.text_engine import checkpoint_stop_ids, first_seed, seed_groups
 from pipeline.engines.sampling.transformers_engine import TransformersEngine
 from tests.engines.engine_cases import collect, follows, make_request, two_token_law
 

@@ -135,9 +135,7 @@ def test_an_adapter_is_in_effect(model, model_config):
 
 
 def test_logits_are_computed_in_parts(llama, monkeypatch):
-    from pipeline.engines.scoring import continuation_scorer
-
-    monkeypatch.setattr(continuation_scorer, "LOGITS_PER_CALL", 97 * 3)
+    monkeypatch.setattr("pipeline.engines.scoring.token_scores.POSITIONS_PER_CALL", 3)
     check(llama, requests_of(np.random.default_rng(4)), 4096)
 
 

@@ -8,8 +8,8 @@ import torch
 from transformers import AutoModelForCausalLM, Gemma2Config, LlamaConfig
 
 from pipeline.engines.loading.model import PositionLogits, add_lora, position_logits
-from pipeline.engines.scoring import first_step
-from pipeline.engines.scoring.first_step import first_step_law
+from pipeline.engines.scoring import token_scores
+from pipeline.engines.scoring.token_scores import first_step_law
 
 PROMPT = [7, 12, 30, 5, 11, 19]
 SHAPE = dict(
@@ -39,10 +39,11 @@ def tiny(config):
     return model
 
 
-@pytest.mark.parametrize("chunk", [1 << 24, 32 * 7, 1])
-def test_equals_a_plain_forward_pass(model, monkeypatch, chunk):
-    # Chunks of the whole vocabulary, of 7 tokens (not a divisor) and of one.
-    monkeypatch.setattr(first_step, "WEIGHTS_PER_CHUNK", chunk)
+@pytest.mark.parametrize("positions_per_call", [256, 1, 0])
+def test_equals_a_plain_forward_pass(model, monkeypatch, positions_per_call):
+    # Chunks of the whole vocabulary, of 9 tokens (not a divisor) and of one.
+    assert model.config.vocab_size // model.config.hidden_size == 9 and model.config.vocab_size % 9
+    monkeypatch.setattr(token_scores, "POSITIONS_PER_CALL", positions_per_call)
     logits_at = position_logits(model)
     assert logits_at.gathers_hidden
     law = first_step_law(logits_at, PROMPT, "cpu")

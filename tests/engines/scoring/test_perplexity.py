@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pipeline.core.retention.perplexity import bits_per_byte, perplexity
 from pipeline.engines.loading.chat import text_bos
 from pipeline.engines.loading.model import add_lora
-from pipeline.engines.scoring import perplexity as engine
+from pipeline.engines.scoring import token_scores
 from pipeline.engines.scoring.perplexity import PerplexityScorer
 from pipeline.errors import ModelError
 from tests.engines.loading.test_chat import bos_tokenizer
@@ -104,11 +104,14 @@ def windowed_bigram(law: np.ndarray, ids: list[int], window: int, stride: int) -
 
 
 def test_packing_and_chunks_of_the_head_do_not_matter(model, tokenizer, monkeypatch):
-    monkeypatch.setattr(engine, "LOGITS_PER_CALL_ON_CPU", 700)
+    monkeypatch.setattr(token_scores, "POSITIONS_PER_CALL", 2)
+    rows = []
+    model.get_output_embeddings().register_forward_hook(lambda module, arguments, logits: rows.append(len(logits)))
     texts = [("Generate 3 numbers. " * count)[: 7 * count] for count in (1, 3, 9, 2, 30, 4)]
     packed = PerplexityScorer(model, tokenizer, window=16, stride=6, tokens_per_pass=64)
-    assert packed._positions_per_call == 700 // packed._logits_at.vocabulary == 2
+    rows.clear()
     together = packed.score(texts, None)
+    assert max(rows) == 2 and sum(rows) == sum(score.num_tokens for score in together)
     alone = [packed.score([text], None)[0] for text in texts]
     for text, a, b in zip(texts, together, alone, strict=True):
         assert a.nll_nats == pytest.approx(b.nll_nats, rel=1e-5)

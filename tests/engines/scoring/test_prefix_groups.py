@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.engines.scoring.prefix_groups import SHORTEST_SHARED, common_prefix, prefix_groups
+from pipeline.engines.scoring.continuation_scorer import SHORTEST_SHARED, common_prefix, prefix_groups
 
 
 def test_common_prefix():

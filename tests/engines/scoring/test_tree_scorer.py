@@ -105,9 +105,9 @@ def test_the_pipelines_model_with_an_adapter(model, model_config, strategy, trie
 
 
 @pytest.mark.parametrize("strategy", ["packed", "levels"])
-@pytest.mark.parametrize("logits_per_call", [1, 10**6])
-def test_shared_candidates_and_paths(strategy, logits_per_call, monkeypatch):
-    monkeypatch.setattr("pipeline.engines.scoring.tree_scorer.LOGITS_PER_CALL", logits_per_call)
+@pytest.mark.parametrize("positions_per_call", [1, 10**4])
+def test_shared_candidates_and_paths(strategy, positions_per_call, monkeypatch):
+    monkeypatch.setattr("pipeline.engines.scoring.token_scores.POSITIONS_PER_CALL", positions_per_call)
     model = tiny("gemma3")
     scorer = TreeScorer(model, strategy, token_budget=6, max_rows=3)
     tokens = np.array([3, 50, 1, 99])
@@ -118,7 +118,10 @@ def test_shared_candidates_and_paths(strategy, logits_per_call, monkeypatch):
     np.testing.assert_allclose(score([()]), plain(model, [()])[:, tokens], atol=2e-5)
     tree, _ = merge_sequences(paths)
     seen = []
-    values = scorer.score_tokens(scorer.prefill(PROMPT), tree, tokens, lambda done, total: seen.append((done, total)))
+    offsets, candidates = np.arange(len(tree) + 2) * len(tokens), np.tile(tokens, len(tree) + 1)
+    values = scorer.score_edges(
+        scorer.prefill(PROMPT), tree, offsets, candidates, lambda done, total: seen.append((done, total))
+    ).reshape(-1, len(tokens))
     expected = plain(model, [[], *(tree.path(node) for node in range(len(tree)))])[:, tokens]
     np.testing.assert_allclose(values, expected, atol=2e-5)
     assert values.dtype == np.float64

@@ -15,9 +15,9 @@ def prompts():
     return [torch.randint(20, VOCABULARY, (length,), generator=generator).tolist() for length in LENGTHS]
 
 
-def together(model, requests, seeds, **settings):
+def together(model, requests, seeds, strategy="rows", **settings):
     found = {}
-    for finished in generate_prompts(model, Numbers(), requests, seeds, **settings):
+    for finished in generate_prompts(model, Numbers(), requests, seeds, strategy=strategy, **settings):
         for prompt, index, answer in finished:
             assert (prompt, index) not in found
             found[prompt, index] = answer
@@ -36,7 +36,8 @@ def test_samples_are_those_of_each_prompt_alone(small_model, law, batch_size):  
         for ids, own in zip(requests, seeds, strict=True)
     ]
     assert {answer.finish_reason for own in expected for answer in own} == {"stop", "length"}
-    assert together(small_model, requests, seeds, batch_size=batch_size, **settings) == expected
+    for strategy in ("rows", "merged"):
+        assert together(small_model, requests, seeds, strategy, batch_size=batch_size, **settings) == expected
 
 
 def test_rows_stay_full_over_prompts(small_model):  # noqa: F811

@@ -1,0 +1,216 @@
+"""What a model thinks of tokens: the one place where states reach the output head.
+
+Only states of chosen positions reach it, ``POSITIONS_PER_CALL`` at a time, so memory for logits grows neither with
+the length of a text nor with the number of texts. Log-probabilities are normalised over the full vocabulary in
+float32 whatever the model's dtype. What is built on it: documents (``perplexity``), continuations behind contexts
+(``continuation_scorer``), trees of tokens behind a prompt (``tree_scorer``), and here the ends of plain rows, the law
+of a reply's first token, and the KL along paths of a trie.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from pipeline.core.training.batches import collate
+from pipeline.core.training.examples import soft_example
+from pipeline.core.training.objectives import forward_kl
+from pipeline.core.tries.trie import NextTokenTargets
+from pipeline.engines.loading.memory import MemoryLimit, right_padded
+from pipeline.engines.loading.model import PositionLogits
+
+POSITIONS_PER_CALL = 512
+"""Positions whose logits are held at a time: 297 MiB in float32 at 151,936 tokens, for a product that keeps a GPU
+busy and reads the head's weights seldom; 4 MiB at 2,048 tokens, which a CPU's cache holds."""
+
+
+@dataclass(frozen=True)
+class TokenScores:
+    """What a model thinks of the tokens of a text.
+
+    Attributes:
+        log_probabilities: float64[n], nats.
+        are_best: Whether each is the most probable token, or as probable as that; None where nobody asked.
+    """
+
+    log_probabilities: np.ndarray
+    are_best: bool | None
+
+
+def logits_in_parts(logits_at: PositionLogits, states: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
+    """Consecutive positions and their logits, float32[p, V], with p at most ``POSITIONS_PER_CALL``.
+
+    Args:
+        logits_at: The model.
+        states: float[P, ...] from ``PositionLogits.states`` or ``forward``.
+    """
+    for start in range(0, len(states), POSITIONS_PER_CALL):
+        part = slice(start, start + POSITIONS_PER_CALL)
+        yield part, logits_at.head(states[part]).float()
+
+
+def token_scores(
+    logits_at: PositionLogits,
+    states: torch.Tensor,
+    before: Sequence[int],
+    texts: Sequence[Sequence[int]],
+    compare: bool = False,
+) -> list[TokenScores]:
+    """Scores of the tokens of R texts, each predicted by the state before it.
+
+    Args:
+        logits_at: The model.
+        states: float[R, T, ...] from ``PositionLogits.forward``.
+        before: The column whose state predicts the first token of each text; the others follow.
+        texts: Token ids, at least one each.
+        compare: Whether to find out if the tokens are the most probable ones.
+    """
+    sizes = [len(text) for text in texts]
+    ends = np.cumsum(sizes)
+    rows, tokens = np.repeat(np.arange(len(texts)), sizes), np.concatenate(texts)
+    columns = np.arange(ends[-1]) + np.repeat(np.array(before) - (ends - sizes), sizes)
+    rows, columns, tokens = (torch.from_numpy(values).to(states.device) for values in (rows, columns, tokens))
+    # What is not scored is given back before there are logits.
+    states = states[rows, columns]
+    losses, best = [], []
+    for part, logits in logits_in_parts(logits_at, states):
+        losses.append(torch.nn.functional.cross_entropy(logits, tokens[part], reduction="none"))
+        if compare:
+            best.append(logits.gather(1, tokens[part, None])[:, 0] == logits.amax(dim=1))
+    # One transfer per pass, so that a GPU need not wait between the parts.
+    values = np.split(-torch.cat(losses).double().cpu().numpy(), ends[:-1])
+    if not compare:
+        return [TokenScores(value, None) for value in values]
+    compared = np.split(torch.cat(best).cpu().numpy(), ends[:-1])
+    return [TokenScores(value, bool(each.all())) for value, each in zip(values, compared, strict=True)]
+
+
+def candidate_log_probabilities(
+    logits_at: PositionLogits, states: torch.Tensor, rows: np.ndarray, tokens: np.ndarray
+) -> np.ndarray:
+    """Log-probabilities of tokens that may follow chosen positions, any number behind each.
+
+    Args:
+        logits_at: The model.
+        states: float[P, ...] from ``PositionLogits.states`` or ``forward``.
+        rows: int64[E], ascending: the position, below P, that each token is to follow.
+        tokens: int64[E].
+
+    Returns:
+        float64[E], nats.
+    """
+    where, wanted = (torch.from_numpy(values).to(states.device) for values in (rows, tokens))
+    values = []
+    for part, logits in logits_in_parts(logits_at, states):
+        asked = slice(*np.searchsorted(rows, (part.start, part.stop)))
+        own = where[asked] - part.start
+        values.append(logits[own, wanted[asked]] - logits.logsumexp(dim=1)[own])
+    return torch.cat(values).double().cpu().numpy()
+
+
+class RowScorer:
+    """Scores the ends of token sequences, many per forward pass.
+
+    A sequence's figures do not depend on what it is run with, up to rounding.
+
+    Args:
+        logits_at: The model, in evaluation mode.
+        tokens_per_pass: Tokens per forward pass at most, padding included; a longer sequence goes alone.
+    """
+
+    def __init__(self, logits_at: PositionLogits, tokens_per_pass: int):
+        # Without hidden states all logits of a pass are there at once.
+        most = tokens_per_pass if logits_at.gathers_hidden else min(tokens_per_pass, POSITIONS_PER_CALL)
+        self._logits_at, self._tokens_per_pass, self._memory = logits_at, most, MemoryLimit()
+
+    @torch.inference_mode()
+    def score(
+        self, sequences: Sequence[Sequence[int]], starts: Sequence[int], compare: bool = False
+    ) -> Iterator[list[tuple[int, TokenScores]]]:
+        """Score the tokens of each sequence from its start on, and hand them over as they are done.
+
+        Args:
+            sequences: Token ids.
+            starts: The first token to score of each sequence, at least 1: what predicts it is in the sequence.
+            compare: Whether to find out if the tokens are the most probable ones.
+
+        Yields:
+            (index of the sequence, scores of its tokens), a forward pass at a time; every index once.
+
+        Raises:
+            ModelError: The GPU's memory is too small for a single sequence.
+        """
+
+        def run(members: list[int]) -> list[TokenScores]:
+            # The last token of a sequence predicts nothing that is scored, so it is not an input. Padding is on the
+            # right, where attention does not look, and needs no mask.
+            ids, _ = right_padded([sequences[index][:-1] for index in members], self._logits_at.device)
+            inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
+            before = [starts[index] - 1 for index in members]
+            ends = [sequences[index][starts[index] :] for index in members]
+            return token_scores(self._logits_at, self._logits_at.forward(inputs)[0], before, ends, compare)
+
+        lengths = [len(sequence) - 1 for sequence in sequences]
+        for members, scores in self._memory.run(lengths, self._tokens_per_pass, run):
+            yield list(zip(members, scores, strict=True))
+
+
+def _float32_head(head: torch.nn.Linear, states: torch.Tensor) -> torch.Tensor:
+    """float32[P, V] logits, products and sums in float32, with as many weights in float32 at a time as have room."""
+    size = max(1, POSITIONS_PER_CALL * head.out_features // head.in_features)
+    parts = []
+    for start in range(0, head.out_features, size):
+        logits = states.float() @ head.weight[start : start + size].float().T
+        parts.append(logits if head.bias is None else logits + head.bias[start : start + size].float())
+    return torch.cat(parts, dim=1)
+
+
+@torch.inference_mode()
+def first_step_law(logits_at: PositionLogits, prompt_ids: Sequence[int], device: torch.device | str) -> np.ndarray:
+    """Log-probabilities of the token after a request, normalised over the full vocabulary.
+
+    A bfloat16 head rounds logits to 8 bits, which makes many tokens equally probable and moves the
+    support size. The head's product is therefore done in float32 whatever the model's dtype; the
+    hidden state behind it is what the model computes in its own. Where the head is not one linear
+    map, its logits are taken as they are.
+
+    Args:
+        logits_at: The model, from ``pipeline.engines.loading.model.position_logits``.
+        prompt_ids: Tokens of the request, chat template included, at least one.
+        device: Where the inputs go.
+
+    Returns:
+        float32[V], nats; the normalisation is done in float64.
+    """
+    ids = torch.tensor([list(prompt_ids)], device=device)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
+    states = logits_at.forward(inputs, last_only=True)[0][:, 0]
+    head = logits_at.model.get_output_embeddings() if logits_at.gathers_hidden else None
+    is_linear = isinstance(head, torch.nn.Linear)
+    logits = _float32_head(head, states) if is_linear else logits_at.head(states).float()
+    return torch.log_softmax(logits[0].cpu().double(), dim=-1).float().numpy()
+
+
+@torch.inference_mode()
+def score_paths(
+    logits_at: PositionLogits,
+    prompt_ids: Sequence[int],
+    trie: NextTokenTargets,
+    num_paths: int,
+    rng: np.random.Generator,
+    pad_id: int,
+    device: str,
+) -> list[np.ndarray]:
+    """KL(q || model) in nats at every prefix of ``num_paths`` paths y ~ P_Y.
+
+    Returns:
+        One float64[L + 1] per path, the empty prefix first.
+    """
+    examples = [soft_example(prompt_ids, trie, rng) for _ in range(num_paths)]
+    batch = collate(examples, pad_id).to(device)
+    states = logits_at.states(batch.input_ids, batch.attention_mask, batch.rows, batch.columns)
+    ids, probabilities = batch.targets.token_ids, batch.targets.probabilities
+    parts = [forward_kl(logits, ids[part], probabilities[part]) for part, logits in logits_in_parts(logits_at, states)]
+    divergences = torch.cat(parts).double().cpu().numpy()
+    return np.split(divergences, np.cumsum([len(example.nodes) for example in examples])[:-1])
