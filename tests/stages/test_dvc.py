@@ -1,5 +1,6 @@
 """The real DAG under DVC, in a clone, on the tiny model: from nothing, again, and after one change."""
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -8,10 +9,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline.compose import compose_params, render
-from tests.conftest import ROOT, TINY_OVERRIDES
+from pipeline.config.params import load_params
+from pipeline.dag.code_digest import EXEMPT, engines_besides
+from pipeline.dag.graph import StageGraph
+from tests.conftest import ROOT
+from tests.dag.walk import Walk
+from tests.stages import clones
+from tests.stages.clones import clone_project, write_params
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs Git")
+pytestmark = [pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs Git"), pytest.mark.slow]
 
 
 ENVIRONMENT: dict[str, str] = {}
@@ -22,14 +28,7 @@ def command(clone: Path, *arguments: str) -> subprocess.CompletedProcess:
 
 
 def dvc(clone: Path, *arguments: str) -> str:
-    result = command(clone, sys.executable, "-m", "dvc", *arguments)
-    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
-    return result.stdout
-
-
-def write_params(clone: Path, tiny_model: Path, *overrides: str) -> None:
-    chosen = [*TINY_OVERRIDES, f"models.embedded.checkpoint={tiny_model}", *overrides]
-    (clone / "params.yaml").write_text(render(compose_params(clone / "conf", chosen), chosen))
+    return clones.dvc(clone, ENVIRONMENT, *arguments)
 
 
 def stages_run(output: str) -> set[str]:
@@ -44,16 +43,8 @@ def quick_start(environment):
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory, tiny_model):
-    clone = tmp_path_factory.mktemp("clone")
-    for name in ("conf", "data", "pipeline", ".dvc"):
-        shutil.copytree(
-            ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__", "cache", "tmp", "config.local")
-        )
-    for name in ("dvc.yaml", ".gitignore", ".dvcignore"):
-        shutil.copy(ROOT / name, clone / name)
+    clone = clone_project(tmp_path_factory.mktemp("clone") / "project", tiny_model)
     command(clone, "git", "init", "-q")
-    # One seen and one held-out family: every edge of the DAG, in the least time.
-    write_params(clone, tiny_model, "prompts.families=[gaussian,bernoulli]", "prompts.train_prompts_per_family=4")
     return clone
 
 
@@ -103,26 +94,24 @@ def test_again_does_nothing(clone, first_run):
 
 
 def test_axes_that_are_switched_off_and_on_again_run_nothing_that_is_done(clone, first_run, tiny_model):
-    base = ("prompts.families=[gaussian,bernoulli]", "prompts.train_prompts_per_family=4")
-    write_params(clone, tiny_model, *base, "axes=[mcq,retention]")
+    write_params(clone, tiny_model, "axes=[mcq,retention]")
     assert stages_run(dvc(clone, "repro", "--dry")) == {"check_params", "report"}
     kinds = {name.partition("@")[0] for name in dvc(clone, "stage", "list", "--name-only").split()}
     assert {"import_irt", "eval_mcq"} < kinds
     assert not {"eval_open", "discretize_eval", "build_novelty_prompts", "score_paloma"} & kinds
     assert stages_run(dvc(clone, "repro", "check_params")) == {"check_params"}
-    write_params(clone, tiny_model, *base)
+    write_params(clone, tiny_model)
     # DVC has forgotten nothing of the stages that were gone while another ran.
     assert stages_run(dvc(clone, "repro")) == set()
 
 
 def test_a_changed_parameter_runs_only_what_depends_on_it(clone, first_run, tiny_model):
-    base = ("prompts.families=[gaussian,bernoulli]", "prompts.train_prompts_per_family=4")
-    write_params(clone, tiny_model, *base, "evaluate.bootstrap_replicates=101")
+    write_params(clone, tiny_model, "evaluate.bootstrap_replicates=101")
     ran = stages_run(dvc(clone, "repro"))
     # A changed metric scores again and samples nothing.
     evaluations = {stage for stage in ALL if stage.startswith("eval_")}
     assert len(evaluations) == 20 and ran == {"check_params", "report", *evaluations}
-    write_params(clone, tiny_model, *base, "evaluate.bootstrap_replicates=101", "discretize.hard.max_bins=70")
+    write_params(clone, tiny_model, "evaluate.bootstrap_replicates=101", "discretize.hard.max_bins=70")
     status = yaml.safe_load(dvc(clone, "status", "--json"))
     # The report prints the settings (Tables 3 and 4).
     assert set(status) == {"check_params", "discretize@hard", "train_hard@embedded", "report"}
@@ -132,6 +121,105 @@ def test_a_changed_parameter_runs_only_what_depends_on_it(clone, first_run, tiny
         *(f"{stage}@embedded-hard" for stage in STAGES_BY_CONDITION),
     }
     assert ran == {"check_params", "discretize@hard", "report", *hard}
+
+
+# A definition of each of these files is edited; what must not be run again for it, whatever the walk says.
+NO_SAMPLING = ("generate_", "train_", "score_", "exact_", "build_", "discretize")
+EDITED = {
+    "core/laws/quantiles.py": ("quantile", ("train_", "generate_mcq", "score_paloma")),
+    "core/random_streams.py": ("stream_seed", ("discretize", "score_")),
+    "core/structured/wasserstein.py": ("wasserstein_1", NO_SAMPLING),
+    "core/language/multiple_choice.py": ("total_variation", NO_SAMPLING),
+    "core/retention/perplexity.py": ("bits_per_byte", NO_SAMPLING),
+    "core/retention/accuracy.py": ("column_result", NO_SAMPLING),
+    "core/statistics/paired_tests.py": ("holm", NO_SAMPLING),
+    "core/tries/trie.py": ("build_tries", ("generate_", "score_paloma", "train_hard")),
+    "core/training/objectives.py": ("soft_target_loss", ("generate_", "exact_", "build_")),
+    "core/sampling.py": ("sample_tokens", ("train_", "score_", "exact_", "eval_")),
+    "engines/loading/conditioned_model.py": ("open_model", ("train_", "eval_", "build_")),
+    "engines/loading/model.py": ("load_model", ("eval_", "build_", "discretize")),
+    "engines/judges/pair_scorer.py": ("scores", ("generate_", "train_", "score_", "exact_")),
+    "engines/training/fit.py": ("backward_pass", ("generate_", "score_", "eval_")),
+    "artifacts/generations.py": ("read_answers", ("train_", "score_paloma", "generate_")),
+    "report/tables/seeds.py": ("paired_t_interval", (*NO_SAMPLING, "eval_", "reward_", "partition_")),
+}
+
+
+def edit(path: Path, name: str) -> None:
+    """Put a statement at the start of a function."""
+    text = path.read_text()
+    definition = next(node for node in ast.walk(ast.parse(text)) if getattr(node, "name", None) == name)
+    # Behind the docstring, which every public function has.
+    line, lines = definition.body[1].lineno - 1, text.splitlines()
+    lines.insert(line, " " * definition.body[1].col_offset + "edited = 0")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def stale(clone: Path) -> set[str]:
+    """Stages that DVC would run after the derived files are written anew."""
+    clones.run(clone, ENVIRONMENT, "python", "-m", "pipeline.compose", "--recorded")
+    return set(yaml.safe_load(dvc(clone, "status", "--json")))
+
+
+def top_level_name(path: Path, name: str) -> str:
+    """The definition of a module that holds a function: itself, or its class."""
+    for statement in ast.parse(path.read_text()).body:
+        if any(getattr(node, "name", None) == name for node in ast.walk(statement)):
+            return statement.name
+    raise LookupError(f"{path} defines no {name}")
+
+
+@pytest.fixture(scope="module")
+def reached(clone) -> dict[str, set[tuple[str, str]]]:
+    """The definitions behind each stage by its name in DVC, by a walk over compiled code."""
+    walk, graph = Walk(), StageGraph(load_params(clone / "params.yaml"))
+    exempt = (*EXEMPT, *engines_besides("transformers"))
+    by_entry = {entry: walk.reach(entry, exempt) for entry in {node.stage.entry for node in graph.values()}}
+    return {name: by_entry[node.stage.entry] for name, node in graph.items()}
+
+
+@pytest.mark.parametrize("file", EDITED)
+def test_code_that_computes_something_else_makes_stale_what_reaches_it(clone, first_run, reached, file):
+    path, (name, untouched) = clone / "pipeline" / file, EDITED[file]
+    before = path.read_text()
+    key = (f"pipeline.{file[:-3].replace('/', '.')}", top_level_name(path, name))
+    edit(path, name)
+    try:
+        found = stale(clone)
+    finally:
+        path.write_text(before)
+    expected = {stage for stage, definitions in reached.items() if key in definitions}
+    assert expected and found == {"check_params", *expected}
+    assert not [stage for stage in found if stage.startswith(untouched)]
+
+
+@pytest.mark.parametrize("added", ["# A comment.\n", "import colorsys\n"], ids=["comment", "import"])
+def test_comments_and_imports_make_nothing_stale(clone, first_run, added):
+    files = {path: path.read_text() for path in (clone / "pipeline").rglob("*.py")}
+    for path, text in files.items():
+        # Before the last statement, inside the module, where a digest by lines or by files would see it.
+        place = ast.parse(text).body[-1].lineno - 1 if text.strip() else 0
+        lines = text.splitlines(keepends=True)
+        if place and lines[place - 1].startswith("@"):
+            continue
+        path.write_text("".join([*lines[:place], added, *lines[place:]]))
+    try:
+        found = stale(clone)
+    finally:
+        for path, text in files.items():
+            path.write_text(text)
+    assert found == {"check_params"}
+
+
+def test_code_that_changed_since_it_was_recorded_stops_the_dag(clone, first_run):
+    path = clone / "pipeline" / "core" / "structured" / "wasserstein.py"
+    before = path.read_text()
+    edit(path, "wasserstein_1")
+    result = command(clone, sys.executable, "-m", "dvc", "repro")
+    path.write_text(before)
+    clones.run(clone, ENVIRONMENT, "python", "-m", "pipeline.compose", "--recorded")
+    assert result.returncode != 0 and "code.yaml: eval_structured: the stage's code computes" in result.stderr
+    assert stages_run(result.stdout) == {"check_params"}
 
 
 def test_hand_edited_params_stop_the_dag(clone, first_run):
@@ -150,8 +238,7 @@ def test_a_failing_stage_leaves_finished_artifacts(clone, first_run, tiny_model,
     (broken / "model.safetensors").unlink()
     adapter = clone / "artifacts" / "adapters" / "embedded" / "soft" / "adapter_model.safetensors"
     before, params = adapter.read_bytes(), (clone / "params.yaml").read_text()
-    base = ("prompts.families=[gaussian,bernoulli]", "prompts.train_prompts_per_family=4")
-    write_params(clone, broken, *base)
+    write_params(clone, broken)
     result = command(clone, sys.executable, "-m", "dvc", "repro")
     assert result.returncode != 0
     assert f"error: checkpoint {broken} has no model.safetensors or model.safetensors.index.json" in result.stderr

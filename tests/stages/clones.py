@@ -1,0 +1,42 @@
+"""Small projects of their own: the code and the configuration at hand, a model of seconds, real DVC."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from pipeline.compose import compose_params, write_files
+from tests.conftest import ROOT, TINY_OVERRIDES
+
+# One seen and one held-out family: every edge of the DAG, in the least time.
+FEW_PROMPTS = ("prompts.families=[gaussian,bernoulli]", "prompts.train_prompts_per_family=4")
+
+
+def write_params(project: Path, checkpoint: Path, *overrides: str) -> None:
+    """Compose params.yaml and what follows from it, with a model of its own."""
+    chosen = [*TINY_OVERRIDES, f"models.embedded.checkpoint={checkpoint}", *FEW_PROMPTS, *overrides]
+    write_files(project, compose_params(project / "conf", chosen), chosen)
+
+
+def clone_project(directory: Path, checkpoint: Path, *overrides: str) -> Path:
+    """A directory with all that stages need, and parameters for a DAG of seconds."""
+    directory.mkdir(exist_ok=True)
+    ignored = shutil.ignore_patterns("__pycache__", "cache", "tmp", "config.local")
+    for name in ("conf", "data", "pipeline", ".dvc"):
+        shutil.copytree(ROOT / name, directory / name, ignore=ignored)
+    for name in (".gitignore", ".dvcignore"):
+        shutil.copy(ROOT / name, directory / name)
+    write_params(directory, checkpoint, *overrides)
+    return directory
+
+
+def run(directory: Path, environment: dict[str, str], *command: str) -> str:
+    """What a command prints; its errors fail the test."""
+    result = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, f"{command}: {result.stdout[-3000:]}{result.stderr[-3000:]}"
+    return result.stdout
+
+
+def dvc(directory: Path, environment: dict[str, str], *arguments: str) -> str:
+    """What a command of DVC prints."""
+    return run(directory, environment, sys.executable, "-m", "dvc", *arguments)
