@@ -44,7 +44,7 @@ FORBIDDEN = {
     "demo": ("pipeline.stages", "pipeline.report"),
 }
 """What the modules of a room of the package must not import, with all that is in it."""
-MOST_LINES, MOST_MODULES, MOST_AT_THE_FRONT_DOOR = 400, 28, 12
+MOST_LINES, MOST_MODULES, MOST_AT_THE_FRONT_DOOR = 450, 20, 12
 
 
 def imports(path: Path) -> set[str]:
@@ -90,15 +90,17 @@ def test_modules_are_short_and_say_what_they_are():
     assert not found, "\n".join(found)
 
 
-def test_rooms_can_be_taken_in_at_a_glance():
-    rooms = Counter(path.parent.relative_to(ROOT) for path in MODULES if path.name != "__init__.py")
-    assert not {room: number for room, number in rooms.items() if number > MOST_MODULES}
-    assert rooms[Path("pipeline")] <= MOST_AT_THE_FRONT_DOOR
-
-
 STAGES = sorted(
     path.stem for path in (ROOT / "pipeline" / "stages").glob("*.py") if 'if __name__ == "__main__"' in path.read_text()
 )
+
+
+def test_rooms_can_be_taken_in_at_a_glance():
+    rooms = Counter(path.parent.relative_to(ROOT) for path in MODULES if path.name != "__init__.py")
+    # Stages are one module each, however many there are.
+    rooms[Path("pipeline/stages")] -= len(STAGES)
+    assert not {room: number for room, number in rooms.items() if number > MOST_MODULES}
+    assert rooms[Path("pipeline")] <= MOST_AT_THE_FRONT_DOOR
 
 
 def test_every_stage_says_how_to_run_it():

@@ -5,140 +5,24 @@ read, its record, plans and the runs of tests. To add an evaluation, add its mod
 declaration here.
 """
 
-from pipeline.dag.declaration import Paths, Stage
-
-PARAMS_CHECKED = "{artifacts}/params_checked.json"
-MODEL_REPORT = "{artifacts}/models/{model}.json"
-PREFLIGHT = "{artifacts}/preflight/{model}.json"
-TEST_PROMPTS = ("{artifacts}/prompts/unseen.parquet", "{artifacts}/prompts/ood.parquet")
-AXIS_PROMPTS = {
-    "structured": TEST_PROMPTS,
-    "open": ("{artifacts}/prompts/open.parquet",),
-    "mcq": ("{artifacts}/prompts/mcq.parquet",),
-    "novelty": ("{artifacts}/prompts/novelty.parquet",),
-}
-TOKENIZER = ("models.{model}.checkpoint", "models.{model}.revision", "models.{model}.terminator")
-"""What a model's report says as well, by which the stages behind check_model depend on it."""
-MODEL = ("models.{model}.dtype", "models.{model}.attention", "models.{model}.chat")
-ENGINES = ("engine.vllm", "engine.openai")
-BOOTSTRAP = ("seed", "evaluate.bootstrap_replicates")
-PAIR = ("model", "condition")
-TRAINING = (
-    "seed",
-    *MODEL,
-    "models.{model}.lora_target_modules",
-    "train.lora_rank",
-    "train.lora_alpha",
-    "train.lora_dropout",
-    "train.learning_rate",
-    "train.weight_decay",
-    "train.warmup_ratio",
-    "train.max_grad_norm",
-    "train.global_batch_size",
-    "train.micro_batch_size",
-    "train.max_length",
-    "train.temperature",
+from pipeline.dag.declaration import Stage
+from pipeline.dag.stage_kinds import (
+    AXIS_PROMPTS,
+    ENGINES,
+    MODEL,
+    MODEL_REPORT,
+    PAIR,
+    PARAMS_CHECKED,
+    PREFLIGHT,
+    TEST_PROMPTS,
+    TOKENIZER,
+    evaluation,
+    generation,
+    record,
+    scoring,
+    table,
+    training,
 )
-
-
-def _table(kind: str, axis: str) -> str:
-    """Path of a table by model and condition, e.g. of generations."""
-    return f"{{artifacts}}/{kind}/{axis}/{{model}}/{{condition}}.parquet"
-
-
-def _record(path: str) -> str:
-    """Path of the record beside an artifact."""
-    return path.removesuffix(".parquet").removesuffix(".json").removesuffix(".npz") + ".provenance.json"
-
-
-def _training(method: str, description: str, reads: dict[str, Paths], parameters: tuple[str, ...]) -> Stage:
-    return Stage(
-        name=f"train_{method}",
-        description=description,
-        module=f"train_{method}",
-        over="models",
-        chosen_by=("model",),
-        after=(PREFLIGHT,),
-        reads={"model_report": MODEL_REPORT, "prompts": "{artifacts}/prompts/train.parquet", **reads},
-        writes={"output": f"{{artifacts}}/adapters/{{model}}/{method}"},
-        parameters=(*TRAINING, *parameters),
-        free_parameters=(*TOKENIZER, "train.tokens_per_pass", "train.checkpoint_every_steps", "distributed"),
-        device="training",
-        cost=lambda prices, row: prices.training(row["model"], method),
-    )
-
-
-def _generation(axis: str, description: str) -> Stage:
-    settings = ("num_samples", "answers_per_request", "max_new_tokens", "temperature", "top_p")
-    output = _table("generations", axis)
-    return Stage(
-        name=f"generate_{axis}",
-        description=description,
-        module="generate",
-        over=f"sampled.{axis}",
-        chosen_by=PAIR,
-        constants={"axis": axis},
-        after=(PREFLIGHT,),
-        reads={"model_report": MODEL_REPORT, "weights": "{weights}", "prompts": AXIS_PROMPTS[axis]},
-        writes={"output": output},
-        records=_record(output),
-        parameters=("seed", "engine.kind", *MODEL, *(f"generate.{{sampling}}.{name}" for name in settings)),
-        free_parameters=(*TOKENIZER, "generate.{sampling}.batch_size", "generate.{sampling}.strategy", *ENGINES),
-        device="gpu",
-        cost=lambda prices, row: prices.generation(row["model"], axis, row["condition"]),
-    )
-
-
-def _scoring(
-    name: str,
-    description: str,
-    axis: str,
-    reads: dict[str, Paths],
-    writes: dict[str, Paths],
-    parameters: tuple[str, ...],
-    cost: str,
-    free_parameters: tuple[str, ...] = (),
-    sources: tuple[str, ...] = (),
-) -> Stage:
-    """A stage that runs a model under a condition, and samples nothing."""
-    output = writes["output"]
-    return Stage(
-        name=name,
-        description=description,
-        module=name,
-        over=f"conditions.{axis}",
-        chosen_by=PAIR,
-        sources=sources,
-        after=(PREFLIGHT,),
-        reads={"model_report": MODEL_REPORT, "weights": "{weights}", **reads},
-        writes=writes,
-        records=_record(str(output)),
-        parameters=(*MODEL, *parameters),
-        free_parameters=(*TOKENIZER, *free_parameters),
-        device="gpu",
-        cost=lambda prices, row: getattr(prices, cost)(row["model"]),
-    )
-
-
-def _evaluation(
-    axis: str,
-    description: str,
-    reads: dict[str, Paths],
-    parameters: tuple[str, ...] = (),
-    over: str = "conditions",
-    name: str = "",
-) -> Stage:
-    """A stage that turns what a model did into metrics; it loads no model."""
-    return Stage(
-        name=name or f"eval_{axis}",
-        description=description,
-        module=f"eval_{axis}",
-        over=f"{over}.{axis}",
-        chosen_by=PAIR,
-        reads=reads,
-        writes={"output": f"{{artifacts}}/evals/{axis}/{{model}}/{{condition}}"},
-        parameters=(*BOOTSTRAP, *parameters),
-    )
 
 
 def _novelty(name: str, description: str, step: str, **more) -> Stage:
@@ -151,7 +35,7 @@ def _novelty(name: str, description: str, step: str, **more) -> Stage:
         chosen_by=PAIR,
         writes={"output": output},
         shares={"cache": "{artifacts}/cache/novelty_scores.sqlite"},
-        records=_record(output),
+        records=record(output),
         device="gpu",
         **more,
     )
@@ -159,7 +43,7 @@ def _novelty(name: str, description: str, step: str, **more) -> Stage:
 
 _SAMPLES = {
     "prompts": TEST_PROMPTS,
-    "generations": _table("generations", "structured"),
+    "generations": table("generations", "structured"),
     "floors": "{artifacts}/floors/structured.parquet",
 }
 _STRUCTURED = ("evaluate.floor_replicates", "evaluate.token_budget", "models.{model}.chat")
@@ -276,13 +160,13 @@ _ALL = (
         keeps=False,
         cost=lambda prices, row: prices.tries(row["space"]),
     ),
-    _training(
+    training(
         "soft",
         "Soft-target adapter (Eq. 3)",
         {"tries": "{artifacts}/tries/{tokenizer}/soft"},
         ("train.soft",),
     ),
-    _training(
+    training(
         "hard",
         "Hard-target adapter (Eq. 4)",
         {"targets": "{dag.hard_source}"},
@@ -308,26 +192,26 @@ _ALL = (
         ),
         keeps=False,
     ),
-    _generation("structured", "Answers to the structured-sampling prompts"),
-    _generation("open", "Answers to the open-ended prompts"),
-    _generation("mcq", "Multiple-choice questions"),
-    _generation("novelty", "Responses to the NoveltyBench prompts"),
-    _scoring(
+    generation("structured", "Answers to the structured-sampling prompts"),
+    generation("open", "Answers to the open-ended prompts"),
+    generation("mcq", "Multiple-choice questions"),
+    generation("novelty", "Responses to the NoveltyBench prompts"),
+    scoring(
         "score_structured",
         "Forward KL along sampled trie paths",
         "structured",
         {"prompts": TEST_PROMPTS, "tries": _TRIES},
-        {"output": _table("scores", "structured")},
+        {"output": table("scores", "structured")},
         ("seed", "evaluate.paths_per_prompt", "discretize.eval.num_decimals"),
         "path_scores",
     ),
-    _scoring(
+    scoring(
         "exact_structured",
         "The model's exact law over answers",
         "structured",
         {"prompts": TEST_PROMPTS, "tries": _TRIES},
         {
-            "output": _table("exact", "structured"),
+            "output": table("exact", "structured"),
             "cdf": "{artifacts}/exact/structured/{model}/{condition}.cdf.parquet",
         },
         (
@@ -339,18 +223,18 @@ _ALL = (
         ),
         "exact_law",
     ),
-    _evaluation(
+    evaluation(
         "structured",
         "Metrics of structured sampling",
         {
             **_SAMPLES,
-            "scores": _table("scores", "structured"),
-            "exact": _table("exact", "structured"),
+            "scores": table("scores", "structured"),
+            "exact": table("exact", "structured"),
             "exact_cdf": "{artifacts}/exact/structured/{model}/{condition}.cdf.parquet",
         },
         _STRUCTURED,
     ),
-    _evaluation(
+    evaluation(
         "structured",
         "Sample-level metrics of structured sampling",
         _SAMPLES,
@@ -358,43 +242,43 @@ _ALL = (
         over="baselines",
         name="eval_structured_baseline",
     ),
-    _scoring(
+    scoring(
         "score_open",
         "First-step distributions of the open-ended prompts",
         "open",
         {"prompts": AXIS_PROMPTS["open"]},
-        {"output": _table("scores", "open")},
+        {"output": table("scores", "open")},
         (),
         "first_steps",
     ),
-    _evaluation(
+    evaluation(
         "open",
         "Support sizes, unique outputs and entropies of open-ended answers",
         {
             "prompts": AXIS_PROMPTS["open"],
-            "generations": _table("generations", "open"),
-            "scores": _table("scores", "open"),
+            "generations": table("generations", "open"),
+            "scores": table("scores", "open"),
         },
         _OPEN,
     ),
-    _evaluation(
+    evaluation(
         "open",
         "Unique outputs and entropies of open-ended answers",
-        {"prompts": AXIS_PROMPTS["open"], "generations": _table("generations", "open")},
+        {"prompts": AXIS_PROMPTS["open"], "generations": table("generations", "open")},
         (*_OPEN, _BASELINE),
         over="baselines",
         name="eval_open_baseline",
     ),
-    _evaluation(
+    evaluation(
         "mcq",
         "Parse rates and answer-position balance",
-        {"prompts": AXIS_PROMPTS["mcq"], "generations": _table("generations", "mcq")},
+        {"prompts": AXIS_PROMPTS["mcq"], "generations": table("generations", "mcq")},
     ),
     _novelty(
         "partition_novelty",
         "Classes of NoveltyBench responses that say the same",
         "partitions",
-        reads={"prompts": AXIS_PROMPTS["novelty"], "generations": _table("generations", "novelty")},
+        reads={"prompts": AXIS_PROMPTS["novelty"], "generations": table("generations", "novelty")},
         parameters=tuple(
             f"evaluate.novelty.classifier.{name}"
             for name in (
@@ -428,7 +312,7 @@ _ALL = (
         free_parameters=(*TOKENIZER, "evaluate.novelty.reward.tokens_per_pass"),
         cost=lambda prices, row: prices.reward(row["model"]),
     ),
-    _evaluation(
+    evaluation(
         "novelty",
         "Distinct classes and utility by prompt and split",
         {
@@ -449,33 +333,33 @@ _ALL = (
         parameters=("retention.irt_artifact", "retention.irt_sha256"),
         keeps=False,
     ),
-    _scoring(
+    scoring(
         "score_retention",
         "Items of the tiny tasks, right or wrong",
         "retention",
         {},
-        {"output": _table("scores", "retention")},
+        {"output": table("scores", "retention")},
         ("retention.source", "retention.revisions", "retention.tasks", "retention.max_new_tokens"),
         "retention",
         ("retention.tokens_per_pass",),
         ("{dag.retention_source}",),
     ),
-    _evaluation(
+    evaluation(
         "retention",
         "gp-IRT, and what is kept of the base checkpoint",
         {
-            "scores": _table("scores", "retention"),
+            "scores": table("scores", "retention"),
             "base_scores": "{artifacts}/scores/retention/{model}/base.parquet",
             "irt": "{artifacts}/retention/irt.npz",
         },
         ("retention.gsm8k", "retention.tasks", "tests.significance", "tests.accuracy_margin"),
     ),
-    _scoring(
+    scoring(
         "score_paloma",
         "Log-likelihoods of PALOMA's documents",
         "paloma",
         {},
-        {"output": _table("scores", "paloma")},
+        {"output": table("scores", "paloma")},
         tuple(
             f"paloma.{name}"
             for name in ("source", "revision", "split", "slices", "window", "stride", "bos", "max_documents_per_slice")
@@ -484,11 +368,11 @@ _ALL = (
         ("paloma.tokens_per_pass",),
         ("{dag.paloma_source}",),
     ),
-    _evaluation(
+    evaluation(
         "paloma",
         "Perplexity and bits per byte by slice, paired with the base checkpoint",
         {
-            "scores": _table("scores", "paloma"),
+            "scores": table("scores", "paloma"),
             "base_scores": "{artifacts}/scores/paloma/{model}/base.parquet",
         },
         ("tests.significance", "tests.bits_per_byte_margin"),

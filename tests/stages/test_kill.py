@@ -78,7 +78,7 @@ def test_sigkill_in_the_middle_of_one_prompts_samples(dag, tmp_path):
     assert not journalled()
 
 
-KILLS = int(os.environ.get("KILLS_PER_STAGE", "3"))
+KILLS = int(os.environ.get("KILLS_PER_STAGE", "1"))
 """How often every kind of stage is killed; many more than in the default test are worth an occasional night."""
 OUTSIDE_THE_DAG = {"profile_construction"}
 """What is off unless it is asked for."""
@@ -116,8 +116,10 @@ def jobs(project: Path) -> Iterator[dict]:
         if kind not in chosen and condition != "base":
             chosen.add(kind)
             rng = random_stream(0, "kills", kind)
-            # One in every equal part of the stage's work, and a little beyond its end.
+            # One in every equal part of the stage's work, and a little beyond its end; a single one well inside.
             moments = [1.05 * (place + rng.random()) / KILLS for place in rng.permutation(KILLS)]
+            if KILLS == 1:
+                moments = [rng.uniform(0.3, 0.7)]
         key = "-".join(node.row[column] for column in node.stage.chosen_by)
         words = shlex.split(node.command)
         yield {

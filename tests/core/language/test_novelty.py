@@ -21,7 +21,6 @@ from pipeline.core.language.novelty import (
 )
 from pipeline.core.language.novelty_aggregate import call_rows, metric_names, split_rows
 from pipeline.core.language.novelty_partition import partition_responses
-from pipeline.engines.scoring.length_buckets import length_buckets
 
 TEXTS = st.one_of(
     st.text(st.sampled_from("ab C.\n\t"), max_size=14),
@@ -184,16 +183,6 @@ def test_a_similarity_at_the_threshold_is_not_above_it():
     responses = [["one two three four five six", "a b c d e f"]]
     for value, expected in ((0.102, [[0, 1]]), (0.1021, [[0, 0]])):
         assert partition_responses(responses, lambda pairs, v=value: np.full(len(pairs), v), 0.102)[0] == expected
-
-
-@given(st.lists(st.integers(1, 50), max_size=40), st.integers(1, 120))
-def test_length_buckets(lengths, budget):
-    buckets = length_buckets(lengths, budget)
-    assert sorted(index for bucket in buckets for index in bucket) == list(range(len(lengths)))
-    for bucket in buckets:
-        assert len(bucket) == 1 or max(lengths[i] for i in bucket) * len(bucket) <= budget
-    longest = [max(lengths[i] for i in bucket) for bucket in buckets]
-    assert longest == sorted(longest, reverse=True)
 
 
 def test_papers_names_are_for_the_benchmarks_evaluators():

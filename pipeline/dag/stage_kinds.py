@@ -1,0 +1,138 @@
+"""What stages have in common: paths, groups of parameters, and kinds of stages by what they do."""
+
+from pipeline.dag.declaration import Paths, Stage
+
+PARAMS_CHECKED = "{artifacts}/params_checked.json"
+MODEL_REPORT = "{artifacts}/models/{model}.json"
+PREFLIGHT = "{artifacts}/preflight/{model}.json"
+TEST_PROMPTS = ("{artifacts}/prompts/unseen.parquet", "{artifacts}/prompts/ood.parquet")
+AXIS_PROMPTS = {
+    "structured": TEST_PROMPTS,
+    "open": ("{artifacts}/prompts/open.parquet",),
+    "mcq": ("{artifacts}/prompts/mcq.parquet",),
+    "novelty": ("{artifacts}/prompts/novelty.parquet",),
+}
+TOKENIZER = ("models.{model}.checkpoint", "models.{model}.revision", "models.{model}.terminator")
+"""What a model's report says as well, by which the stages behind check_model depend on it."""
+MODEL = ("models.{model}.dtype", "models.{model}.attention", "models.{model}.chat")
+ENGINES = ("engine.vllm", "engine.openai")
+BOOTSTRAP = ("seed", "evaluate.bootstrap_replicates")
+PAIR = ("model", "condition")
+TRAINING = (
+    "seed",
+    *MODEL,
+    "models.{model}.lora_target_modules",
+    "train.lora_rank",
+    "train.lora_alpha",
+    "train.lora_dropout",
+    "train.learning_rate",
+    "train.weight_decay",
+    "train.warmup_ratio",
+    "train.max_grad_norm",
+    "train.global_batch_size",
+    "train.micro_batch_size",
+    "train.max_length",
+    "train.temperature",
+)
+
+
+def table(kind: str, axis: str) -> str:
+    """Path of a table by model and condition, e.g. of generations."""
+    return f"{{artifacts}}/{kind}/{axis}/{{model}}/{{condition}}.parquet"
+
+
+def record(path: str) -> str:
+    """Path of the record beside an artifact."""
+    return path.removesuffix(".parquet").removesuffix(".json").removesuffix(".npz") + ".provenance.json"
+
+
+def training(method: str, description: str, reads: dict[str, Paths], parameters: tuple[str, ...]) -> Stage:
+    """A stage that trains adapters by one method."""
+    return Stage(
+        name=f"train_{method}",
+        description=description,
+        module=f"train_{method}",
+        over="models",
+        chosen_by=("model",),
+        after=(PREFLIGHT,),
+        reads={"model_report": MODEL_REPORT, "prompts": "{artifacts}/prompts/train.parquet", **reads},
+        writes={"output": f"{{artifacts}}/adapters/{{model}}/{method}"},
+        parameters=(*TRAINING, *parameters),
+        free_parameters=(*TOKENIZER, "train.tokens_per_pass", "train.checkpoint_every_steps", "distributed"),
+        device="training",
+        cost=lambda prices, row: prices.training(row["model"], method),
+    )
+
+
+def generation(axis: str, description: str) -> Stage:
+    """A stage that samples answers of a model under a condition, for one axis."""
+    settings = ("num_samples", "answers_per_request", "max_new_tokens", "temperature", "top_p")
+    output = table("generations", axis)
+    return Stage(
+        name=f"generate_{axis}",
+        description=description,
+        module="generate",
+        over=f"sampled.{axis}",
+        chosen_by=PAIR,
+        constants={"axis": axis},
+        after=(PREFLIGHT,),
+        reads={"model_report": MODEL_REPORT, "weights": "{weights}", "prompts": AXIS_PROMPTS[axis]},
+        writes={"output": output},
+        records=record(output),
+        parameters=("seed", "engine.kind", *MODEL, *(f"generate.{{sampling}}.{name}" for name in settings)),
+        free_parameters=(*TOKENIZER, "generate.{sampling}.batch_size", "generate.{sampling}.strategy", *ENGINES),
+        device="gpu",
+        cost=lambda prices, row: prices.generation(row["model"], axis, row["condition"]),
+    )
+
+
+def scoring(
+    name: str,
+    description: str,
+    axis: str,
+    reads: dict[str, Paths],
+    writes: dict[str, Paths],
+    parameters: tuple[str, ...],
+    cost: str,
+    free_parameters: tuple[str, ...] = (),
+    sources: tuple[str, ...] = (),
+) -> Stage:
+    """A stage that runs a model under a condition, and samples nothing."""
+    output = writes["output"]
+    return Stage(
+        name=name,
+        description=description,
+        module=name,
+        over=f"conditions.{axis}",
+        chosen_by=PAIR,
+        sources=sources,
+        after=(PREFLIGHT,),
+        reads={"model_report": MODEL_REPORT, "weights": "{weights}", **reads},
+        writes=writes,
+        records=record(str(output)),
+        parameters=(*MODEL, *parameters),
+        free_parameters=(*TOKENIZER, *free_parameters),
+        device="gpu",
+        cost=lambda prices, row: getattr(prices, cost)(row["model"]),
+    )
+
+
+def evaluation(
+    axis: str,
+    description: str,
+    reads: dict[str, Paths],
+    parameters: tuple[str, ...] = (),
+    over: str = "conditions",
+    name: str = "",
+) -> Stage:
+    """A stage that turns what a model did into metrics; it loads no model."""
+    return Stage(
+        name=name or f"eval_{axis}",
+        description=description,
+        module=f"eval_{axis}",
+        over=f"{over}.{axis}",
+        chosen_by=PAIR,
+        reads=reads,
+        writes={"output": f"{{artifacts}}/evals/{axis}/{{model}}/{{condition}}"},
+        parameters=(*BOOTSTRAP, *parameters),
+    )

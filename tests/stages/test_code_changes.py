@@ -1,0 +1,107 @@
+"""What DVC would run again after an edit of the code, against a walk over compiled code."""
+
+import ast
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pipeline.config.params import load_params
+from pipeline.dag.code_digest import EXEMPT, engines_besides
+from pipeline.dag.graph import StageGraph
+from tests.dag.walk import Walk
+from tests.stages.clones import clone_project, dvc, insert_statement, run
+
+pytestmark = [pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs Git"), pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory, tiny_model, environment) -> Path:
+    """A project in which DVC takes all stages of all axes for done; what they wrote does not matter here."""
+    clone = clone_project(tmp_path_factory.mktemp("code") / "project", tiny_model)
+    run(clone, environment, "git", "init", "-q")
+    nodes = StageGraph(load_params(clone / "params.yaml")).values()
+    paths = {path for node in nodes for path in (*node.dependencies, *node.outputs)}
+    # The deepest first: some dependencies are files in a directory that another stage writes.
+    for path in sorted(paths, key=lambda path: -path.count("/")):
+        if not (clone / path).exists():
+            (clone / path).parent.mkdir(parents=True, exist_ok=True)
+            (clone / path).write_text(path)
+    dvc(clone, environment, "commit", "--force", "--quiet")
+    return clone
+
+
+# A definition of each of these files is edited; what must not be run again for it, whatever the walk says.
+NO_SAMPLING = ("generate_", "train_", "score_", "exact_", "build_", "discretize")
+EDITED = {
+    "core/laws/quantiles.py": ("quantile", ("generate_mcq", "eval_mcq", "score_paloma")),
+    "core/random_streams.py": ("stream_seed", ("discretize", "build_tries")),
+    "core/structured/wasserstein.py": ("evaluate_prompt", NO_SAMPLING),
+    "core/language/multiple_choice.py": ("total_variation", NO_SAMPLING),
+    "core/retention/perplexity.py": ("bits_per_byte", NO_SAMPLING),
+    "core/statistics/paired_tests.py": ("holm", NO_SAMPLING),
+    "core/tries/trie.py": ("build_tries", ("generate_", "score_paloma", "train_hard")),
+    "core/sampling.py": ("sample_tokens", ("train_", "score_", "exact_", "eval_")),
+    "engines/loading/conditioned_model.py": ("open_model", ("train_", "eval_", "build_")),
+    "engines/loading/model.py": ("load_model", ("eval_", "build_", "discretize")),
+    "engines/training/fit.py": ("backward_pass", ("generate_", "score_", "eval_")),
+    "artifacts/generations.py": ("read_answers", ("train_", "score_paloma", "generate_")),
+    "report/tables/seeds.py": ("paired_t_interval", (*NO_SAMPLING, "eval_", "reward_", "partition_")),
+}
+
+
+def stale(clone: Path, environment: dict[str, str]) -> set[str]:
+    """Stages that DVC would run after the derived files are written anew."""
+    run(clone, environment, "python", "-m", "pipeline.compose", "--recorded")
+    return set(yaml.safe_load(dvc(clone, environment, "status", "--json")))
+
+
+def top_level_name(path: Path, name: str) -> str:
+    """The definition of a module that holds a function: itself, or its class."""
+    for statement in ast.parse(path.read_text()).body:
+        if any(getattr(node, "name", None) == name for node in ast.walk(statement)):
+            return statement.name
+    raise LookupError(f"{path} defines no {name}")
+
+
+@pytest.fixture(scope="module")
+def reached(clone) -> dict[str, set[tuple[str, str]]]:
+    """The definitions behind each stage by its name in DVC, by a walk over compiled code."""
+    walk, graph = Walk(), StageGraph(load_params(clone / "params.yaml"))
+    exempt = (*EXEMPT, *engines_besides("transformers"))
+    by_entry = {entry: walk.reach(entry, exempt) for entry in {node.stage.entry for node in graph.values()}}
+    return {name: by_entry[node.stage.entry] for name, node in graph.items()}
+
+
+@pytest.mark.parametrize("file", EDITED)
+def test_code_that_computes_something_else_makes_stale_what_reaches_it(clone, environment, reached, file):
+    path, (name, untouched) = clone / "pipeline" / file, EDITED[file]
+    before = path.read_text()
+    key = (f"pipeline.{file[:-3].replace('/', '.')}", top_level_name(path, name))
+    insert_statement(path, name)
+    try:
+        found = stale(clone, environment)
+    finally:
+        path.write_text(before)
+    expected = {stage for stage, definitions in reached.items() if key in definitions}
+    assert expected and found == {"check_params", *expected}
+    assert not [stage for stage in found if stage.startswith(untouched)]
+
+
+@pytest.mark.parametrize("added", ["# A comment.\n", "import colorsys\n"], ids=["comment", "import"])
+def test_comments_and_imports_make_nothing_stale(clone, environment, added):
+    files = {path: path.read_text() for path in (clone / "pipeline").rglob("*.py")}
+    for path, text in files.items():
+        # Before the last statement, inside the module, where a digest by lines or by files would see it.
+        place = ast.parse(text).body[-1].lineno - 1 if text.strip() else 0
+        lines = text.splitlines(keepends=True)
+        if place and lines[place - 1].startswith("@"):
+            continue
+        path.write_text("".join([*lines[:place], added, *lines[place:]]))
+    try:
+        found = stale(clone, environment)
+    finally:
+        for path, text in files.items():
+            path.write_text(text)
+    assert found == {"check_params"}
