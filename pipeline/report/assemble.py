@@ -26,7 +26,7 @@ from pipeline.report.tables.retention_lists import estimate_table, verdict_table
 from pipeline.report.tables.seeds import seed_tables
 from pipeline.report.tables.settings import settings_tables
 from pipeline.report.tables.structured import structured_tables, structured_tests_table
-from pipeline.report.tables.table import ListTable, Table
+from pipeline.report.tables.table import ListTable, Table, bold_by_tests, verdicts_of
 from pipeline.report.tables.table_text import latex_document, write_table_texts
 from pipeline.report.tables.transfer import transfer_tables
 from pipeline.report.tracked_files import write_tracked_files
@@ -91,7 +91,7 @@ def tables_by_section(
     names, significance = display_names(params), params.tests.significance
     ssot, token_budget = params.generate.ssot.enabled, params.evaluate.token_budget
     compared = structured_tests_table(
-        evaluations, names, params.seed, significance, params.evaluate.bootstrap_replicates
+        evaluations, names, params.seed, params.tests, params.evaluate.bootstrap_replicates
     )
     transfer = transfer_tables(metrics, names)
     kept = retention_tables(metrics, names, params.retention, params.paloma)
@@ -106,7 +106,15 @@ def tables_by_section(
         "paloma": [*kept["paloma"], verdicts["paloma"]],
         "method": settings_tables(params, prompts),
     }
-    return {section: [table for table in members if table is not None] for section, members in tables.items()}
+    verdicts = verdicts_of(table.frame for table in (compared,) if table is not None)
+    return {
+        section: [
+            bold_by_tests(table, verdicts) if isinstance(table, Table) else table
+            for table in members
+            if table is not None
+        ]
+        for section, members in tables.items()
+    }
 
 
 def drawings_by_section(
