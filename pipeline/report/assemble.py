@@ -8,7 +8,7 @@ import pandas as pd
 
 from pipeline.config.params import METHODS, Params
 from pipeline.core.prompts.structured import Prompt
-from pipeline.core.retention.accuracy import TEST_COLUMNS
+from pipeline.core.statistics.paired_tests import TEST_COLUMNS
 from pipeline.metrics.registry import AXIS_TITLES
 from pipeline.report.ablations.figures import ablation_drawings, ablation_plots
 from pipeline.report.ablations.runs import Ablations

@@ -11,7 +11,7 @@ from pipeline.core.statistics.condition_tests import PAIRS
 from pipeline.metrics.registry import SPLIT_TITLES, SPLITS
 from pipeline.report.evaluations import rows_of
 from pipeline.report.tables.retention import GP_IRT, difference_from_base, paloma_measures
-from pipeline.report.tables.retention_lists import VERDICTS, verdict_counts, verdict_sentence
+from pipeline.report.tables.retention_lists import VERDICTS, primary_counts, verdict_sentence
 from pipeline.report.tables.table import DASH, MISSING
 from pipeline.report.tables.transfer import SUPPORT_SIZE, TOTAL_VARIATION, UTILITY, utility_measure
 
@@ -183,32 +183,19 @@ def cost_answer(rows: Aggregates, tests: Mapping[str, pd.DataFrame], bits_per_by
         (split,) = SPLITS[axis]
         listed = _medians(rows, axis, split, metric, form)
         if listed:
-            verdicts = verdict_sentence(axis, tests[axis]) if axis in tests else ""
             measured = {"retention": "accuracy", "paloma": bits_per_byte}.get(axis, "")
-            sentences.append(f"{sentence.format(listed)} {_with_size(verdicts, rows.sizes(axis, measured))}".strip())
+            verdicts = verdict_sentence(axis, tests[axis], rows.sizes(axis, measured)) if axis in tests else ""
+            sentences.append(f"{sentence.format(listed)} {verdicts}".strip())
     return Answer("What did it cost?", _cost_word(rows, tests), sentences)
 
 
-def _with_size(sentence: str, sizes: Sequence[int]) -> str:
-    """The sentence with the number of items or documents per test behind "cannot tell"."""
-    if not sizes:
-        return sentence
-    size = f"{min(sizes):,}" if len(set(sizes)) == 1 else f"{min(sizes):,} to {max(sizes):,}"
-    return sentence.replace("cannot tell", f"cannot tell at n={size}")
-
-
-def _verdict_totals(tables: Sequence[pd.DataFrame], conditions: Sequence[str]) -> dict[str, int]:
-    """How many tests came to each verdict, over tables and conditions."""
-    totals = dict.fromkeys(VERDICTS, 0)
-    for table in tables:
-        for condition in conditions:
-            for verdict, count in verdict_counts(table, condition).items():
-                totals[verdict] += count
-    return totals
-
-
 def _cost_word(rows: Aggregates, tests: Mapping[str, pd.DataFrame]) -> str:
-    totals = _verdict_totals([tests[axis] for axis in COST_AXES if axis in tests], METHODS)
+    """From the primary questions: all tasks together, and all slices."""
+    totals = dict.fromkeys(VERDICTS, 0)
+    for axis in COST_AXES:
+        for method in METHODS if axis in tests else ():
+            for verdict, count in primary_counts(tests[axis], method).items():
+                totals[verdict] += count
     parsed_by_base = {row.model: row for row in rows.defined("mcq", "mcq", "mcq_parse_rate", "base")}
     fallen = any(
         row.model in parsed_by_base and row.ci_high < parsed_by_base[row.model].ci_low
@@ -323,6 +310,9 @@ def _ratio(row) -> SummaryCell:
 
 
 def _verdicts(tests: Mapping[str, pd.DataFrame], model: str, condition: str) -> str:
-    own = [rows_of(tests[axis], model=model) for axis in COST_AXES if axis in tests]
-    totals = _verdict_totals(own, [condition])
-    return ", ".join(f"{count} {verdict}" for verdict, count in totals.items() if count) or MISSING
+    """The verdicts on the primary questions, as "tasks kept, text lost"."""
+    parts = []
+    for axis, name in zip(COST_AXES, ("tasks", "text"), strict=True):
+        counts = primary_counts(rows_of(tests[axis], model=model), condition) if axis in tests else {}
+        parts += [f"{name} {verdict}" for verdict, count in counts.items() if count]
+    return ", ".join(parts) or MISSING

@@ -284,7 +284,7 @@ def structured_tests_table(
         "Difference: of the figures in the tables (mean within family, median across families), first condition minus "
         "second; below 0 the first is closer to the target. Interval: 95% bootstrap of that difference, families and "
         "prompts resampled, the same for both; of one test without adjustment. p: two-sided test of the prompts' "
-        "signed ranks, conditions swapped by family, so that it is of families like these; with 6 families it is at least "
+        "signed ranks, conditions swapped by family, so that it is of families like these; with 6 it is at least "
         "0.031. p, these families: swapped by prompt; it says nothing of other families and decides nothing. "
         f"Adjusted: over the splits of the same question (Holm), level {settings.significance:g}. Better or worse: "
         "adjusted p at most the level, and the whole interval beyond the margin; no relevant difference: the whole "

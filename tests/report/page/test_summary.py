@@ -98,8 +98,9 @@ def test_distance_with_invalid_answers_counted():
     assert answer(rows).sentences[-1].endswith("W1 on the probability scale is soft 0.250.")
 
 
-def verdicts(axis_verdicts, metric="accuracy"):
-    members = [(f"t{place}", metric, -0.1, 0.05, 0.5, 0.5, verdict) for place, verdict in enumerate(axis_verdicts)]
+def verdicts(together, *by_part, metric="accuracy"):
+    parts = {"all": together, **{f"t{place}": verdict for place, verdict in enumerate(by_part)}}
+    members = [(split, metric, -0.1, 0.05, 0.5, 0.5, verdict) for split, verdict in parts.items()]
     return paired_rows(members).assign(model="alpha", condition="soft")
 
 
@@ -109,22 +110,26 @@ def cost(tests, rows=()):
 
 def test_cost_in_words():
     assert cost({}).short == "Not known: no retention evaluation has been run."
-    assert cost({"retention": verdicts(["kept", "kept"])}).short == "Nothing that the tests can see."
-    undecided = cost({"retention": verdicts(["kept", "cannot tell"])})
+    # The primary questions, all tasks and all slices together, decide; single tasks do not.
+    assert cost({"retention": verdicts("kept", "lost", "cannot tell")}).short == "Nothing that the tests can see."
+    undecided = cost({"retention": verdicts("cannot tell", "kept")})
     assert undecided.short == "No loss is shown, but the tests cannot rule one out."
-    lost = cost({"retention": verdicts(["lost"]), "paloma": verdicts(["kept", "lost"], "bits_per_byte")})
-    assert lost.short == "Some of what base could do: 2 of 3 tests show a loss."
-    unsure = cost({"retention": verdicts(["lost", "cannot tell"])})
+    lost = cost({"retention": verdicts("lost"), "paloma": verdicts("kept", "lost", metric="bits_per_byte")})
+    assert lost.short == "Some of what base could do: 1 of 2 tests show a loss."
+    unsure = cost({"retention": verdicts("lost"), "paloma": verdicts("cannot tell", metric="bits_per_byte")})
     assert unsure.short == "Some of what base could do: 1 of 2 tests show a loss (1 cannot tell)."
     # Tests of other axes are not tests of retention.
-    assert cost({"structured": verdicts(["lost"])}).short == "Not known: no retention evaluation has been run."
+    assert cost({"structured": verdicts("lost")}).short == "Not known: no retention evaluation has been run."
 
 
 def test_cannot_tell_names_the_sample_size():
     rows = [metric_row("retention", "alpha", c, "all", "gp_irt", 0.5, n=300) for c in ("base", "soft")]
     rows += [metric_row("retention", "alpha", "soft", split, "accuracy", 0.5, n=100) for split in ("t0", "t1")]
-    found = cost({"retention": verdicts(["kept", "cannot tell"])}, rows)
-    assert "soft 1 kept, 1 cannot tell at n=100." in found.sentences[0]
+    found = cost({"retention": verdicts("cannot tell", "kept", "cannot tell")}, rows)
+    assert found.sentences[0].endswith(
+        "Tested against base, all tasks together: soft 1 cannot tell. Tested against base, over models and tasks: soft "
+        "1 kept, 1 cannot tell at n=100."
+    )
 
 
 def test_lost_form_of_questions_is_a_cost():
@@ -140,9 +145,7 @@ def test_table_of_the_first_screen():
         metric_row("retention", "alpha", "base", "all", "gp_irt", 0.5),
         metric_row("retention", "alpha", "soft", "all", "gp_irt_difference", -0.03),
     ]
-    table = summary_rows(
-        Aggregates(metric_frame(rows), ONE), {"retention": verdicts(["kept", "lost"])}, "bits_per_byte"
-    )
+    table = summary_rows(Aggregates(metric_frame(rows), ONE), {"retention": verdicts("kept", "lost")}, "bits_per_byte")
     assert [(name, condition) for name, condition, _ in table] == [("Alpha", c) for c in ("base", "soft", "hard")]
     base, soft, hard = (dict(zip(SUMMARY_TITLES[:2], cells[:2], strict=True)) for *_, cells in table)
     assert base["W1, held-out families"].text == "0.200" and base["× perfect sampler"].text == "10.0"
@@ -150,7 +153,7 @@ def test_table_of_the_first_screen():
     assert soft["W1, held-out families"].text == "—" and hard["W1, held-out families"].text == "not run"
     assert [cell.text for cell in table[0][2]][5:7] == ["0.500", ""]
     assert [cell.text for cell in table[1][2]][5:7] == ["not run", "-0.030"]
-    assert table[1][2][-1].text == "1 kept, 1 lost" and table[2][2][-1].text == "not run"
+    assert table[1][2][-1].text == "tasks kept" and table[2][2][-1].text == "not run"
     assert all(len(cells) == len(SUMMARY_TITLES) for *_, cells in table)
 
 
@@ -234,7 +237,7 @@ def test_headline_of_retention_counts_verdicts():
     }
     # GSM8K counts once, in its flexible reading.
     assert headline(metric_frame(rows), tests) == (
-        "Accuracy on TinyBenchmarks, as gp-IRT estimates it, is base 0.500, soft 0.250. Tested against base over "
+        "Accuracy on TinyBenchmarks, as gp-IRT estimates it, is base 0.500, soft 0.250. Tested against base, over "
         "models and tasks: soft 1 kept, 1 cannot tell. Held-out text costs base 1.5000 bits per byte."
     )
 
