@@ -267,6 +267,29 @@ def paired_difference_draws(
     return medians[0] - medians[1]
 
 
+def paired_mean_draws(own: np.ndarray, other: np.ndarray, *, replicates: int, rng: np.random.Generator) -> np.ndarray:
+    """Bootstrap of the difference of two conditions' means over prompts: the same prompts drawn for both.
+
+    Args:
+        own: float64[P] or [M, P] by model and prompt, NaN where undefined, which leaves the prompt out of that mean.
+        other: The same of the other condition.
+        replicates: Resamples, R.
+        rng: The bootstrap's stream.
+
+    Returns:
+        float64[R] or [M, R].
+    """
+    size = own.shape[-1]
+    weights = rng.multinomial(size, np.full(size, 1 / size), size=replicates).T
+    finite = [np.isfinite(side) for side in (own, other)]
+    with np.errstate(invalid="ignore"):
+        means = [
+            np.where(defined, side, 0.0) @ weights / (defined @ weights)
+            for side, defined in zip((own, other), finite, strict=True)
+        ]
+    return means[0] - means[1]
+
+
 def percentile_interval(draws: np.ndarray) -> tuple[float, float]:
     """95% percentile interval of the finite draws; NaN where fewer than half are finite."""
     finite = draws[np.isfinite(draws)]
