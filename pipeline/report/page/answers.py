@@ -12,6 +12,7 @@ from pipeline.core.statistics.condition_tests import PAIRS
 from pipeline.metrics.registry import METRICS, SPLIT_TITLES, SPLITS
 from pipeline.report.evaluations import rows_of
 from pipeline.report.tables.retention_lists import VERDICTS, primary_counts, verdict_sentence
+from pipeline.report.tables.table import probability_text
 
 W1 = "wasserstein_1_normalised"
 ALL_ANSWERS = "pit_wasserstein_1_all_answers"
@@ -125,30 +126,43 @@ def over_models_sentences(
     metrics: Sequence[tuple[str, str]],
     splits: Mapping[str, str],
 ) -> list[str]:
-    """What the tests over models say, a sentence for each; of one model that nothing follows for others.
+    """What the tests over models say, a sentence per metric and split; of one model that nothing follows for others.
 
     Args:
         rows: Aggregate rows; says how many models there are.
         tests: Columns axis, split, metric, condition, against, difference, ci_low, ci_high, models, better, p_adjusted
             and verdict; None where there are none.
         metrics: Axis and metric of the tests wanted, in order.
-        splits: Split -> its name in a sentence; other splits are left out.
+        splits: Split -> its name in a sentence, in order; other splits are left out.
     """
     if len(rows.models) < 2 or tests is None:
         return [NO_INFERENCE[len(rows.models) > 1]]
     sentences = []
     for axis, metric in metrics:
-        chosen = rows_of(tests, axis=axis, metric=metric)
-        for row in chosen[chosen["split"].isin(splits)].itertuples():
-            where = f" on {splits[row.split]}" if splits[row.split] else ""
-            decimals = METRICS[metric].decimals
-            sentences.append(
-                f"Over {row.models} models, {row.condition} against {row.against}{where}: {row.verdict} in "
-                f"{METRICS[metric].title} (mean difference {row.difference:+.{decimals}f} "
-                f"[{row.ci_low:+.{decimals}f}, {row.ci_high:+.{decimals}f}], better in {row.better} of {row.models}, "
-                f"sign test p = {row.p_adjusted:.3f})."
-            )
+        for split, name in splits.items():
+            chosen = rows_of(tests, axis=axis, metric=metric, split=split)
+            if chosen.empty:
+                continue
+            parts = [
+                f"{_pair_text(row)}, better in {row.better} of {row.models}, p {_compared(row.p_adjusted)})"
+                for row in chosen.itertuples()
+            ]
+            where = f" on {name}" if name else ""
+            models = f"{chosen['models'].max()} models"
+            sentences.append(f"Over {models}, {METRICS[metric].title}{where}: {'; '.join(parts)}.")
     return sentences or [NO_INFERENCE[True]]
+
+
+def _pair_text(row) -> str:
+    """A pair, its verdict, difference and interval; the parenthesis is left open."""
+    decimals = METRICS[row.metric].decimals
+    interval = f"{row.difference:+.{decimals}f} [{row.ci_low:+.{decimals}f}, {row.ci_high:+.{decimals}f}]"
+    return f"{row.condition} against {row.against} {row.verdict} ({interval}"
+
+
+def _compared(p: float) -> str:
+    text = probability_text(p)
+    return text if text.startswith("<") else f"= {text}"
 
 
 def _comparison_sentences(comparisons: pd.DataFrame | None) -> list[str]:
@@ -224,23 +238,13 @@ def transfer_answer(rows: Aggregates, tests: pd.DataFrame | None, over_models: p
     first, *others = over_models_sentences(rows, over_models, keys, dict.fromkeys(primary["split"], ""))
     if len(rows.models) > 1:
         first, others = "Over models:", [first, *others]
-    sentences = []
-    for _, metric in keys:
-        members, title = rows_of(primary, metric=metric), METRICS[metric].title
-        if len(rows.models) > 1:
-            sentences.append(f"{title}, one test per model: {'; '.join(_pair_counts(members))}.")
-            continue
-        decimals = METRICS[metric].decimals
-        parts = [
-            f"{row.condition} against {row.against} {row.verdict} ({row.difference:+.{decimals}f} "
-            f"[{row.ci_low:+.{decimals}f}, {row.ci_high:+.{decimals}f}])"
-            for row in members.itertuples()
-        ]
-        sentences.append(f"{title}: {'; '.join(parts)}.")
+    for _, metric in keys if len(rows.models) == 1 else ():
+        parts = [f"{_pair_text(row)})" for row in rows_of(primary, metric=metric).itertuples()]
+        others.append(f"{METRICS[metric].title}: {'; '.join(parts)}.")
     listed = over_models if len(rows.models) > 1 and over_models is not None else primary
-    listed = listed[[key in keys for key in zip(listed["axis"], listed["metric"], strict=True)]]
-    counts = "; ".join(_pair_counts(listed[~listed["split"].isin(SECONDARY_SPLITS)]))
-    return Answer(question, f"{first} {counts}, of {len(keys)} metrics.", [*others, *sentences])
+    listed = listed[listed["metric"].isin([metric for _, metric in keys]) & ~listed["split"].isin(SECONDARY_SPLITS)]
+    counts = "; ".join(_pair_counts(listed))
+    return Answer(question, f"{first} {counts}, of {len(keys)} metrics.", others)
 
 
 def medians_by_condition(rows: Aggregates, axis: str, split: str, metric: str, form: str) -> str:
@@ -250,15 +254,24 @@ def medians_by_condition(rows: Aggregates, axis: str, split: str, metric: str, f
     return ", ".join(f"{name} {value:{form}}" for name, value in medians.items())
 
 
-def cost_answer(rows: Aggregates, tests: Mapping[str, pd.DataFrame], bits_per_byte: str) -> Answer:
+def cost_answer(
+    rows: Aggregates,
+    tests: Mapping[str, pd.DataFrame],
+    bits_per_byte: str,
+    over_models: pd.DataFrame | None = None,
+) -> Answer:
     """What did it cost? From tests against base, and from the rate at which questions can be parsed.
 
     Args:
         rows: Aggregate rows.
         tests: Axis -> tests against base, columns condition, split, metric and verdict.
         bits_per_byte: The metric's name (with or without BOS).
+        over_models: As for ``calibration_answer``.
     """
     sentences = []
+    if len(rows.models) > 1:
+        asked = [("retention", "accuracy"), ("paloma", bits_per_byte)]
+        sentences += over_models_sentences(rows, over_models, asked, {"all": ""})
     for axis, metric, form, sentence in (
         ("retention", "gp_irt", ".3f", "Accuracy on TinyBenchmarks (gp-IRT) is {}."),
         ("paloma", bits_per_byte, ".3f", "Held-out text costs {} bits per byte."),

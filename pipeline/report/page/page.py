@@ -255,7 +255,7 @@ def _first_screen(
         "answers": [
             calibration_answer(rows, params.tests.wasserstein_margin, between, over),
             transfer_answer(rows, beyond, over),
-            cost_answer(rows, tests, bits_per_byte),
+            cost_answer(rows, tests, bits_per_byte, over),
         ],
         "summary_titles": SUMMARY_TITLES,
         "summary_rows": summary_rows(rows, tests, bits_per_byte) if len(metrics) else [],

@@ -65,7 +65,7 @@ def values_by_prompt(
         (c, name) for c, by in (("distinct", DISTINCT), ("utility", UTILITY)) for name in by.values()
     ]:
         keys = zip(rated["model"], rated["condition"], strict=True)
-        own = rated[[(*key, metric) in names for key in keys]]
+        own = rated[np.array([(*key, metric) in names for key in keys], dtype=bool)]
         for split in splits:
             members = own if split == ALL_PARTS else own[own["split"] == split]
             found["novelty", split, metric] = _by_prompt(members, column)
