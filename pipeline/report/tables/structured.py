@@ -104,6 +104,10 @@ BUDGET = (
 )
 SPLIT_CAPTIONS = {"ood": "held-out (OOD) families", "unseen": "unseen parameters"}
 _INTERVALS = "Brackets: 95% bootstrap intervals over families, prompts and, of distances of samples, the samples."
+_ONE_PROMPT = (
+    "With one prompt per family, as in the paper's selection, prompts are no level of their own: resampling families "
+    "is all there is. "
+)
 _UNDEFINED = f"{DASH}: undefined, because at least one family has no valid generation."
 
 
@@ -122,7 +126,8 @@ def structured_table(name: str, caption: str, metrics: pd.DataFrame, split: str,
         table,
         f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets). "
         f"W1 from {number_range([cell.n for cell in present], 0)} valid generations per cell; a perfect sampler "
-        f"scores {listed or 'n/a'} at this sample size. {_INTERVALS} Bold: best of the row. {_UNDEFINED}",
+        f"scores {listed or 'n/a'} at this sample size. {_INTERVALS} {_ONE_PROMPT if split == 'unseen' else ''}Bold: "
+        f"best of the row. {_UNDEFINED}",
     )
 
 
