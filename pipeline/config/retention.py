@@ -21,10 +21,15 @@ def is_local_path(source: str) -> bool:
 
 @dataclass(frozen=True, config=STRICT)
 class TestsConfig:
-    """Tests of whether a condition keeps what its base checkpoint can do."""
+    """Tests between conditions, with the smallest differences that matter."""
 
     significance: Annotated[float, Field(strict=True, gt=0, lt=0.5)]
-    """Level of every test, over all tasks or slices together (Holm)."""
+    """Level of every question, over its splits, tasks or slices together (Holm)."""
+    wasserstein_margin: PositiveFloat
+    """A difference of normalised W1, or of W1 on the PIT scale, below this is not relevant. A condition is called
+    calibrated where its W1 is shown to exceed a perfect sampler's by less."""
+    logit_kl_margin: PositiveFloat
+    """A difference of logit KL in nats below this is not relevant."""
     accuracy_margin: Annotated[float, Field(strict=True, gt=0, lt=1)]
     """A change of accuracy below this counts as none."""
     bits_per_byte_margin: PositiveFloat

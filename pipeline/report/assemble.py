@@ -8,7 +8,7 @@ import pandas as pd
 
 from pipeline.config.params import METHODS, Params
 from pipeline.core.prompts.structured import Prompt
-from pipeline.core.retention.accuracy import TEST_COLUMNS
+from pipeline.core.statistics.paired_tests import TEST_COLUMNS
 from pipeline.metrics.registry import AXIS_TITLES
 from pipeline.report.ablations.figures import ablation_drawings, ablation_plots
 from pipeline.report.ablations.runs import Ablations
@@ -20,15 +20,17 @@ from pipeline.report.figures.open_ended import open_drawings
 from pipeline.report.figures.retention import paloma_drawings, retention_drawings
 from pipeline.report.figures.structured import structured_drawings
 from pipeline.report.page.page import FigureBlock, Section, report_page
+from pipeline.report.tables.model_tests import model_comparisons, model_tests_table
 from pipeline.report.tables.novelty_cases import CaseTable, novelty_cases, write_case_texts
 from pipeline.report.tables.retention import one_name_per_variant, retention_tables
 from pipeline.report.tables.retention_lists import estimate_table, verdict_table
 from pipeline.report.tables.seeds import seed_tables
 from pipeline.report.tables.settings import settings_tables
 from pipeline.report.tables.structured import structured_tables, structured_tests_table
-from pipeline.report.tables.table import ListTable, Table
+from pipeline.report.tables.table import ListTable, Table, bold_by_tests, verdicts_of
 from pipeline.report.tables.table_text import latex_document, write_table_texts
 from pipeline.report.tables.transfer import transfer_tables
+from pipeline.report.tables.transfer_tests import transfer_comparisons, transfer_tests_table
 from pipeline.report.tracked_files import write_tracked_files
 
 DEMO = "demo"
@@ -91,13 +93,22 @@ def tables_by_section(
     names, significance = display_names(params), params.tests.significance
     ssot, token_budget = params.generate.ssot.enabled, params.evaluate.token_budget
     compared = structured_tests_table(
-        evaluations, names, params.seed, significance, params.evaluate.bootstrap_replicates
+        evaluations, names, params.seed, params.tests, params.evaluate.bootstrap_replicates
     )
     transfer = transfer_tables(metrics, names)
     kept = retention_tables(metrics, names, params.retention, params.paloma)
     verdicts = {axis: verdict_table(axis, table, metrics, names, significance) for axis, table in tests.items()}
+    beyond = transfer_comparisons(
+        evaluations, metrics, names, params.seed, params.tests, params.evaluate.bootstrap_replicates
+    )
+    over_models = model_tests_table(model_comparisons(params, evaluations, metrics, names), significance)
     tables = {
-        "summary": [*transfer["summary"], *kept["summary"]],
+        "summary": [
+            *transfer["summary"],
+            transfer_tests_table(beyond, names, significance),
+            *kept["summary"],
+            over_models,
+        ],
         "structured": [*structured_tables(metrics, names, ssot, token_budget), compared],
         "open": transfer["open"],
         "novelty": transfer["novelty"],
@@ -106,7 +117,15 @@ def tables_by_section(
         "paloma": [*kept["paloma"], verdicts["paloma"]],
         "method": settings_tables(params, prompts),
     }
-    return {section: [table for table in members if table is not None] for section, members in tables.items()}
+    between = verdicts_of([compared.frame, beyond] if compared is not None else [beyond])
+    return {
+        section: [
+            bold_by_tests(table, between) if isinstance(table, Table) else table
+            for table in members
+            if table is not None
+        ]
+        for section, members in tables.items()
+    }
 
 
 def drawings_by_section(

@@ -10,7 +10,8 @@ import pandas as pd
 
 from pipeline.artifacts.scores import DOCUMENT_SCORE_COLUMNS
 from pipeline.artifacts.storage import read_table
-from pipeline.core.retention.perplexity import SUFFIXES, TEST_COLUMNS, comparison_rows, metric_rows, slice_rows
+from pipeline.core.retention.perplexity import SUFFIXES, comparison_rows, metric_rows, slice_rows
+from pipeline.core.statistics.paired_tests import TEST_COLUMNS
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError
 from pipeline.stages.evaluation_output import write_evaluation

@@ -12,7 +12,7 @@ from pipeline.config.params import METHODS, load_params
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.random_streams import random_stream
-from pipeline.core.retention.accuracy import TEST_COLUMNS
+from pipeline.core.statistics.paired_tests import TEST_COLUMNS
 from pipeline.core.structured.wasserstein import evaluate_prompt, prompt_row
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.page.page import Section, report_page

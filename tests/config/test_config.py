@@ -100,6 +100,12 @@ def test_paper_experiment():
         ("models.embedded.num_parameters", 0.5, "models.embedded.num_parameters: .*integer"),
         ("models", {}, "models: "),
         ("seed", -1, "seed: "),
+        ("tests.wasserstein_margin", 0.0, "tests.wasserstein_margin: .*greater than 0"),
+        (
+            "tests.kl_margin",
+            0.1,
+            "tests.kl_margin: unknown key; the keys allowed here are significance, wasserstein_margin",
+        ),
         ("sed", 1, "sed: unknown key; the keys allowed here are experiment, artifacts, reports"),
     ],
 )

@@ -11,7 +11,7 @@ import yaml
 from pipeline.artifacts.prompts import write_prompts
 from pipeline.artifacts.storage import write_json, write_table
 from pipeline.core.prompts.structured import build_split
-from pipeline.core.retention.accuracy import TEST_COLUMNS
+from pipeline.core.statistics.paired_tests import TEST_COLUMNS
 from pipeline.report.evaluations import METRIC_COLUMNS
 from pipeline.report.figures.drawing import draw_all
 from tests.conftest import ROOT
@@ -216,7 +216,7 @@ def paired_rows(members):
     for split, metric, difference, margin, different, equivalent, verdict in members:
         interval = (difference - 0.02, difference + 0.02)
         p_values = (different / 2, equivalent / 2, different, equivalent)
-        rows.append((split, metric, difference, *interval, margin, *p_values, verdict))
+        rows.append((split, metric, difference, *interval, margin, 0.08, *p_values, verdict))
     return pd.DataFrame(rows, columns=list(TEST_COLUMNS))
 
 

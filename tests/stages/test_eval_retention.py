@@ -10,8 +10,8 @@ import yaml
 
 from pipeline.artifacts.irt_artifact import FIELDS, read_irt, write_irt
 from pipeline.artifacts.storage import read_json, read_table, sha256_file, write_table
-from pipeline.core.retention.accuracy import TEST_COLUMNS
 from pipeline.core.retention.tasks import COLUMNS, METRICS
+from pipeline.core.statistics.paired_tests import TEST_COLUMNS
 from pipeline.errors import ArtifactError, ConfigError
 from scripts.make_irt_artifact import synthetic_content
 from tests.conftest import ROOT
@@ -135,7 +135,7 @@ def test_evaluation_directory(files):
         assert {"gp_irt_difference", "accuracy_difference"} <= {name for split, name in found if split == column}
     assert found["all", "gp_irt_paper_mean"]["value"] != found["all", "gp_irt"]["value"]
     tests = read_table(common["output"] / "tests.parquet", TEST_COLUMNS)
-    assert tests["split"].tolist() == list(COLUMNS)
+    assert tests["split"].tolist() == [*COLUMNS, "all"]
     assert (tests["p_difference_adjusted"] >= tests["p_difference"]).all()
     assert set(tests["verdict"]) <= {"kept", "lost", "gained", "cannot tell"}
     items = read_table(common["output"] / "per_prompt.parquet", ("split", "item", "value", "base_value", "predicted"))

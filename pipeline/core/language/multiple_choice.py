@@ -71,13 +71,24 @@ def bootstrap_total_variation(counts: np.ndarray, replicates: int, rng: np.rando
     Returns:
         (low, high); NaN with fewer than two answers.
     """
-    size = int(counts.sum())
-    if size < 2:
+    if counts.sum() < 2:
         return math.nan, math.nan
+    low, high = np.percentile(total_variation_draws(counts, replicates, rng), [2.5, 97.5])
+    return max(0.0, float(low)), float(high)
+
+
+def total_variation_draws(counts: np.ndarray, replicates: int, rng: np.random.Generator) -> np.ndarray:
+    """float64[replicates] total variation of redrawn answers, moved so that their mean is the observed one.
+
+    Args:
+        counts: int64[K], answers by letter; at least one.
+        replicates: Resamples.
+        rng: The bootstrap's stream.
+    """
+    size = int(counts.sum())
     draws = rng.multinomial(size, counts / size, size=replicates)
     values = np.abs(draws / size - 1 / len(counts)).sum(axis=1) / 2
-    low, high = np.percentile(values, [2.5, 97.5]) - (values.mean() - total_variation(counts))
-    return max(0.0, float(low)), float(high)
+    return values - (values.mean() - total_variation(counts))
 
 
 def prompt_row(prompt_id: str, outcomes: pd.DataFrame) -> dict:

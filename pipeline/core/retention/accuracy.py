@@ -24,12 +24,16 @@ from pipeline.core.retention.irt import (
     resample_counts,
 )
 from pipeline.core.retention.tasks import COLUMNS
-from pipeline.core.statistics.intervals import Estimate, metric_row
+from pipeline.core.statistics.intervals import Estimate, metric_row, wilson_interval
 from pipeline.core.statistics.paired_tests import (
     PERMUTATIONS,
+    TEST_COLUMNS,
+    StratifiedMean,
     holm,
     mcnemar_exact,
     sign_flip_test,
+    stratified_mean,
+    tango_interval,
     tost,
     tost_proportions,
     verdict,
@@ -40,19 +44,8 @@ SECOND_READINGS = {"tinyGSM8k (strict)": "tinyGSM8k (flexible)"}
 CONTINUOUS_METRICS = ("mc2",)
 """Metrics whose values lie in [0, 1]; all others are 0 or 1."""
 ESTIMATES = ("gp_irt", "p_irt", "irt", "accuracy")
-TEST_COLUMNS = (
-    "split",
-    "metric",
-    "difference",
-    "ci_low",
-    "ci_high",
-    "margin",
-    "p_difference",
-    "p_equivalence",
-    "p_difference_adjusted",
-    "p_equivalence_adjusted",
-    "verdict",
-)
+ALL = "all"
+"""All items of all tasks together: the primary question of retention, which is asked by itself."""
 
 
 @dataclass(frozen=True)
@@ -144,16 +137,20 @@ def metric_rows(
         gsm8k: How often GSM8K enters the mean over tasks.
 
     Returns:
-        Rows with split, family (""), metric, value, n (items), ci_low, ci_high (95% bootstrap over items), floor and
-        undefined. By column: ESTIMATES; gp_irt_standard_error (bootstrap) and gp_irt_published_error (of the method,
-        see PUBLISHED_ERRORS); gp_irt_difference and accuracy_difference, own - base. Over all the same means over
-        tasks, and gp_irt_paper_mean, in which GSM8K counts twice.
+        Rows with split, family (""), metric, value, n (items), ci_low, ci_high (95%), floor and undefined. Intervals
+        are bootstrapped over items, but that of a task's share of right answers is Wilson's, and that of its
+        difference from base Tango's. By column: ESTIMATES; gp_irt_standard_error (bootstrap) and
+        gp_irt_published_error (of the method, see PUBLISHED_ERRORS); gp_irt_difference and accuracy_difference,
+        own - base. Over all the same means over tasks, and gp_irt_paper_mean, in which GSM8K counts twice.
     """
     rows = []
     for column, result in own.items():
         size = len(result.values)
         for name in ESTIMATES:
             rows.append(_row(column, name, result.estimates[name], size, result.draws[name]))
+        if _is_rate(column):
+            low, high = wilson_interval(int(result.values.sum()), size)
+            rows[-1] |= {"ci_low": low, "ci_high": high}
         rows.append(_row(column, "gp_irt_standard_error", float(result.draws["gp_irt"].std(ddof=1)), size))
         published = PUBLISHED_ERRORS[SCENARIOS[COLUMNS[column][0]]]
         rows.append(_row(column, "gp_irt_published_error", published, size))
@@ -161,11 +158,11 @@ def metric_rows(
     members = mean_columns(list(own), gsm8k)
     size = sum(len(own[column].values) for column in mean_columns(list(own)))
     for name in ESTIMATES:
-        rows.append(_row("all", name, *_mean(own, members, name, size)))
+        rows.append(_row(ALL, name, *_mean(own, members, name, size)))
     spread = float(_mean(own, members, "gp_irt", size)[2].std(ddof=1))
-    rows.append(_row("all", "gp_irt_standard_error", spread, size))
-    rows.append(_row("all", "gp_irt_paper_mean", *_mean(own, list(own), "gp_irt", size)))
-    return rows + _differences("all", own, base, members)
+    rows.append(_row(ALL, "gp_irt_standard_error", spread, size))
+    rows.append(_row(ALL, "gp_irt_paper_mean", *_mean(own, list(own), "gp_irt", size)))
+    return rows + _differences(ALL, own, base, members)
 
 
 def _mean(results: Mapping[str, ColumnResult], members: Sequence[str], name: str, size: int) -> tuple:
@@ -183,7 +180,28 @@ def _differences(
         size = sum(len(own[column].values) for column in mean_columns(members))
         (value, _, draws), (base_value, _, base_draws) = (_mean(r, members, name, size) for r in (own, base))
         rows.append(_row(split, f"{name}_difference", value - base_value, size, draws - base_draws))
+    # With both readings of GSM8K in the mean the tasks are no strata; the bootstrap knows that they share answers.
+    if list(members) == mean_columns(members):
+        low, high = _difference_interval({column: (own[column].values, base[column].values) for column in members})
+        rows[-1] |= {"ci_low": low, "ci_high": high}
     return rows
+
+
+def _is_rate(column: str) -> bool:
+    return COLUMNS[column][1] not in CONTINUOUS_METRICS
+
+
+def _difference_interval(pairs: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
+    """95% interval of the mean over columns of own - base: Tango's of a single rate, else ``stratified_mean``'s."""
+    if len(pairs) == 1:
+        ((column, (own, base)),) = pairs.items()
+        if _is_rate(column):
+            return tango_interval(base, own)
+    return _stratified({column: own - base for column, (own, base) in pairs.items()}).interval
+
+
+def _stratified(differences: Mapping[str, np.ndarray]) -> StratifiedMean:
+    return stratified_mean(list(differences.values()), [_is_rate(column) for column in differences])
 
 
 def _row(split: str, metric: str, value: float, n: int, draws: np.ndarray | None = None) -> dict:
@@ -200,12 +218,17 @@ def paired_test_table(
     seed: int,
     names: tuple[str, ...],
 ) -> pd.DataFrame:
-    """Paired tests of accuracy by column, TEST_COLUMNS; without rows for the base itself.
+    """Paired tests of accuracy by column and of all tasks together, TEST_COLUMNS; no rows for the base itself.
 
-    p_difference is McNemar's exact test for 0/1 metrics and a sign-flip permutation test for mc2; p_equivalence is
-    the exact paired equivalence test for 0/1 metrics and a t-based one for mc2 (see
+    All items of all tasks together (ALL) are the primary question: 100 items of a task seldom show that anything was
+    kept. It is asked by itself, so it is not adjusted: p_difference flips the signs of the items' differences, every
+    task with the same weight, and p_equivalence is ``stratified_mean``'s.
+
+    By column, p_difference is McNemar's exact test for 0/1 metrics and a sign-flip permutation test for mc2;
+    p_equivalence is the exact paired equivalence test for 0/1 metrics and a t-based one for mc2 (see
     ``pipeline.core.statistics.paired_tests``). Both are adjusted by Holm over the tasks. The strict reading of GSM8K
-    is adjusted among the tasks with it in the flexible reading's place.
+    is adjusted among the tasks with it in the flexible reading's place. ``detectable`` is the smallest difference
+    that the test would find in four of five samples of this size, before adjustment.
 
     Args:
         own: Results by column.
@@ -215,15 +238,50 @@ def paired_test_table(
         seed: Root seed of the permutation test; ``names`` complete its stream's name.
         names: Model and condition.
     """
-    rows = {} if base is None else {c: _tests(c, own[c], base[c], margin, seed, names) for c in own}
+    if base is None:
+        return pd.DataFrame(columns=list(TEST_COLUMNS))
+    rows = {c: _tests(c, own[c], base[c], margin, seed, names) for c in own}
+    together = _tests_together(own, base, mean_columns(list(own)), margin, seed, names)
     for column, row in rows.items():
         family = [column if c == SECOND_READINGS.get(column) else c for c in mean_columns(list(rows))]
         for name in ("p_difference", "p_equivalence"):
             adjusted = holm(np.array([rows[c][name] for c in family]))
             row[f"{name}_adjusted"] = float(adjusted[family.index(column)])
+    for name in ("p_difference", "p_equivalence"):
+        together[f"{name}_adjusted"] = together[name]
+    for column, row in [*rows.items(), (ALL, together)]:
+        members = mean_columns(list(own)) if column == ALL else [column]
+        found = _stratified({name: own[name].values - base[name].values for name in members})
+        row["detectable"] = found.detectable(significance)
         adjusted_pair = (row["p_difference_adjusted"], row["p_equivalence_adjusted"])
         row["verdict"] = verdict(row["difference"], *adjusted_pair, significance)
-    return pd.DataFrame(list(rows.values()), columns=list(TEST_COLUMNS))
+    return pd.DataFrame([*rows.values(), together], columns=list(TEST_COLUMNS))
+
+
+def _tests_together(
+    own: Mapping[str, ColumnResult],
+    base: Mapping[str, ColumnResult],
+    members: Sequence[str],
+    margin: float,
+    seed: int,
+    names: tuple[str, ...],
+) -> dict:
+    """The row of all tasks together."""
+    differences = {column: own[column].values - base[column].values for column in members}
+    found = _stratified(differences)
+    weighted = np.concatenate([values / len(values) for values in differences.values()])
+    rng = random_stream(seed, "sign_flips", "retention", *names, ALL)
+    low, high = found.interval
+    return {
+        "split": ALL,
+        "metric": "accuracy",
+        "difference": found.value,
+        "ci_low": low,
+        "ci_high": high,
+        "margin": margin,
+        "p_difference": sign_flip_test(weighted, PERMUTATIONS, rng),
+        "p_equivalence": found.p_equivalence(margin),
+    }
 
 
 def _tests(
@@ -231,13 +289,13 @@ def _tests(
 ) -> dict:
     """One row of the test table, unadjusted."""
     differences = own.values - base.values
-    if COLUMNS[column][1] in CONTINUOUS_METRICS:
+    if not _is_rate(column):
         rng = random_stream(seed, "sign_flips", "retention", *names, column)
         different, equivalent = sign_flip_test(differences, PERMUTATIONS, rng), tost(differences, margin)
     else:
         different = mcnemar_exact(base.values, own.values)
         equivalent = tost_proportions(base.values, own.values, margin)
-    low, high = np.quantile(own.draws["accuracy"] - base.draws["accuracy"], [0.025, 0.975]).tolist()
+    low, high = _difference_interval({column: (own.values, base.values)})
     return {
         "split": column,
         "metric": "accuracy",

@@ -13,7 +13,15 @@ import pandas as pd
 
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.intervals import Estimate, metric_row
-from pipeline.core.statistics.paired_tests import PERMUTATIONS, holm, ratio_contributions, sign_flip_test, tost, verdict
+from pipeline.core.statistics.paired_tests import (
+    PERMUTATIONS,
+    holm,
+    ratio_contributions,
+    sign_flip_test,
+    stratified_mean,
+    tost,
+    verdict,
+)
 
 ALL = "all"
 SUFFIXES = {"model": "", "none": "_without_bos"}
@@ -21,19 +29,6 @@ SUFFIXES = {"model": "", "none": "_without_bos"}
 SUMMED = ("nll_nats", "base_nll_nats", "num_tokens", "num_bytes")
 COMPARISONS = ("base_nll_nats", "perplexity_ratio", "bits_per_byte_difference")
 """What there is of a condition that is compared with base only."""
-TEST_COLUMNS = (
-    "split",
-    "metric",
-    "difference",
-    "ci_low",
-    "ci_high",
-    "margin",
-    "p_difference",
-    "p_equivalence",
-    "p_difference_adjusted",
-    "p_equivalence_adjusted",
-    "verdict",
-)
 DRAWS_PER_BLOCK = 1 << 22
 
 
@@ -205,6 +200,7 @@ def comparison_rows(
     for split in (*members, ALL):
         own, base, _, num_bytes = (np.concatenate(list(members.values())) if split == ALL else members[split]).T
         rng = random_stream(seed, "sign flips", *names, variant, split)
+        contributions = ratio_contributions((own - base) / math.log(2), num_bytes)
         rows.append(
             {
                 "split": split,
@@ -213,8 +209,9 @@ def comparison_rows(
                 "ci_low": found[split]["ci_low"],
                 "ci_high": found[split]["ci_high"],
                 "margin": margin,
+                "detectable": stratified_mean([contributions], [False]).detectable(significance),
                 "p_difference": sign_flip_test(own - base, PERMUTATIONS, rng),
-                "p_equivalence": tost(ratio_contributions((own - base) / math.log(2), num_bytes), margin),
+                "p_equivalence": tost(contributions, margin),
             }
         )
     for key in ("p_difference", "p_equivalence"):

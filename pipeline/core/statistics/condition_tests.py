@@ -1,8 +1,14 @@
 """Paired tests of two conditions of one model that answered the same structured prompts.
 
 Differences are own - other throughout; every metric tested is better where it is lower.
+
+The estimand is the difference of the tabulated figures (mean within family, median across families) for families
+like those evaluated, so families are what intervals resample and what the p-value that decides swaps. Swapping
+prompt by prompt asks a narrower question: is there a difference on these families? It is shown beside, and decides
+nothing, because it rejects far too often where a difference varies between families.
 """
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,32 +19,43 @@ import pandas as pd
 from scipy import stats
 
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.intervals import family_median, hierarchical_bootstrap
+from pipeline.core.statistics.intervals import family_median, paired_difference_draws, percentile_interval
 from pipeline.core.statistics.paired_tests import holm
 
-PAIRS = (("soft", "base"), ("hard", "base"), ("soft", "hard"), ("ssot", "soft"))
+PAIRS = (("soft", "base"), ("hard", "base"), ("soft", "hard"), ("ssot", "base"), ("ssot", "soft"))
 """Condition tested, and the condition that it is tested against."""
 TESTED = ("pit_wasserstein_1_all_answers", "wasserstein_1_normalised", "logit_kl_nats")
 """Per-prompt metrics that are tested; all are better where they are lower."""
 SIGN_FLIPS = 9_999
-"""Random sign patterns of a test; the least p of 48 tests is then 48 / 10,000 after Holm."""
+"""Random sign patterns of a test."""
+MOST_ENUMERATED = 13
+"""Families (or prompts) up to which all 2^n sign patterns are tried instead, which is fewer."""
+QUESTION = ("model", "metric", "condition", "against")
+"""What names a question. Holm's correction is over its parts (splits, tasks, slices), on every axis."""
+ALL_PARTS = "all"
+"""Split of all parts together: a question by itself, which is not corrected."""
 COMPARISON_COLUMNS = (
     "model",
     "split",
     "metric",
     "condition",
     "against",
+    "families",
     "prompts",
     "undefined",
+    "value",
+    "value_against",
     "difference",
     "ci_low",
     "ci_high",
+    "margin",
     "floor_difference",
+    "p_these_families",
     "p",
     "p_adjusted",
     "verdict",
 )
-Verdict = Literal["better", "worse", "cannot tell", "undefined"]
+Verdict = Literal["better", "worse", "no relevant difference", "cannot tell", "undefined"]
 SIGNS_PER_BLOCK = 1_000_000
 """Bounds the memory of a permutation test."""
 
@@ -48,36 +65,54 @@ class Comparison:
     """What a paired test says of one metric.
 
     Attributes:
-        difference: Family median of the prompts' differences, own - other; NaN where a family has no pair.
-        ci_low: Lower end of the 95% interval, which resamples families, then prompts.
+        value: The first condition's tabulated figure, the family median of its own prompts.
+        value_against: The other's.
+        difference: value - value_against; all numbers are NaN where a family has no pair.
+        ci_low: Lower end of its 95% interval; families, then prompts are resampled, the same for both conditions.
         ci_high: Upper end.
-        p: Two-sided p-value, not adjusted.
+        p: Two-sided p-value, conditions swapped by family; not adjusted.
+        p_these_families: The same, swapped by prompt.
+        families: Number of families.
         prompts: Prompts with a finite value under both conditions.
         undefined: Prompts without.
     """
 
+    value: float
+    value_against: float
     difference: float
     ci_low: float
     ci_high: float
     p: float
+    p_these_families: float
+    families: int
     prompts: int
     undefined: int
 
 
 def family_signed_rank_test(
-    differences: np.ndarray, families: np.ndarray, replicates: int, rng: np.random.Generator
+    differences: np.ndarray,
+    families: np.ndarray,
+    swapped: Literal["families", "prompts"],
+    replicates: int,
+    rng: np.random.Generator,
 ) -> float:
     """Two-sided permutation test of paired differences: signed ranks, every family with the same weight.
 
     The statistic is the sum over families of the mean of sign(d) * rank(|d|), ranks over all prompts (Wilcoxon 1945;
     a difference of 0 counts as 0, Pratt 1959): prompts of a heavy-tailed law, whose W1 knows no bound, weigh no more
-    than others. Under the hypothesis that both conditions answer every prompt with the same law, and as often, the
-    two can be swapped at each prompt, so the signs are independent and even. The observed signs count as one of the
-    permutations, so p is at least 1 / (replicates + 1).
+    than others.
+
+    Swapped by family, the hypothesis is that a family drawn anew is as likely to favour one condition as the other
+    by as much: all prompts of a family change sign together, so it holds its level where the difference varies
+    between families. With F families p is at least 2 / 2^F (0.031 with 6). Swapped by prompt, the hypothesis is that
+    both conditions answer every prompt of these very families with the same law. Up to MOST_ENUMERATED units all
+    patterns are tried; else the observed signs count as one of the random ones, so p is at least
+    1 / (replicates + 1).
 
     Args:
         differences: float64[P], finite.
         families: str[P].
+        swapped: What changes sign as one.
         replicates: Random sign patterns.
         rng: The test's stream.
 
@@ -87,14 +122,19 @@ def family_signed_rank_test(
     if len(differences) == 0:
         return math.nan
     _, codes = np.unique(families, return_inverse=True)
-    weighted = np.sign(differences) * stats.rankdata(np.abs(differences)) / np.bincount(codes)[codes]
+    terms = np.sign(differences) * stats.rankdata(np.abs(differences)) / np.bincount(codes)[codes]
+    if swapped == "families":
+        terms = np.bincount(codes, weights=terms)
     # Sums of the same numbers in another order differ by rounding; ties must count as ties.
-    threshold = abs(float(weighted.sum())) - 1e-9
-    extreme, block = 1, max(1, SIGNS_PER_BLOCK // len(differences))
+    threshold = abs(float(terms.sum())) - 1e-9
+    if len(terms) <= MOST_ENUMERATED:
+        patterns = np.array(list(itertools.product((-1.0, 1.0), repeat=len(terms))))
+        return float((np.abs(patterns @ terms) >= threshold).mean())
+    extreme, block = 1, max(1, SIGNS_PER_BLOCK // len(terms))
     for start in range(0, replicates, block):
-        size = (min(block, replicates - start), len(differences))
+        size = (min(block, replicates - start), len(terms))
         signs = rng.integers(2, size=size, dtype=np.int8) * 2.0 - 1.0
-        extreme += int((np.abs(signs @ weighted) >= threshold).sum())
+        extreme += int((np.abs(signs @ terms) >= threshold).sum())
     return extreme / (replicates + 1)
 
 
@@ -108,57 +148,96 @@ def compare(
         other: float64[P], the same prompts.
         families: str[P].
         seed: Root seed.
-        names: Complete the names of the two random streams.
+        names: Complete the names of the random streams.
         replicates: Resamples of the interval.
     """
-    differences = np.asarray(own, dtype=np.float64) - np.asarray(other, dtype=np.float64)
-    defined = np.isfinite(differences)
-    difference = family_median(differences, families)
-    low, high, p = math.nan, math.nan, math.nan
-    # A median that leaves out a family would be another question: undefined, as in the tables.
-    if math.isfinite(difference):
+    own, other = (np.asarray(side, dtype=np.float64) for side in (own, other))
+    defined = np.isfinite(own - other)
+    value = against = low = high = p = p_prompts = math.nan
+    # A family without a pair would be left out of the test, which would then be of another question than the tables'.
+    if math.isfinite(family_median(own - other, families)):
+        value, against = family_median(own, families), family_median(other, families)
         rng = random_stream(seed, "condition tests", "bootstrap", *names)
-        low, high = hierarchical_bootstrap(differences, families, "family_median", replicates=replicates, rng=rng)
+        if len(own) > 1:
+            draws = paired_difference_draws(own, other, families, replicates=replicates, rng=rng)
+            low, high = percentile_interval(draws)
+        pairs = (own - other)[defined], families[defined]
+        rng = random_stream(seed, "condition tests", "families", *names)
+        p = family_signed_rank_test(*pairs, "families", SIGN_FLIPS, rng)
         rng = random_stream(seed, "condition tests", "signs", *names)
-        p = family_signed_rank_test(differences[defined], families[defined], SIGN_FLIPS, rng)
-    return Comparison(difference, low, high, p, int(defined.sum()), int((~defined).sum()))
+        p_prompts = family_signed_rank_test(*pairs, "prompts", SIGN_FLIPS, rng)
+    sizes = (len(set(families.tolist())), int(defined.sum()), int((~defined).sum()))
+    return Comparison(value, against, value - against, low, high, p, p_prompts, *sizes)
 
 
-def comparison_verdict(difference: float, floor_difference: float, p_adjusted: float, significance: float) -> Verdict:
-    """What a comparison says of the first condition, of a metric that is better where it is lower.
+def comparison_verdict(
+    interval: tuple[float, float],
+    p_adjusted: float,
+    significance: float,
+    margin: float = 0.0,
+    floor_difference: float = 0.0,
+    higher_is_better: bool = False,
+) -> Verdict:
+    """What a comparison says of the first condition.
 
-    A distance of samples is larger with fewer of them. A difference that is no larger than the difference of what
-    perfect samplers of the two sizes score is not told apart from it, whatever its p-value.
+    "better" or "worse": the test rejects, and the whole interval lies beyond the margin. "no relevant difference":
+    the whole interval lies within it, whatever the test says. "cannot tell": neither.
+
+    A distance of samples is larger with fewer of them. What perfect samplers of the two sizes would differ by is
+    added to the margin of a difference, and taken off that of no difference.
 
     Args:
-        difference: own - other.
-        floor_difference: The same of perfect samplers; NaN or 0 where sizes agree or do not matter.
+        interval: 95% interval of own - other.
         p_adjusted: After Holm.
         significance: Level.
+        margin: Smallest difference that matters; 0 where none was set, and no verdict of no difference then.
+        floor_difference: own - other of perfect samplers; NaN or 0 where sizes agree or do not matter.
+        higher_is_better: Whether a positive difference is better.
     """
-    if not math.isfinite(difference) or not math.isfinite(p_adjusted):
+    low, high = interval
+    if not all(math.isfinite(number) for number in (low, high, p_adjusted)):
         return "undefined"
     allowance = abs(floor_difference) if math.isfinite(floor_difference) else 0.0
-    if p_adjusted > significance or abs(difference) <= allowance:
-        return "cannot tell"
-    return "better" if difference < 0 else "worse"
+    beyond, within = margin + allowance, margin - allowance
+    if p_adjusted <= significance and (high < -beyond or low > beyond):
+        return "better" if (low > beyond) == higher_is_better else "worse"
+    return "no relevant difference" if -within < low and high < within else "cannot tell"
+
+
+def adjusted_by_question(table: pd.DataFrame, column: str = "p") -> pd.Series:
+    """p-values adjusted by Holm over the parts of each question, the one rule of this project.
+
+    A question is one metric of one model under one pair of conditions (QUESTION, of which the columns that a table
+    has count); its parts are the splits, tasks or slices that it is asked of. All parts together are a question by
+    themselves. Different metrics, pairs and models are different questions: what holds over models has a test of
+    its own (``pipeline.core.statistics.model_tests``).
+
+    Args:
+        table: Columns split, ``column`` and of QUESTION.
+        column: The p-values' column.
+    """
+    keys = [table[name] for name in QUESTION if name in table]
+    groups = table.groupby([*keys, table["split"] == ALL_PARTS], sort=False)[column]
+    return groups.transform(lambda p: holm(p.to_numpy(np.float64)))
 
 
 def compare_conditions(
     per_prompt: pd.DataFrame,
     floors: Mapping[tuple[str, str, str, str], float],
+    margins: Mapping[str, float],
     seed: int,
     significance: float,
     replicates: int,
 ) -> pd.DataFrame:
-    """All PAIRS of conditions of all models on all TESTED metrics; p-values adjusted over pairs and models.
+    """All PAIRS of conditions of all models on all TESTED metrics.
 
     Args:
         per_prompt: Columns model, condition, split, family, prompt_id and those of TESTED that exist, NaN where a
             condition has none.
         floors: What a perfect sampler scores, by (model, condition, split, metric).
+        margins: Smallest difference that matters by metric of TESTED.
         seed: Root seed.
-        significance: Level, over all pairs and models of one split and metric together (Holm).
+        significance: Level of each question, over its splits (``adjusted_by_question``).
         replicates: Resamples of each interval.
 
     Returns:
@@ -174,13 +253,14 @@ def compare_conditions(
         for own, other in PAIRS:
             if own in conditions and other in conditions:
                 pair = conditions[own], conditions[other]
-                rows += _pair_rows(pair, (str(model), str(split), own, other), floors, seed, replicates)
+                rows += _pair_rows(pair, (str(model), str(split), own, other), floors, margins, seed, replicates)
     table = pd.DataFrame(rows, columns=list(COMPARISON_COLUMNS))
-    table["p_adjusted"] = table.groupby(["split", "metric"])["p"].transform(lambda p: holm(p.to_numpy(np.float64)))
-    columns = ("difference", "floor_difference", "p_adjusted")
+    if table.empty:
+        return table
+    table["p_adjusted"] = adjusted_by_question(table)
     table["verdict"] = [
-        comparison_verdict(*(float(value) for value in values), significance)
-        for values in table[list(columns)].itertuples(index=False, name=None)
+        comparison_verdict((row.ci_low, row.ci_high), row.p_adjusted, significance, row.margin, row.floor_difference)
+        for row in table.itertuples()
     ]
     ranks = {
         "split": list(dict.fromkeys(per_prompt["split"])),
@@ -188,13 +268,14 @@ def compare_conditions(
         "model": list(dict.fromkeys(per_prompt["model"])),
     }
     key = [[ranks[name].index(value) for value in table[name]] for name in ("model", "metric", "split")]
-    return table.iloc[np.lexsort(key)].reset_index(drop=True) if len(table) else table
+    return table.iloc[np.lexsort(key)].reset_index(drop=True)
 
 
 def _pair_rows(
     pair: tuple[pd.DataFrame, pd.DataFrame],
     names: tuple[str, str, str, str],
     floors: Mapping[tuple[str, str, str, str], float],
+    margins: Mapping[str, float],
     seed: int,
     replicates: int,
 ) -> list[dict]:
@@ -210,20 +291,7 @@ def _pair_rows(
         values = (side[metric].to_numpy(np.float64) for side in (first, second))
         found = compare(*values, first["family"].to_numpy(), seed, (*names, metric), replicates)
         own_floor, other_floor = (floors.get((model, c, split, metric), math.nan) for c in (own, other))
-        rows.append(
-            {
-                "model": model,
-                "split": split,
-                "metric": metric,
-                "condition": own,
-                "against": other,
-                "prompts": found.prompts,
-                "undefined": found.undefined,
-                "difference": found.difference,
-                "ci_low": found.ci_low,
-                "ci_high": found.ci_high,
-                "floor_difference": own_floor - other_floor,
-                "p": found.p,
-            }
-        )
+        labels = {"model": model, "split": split, "metric": metric, "condition": own, "against": other}
+        bounds = {"margin": margins[metric], "floor_difference": own_floor - other_floor}
+        rows.append({**labels, **vars(found), **bounds})
     return rows

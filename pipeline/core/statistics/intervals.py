@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 
 Statistic = Literal["family_median", "mean"]
+NORMAL_QUANTILE = float(stats.norm.ppf(0.975))
 
 
 @dataclass(frozen=True)
@@ -120,12 +121,7 @@ def bootstrap_families(
         drawn = chosen == family
         picks = rows[rng.integers(len(rows), size=(int(drawn.sum()), len(rows)))]
         sums[drawn], counts[drawn] = filled[picks].sum(axis=1), finite[picks].sum(axis=1)
-    draws = _combine(sums, counts, statistic)
-    draws = draws[np.isfinite(draws)]
-    if len(draws) < replicates / 2:
-        return math.nan, math.nan
-    low, high = np.percentile(draws, [2.5, 97.5])
-    return float(low), float(high)
+    return percentile_interval(_combine(sums, counts, statistic))
 
 
 def half_samples(size: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
@@ -198,12 +194,7 @@ def hierarchical_bootstrap(
     defined = np.isfinite(_combine(sums[None], counts[None], statistic)).all()
     if (values.size < 2 and not deviations.any()) or not defined:
         return math.nan, math.nan
-    draws = _combine(*_hierarchical_sums(values, deviations, members, replicates, rng), statistic)
-    draws = draws[np.isfinite(draws)]
-    if len(draws) < replicates / 2:
-        return math.nan, math.nan
-    low, high = np.percentile(draws, [2.5, 97.5])
-    return float(low), float(high)
+    return percentile_interval(_combine(*_hierarchical_sums(values, deviations, members, replicates, rng), statistic))
 
 
 def _hierarchical_sums(
@@ -238,9 +229,123 @@ def _finite_sums(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(finite, values, 0.0).sum(axis=-1), finite.sum(axis=-1)
 
 
-def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
-    """95% Wilson score interval of a proportion (Wilson 1927); NaN without trials."""
+def paired_difference_draws(
+    own: np.ndarray,
+    other: np.ndarray,
+    families: np.ndarray,
+    *,
+    replicates: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Bootstrap of the difference of two conditions' family medians: the same families and prompts drawn for both.
+
+    Each condition's median is taken by itself in every resample, as in the tables, so this is the uncertainty of the
+    difference of the tabulated figures, not of a median of differences. Several models that answered the same
+    prompts see the same resamples, too, so their draws can be combined.
+
+    Args:
+        own: float64[P] or [M, P] by model and prompt, NaN where undefined.
+        other: The same of the other condition.
+        families: str[P].
+        replicates: Resamples, R.
+        rng: The bootstrap's stream.
+
+    Returns:
+        float64[R] or [M, R]; NaN where a resample has a family without a finite value.
+    """
+    sides = np.stack([own, other])
+    members = [np.flatnonzero(families == family) for family in dict.fromkeys(families.tolist())]
+    chosen = rng.integers(len(members), size=(replicates, len(members)))
+    sums = np.empty((*sides.shape[:-1], *chosen.shape))
+    counts = np.empty_like(sums)
+    for family, rows in enumerate(members):
+        drawn = chosen == family
+        picks = rows[rng.integers(len(rows), size=(int(drawn.sum()), len(rows)))]
+        sums[..., drawn], counts[..., drawn] = _finite_sums(sides[..., picks])
+    with np.errstate(invalid="ignore"):
+        medians = np.median(sums / counts, axis=-1)
+    return medians[0] - medians[1]
+
+
+def paired_mean_draws(own: np.ndarray, other: np.ndarray, *, replicates: int, rng: np.random.Generator) -> np.ndarray:
+    """Bootstrap of the difference of two conditions' means over prompts: the same prompts drawn for both.
+
+    Args:
+        own: float64[P] or [M, P] by model and prompt, NaN where undefined, which leaves the prompt out of that mean.
+        other: The same of the other condition.
+        replicates: Resamples, R.
+        rng: The bootstrap's stream.
+
+    Returns:
+        float64[R] or [M, R].
+    """
+    size = own.shape[-1]
+    weights = rng.multinomial(size, np.full(size, 1 / size), size=replicates).T
+    finite = [np.isfinite(side) for side in (own, other)]
+    with np.errstate(invalid="ignore"):
+        means = [
+            np.where(defined, side, 0.0) @ weights / (defined @ weights)
+            for side, defined in zip((own, other), finite, strict=True)
+        ]
+    return means[0] - means[1]
+
+
+def percentile_interval(draws: np.ndarray) -> tuple[float, float]:
+    """95% percentile interval of the finite draws; NaN where fewer than half are finite."""
+    finite = draws[np.isfinite(draws)]
+    if not len(draws) or len(finite) < len(draws) / 2:
+        return math.nan, math.nan
+    low, high = np.percentile(finite, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def wilson_interval(successes: float, trials: float) -> tuple[float, float]:
+    """95% Wilson score interval of a proportion (Wilson 1927); NaN without trials.
+
+    Numbers need not be whole: an effective sample size is not (``clustered_wilson_interval``).
+    """
     if trials == 0:
         return math.nan, math.nan
-    interval = stats.binomtest(successes, trials).proportion_ci(confidence_level=0.95, method="wilson")
-    return float(interval.low), float(interval.high)
+    rate, weight = successes / trials, NORMAL_QUANTILE**2 / trials
+    centre = (rate + weight / 2) / (1 + weight)
+    reach = math.sqrt(weight * rate * (1 - rate) + weight**2 / 4) / (1 + weight)
+    # Exact ends where rounding would leave them a hair outside.
+    low = 0.0 if successes == 0 else max(0.0, centre - reach)
+    return low, 1.0 if successes == trials else min(1.0, centre + reach)
+
+
+def clustered_wilson_interval(successes: np.ndarray, trials: np.ndarray) -> tuple[float, float]:
+    """95% interval of a rate over answers that come in clusters (prompts), each with a rate of its own.
+
+    Wilson's interval at an effective sample size (Korn and Graubard 1998): the number of trials over the design
+    effect, which is the variance between clusters over the binomial one, at least 1, and for the few clusters that
+    it is estimated from, times (z / t)^2 with Student's t at clusters - 1 degrees of freedom. A single cluster shows
+    nothing of how rates vary between clusters: the interval is then Wilson's, for redrawing this cluster's answers.
+
+    Args:
+        successes: int[k] by cluster.
+        trials: int[k].
+    """
+    total, clusters = trials.sum(), int((trials > 0).sum())
+    if total == 0 or clusters == 1:
+        return wilson_interval(float(successes.sum()), float(total))
+    rate = successes.sum() / total
+    between = clusters / (clusters - 1) * ((successes - rate * trials) ** 2).sum() / total**2
+    binomial = rate * (1 - rate) / total
+    effect = max(1.0, between / binomial) if binomial > 0 else 1.0
+    shrink = (NORMAL_QUANTILE / stats.t.ppf(0.975, clusters - 1)) ** 2 / effect
+    return wilson_interval(float(successes.sum() * shrink), float(total * shrink))
+
+
+def newcombe_interval(successes: tuple[int, int], trials: tuple[int, int]) -> tuple[float, float]:
+    """95% interval of a difference of rates, first - second, of independent samples.
+
+    From Wilson's interval of each (Newcombe 1998, method 10); NaN where one has no trials.
+    """
+    if 0 in trials:
+        return math.nan, math.nan
+    first, second = (k / n for k, n in zip(successes, trials, strict=True))
+    (low_1, high_1), (low_2, high_2) = (wilson_interval(k, n) for k, n in zip(successes, trials, strict=True))
+    difference = first - second
+    low = difference - math.hypot(first - low_1, high_2 - second)
+    return low, difference + math.hypot(high_1 - first, second - low_2)

@@ -10,6 +10,7 @@ from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.intervals import (
     Estimate,
     bootstrap_families,
+    clustered_wilson_interval,
     family_means,
     family_median,
     hierarchical_bootstrap,
@@ -76,8 +77,10 @@ def aggregate_split(
         valid rate and for distances over all answers, prompts that were tested for shares of rejected prompts,
         else prompts with a value.
         The interval of the aggregate resamples families, prompts and, where there are deviations, samples
-        (``hierarchical_bootstrap``); that of one family its prompts and samples; that of a valid rate within a
-        family, and of a share of rejected prompts, is Wilson's.
+        (``hierarchical_bootstrap``); that of one family its prompts and samples. That of a valid rate within a family
+        is Wilson's for answers that come by prompt (``clustered_wilson_interval``); with one prompt per family, as in
+        the paper's selection of unseen parameters, there is no level of prompts, and the interval is for redrawing
+        that prompt's answers. That of a share of rejected prompts is Wilson's.
     """
     families = per_prompt["family"].to_numpy()
     rows = _distances(per_prompt, families, floors, deviations or {}, seed, names, bootstrap_replicates)
@@ -171,7 +174,8 @@ def _valid_rates(
         valid = int(per_prompt["num_valid"].to_numpy()[chosen].sum())
         total = int(per_prompt["num_samples"].to_numpy()[chosen].sum())
         if family:
-            low, high = wilson_interval(valid, total)
+            members = per_prompt[chosen]
+            low, high = clustered_wilson_interval(members["num_valid"].to_numpy(), members["num_samples"].to_numpy())
         else:
             rng = random_stream(seed, "bootstrap", *names, "valid_rate", family)
             low, high = bootstrap_families(rates, families, "mean", replicates=replicates, rng=rng)

@@ -17,22 +17,18 @@ from pipeline.core.prompts.structured import Prompt
 from pipeline.metrics.registry import METRICS, SPLIT_TITLES
 from pipeline.report.evaluations import AXES, EvaluationKey, Evaluations, display_names
 from pipeline.report.figures.drawing import COLORS
+from pipeline.report.page.answers import Aggregates, calibration_answer, cost_answer, transfer_answer
 from pipeline.report.page.explorer import explorer_payload
 from pipeline.report.page.explorer_views import LEVELS
 from pipeline.report.page.plots import SYMBOLS, Plot, forest_plots
-from pipeline.report.page.summary import (
-    SUMMARY_TITLES,
-    Aggregates,
-    calibration_answer,
-    cost_answer,
-    headline,
-    summary_rows,
-)
+from pipeline.report.page.summary import SUMMARY_TITLES, headline, summary_rows
+from pipeline.report.tables.model_tests import MODELS_TABLE
 from pipeline.report.tables.novelty_cases import CaseTable
 from pipeline.report.tables.retention import paloma_measures
 from pipeline.report.tables.structured import TESTS_TABLE
 from pipeline.report.tables.table import MISSING, ListTable, Table
 from pipeline.report.tables.table_text import shown
+from pipeline.report.tables.transfer_tests import TESTS_TABLE as TRANSFER_TESTS_TABLE
 
 TEMPLATES = Path(__file__).parent / "templates"
 VIEWS = {"density": "density", "cdf": "CDF", "qq": "QQ", "pit": "PIT", "depth": "KL by depth"}
@@ -128,6 +124,8 @@ def table_sources(table: Table | ListTable, provenance: Mapping[str, dict], axis
             if cell is not None:
                 sizes.setdefault(cell.provenance, set()).add(cell.n)
     named = {path: _size_range(found) for path, found in sizes.items() if path in provenance}
+    if isinstance(table, ListTable) and "axis" in table.frame:
+        named = {path: "" for axis in table.frame["axis"].unique() for path in axis_paths(provenance, axis)}
     return named_sources(named or axis_paths(provenance, axis), provenance)
 
 
@@ -233,13 +231,14 @@ def report_page(
         sections=[_section(section, provenance) for section in sections],
         ablations=[_drawn(plot, {**provenance, **further}) for plot in ablations],
         explorer=explorer,
-        **_first_screen(metrics, tests, models, sections, bits_per_byte),
+        **_first_screen(params, metrics, tests, models, sections, bits_per_byte),
         **_what_was_run(params, evaluations, metrics),
         **_scripts([*forest, *ablations], explorer),
     )
 
 
 def _first_screen(
+    params: Params,
     metrics: pd.DataFrame,
     tests: Mapping[str, pd.DataFrame],
     models: Mapping[str, str],
@@ -248,11 +247,15 @@ def _first_screen(
 ) -> dict[str, Any]:
     """Answers in words, and the table with a row per model and condition, which is empty without any evaluation."""
     rows = Aggregates(metrics, models)
-    compared = [table.frame for section in sections for table in section.tables if table.name == TESTS_TABLE]
+    frames = {
+        table.name: table.frame for section in sections for table in section.tables if isinstance(table, ListTable)
+    }
+    between, beyond, over = (frames.get(name) for name in (TESTS_TABLE, TRANSFER_TESTS_TABLE, MODELS_TABLE))
     return {
         "answers": [
-            calibration_answer(rows, compared[0] if compared else None),
-            cost_answer(rows, tests, bits_per_byte),
+            calibration_answer(rows, params.tests.wasserstein_margin, between, over),
+            transfer_answer(rows, beyond, over),
+            cost_answer(rows, tests, bits_per_byte, over),
         ],
         "summary_titles": SUMMARY_TITLES,
         "summary_rows": summary_rows(rows, tests, bits_per_byte) if len(metrics) else [],

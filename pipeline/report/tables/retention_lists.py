@@ -1,13 +1,14 @@
 """Lists by task and slice: the estimates of gp-IRT with their errors, and what tests against base say."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from pipeline.config.params import CONDITIONS, METHODS
-from pipeline.core.retention.accuracy import SECOND_READINGS
+from pipeline.core.retention.accuracy import ALL, SECOND_READINGS
+from pipeline.core.statistics.paired_tests import POWER
 from pipeline.metrics.registry import METRICS
 from pipeline.report.evaluations import rows_of
 from pipeline.report.tables.retention import WITHOUT_BOS
@@ -26,15 +27,20 @@ _TEST_TITLES = (
     "Difference",
     "95% interval",
     "Margin",
+    "Detectable",
     "p, different",
     "p, equivalent",
     "Verdict",
 )
 _READINGS = {
-    "retention": "Difference: of the items' scores, fine-tuned minus base; above 0 is better. Both readings of GSM8K "
-    "are of the same answers: each is adjusted without the other, and only the flexible one is counted in the end.",
-    "paloma": "Difference: of bits per byte, fine-tuned minus base; below 0 is better. All slices together are one "
-    "question by itself and not adjusted; neither they nor a second variant of the same slices are counted in the end.",
+    "retention": "Difference: of the items' scores, fine-tuned minus base; above 0 is better. All items of all tasks "
+    "together (all; every task with the same weight) are the primary question, which is asked by itself and not "
+    "adjusted; the tasks say where a change lies. Intervals: Tango's for 0/1 scores, of all tasks stratified. Both "
+    "readings of GSM8K are of the same answers: each is adjusted without the other, and only the flexible one is "
+    "counted in the end.",
+    "paloma": "Difference: of bits per byte, fine-tuned minus base; below 0 is better. All slices together (all) are "
+    "the primary question, which is asked by itself and not adjusted; neither they nor a second variant of the same "
+    "slices are counted in the end.",
 }
 
 
@@ -114,8 +120,9 @@ def verdict_table(
         f"{_READINGS[axis]} Both p-values are adjusted for the {unit.lower()}s of a model and condition (Holm), level "
         f"{significance:g}. Kept: the difference is shown to be within the margin on both sides (two one-sided tests), "
         "even if it is not 0. Lost or gained: shown not to be 0, but not to be within the margin. Cannot tell: "
-        f"neither, with so few {'items' if axis == 'retention' else 'documents'}. The interval is of one "
-        "test, without adjustment. "
+        f"neither, with so few {'items' if axis == 'retention' else 'documents'}. Detectable: the smallest difference "
+        f"that a test of this n finds in {POWER:.0%} of samples, given how many answers changed. Interval and "
+        "detectable difference are of one test, without adjustment. "
         f"In all, {counts}."
     )
     return ListTable(name, caption, ["Model", "Condition", unit, *_TEST_TITLES], rows, 4, tests, note)
@@ -131,6 +138,7 @@ def _test_row(row: Any, models: Mapping[str, str], decimals: int) -> list[str]:
         signed_text(row.difference, decimals),
         interval_text(row.ci_low, row.ci_high, decimals),
         f"{row.margin:g}",
+        f"{row.detectable:.{decimals}f}" if math.isfinite(row.detectable) else DASH,
         probability_text(row.p_difference_adjusted),
         probability_text(row.p_equivalence_adjusted),
         _verdict(row.verdict, row.n),
@@ -163,7 +171,7 @@ def verdict_counts(tests: pd.DataFrame, condition: str) -> dict[str, int]:
     chosen = one_variant(tests)
     present = set(chosen["split"])
     repeated = [split for split in present if SECOND_READINGS.get(split) in present]
-    counted = (chosen["condition"] == condition) & ~chosen["split"].isin(["all", *repeated])
+    counted = (chosen["condition"] == condition) & ~chosen["split"].isin([ALL, *repeated])
     verdicts = chosen.loc[counted, "verdict"]
     return {verdict: int((verdicts == verdict).sum()) for verdict in VERDICTS} if len(verdicts) else {}
 
@@ -172,13 +180,31 @@ def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
 
 
-def verdict_sentence(axis: str, tests: pd.DataFrame) -> str:
-    """All verdicts of an axis in one sentence; empty where there are none."""
-    found = [f"{method} {listed}" for method in METHODS if (listed := _listed(verdict_counts(tests, method)))]
-    if not found:
-        return ""
+def primary_counts(tests: pd.DataFrame, condition: str) -> dict[str, int]:
+    """How many models came to each verdict on the primary question, all tasks or slices together."""
+    chosen = one_variant(tests)
+    verdicts = chosen.loc[(chosen["condition"] == condition) & (chosen["split"] == ALL), "verdict"]
+    return {verdict: int((verdicts == verdict).sum()) for verdict in VERDICTS} if len(verdicts) else {}
+
+
+def verdict_sentence(axis: str, tests: pd.DataFrame, sizes: Sequence[int] = ()) -> str:
+    """The verdicts of an axis in words, on the primary question first; empty where there are none.
+
+    Args:
+        axis: "retention" or "paloma".
+        tests: Columns model, condition, split, metric and verdict.
+        sizes: Items or documents of each task or slice, named behind "cannot tell".
+    """
+    size = f"{min(sizes):,}" if len(set(sizes)) == 1 else f"{min(sizes):,} to {max(sizes):,}" if sizes else ""
     unit = {"retention": "tasks", "paloma": "slices"}[axis]
-    return f"Tested against base over models and {unit}: {'; '.join(found)}."
+    sentences = []
+    for counts, question in ((primary_counts, f"all {unit} together"), (verdict_counts, f"over models and {unit}")):
+        found = [f"{method} {listed}" for method in METHODS if (listed := _listed(counts(tests, method)))]
+        if found:
+            sentence = f"Tested against base, {question}: {'; '.join(found)}."
+            named = size and counts is verdict_counts
+            sentences.append(sentence.replace("cannot tell", f"cannot tell at n={size}") if named else sentence)
+    return " ".join(sentences)
 
 
 def _verdict(verdict: str, n: float) -> str:

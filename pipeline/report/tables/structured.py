@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.config.params import CONDITIONS
+from pipeline.config.retention import TestsConfig
 from pipeline.core.statistics.condition_tests import PAIRS, TESTED, compare_conditions
 from pipeline.metrics.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.report.evaluations import Evaluations, rows_of
@@ -27,7 +28,9 @@ from pipeline.report.tables.table import (
     with_note,
 )
 
-WASSERSTEIN, VALID_RATE = measure_of("wasserstein_1_normalised"), measure_of("valid_rate")
+WASSERSTEIN = measure_of("wasserstein_1_normalised")
+VALID_RATE = measure_of("valid_rate", bold=False)
+"""Not tested, so nothing is bold."""
 RATIO_TITLE = "× perfect"
 STRUCTURED = (
     WASSERSTEIN,
@@ -79,10 +82,13 @@ _TEST_TITLES = (
     "Metric",
     "Model",
     "Conditions",
+    "Families",
     "Prompts",
     "Difference",
     "95% interval",
+    "Margin",
     "Perfect samplers",
+    "p, these families",
     "p",
     "Adjusted p",
     "Verdict",
@@ -98,6 +104,10 @@ BUDGET = (
 )
 SPLIT_CAPTIONS = {"ood": "held-out (OOD) families", "unseen": "unseen parameters"}
 _INTERVALS = "Brackets: 95% bootstrap intervals over families, prompts and, of distances of samples, the samples."
+_ONE_PROMPT = (
+    "With one prompt per family, as in the paper's selection, prompts are no level of their own: resampling families "
+    "is all there is. "
+)
 _UNDEFINED = f"{DASH}: undefined, because at least one family has no valid generation."
 
 
@@ -116,7 +126,8 @@ def structured_table(name: str, caption: str, metrics: pd.DataFrame, split: str,
         table,
         f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets). "
         f"W1 from {number_range([cell.n for cell in present], 0)} valid generations per cell; a perfect sampler "
-        f"scores {listed or 'n/a'} at this sample size. {_INTERVALS} Bold: best of the row. {_UNDEFINED}",
+        f"scores {listed or 'n/a'} at this sample size. {_INTERVALS} {_ONE_PROMPT if split == 'unseen' else ''}Bold: "
+        f"best of the row. {_UNDEFINED}",
     )
 
 
@@ -243,21 +254,29 @@ def perfect_sampler_scores(metrics: pd.DataFrame) -> dict[tuple[str, str, str, s
     return dict(zip(chosen[columns].itertuples(index=False, name=None), chosen["floor"], strict=True))
 
 
+def margins_of(settings: TestsConfig) -> dict[str, float]:
+    """Smallest difference that matters by metric of TESTED."""
+    return {
+        metric: settings.logit_kl_margin if metric == "logit_kl_nats" else settings.wasserstein_margin
+        for metric in TESTED
+    }
+
+
 def structured_tests_table(
-    evaluations: Evaluations, models: Mapping[str, str], seed: int, significance: float, replicates: int
+    evaluations: Evaluations, models: Mapping[str, str], seed: int, settings: TestsConfig, replicates: int
 ) -> ListTable | None:
-    """Paired tests of soft and hard against base, of soft against hard and of SSOT against soft; None without pairs.
+    """Paired tests of PAIRS of conditions; None without pairs.
 
     Args:
         evaluations: What there is.
         models: Model name -> display name.
         seed: Root seed of the tests.
-        significance: Level, over all models and pairs of a split and metric.
+        settings: Level and margins.
         replicates: Resamples of each interval.
     """
     per_prompt = per_prompt_metrics(evaluations, models)
     floors = perfect_sampler_scores(evaluations.metrics)
-    tests = compare_conditions(per_prompt, floors, seed, significance, replicates)
+    tests = compare_conditions(per_prompt, floors, margins_of(settings), seed, settings.significance, replicates)
     if tests.empty:
         return None
     return ListTable(
@@ -266,14 +285,17 @@ def structured_tests_table(
         _TEST_TITLES,
         [_test_row(row, models) for row in tests.itertuples()],
         4,
-        tests,
-        "Difference: of the same prompts' values, mean within family and median across families; below 0 the first "
-        "condition is closer to the target. p: two-sided permutation test of the signed ranks of the prompts' "
-        "differences, every family with the same weight; "
-        f"adjusted over all models and pairs of a split and metric (Holm), level {significance:g}. Interval: 95%, "
-        "families and prompts resampled, of one test without adjustment. Perfect samplers: the same difference of "
-        "perfect samplers of the two sizes; where sizes differ, a difference that is no larger says nothing. One "
-        "trained model per condition: the tests are of these models, not of the methods over training seeds.",
+        tests.assign(axis="structured"),
+        "Difference: of the figures in the tables (mean within family, median across families), first condition minus "
+        "second; below 0 the first is closer to the target. Interval: 95% bootstrap of that difference, families and "
+        "prompts resampled, the same for both; of one test without adjustment. p: two-sided test of the prompts' "
+        "signed ranks, conditions swapped by family, so that it is of families like these; with 6 it is at least "
+        "0.031. p, these families: swapped by prompt; it says nothing of other families and decides nothing. "
+        f"Adjusted: over the splits of the same question (Holm), level {settings.significance:g}. Better or worse: "
+        "adjusted p at most the level, and the whole interval beyond the margin; no relevant difference: the whole "
+        "interval within it; cannot tell: neither. Perfect samplers: the same difference of perfect samplers of the "
+        "two sizes, by which the margin is widened. One trained model per condition: the tests are of these models, "
+        "not of the methods over training seeds.",
     )
 
 
@@ -283,10 +305,13 @@ def _test_row(row: Any, models: Mapping[str, str]) -> list[str]:
         METRICS[row.metric].title,
         models[row.model],
         f"{row.condition} − {row.against}",
+        str(row.families),
         str(row.prompts),
         signed_text(row.difference),
         interval_text(row.ci_low, row.ci_high),
+        f"{row.margin:g}",
         signed_text(row.floor_difference),
+        probability_text(row.p_these_families),
         probability_text(row.p),
         probability_text(row.p_adjusted),
         f"undefined: {row.undefined} prompts" if row.verdict == "undefined" else row.verdict,

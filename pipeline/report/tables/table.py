@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import pandas as pd
@@ -110,6 +110,12 @@ class Cell:
 
 CellKey = tuple[str, str, str, str]
 """Axis, split, metric and condition."""
+Verdicts = Mapping[tuple[str, str, str], Mapping[tuple[str, str, str], str]]
+"""Of paired tests: axis, split and metric -> model, condition and what it was tested against -> verdict."""
+BOLD_BY_TESTS = (
+    " Where conditions were tested against each other, bold stands only where the best is shown to be better than "
+    "every other."
+)
 
 
 @dataclass(frozen=True)
@@ -127,6 +133,7 @@ class Table:
         conditions_are_rows: One row per model and condition instead of one column per measure and condition.
         row_title: What the rows are, where they are not models but means over them ("Task"); ``models`` then
             holds the rows' names, and no evaluation counts as missing.
+        verdicts: What paired tests say of the conditions, for ``best``.
     """
 
     name: str
@@ -138,6 +145,7 @@ class Table:
     note: str = ""
     conditions_are_rows: bool = False
     row_title: str = "Model"
+    verdicts: Verdicts = field(default_factory=dict)
 
     def cell(self, model: str, measure: Measure, condition: str) -> Cell | None:
         """The cell of a measure under a condition."""
@@ -188,12 +196,24 @@ class Table:
         return all(cell is None for row in self.cells.values() for cell in row.values())
 
     def best(self, model: str, measure: Measure) -> float:
-        """The best finite value among the conditions; NaN where there is none or none is better."""
-        cells = (self.cell(model, measure, condition) for condition in self.conditions)
-        finite = [cell.value for cell in cells if cell is not None and math.isfinite(cell.value)]
+        """The best finite value among the conditions; NaN where there is none or none is better.
+
+        Of a metric that was tested it is NaN, too, unless a test shows it to be better than every other condition.
+        """
+        cells = {condition: self.cell(model, measure, condition) for condition in self.conditions}
+        finite = {c: cell.value for c, cell in cells.items() if cell is not None and math.isfinite(cell.value)}
         if not finite or measure.lower_is_better is None or measure.field != "value":
             return math.nan
-        return min(finite) if measure.lower_is_better else max(finite)
+        best = (min if measure.lower_is_better else max)(finite, key=finite.__getitem__)
+        tests = self.verdicts.get((measure.axis, measure.split, measure.metric))
+        if tests is not None and not all(_shown_better(tests, model, best, c) for c in finite if c != best):
+            return math.nan
+        return finite[best]
+
+
+def _shown_better(tests: Mapping[tuple[str, str, str], str], model: str, first: str, second: str) -> bool:
+    """Whether a test of either order says that the first condition is better."""
+    return tests.get((model, first, second)) == "better" or tests.get((model, second, first)) == "worse"
 
 
 @dataclass(frozen=True)
@@ -279,6 +299,24 @@ def with_note(table: Table, note: str) -> Table:
     """The table with a note, which also names the evaluations that are missing."""
     missing = f" Not run: {', '.join(table.missing)}." if table.missing else ""
     return dataclasses.replace(table, note=note + missing)
+
+
+def verdicts_of(tests: Iterable[pd.DataFrame]) -> Verdicts:
+    """The verdicts of tables of tests, columns axis, split, metric, model, condition, against and verdict."""
+    found: dict[tuple[str, str, str], dict[tuple[str, str, str], str]] = {}
+    for table in tests:
+        for row in table.itertuples():
+            of_metric = found.setdefault((row.axis, row.split, row.metric), {})
+            of_metric[row.model, row.condition, row.against] = row.verdict
+    return found
+
+
+def bold_by_tests(table: Table, verdicts: Verdicts) -> Table:
+    """The table with bold only where tests allow it, and a note that says so if any of its measures was tested."""
+    measures = {(m.axis, m.split, m.metric) for m in table.measures if m.lower_is_better is not None}
+    if table.row_title != "Model" or not measures & set(verdicts):
+        return table
+    return dataclasses.replace(table, verdicts=verdicts, note=table.note + BOLD_BY_TESTS)
 
 
 def existing_measures(metrics: pd.DataFrame, measures: Sequence[Measure]) -> list[Measure]:

@@ -7,7 +7,6 @@ import pytest
 
 from pipeline.core.retention.accuracy import (
     ESTIMATES,
-    TEST_COLUMNS,
     all_results,
     item_table,
     mean_columns,
@@ -16,7 +15,16 @@ from pipeline.core.retention.accuracy import (
 )
 from pipeline.core.retention.irt import IrtScenario, estimate_performance
 from pipeline.core.retention.tasks import COLUMNS
-from pipeline.core.statistics.paired_tests import holm, mcnemar_exact, tost, tost_proportions
+from pipeline.core.statistics.intervals import wilson_interval
+from pipeline.core.statistics.paired_tests import (
+    TEST_COLUMNS,
+    holm,
+    mcnemar_exact,
+    stratified_mean,
+    tango_interval,
+    tost,
+    tost_proportions,
+)
 
 SIZE = 60
 
@@ -84,8 +92,7 @@ def test_rows_by_column(results):
         assert low * (1 - 1e-12) <= expected.gp_irt <= high * (1 + 1e-12)
         low, high = rows[column, "accuracy"]["ci_low"], rows[column, "accuracy"]["ci_high"]
         if column != "tinyTruthfulQA":
-            error = math.sqrt(values.mean() * (1 - values.mean()) / SIZE)
-            assert high - low == pytest.approx(2 * 1.96 * error, abs=0.05)
+            assert (low, high) == wilson_interval(values.sum(), SIZE)
     # Six times fewer items than 1,000 with an error of 1.6%: the sample's error is what counts here.
     assert rows["tinyMMLU", "gp_irt_published_error"]["value"] == 0.016
     assert 0.02 < rows["tinyMMLU", "gp_irt_standard_error"]["value"] < 0.09
@@ -149,7 +156,40 @@ def test_tests_by_column(results):
         "tinyWinogrande": "gained",
         "tinyGSM8k (strict)": "lost",
         "tinyGSM8k (flexible)": "kept",
+        "all": "kept",
     }
+
+
+def test_all_tasks_together_are_one_question_that_is_not_adjusted(results):
+    rows = paired_test_table(
+        results["own"], results["base"], margin=0.15, significance=0.05, seed=0, names=("m", "soft")
+    ).set_index("split")
+    members, values = mean_columns(list(COLUMNS)), own_and_base()
+    differences = [values["own"][column] - values["base"][column] for column in members]
+    together = rows.loc["all"]
+    assert together["difference"] == pytest.approx(np.mean([each.mean() for each in differences]))
+    found = stratified_mean(differences, [column != "tinyTruthfulQA" for column in members])
+    assert (together["ci_low"], together["ci_high"]) == found.interval
+    assert together["p_equivalence"] == together["p_equivalence_adjusted"] == found.p_equivalence(0.15)
+    assert together["p_difference"] == together["p_difference_adjusted"]
+    # Five times the items find differences less than half as large as those of a task with as many changes.
+    assert together["detectable"] < 0.5 * rows.loc["tinyHellaswag", "detectable"]
+    metrics = by_name(metric_rows(results["own"], results["base"], "once"))["all", "accuracy_difference"]
+    assert (metrics["ci_low"], metrics["ci_high"]) == found.interval
+    twice = by_name(metric_rows(results["own"], results["base"], "twice"))["all", "accuracy_difference"]
+    assert twice["ci_low"] < twice["value"] < twice["ci_high"] != found.interval[1]
+
+
+def test_rates_have_score_intervals(results):
+    rows = by_name(metric_rows(results["own"], results["base"], "once"))
+    values = own_and_base()
+    lost, same = rows["tinyHellaswag", "accuracy_difference"], rows["tinyMMLU", "accuracy_difference"]
+    expected = tango_interval(values["base"]["tinyHellaswag"], values["own"]["tinyHellaswag"])
+    assert (lost["ci_low"], lost["ci_high"]) == expected
+    # No item has changed, which the bootstrap took for certainty.
+    assert same["ci_low"] == pytest.approx(-same["ci_high"]) and same["ci_high"] > 0.04
+    none_right = rows["tinyHellaswag", "accuracy"]
+    assert (none_right["ci_low"], none_right["ci_high"]) == wilson_interval(0, SIZE)
 
 
 def test_small_margins_leave_open_what_sixty_items_cannot_show(results):

@@ -8,7 +8,6 @@ import pytest
 from scipy import stats
 
 from pipeline.core.retention.perplexity import (
-    TEST_COLUMNS,
     bits_per_byte,
     comparison_rows,
     metric_rows,
@@ -16,6 +15,7 @@ from pipeline.core.retention.perplexity import (
     resampled_sums,
     slice_rows,
 )
+from pipeline.core.statistics.paired_tests import TEST_COLUMNS
 
 TEST_DRAWS = {"variant": "model", "seed": 0, "names": ("paloma", "m", "soft")}
 DRAWS = {**TEST_DRAWS, "replicates": 4000}

@@ -13,13 +13,21 @@ from scipy import stats
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.condition_tests import (
     COMPARISON_COLUMNS,
-    SIGN_FLIPS,
+    TESTED,
+    adjusted_by_question,
     compare,
     compare_conditions,
     comparison_verdict,
     family_signed_rank_test,
 )
+from pipeline.core.statistics.intervals import family_median
 from pipeline.core.statistics.paired_tests import holm
+
+MARGINS = dict.fromkeys(TESTED, 0.01)
+
+
+def signed_rank_p(differences, families, replicates, rng, swapped="prompts"):
+    return family_signed_rank_test(differences, families, swapped, replicates, rng)
 
 
 def exact_p(differences, families):
@@ -52,9 +60,14 @@ FAMILIES = np.array(["a", "a", "b", "c", "c", "c", "d"])
 def test_sign_flips_agree_with_all_patterns(differences):
     differences = np.array(differences, dtype=float)
     expected = exact_p(differences, FAMILIES)
-    found = family_signed_rank_test(differences, FAMILIES, 40_000, random_stream(0, "test"))
-    # Standard error of a share of 40,000 patterns: at most 0.0025.
-    assert found == pytest.approx(expected, abs=0.0105)
+    assert signed_rank_p(differences, FAMILIES, 9, random_stream(0, "test")) == pytest.approx(expected)
+
+
+def test_random_signs_agree_with_scipys_normal_approximation():
+    differences = random_stream(6).normal(0.2, 1, size=60)
+    families = np.array([f"family {number}" for number in range(60)])
+    expected = stats.wilcoxon(differences, method="asymptotic").pvalue
+    assert signed_rank_p(differences, families, 20_000, random_stream(0, "test")) == pytest.approx(expected, abs=0.01)
 
 
 def test_one_huge_difference_weighs_as_much_as_the_largest_of_small_ones():
@@ -62,8 +75,8 @@ def test_one_huge_difference_weighs_as_much_as_the_largest_of_small_ones():
     families = np.array([f"family {number}" for number in range(8)])
     differences = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 1e15])
     small = np.append(differences[:-1], 0.8)
-    p = family_signed_rank_test(differences, families, 40_000, random_stream(1, "test"))
-    assert p == family_signed_rank_test(small, families, 40_000, random_stream(1, "test"))
+    p = signed_rank_p(differences, families, 40_000, random_stream(1, "test"))
+    assert p == signed_rank_p(small, families, 40_000, random_stream(1, "test"))
     # All eight of one sign: 2 of 256 patterns.
     assert p == pytest.approx(2 / 256, abs=0.002)
 
@@ -72,7 +85,7 @@ def test_without_repeated_families_the_test_is_wilcoxons():
     differences = np.array([0.31, -0.12, 0.55, 0.43, -0.02, 0.77, 0.21, 0.64, -0.35, 0.15])
     families = np.array([f"family {number}" for number in range(10)])
     expected = stats.wilcoxon(differences, method="exact").pvalue
-    p = family_signed_rank_test(differences, families, 40_000, random_stream(4, "test"))
+    p = signed_rank_p(differences, families, 40_000, random_stream(4, "test"))
     assert p == pytest.approx(expected, abs=0.006)
 
 
@@ -80,48 +93,123 @@ def test_without_repeated_families_the_test_is_wilcoxons():
 @given(st.lists(st.floats(-10, 10), min_size=7, max_size=7))
 def test_p_does_not_depend_on_the_sign_or_scale_of_all_differences(values):
     differences = np.array(values)
-    p = family_signed_rank_test(differences, FAMILIES, 500, random_stream(2, "test"))
-    assert p == family_signed_rank_test(-differences, FAMILIES, 500, random_stream(2, "test"))
-    assert p == family_signed_rank_test(4 * differences, FAMILIES, 500, random_stream(2, "test"))
+    p = signed_rank_p(differences, FAMILIES, 500, random_stream(2, "test"))
+    assert p == signed_rank_p(-differences, FAMILIES, 500, random_stream(2, "test"))
+    assert p == signed_rank_p(4 * differences, FAMILIES, 500, random_stream(2, "test"))
     assert 1 / 501 <= p <= 1
 
 
 def test_no_difference_is_no_evidence_and_no_pairs_no_p():
-    assert family_signed_rank_test(np.zeros(7), FAMILIES, 99, random_stream(3, "test")) == 1.0
-    assert math.isnan(family_signed_rank_test(np.zeros(0), FAMILIES[:0], 99, random_stream(3, "test")))
+    assert signed_rank_p(np.zeros(7), FAMILIES, 99, random_stream(3, "test")) == 1.0
+    assert math.isnan(signed_rank_p(np.zeros(0), FAMILIES[:0], 99, random_stream(3, "test")))
 
 
-def test_compare_has_the_median_of_family_means_and_counts_the_undefined():
+def simulated(families, prompts, effect, rng):
+    """Own and base of families whose levels differ by far more than the effect, and whose effects differ, too."""
+    level = 0.1 + 0.05 * rng.exponential(size=(families, 1))
+    own = level + effect + 0.02 * rng.normal(size=(families, 1)) + 0.02 * rng.normal(size=(families, prompts))
+    base = level + 0.02 * rng.normal(size=(families, prompts))
+    return own.ravel(), base.ravel(), np.repeat([f"f{k}" for k in range(families)], prompts)
+
+
+@pytest.mark.parametrize(("families", "prompts", "runs"), [(6, 15, 400), (24, 10, 150)])
+def test_swapped_by_family_the_level_holds_where_families_differ(families, prompts, runs):
+    rng, rejected = np.random.default_rng(0), {"families": 0, "prompts": 0}
+    for _ in range(runs):
+        own, base, labels = simulated(families, prompts, 0.0, rng)
+        for swapped in rejected:
+            rejected[swapped] += signed_rank_p(own - base, labels, 199, rng, swapped) <= 0.05
+    # 5% of 400 and 150 runs, and two standard errors.
+    assert rejected["families"] / runs <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / runs)
+    # Swapped by prompt, a fifth and more are found where there is nothing.
+    assert rejected["prompts"] / runs > 0.2
+
+
+def test_interval_and_verdict_hold_their_level_and_find_what_is_there():
+    rng, covered, called, found = np.random.default_rng(1), 0, 0, 0
+    for run in range(150):
+        for effect in (0.0, -0.1):
+            own, base, labels = simulated(6, 3, effect, rng)
+            result = compare(own, base, labels, 0, ("simulation", str(run)), 200)
+            covered += result.ci_low <= effect <= result.ci_high
+            verdict = comparison_verdict((result.ci_low, result.ci_high), result.p, 0.05, 0.01)
+            called += effect == 0 and verdict in ("better", "worse")
+            found += effect != 0 and verdict == "better"
+    assert covered / 300 >= 0.93 and called / 150 <= 0.05 and found / 150 > 0.75
+
+
+def test_six_families_give_no_p_below_2_in_64():
+    labels = np.repeat([f"f{k}" for k in range(6)], 3)
+    assert signed_rank_p(np.arange(1.0, 19), labels, 99, random_stream(0), "families") == 2 / 64
+    assert signed_rank_p(np.arange(1.0, 19), labels, 9_999, random_stream(0)) < 0.001
+
+
+def test_the_difference_is_that_of_the_tables_not_the_median_of_differences():
+    own = np.array([0.2, 0.4, 0.5, 0.3, 0.1])
+    other = np.array([0.1, 0.45, 0.3, 0.5, 0.2])
+    labels = np.array(list("abcde"))
+    found = compare(own, other, labels, 0, ("test",), 400)
+    assert found.value == family_median(own, labels) == 0.3
+    assert found.difference == pytest.approx(0.3 - 0.3) and family_median(own - other, labels) == pytest.approx(-0.05)
+    assert found.ci_low <= found.difference <= found.ci_high
+
+
+def test_undefined_prompts_are_counted_and_left_out_as_in_the_tables():
     own = np.array([0.2, 0.4, 0.1, math.nan, 0.3, 0.3, 0.9])
     found = compare(own, np.full(7, 0.1), FAMILIES, 0, ("test",), 200)
-    # Means by family: a 0.2, b 0, c 0.2 (two defined), d 0.8.
-    assert found.difference == pytest.approx(0.2) and (found.prompts, found.undefined) == (6, 1)
+    # Means by family: a 0.3, b 0.1, c 0.3 (two defined), d 0.9.
+    assert found.value == pytest.approx(0.3) and found.difference == pytest.approx(0.2)
+    assert (found.families, found.prompts, found.undefined) == (4, 6, 1)
     assert found.ci_low <= 0.2 <= found.ci_high and 0 < found.p <= 1
 
 
 def test_a_family_without_a_pair_makes_the_comparison_undefined():
     own = np.array([0.2, 0.4, math.nan, 0.1, 0.3, 0.3, 0.9])
     found = compare(own, np.zeros(7), FAMILIES, 0, ("test",), 200)
-    assert all(math.isnan(value) for value in (found.difference, found.ci_low, found.ci_high, found.p))
-    assert comparison_verdict(found.difference, 0.0, math.nan, 0.05) == "undefined"
+    numbers = (found.difference, found.ci_low, found.ci_high, found.p, found.p_these_families)
+    assert all(math.isnan(value) for value in numbers)
+    assert comparison_verdict((found.ci_low, found.ci_high), found.p, 0.05) == "undefined"
 
 
 @pytest.mark.parametrize(
-    ("difference", "floor_difference", "p", "expected"),
+    ("interval", "p", "margin", "floor_difference", "expected"),
     [
-        (-0.1, 0.0, 0.01, "better"),
-        (0.1, math.nan, 0.05, "worse"),
-        (-0.1, 0.0, 0.06, "cannot tell"),
-        (0.02, 0.03, 0.001, "cannot tell"),
-        (-0.02, 0.03, 0.001, "cannot tell"),
-        (0.04, 0.03, 0.001, "worse"),
+        ((-0.12, -0.08), 0.01, 0.01, 0.0, "better"),
+        ((0.08, 0.12), 0.05, 0.01, math.nan, "worse"),
+        ((-0.12, -0.08), 0.06, 0.01, 0.0, "cannot tell"),
+        # Shown not to be 0, but not to be relevant.
+        ((-0.02, -0.008), 0.001, 0.01, 0.0, "cannot tell"),
+        ((-0.006, -0.002), 0.001, 0.01, 0.0, "no relevant difference"),
+        ((-0.006, 0.002), 0.9, 0.01, 0.0, "no relevant difference"),
+        ((-0.006, 0.002), 0.9, 0.0, 0.0, "cannot tell"),
+        # Perfect samplers of these sizes would differ by 0.03.
+        ((0.02, 0.05), 0.001, 0.0, 0.03, "cannot tell"),
+        ((-0.06, -0.035), 0.001, 0.0, 0.03, "better"),
+        ((-0.006, 0.002), 0.9, 0.01, 0.03, "cannot tell"),
+        ((math.nan, math.nan), 0.9, 0.01, 0.0, "undefined"),
     ],
 )
-def test_verdicts(difference, floor_difference, p, expected):
-    assert comparison_verdict(difference, floor_difference, p, 0.05) == expected
+def test_verdicts(interval, p, margin, floor_difference, expected):
+    assert comparison_verdict(interval, p, 0.05, margin, floor_difference) == expected
+    mirrored = {"better": "worse", "worse": "better"}.get(expected, expected)
+    assert comparison_verdict(interval, p, 0.05, margin, floor_difference, higher_is_better=True) == mirrored
 
 
-def per_prompt(values, prompts=12):
+def test_holms_rule_is_over_the_parts_of_a_question():
+    table = pd.DataFrame(
+        [
+            ("m", "ood", "soft", 0.03),
+            ("m", "unseen", "soft", 0.001),
+            ("m", "all", "soft", 0.04),
+            ("n", "ood", "soft", 0.02),
+            ("m", "ood", "hard", 0.02),
+        ],
+        columns=["model", "split", "condition", "p"],
+    ).assign(metric="x", against="base")
+    assert adjusted_by_question(table).tolist() == pytest.approx([0.03, 0.002, 0.04, 0.02, 0.02])
+
+
+def per_prompt(values, prompts=24):
     """Rows of two models: the given W1 on the PIT scale by condition, with a spread that all conditions share."""
     rows = []
     for model in ("m", "n"):
@@ -133,7 +221,7 @@ def per_prompt(values, prompts=12):
                         "condition": condition,
                         "prompt_id": f"p{number}",
                         "split": "ood",
-                        "family": f"f{number % 6}",
+                        "family": f"f{number % 8}",
                         "pit_wasserstein_1_all_answers": value + 0.01 * number,
                         "logit_kl_nats": math.nan if condition == "ssot" else 1.0 + value,
                     }
@@ -141,44 +229,45 @@ def per_prompt(values, prompts=12):
     return pd.DataFrame(rows)
 
 
-def test_pairs_are_those_that_exist_and_p_values_are_adjusted_over_models_and_pairs():
+def test_pairs_are_those_that_exist_and_have_verdicts():
     frame = per_prompt({"base": 0.4, "soft": 0.1, "hard": 0.1, "ssot": 0.3})
+    frame = pd.concat([frame, frame.assign(split="unseen")])
     floors = {
         ("m", "ssot", "ood", "pit_wasserstein_1_all_answers"): 0.25,
         ("m", "soft", "ood", "pit_wasserstein_1_all_answers"): 0.01,
     }
-    table = compare_conditions(frame.sample(frac=1, random_state=0), floors, 0, 0.05, 100)
+    table = compare_conditions(frame.sample(frac=1, random_state=0), floors, MARGINS, 0, 0.05, 100)
     assert list(table.columns) == list(COMPARISON_COLUMNS)
-    # Four pairs of two models, and three of logit KL, which ssot has not.
-    sizes = table.groupby("metric").size()
-    assert dict(sizes) == {"pit_wasserstein_1_all_answers": 8, "logit_kl_nats": 6}
-    for _, members in table.groupby("metric"):
-        assert members["p_adjusted"].tolist() == holm(members["p"].to_numpy()).tolist()
-    own = table[(table["model"] == "m") & (table["metric"] == "pit_wasserstein_1_all_answers")]
-    differences = dict(zip(zip(own["condition"], own["against"], strict=True), own["difference"], strict=True))
+    # Five pairs of two models on two splits, and three of logit KL, which ssot has not.
+    assert dict(table.groupby("metric").size()) == {"pit_wasserstein_1_all_answers": 20, "logit_kl_nats": 12}
+    for _, members in table.groupby(["model", "metric", "condition", "against"]):
+        assert members["p_adjusted"].tolist() == holm(members["p"].to_numpy()).tolist() and len(members) == 2
+    chosen = table[(table["split"] == "ood") & (table["metric"] == "pit_wasserstein_1_all_answers")]
+    rows = {(row.model, row.condition, row.against): row for row in chosen.itertuples()}
+    differences = {key[1:]: row.difference for key, row in rows.items() if key[0] == "m"}
     assert differences == pytest.approx(
-        {("soft", "base"): -0.3, ("hard", "base"): -0.3, ("soft", "hard"): 0.0, ("ssot", "soft"): 0.2}, abs=1e-12
+        {
+            ("soft", "base"): -0.3,
+            ("hard", "base"): -0.3,
+            ("soft", "hard"): 0.0,
+            ("ssot", "base"): -0.1,
+            ("ssot", "soft"): 0.2,
+        },
+        abs=1e-12,
     )
-    verdicts = {
-        (row.model, row.condition, row.against): row.verdict
-        for row in table.itertuples()
-        if row.metric == "pit_wasserstein_1_all_answers"
-    }
+    verdicts = {key: row.verdict for key, row in rows.items()}
     assert verdicts["m", "soft", "base"] == verdicts["n", "hard", "base"] == "better"
-    assert verdicts["m", "soft", "hard"] == "cannot tell"
+    assert verdicts["m", "soft", "hard"] == "no relevant difference"
     # 0.2 worse, but perfect samplers of these sizes would differ by 0.24.
     assert verdicts["m", "ssot", "soft"] == "cannot tell" and verdicts["n", "ssot", "soft"] == "worse"
-
-
-def test_the_least_p_survives_the_adjustment_over_twelve_models():
-    assert 48 / (SIGN_FLIPS + 1) < 0.05
 
 
 def test_conditions_that_answered_different_prompts_are_refused():
     frame = per_prompt({"base": 0.4, "soft": 0.1})
     with pytest.raises(ValueError, match="soft and base answered different prompts of ood"):
-        compare_conditions(frame[(frame["condition"] == "soft") | (frame["prompt_id"] != "p3")], {}, 0, 0.05, 50)
+        wrong = frame[(frame["condition"] == "soft") | (frame["prompt_id"] != "p3")]
+        compare_conditions(wrong, {}, MARGINS, 0, 0.05, 50)
 
 
 def test_nothing_to_compare_is_an_empty_table():
-    assert compare_conditions(per_prompt({"base": 0.4}), {}, 0, 0.05, 50).empty
+    assert compare_conditions(per_prompt({"base": 0.4}), {}, MARGINS, 0, 0.05, 50).empty

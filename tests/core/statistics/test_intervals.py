@@ -4,14 +4,19 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.intervals import (
     bootstrap_families,
+    clustered_wilson_interval,
     family_median,
     half_sample_deviations,
     half_samples,
     hierarchical_bootstrap,
+    newcombe_interval,
+    paired_difference_draws,
+    wilson_interval,
 )
 
 
@@ -159,3 +164,53 @@ def test_coverage_of_one_prompts_distance():
         )
         covered += low <= truth <= high
     assert 360 <= covered <= 397
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(0, 7), (7, 7), (3, 10), (480, 1000)])
+def test_wilsons_interval_is_scipys(successes, trials):
+    expected = stats.binomtest(successes, trials).proportion_ci(method="wilson")
+    assert wilson_interval(successes, trials) == pytest.approx((expected.low, expected.high))
+    assert all(math.isnan(end) for end in wilson_interval(0, 0))
+
+
+def test_newcombes_interval_by_his_table():
+    # Newcombe 1998, Table II, method 10: 56/70 - 48/80 and 10/10 - 0/20.
+    assert newcombe_interval((56, 48), (70, 80)) == pytest.approx((0.0524, 0.3339), abs=5e-5)
+    assert newcombe_interval((10, 0), (10, 20)) == pytest.approx((0.6791, 1.0), abs=5e-5)
+    assert math.isnan(newcombe_interval((1, 0), (2, 0))[0])
+
+
+def test_rates_of_clusters_are_covered_where_wilsons_interval_is_too_narrow():
+    rng, covered = random_stream(11), {"clustered": 0, "plain": 0}
+    for _ in range(400):
+        found = rng.binomial(100, rng.beta(6, 2, size=3))
+        intervals = {
+            "clustered": clustered_wilson_interval(found, np.full(3, 100)),
+            "plain": wilson_interval(int(found.sum()), 300),
+        }
+        for name, (low, high) in intervals.items():
+            covered[name] += low <= 0.75 <= high
+    assert covered["clustered"] / 400 > 0.93 and covered["plain"] / 400 < 0.6
+    assert clustered_wilson_interval(np.array([90]), np.array([100])) == wilson_interval(90, 100)
+
+
+def test_draws_of_a_paired_difference_are_those_of_the_tables_figures():
+    rng = random_stream(12)
+    families = np.repeat(list("abcdef"), 3)
+    level = np.repeat(rng.normal(size=6), 3)
+    own, other = level + rng.normal(size=18), level + 0.5 + rng.normal(size=18)
+    draws = paired_difference_draws(own, other, families, replicates=20_000, rng=random_stream(13))
+
+    def one(rng):
+        members = [np.flatnonzero(families == name) for name in rng.choice(list("abcdef"), size=6)]
+        picks = np.concatenate([rng.choice(rows, size=3) for rows in members])
+        labels = np.repeat(np.arange(6), 3)
+        return family_median(own[picks], labels) - family_median(other[picks], labels)
+
+    plain = [one(rng) for _ in range(4_000)]
+    assert np.percentile(draws, [2.5, 97.5]) == pytest.approx(np.percentile(plain, [2.5, 97.5]), abs=0.12)
+    # A difference that is the same at every prompt has no spread, however much the prompts differ.
+    same = paired_difference_draws(own, own - 0.25, families, replicates=50, rng=rng)
+    assert same == pytest.approx(np.full(50, 0.25))
+    models = paired_difference_draws(np.stack([own, own]), np.stack([other, other]), families, replicates=9, rng=rng)
+    assert models.shape == (2, 9) and (models[0] == models[1]).all()

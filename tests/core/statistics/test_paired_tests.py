@@ -16,6 +16,8 @@ from pipeline.core.statistics.paired_tests import (
     mcnemar_exact,
     ratio_contributions,
     sign_flip_test,
+    stratified_mean,
+    tango_interval,
     tost,
     tost_proportions,
     verdict,
@@ -161,6 +163,64 @@ def test_equivalence_of_proportions_keeps_its_level(gained_rate):
             if chance > 1e-6 and tost_proportions(*pairs(gained, lost, size), margin) <= 0.05:
                 wrong += chance
     assert wrong <= 0.05
+
+
+def test_tangos_interval_is_what_his_test_does_not_reject():
+    for gained, lost, size in ((9, 0, 44), (12, 2, 50), (0, 0, 100), (0, 10, 10), (10, 0, 10)):
+        low, high = tango_interval(*pairs(gained, lost, size))
+        assert low <= (gained - lost) / size <= high
+        for end in (low, high):
+            if abs(end) < 1:
+                score = paired_tests._score(np.array(float(gained)), np.array(float(lost)), size, -end)
+                assert abs(score) == pytest.approx(1.959964, abs=1e-5)
+    assert tango_interval(*pairs(0, 0, 100)) == pytest.approx((-0.037, 0.037), abs=5e-5)
+    assert math.isnan(tango_interval(np.array([]), np.array([]))[0])
+
+
+@pytest.mark.parametrize(("gained", "lost"), [(0.0, 0.02), (0.05, 0.05), (0.02, 0.12)])
+def test_tangos_interval_covers_where_the_bootstrap_of_few_changes_does_not(gained, lost):
+    size, covered = 100, 0.0
+    for up in range(21):
+        for down in range(31):
+            chance = stats.multinomial.pmf([up, down, size - up - down], size, [gained, lost, 1 - gained - lost])
+            if chance > 1e-4:
+                low, high = tango_interval(*pairs(up, down, size))
+                covered += chance * (low <= gained - lost <= high)
+    assert covered > 0.93
+
+
+def test_five_tasks_together_cover_hold_their_level_and_can_say_kept():
+    """Differences at the margin, at 0 with 6% of answers changed, and identical conditions; five tasks of 100."""
+    rng, runs, margin = np.random.default_rng(3), 1_500, 0.05
+    covered = wrong = right = 0
+    for _ in range(runs):
+        at_margin, at_zero = (
+            [rng.choice([1.0, -1.0, 0.0], size=100, p=[up, down, 1 - up - down]) for _ in range(5)]
+            for up, down in ((0.01, 0.06), (0.03, 0.03))
+        )
+        found = stratified_mean(at_margin, [True] * 5)
+        covered += found.interval[0] <= -margin <= found.interval[1]
+        wrong += found.p_equivalence(margin) <= 0.05
+        right += stratified_mean(at_zero, [True] * 5).p_equivalence(margin) <= 0.05
+    assert covered / runs > 0.935 and wrong / runs < 0.06 and right / runs > 0.95
+    # A single task with as many changes cannot say so.
+    one = rng.permutation(np.repeat([1.0, -1.0, 0.0], [3, 3, 94]))
+    assert tost_proportions((one < 0).astype(float), (one > 0).astype(float), margin) > 0.01
+    identical = stratified_mean([np.zeros(100)] * 5, [True] * 5)
+    assert identical.p_equivalence(margin) < 1e-6 and identical.interval[1] > 0.01
+
+
+def test_the_detectable_difference_is_found_four_times_in_five():
+    rng, found = np.random.default_rng(4), 0
+    size, changed = 400, 0.2
+    detectable = stratified_mean([np.repeat([1.0, -1.0, 0.0], [40, 40, 320])], [True]).detectable(0.05)
+    assert detectable == pytest.approx(2.8 * math.sqrt(changed / size), rel=0.02)
+    for _ in range(400):
+        chances = [changed / 2 + detectable / 2, changed / 2 - detectable / 2, 1 - changed]
+        gained, lost, _ = rng.multinomial(size, chances)
+        found += mcnemar_exact(*pairs(gained, lost, size)) <= 0.05
+    # The exact test is a little weaker than the normal one that the formula is for.
+    assert 0.70 < found / 400 < 0.88
 
 
 def test_many_items_take_the_score_test():

@@ -48,6 +48,15 @@ def test_a_family_of_one_prompt_has_an_interval_from_its_samples():
     assert varied["pit_ks", ""]["ci_high"] >= alone["pit_ks", ""]["ci_high"]
 
 
+def test_a_familys_valid_rate_knows_that_answers_come_by_prompt():
+    rows = rows_of(pd.DataFrame({"family": ["a", "a", "b"], "num_samples": 100, "num_valid": [100, 50, 75]}))
+    by_prompt, one_prompt = rows["valid_rate", "a"], rows["valid_rate", "b"]
+    assert by_prompt["value"] == one_prompt["value"] == 0.75
+    # 100% and 50% at two prompts: next to nothing is known of the family; the prompt's own rate is.
+    assert by_prompt["ci_high"] - by_prompt["ci_low"] > 0.7
+    assert (one_prompt["ci_low"], one_prompt["ci_high"]) == wilson_interval(75, 100)
+
+
 def test_undefined_distances_are_counted():
     rows = rows_of(table(pit_ks=[0.1, math.nan, math.nan, 0.2]), deviations={"pit_ks": np.zeros((4, 3))})
     assert math.isnan(rows["pit_ks", ""]["value"]) and rows["pit_ks", ""]["undefined"] == 1

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.config.params import METHODS, load_params
 from pipeline.core.prompts.structured import build_split
-from pipeline.core.retention.accuracy import TEST_COLUMNS
+from pipeline.core.statistics.paired_tests import TEST_COLUMNS
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.page.page import Section, coverage_rows, embedded_json, report_page, table_sources
 from pipeline.report.page.plots import Plot

@@ -5,17 +5,9 @@ import math
 import pandas as pd
 import pytest
 
+from pipeline.report.page.answers import Aggregates
 from pipeline.report.page.plots import ForestPanel, forest_plot, forest_plots
-from pipeline.report.page.summary import (
-    SUMMARY_TITLES,
-    Aggregates,
-    calibration_answer,
-    closeness,
-    cost_answer,
-    headline,
-    reaches_floor,
-    summary_rows,
-)
+from pipeline.report.page.summary import SUMMARY_TITLES, headline, summary_rows
 from tests.report.conftest import metric_frame, metric_row, paired_rows, sampled
 
 ONE = {"alpha": "Alpha"}
@@ -28,109 +20,10 @@ def w1(condition, value, *, model="alpha", width=0.01, floor=0.02, split="ood"):
     )
 
 
-def answer(rows, models=ONE):
-    return calibration_answer(Aggregates(metric_frame(rows), models))
-
-
-def test_calibrated_as_far_as_can_be_told():
-    found = answer([w1("base", 0.2), w1("soft", 0.025), w1("hard", 0.029)])
-    assert found.short.startswith("As far as so many answers can tell, yes")
-    assert "base 0.200 [0.190, 0.210], 10.0 times a perfect sampler's 0.020" in found.sentences[0]
-
-
-@pytest.mark.parametrize(
-    "soft, hard, words",
-    [
-        (0.1, 0.09, "No, but closer after fine-tuning: every interval lies below that of base."),
-        (0.1, 0.195, "No; closer after fine-tuning in 1 of 2 comparisons with base."),
-        (0.21, 0.3, "No, and its intervals do not show that fine-tuning brings it closer."),
-        (0.025, 0.1, "In part, but closer after fine-tuning: every interval lies below that of base."),
-    ],
-)
-def test_words_follow_the_intervals(soft, hard, words):
-    assert answer([w1("base", 0.2), w1("soft", soft), w1("hard", hard)]).short == words
-
-
-def test_overlap_is_no_verdict():
-    rows = Aggregates(metric_frame([w1("base", 0.2), w1("soft", 0.185), w1("hard", 0.23)]), ONE)
-    base, soft, hard = (
-        rows.get("structured", "ood", "wasserstein_1_normalised", "alpha", name) for name in ("base", "soft", "hard")
-    )
-    assert (closeness(soft, base), closeness(hard, base)) == ("cannot tell", "farther")
-    assert not reaches_floor(base)
-
-
-def test_undefined_values_are_left_out_and_no_evaluation_is_said():
-    found = answer([w1("base", math.nan), w1("soft", 0.1)])
-    assert "base" not in found.sentences[0] and "soft 0.100" in found.sentences[0]
-    assert answer([]).short == "Not known: no structured evaluation has been run."
-    assert answer([w1("base", 0.2)]).short == "No fine-tuned model has been evaluated yet."
-
-
-def test_several_models_are_counted():
-    rows = [w1("soft", 0.025), w1("soft", 0.1, model="beta"), w1("base", 0.2), w1("base", 0.4, model="beta")]
-    found = answer(rows, TWO)
-    assert found.question == "Are the models calibrated?"
-    # Medians of 0.025 and 0.1, and of their ratios 1.25 and 5; one interval reaches the floor of 0.02.
-    expected = "soft 0.062 (median of 2 models, 0.025 to 0.100), 3.1 times a perfect sampler's, which 1 of them reach"
-    assert expected in found.sentences[0]
-
-
-def test_paired_tests_between_conditions_are_counted():
-    tests = [
-        ("ood", "soft", "base", "better"),
-        ("unseen", "soft", "base", "cannot tell"),
-        ("ood", "soft", "hard", "cannot tell"),
-        ("ood", "ssot", "soft", "worse"),
-    ]
-    table = pd.DataFrame(tests, columns=["split", "condition", "against", "verdict"])
-    rows = Aggregates(metric_frame([w1("base", 0.2), w1("soft", 0.1)]), ONE)
-    found = calibration_answer(rows, table.assign(metric="wasserstein_1_normalised"))
-    assert found.sentences[1:] == [
-        "Paired tests of W1 on the same prompts, one per model and split: soft against base 1 better, 1 cannot tell; "
-        "soft against hard 1 cannot tell."
-    ]
-    assert len(calibration_answer(rows, table.assign(metric="logit_kl_nats")).sentences) == 1
-
-
-def test_distance_with_invalid_answers_counted():
-    rows = [w1("soft", 0.1), metric_row("structured", "alpha", "soft", "ood", "pit_wasserstein_1_all_answers", 0.25)]
-    assert answer(rows).sentences[-1].endswith("W1 on the probability scale is soft 0.250.")
-
-
-def verdicts(axis_verdicts, metric="accuracy"):
-    members = [(f"t{place}", metric, -0.1, 0.05, 0.5, 0.5, verdict) for place, verdict in enumerate(axis_verdicts)]
+def verdicts(together, *by_part, metric="accuracy"):
+    parts = {"all": together, **{f"t{place}": verdict for place, verdict in enumerate(by_part)}}
+    members = [(split, metric, -0.1, 0.05, 0.5, 0.5, verdict) for split, verdict in parts.items()]
     return paired_rows(members).assign(model="alpha", condition="soft")
-
-
-def cost(tests, rows=()):
-    return cost_answer(Aggregates(metric_frame(list(rows)), ONE), tests, "bits_per_byte")
-
-
-def test_cost_in_words():
-    assert cost({}).short == "Not known: no retention evaluation has been run."
-    assert cost({"retention": verdicts(["kept", "kept"])}).short == "Nothing that the tests can see."
-    undecided = cost({"retention": verdicts(["kept", "cannot tell"])})
-    assert undecided.short == "No loss is shown, but the tests cannot rule one out."
-    lost = cost({"retention": verdicts(["lost"]), "paloma": verdicts(["kept", "lost"], "bits_per_byte")})
-    assert lost.short == "Some of what base could do: 2 of 3 tests show a loss."
-    unsure = cost({"retention": verdicts(["lost", "cannot tell"])})
-    assert unsure.short == "Some of what base could do: 1 of 2 tests show a loss (1 cannot tell)."
-    # Tests of other axes are not tests of retention.
-    assert cost({"structured": verdicts(["lost"])}).short == "Not known: no retention evaluation has been run."
-
-
-def test_cannot_tell_names_the_sample_size():
-    rows = [metric_row("retention", "alpha", c, "all", "gp_irt", 0.5, n=300) for c in ("base", "soft")]
-    rows += [metric_row("retention", "alpha", "soft", split, "accuracy", 0.5, n=100) for split in ("t0", "t1")]
-    found = cost({"retention": verdicts(["kept", "cannot tell"])}, rows)
-    assert "soft 1 kept, 1 cannot tell at n=100." in found.sentences[0]
-
-
-def test_lost_form_of_questions_is_a_cost():
-    rows = [metric_row("mcq", "alpha", c, "mcq", "mcq_parse_rate", v, n=100) for c, v in (("base", 0.9), ("soft", 0.2))]
-    assert cost({}, rows).short == "Some of what base could do: written questions lose their form."
-    assert cost({}, rows).sentences == ["Of the questions written on request, base 90%, soft 20% can be parsed."]
 
 
 def test_table_of_the_first_screen():
@@ -140,9 +33,7 @@ def test_table_of_the_first_screen():
         metric_row("retention", "alpha", "base", "all", "gp_irt", 0.5),
         metric_row("retention", "alpha", "soft", "all", "gp_irt_difference", -0.03),
     ]
-    table = summary_rows(
-        Aggregates(metric_frame(rows), ONE), {"retention": verdicts(["kept", "lost"])}, "bits_per_byte"
-    )
+    table = summary_rows(Aggregates(metric_frame(rows), ONE), {"retention": verdicts("kept", "lost")}, "bits_per_byte")
     assert [(name, condition) for name, condition, _ in table] == [("Alpha", c) for c in ("base", "soft", "hard")]
     base, soft, hard = (dict(zip(SUMMARY_TITLES[:2], cells[:2], strict=True)) for *_, cells in table)
     assert base["W1, held-out families"].text == "0.200" and base["× perfect sampler"].text == "10.0"
@@ -150,7 +41,7 @@ def test_table_of_the_first_screen():
     assert soft["W1, held-out families"].text == "—" and hard["W1, held-out families"].text == "not run"
     assert [cell.text for cell in table[0][2]][5:7] == ["0.500", ""]
     assert [cell.text for cell in table[1][2]][5:7] == ["not run", "-0.030"]
-    assert table[1][2][-1].text == "1 kept, 1 lost" and table[2][2][-1].text == "not run"
+    assert table[1][2][-1].text == "tasks kept" and table[2][2][-1].text == "not run"
     assert all(len(cells) == len(SUMMARY_TITLES) for *_, cells in table)
 
 
@@ -234,7 +125,7 @@ def test_headline_of_retention_counts_verdicts():
     }
     # GSM8K counts once, in its flexible reading.
     assert headline(metric_frame(rows), tests) == (
-        "Accuracy on TinyBenchmarks, as gp-IRT estimates it, is base 0.500, soft 0.250. Tested against base over "
+        "Accuracy on TinyBenchmarks, as gp-IRT estimates it, is base 0.500, soft 0.250. Tested against base, over "
         "models and tasks: soft 1 kept, 1 cannot tell. Held-out text costs base 1.5000 bits per byte."
     )
 

@@ -9,6 +9,7 @@ from pipeline.report.tables import table_text
 from pipeline.report.tables.retention_lists import (
     estimate_table,
     one_variant,
+    primary_counts,
     verdict_counts,
     verdict_sentence,
     verdict_table,
@@ -50,11 +51,21 @@ def test_rows_give_difference_interval_p_values_and_verdict_with_its_n():
         "-0.060",
         "[-0.080, -0.040]",
         "0.05",
+        "0.080",
         "<0.001",
         "0.900",
         "lost",
     ]
-    assert table.rows[1][4:] == ["100", "+0.010", "[-0.010, +0.030]", "0.05", "—", "0.123", "cannot tell at n=100"]
+    assert table.rows[1][4:] == [
+        "100",
+        "+0.010",
+        "[-0.010, +0.030]",
+        "0.05",
+        "0.080",
+        "—",
+        "0.123",
+        "cannot tell at n=100",
+    ]
     assert table.note.endswith("In all, soft: 1 lost, 1 cannot tell.") and "level 0.05" in table.note
     assert table.frame.loc[0, "p_difference"] == 0.0002 and table.absent == set()
 
@@ -72,7 +83,7 @@ def test_a_second_reading_of_the_same_answers_is_counted_only_alone():
     assert verdict_counts(both, "soft") == {"kept": 1, "lost": 0, "gained": 0, "cannot tell": 0}
     alone = of_model("a", "soft", [(STRICT, *row, "lost")])
     assert verdict_counts(alone, "soft")["lost"] == 1 and verdict_counts(alone, "hard") == {}
-    assert verdict_sentence("retention", both) == "Tested against base over models and tasks: soft 1 kept."
+    assert verdict_sentence("retention", both) == "Tested against base, over models and tasks: soft 1 kept."
     assert verdict_sentence("retention", both.iloc[:0]) == ""
 
 
@@ -92,6 +103,10 @@ def test_all_slices_together_and_a_second_variant_are_listed_but_not_counted():
     both = pd.concat([tests, only], ignore_index=True)
     assert list(one_variant(both).index) == [0, 1, 4]
     assert verdict_counts(both, "soft") == {"kept": 0, "lost": 0, "gained": 1, "cannot tell": 1}
+    assert primary_counts(both, "soft") == {"kept": 1, "lost": 0, "gained": 0, "cannot tell": 0}
+    assert primary_counts(only, "hard") == {}
+    sentence = "Tested against base, all slices together: soft 1 kept. Tested against base, over models and slices: "
+    assert verdict_sentence("paloma", both) == sentence + "soft 1 gained, 1 cannot tell."
     table = verdict_table("paloma", both, metric_frame([]), NAMES, 0.05)
     assert [line[2:4] for line in table.rows[:3]] == [
         ["prose", "bits per byte"],

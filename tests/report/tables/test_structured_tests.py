@@ -4,12 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipeline.config import retention
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.tables import table_text
 from pipeline.report.tables.structured import per_prompt_metrics, structured_tests_table
 from tests.report.conftest import metric_row, write_fabricated
 
 NAMES = {"m": "Model_M"}
+TESTS = retention.TestsConfig(0.05, 0.01, 0.02, 0.05, 0.02)
 
 
 @pytest.fixture
@@ -32,27 +34,28 @@ def evaluations(tmp_path):
 
 
 def test_pairs_that_exist_are_tested_and_sizes_are_reckoned_with(evaluations):
-    table = structured_tests_table(evaluations, NAMES, 0, 0.05, 200)
+    table = structured_tests_table(evaluations, NAMES, 0, TESTS, 200)
     frame = table.frame.set_index(["metric", "condition", "against"])
     # No hard; no logit KL of samples alone; and evaluations older than a metric lack it.
     assert list(frame.index) == [
         ("pit_wasserstein_1_all_answers", "soft", "base"),
+        ("pit_wasserstein_1_all_answers", "ssot", "base"),
         ("pit_wasserstein_1_all_answers", "ssot", "soft"),
         ("logit_kl_nats", "soft", "base"),
     ]
-    assert frame["verdict"].tolist() == ["better", "worse", "better"]
-    assert frame["floor_difference"].tolist() == pytest.approx([0, 0.02, np.nan], nan_ok=True)
-    assert frame["difference"].tolist() == pytest.approx([-0.3, 0.1, -1.5], abs=0.03)
+    assert frame["verdict"].tolist() == ["better", "better", "worse", "better"]
+    assert frame["floor_difference"].tolist() == pytest.approx([0, 0.02, 0.02, np.nan], nan_ok=True)
+    assert frame["difference"].tolist() == pytest.approx([-0.3, -0.2, 0.1, -1.5], abs=0.03)
     assert (frame["p_adjusted"] >= frame["p"]).all()
     text = table_text.to_markdown(table)
-    assert "| OOD | Logit KL | Model\\_M | soft − base | 18 | -1." in text and "level 0.05" in text
+    assert "| OOD | Logit KL | Model\\_M | soft − base | 6 | 18 | -1." in text and "level 0.05" in text
 
 
 def test_the_table_is_the_same_every_time(evaluations):
-    first, second = (structured_tests_table(evaluations, NAMES, 0, 0.05, 200).frame for _ in range(2))
+    first, second = (structured_tests_table(evaluations, NAMES, 0, TESTS, 200).frame for _ in range(2))
     pd.testing.assert_frame_equal(first, second)
 
 
 def test_no_table_without_a_pair(evaluations):
-    assert structured_tests_table(evaluations, {"other": "Other"}, 0, 0.05, 200) is None
+    assert structured_tests_table(evaluations, {"other": "Other"}, 0, TESTS, 200) is None
     assert per_prompt_metrics(evaluations, {"other": "Other"}).empty

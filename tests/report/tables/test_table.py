@@ -99,6 +99,24 @@ def test_bold_follows_the_direction_and_ties_are_all_bold():
         assert [table_text.shown(table, "a", measure, c).best for c in table.conditions] == bold
 
 
+def test_a_tested_measure_is_bold_only_where_the_best_is_shown_to_be_better():
+    rows = [metric_row("open", "a", c, "open", "m", v) for c, v in (("base", 1.0), ("soft", 2.0), ("hard", 2.1))]
+    measure = Measure("m", "M", 1, False, "open", "open")
+    plain = build_table("t", "T", metric_frame(rows), {"a": "A"}, [measure], ("base", "soft", "hard"))
+
+    def bold(**verdicts):
+        pairs = {("a", "hard", "base"): "better", **{("a", *key.split("_")): v for key, v in verdicts.items()}}
+        table = tables.bold_by_tests(plain, {("open", "open", "m"): pairs})
+        assert tables.BOLD_BY_TESTS in table.note
+        return [table_text.shown(table, "a", measure, c).best for c in table.conditions]
+
+    assert bold(soft_hard="worse") == [False, False, True]
+    assert bold(soft_hard="cannot tell") == bold(soft_hard="no relevant difference") == [False] * 3
+    assert bold() == [False] * 3  # never tested against each other
+    # Of another metric, or of averages over models, the tests say nothing.
+    assert tables.bold_by_tests(plain, {("open", "open", "other"): {}}) == plain
+
+
 def test_cells_are_told_apart_by_axis_and_split():
     rows = [
         metric_row("open", "a", "base", "open", "valid_rate", 0.1),

@@ -1,0 +1,255 @@
+"""One test over all models of each question, in place of counting verdicts."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipeline.config.params import CONDITIONS, METHODS, Params
+from pipeline.core.language.multiple_choice import PARSERS, total_variation
+from pipeline.core.language.transfer_tests import total_variation_difference_draws
+from pipeline.core.random_streams import random_stream
+from pipeline.core.retention.accuracy import ALL, mean_columns
+from pipeline.core.statistics.condition_tests import TESTED, adjusted_by_question, comparison_verdict
+from pipeline.core.statistics.intervals import family_median, paired_difference_draws, paired_mean_draws
+from pipeline.core.statistics.model_tests import over_models
+from pipeline.metrics.registry import METRICS, SHORT_SPLIT_TITLES
+from pipeline.record.provenance import join_sources
+from pipeline.report.evaluations import Evaluations
+from pipeline.report.tables.retention_lists import one_variant
+from pipeline.report.tables.structured import margins_of, per_prompt_metrics
+from pipeline.report.tables.table import ListTable, interval_text, probability_text, signed_text
+from pipeline.report.tables.transfer_tests import TRANSFER_PAIRS, letter_counts, letters_of, values_by_prompt
+
+MODELS_TABLE = "model_tests"
+_TITLES = (
+    "Metric",
+    "Split",
+    "Conditions",
+    "Models",
+    "Mean difference",
+    "95% interval",
+    "Margin",
+    "Better in",
+    "p",
+    "Adjusted p",
+    "Verdict",
+)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One question to all models: differences float64[M] and draws float64[M, R] of them on common resamples."""
+
+    axis: str
+    split: str
+    metric: str
+    condition: str
+    against: str
+    differences: np.ndarray
+    draws: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where values come from, and how often they are resampled."""
+
+    evaluations: Evaluations
+    models: Mapping[str, str]
+    seed: int
+    replicates: int
+
+    def stream(self, *names: str) -> np.random.Generator:
+        """The same for all models, so that they see the same resamples."""
+        return random_stream(self.seed, "model tests", *names)
+
+    def sides(self, table: pd.DataFrame, own: str, other: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """float64[M, P] of the models that have both conditions as columns (model, condition); None without any."""
+        both = [name for name in self.models if {(name, own), (name, other)} <= set(table.columns)]
+        if not both:
+            return None
+        first, second = (table[[(name, condition) for name in both]].to_numpy().T for condition in (own, other))
+        return first, second
+
+
+def _structured(source: _Source) -> Iterator[Compared]:
+    per_prompt = per_prompt_metrics(source.evaluations, source.models, CONDITIONS)
+    for split, members in per_prompt.groupby("split", sort=False):
+        families = members.drop_duplicates("prompt_id").set_index("prompt_id")["family"]
+        for metric in TESTED:
+            table = members.pivot(index="prompt_id", columns=["model", "condition"], values=metric)
+            labels = families.loc[table.index].to_numpy()
+            for own, other in TRANSFER_PAIRS:
+                names = ("structured", str(split), metric, own, other)
+                if (sides := source.sides(table, own, other)) is not None:
+                    medians = np.array([[family_median(row, labels) for row in side] for side in sides])
+                    rng = source.stream(*names)
+                    draws = paired_difference_draws(*sides, labels, replicates=source.replicates, rng=rng)
+                    yield Compared(*names, medians[0] - medians[1], draws)
+
+
+def _by_prompt(source: _Source, metrics: pd.DataFrame) -> Iterator[Compared]:
+    for question, table in values_by_prompt(source.evaluations, metrics, list(source.models)).items():
+        for own, other in TRANSFER_PAIRS:
+            names = (*question, own, other)
+            if (sides := source.sides(table, own, other)) is not None:
+                draws = paired_mean_draws(*sides, replicates=source.replicates, rng=source.stream(*names))
+                # Of a condition without any value the mean is undefined, and so is the model.
+                means = [pd.DataFrame(side.T).mean().to_numpy() for side in sides]
+                yield Compared(*names, means[0] - means[1], draws)
+
+
+def _multiple_choice(source: _Source) -> Iterator[Compared]:
+    counts = letter_counts(source.evaluations, list(source.models))
+    for own, other in TRANSFER_PAIRS:
+        both = [name for name in source.models if {(name, own), (name, other)} <= set(counts)]
+        for suffix in PARSERS if both else ():
+            names = ("mcq", "mcq", f"mcq_parse_rate{suffix}", own, other)
+            rates, drawn = [], []
+            for model in both:
+                rng, pair = source.stream(*names, model), (counts[model, own], counts[model, other])
+                asked = [int(side["num_samples"]) for side in pair]
+                rate = [side[f"num_parsed{suffix}"] / n for side, n in zip(pair, asked, strict=True)]
+                redrawn = [rng.binomial(n, p, source.replicates) / n for n, p in zip(asked, rate, strict=True)]
+                rates.append(rate[0] - rate[1])
+                drawn.append(redrawn[0] - redrawn[1])
+            yield Compared(*names, np.array(rates), np.array(drawn))
+            names = ("mcq", "mcq", f"mcq_total_variation{suffix}", own, other)
+            distances, drawn = [], []
+            for model in both:
+                letters = [letters_of(counts[model, condition], suffix) for condition in (own, other)]
+                distances.append(total_variation(letters[0]) - total_variation(letters[1]))
+                found = np.full(source.replicates, math.nan)
+                if min(each.sum() for each in letters):
+                    streams = ("model tests", *names, model)
+                    found = total_variation_difference_draws(*letters, source.seed, streams, source.replicates)
+                drawn.append(found)
+            yield Compared(*names, np.array(distances), np.array(drawn))
+
+
+def _retention(source: _Source) -> Iterator[Compared]:
+    columns = ("split", "item", "value", "base_value")
+    items = source.evaluations.stacked("retention", "per_prompt", columns, source.models, METHODS)
+    for method in METHODS:
+        own = items[items["condition"] == method]
+        if own.empty:
+            continue
+        tasks = mean_columns(list(dict.fromkeys(own["split"])))
+        means, drawn = [], []
+        for task in tasks:
+            members = own[own["split"] == task].assign(difference=lambda table: table["value"] - table["base_value"])
+            table = members.pivot(index="model", columns="item", values="difference").reindex(list(source.models))
+            names = ("retention", task, "accuracy", method, "base")
+            values = table.to_numpy(dtype=np.float64)
+            rng = source.stream(*names)
+            means.append(values.mean(axis=1))
+            drawn.append(paired_mean_draws(values, np.zeros_like(values), replicates=source.replicates, rng=rng))
+        yield Compared("retention", ALL, "accuracy", method, "base", np.mean(means, axis=0), np.mean(drawn, axis=0))
+
+
+def _paloma(source: _Source) -> Iterator[Compared]:
+    columns = ("split", "metric", "difference")
+    tests = one_variant(source.evaluations.stacked("paloma", "tests", columns, source.models, METHODS))
+    for (metric, method), members in tests[tests["split"] == ALL].groupby(["metric", "condition"], sort=False):
+        differences = members["difference"].to_numpy(np.float64)
+        draws = np.repeat(differences[:, None], source.replicates, axis=1)
+        yield Compared("paloma", ALL, str(metric), str(method), "base", differences, draws)
+
+
+def model_comparisons(
+    params: Params, evaluations: Evaluations, metrics: pd.DataFrame, models: Mapping[str, str]
+) -> pd.DataFrame:
+    """The test over models of every question that at least two models answer.
+
+    Args:
+        params: Seed, level, margins and resamples.
+        evaluations: What there is.
+        metrics: The tidy metrics table.
+        models: Model name -> display name.
+
+    Returns:
+        Columns axis, split, metric, condition, against, those of ``OverModels``, margin, better (models whose
+        difference is to the better side), p_adjusted, verdict and provenance; empty without such a question.
+    """
+    source = _Source(evaluations, models, params.seed, params.evaluate.bootstrap_replicates)
+    margins = {**margins_of(params.tests), "accuracy": params.tests.accuracy_margin}
+    rows = []
+    for make in (_structured, lambda s: _by_prompt(s, metrics), _multiple_choice, _retention, _paloma):
+        for question in make(source):
+            names = (question.axis, question.split, question.metric, question.condition, question.against)
+            found = over_models(question.differences, question.draws, source.stream("models", *names))
+            if found is None:
+                continue
+            labels = dict(zip(("axis", "split", "metric", "condition", "against"), names, strict=True))
+            margin = (
+                params.tests.bits_per_byte_margin if question.axis == "paloma" else margins.get(question.metric, 0.0)
+            )
+            better = found.higher if _higher_is_better(question.metric) else found.lower
+            paths = [
+                path
+                for key, path in evaluations.sources.items()
+                if key.axis == question.axis and key.condition in (question.condition, question.against)
+            ]
+            rows.append(
+                {**labels, **vars(found), "margin": margin, "better": better, "provenance": join_sources(paths)}
+            )
+    table = pd.DataFrame(rows)
+    if table.empty:
+        return table
+    table["p_adjusted"] = adjusted_by_question(table)
+    table["verdict"] = [
+        comparison_verdict(
+            (row.ci_low, row.ci_high),
+            row.p_adjusted,
+            params.tests.significance,
+            row.margin,
+            higher_is_better=_higher_is_better(row.metric),
+        )
+        for row in table.itertuples()
+    ]
+    return table
+
+
+def _higher_is_better(metric: str) -> bool:
+    return METRICS[metric].direction == "higher"
+
+
+def model_tests_table(tests: pd.DataFrame, significance: float) -> ListTable | None:
+    """``model_comparisons`` as a table; None without any."""
+    if tests.empty:
+        return None
+    return ListTable(
+        MODELS_TABLE,
+        "Tests over models",
+        _TITLES,
+        [_texts(row) for row in tests.itertuples()],
+        3,
+        tests,
+        "One question to all models, in place of counting the verdicts of single models. Mean difference: first "
+        "condition minus second. Interval: bootstrap over models and over families and prompts (items, generations), "
+        "which all models share; PALOMA's documents are taken as they are. p: two-sided sign test of the models' "
+        "differences; with fewer than six models it cannot fall to 0.05. Adjusted: over the splits of the same "
+        f"question (Holm), level {significance:g}. Better or worse: adjusted p at most the level, and the whole "
+        "interval beyond the margin; no relevant difference: the whole interval within it. Models of one maker are "
+        "less independent than this takes them to be.",
+    )
+
+
+def _texts(row: Any) -> list[str]:
+    decimals = METRICS[row.metric].decimals
+    return [
+        METRICS[row.metric].title,
+        SHORT_SPLIT_TITLES.get(row.split, row.split),
+        f"{row.condition} − {row.against}",
+        str(row.models),
+        signed_text(row.difference, decimals),
+        interval_text(row.ci_low, row.ci_high, decimals),
+        f"{row.margin:g}" if row.margin else "",
+        f"{row.better} of {row.models}",
+        probability_text(row.p),
+        probability_text(row.p_adjusted),
+        row.verdict,
+    ]
