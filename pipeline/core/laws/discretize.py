@@ -20,6 +20,9 @@ from pipeline.errors import DomainError
 QUANTILE_RANGE = (0.001, 0.999)
 # Grid points per call: temporaries of SciPy's wrappers stay in the processor's cache.
 POINTS_PER_CALL = 1 << 16
+# A quantile this close to a grid point, relative to the range's larger end, lies on it: SciPy's ppf and the product
+# with 10^num_decimals are off by a few units in the last place (2.2e-16), in either direction.
+ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,9 @@ def kept_grid(lower: float, upper: float, num_decimals: int, max_bins: int) -> n
     The decimal grid itself is never materialised: when it has more than ``max_bins``
     points, the kept ones are ``linspace(0, n - 1, max_bins)`` truncated to integers.
 
+    An end that is a grid point up to rounding is one: 10^-3 is the 0.001 quantile of the uniform law on [0, 1], and
+    is kept although its float64 may come out above or below, by processor and version of SciPy.
+
     Returns:
         int64[M] with M <= max_bins.
 
@@ -55,7 +61,8 @@ def kept_grid(lower: float, upper: float, num_decimals: int, max_bins: int) -> n
             f"num_decimals={num_decimals} is too fine for the range [{lower}, {upper}]: "
             "grid indices would exceed 53 bits"
         )
-    first, last = math.ceil(scaled_lower), math.floor(scaled_upper)
+    rounding = ROUNDING * max(abs(scaled_lower), abs(scaled_upper))
+    first, last = math.ceil(scaled_lower - rounding), math.floor(scaled_upper + rounding)
     size = last - first + 1
     if size < 1:
         raise DomainError(

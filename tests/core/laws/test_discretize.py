@@ -1,12 +1,13 @@
 """Output spaces against brute force and SciPy."""
 
 import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -93,7 +94,9 @@ def test_a_huge_grid_is_never_materialised():
 @given(lower=st.floats(-1e4, 1e4), width=st.floats(0, 1e3), decimals=st.integers(0, 5), bins=st.integers(2, 40))
 def test_kept_grid_equals_the_materialised_one(lower, width, decimals, bins):
     upper = lower + width
-    first, last = math.ceil(lower * 10**decimals), math.floor(upper * 10**decimals)
+    ends = lower * 10**decimals, upper * 10**decimals
+    assume(all(abs(end - round(end)) > 1e-6 or end == round(end) for end in ends))
+    first, last = math.ceil(ends[0]), math.floor(ends[1])
     if last < first:
         with pytest.raises(DomainError, match="num_decimals"):
             kept_grid(lower, upper, decimals, bins)
@@ -124,3 +127,34 @@ def test_mean_of_the_space_is_near_the_laws(alpha, beta, bins):
 def test_too_few_decimals_is_an_error():
     with pytest.raises(DomainError, match="raise num_decimals"):
         discretize(Law("norm", {"loc": 0.5, "scale": 1e-4}), num_decimals=0, max_bins=10)
+
+
+def exact_quantile(family: str, values: dict[str, float], level: Decimal) -> Decimal:
+    """Of uniform and triangular laws, in decimal arithmetic from the numbers as a prompt prints them."""
+    a, b = Decimal(repr(values["a"])), Decimal(repr(values["b"]))
+    if family == "uniform":
+        return a + level * (b - a)
+    c = Decimal(repr(values["c"]))
+    if level * (b - a) <= c - a:
+        return a + (level * (b - a) * (c - a)).sqrt()
+    return b - ((1 - level) * (b - a) * (b - c)).sqrt()
+
+
+@pytest.mark.parametrize("num_decimals", [3, 4, 5])
+@pytest.mark.parametrize("family", ["uniform", "triangular"])
+def test_ends_of_the_grid_are_those_of_exact_arithmetic(family, num_decimals):
+    """Of 8 of the 100 training prompts of the uniform law an end used to be lost to rounding."""
+    step = Decimal(1).scaleb(-num_decimals)
+    on_the_grid = 0
+    for values in get_family(family).grid_points("train"):
+        exact = [exact_quantile(family, values, Decimal(level)) for level in ("0.001", "0.999")]
+        # Parameters such as 1/3 are printed with 16 digits: what is on the grid then is so up to the last of them.
+        first, last = ((value / step).quantize(Decimal("1e-9")) for value in exact)
+        on_the_grid += (first == first.to_integral_value()) + (last == last.to_integral_value())
+        space = discretize(get_family(family).law_at(values), num_decimals=num_decimals, max_bins=10**7)
+        found = space.values[0], space.values[len(space.values) - 1]
+        assert [Decimal(text) for text in found] == [
+            first.to_integral_value(ROUND_CEILING) * step,
+            last.to_integral_value(ROUND_FLOOR) * step,
+        ]
+    assert on_the_grid >= 8
