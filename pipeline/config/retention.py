@@ -41,6 +41,9 @@ class RetentionConfig:
     """Commit of each task's data set on the hub; null takes the current one, which is recorded."""
     tasks: Annotated[list[TinyTask], Field(min_length=1)]
     """Tasks to run."""
+    prompt_format: Literal["chat", "chat_multiturn", "plain"]
+    """How a prompt is put: in one user turn of the model's chat template ("chat"), its few-shot examples as turns of
+    their own ("chat_multiturn"), or as plain text. A model without a chat template is asked in plain text."""
     max_new_tokens: PositiveInt
     """Longest GSM8K answer, in tokens."""
     tokens_per_pass: PositiveInt

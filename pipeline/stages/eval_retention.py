@@ -34,6 +34,15 @@ def column_values(path: Path, scores: pd.DataFrame, column: str, scenario: IrtSc
     return values
 
 
+def prompt_format(tables: dict[Path, pd.DataFrame]) -> str:
+    """The form in which the items of all tables were put. Raises ArtifactError unless it is one."""
+    found = {form: path for path, table in tables.items() for form in table["prompt_format"].unique()}
+    if len(found) != 1:
+        listed = ", ".join(f"{form} in {path}" for form, path in found.items()) or "no rows"
+        raise ArtifactError(f"scores of one comparison need one prompt format; found: {listed}")
+    return next(iter(found))
+
+
 def main(run: StageRun, model: str, condition: str, scores: Path, base_scores: Path, irt: Path, output: Path) -> None:
     """Write an evaluation directory; its table ``tests`` has the paired tests, without rows for the base itself."""
     seed, replicates = run.params.seed, run.params.evaluate.bootstrap_replicates
@@ -44,10 +53,12 @@ def main(run: StageRun, model: str, condition: str, scores: Path, base_scores: P
             raise ArtifactError(f"{irt} has no item parameters for {task} (scenario {SCENARIOS[task]!r})")
     columns = [column for column, (task, _) in COLUMNS.items() if task in settings.tasks]
     sources = {"own": scores} if condition == "base" else {"own": scores, "base": base_scores}
-    values = {}
-    for name, path in sources.items():
-        table = read_table(path, ITEM_SCORE_COLUMNS)
-        values[name] = {c: column_values(path, table, c, scenarios[SCENARIOS[COLUMNS[c][0]]]) for c in columns}
+    tables = {path: read_table(path, ITEM_SCORE_COLUMNS) for path in sources.values()}
+    asked = prompt_format(tables)
+    values = {
+        name: {c: column_values(path, tables[path], c, scenarios[SCENARIOS[COLUMNS[c][0]]]) for c in columns}
+        for name, path in sources.items()
+    }
     results = all_results(values, scenarios, seed=seed, model=model, replicates=replicates)
     own, base = results["own"], results.get("base")
     names = {"axis": "retention", "model": model, "condition": condition}
@@ -66,6 +77,7 @@ def main(run: StageRun, model: str, condition: str, scores: Path, base_scores: P
         failures={},
         per_prompt=item_table(own, base),
         tables={"tests": table},
+        results={"prompt_format": asked},
     )
 
 

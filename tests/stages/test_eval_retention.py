@@ -87,7 +87,7 @@ def test_an_npz_file_without_a_scenario_is_refused(tiny_params, tmp_path, publis
         convert(params, tmp_path / "out.npz")
 
 
-def scores(path, seed):
+def scores(path, seed, prompt_format="chat"):
     """Random answers to all five tasks under every metric, shuffled."""
     rng = np.random.default_rng(seed)
     rows = [
@@ -96,6 +96,7 @@ def scores(path, seed):
             "item": item,
             "metric": metric,
             "details": "{}",
+            "prompt_format": prompt_format,
             "value": rng.random() if metric == "mc2" else float(rng.random() < 0.6),
         }
         for task, metrics in METRICS.items()
@@ -176,6 +177,15 @@ def test_missing_items_and_impossible_values_are_named(files, tmp_path):
     with pytest.raises(ArtifactError, match=r"tinyMMLU under acc_norm that are neither 0 nor 1"):
         evaluate(params, short, **common)
     assert not common["output"].exists()
+
+
+def test_prompt_formats_are_recorded_and_not_mixed(files, tmp_path):
+    params, common, own = files
+    evaluate(params, own, **common)
+    assert json.loads((common["output"] / "provenance.json").read_text())["prompt_format"] == "chat"
+    plain = scores(tmp_path / "plain.parquet", 1, "plain")
+    with pytest.raises(ArtifactError, match=r"one prompt format; found: plain in .*plain\.parquet, chat in .*base\.pa"):
+        evaluate(params, plain, **common)
 
 
 def test_same_input_same_output(files):

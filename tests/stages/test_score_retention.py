@@ -136,6 +136,50 @@ def test_a_finished_journal_needs_no_model(run, tmp_path, monkeypatch):
     assert len(run()) == 2 * ITEMS * len(TASKS)
 
 
+def edited_model(params, tiny_model, directory, edit):
+    """Parameters with a copy of the tiny model whose tokenizer is edited, and its report."""
+    shutil.copytree(tiny_model, directory)
+    edit(directory)
+    values = yaml.safe_load(params.read_text())
+    values["models"]["embedded"]["checkpoint"] = str(directory)
+    params.write_text(yaml.safe_dump(values, sort_keys=False))
+
+
+def recorded_format(tmp_path):
+    return json.loads((tmp_path / "scores.provenance.json").read_text())["found"]["prompt_format"]
+
+
+def test_prompts_are_in_the_chat_template_where_there_is_one(run, params, tiny_model, tmp_path, monkeypatch, capsys):
+    asked, answer = [], HarnessModel.answer
+
+    def kept(self, kind, arguments):
+        asked.extend(context for context, _ in arguments)
+        return answer(self, kind, arguments)
+
+    monkeypatch.setattr(HarnessModel, "answer", kept)
+    assert set(run()["prompt_format"]) == {"chat"} and recorded_format(tmp_path) == "chat"
+    end = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    assert asked and all(text.startswith("<|im_start|>user\n") and text.endswith(end) for text in asked)
+    assert all(text.count("<|im_start|>") == 2 for text in asked)
+    # GPT-OSS's way: the answer goes into the final channel, which the prompt opens.
+    values = yaml.safe_load(params.read_text())
+    values["models"]["embedded"]["chat"]["answer_prefix"] = "<|channel|>final<|message|>"
+    params.write_text(yaml.safe_dump(values, sort_keys=False))
+    asked.clear()
+    run()
+    assert asked and all(text.endswith(f"{end}<|channel|>final<|message|>") for text in asked)
+    asked.clear()
+    with_settings(params, prompt_format="plain")
+    assert set(run()["prompt_format"]) == {"plain"} and not any("<|im_start|>" in text for text in asked)
+    # Without a template there is no other form, and the artifact says so.
+    with_settings(params, prompt_format="chat")
+    edited_model(params, tiny_model, tmp_path / "bare", lambda path: (path / "chat_template.jinja").unlink())
+    asked.clear()
+    assert set(run()["prompt_format"]) == {"plain"} and recorded_format(tmp_path) == "plain"
+    assert not any("<|im_start|>" in text for text in asked)
+    assert "the model has no chat template; prompts are plain text" in capsys.readouterr().out
+
+
 def test_baselines_have_no_scores(params):
     names = {"model": "embedded", "condition": "ssot"}
     with pytest.raises(ConfigError, match="score_retention has no run .*ssot: there are .*base; .*soft; .*hard$"):

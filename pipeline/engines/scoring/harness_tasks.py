@@ -9,7 +9,7 @@ What each task measures is described in ``pipeline.core.retention.tasks``.
 
 import importlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from io import StringIO
@@ -25,6 +25,8 @@ from lm_eval.api.task import ConfigurableTask
 
 from pipeline.core.retention.tasks import FEWSHOT_SEED, METRICS
 
+Render = Callable[[Sequence[Mapping[str, str]]], str]
+"""A chat template: the text of a conversation up to where the answer starts."""
 _PACKAGE = "lm_eval.tasks.tinyBenchmarks"
 _DIRECTORY = Path(lm_eval.tasks.__file__).parent / "tinyBenchmarks"
 _AGGREGATION = "agg_functions."
@@ -81,8 +83,17 @@ class _LoadedTask(ConfigurableTask):
         self.dataset = self._loaded
 
 
-def harness_task(name: str, data: datasets.DatasetDict) -> ConfigurableTask:
-    """The harness's task over loaded splits, its requests built with the harness's few-shot seed."""
+def harness_task(
+    name: str, data: datasets.DatasetDict, render: Render | None = None, multiturn: bool = False
+) -> ConfigurableTask:
+    """The harness's task over loaded splits, its requests built with the harness's few-shot seed.
+
+    Args:
+        name: Name of the task file.
+        data: Its splits.
+        render: The chat template that prompts are put in; None for plain text.
+        multiturn: Whether few-shot examples are turns of their own in it, and not one user turn with the item.
+    """
     config = task_config(name)
     if config["output_type"] == "multiple_choice" and "process_results" not in config:
         mean = {"aggregation": "mean", "higher_is_better": True}
@@ -95,7 +106,12 @@ def harness_task(name: str, data: datasets.DatasetDict) -> ConfigurableTask:
         with redirect_stderr(StringIO()):
             task = _LoadedTask(config, data)
             task.set_fewshot_seed(FEWSHOT_SEED)
-            task.build_all_requests()
+            task.build_all_requests(
+                apply_chat_template=render is not None,
+                fewshot_as_multiturn=multiturn,
+                # No task begins the answer itself, so that the generation prompt is always wanted.
+                chat_template=render and (lambda messages, add_generation_prompt: render(messages)),
+            )
     finally:
         logger.setLevel(level)
     return task
@@ -124,15 +140,17 @@ class RetentionTask:
     Args:
         name: A key of ``TASKS``.
         data: Its splits.
+        render: See ``harness_task``.
+        multiturn: See ``harness_task``.
 
     Attributes:
         requests: (request type, arguments) of everything to ask, in order.
     """
 
-    def __init__(self, name: str, data: datasets.DatasetDict):
+    def __init__(self, name: str, data: datasets.DatasetDict, render: Render | None = None, multiturn: bool = False):
         self.name = name
-        harness_names = dict.fromkeys(source for source, _, _ in _SOURCES[name].values())
-        self._tasks = {harness_name: harness_task(harness_name, data) for harness_name in harness_names}
+        sources = dict.fromkeys(source for source, _, _ in _SOURCES[name].values())
+        self._tasks = {source: harness_task(source, data, render, multiturn) for source in sources}
 
     @property
     def requests(self) -> list[tuple[str, tuple]]:

@@ -36,6 +36,12 @@ DIFFERENCES = (
     measure_of("bits_per_byte_difference", bold=False),
     measure_of("perplexity_ratio", bold=False),
 )
+FORMAT_NOTES = {
+    "chat": " Each prompt, its few-shot examples included, is one user turn of the model's chat template.",
+    "chat_multiturn": " Prompts are in the model's chat template, each few-shot example a turn of its own.",
+    "plain": " Prompts are plain text, without a chat template.",
+}
+"""What tables of the tasks say of the form in which they were put; all figures of a report have one."""
 NO_BOS_REMARK = "no BOS to leave out"
 _ITEM_INTERVALS = "95% bootstrap intervals over items"
 _DOCUMENT_INTERVALS = "95% bootstrap intervals over documents"
@@ -88,13 +94,16 @@ def split_names(metrics: pd.DataFrame, axis: str) -> list[str]:
     return [split for split in dict.fromkeys(splits) if split != "all"]
 
 
-def retention_summary(metrics: pd.DataFrame, models: Mapping[str, str], gsm8k: str) -> Table | None:
+def retention_summary(
+    metrics: pd.DataFrame, models: Mapping[str, str], gsm8k: str, task_format: str = ""
+) -> Table | None:
     """Table 2; None where neither axis was evaluated.
 
     Args:
         metrics: The tidy metrics table.
         models: Model name -> display name.
         gsm8k: "once" or "twice": how often GSM8K enters the evaluated mean over tasks.
+        task_format: A key of FORMAT_NOTES; "" where it is not known.
     """
     text = [
         dataclasses.replace(measure, title=f"PALOMA {measure.title[0].lower()}{measure.title[1:]}")
@@ -107,7 +116,8 @@ def retention_summary(metrics: pd.DataFrame, models: Mapping[str, str], gsm8k: s
     return with_note(
         table,
         f"gp-IRT: accuracy on the whole benchmarks as estimated from 100 items each, mean over tasks with GSM8K "
-        f"counted {gsm8k}; higher is better. Perplexity per token and bits per byte over all slices; lower is better. "
+        f"counted {gsm8k}; higher is better.{FORMAT_NOTES.get(task_format, '')} "
+        "Perplexity per token and bits per byte over all slices; lower is better. "
         "Perplexity does not compare between tokenizers, bits per byte do. Brackets: 95% bootstrap intervals over "
         "items or documents, of each condition alone; paired differences stand in the next table. Bold: best of the "
         "row, whether or not the difference can be told from chance.",
@@ -129,7 +139,9 @@ def difference_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> Table 
     )
 
 
-def model_table(metrics: pd.DataFrame, models: Mapping[str, str], config: RetentionConfig) -> Table | None:
+def model_table(
+    metrics: pd.DataFrame, models: Mapping[str, str], config: RetentionConfig, task_format: str = ""
+) -> Table | None:
     """Table 21, first part: mean gp-IRT by model with either mean; None where nothing was evaluated."""
     # Counted twice, both means are the same.
     means = [GP_IRT, GP_IRT_PAPER_MEAN] if config.gsm8k == "once" else [GP_IRT]
@@ -142,8 +154,9 @@ def model_table(metrics: pd.DataFrame, models: Mapping[str, str], config: Retent
         table,
         f"gp-IRT: mean over tasks with GSM8K counted {config.gsm8k}; once is flexible extraction, and the paper counts "
         "it twice, strict and flexible. Accuracy: unweighted mean of the items' scores. Items from "
-        f"{config.source}, item parameters from {config.irt_artifact}. Brackets: {_ITEM_INTERVALS}; they hold no "
-        "error of the method, which stands by task further down. Bold: best of the row.",
+        f"{config.source}, item parameters from {config.irt_artifact}.{FORMAT_NOTES.get(task_format, '')} "
+        f"Brackets: {_ITEM_INTERVALS}; they hold no error of the method, which stands by task further down. Bold: best "
+        "of the row.",
     )
 
 
@@ -279,14 +292,21 @@ def breakdown(metrics: pd.DataFrame, models: Mapping[str, str], axis: str) -> Ta
 
 
 def retention_tables(
-    metrics: pd.DataFrame, models: Mapping[str, str], retention: RetentionConfig, paloma: PalomaConfig
+    metrics: pd.DataFrame,
+    models: Mapping[str, str],
+    retention: RetentionConfig,
+    paloma: PalomaConfig,
+    task_format: str = "",
 ) -> dict[str, list[Table]]:
     """The tables that exist, by page section: "summary", "retention", "paloma"."""
     means = averages(metrics, models)
     found = {
-        "summary": [retention_summary(metrics, models, retention.gsm8k), difference_table(metrics, models)],
+        "summary": [
+            retention_summary(metrics, models, retention.gsm8k, task_format),
+            difference_table(metrics, models),
+        ],
         "retention": [
-            model_table(metrics, models, retention),
+            model_table(metrics, models, retention, task_format),
             means["retention"],
             breakdown(metrics, models, "retention"),
         ],
