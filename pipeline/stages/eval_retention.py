@@ -10,20 +10,25 @@ from pipeline.artifacts.scores import ITEM_SCORE_COLUMNS
 from pipeline.artifacts.storage import read_table
 from pipeline.core.retention.accuracy import CONTINUOUS_METRICS, all_results, item_table, metric_rows, paired_test_table
 from pipeline.core.retention.irt import SCENARIOS, IrtScenario
-from pipeline.core.retention.tasks import COLUMNS
+from pipeline.core.retention.tasks import ALL_COLUMNS, WHOLE_COLUMNS
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError
 from pipeline.stages.evaluation_output import write_evaluation
 
 
-def column_values(path: Path, scores: pd.DataFrame, column: str, scenario: IrtScenario) -> np.ndarray:
-    """float64[n] values of one column by item. Raises ArtifactError unless each seen item has one that is possible."""
-    task, metric = COLUMNS[column]
+def column_values(path: Path, scores: pd.DataFrame, column: str, scenario: IrtScenario | None) -> np.ndarray:
+    """float64[n] values of one column by item; a whole benchmark has no scenario, and any number of items.
+
+    Raises:
+        ArtifactError: An item has no value, or one that is not possible.
+    """
+    task, metric = ALL_COLUMNS[column]
     rows = scores[(scores["task"] == task) & (scores["metric"] == metric)].sort_values("item")
-    size = len(scenario.seen)
+    size = max(1, len(rows)) if scenario is None else len(scenario.seen)
     if rows["item"].tolist() != list(range(size)):
         raise ArtifactError(
-            f"{path} has {len(rows)} values of {task} under {metric}; the item parameters need one for each of "
+            f"{path} has {len(rows)} values of {task} under {metric}; "
+            f"{'accuracy needs' if scenario is None else 'the item parameters need'} one for each of "
             f"the items 0 to {size - 1}"
         )
     values = rows["value"].to_numpy(dtype=np.float64)
@@ -48,15 +53,18 @@ def main(run: StageRun, model: str, condition: str, scores: Path, base_scores: P
     seed, replicates = run.params.seed, run.params.evaluate.bootstrap_replicates
     settings, tests = run.params.retention, run.params.tests
     scenarios = read_irt(irt)
-    for task in settings.tasks:
-        if SCENARIOS[task] not in scenarios:
+    columns = {column: task for column, (task, _) in ALL_COLUMNS.items() if task in settings.tasks}
+    for column, task in columns.items():
+        if column not in WHOLE_COLUMNS and SCENARIOS[task] not in scenarios:
             raise ArtifactError(f"{irt} has no item parameters for {task} (scenario {SCENARIOS[task]!r})")
-    columns = [column for column, (task, _) in COLUMNS.items() if task in settings.tasks]
     sources = {"own": scores} if condition == "base" else {"own": scores, "base": base_scores}
     tables = {path: read_table(path, ITEM_SCORE_COLUMNS) for path in sources.values()}
     asked = prompt_format(tables)
     values = {
-        name: {c: column_values(path, tables[path], c, scenarios[SCENARIOS[COLUMNS[c][0]]]) for c in columns}
+        name: {
+            column: column_values(path, tables[path], column, scenarios.get(SCENARIOS.get(task, "")))
+            for column, task in columns.items()
+        }
         for name, path in sources.items()
     }
     results = all_results(values, scenarios, seed=seed, model=model, replicates=replicates)

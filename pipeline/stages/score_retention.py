@@ -1,4 +1,4 @@
-"""Score the tiny tasks for one model under one condition: one row per task, item and metric.
+"""Score the tasks for one model under one condition: one row per task, item and metric.
 
 Prompts have the tasks' published few-shot formats, in one user turn of the model's chat template by default; every row
 says in which form they were put (see ``pipeline.engines.scoring.harness_model``). Answered requests are kept until the
@@ -21,7 +21,7 @@ from pipeline.artifacts.scores import ITEM_SCORE_COLUMNS
 from pipeline.artifacts.storage import sha256_json, write_table
 from pipeline.config.conditions import adapter_directory
 from pipeline.config.params import ModelConfig
-from pipeline.core.retention.tasks import EXPECTED_ITEMS
+from pipeline.core.retention.tasks import TASKS
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
 from pipeline.record.progress_bar import LoggedBar
@@ -83,8 +83,8 @@ def _rows(task: str, outcomes: list["Outcome"]) -> list[dict[str, Any]]:
 
 def _say_what_differs(num_items: dict[str, int]) -> None:
     for name, count in num_items.items():
-        if count != EXPECTED_ITEMS:
-            print(f"{name}: {count} items, where the published task has {EXPECTED_ITEMS}")
+        if count != TASKS[name].items:
+            print(f"{name}: {count} items, where the published task has {TASKS[name].items}")
 
 
 def main(run: StageRun, model: str, condition: str, model_report: Path, weights: Path, output: Path) -> None:

@@ -10,6 +10,7 @@ import yaml
 
 from pipeline.artifacts.irt_artifact import FIELDS, read_irt, write_irt
 from pipeline.artifacts.storage import read_json, read_table, sha256_file, write_table
+from pipeline.config.retention import TINY_TASKS
 from pipeline.core.retention.accuracy import TEST_COLUMNS
 from pipeline.core.retention.tasks import COLUMNS, METRICS
 from pipeline.errors import ArtifactError, ConfigError
@@ -87,8 +88,8 @@ def test_an_npz_file_without_a_scenario_is_refused(tiny_params, tmp_path, publis
         convert(params, tmp_path / "out.npz")
 
 
-def scores(path, seed, prompt_format="chat"):
-    """Random answers to all five tasks under every metric, shuffled."""
+def scores(path, seed, prompt_format="chat", whole=0):
+    """Random answers to all five tasks under every metric, shuffled; and to ``whole`` problems of GSM8K."""
     rng = np.random.default_rng(seed)
     rows = [
         {
@@ -101,7 +102,7 @@ def scores(path, seed, prompt_format="chat"):
         }
         for task, metrics in METRICS.items()
         for metric in metrics
-        for item in range(100)
+        for item in range(100 if task in TINY_TASKS else whole)
     ]
     write_table(path, pd.DataFrame(rows).sample(frac=1, random_state=seed))
     return path
@@ -110,7 +111,7 @@ def scores(path, seed, prompt_format="chat"):
 @pytest.fixture
 def files(tiny_params, tmp_path):
     params = with_settings(
-        tiny_params, tmp_path / "p.yaml", irt_artifact=str(ROOT / "data/irt.npz"), tasks=list(METRICS)
+        tiny_params, tmp_path / "p.yaml", irt_artifact=str(ROOT / "data/irt.npz"), tasks=list(TINY_TASKS)
     )
     convert(params, tmp_path / "irt.npz")
     base, own = scores(tmp_path / "base.parquet", 0), scores(tmp_path / "soft.parquet", 1)
@@ -186,6 +187,32 @@ def test_prompt_formats_are_recorded_and_not_mixed(files, tmp_path):
     plain = scores(tmp_path / "plain.parquet", 1, "plain")
     with pytest.raises(ArtifactError, match=r"one prompt format; found: plain in .*plain\.parquet, chat in .*base\.pa"):
         evaluate(params, plain, **common)
+
+
+def test_the_whole_of_gsm8k_has_an_accuracy_and_enters_no_mean(files, tmp_path):
+    params, common, _ = files
+    common["base_scores"], own = (scores(tmp_path / f"{seed}.parquet", seed, whole=1319) for seed in (0, 1))
+    for gsm8k in ("once", "twice"):
+        evaluate(with_settings(params, tmp_path / "tiny.yaml", gsm8k=gsm8k), own, **common)
+        tiny = {(row["split"], row["metric"]): row for row in read_json(common["output"] / "metrics.json")["metrics"]}
+        tests = read_table(common["output"] / "tests.parquet", TEST_COLUMNS).set_index("split")
+        more = with_settings(params, tmp_path / "whole.yaml", tasks=[*TINY_TASKS, "gsm8k"], gsm8k=gsm8k)
+        evaluate(more, own, **common)
+        found = {(row["split"], row["metric"]): row for row in read_json(common["output"] / "metrics.json")["metrics"]}
+        assert {key: found[key] for key in tiny} == tiny
+        added = {("GSM8K (strict)", name) for name in ("accuracy", "accuracy_difference")}
+        assert {key for key in found if key not in tiny and key[0] == "GSM8K (strict)"} == added
+        row = found["GSM8K (flexible)", "accuracy"]
+        # 0.6 with an interval of a binomial of 1,319, not of 100.
+        assert row["n"] == 1319 and 0.9 < (row["ci_high"] - row["ci_low"]) / (2 * 1.96 * (0.24 / 1319) ** 0.5) < 1.1
+        whole = read_table(common["output"] / "tests.parquet", TEST_COLUMNS).set_index("split")
+        pd.testing.assert_frame_equal(whole.loc[tests.index], tests)
+        assert list(whole.index) == [*COLUMNS, "GSM8K (strict)", "GSM8K (flexible)"]
+        assert (whole["p_difference_adjusted"] >= whole["p_difference"]).all()
+    table = read_table(own, ("task", "item"))
+    write_table(tmp_path / "gap.parquet", table[~((table["task"] == "gsm8k") & (table["item"] == 700))])
+    with pytest.raises(ArtifactError, match=r"1318 values of gsm8k under .*; accuracy needs one for each of the items"):
+        evaluate(more, tmp_path / "gap.parquet", **common)
 
 
 def test_same_input_same_output(files):

@@ -1,4 +1,4 @@
-"""The tiny tasks as lm-evaluation-harness defines them, without its aggregation.
+"""The tasks as lm-evaluation-harness defines them, without its aggregation.
 
 Why the harness: prompts, few-shot draws, answer extraction and metrics are then those of the published
 tasks, not a reading of them. lm-eval 0.4.13 installs with our pins, takes a data set that is already loaded,
@@ -28,7 +28,9 @@ from pipeline.core.retention.tasks import FEWSHOT_SEED, METRICS
 Render = Callable[[Sequence[Mapping[str, str]]], str]
 """A chat template: the text of a conversation up to where the answer starts."""
 _PACKAGE = "lm_eval.tasks.tinyBenchmarks"
-_DIRECTORY = Path(lm_eval.tasks.__file__).parent / "tinyBenchmarks"
+_DIRECTORY = Path(lm_eval.tasks.__file__).parent
+_FOLDERS = {"gsm8k": "gsm8k"}
+"""Folder of a task's file, where it is not the tiny tasks'."""
 _AGGREGATION = "agg_functions."
 
 # Harness task, harness metric and answer filter behind each of our metrics.
@@ -43,6 +45,10 @@ _SOURCES: dict[str, dict[str, tuple[str, str, str]]] = {
     "tinyGSM8k": {
         "exact_match_strict": ("tinyGSM8k", "exact_match", "strict-match"),
         "exact_match_flexible": ("tinyGSM8k", "exact_match", "flexible-extract"),
+    },
+    "gsm8k": {
+        "exact_match_strict": ("gsm8k", "exact_match", "strict-match"),
+        "exact_match_flexible": ("gsm8k", "exact_match", "flexible-extract"),
     },
 }
 
@@ -64,7 +70,7 @@ _TaskLoader.add_constructor("!function", _function)
 
 def task_config(name: str) -> dict[str, Any]:
     """A task file of the harness, with what it includes, and with the mean for its aggregation."""
-    with (_DIRECTORY / f"{name}.yaml").open(encoding="utf-8") as file:
+    with (_DIRECTORY / _FOLDERS.get(name, "tinyBenchmarks") / f"{name}.yaml").open(encoding="utf-8") as file:
         # A subclass of SafeLoader: only the harness's own functions are resolved.
         config = yaml.load(file, _TaskLoader)
     if included := config.pop("include", None):
@@ -135,7 +141,7 @@ class Outcome:
 
 
 class RetentionTask:
-    """One tiny task: the requests that it puts to a model, and what the answers are worth.
+    """One task: the requests that it puts to a model, and what the answers are worth.
 
     Args:
         name: A key of ``TASKS``.

@@ -88,9 +88,10 @@ def difference_from_base(metric: str) -> str:
     return f"{stem}_difference{metric.removeprefix(stem)}"
 
 
-def split_names(metrics: pd.DataFrame, axis: str) -> list[str]:
-    """Tasks or slices of an axis in the order of their first appearance, without the total."""
-    splits = rows_of(metrics, axis=axis, family="")["split"]
+def split_names(metrics: pd.DataFrame, axis: str, *names: str) -> list[str]:
+    """Tasks or slices of an axis that have one of the metrics, as they first appear, without the total."""
+    rows = rows_of(metrics, axis=axis, family="")
+    splits = rows.loc[rows["metric"].isin(names), "split"]
     return [split for split in dict.fromkeys(splits) if split != "all"]
 
 
@@ -219,7 +220,7 @@ def average_table(
     Returns:
         The table, and display names of the models that some mean leaves out.
     """
-    splits = split_names(metrics, measures[0].axis)
+    splits = split_names(metrics, measures[0].axis, *(measure.metric for measure in measures))
     aggregates = rows_of(metrics, axis=measures[0].axis, family="")
     chosen = aggregates[aggregates["model"].isin(models) & aggregates["condition"].isin(CONDITIONS)]
     cells: dict[str, dict[CellKey, Cell | None]] = {split: {} for split in splits}
@@ -286,7 +287,9 @@ def breakdown(metrics: pd.DataFrame, models: Mapping[str, str], axis: str) -> Ta
         name, measure = "paloma_by_slice", paloma_measures(metrics)[1]
         caption = "PALOMA bits per byte by model and slice, the figures of Figure 13"
         intervals = _DOCUMENT_INTERVALS
-    measures = [dataclasses.replace(measure, split=split, title=split) for split in split_names(metrics, axis)]
+    measures = [
+        dataclasses.replace(measure, split=split, title=split) for split in split_names(metrics, axis, measure.metric)
+    ]
     note = f"Brackets: {intervals}. Bold: best condition of the model. {DASH}: undefined."
     return detailed_table(name, caption, note, metrics, models, measures, CONDITIONS)
 
