@@ -1,5 +1,9 @@
-"""TinyBenchmarks performance by gp-IRT, and what a condition keeps of its base checkpoint; no model is loaded."""
+"""TinyBenchmarks performance by gp-IRT, what a condition keeps of its base checkpoint, and how it answers.
 
+No model is loaded.
+"""
+
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +13,10 @@ from pipeline.artifacts.irt_artifact import read_irt
 from pipeline.artifacts.scores import ITEM_SCORE_COLUMNS
 from pipeline.artifacts.storage import read_table
 from pipeline.core.retention.accuracy import CONTINUOUS_METRICS, all_results, item_table, metric_rows, paired_test_table
+from pipeline.core.retention.answers import answer_table
+from pipeline.core.retention.answers import metric_rows as answer_rows
 from pipeline.core.retention.irt import SCENARIOS, IrtScenario
-from pipeline.core.retention.tasks import ALL_COLUMNS, WHOLE_COLUMNS
+from pipeline.core.retention.tasks import ALL_COLUMNS, GENERATIVE_TASKS, METRICS, WHOLE_COLUMNS
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError
 from pipeline.stages.evaluation_output import write_evaluation
@@ -37,6 +43,15 @@ def column_values(path: Path, scores: pd.DataFrame, column: str, scenario: IrtSc
     if metric not in CONTINUOUS_METRICS and not np.isin(values, (0, 1)).all():
         raise ArtifactError(f"{path} has values of {task} under {metric} that are neither 0 nor 1")
     return values
+
+
+def generated_answers(path: Path, scores: pd.DataFrame, task: str) -> pd.DataFrame:
+    """``answer_table`` of a task. Raises ArtifactError where the details of an answer are missing."""
+    rows = scores[(scores["task"] == task) & (scores["metric"] == METRICS[task][0])]
+    try:
+        return answer_table(dict(zip(rows["item"].tolist(), map(json.loads, rows["details"]), strict=True)))
+    except (KeyError, ValueError) as error:
+        raise ArtifactError(f"{path}: the details of an answer to {task} cannot be read ({error!r})") from None
 
 
 def prompt_format(tables: dict[Path, pd.DataFrame]) -> str:
@@ -78,13 +93,18 @@ def main(run: StageRun, model: str, condition: str, scores: Path, base_scores: P
         seed=seed,
         names=(model, condition),
     )
+    rows, answers = metric_rows(own, base, settings.gsm8k), []
+    for task in (task for task in GENERATIVE_TASKS if task in settings.tasks):
+        found = {name: generated_answers(path, tables[path], task) for name, path in sources.items()}
+        answers.append(found["own"].assign(task=task))
+        rows += answer_rows(task, found["own"], found.get("base"), seed=seed, model=model, replicates=replicates)
     write_evaluation(
         run,
         output,
-        metrics=[{**names, **row} for row in metric_rows(own, base, settings.gsm8k)],
+        metrics=[{**names, **row} for row in rows],
         failures={},
         per_prompt=item_table(own, base),
-        tables={"tests": table},
+        tables={"tests": table} | ({"answers": pd.concat(answers, ignore_index=True)} if answers else {}),
         results={"prompt_format": asked},
     )
 

@@ -96,7 +96,13 @@ def scores(path, seed, prompt_format="chat", whole=0):
             "task": task,
             "item": item,
             "metric": metric,
-            "details": "{}",
+            "details": json.dumps(
+                {
+                    "answer": "3 + 4 = 7" if item % 4 == 0 else "7",
+                    "num_tokens": 5 + 2 * item + seed,
+                    "finish_reason": "length" if item == 99 else "stop",
+                }
+            ),
             "prompt_format": prompt_format,
             "value": rng.random() if metric == "mc2" else float(rng.random() < 0.6),
         }
@@ -159,7 +165,11 @@ def test_some_tasks_only(files, tmp_path):
     params = with_settings(params, tmp_path / "few.yaml", tasks=["tinyMMLU", "tinyGSM8k"])
     evaluate(params, own, **common)
     rows = read_json(common["output"] / "metrics.json")["metrics"]
-    assert {row["split"] for row in rows} == {"tinyMMLU", "tinyGSM8k (strict)", "tinyGSM8k (flexible)", "all"}
+    columns = {"tinyMMLU", "tinyGSM8k (strict)", "tinyGSM8k (flexible)", "all"}
+    assert {row["split"] for row in rows} == {*columns, "tinyGSM8k"}
+    evaluate(with_settings(params, tmp_path / "one.yaml", tasks=["tinyMMLU"]), own, **common)
+    rows = read_json(common["output"] / "metrics.json")["metrics"]
+    assert {row["split"] for row in rows} == {"tinyMMLU", "all"}
 
 
 def test_missing_items_and_impossible_values_are_named(files, tmp_path):
@@ -213,6 +223,36 @@ def test_the_whole_of_gsm8k_has_an_accuracy_and_enters_no_mean(files, tmp_path):
     write_table(tmp_path / "gap.parquet", table[~((table["task"] == "gsm8k") & (table["item"] == 700))])
     with pytest.raises(ArtifactError, match=r"1318 values of gsm8k under .*; accuracy needs one for each of the items"):
         evaluate(more, tmp_path / "gap.parquet", **common)
+
+
+def test_how_answers_are(files, tmp_path):
+    params, common, own = files
+    evaluate(params, own, **common)
+    rows = read_json(common["output"] / "metrics.json")["metrics"]
+    found = {row["metric"]: row for row in rows if row["split"] == "tinyGSM8k"}
+    # 6, 8, ... 204 tokens; the base's answers have one less.
+    assert {name: row["value"] for name, row in found.items()} == pytest.approx(
+        {
+            "answer_tokens_mean": 105.0,
+            "answer_tokens_median": 105.0,
+            "answer_stop_share": 0.99,
+            "answer_derivation_share": 0.25,
+            "answer_tokens_mean_difference": 1.0,
+            "answer_derivation_share_difference": 0.0,
+        }
+    )
+    assert all(row["n"] == 100 and row["ci_low"] <= row["value"] <= row["ci_high"] for row in found.values())
+    assert found["answer_tokens_mean_difference"]["ci_low"] == pytest.approx(1.0)
+    answers = read_table(common["output"] / "answers.parquet", ("task", "item", "num_tokens", "ended", "derivation"))
+    assert len(answers) == 100 and answers["ended"].sum() == 99 and answers["derivation"].sum() == 25
+    evaluate(params, common["base_scores"], "base", **common)
+    rows = read_json(common["output"] / "metrics.json")["metrics"]
+    assert "answer_tokens_mean" in {row["metric"] for row in rows}
+    assert not any(row["metric"].endswith("_difference") for row in rows)
+    table = read_table(own, ("details",)).assign(details="{}")
+    write_table(tmp_path / "old.parquet", table)
+    with pytest.raises(ArtifactError, match=r"old\.parquet: the details of an answer to tinyGSM8k cannot be read"):
+        evaluate(params, tmp_path / "old.parquet", **common)
 
 
 def test_same_input_same_output(files):

@@ -26,6 +26,7 @@ from tests.conftest import ROOT
 from tests.stages.conftest import run_stage
 
 ITEMS = 3
+GENERATED = {"answer", "extracted", "gold", "num_tokens", "finish_reason"}
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,7 @@ def test_one_row_per_task_item_and_metric(run, tmp_path, capsys):
     assert table["value"].dtype == "float64" and table["value"].between(0, 1).all()
     details = [json.loads(text) for text in table["details"]]
     for task, detail in zip(table["task"], details, strict=True):
-        assert set(detail) == ({"answer", "extracted", "gold"} if task == "tinyGSM8k" else {"log_likelihoods", "gold"})
+        assert set(detail) == (GENERATED if task == "tinyGSM8k" else {"log_likelihoods", "gold"})
     assert all(value < 0 for value in details[0]["log_likelihoods"]) and len(details[0]["log_likelihoods"]) == 4
     provenance = json.loads((tmp_path / "scores.provenance.json").read_text())
     assert provenance["num_items"] == dict.fromkeys(TINY_TASKS, ITEMS)

@@ -6,6 +6,7 @@ template ends. (The harness would move line breaks at the template's end into th
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -89,7 +90,7 @@ class HarnessModel(LM):
             arguments: (context, continuation), or (context, generation settings), of each.
 
         Yields:
-            Indices with (log-likelihood in nats, whether greedy decoding gives it), or with texts.
+            Indices with (log-likelihood in nats, whether greedy decoding gives it), or with the fields of GreedyAnswer.
 
         Raises:
             ValueError: Another type, or settings that ask for sampling.
@@ -119,7 +120,7 @@ class HarnessModel(LM):
                 tokens_per_pass=self.tokens_per_pass,
             )
             for answers in batches:
-                yield [(members[place], answer.text) for place, answer in answers]
+                yield [(members[place], asdict(answer)) for place, answer in answers]
 
     def _all(self, request_type: str, requests: Sequence[Instance]) -> list:
         batches = self.answer(request_type, [request.args for request in requests])
@@ -132,7 +133,7 @@ class HarnessModel(LM):
 
     def generate_until(self, requests: list[Instance]) -> list[str]:
         """Greedy continuation of each context up to its stop strings."""
-        return self._all("generate_until", requests)
+        return [answer["text"] for answer in self._all("generate_until", requests)]
 
     def loglikelihood_rolling(self, requests: list[Instance]) -> list[float]:
         """Log-likelihood in nats of each whole text behind BOS, or behind EOS where there is no BOS."""

@@ -166,18 +166,23 @@ class RetentionTask:
         return [instance for task in self._tasks.values() for instance in task.instances]
 
     def outcomes(self, responses: Sequence[Any]) -> list[Outcome]:
-        """Every metric of every item, from the responses to ``requests``, in that order."""
+        """Every metric of every item, from the responses to ``requests``, in that order, as HarnessModel gives them."""
+        generated = {}
         for instance, response in zip(self._instances(), responses, strict=True):
+            if instance.request_type == "generate_until":
+                generated[instance.doc_id], response = response, response["text"]
             instance.resps = [tuple(response) if isinstance(response, list) else response]
         for task in self._tasks.values():
             task.apply_filters()
         return [
             outcome
             for metric in METRICS[self.name]
-            for outcome in self._metric_outcomes(metric, *_SOURCES[self.name][metric])
+            for outcome in self._metric_outcomes(metric, *_SOURCES[self.name][metric], generated)
         ]
 
-    def _metric_outcomes(self, metric: str, source: str, harness_metric: str, answer_filter: str) -> list[Outcome]:
+    def _metric_outcomes(
+        self, metric: str, source: str, harness_metric: str, answer_filter: str, generated: Mapping[int, Mapping]
+    ) -> list[Outcome]:
         task = self._tasks[source]
         by_item: dict[int, list[Instance]] = {}
         for instance in task.instances:
@@ -192,6 +197,7 @@ class RetentionTask:
                     results = _shifted(results)
             else:
                 details = {"answer": instances[0].resps[0], "extracted": results[0], "gold": _gold(task, document)}
+                details |= {name: generated[item][name] for name in ("num_tokens", "finish_reason")}
             value = task.process_results(document, results)[harness_metric]
             outcomes.append(Outcome(item, metric, float(value), details))
         return outcomes

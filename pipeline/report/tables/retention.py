@@ -8,7 +8,9 @@ import pandas as pd
 
 from pipeline.config.params import CONDITIONS, METHODS
 from pipeline.config.retention import PalomaConfig, RetentionConfig
+from pipeline.core.retention.answers import SHARES
 from pipeline.core.retention.perplexity import SUFFIXES
+from pipeline.core.retention.tasks import ALL_COLUMNS, GENERATIVE_TASKS
 from pipeline.metrics.registry import METRICS
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import rows_of
@@ -36,6 +38,12 @@ DIFFERENCES = (
     measure_of("bits_per_byte_difference", bold=False),
     measure_of("perplexity_ratio", bold=False),
 )
+ANSWER_METRICS = ("answer_tokens_mean", "answer_tokens_median", *SHARES.values())
+ANSWER_CHANGES = ("answer_tokens_mean_difference", "answer_derivation_share_difference")
+GENERATED_SPLITS = {
+    task: [column for column, (own, _) in ALL_COLUMNS.items() if own == task] for task in GENERATIVE_TASKS
+}
+"""Tasks whose answers are generated, and the splits of their accuracy."""
 FORMAT_NOTES = {
     "chat": " Each prompt, its few-shot examples included, is one user turn of the model's chat template.",
     "chat_multiturn": " Prompts are in the model's chat template, each few-shot example a turn of its own.",
@@ -294,6 +302,42 @@ def breakdown(metrics: pd.DataFrame, models: Mapping[str, str], axis: str) -> Ta
     return detailed_table(name, caption, note, metrics, models, measures, CONDITIONS)
 
 
+def answer_tables(metrics: pd.DataFrame, models: Mapping[str, str]) -> list[Table]:
+    """How the generated answers to each task are: accuracy, length and derivations, then paired changes from base."""
+    tables, changes = [], []
+    for task, readings in GENERATED_SPLITS.items():
+        measures = [
+            measure_of("accuracy", split, title=f"Accuracy {split[split.index('(') :]}", axis="retention")
+            for split in readings
+        ]
+        measures += [measure_of(name, task, axis="retention") for name in ANSWER_METRICS]
+        if not existing_measures(metrics, [measure for measure in measures if measure.metric in ANSWER_METRICS]):
+            continue
+        table = detailed_table(
+            f"retention_answers_{task}",
+            f"Answers to {task}: accuracy, length and derivations",
+            "Tokens: that an answer took, the one that ends it included. End by themselves: before the limit on their "
+            "length. With a derivation: at least one equation such as 16 - 3 = 13, or a calculator annotation. "
+            f"Brackets: {_ITEM_INTERVALS}, for shares of answers Wilson's.",
+            metrics,
+            models,
+            measures,
+            CONDITIONS,
+        )
+        tables.append(table)
+        changes += [
+            measure_of(name, task, axis="retention", title=f"{METRICS[name].title} ({task})") for name in ANSWER_CHANGES
+        ]
+    if existing := existing_measures(metrics, changes):
+        caption = "Generated answers: differences from base, paired"
+        table = build_table("retention_answer_differences", caption, metrics, models, existing, METHODS)
+        note = (
+            "Fine-tuned minus base on the same items. Brackets: 95% bootstrap intervals over items, the same drawn for"
+        )
+        tables.append(with_note(table, f"{note} both."))
+    return tables
+
+
 def retention_tables(
     metrics: pd.DataFrame,
     models: Mapping[str, str],
@@ -312,6 +356,7 @@ def retention_tables(
             model_table(metrics, models, retention, task_format),
             means["retention"],
             breakdown(metrics, models, "retention"),
+            *answer_tables(metrics, models),
         ],
         "paloma": [perplexity_table(metrics, models, paloma), means["paloma"], breakdown(metrics, models, "paloma")],
     }

@@ -155,9 +155,10 @@ def test_gsm8k_prompt():
     ],
 )
 def test_gsm8k_extraction(text, strict, flexible):
-    outcomes = gsm8k().outcomes([text])
+    outcomes = gsm8k().outcomes([{"text": text, "num_tokens": 7, "finish_reason": "length"}])
     assert values(outcomes) == {"exact_match_strict": [strict], "exact_match_flexible": [flexible]}
     assert outcomes[0].details["answer"] == text
+    assert (outcomes[0].details["num_tokens"], outcomes[0].details["finish_reason"]) == (7, "length")
 
 
 def chat_template(tokenizer):
