@@ -9,7 +9,7 @@ RUN = BIN=$$(scripts/setup_environment.sh) && export PATH="$$BIN:$$PATH" PYTHONP
 # Sets the shell variables A (artifacts) and R (reports) to the directories of params.yaml.
 ROOTS = read A R < <(python -c "import yaml; p = yaml.safe_load(open('params.yaml')); print(p['artifacts'], p['reports'])")
 
-.PHONY: help setup demo test params check-params repro plan sweep tables ablations serve dag bench bench-gpu embedded-model pin fetch stand-ins wandb-sync dashboard provenance test-kills lint clean
+.PHONY: help setup demo test params check-params repro plan spent sweep tables ablations serve dag bench bench-gpu embedded-model pin fetch stand-ins wandb-sync dashboard provenance test-kills lint clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -34,6 +34,9 @@ repro: check-params  ## run what is out of date in the DAG of params.yaml (JOBS=
 
 plan: check-params  ## estimated tokens, GPU hours and disk of the DAG of params.yaml, by stage and model
 	@$(RUN) python -m pipeline.runs.plan
+
+spent:  ## measured time, tokens and memory of what has run, by stage, model and condition (ARGS="--csv FILE")
+	@$(RUN) python -m pipeline.runs.spent $(ARGS)
 
 sweep:  ## every combination of values (ARGS="sweep=hard_ablation seed=0,1"; --help for more)
 	@$(RUN) python -m pipeline.sweep -m $(ARGS)

@@ -261,7 +261,7 @@ def run(params: Path = Path("params.yaml")) -> list[dict]:
         names = display_names(config)
         metrics = one_name_per_variant(evaluations.metrics)
         tests = report.tests_by_axis(evaluations, names)
-        tables = timer("tables", report.tables_by_section, config, evaluations, metrics, tests, prompts)
+        tables = timer("tables", report.tables_by_section, config, evaluations, metrics, tests, prompts, "")
         for section in tables.values():
             for table in section:
                 timer("table files", write_table_texts, table, root)

@@ -9,7 +9,9 @@ from pydantic.dataclasses import dataclass
 from pipeline.config.evaluation import STRICT, PositiveFloat, PositiveInt
 
 TINY_TASKS = ("tinyMMLU", "tinyHellaswag", "tinyTruthfulQA", "tinyWinogrande", "tinyGSM8k")
-TinyTask = Literal[TINY_TASKS]
+WHOLE_TASKS = {"gsm8k": "openai/gsm8k"}
+"""Whole benchmarks that a tiny task is taken from, and their data sets on the hub."""
+Task = Literal[(*TINY_TASKS, *WHOLE_TASKS)]
 
 
 def is_local_path(source: str) -> bool:
@@ -17,6 +19,11 @@ def is_local_path(source: str) -> bool:
     return (
         source.startswith(("/", "./", "../", "data/", "models/")) or source.endswith(".jsonl") or Path(source).is_dir()
     )
+
+
+def task_data_set(source: str, task: str) -> str:
+    """Data set of a task where ``source`` is an organisation of the hub."""
+    return WHOLE_TASKS.get(task, f"{source}/{task}")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -41,11 +48,14 @@ class RetentionConfig:
     """TinyBenchmarks and gp-IRT."""
 
     source: str
-    """Hub organisation of the data sets, or a local directory with one folder per task."""
-    revisions: dict[TinyTask, str | None]
+    """Hub organisation of the tiny tasks, or a local directory with one folder per task."""
+    revisions: dict[Task, str | None]
     """Commit of each task's data set on the hub; null takes the current one, which is recorded."""
-    tasks: Annotated[list[TinyTask], Field(min_length=1)]
-    """Tasks to run."""
+    tasks: Annotated[list[Task], Field(min_length=1)]
+    """Tasks to run; gsm8k is the whole test split (1,319 problems) beside the 100 of tinyGSM8k."""
+    prompt_format: Literal["chat", "chat_multiturn", "plain"]
+    """How a prompt is put: in one user turn of the model's chat template ("chat"), its few-shot examples as turns of
+    their own ("chat_multiturn"), or as plain text. A model without a chat template is asked in plain text."""
     max_new_tokens: PositiveInt
     """Longest GSM8K answer, in tokens."""
     tokens_per_pass: PositiveInt
@@ -56,6 +66,12 @@ class RetentionConfig:
     """SHA-256 of that file; required for a pickle."""
     gsm8k: Literal["once", "twice"]
     """How often GSM8K enters the mean over tasks: once (flexible extraction), or twice as in the paper."""
+
+    @model_validator(mode="after")
+    def _tasks_fit(self) -> "RetentionConfig":
+        if "gsm8k" in self.tasks and "tinyGSM8k" not in self.tasks:
+            raise ValueError("tasks has gsm8k, which is evaluated beside tinyGSM8k: add it")
+        return self
 
 
 @dataclass(frozen=True, config=STRICT)

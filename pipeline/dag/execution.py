@@ -26,6 +26,7 @@ from pipeline.dag.tables import Row, rows_of, template_names
 from pipeline.errors import ConfigError
 from pipeline.record.provenance import RECORD, StageRecord, sha256_path
 from pipeline.record.tracking import Run, stage_run
+from pipeline.record.usage import Usage
 
 
 class StageRun:
@@ -42,6 +43,8 @@ class StageRun:
         self, stage: Stage, row: Row, params: Params, replaced: Mapping[str, Path | Sequence[Path]] | None = None
     ):
         self.stage, self.row, self._params = stage, row, params
+        # From here on, not from the record: some stages need that only when their work is done.
+        self._usage = Usage()
         self.names = {**stage.constants, **{name: row[name] for name in stage.chosen_by}}
         self._places = template_names(row, params)
         declared = {**stage.reads, **stage.writes, **stage.shares}
@@ -80,7 +83,8 @@ class StageRun:
         inputs = [require(path) for path in dict.fromkeys(self.inputs)]
         code = self.code_of(self.stage.entry)
         command = self.stage.command(self._fill)
-        return StageRecord(self.stage.name, {**self.names, **parameters}, inputs, code, self._params.seed, command)
+        named = {**self.names, **parameters}
+        return StageRecord(self.stage.name, named, inputs, code, self._params.seed, command, self._usage)
 
     def code_of(self, entry: str) -> str:
         """Digest of the code that a definition reaches, by its dotted name, with the engine of these parameters."""
@@ -135,6 +139,7 @@ class StageRun:
         own = self._unfinished(self.record.identity_without(regardless_of, self._sources), suffix)
         with exclusive(own.parent, self.title):
             _say_what_is_set_aside(own)
+            self._usage.continued |= own.exists()
             yield own
             shutil.rmtree(own, ignore_errors=True)
             with contextlib.suppress(OSError):

@@ -10,6 +10,7 @@ SECTION = f"{PAPER}, Section 4.2"
 POLO = "Polo et al. 2024 (arXiv:2402.14992)"
 IRT = "pipeline.core.retention.irt:estimate_performance"
 ACCURACY = "pipeline.core.retention.accuracy"
+ANSWERS = "pipeline.core.retention.answers"
 PERPLEXITY = "pipeline.core.retention.perplexity"
 
 _score = partial(
@@ -108,6 +109,64 @@ TINY_BENCHMARKS = (
     ),
 )
 
+_answers = partial(
+    Metric,
+    axis="retention",
+    direction="neither",
+    n="items",
+    source=OURS,
+    aggregate="by task; its answers are generated",
+    function=f"{ANSWERS}:metric_rows",
+    undefined="value",
+)
+_length = partial(_answers, unit="tokens", decimals=1)
+_share = partial(_answers, unit="share of answers", decimals=3)
+
+GENERATED_ANSWERS = (
+    _length(
+        name="answer_tokens_mean",
+        title="Tokens of an answer, mean",
+        definition="Mean number of tokens that an answer took the model to write, the one that ends it included.",
+        formula_text="sum of tokens / answers",
+        column="Tokens, mean",
+    ),
+    _length(
+        name="answer_tokens_median",
+        title="Tokens of an answer, median",
+        definition="Median number of tokens that an answer took the model to write, the one that ends it included.",
+        formula_text="median of tokens",
+        column="Tokens, median",
+    ),
+    _share(
+        name="answer_stop_share",
+        title="Answers that end by themselves",
+        definition="Share of answers that end with the model's terminator or at a stop string of the task, before the "
+        "limit on their length.",
+        formula_text="answers that stop / answers",
+        column="End by themselves",
+    ),
+    _share(
+        name="answer_derivation_share",
+        title="Answers with a derivation",
+        definition="Share of answers with at least one step of arithmetic: an equation of two numbers or more and what "
+        "they make (16 - 3 = 13), or a calculator annotation (<<16-3=13>>).",
+        formula_text="answers with a step / answers",
+        function=f"{ANSWERS}:has_derivation",
+        column="With a derivation",
+    ),
+    _length(
+        name="answer_tokens_mean_difference",
+        title="Tokens of an answer, change",
+        definition="Change of the mean number of tokens against base.",
+        formula_text="own - base, on the same items",
+    ),
+    _share(
+        name="answer_derivation_share_difference",
+        title="Answers with a derivation, change",
+        definition="Change of the share of answers with a step of arithmetic against base.",
+        formula_text="own - base, on the same items",
+    ),
+)
 
 _fit = partial(
     Metric,
@@ -173,4 +232,4 @@ PALOMA = tuple(
     for metric in _fit_to_text(suffix, "" if variant == "model" else " without BOS")
 )
 
-RETENTION = (*TINY_BENCHMARKS, *PALOMA)
+RETENTION = (*TINY_BENCHMARKS, *GENERATED_ANSWERS, *PALOMA)

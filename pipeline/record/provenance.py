@@ -9,15 +9,14 @@ import importlib.metadata
 import platform
 import subprocess
 import sys
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pipeline import PROJECT
 from pipeline.artifacts.storage import sha256_file, sha256_json, write_json
+from pipeline.record.usage import Usage
 
 PACKAGES = (
     "torch",
@@ -114,6 +113,7 @@ class StageRecord:
         code: Digest of the code that it runs.
         seed: Root of its random streams.
         command: What runs it.
+        usage: What it has used so far; None starts the count now.
     """
 
     def __init__(
@@ -124,6 +124,7 @@ class StageRecord:
         code: str,
         seed: int = 0,
         command: str = "",
+        usage: Usage | None = None,
     ):
         self.stage, self.code, self.seed, self.command = stage, code, seed, command
         self.parameters = {name: _plain(value) for name, value in parameters.items()}
@@ -131,8 +132,7 @@ class StageRecord:
         self.found: dict[str, Any] = {}
         # Of the code that was loaded: a commit made while the stage runs is not in it.
         self.git = git_revision()
-        self.started = datetime.now(UTC)
-        self._clock = time.monotonic()
+        self.usage = usage or Usage()
 
     def add(self, **found: Any) -> None:
         """Note what the run depends on beside parameters and inputs, e.g. the commit that a branch of the hub is at."""
@@ -164,7 +164,7 @@ class StageRecord:
             "python": platform.python_version(),
             "packages": package_versions(),
             "device": _device(),
-            "started": self.started.isoformat(timespec="seconds"),
+            "started": self.usage.started.isoformat(timespec="seconds"),
         }
 
     def write(self, path: Path, outputs: Mapping[str, str], **results: Any) -> None:
@@ -175,9 +175,9 @@ class StageRecord:
             outputs: SHA-256 of what the run has made, by path.
             results: What is worth knowing about the work.
         """
-        wall_time = {"wall_time_seconds": round(time.monotonic() - self._clock, 3), "outputs_sha256": dict(outputs)}
+        measured = {**self.usage.measured(), "outputs_sha256": dict(outputs)}
         first = {"stage": self.stage, "command": self.command, "parameters": self.parameters}
-        write_json(path, {**first, **self.origin(), **wall_time, **results})
+        write_json(path, {**first, **self.origin(), **measured, **results})
 
 
 def run_identity(

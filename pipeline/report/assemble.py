@@ -13,7 +13,7 @@ from pipeline.metrics.registry import AXIS_TITLES
 from pipeline.report.ablations.figures import ablation_drawings, ablation_plots
 from pipeline.report.ablations.runs import Ablations
 from pipeline.report.ablations.tables import ablation_tables
-from pipeline.report.evaluations import Evaluations, display_names
+from pipeline.report.evaluations import Evaluations, display_names, prompt_format
 from pipeline.report.figures.drawing import Drawing, draw_all
 from pipeline.report.figures.method import method_drawings
 from pipeline.report.figures.open_ended import open_drawings
@@ -80,6 +80,7 @@ def tables_by_section(
     metrics: pd.DataFrame,
     tests: Mapping[str, pd.DataFrame],
     prompts: Sequence[Prompt],
+    task_format: str,
 ) -> Tables:
     """All tables but those over seeds and of ablations.
 
@@ -89,6 +90,7 @@ def tables_by_section(
         metrics: Its metrics with one name per variant.
         tests: ``tests_by_axis``.
         prompts: Structured prompts of the evaluated splits.
+        task_format: How the tasks of retention were put to the models.
     """
     names, significance = display_names(params), params.tests.significance
     ssot, token_budget = params.generate.ssot.enabled, params.evaluate.token_budget
@@ -96,7 +98,7 @@ def tables_by_section(
         evaluations, names, params.seed, params.tests, params.evaluate.bootstrap_replicates
     )
     transfer = transfer_tables(metrics, names)
-    kept = retention_tables(metrics, names, params.retention, params.paloma)
+    kept = retention_tables(metrics, names, params.retention, params.paloma, task_format)
     verdicts = {axis: verdict_table(axis, table, metrics, names, significance) for axis, table in tests.items()}
     beyond = transfer_comparisons(
         evaluations, metrics, names, params.seed, params.tests, params.evaluate.bootstrap_replicates
@@ -263,7 +265,7 @@ def assemble(
     names, metrics = display_names(params), one_name_per_variant(evaluations.metrics)
     tests = tests_by_axis(evaluations, names)
     seeds = dict(sorted({params.seed: evaluations, **other_seeds}.items()))
-    tables = tables_by_section(params, evaluations, metrics, tests, prompts)
+    tables = tables_by_section(params, evaluations, metrics, tests, prompts, prompt_format(seeds.values()))
     tables = _all_tables(params, tables, ablations, seeds)
     drawings = drawings_by_section(params, evaluations, metrics, tests, prompts)
     drawings["ablation"] = ablation_drawings(ablations, params, prompts)

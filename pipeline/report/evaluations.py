@@ -189,6 +189,26 @@ def _directories(roots: Sequence[Path]) -> dict[EvaluationKey, Path]:
     return {key: found[key] for key in sorted(found, key=lambda key: (_axis_rank(key.axis), key))}
 
 
+def prompt_format(reads: Iterable[Evaluations]) -> str:
+    """The form in which the tasks of retention were put ("chat", "chat_multiturn", "plain"); "" where there are none.
+
+    Raises:
+        ArtifactError: There are several: their figures do not compare.
+    """
+    found: dict[str, str] = {}
+    for evaluations in reads:
+        for key, path in evaluations.sources.items():
+            if key.axis == "retention":
+                found.setdefault(evaluations.provenance[path].get("prompt_format", "not recorded"), path)
+    if len(found) > 1:
+        listed = "; ".join(f"{form} in {path}" for form, path in found.items())
+        raise ArtifactError(
+            f"retention was evaluated under several prompt formats, which no table mixes: {listed}. Set "
+            "retention.prompt_format to one that all models have (plain, where one has no chat template)"
+        )
+    return next(iter(found), "")
+
+
 def read_distinct_prompts(paths: Sequence[Path]) -> list[Prompt]:
     """Prompts of all files in order, each once: cells of a sweep have the same ones.
 

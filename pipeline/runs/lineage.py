@@ -38,6 +38,10 @@ RECORD_KEYS = (
     "device",
     "started",
     "wall_time_seconds",
+    "tokens_read",
+    "peak_memory_bytes",
+    "peak_gpu_memory_bytes",
+    "continued",
 )
 
 

@@ -11,6 +11,7 @@ from pipeline.config.retention import is_local_path
 from pipeline.core.prompts.multiple_choice import MCQ_PROMPT
 from pipeline.core.prompts.open_ended import open_prompts
 from pipeline.core.prompts.structured import build_split
+from pipeline.core.retention.tasks import GENERATIVE_TASKS, TASKS
 from pipeline.dag.graph import StageNode
 from pipeline.runs import cost
 from pipeline.runs.cost import Cost
@@ -176,18 +177,18 @@ class Prices:
         )
 
     def retention(self, model: str) -> Cost:
-        """The tiny tasks."""
+        """The tasks of what is kept."""
         retention = self._params.retention
-        items = 100
-        tokens = items * sum(cost.TINY_TASK_TOKENS[task] for task in retention.tasks)
+        items = {task: TASKS[task].items for task in retention.tasks}
         scored = cost.scoring_cost(
             num_parameters=self._params.models[model].num_parameters,
-            tokens=tokens,
+            tokens=sum(count * cost.TASK_TOKENS[task] for task, count in items.items()),
             utilisation=cost.RETENTION_UTILISATION,
         )
-        if "tinyGSM8k" not in retention.tasks:
+        answers = sum(count for task, count in items.items() if task in GENERATIVE_TASKS)
+        if not answers:
             return scored
-        written = items * min(cost.TYPICAL_COMPLETION_TOKENS["gsm8k"], retention.max_new_tokens)
+        written = answers * min(cost.TYPICAL_COMPLETION_TOKENS["gsm8k"], retention.max_new_tokens)
         hours = cost.decoding_hours(written, self._params.models[model].num_parameters, cost.SEQUENCES_AT_ONCE["mcq"])
         return scored + Cost(completion_tokens=written, gpu_hours=hours)
 

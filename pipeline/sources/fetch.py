@@ -13,6 +13,7 @@ from typing import Literal
 
 from pipeline.command import run_command
 from pipeline.config.params import Params, load_params
+from pipeline.config.retention import task_data_set
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.sources.paloma_documents import slice_patterns
 from pipeline.sources.pin import hub_revisions, unpinned
@@ -63,7 +64,7 @@ def _possible(params: Params) -> Iterator[tuple[str, str | None, Literal["model"
     yield f"{prefix}.classifier.tokenizer_revision", classifier.tokenizer, "model", TOKENIZER_FILES
     yield f"{prefix}.reward.revision", reward.checkpoint, "model", CHECKPOINT_FILES
     for task in params.retention.tasks:
-        yield f"retention.revisions.{task}", f"{params.retention.source}/{task}", "dataset", None
+        yield f"retention.revisions.{task}", task_data_set(params.retention.source, task), "dataset", None
     paloma = params.paloma
     yield "paloma.revision", paloma.source, "dataset", tuple(slice_patterns(paloma.slices, paloma.split))
 

@@ -19,7 +19,7 @@ from pipeline.artifacts.storage import atomic_path
 from pipeline.command import run_command
 from pipeline.config.evaluation import AXES
 from pipeline.config.params import Params, load_params
-from pipeline.config.retention import is_local_path
+from pipeline.config.retention import is_local_path, task_data_set
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.sources import repository as hub
 
@@ -107,7 +107,7 @@ def conf_sources(conf: Path, axes: Collection[str] = AXES) -> Iterator[ConfSourc
                     continue
                 if isinstance(revision, Mapping):
                     for name, own in revision.items():
-                        yield ConfSource(path, (*keys, name), f"{repository}/{name}", own, kind)
+                        yield ConfSource(path, (*keys, name), task_data_set(repository, name), own, kind)
                 else:
                     yield ConfSource(path, keys, repository, revision, kind)
 

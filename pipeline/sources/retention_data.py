@@ -1,4 +1,4 @@
-"""Data sets of the tiny tasks: from the hub at a pinned commit, or local copies."""
+"""Data sets of the tasks: from the hub at a pinned commit, or local copies."""
 
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config.retention import RetentionConfig
-from pipeline.core.retention.tasks import TASKS, TinyTask
+from pipeline.config.retention import RetentionConfig, task_data_set
+from pipeline.core.retention.tasks import TASKS, RetentionData
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources.repository import fetched, pinned_commit
 
@@ -39,7 +39,7 @@ def pinned_revisions(config: RetentionConfig) -> dict[str, str | None]:
     return {
         task: None
         if local_folder(config, task) is not None
-        else pinned_commit(f"{config.source}/{task}", config.revisions.get(task), "dataset")
+        else pinned_commit(task_data_set(config.source, task), config.revisions.get(task), "dataset")
         for task in config.tasks
     }
 
@@ -47,8 +47,8 @@ def pinned_revisions(config: RetentionConfig) -> dict[str, str | None]:
 def read_task(config: RetentionConfig, task: str, revisions: Mapping[str, str | None]) -> "DatasetDict":
     """The splits of a task that its items and few-shot examples come from.
 
-    A local folder has a file of JSON lines or a Parquet file per split (``train.jsonl``, ``test.jsonl``), or is
-    a copy of the hub's repository; either has the hub's column names.
+    A local folder has a file of JSON lines or a Parquet file per split (``train.jsonl``, ``test.jsonl``, which
+    GSM8K's own repository has), or is a copy of the hub's repository; either has the hub's column names.
 
     Raises:
         ArtifactError: Naming the data set or file that cannot be read, or the split or column that is missing.
@@ -57,7 +57,7 @@ def read_task(config: RetentionConfig, task: str, revisions: Mapping[str, str | 
 
     datasets.disable_progress_bars()
     folder, wanted = local_folder(config, task), TASKS[task]
-    dataset = str(folder or f"{config.source}/{task}")
+    dataset = str(folder or task_data_set(config.source, task))
     if folder is None:
         folder = fetched(dataset, revisions[task], "dataset")
     # A cache of its own: the package's does not notice that the files of a directory have changed.
@@ -78,7 +78,7 @@ def _reading(source: str) -> Iterator[None]:
         raise ArtifactError(f"cannot read the data set {source}: {reason}") from None
 
 
-def _read_folder(folder: Path, wanted: TinyTask, **options: Any) -> "DatasetDict":
+def _read_folder(folder: Path, wanted: RetentionData, **options: Any) -> "DatasetDict":
     import datasets
 
     for suffix, builder in ((".jsonl", "json"), (".parquet", "parquet")):
@@ -95,7 +95,7 @@ def _read_folder(folder: Path, wanted: TinyTask, **options: Any) -> "DatasetDict
         return datasets.load_dataset(str(folder), wanted.hub_config if wanted.hub_config in names else None, **options)
 
 
-def check_task(dataset: str, task: str, wanted: TinyTask, data: "DatasetDict") -> None:
+def check_task(dataset: str, task: str, wanted: RetentionData, data: "DatasetDict") -> None:
     """Check that the splits are there with their columns and enough few-shot examples. Raises ArtifactError."""
     for split in filter(None, (wanted.split, wanted.examples_split)):
         if split not in data:
@@ -117,7 +117,7 @@ def check_task(dataset: str, task: str, wanted: TinyTask, data: "DatasetDict") -
         _check_answers(dataset, wanted, data)
 
 
-def _check_answers(dataset: str, wanted: TinyTask, data: "DatasetDict") -> None:
+def _check_answers(dataset: str, wanted: RetentionData, data: "DatasetDict") -> None:
     """The harness takes the answers before the first false one for the true ones."""
     for item, targets in enumerate(data[wanted.split]["mc2_targets"]):
         labels = list(targets["labels"])

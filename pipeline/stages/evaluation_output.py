@@ -26,6 +26,7 @@ def write_evaluation(
     per_prompt: pd.DataFrame,
     tables: Mapping[str, pd.DataFrame] | None = None,
     documents: Mapping[str, Any] | None = None,
+    results: Mapping[str, Any] | None = None,
 ) -> None:
     """Write one evaluation's directory and log it.
 
@@ -38,6 +39,7 @@ def write_evaluation(
         per_prompt: One row per prompt.
         tables: Further tables by name, each written as ``NAME.parquet``.
         documents: Further JSON files by path below ``output``.
+        results: What the record says of it besides.
     """
     rows = [_finite(row) for row in metrics]
     with atomic_directory(output) as directory:
@@ -46,7 +48,7 @@ def write_evaluation(
             write_table(directory / f"{name}.parquet", table)
         for name, content in (documents or {}).items():
             write_json(directory / name, content)
-        run.write_record(directory, num_prompts=len(per_prompt))
+        run.write_record(directory, num_prompts=len(per_prompt), **(results or {}))
     headline = {f"{row['split']}/{row['metric']}": row["value"] for row in rows if not row["family"]}
     with run.tracked() as tracking:
         # W&B draws no undefined number.

@@ -161,7 +161,8 @@ def main(
                 _sample(engine, requests, journals, progress)
         answers = _table(journals.values())
         write_table(output, answers)
-        run.write_record(num_generations=len(answers), samples_per_request=together)
+        generated = int(answers["num_tokens"].sum())
+        run.write_record(num_generations=len(answers), num_generated_tokens=generated, samples_per_request=together)
 
 
 if __name__ == "__main__":

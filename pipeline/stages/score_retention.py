@@ -1,8 +1,8 @@
-"""Score the tiny tasks for one model under one condition: one row per task, item and metric.
+"""Score the tasks for one model under one condition: one row per task, item and metric.
 
-Prompts are plain text in the tasks' published few-shot formats, behind one BOS token where the tokenizer
-adds one; no chat template (see ``pipeline.engines.scoring.harness_model``). Answered requests are kept until
-the table is written, so a killed run continues where it stopped.
+Prompts have the tasks' published few-shot formats, in one user turn of the model's chat template by default; every row
+says in which form they were put (see ``pipeline.engines.scoring.harness_model``). Answered requests are kept until the
+table is written, so a killed run continues where it stopped.
 """
 
 import functools
@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from pipeline.artifacts.journal import Journal
+from pipeline.artifacts.model_report import model_revision
 from pipeline.artifacts.scores import ITEM_SCORE_COLUMNS
 from pipeline.artifacts.storage import sha256_json, write_table
 from pipeline.config.conditions import adapter_directory
-from pipeline.core.retention.tasks import EXPECTED_ITEMS
+from pipeline.config.params import ModelConfig
+from pipeline.core.retention.tasks import TASKS
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
 from pipeline.record.progress_bar import LoggedBar
@@ -27,9 +29,21 @@ from pipeline.sources.retention_data import pinned_revisions, read_task
 
 if TYPE_CHECKING:
     from pipeline.engines.scoring.harness_model import HarnessModel
-    from pipeline.engines.scoring.harness_tasks import Outcome
+    from pipeline.engines.scoring.harness_tasks import Outcome, Render
 
 PROBE = "Question: What is 2 + 3?\nAnswer:"
+
+
+def _chat_template(config: ModelConfig, report: Path) -> "Render | None":
+    """The model's chat template up to the answer (GPT-OSS: in the final channel); None where it has none."""
+    from pipeline.engines.loading.chat import render_request
+    from pipeline.engines.loading.model import load_tokenizer
+
+    tokenizer, chat = load_tokenizer(config, model_revision(report)), config.chat
+    if tokenizer.chat_template is None:
+        return None
+    options = {"template_arguments": chat.template_arguments, "answer_prefix": chat.answer_prefix}
+    return functools.partial(render_request, tokenizer, **options)
 
 
 def _key(request: tuple[str, tuple]) -> str:
@@ -69,20 +83,25 @@ def _rows(task: str, outcomes: list["Outcome"]) -> list[dict[str, Any]]:
 
 def _say_what_differs(num_items: dict[str, int]) -> None:
     for name, count in num_items.items():
-        if count != EXPECTED_ITEMS:
-            print(f"{name}: {count} items, where the published task has {EXPECTED_ITEMS}")
+        if count != TASKS[name].items:
+            print(f"{name}: {count} items, where the published task has {TASKS[name].items}")
 
 
 def main(run: StageRun, model: str, condition: str, model_report: Path, weights: Path, output: Path) -> None:
     """Write the scores of the tasks in ``retention.tasks``."""
     settings = run.params.retention
     revisions = pinned_revisions(settings)
-    run.record.add(revisions=revisions, lm_eval=importlib.metadata.version("lm_eval"))
+    render = None if settings.prompt_format == "plain" else _chat_template(run.params.models[model], model_report)
+    prompt_format = "plain" if render is None else settings.prompt_format
+    if prompt_format != settings.prompt_format:
+        print(f"{run.title}: the model has no chat template; prompts are plain text")
+    run.record.add(revisions=revisions, lm_eval=importlib.metadata.version("lm_eval"), prompt_format=prompt_format)
     # Data before the model: what is wrong with it shows at once.
     data = {task: read_task(settings, task, revisions) for task in settings.tasks}
     from pipeline.engines.scoring.harness_tasks import RetentionTask
 
-    tasks = {task: RetentionTask(task, splits) for task, splits in data.items()}
+    multiturn = prompt_format == "chat_multiturn"
+    tasks = {task: RetentionTask(task, splits, render, multiturn) for task, splits in data.items()}
 
     @functools.cache
     def asked() -> "HarnessModel":
@@ -90,7 +109,7 @@ def main(run: StageRun, model: str, condition: str, model_report: Path, weights:
 
         opened = open_model(run.params.models[model], model_report, adapter_directory(condition, weights), PROBE)
         limits = {"max_new_tokens": settings.max_new_tokens, "tokens_per_pass": settings.tokens_per_pass}
-        return HarnessModel(opened.model, opened.tokenizer, opened.stop_ids, **limits)
+        return HarnessModel(opened.model, opened.tokenizer, opened.stop_ids, **limits, render=render)
 
     total = sum(len({_key(request) for request in task.requests}) for task in tasks.values())
     rows, num_items = [], {}
@@ -103,7 +122,8 @@ def main(run: StageRun, model: str, condition: str, model_report: Path, weights:
                 rows += _rows(name, outcomes)
                 num_items[name] = len({outcome.item for outcome in outcomes})
         _say_what_differs(num_items)
-        write_table(output, pd.DataFrame(rows, columns=list(ITEM_SCORE_COLUMNS)))
+        table = pd.DataFrame(rows).assign(prompt_format=prompt_format)
+        write_table(output, table[list(ITEM_SCORE_COLUMNS)])
         run.write_record(num_items=num_items)
 
 

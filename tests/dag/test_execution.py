@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -215,6 +216,26 @@ def test_a_finished_run_leaves_the_work_of_others(params):
     stopped(run_of(params), "one")
     assert started(run_of(changed(params, num_samples=77)), "two") == []
     assert (run_of(params).unfinished / "journal").read_text() == "one\n"
+
+
+def test_cost_is_counted_from_the_start_and_says_what_was_continued(params, tmp_path):
+    run = run_of(params)
+    time.sleep(0.1)
+    for path in (run.paths["output"], run.paths["details"]):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    # A stage may not need its record before its work is done.
+    run.write_record()
+    record = json.loads(run.paths["output"].with_suffix(".provenance.json").read_text())
+    assert record["wall_time_seconds"] >= 0.1 and record["continued"] is False
+    with pytest.raises(KeyboardInterrupt), run.scratch() as directory:
+        directory.mkdir(parents=True)
+        raise KeyboardInterrupt
+    again = run_of(params)
+    with again.scratch():
+        pass
+    assert again.record.usage.measured()["continued"] is True
+    assert again.record.identity == run.record.identity
 
 
 def test_only_one_process_works_on_an_output(params):

@@ -11,7 +11,8 @@ from pipeline.core.language import multiple_choice as mcq
 from pipeline.core.language import novelty_aggregate, open_ended
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.retention import accuracy as retention
-from pipeline.core.retention import perplexity
+from pipeline.core.retention import answers, perplexity
+from pipeline.core.retention.tasks import COLUMNS
 from pipeline.core.structured import aggregate, fidelity
 from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, METRICS, SPLITS, metric_sources
 from tests.conftest import ROOT
@@ -60,8 +61,11 @@ def retention_names():
         np.zeros(2),
         np.ones(3),
     )
-    columns = {column: result for column in retention.COLUMNS}
-    return {row["metric"] for row in retention.metric_rows(columns, columns, "once")}
+    columns = {column: result for column in COLUMNS}
+    found = {row["metric"] for row in retention.metric_rows(columns, columns, "once")}
+    table = answers.answer_table({0: {"answer": "", "num_tokens": 1, "finish_reason": "stop"}})
+    rows = answers.metric_rows("tinyGSM8k", table, table, seed=0, model="m", replicates=10)
+    return found | {row["metric"] for row in rows}
 
 
 def perplexity_names():

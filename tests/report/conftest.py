@@ -68,7 +68,7 @@ def sampled(values):
     ]
 
 
-def write_fabricated(root: Path, rows, failures=None, **tables) -> None:
+def write_fabricated(root: Path, rows, failures=None, results=None, **tables) -> None:
     """Write the rows of one evaluation with its tables, as ``write_evaluation`` would."""
     first = rows[0]
     directory = root / first["axis"] / first["model"] / first["condition"]
@@ -77,7 +77,7 @@ def write_fabricated(root: Path, rows, failures=None, **tables) -> None:
     for row in kept:
         row.update({k: None for k, v in row.items() if isinstance(v, float) and math.isnan(v)})
     write_json(directory / "metrics.json", {"metrics": kept, "failures": failures or {}})
-    write_json(directory / "provenance.json", PROVENANCE)
+    write_json(directory / "provenance.json", {**PROVENANCE, **(results or {})})
     for name, table in tables.items():
         write_table(directory / f"{name}.parquet", table)
 
@@ -220,7 +220,7 @@ def paired_rows(members):
     return pd.DataFrame(rows, columns=list(TEST_COLUMNS))
 
 
-def retention(root, model, condition, value, verdict="cannot tell"):
+def retention(root, model, condition, value, verdict="cannot tell", prompt_format="chat"):
     """A retention evaluation of three tasks with 100 items each; the first test comes to the given verdict."""
     names = ("retention", model, condition)
     rows = [
@@ -240,7 +240,7 @@ def retention(root, model, condition, value, verdict="cannot tell"):
                 for place, split in enumerate(TASKS)
             ]
         )
-    write_fabricated(root, rows, {"tinyGSM8k": {"no_number": 3}}, **tables)
+    write_fabricated(root, rows, {"tinyGSM8k": {"no_number": 3}}, {"prompt_format": prompt_format}, **tables)
 
 
 def paloma(root, model, condition, bits_per_byte, without=0.0):

@@ -9,6 +9,7 @@ import yaml
 
 from pipeline.artifacts.storage import write_table
 from pipeline.config.params import load_params
+from pipeline.errors import ArtifactError
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.tables.novelty_cases import novelty_cases
 from pipeline.report.write import write_report
@@ -156,6 +157,25 @@ def test_retention_is_said_in_tables_page_and_headline(written):
     assert list(means.columns[:2]) == ["slice", "display_name"]
     chosen = means[(means["slice"] == "prose") & (means["metric"] == "bits_per_byte")]
     assert list(chosen["value"]) == pytest.approx([1.3, 1.2, 1.1]) and set(chosen["n"]) == {2}
+
+
+def test_prompt_formats_are_told_and_never_mixed(tmp_path, two_models, prompts):
+    for name, formats in {"mixed": ("chat", "plain"), "same": ("plain", "plain")}.items():
+        for model, prompt_format in zip(("alpha", "beta"), formats, strict=True):
+            retention(tmp_path / name, model, "base", 0.5, prompt_format=prompt_format)
+    config, (_, path) = load_params(two_models), prompts
+    with pytest.raises(ArtifactError, match=r"several prompt formats.*: chat in .*alpha.*; plain in .*beta.*json"):
+        write_report(config, [tmp_path / "mixed"], [path], tmp_path / "report", sweeps=tmp_path / "none")
+    report = write_report(config, [tmp_path / "same"], [path], tmp_path / "report", sweeps=tmp_path / "none")
+    notes = {table.name: table.note for table in report.tables}
+    assert all("Prompts are plain text" in notes[name] for name in ("table2", "table21_models"))
+    # Evaluations of other seeds stand in the same report.
+    retention(tmp_path / "seed", "alpha", "base", 0.5, prompt_format="chat")
+    with pytest.raises(ArtifactError, match="several prompt formats"):
+        others = [(config.seed + 1, tmp_path / "seed")]
+        write_report(
+            config, [tmp_path / "same"], [path], tmp_path / "report", sweeps=tmp_path / "none", seed_evals=others
+        )
 
 
 def test_cases_name_model_and_prompt(written):

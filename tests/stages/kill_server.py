@@ -22,6 +22,10 @@ import pyarrow.parquet as pq
 VARIABLE = {
     "started",
     "wall_time_seconds",
+    "tokens_read",
+    "peak_memory_bytes",
+    "peak_gpu_memory_bytes",
+    "continued",
     "seconds",
     "cache_hits",
     "classifier_calls",

@@ -10,6 +10,7 @@ import yaml
 
 from pipeline.artifacts.irt_artifact import FIELDS, read_irt, write_irt
 from pipeline.artifacts.storage import read_json, read_table, sha256_file, write_table
+from pipeline.config.retention import TINY_TASKS
 from pipeline.core.retention.tasks import COLUMNS, METRICS
 from pipeline.core.statistics.paired_tests import TEST_COLUMNS
 from pipeline.errors import ArtifactError, ConfigError
@@ -87,20 +88,27 @@ def test_an_npz_file_without_a_scenario_is_refused(tiny_params, tmp_path, publis
         convert(params, tmp_path / "out.npz")
 
 
-def scores(path, seed):
-    """Random answers to all five tasks under every metric, shuffled."""
+def scores(path, seed, prompt_format="chat", whole=0):
+    """Random answers to all five tasks under every metric, shuffled; and to ``whole`` problems of GSM8K."""
     rng = np.random.default_rng(seed)
     rows = [
         {
             "task": task,
             "item": item,
             "metric": metric,
-            "details": "{}",
+            "details": json.dumps(
+                {
+                    "answer": "3 + 4 = 7" if item % 4 == 0 else "7",
+                    "num_tokens": 5 + 2 * item + seed,
+                    "finish_reason": "length" if item == 99 else "stop",
+                }
+            ),
+            "prompt_format": prompt_format,
             "value": rng.random() if metric == "mc2" else float(rng.random() < 0.6),
         }
         for task, metrics in METRICS.items()
         for metric in metrics
-        for item in range(100)
+        for item in range(100 if task in TINY_TASKS else whole)
     ]
     write_table(path, pd.DataFrame(rows).sample(frac=1, random_state=seed))
     return path
@@ -109,7 +117,7 @@ def scores(path, seed):
 @pytest.fixture
 def files(tiny_params, tmp_path):
     params = with_settings(
-        tiny_params, tmp_path / "p.yaml", irt_artifact=str(ROOT / "data/irt.npz"), tasks=list(METRICS)
+        tiny_params, tmp_path / "p.yaml", irt_artifact=str(ROOT / "data/irt.npz"), tasks=list(TINY_TASKS)
     )
     convert(params, tmp_path / "irt.npz")
     base, own = scores(tmp_path / "base.parquet", 0), scores(tmp_path / "soft.parquet", 1)
@@ -157,7 +165,11 @@ def test_some_tasks_only(files, tmp_path):
     params = with_settings(params, tmp_path / "few.yaml", tasks=["tinyMMLU", "tinyGSM8k"])
     evaluate(params, own, **common)
     rows = read_json(common["output"] / "metrics.json")["metrics"]
-    assert {row["split"] for row in rows} == {"tinyMMLU", "tinyGSM8k (strict)", "tinyGSM8k (flexible)", "all"}
+    columns = {"tinyMMLU", "tinyGSM8k (strict)", "tinyGSM8k (flexible)", "all"}
+    assert {row["split"] for row in rows} == {*columns, "tinyGSM8k"}
+    evaluate(with_settings(params, tmp_path / "one.yaml", tasks=["tinyMMLU"]), own, **common)
+    rows = read_json(common["output"] / "metrics.json")["metrics"]
+    assert {row["split"] for row in rows} == {"tinyMMLU", "all"}
 
 
 def test_missing_items_and_impossible_values_are_named(files, tmp_path):
@@ -176,6 +188,71 @@ def test_missing_items_and_impossible_values_are_named(files, tmp_path):
     with pytest.raises(ArtifactError, match=r"tinyMMLU under acc_norm that are neither 0 nor 1"):
         evaluate(params, short, **common)
     assert not common["output"].exists()
+
+
+def test_prompt_formats_are_recorded_and_not_mixed(files, tmp_path):
+    params, common, own = files
+    evaluate(params, own, **common)
+    assert json.loads((common["output"] / "provenance.json").read_text())["prompt_format"] == "chat"
+    plain = scores(tmp_path / "plain.parquet", 1, "plain")
+    with pytest.raises(ArtifactError, match=r"one prompt format; found: plain in .*plain\.parquet, chat in .*base\.pa"):
+        evaluate(params, plain, **common)
+
+
+def test_the_whole_of_gsm8k_has_an_accuracy_and_enters_no_mean(files, tmp_path):
+    params, common, _ = files
+    common["base_scores"], own = (scores(tmp_path / f"{seed}.parquet", seed, whole=1319) for seed in (0, 1))
+    for gsm8k in ("once", "twice"):
+        evaluate(with_settings(params, tmp_path / "tiny.yaml", gsm8k=gsm8k), own, **common)
+        tiny = {(row["split"], row["metric"]): row for row in read_json(common["output"] / "metrics.json")["metrics"]}
+        tests = read_table(common["output"] / "tests.parquet", TEST_COLUMNS).set_index("split")
+        more = with_settings(params, tmp_path / "whole.yaml", tasks=[*TINY_TASKS, "gsm8k"], gsm8k=gsm8k)
+        evaluate(more, own, **common)
+        found = {(row["split"], row["metric"]): row for row in read_json(common["output"] / "metrics.json")["metrics"]}
+        assert {key: found[key] for key in tiny} == tiny
+        added = {("GSM8K (strict)", name) for name in ("accuracy", "accuracy_difference")}
+        assert {key for key in found if key not in tiny and key[0] == "GSM8K (strict)"} == added
+        row = found["GSM8K (flexible)", "accuracy"]
+        # 0.6 with an interval of a binomial of 1,319, not of 100.
+        assert row["n"] == 1319 and 0.9 < (row["ci_high"] - row["ci_low"]) / (2 * 1.96 * (0.24 / 1319) ** 0.5) < 1.1
+        whole = read_table(common["output"] / "tests.parquet", TEST_COLUMNS).set_index("split")
+        pd.testing.assert_frame_equal(whole.loc[tests.index], tests)
+        assert list(whole.index) == [*COLUMNS, "GSM8K (strict)", "GSM8K (flexible)", "all"]
+        assert (whole["p_difference_adjusted"] >= whole["p_difference"]).all()
+    table = read_table(own, ("task", "item"))
+    write_table(tmp_path / "gap.parquet", table[~((table["task"] == "gsm8k") & (table["item"] == 700))])
+    with pytest.raises(ArtifactError, match=r"1318 values of gsm8k under .*; accuracy needs one for each of the items"):
+        evaluate(more, tmp_path / "gap.parquet", **common)
+
+
+def test_how_answers_are(files, tmp_path):
+    params, common, own = files
+    evaluate(params, own, **common)
+    rows = read_json(common["output"] / "metrics.json")["metrics"]
+    found = {row["metric"]: row for row in rows if row["split"] == "tinyGSM8k"}
+    # 6, 8, ... 204 tokens; the base's answers have one less.
+    assert {name: row["value"] for name, row in found.items()} == pytest.approx(
+        {
+            "answer_tokens_mean": 105.0,
+            "answer_tokens_median": 105.0,
+            "answer_stop_share": 0.99,
+            "answer_derivation_share": 0.25,
+            "answer_tokens_mean_difference": 1.0,
+            "answer_derivation_share_difference": 0.0,
+        }
+    )
+    assert all(row["n"] == 100 and row["ci_low"] <= row["value"] <= row["ci_high"] for row in found.values())
+    assert found["answer_tokens_mean_difference"]["ci_low"] == pytest.approx(1.0)
+    answers = read_table(common["output"] / "answers.parquet", ("task", "item", "num_tokens", "ended", "derivation"))
+    assert len(answers) == 100 and answers["ended"].sum() == 99 and answers["derivation"].sum() == 25
+    evaluate(params, common["base_scores"], "base", **common)
+    rows = read_json(common["output"] / "metrics.json")["metrics"]
+    assert "answer_tokens_mean" in {row["metric"] for row in rows}
+    assert not any(row["metric"].endswith("_difference") for row in rows)
+    table = read_table(own, ("details",)).assign(details="{}")
+    write_table(tmp_path / "old.parquet", table)
+    with pytest.raises(ArtifactError, match=r"old\.parquet: the details of an answer to tinyGSM8k cannot be read"):
+        evaluate(params, tmp_path / "old.parquet", **common)
 
 
 def test_same_input_same_output(files):

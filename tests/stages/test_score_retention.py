@@ -11,12 +11,14 @@ import yaml
 from pipeline.artifacts.journal import Journal
 from pipeline.artifacts.prompts import write_prompts
 from pipeline.config.params import load_params
+from pipeline.config.retention import TINY_TASKS
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.retention.tasks import METRICS, TASKS
 from pipeline.dag.execution import find_run
 from pipeline.dag.stages import STAGES
 from pipeline.engines.scoring.harness_model import HarnessModel
 from pipeline.errors import ArtifactError, ConfigError
+from pipeline.sources.fetch import downloads
 from pipeline.sources.retention_data import local_folder, pinned_revisions, read_task
 from pipeline.stages import score_retention
 from scripts.make_retention_items import task_splits
@@ -24,6 +26,7 @@ from tests.conftest import ROOT
 from tests.stages.conftest import run_stage
 
 ITEMS = 3
+GENERATED = {"answer", "extracted", "gold", "num_tokens", "finish_reason"}
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +44,8 @@ def report(tiny_params, tmp_path_factory):
 def source(tmp_path):
     """The shipped data sets, cut to a few items each."""
     directory = tmp_path / "data"
-    for task, wanted in TASKS.items():
-        folder = ROOT / "data" / "retention" / task
+    for task in TINY_TASKS:
+        folder, wanted = ROOT / "data" / "retention" / task, TASKS[task]
         (directory / task).mkdir(parents=True)
         for path in folder.glob("*.jsonl"):
             lines = path.read_text().splitlines(keepends=True)
@@ -56,7 +59,7 @@ def params(tiny_params, report, source, tmp_path):
     values = yaml.safe_load(tiny_params.read_text())
     values["artifacts"] = str(tmp_path / "artifacts")
     shutil.copytree(report.parent, tmp_path / "artifacts" / "models")
-    values["retention"].update(source=str(source), tasks=list(TASKS), max_new_tokens=5, tokens_per_pass=4096)
+    values["retention"].update(source=str(source), tasks=list(TINY_TASKS), max_new_tokens=5, tokens_per_pass=4096)
     path = tmp_path / "params.yaml"
     path.write_text(yaml.safe_dump(values, sort_keys=False))
     return path
@@ -80,20 +83,18 @@ def with_settings(params, **changes):
 
 def test_one_row_per_task_item_and_metric(run, tmp_path, capsys):
     table = run()
-    expected = [
-        (task, item, metric) for task, metrics in METRICS.items() for metric in metrics for item in range(ITEMS)
-    ]
+    expected = [(task, item, metric) for task in TINY_TASKS for metric in METRICS[task] for item in range(ITEMS)]
     assert list(zip(table["task"], table["item"], table["metric"], strict=True)) == expected
     assert tuple(table.columns) == score_retention.ITEM_SCORE_COLUMNS
     assert table["value"].dtype == "float64" and table["value"].between(0, 1).all()
     details = [json.loads(text) for text in table["details"]]
     for task, detail in zip(table["task"], details, strict=True):
-        assert set(detail) == ({"answer", "extracted", "gold"} if task == "tinyGSM8k" else {"log_likelihoods", "gold"})
+        assert set(detail) == (GENERATED if task == "tinyGSM8k" else {"log_likelihoods", "gold"})
     assert all(value < 0 for value in details[0]["log_likelihoods"]) and len(details[0]["log_likelihoods"]) == 4
     provenance = json.loads((tmp_path / "scores.provenance.json").read_text())
-    assert provenance["num_items"] == dict.fromkeys(TASKS, ITEMS)
+    assert provenance["num_items"] == dict.fromkeys(TINY_TASKS, ITEMS)
     assert "tinyMMLU: 3 items, where the published task has 100" in capsys.readouterr().out
-    assert provenance["found"]["revisions"] == dict.fromkeys(TASKS) and provenance["found"]["lm_eval"]
+    assert provenance["found"]["revisions"] == dict.fromkeys(TINY_TASKS) and provenance["found"]["lm_eval"]
     assert not list((tmp_path / "artifacts" / "unfinished").rglob("*.jsonl"))
 
 
@@ -133,7 +134,112 @@ def test_a_finished_journal_needs_no_model(run, tmp_path, monkeypatch):
         run()
     monkeypatch.undo()
     monkeypatch.setattr(score_retention, "open_model", None)
-    assert len(run()) == 2 * ITEMS * len(TASKS)
+    assert len(run()) == 2 * ITEMS * len(TINY_TASKS)
+
+
+def edited_model(params, tiny_model, directory, edit):
+    """Parameters with a copy of the tiny model whose tokenizer is edited, and its report."""
+    shutil.copytree(tiny_model, directory)
+    edit(directory)
+    values = yaml.safe_load(params.read_text())
+    values["models"]["embedded"]["checkpoint"] = str(directory)
+    params.write_text(yaml.safe_dump(values, sort_keys=False))
+
+
+def recorded_format(tmp_path):
+    return json.loads((tmp_path / "scores.provenance.json").read_text())["found"]["prompt_format"]
+
+
+def test_prompts_are_in_the_chat_template_where_there_is_one(run, params, tiny_model, tmp_path, monkeypatch, capsys):
+    asked, answer = [], HarnessModel.answer
+
+    def kept(self, kind, arguments):
+        asked.extend(context for context, _ in arguments)
+        return answer(self, kind, arguments)
+
+    monkeypatch.setattr(HarnessModel, "answer", kept)
+    assert set(run()["prompt_format"]) == {"chat"} and recorded_format(tmp_path) == "chat"
+    end = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    assert asked and all(text.startswith("<|im_start|>user\n") and text.endswith(end) for text in asked)
+    assert all(text.count("<|im_start|>") == 2 for text in asked)
+    # GPT-OSS's way: the answer goes into the final channel, which the prompt opens.
+    values = yaml.safe_load(params.read_text())
+    values["models"]["embedded"]["chat"]["answer_prefix"] = "<|channel|>final<|message|>"
+    params.write_text(yaml.safe_dump(values, sort_keys=False))
+    asked.clear()
+    run()
+    assert asked and all(text.endswith(f"{end}<|channel|>final<|message|>") for text in asked)
+    asked.clear()
+    with_settings(params, prompt_format="plain")
+    assert set(run()["prompt_format"]) == {"plain"} and not any("<|im_start|>" in text for text in asked)
+    # Without a template there is no other form, and the artifact says so.
+    with_settings(params, prompt_format="chat")
+    edited_model(params, tiny_model, tmp_path / "bare", lambda path: (path / "chat_template.jinja").unlink())
+    asked.clear()
+    assert set(run()["prompt_format"]) == {"plain"} and recorded_format(tmp_path) == "plain"
+    assert not any("<|im_start|>" in text for text in asked)
+    assert "the model has no chat template; prompts are plain text" in capsys.readouterr().out
+
+
+def gsm8k_rows(number):
+    """Problems as GSM8K's own files have them."""
+    return [
+        {
+            "question": f"Ann has {size} pens and buys 5. How many does she have?",
+            "answer": f"She has {size} + 5 = <<{size}+5={size + 5}>>{size + 5} pens.\n#### {size + 5}",
+        }
+        for size in range(number)
+    ]
+
+
+def hub_copy(folder, **rows):
+    """A data set in the layout of openai/gsm8k on the hub."""
+    (folder / "main").mkdir(parents=True)
+    for split, members in rows.items():
+        pd.DataFrame(members).to_parquet(folder / "main" / f"{split}-00000-of-00001.parquet")
+    files = [{"split": split, "path": f"main/{split}-*"} for split in rows]
+    card = yaml.safe_dump({"configs": [{"config_name": "main", "data_files": files}]})
+    (folder / "README.md").write_text(f"---\n{card}---\n")
+
+
+def test_the_whole_of_gsm8k(run, params, source, tmp_path, capsys, monkeypatch):
+    rows = {"train": gsm8k_rows(8), "test": gsm8k_rows(4)}
+    (source / "gsm8k").mkdir()
+    for split, members in rows.items():
+        text = "".join(json.dumps(row) + "\n" for row in members)
+        (source / "gsm8k" / f"{split}.jsonl").write_text(text)
+    settings = with_settings(params, tasks=["tinyGSM8k", "gsm8k"])
+    table = run()
+    assert table.groupby(["task", "metric"]).size().to_dict() == {
+        (task, metric): size
+        for task, size in (("tinyGSM8k", ITEMS), ("gsm8k", 4))
+        for metric in ("exact_match_flexible", "exact_match_strict")
+    }
+    assert "gsm8k: 4 items, where the published task has 1319" in capsys.readouterr().out
+    # The hub's data set is its own, at its own commit, in Parquet.
+    local = read_task(settings, "gsm8k", {})
+    hub_copy(tmp_path / "hub", **rows)
+    asked = []
+
+    def fetched(*wanted):
+        asked.append(wanted)
+        return tmp_path / "hub"
+
+    monkeypatch.setattr("pipeline.sources.retention_data.fetched", fetched)
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    revisions = dict.fromkeys(["tinyGSM8k", "gsm8k"], commit)
+    settings = with_settings(params, source="tinyBenchmarks", revisions=revisions)
+    assert pinned_revisions(settings) == revisions
+    downloaded = read_task(settings, "gsm8k", revisions)
+    assert asked == [("openai/gsm8k", commit, "dataset")]
+    assert {split: part.to_list() for split, part in downloaded.items()} == {
+        split: part.to_list() for split, part in local.items()
+    }
+    # What `make fetch` downloads, and what must have a commit.
+    wanted = [(item.key, item.repository, item.revision) for item in downloads(load_params(params))]
+    assert ("retention.revisions.gsm8k", "openai/gsm8k", commit) in wanted
+    with pytest.raises(ConfigError, match=r"tasks has gsm8k, which is evaluated beside tinyGSM8k: add it"):
+        with_settings(params, tasks=["tinyMMLU", "gsm8k"])
 
 
 def test_baselines_have_no_scores(params):
@@ -230,7 +336,7 @@ def test_parquet_files_and_copies_of_the_hub(params, source, tmp_path):
     assert isinstance(found, datasets.DatasetDict) and found["test"].to_list() == expected["test"].to_list()
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", TINY_TASKS)
 def test_shipped_items_are_what_the_script_writes(task):
     splits = task_splits(task)
     folder = ROOT / "data" / "retention" / task

@@ -1,7 +1,8 @@
 """What a condition keeps of its base checkpoint's abilities: TinyBenchmarks by column, gp-IRT and paired tests.
 
 A column is a task under one metric, as in the paper's Table 21; GSM8K has two (strict and flexible extraction of the
-same answers). The mean over tasks counts GSM8K once, by flexible extraction; the paper's mean counts both.
+same answers). The mean over tasks counts GSM8K once, by flexible extraction; the paper's mean counts both. The whole
+of GSM8K has columns of its own, with an accuracy and no gp-IRT, in neither mean.
 """
 
 import math
@@ -23,7 +24,7 @@ from pipeline.core.retention.irt import (
     item_probabilities,
     resample_counts,
 )
-from pipeline.core.retention.tasks import COLUMNS
+from pipeline.core.retention.tasks import ALL_COLUMNS, WHOLE_COLUMNS
 from pipeline.core.statistics.intervals import Estimate, metric_row, wilson_interval
 from pipeline.core.statistics.paired_tests import (
     PERMUTATIONS,
@@ -39,8 +40,8 @@ from pipeline.core.statistics.paired_tests import (
     verdict,
 )
 
-SECOND_READINGS = {"tinyGSM8k (strict)": "tinyGSM8k (flexible)"}
-"""Columns that read the same answers as another one, which stands for their task in the mean."""
+SECOND_READINGS = dict.fromkeys(("tinyGSM8k (strict)", *WHOLE_COLUMNS), "tinyGSM8k (flexible)")
+"""Columns of the same answers, or the same benchmark, as another one, which stands for their task in the mean."""
 CONTINUOUS_METRICS = ("mc2",)
 """Metrics whose values lie in [0, 1]; all others are 0 or 1."""
 ESTIMATES = ("gp_irt", "p_irt", "irt", "accuracy")
@@ -54,10 +55,10 @@ class ColumnResult:
 
     Attributes:
         values: float64[n] correctness by item.
-        estimates: By name of ESTIMATES; accuracy is the plain mean of ``values``.
+        estimates: By name of ESTIMATES, of a whole benchmark accuracy alone; accuracy is the plain mean of ``values``.
         draws: float64[R] of the same on resamples of the items.
-        ability: float64[D].
-        predicted: float64[n], P_i at that ability for the same items.
+        ability: float64[D]; D is 0 for a whole benchmark.
+        predicted: float64[n], P_i at that ability for the same items; NaN without one.
     """
 
     values: np.ndarray
@@ -88,6 +89,12 @@ def column_result(scenario: IrtScenario, values: np.ndarray, counts: np.ndarray)
     )
 
 
+def whole_result(values: np.ndarray, counts: np.ndarray) -> ColumnResult:
+    """Accuracy on a whole benchmark and its bootstrap; arguments as of ``column_result``."""
+    estimates, draws = {"accuracy": float(values.mean())}, {"accuracy": counts @ values / len(values)}
+    return ColumnResult(values, estimates, draws, np.empty(0), np.full(len(values), math.nan))
+
+
 def _by_name(performance: Performance) -> dict:
     return {"gp_irt": performance.gp_irt, "p_irt": performance.p_irt, "irt": performance.irt}
 
@@ -112,17 +119,20 @@ def all_results(
     results = {condition: {} for condition in values}
     for condition, columns in values.items():
         for column, found in columns.items():
-            task = COLUMNS[column][0]
+            task = ALL_COLUMNS[column][0]
             rng = random_stream(seed, "bootstrap", "retention", model, task)
             counts = resample_counts(len(found), replicates, rng)
-            results[condition][column] = column_result(scenarios[SCENARIOS[task]], found, counts)
+            whole = column in WHOLE_COLUMNS
+            results[condition][column] = (
+                whole_result(found, counts) if whole else column_result(scenarios[SCENARIOS[task]], found, counts)
+            )
     return results
 
 
 def mean_columns(columns: Sequence[str], gsm8k: Literal["once", "twice"] = "once") -> list[str]:
     """The columns that a mean over tasks is over: one per task, or ("twice") the paper's, with both of GSM8K."""
     if gsm8k == "twice":
-        return list(columns)
+        return [column for column in columns if column not in WHOLE_COLUMNS]
     return [column for column in columns if SECOND_READINGS.get(column) not in columns]
 
 
@@ -146,14 +156,15 @@ def metric_rows(
     rows = []
     for column, result in own.items():
         size = len(result.values)
-        for name in ESTIMATES:
+        for name in result.estimates:
             rows.append(_row(column, name, result.estimates[name], size, result.draws[name]))
         if _is_rate(column):
             low, high = wilson_interval(int(result.values.sum()), size)
             rows[-1] |= {"ci_low": low, "ci_high": high}
-        rows.append(_row(column, "gp_irt_standard_error", float(result.draws["gp_irt"].std(ddof=1)), size))
-        published = PUBLISHED_ERRORS[SCENARIOS[COLUMNS[column][0]]]
-        rows.append(_row(column, "gp_irt_published_error", published, size))
+        if column not in WHOLE_COLUMNS:
+            rows.append(_row(column, "gp_irt_standard_error", float(result.draws["gp_irt"].std(ddof=1)), size))
+            published = PUBLISHED_ERRORS[SCENARIOS[ALL_COLUMNS[column][0]]]
+            rows.append(_row(column, "gp_irt_published_error", published, size))
         rows += _differences(column, own, base, [column])
     members = mean_columns(list(own), gsm8k)
     size = sum(len(own[column].values) for column in mean_columns(list(own)))
@@ -161,7 +172,7 @@ def metric_rows(
         rows.append(_row(ALL, name, *_mean(own, members, name, size)))
     spread = float(_mean(own, members, "gp_irt", size)[2].std(ddof=1))
     rows.append(_row(ALL, "gp_irt_standard_error", spread, size))
-    rows.append(_row(ALL, "gp_irt_paper_mean", *_mean(own, list(own), "gp_irt", size)))
+    rows.append(_row(ALL, "gp_irt_paper_mean", *_mean(own, mean_columns(list(own), "twice"), "gp_irt", size)))
     return rows + _differences(ALL, own, base, members)
 
 
@@ -177,6 +188,8 @@ def _differences(
         return []
     rows = []
     for name in ("gp_irt", "accuracy"):
+        if any(name not in own[column].estimates for column in members):
+            continue
         size = sum(len(own[column].values) for column in mean_columns(members))
         (value, _, draws), (base_value, _, base_draws) = (_mean(r, members, name, size) for r in (own, base))
         rows.append(_row(split, f"{name}_difference", value - base_value, size, draws - base_draws))
@@ -188,7 +201,7 @@ def _differences(
 
 
 def _is_rate(column: str) -> bool:
-    return COLUMNS[column][1] not in CONTINUOUS_METRICS
+    return ALL_COLUMNS[column][1] not in CONTINUOUS_METRICS
 
 
 def _difference_interval(pairs: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
@@ -227,8 +240,9 @@ def paired_test_table(
     By column, p_difference is McNemar's exact test for 0/1 metrics and a sign-flip permutation test for mc2;
     p_equivalence is the exact paired equivalence test for 0/1 metrics and a t-based one for mc2 (see
     ``pipeline.core.statistics.paired_tests``). Both are adjusted by Holm over the tasks. The strict reading of GSM8K
-    is adjusted among the tasks with it in the flexible reading's place. ``detectable`` is the smallest difference
-    that the test would find in four of five samples of this size, before adjustment.
+    and the whole of it are adjusted among the tasks, each in the place of the flexible reading of its 100 items.
+    ``detectable`` is the smallest difference that the test would find in four of five samples of this size, before
+    adjustment.
 
     Args:
         own: Results by column.

@@ -1,9 +1,9 @@
-"""The five tiny tasks that measure what a model keeps: what each holds, how it is scored, which metric counts.
+"""The tasks that measure what a model keeps: what each holds, how it is scored, which metric counts.
 
-Polo et al. (arXiv:2402.14992) chose 100 items of each benchmark. The task logic is that of
-lm-evaluation-harness 0.4.13 (``lm_eval/tasks/tinyBenchmarks``), see ``pipeline.engines.scoring.harness_tasks``;
-here is only what the pipeline must know about it. In all tasks l(c | x) is the sum of the
-log-probabilities of the continuation's tokens after its context, in nats.
+Polo et al. (arXiv:2402.14992) chose 100 items of each of five benchmarks. The task logic is that of
+lm-evaluation-harness 0.4.13 (``lm_eval/tasks``, folders tinyBenchmarks and gsm8k), see
+``pipeline.engines.scoring.harness_tasks``; here is only what the pipeline must know about it. In all tasks l(c | x) is
+the sum of the log-probabilities of the continuation's tokens after its context, in nats.
 
 tinyMMLU
     No examples are added: the column ``input_formatted`` holds five of the item's subject. Choices are the
@@ -23,6 +23,9 @@ tinyWinogrande
 tinyGSM8k
     5 examples, greedy decoding up to "Question:". Strict: the number behind "#### ". Flexible: the last
     number of the text. Either must equal the reference after commas, dollar signs and a final full stop are removed.
+gsm8k
+    The same over the whole test split of GSM8K (Cobbe et al., arXiv:2110.14168): its accuracy needs no item response
+    theory, and enters no mean over tasks.
 """
 
 from dataclasses import dataclass
@@ -30,11 +33,11 @@ from dataclasses import dataclass
 FEWSHOT_SEED = 1234
 """Seed of the examples' draws: the harness's default."""
 EXPECTED_ITEMS = 100
-"""Items of every task as published."""
+"""Items of a tiny task as published."""
 
 
 @dataclass(frozen=True)
-class TinyTask:
+class RetentionData:
     """What a task needs from its data set.
 
     Attributes:
@@ -43,6 +46,7 @@ class TinyTask:
         columns: Columns that the task reads.
         examples_split: Split that few-shot examples come from, there even where none are drawn; None without.
         num_examples: Few-shot examples per item.
+        items: Items as published.
     """
 
     hub_config: str | None
@@ -50,18 +54,25 @@ class TinyTask:
     columns: tuple[str, ...]
     examples_split: str | None = None
     num_examples: int = 0
+    items: int = EXPECTED_ITEMS
 
 
-TASKS: dict[str, TinyTask] = {
-    "tinyMMLU": TinyTask("all", "test", ("input_formatted", "answer"), "dev"),
-    "tinyHellaswag": TinyTask(
+TASKS: dict[str, RetentionData] = {
+    "tinyMMLU": RetentionData("all", "test", ("input_formatted", "answer"), "dev"),
+    "tinyHellaswag": RetentionData(
         None, "validation", ("activity_label", "ctx_a", "ctx_b", "endings", "label"), "train", 10
     ),
-    "tinyTruthfulQA": TinyTask("multiple_choice", "validation", ("question", "mc1_targets", "mc2_targets")),
-    "tinyWinogrande": TinyTask("winogrande_xl", "validation", ("sentence", "option1", "option2", "answer"), "train", 5),
-    "tinyGSM8k": TinyTask("main", "test", ("question", "answer"), "train", 5),
+    "tinyTruthfulQA": RetentionData("multiple_choice", "validation", ("question", "mc1_targets", "mc2_targets")),
+    "tinyWinogrande": RetentionData(
+        "winogrande_xl", "validation", ("sentence", "option1", "option2", "answer"), "train", 5
+    ),
+    "tinyGSM8k": RetentionData("main", "test", ("question", "answer"), "train", 5),
+    "gsm8k": RetentionData("main", "test", ("question", "answer"), "train", 5, 1319),
 }
 """Task -> its data."""
+
+GENERATIVE_TASKS = ("tinyGSM8k", "gsm8k")
+"""Tasks whose answers are generated, not chosen."""
 
 METRICS: dict[str, tuple[str, ...]] = {
     "tinyMMLU": ("acc_norm", "acc"),
@@ -69,6 +80,7 @@ METRICS: dict[str, tuple[str, ...]] = {
     "tinyTruthfulQA": ("mc2", "acc"),
     "tinyWinogrande": ("acc_norm", "acc"),
     "tinyGSM8k": ("exact_match_strict", "exact_match_flexible"),
+    "gsm8k": ("exact_match_strict", "exact_match_flexible"),
 }
 """Task -> its metrics, each a number in [0, 1] per item."""
 
@@ -90,3 +102,9 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "tinyGSM8k (flexible)": ("tinyGSM8k", "exact_match_flexible"),
 }
 """The paper's six columns (Table 21) -> (task, metric)."""
+WHOLE_COLUMNS: dict[str, tuple[str, str]] = {
+    "GSM8K (strict)": ("gsm8k", "exact_match_strict"),
+    "GSM8K (flexible)": ("gsm8k", "exact_match_flexible"),
+}
+"""Columns of whole benchmarks, which have an accuracy alone -> (task, metric)."""
+ALL_COLUMNS = COLUMNS | WHOLE_COLUMNS

@@ -47,6 +47,7 @@ def load_sequence_classifier(checkpoint: str, revision: str | None, dtype: str, 
     from transformers.utils.logging import disable_progress_bar
 
     from pipeline.engines.loading.model import default_device
+    from pipeline.engines.loading.token_count import count_tokens
 
     # The stages have progress bars of their own.
     disable_progress_bar()
@@ -66,7 +67,7 @@ def load_sequence_classifier(checkpoint: str, revision: str | None, dtype: str, 
         raise ModelError(f"cannot load the sequence classifier {checkpoint}: {first_line(error)}") from None
     if missing := sorted(report["missing_keys"]):
         raise ModelError(f"checkpoint {checkpoint} has no weights for {missing[0]} ({len(missing)} missing)")
-    return model.to(device or default_device()).eval()
+    return count_tokens(model.to(device or default_device()).eval())
 
 
 def load_evaluator_tokenizer(checkpoint: str, revision: str | None) -> "PreTrainedTokenizerBase":

@@ -16,6 +16,7 @@ from pipeline.artifacts.storage import sha256_file
 from pipeline.config.params import ModelConfig
 from pipeline.config.retention import is_local_path
 from pipeline.engines.loading.chat import answer_terminator
+from pipeline.engines.loading.token_count import count_tokens
 from pipeline.errors import ModelError, first_line
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def load_model(config: ModelConfig, revision: str | None = None, device: str | N
     if options and config.dtype == "float32":
         # Dequantised weights are bfloat16 whatever dtype was asked for.
         model = model.float()
-    return _prepare_for_text(model.to(device or default_device()).eval())
+    return count_tokens(_prepare_for_text(model.to(device or default_device()).eval()))
 
 
 def causal_lm(model: torch.nn.Module) -> torch.nn.Module:

@@ -1,10 +1,12 @@
-"""Our model as lm-evaluation-harness sees it.
+"""Our model as lm-evaluation-harness sees it, asked in its chat template or in plain text.
 
-Prompts are plain text, as the harness's default and the published tasks have it: no chat template.
-A text is encoded without special tokens behind one BOS token, where the tokenizer adds one.
+A text is encoded without adding special tokens, behind one BOS token where the tokenizer adds one and the template has
+not printed it. What follows a chat template is encoded by itself, as in training: the answer begins where the
+template ends. (The harness would move line breaks at the template's end into the answer.)
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -15,6 +17,7 @@ from transformers import PreTrainedTokenizerBase
 from pipeline.engines.loading.chat import text_bos
 from pipeline.engines.sampling.greedy import greedy_answers
 from pipeline.engines.scoring.continuation_scorer import ContinuationScorer
+from pipeline.engines.scoring.harness_tasks import Render
 
 Answered = list[tuple[int, Any]]
 """Indices of requests and the harness's kind of response to each."""
@@ -29,6 +32,7 @@ class HarnessModel(LM):
         stop_ids: Tokens that end a generation.
         max_new_tokens: Longest generation; the task files set none (the harness's own default is 256).
         tokens_per_pass: Tokens per forward pass at most.
+        render: The chat template that the requests are in; None for plain text.
     """
 
     def __init__(
@@ -39,25 +43,40 @@ class HarnessModel(LM):
         *,
         max_new_tokens: int,
         tokens_per_pass: int,
+        render: Render | None = None,
     ):
         super().__init__()
-        self.model, self.tokenizer, self.stop_ids = model, tokenizer, stop_ids
+        self.model, self.tokenizer, self.stop_ids, self.render = model, tokenizer, stop_ids, render
         self.max_new_tokens, self.tokens_per_pass = max_new_tokens, tokens_per_pass
         self.scorer = ContinuationScorer(model, tokens_per_pass)
         bos = text_bos(tokenizer)
         self._bos = [] if bos is None else [bos]
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of a plain text, with at most one BOS."""
-        return [*self._bos, *self.tokenizer(text, add_special_tokens=False)["input_ids"]]
+        """Token ids of a text, with at most one BOS."""
+        ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids if ids[: len(self._bos)] == self._bos else [*self._bos, *ids]
+
+    @property
+    def tokenizer_name(self) -> str:
+        """See LM."""
+        return self.tokenizer.name_or_path
+
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """See LM. Raises ValueError in plain text, and for a conversation that ends inside the answer."""
+        if self.render is None or not add_generation_prompt:
+            raise ValueError("requests are in plain text" if self.render is None else "answers are not begun")
+        return self.render(chat_history)
 
     def encode_pair(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
-        """Token ids of a context and of its continuation, split as the harness splits them.
+        """Token ids of a context and of its continuation; of plain text split as the harness splits them.
 
-        Blanks at the end of the context go to the continuation. Both texts are encoded together and
+        Blanks at the end of plain text go to the continuation. Both texts are encoded together and
         cut after as many tokens as the context has alone, so that the continuation's first token
         is the one it has in running text.
         """
+        if self.render is not None:
+            return self.encode(context), self.tokenizer(continuation, add_special_tokens=False)["input_ids"]
         end = len(context.rstrip())
         context, continuation = context[:end], context[end:] + continuation
         alone = self.encode(context)
@@ -71,7 +90,7 @@ class HarnessModel(LM):
             arguments: (context, continuation), or (context, generation settings), of each.
 
         Yields:
-            Indices with (log-likelihood in nats, whether greedy decoding gives it), or with texts.
+            Indices with (log-likelihood in nats, whether greedy decoding gives it), or with the fields of GreedyAnswer.
 
         Raises:
             ValueError: Another type, or settings that ask for sampling.
@@ -101,7 +120,7 @@ class HarnessModel(LM):
                 tokens_per_pass=self.tokens_per_pass,
             )
             for answers in batches:
-                yield [(members[place], answer.text) for place, answer in answers]
+                yield [(members[place], asdict(answer)) for place, answer in answers]
 
     def _all(self, request_type: str, requests: Sequence[Instance]) -> list:
         batches = self.answer(request_type, [request.args for request in requests])
@@ -114,7 +133,7 @@ class HarnessModel(LM):
 
     def generate_until(self, requests: list[Instance]) -> list[str]:
         """Greedy continuation of each context up to its stop strings."""
-        return self._all("generate_until", requests)
+        return [answer["text"] for answer in self._all("generate_until", requests)]
 
     def loglikelihood_rolling(self, requests: list[Instance]) -> list[float]:
         """Log-likelihood in nats of each whole text behind BOS, or behind EOS where there is no BOS."""

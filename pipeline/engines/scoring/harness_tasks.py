@@ -1,4 +1,4 @@
-"""The tiny tasks as lm-evaluation-harness defines them, without its aggregation.
+"""The tasks as lm-evaluation-harness defines them, without its aggregation.
 
 Why the harness: prompts, few-shot draws, answer extraction and metrics are then those of the published
 tasks, not a reading of them. lm-eval 0.4.13 installs with our pins, takes a data set that is already loaded,
@@ -9,7 +9,7 @@ What each task measures is described in ``pipeline.core.retention.tasks``.
 
 import importlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from io import StringIO
@@ -25,8 +25,12 @@ from lm_eval.api.task import ConfigurableTask
 
 from pipeline.core.retention.tasks import FEWSHOT_SEED, METRICS
 
+Render = Callable[[Sequence[Mapping[str, str]]], str]
+"""A chat template: the text of a conversation up to where the answer starts."""
 _PACKAGE = "lm_eval.tasks.tinyBenchmarks"
-_DIRECTORY = Path(lm_eval.tasks.__file__).parent / "tinyBenchmarks"
+_DIRECTORY = Path(lm_eval.tasks.__file__).parent
+_FOLDERS = {"gsm8k": "gsm8k"}
+"""Folder of a task's file, where it is not the tiny tasks'."""
 _AGGREGATION = "agg_functions."
 
 # Harness task, harness metric and answer filter behind each of our metrics.
@@ -41,6 +45,10 @@ _SOURCES: dict[str, dict[str, tuple[str, str, str]]] = {
     "tinyGSM8k": {
         "exact_match_strict": ("tinyGSM8k", "exact_match", "strict-match"),
         "exact_match_flexible": ("tinyGSM8k", "exact_match", "flexible-extract"),
+    },
+    "gsm8k": {
+        "exact_match_strict": ("gsm8k", "exact_match", "strict-match"),
+        "exact_match_flexible": ("gsm8k", "exact_match", "flexible-extract"),
     },
 }
 
@@ -62,7 +70,7 @@ _TaskLoader.add_constructor("!function", _function)
 
 def task_config(name: str) -> dict[str, Any]:
     """A task file of the harness, with what it includes, and with the mean for its aggregation."""
-    with (_DIRECTORY / f"{name}.yaml").open(encoding="utf-8") as file:
+    with (_DIRECTORY / _FOLDERS.get(name, "tinyBenchmarks") / f"{name}.yaml").open(encoding="utf-8") as file:
         # A subclass of SafeLoader: only the harness's own functions are resolved.
         config = yaml.load(file, _TaskLoader)
     if included := config.pop("include", None):
@@ -81,8 +89,17 @@ class _LoadedTask(ConfigurableTask):
         self.dataset = self._loaded
 
 
-def harness_task(name: str, data: datasets.DatasetDict) -> ConfigurableTask:
-    """The harness's task over loaded splits, its requests built with the harness's few-shot seed."""
+def harness_task(
+    name: str, data: datasets.DatasetDict, render: Render | None = None, multiturn: bool = False
+) -> ConfigurableTask:
+    """The harness's task over loaded splits, its requests built with the harness's few-shot seed.
+
+    Args:
+        name: Name of the task file.
+        data: Its splits.
+        render: The chat template that prompts are put in; None for plain text.
+        multiturn: Whether few-shot examples are turns of their own in it, and not one user turn with the item.
+    """
     config = task_config(name)
     if config["output_type"] == "multiple_choice" and "process_results" not in config:
         mean = {"aggregation": "mean", "higher_is_better": True}
@@ -95,7 +112,12 @@ def harness_task(name: str, data: datasets.DatasetDict) -> ConfigurableTask:
         with redirect_stderr(StringIO()):
             task = _LoadedTask(config, data)
             task.set_fewshot_seed(FEWSHOT_SEED)
-            task.build_all_requests()
+            task.build_all_requests(
+                apply_chat_template=render is not None,
+                fewshot_as_multiturn=multiturn,
+                # No task begins the answer itself, so that the generation prompt is always wanted.
+                chat_template=render and (lambda messages, add_generation_prompt: render(messages)),
+            )
     finally:
         logger.setLevel(level)
     return task
@@ -119,20 +141,22 @@ class Outcome:
 
 
 class RetentionTask:
-    """One tiny task: the requests that it puts to a model, and what the answers are worth.
+    """One task: the requests that it puts to a model, and what the answers are worth.
 
     Args:
         name: A key of ``TASKS``.
         data: Its splits.
+        render: See ``harness_task``.
+        multiturn: See ``harness_task``.
 
     Attributes:
         requests: (request type, arguments) of everything to ask, in order.
     """
 
-    def __init__(self, name: str, data: datasets.DatasetDict):
+    def __init__(self, name: str, data: datasets.DatasetDict, render: Render | None = None, multiturn: bool = False):
         self.name = name
-        harness_names = dict.fromkeys(source for source, _, _ in _SOURCES[name].values())
-        self._tasks = {harness_name: harness_task(harness_name, data) for harness_name in harness_names}
+        sources = dict.fromkeys(source for source, _, _ in _SOURCES[name].values())
+        self._tasks = {source: harness_task(source, data, render, multiturn) for source in sources}
 
     @property
     def requests(self) -> list[tuple[str, tuple]]:
@@ -142,18 +166,23 @@ class RetentionTask:
         return [instance for task in self._tasks.values() for instance in task.instances]
 
     def outcomes(self, responses: Sequence[Any]) -> list[Outcome]:
-        """Every metric of every item, from the responses to ``requests``, in that order."""
+        """Every metric of every item, from the responses to ``requests``, in that order, as HarnessModel gives them."""
+        generated = {}
         for instance, response in zip(self._instances(), responses, strict=True):
+            if instance.request_type == "generate_until":
+                generated[instance.doc_id], response = response, response["text"]
             instance.resps = [tuple(response) if isinstance(response, list) else response]
         for task in self._tasks.values():
             task.apply_filters()
         return [
             outcome
             for metric in METRICS[self.name]
-            for outcome in self._metric_outcomes(metric, *_SOURCES[self.name][metric])
+            for outcome in self._metric_outcomes(metric, *_SOURCES[self.name][metric], generated)
         ]
 
-    def _metric_outcomes(self, metric: str, source: str, harness_metric: str, answer_filter: str) -> list[Outcome]:
+    def _metric_outcomes(
+        self, metric: str, source: str, harness_metric: str, answer_filter: str, generated: Mapping[int, Mapping]
+    ) -> list[Outcome]:
         task = self._tasks[source]
         by_item: dict[int, list[Instance]] = {}
         for instance in task.instances:
@@ -168,6 +197,7 @@ class RetentionTask:
                     results = _shifted(results)
             else:
                 details = {"answer": instances[0].resps[0], "extracted": results[0], "gold": _gold(task, document)}
+                details |= {name: generated[item][name] for name in ("num_tokens", "finish_reason")}
             value = task.process_results(document, results)[harness_metric]
             outcomes.append(Outcome(item, metric, float(value), details))
         return outcomes

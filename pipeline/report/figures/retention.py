@@ -105,7 +105,7 @@ def task_bars(metrics: pd.DataFrame, models: Mapping[str, str]) -> Figure | None
         metrics: The tidy metrics table.
         models: Model name -> display name; those without an evaluation have no panel.
     """
-    chosen, splits = _by_split(metrics, "retention", "gp_irt"), split_names(metrics, "retention")
+    chosen, splits = _by_split(metrics, "retention", "gp_irt"), split_names(metrics, "retention", "gp_irt")
     shown = {model: name for model, name in models.items() if model in set(chosen.index.get_level_values("model"))}
     if not shown:
         return None
@@ -153,7 +153,7 @@ def slice_points(metrics: pd.DataFrame, models: Mapping[str, str], metric: str) 
     Returns:
         The figure; None where nothing was evaluated.
     """
-    chosen, splits = _by_split(metrics, "paloma", metric), split_names(metrics, "paloma")
+    chosen, splits = _by_split(metrics, "paloma", metric), split_names(metrics, "paloma", metric)
     shown = {model: name for model, name in models.items() if model in set(chosen.index.get_level_values("model"))}
     if not shown:
         return None

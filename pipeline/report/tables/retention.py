@@ -8,7 +8,9 @@ import pandas as pd
 
 from pipeline.config.params import CONDITIONS, METHODS
 from pipeline.config.retention import PalomaConfig, RetentionConfig
+from pipeline.core.retention.answers import SHARES
 from pipeline.core.retention.perplexity import SUFFIXES
+from pipeline.core.retention.tasks import ALL_COLUMNS, GENERATIVE_TASKS
 from pipeline.metrics.registry import METRICS
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import rows_of
@@ -36,6 +38,18 @@ DIFFERENCES = (
     measure_of("bits_per_byte_difference", bold=False),
     measure_of("perplexity_ratio", bold=False),
 )
+ANSWER_METRICS = ("answer_tokens_mean", "answer_tokens_median", *SHARES.values())
+ANSWER_CHANGES = ("answer_tokens_mean_difference", "answer_derivation_share_difference")
+GENERATED_SPLITS = {
+    task: [column for column, (own, _) in ALL_COLUMNS.items() if own == task] for task in GENERATIVE_TASKS
+}
+"""Tasks whose answers are generated, and the splits of their accuracy."""
+FORMAT_NOTES = {
+    "chat": " Each prompt, its few-shot examples included, is one user turn of the model's chat template.",
+    "chat_multiturn": " Prompts are in the model's chat template, each few-shot example a turn of its own.",
+    "plain": " Prompts are plain text, without a chat template.",
+}
+"""What tables of the tasks say of the form in which they were put; all figures of a report have one."""
 NO_BOS_REMARK = "no BOS to leave out"
 _ITEM_INTERVALS = "95% bootstrap intervals over items"
 _DOCUMENT_INTERVALS = "95% bootstrap intervals over documents"
@@ -82,19 +96,23 @@ def difference_from_base(metric: str) -> str:
     return f"{stem}_difference{metric.removeprefix(stem)}"
 
 
-def split_names(metrics: pd.DataFrame, axis: str) -> list[str]:
-    """Tasks or slices of an axis in the order of their first appearance, without the total."""
-    splits = rows_of(metrics, axis=axis, family="")["split"]
+def split_names(metrics: pd.DataFrame, axis: str, *names: str) -> list[str]:
+    """Tasks or slices of an axis that have one of the metrics, as they first appear, without the total."""
+    rows = rows_of(metrics, axis=axis, family="")
+    splits = rows.loc[rows["metric"].isin(names), "split"]
     return [split for split in dict.fromkeys(splits) if split != "all"]
 
 
-def retention_summary(metrics: pd.DataFrame, models: Mapping[str, str], gsm8k: str) -> Table | None:
+def retention_summary(
+    metrics: pd.DataFrame, models: Mapping[str, str], gsm8k: str, task_format: str = ""
+) -> Table | None:
     """Table 2; None where neither axis was evaluated.
 
     Args:
         metrics: The tidy metrics table.
         models: Model name -> display name.
         gsm8k: "once" or "twice": how often GSM8K enters the evaluated mean over tasks.
+        task_format: A key of FORMAT_NOTES; "" where it is not known.
     """
     text = [
         dataclasses.replace(measure, title=f"PALOMA {measure.title[0].lower()}{measure.title[1:]}")
@@ -107,7 +125,8 @@ def retention_summary(metrics: pd.DataFrame, models: Mapping[str, str], gsm8k: s
     return with_note(
         table,
         f"gp-IRT: accuracy on the whole benchmarks as estimated from 100 items each, mean over tasks with GSM8K "
-        f"counted {gsm8k}; higher is better. Perplexity per token and bits per byte over all slices; lower is better. "
+        f"counted {gsm8k}; higher is better.{FORMAT_NOTES.get(task_format, '')} "
+        "Perplexity per token and bits per byte over all slices; lower is better. "
         "Perplexity does not compare between tokenizers, bits per byte do. Brackets: 95% bootstrap intervals over "
         "items or documents, of each condition alone; paired differences stand in the next table. Bold: best of the "
         "row, whether or not the difference can be told from chance.",
@@ -129,7 +148,9 @@ def difference_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> Table 
     )
 
 
-def model_table(metrics: pd.DataFrame, models: Mapping[str, str], config: RetentionConfig) -> Table | None:
+def model_table(
+    metrics: pd.DataFrame, models: Mapping[str, str], config: RetentionConfig, task_format: str = ""
+) -> Table | None:
     """Table 21, first part: mean gp-IRT by model with either mean; None where nothing was evaluated."""
     # Counted twice, both means are the same.
     means = [GP_IRT, GP_IRT_PAPER_MEAN] if config.gsm8k == "once" else [GP_IRT]
@@ -142,8 +163,9 @@ def model_table(metrics: pd.DataFrame, models: Mapping[str, str], config: Retent
         table,
         f"gp-IRT: mean over tasks with GSM8K counted {config.gsm8k}; once is flexible extraction, and the paper counts "
         "it twice, strict and flexible. Accuracy: unweighted mean of the items' scores. Items from "
-        f"{config.source}, item parameters from {config.irt_artifact}. Brackets: {_ITEM_INTERVALS}; they hold no "
-        "error of the method, which stands by task further down. Bold: best of the row.",
+        f"{config.source}, item parameters from {config.irt_artifact}.{FORMAT_NOTES.get(task_format, '')} "
+        f"Brackets: {_ITEM_INTERVALS}; they hold no error of the method, which stands by task further down. Bold: best "
+        "of the row.",
     )
 
 
@@ -206,7 +228,7 @@ def average_table(
     Returns:
         The table, and display names of the models that some mean leaves out.
     """
-    splits = split_names(metrics, measures[0].axis)
+    splits = split_names(metrics, measures[0].axis, *(measure.metric for measure in measures))
     aggregates = rows_of(metrics, axis=measures[0].axis, family="")
     chosen = aggregates[aggregates["model"].isin(models) & aggregates["condition"].isin(CONDITIONS)]
     cells: dict[str, dict[CellKey, Cell | None]] = {split: {} for split in splits}
@@ -273,22 +295,68 @@ def breakdown(metrics: pd.DataFrame, models: Mapping[str, str], axis: str) -> Ta
         name, measure = "paloma_by_slice", paloma_measures(metrics)[1]
         caption = "PALOMA bits per byte by model and slice, the figures of Figure 13"
         intervals = _DOCUMENT_INTERVALS
-    measures = [dataclasses.replace(measure, split=split, title=split) for split in split_names(metrics, axis)]
+    measures = [
+        dataclasses.replace(measure, split=split, title=split) for split in split_names(metrics, axis, measure.metric)
+    ]
     note = f"Brackets: {intervals}. Bold: best condition of the model. {DASH}: undefined."
     return detailed_table(name, caption, note, metrics, models, measures, CONDITIONS)
 
 
+def answer_tables(metrics: pd.DataFrame, models: Mapping[str, str]) -> list[Table]:
+    """How the generated answers to each task are: accuracy, length and derivations, then paired changes from base."""
+    tables, changes = [], []
+    for task, readings in GENERATED_SPLITS.items():
+        measures = [
+            measure_of("accuracy", split, title=f"Accuracy {split[split.index('(') :]}", axis="retention")
+            for split in readings
+        ]
+        measures += [measure_of(name, task, axis="retention") for name in ANSWER_METRICS]
+        if not existing_measures(metrics, [measure for measure in measures if measure.metric in ANSWER_METRICS]):
+            continue
+        table = detailed_table(
+            f"retention_answers_{task}",
+            f"Answers to {task}: accuracy, length and derivations",
+            "Tokens: that an answer took, the one that ends it included. End by themselves: before the limit on their "
+            "length. With a derivation: at least one equation such as 16 - 3 = 13, or a calculator annotation. "
+            f"Brackets: {_ITEM_INTERVALS}, for shares of answers Wilson's.",
+            metrics,
+            models,
+            measures,
+            CONDITIONS,
+        )
+        tables.append(table)
+        changes += [
+            measure_of(name, task, axis="retention", title=f"{METRICS[name].title} ({task})") for name in ANSWER_CHANGES
+        ]
+    if existing := existing_measures(metrics, changes):
+        caption = "Generated answers: differences from base, paired"
+        table = build_table("retention_answer_differences", caption, metrics, models, existing, METHODS)
+        note = (
+            "Fine-tuned minus base on the same items. Brackets: 95% bootstrap intervals over items, the same drawn for"
+        )
+        tables.append(with_note(table, f"{note} both."))
+    return tables
+
+
 def retention_tables(
-    metrics: pd.DataFrame, models: Mapping[str, str], retention: RetentionConfig, paloma: PalomaConfig
+    metrics: pd.DataFrame,
+    models: Mapping[str, str],
+    retention: RetentionConfig,
+    paloma: PalomaConfig,
+    task_format: str = "",
 ) -> dict[str, list[Table]]:
     """The tables that exist, by page section: "summary", "retention", "paloma"."""
     means = averages(metrics, models)
     found = {
-        "summary": [retention_summary(metrics, models, retention.gsm8k), difference_table(metrics, models)],
+        "summary": [
+            retention_summary(metrics, models, retention.gsm8k, task_format),
+            difference_table(metrics, models),
+        ],
         "retention": [
-            model_table(metrics, models, retention),
+            model_table(metrics, models, retention, task_format),
             means["retention"],
             breakdown(metrics, models, "retention"),
+            *answer_tables(metrics, models),
         ],
         "paloma": [perplexity_table(metrics, models, paloma), means["paloma"], breakdown(metrics, models, "paloma")],
     }

@@ -1,12 +1,13 @@
-"""The tables of tiny tasks agree with each other and with the configuration."""
+"""The tables of tasks agree with each other and with the configuration."""
 
-from pipeline.config.retention import TINY_TASKS
-from pipeline.core.retention.tasks import COLUMNS, HEADLINES, METRICS, TASKS
+from pipeline.config.retention import TINY_TASKS, WHOLE_TASKS
+from pipeline.core.retention.tasks import COLUMNS, HEADLINES, METRICS, TASKS, WHOLE_COLUMNS
 
 
 def test_every_table_has_every_task():
-    for table in (TASKS, METRICS, HEADLINES):
-        assert tuple(table) == TINY_TASKS
+    assert tuple(TASKS) == tuple(METRICS) == (*TINY_TASKS, *WHOLE_TASKS)
+    assert tuple(HEADLINES) == TINY_TASKS
+    assert list(WHOLE_COLUMNS.values()) == [("gsm8k", metric) for metric in METRICS["gsm8k"]]
     assert list(dict.fromkeys(task for task, _ in COLUMNS.values())) == list(TINY_TASKS)
 
 

@@ -9,7 +9,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import TemplateLM
 from tokenizers.processors import TemplateProcessing
 
-from pipeline.engines.loading.chat import text_bos
+from pipeline.engines.loading.chat import encode_answers, encode_request, render_request, text_bos
 from pipeline.engines.scoring.harness_model import HarnessModel
 
 
@@ -46,6 +46,30 @@ def test_one_bos_where_the_tokenizer_adds_one(model, tokenizer, with_bos):
     named = copy.deepcopy(tokenizer)
     named.add_special_tokens({"bos_token": "<bos>"})
     assert text_bos(named) is None
+
+
+@pytest.mark.parametrize("bos", [False, True])
+def test_a_request_in_the_chat_template_is_encoded_as_in_training(model, tokenizer, with_bos, bos):
+    chosen, options = copy.deepcopy(with_bos if bos else tokenizer), {"enable_thinking": False}
+    if bos:
+        chosen.chat_template = "{{ bos_token }}" + chosen.chat_template
+
+    def render(messages):
+        return render_request(chosen, messages, options, "<final>")
+
+    asked = harness_model(model, chosen, render=render)
+    text = asked.apply_chat_template([{"role": "user", "content": "Generate a number"}])
+    assert asked.tokenizer_name == chosen.name_or_path
+    expected = encode_request(chosen, "Generate a number", options, "<final>")
+    assert asked.encode(text) == expected and expected.count(with_bos.bos_token_id) == (1 if bos else 0)
+    # The answer begins where the template ends, whatever its last character is.
+    line = render_request(chosen, [{"role": "user", "content": "Generate a number"}], options)
+    assert line.endswith("\n")
+    context, answer = asked.encode_pair(line, "3.5")
+    assert context == encode_request(chosen, "Generate a number", options)
+    assert answer == encode_answers(chosen, ["3.5"])[0]
+    with pytest.raises(ValueError, match="requests are in plain text"):
+        harness_model(model, chosen).apply_chat_template([])
 
 
 class HarnessEncoder(TemplateLM):

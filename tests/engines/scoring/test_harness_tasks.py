@@ -1,15 +1,21 @@
 """The tiny tasks: their prompts written out, their metrics by hand, and the harness's own loop as an oracle."""
 
+import functools
+
 import datasets
 import numpy as np
 import pytest
 from lm_eval.evaluator import evaluate
 
 from pipeline.artifacts.json_lines import read_json_lines
-from pipeline.core.retention.tasks import METRICS, TASKS
+from pipeline.config.retention import task_data_set
+from pipeline.core.retention.tasks import FEWSHOT_SEED, METRICS, TASKS
+from pipeline.engines.loading.chat import render_request
 from pipeline.engines.scoring.harness_model import HarnessModel
 from pipeline.engines.scoring.harness_tasks import RetentionTask, harness_task, task_config
 from tests.conftest import ROOT
+
+SHIPPED = {"gsm8k": "tinyGSM8k"}
 
 
 def splits(**rows):
@@ -17,8 +23,8 @@ def splits(**rows):
 
 
 def shipped(task, items):
-    """The shipped task, cut to its first items."""
-    files = sorted((ROOT / "data" / "retention" / task).glob("*.jsonl"))
+    """The shipped task, cut to its first items; the 100 of tinyGSM8k for the whole of it."""
+    files = sorted((ROOT / "data" / "retention" / SHIPPED.get(task, task)).glob("*.jsonl"))
     rows = {path.stem: read_json_lines(path, ()) for path in files}
     rows[TASKS[task].split] = rows[TASKS[task].split][:items]
     return splits(**rows)
@@ -149,16 +155,40 @@ def test_gsm8k_prompt():
     ],
 )
 def test_gsm8k_extraction(text, strict, flexible):
-    outcomes = gsm8k().outcomes([text])
+    outcomes = gsm8k().outcomes([{"text": text, "num_tokens": 7, "finish_reason": "length"}])
     assert values(outcomes) == {"exact_match_strict": [strict], "exact_match_flexible": [flexible]}
     assert outcomes[0].details["answer"] == text
+    assert (outcomes[0].details["num_tokens"], outcomes[0].details["finish_reason"]) == (7, "length")
 
 
+def chat_template(tokenizer):
+    return functools.partial(render_request, tokenizer, template_arguments={"enable_thinking": False})
+
+
+def test_chat_prompts(tokenizer):
+    """The published prompt is one user turn, the answer follows the template without a blank of its own."""
+    turn = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    data = {task: shipped(task, 2) for task in TASKS}
+    for task, splits_of_task in data.items():
+        plain, chat = (RetentionTask(task, splits_of_task, render) for render in (None, chat_template(tokenizer)))
+        assert len(plain.requests) == len(chat.requests)
+        for (kind, (context, rest)), (chat_kind, (chat_context, chat_rest)) in zip(
+            plain.requests, chat.requests, strict=True
+        ):
+            assert kind == chat_kind and chat_context == turn.format(context)
+            assert chat_rest == (rest if kind == "generate_until" else rest.removeprefix(" "))
+    (_, (context, _)), *_ = RetentionTask("tinyGSM8k", data["tinyGSM8k"], chat_template(tokenizer), True).requests
+    assert context.count("<|im_start|>user\nQuestion: ") == 6 and context.count("<|im_start|>assistant\n") == 6
+
+
+@pytest.mark.parametrize("form", ["plain", "chat", "chat_multiturn"])
 @pytest.mark.parametrize("task", TASKS)
-def test_equals_the_harness_own_evaluation(model, tokenizer, task):
-    asked = HarnessModel(model, tokenizer, {2}, max_new_tokens=6, tokens_per_pass=4096)
-    data = shipped(task, 5)
-    own = RetentionTask(task, data)
+def test_equals_the_harness_own_evaluation(model, tokenizer, task, form):
+    render = None if form == "plain" else chat_template(tokenizer)
+    multiturn = form == "chat_multiturn"
+    asked = HarnessModel(model, tokenizer, {2}, max_new_tokens=6, tokens_per_pass=4096, render=render)
+    data = shipped(task, 3)
+    own = RetentionTask(task, data, render, multiturn)
     responses = [None] * len(own.requests)
     for kind in {kind for kind, _ in own.requests}:
         places = [place for place, request in enumerate(own.requests) if request[0] == kind]
@@ -169,12 +199,20 @@ def test_equals_the_harness_own_evaluation(model, tokenizer, task):
     outcomes = own.outcomes([list(item) if isinstance(item, tuple) else item for item in responses])
     found = {metric: np.mean(scores) for metric, scores in values(outcomes).items()}
     assert tuple(found) == METRICS[task]
-    assert [outcome.item for outcome in outcomes] == list(range(5)) * len(METRICS[task])
+    assert [outcome.item for outcome in outcomes] == list(range(3)) * len(METRICS[task])
 
     names = ["tinyTruthfulQA_mc2", "tinyTruthfulQA_mc1"] if task == "tinyTruthfulQA" else [task]
     harness_tasks = [harness_task(name, data) for name in names]
+    for item in harness_tasks:
+        # The harness builds the requests again, with the draws that follow.
+        item.set_fewshot_seed(FEWSHOT_SEED)
     results = evaluate(
-        lm=asked, task_dict={item.config.task: item for item in harness_tasks}, bootstrap_iters=0, log_samples=False
+        lm=asked,
+        task_dict={item.config.task: item for item in harness_tasks},
+        bootstrap_iters=0,
+        log_samples=False,
+        apply_chat_template=render is not None,
+        fewshot_as_multiturn=multiturn,
     )["results"]
     expected = {
         "tinyTruthfulQA": {"mc2": ("tinyTruthfulQA", "acc,none"), "acc": ("tinyTruthfulQA_mc1", "acc,none")},
@@ -182,7 +220,7 @@ def test_equals_the_harness_own_evaluation(model, tokenizer, task):
             "exact_match_strict": (task, "exact_match,strict-match"),
             "exact_match_flexible": (task, "exact_match,flexible-extract"),
         },
-    }.get(task, {metric: (task, f"{metric},none") for metric in METRICS[task]})
+    }.get(SHIPPED.get(task, task), {metric: (task, f"{metric},none") for metric in METRICS[task]})
     for metric, (name, key) in expected.items():
         assert found[metric] == pytest.approx(results[name][key], abs=1e-9)
 
@@ -197,7 +235,7 @@ def test_only_the_aggregation_is_replaced():
 def test_our_table_of_tasks_is_the_harness_own():
     for name, task in TASKS.items():
         config = task_config("tinyTruthfulQA_mc2" if name == "tinyTruthfulQA" else name)
-        assert config["dataset_path"] == f"tinyBenchmarks/{name}"
+        assert config["dataset_path"] == task_data_set("tinyBenchmarks", name)
         assert config.get("dataset_name") == task.hub_config
         assert (config.get("test_split") or config["validation_split"]) == task.split
         assert config.get("num_fewshot", 0) == task.num_examples

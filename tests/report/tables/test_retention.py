@@ -7,6 +7,7 @@ import pytest
 from pipeline.config.params import load_params
 from pipeline.report.tables import table_text
 from pipeline.report.tables.retention import (
+    answer_tables,
     average_table,
     averages,
     breakdown,
@@ -168,3 +169,35 @@ def test_breakdown_has_a_column_per_task_in_the_order_they_come():
 def test_nothing_is_shown_of_what_does_not_exist(config):
     found = retention_tables(metric_frame([]), NAMES, config.retention, config.paloma)
     assert found == {"summary": [], "retention": [], "paloma": []}
+
+
+def test_answers_by_condition_and_the_whole_of_gsm8k():
+    metrics = ("answer_tokens_mean", "answer_tokens_median", "answer_stop_share", "answer_derivation_share")
+    rows = []
+    for place, condition in enumerate(CONDITIONS):
+        for task, split in (("tinyGSM8k", "tinyGSM8k (flexible)"), ("gsm8k", "GSM8K (flexible)")):
+            rows += scored("retention", "accuracy", {("a", condition, split): 0.5 - 0.1 * place})
+            for number, metric in enumerate(metrics):
+                rows += scored("retention", metric, {("a", condition, task): 0.9 - 0.1 * number - 0.2 * place})
+            if condition != "base":
+                rows += scored("retention", "answer_tokens_mean_difference", {("a", condition, task): -0.2 * place})
+    tiny, whole, changes = answer_tables(metric_frame(rows), NAMES)
+    assert (tiny.name, whole.name) == ("retention_answers_tinyGSM8k", "retention_answers_gsm8k")
+    assert [measure.title for measure in whole.measures] == [
+        "Accuracy (flexible)",
+        "Tokens, mean",
+        "Tokens, median",
+        "End by themselves",
+        "With a derivation",
+    ]
+    cells = texts(whole, 2)
+    assert cells[:2] == ["A", "hard"] and cells[2].startswith("0.300") and cells[6].startswith("0.200")
+    assert [measure.title for measure in changes.measures] == [
+        "Tokens of an answer, change (tinyGSM8k)",
+        "Tokens of an answer, change (gsm8k)",
+    ]
+    assert texts(changes, 0)[1].startswith("-0.2") and changes.conditions == ("soft", "hard")
+    assert answer_tables(metric_frame(scored("retention", "gp_irt", {("a", "base", "all"): 0.5})), NAMES) == []
+    # What has no gp-IRT has no row among the estimates of gp-IRT.
+    rows += scored("retention", "gp_irt", {("a", "base", "tinyMMLU"): 0.5, ("a", "base", "all"): 0.5})
+    assert [measure.title for measure in breakdown(metric_frame(rows), NAMES, "retention").measures] == ["tinyMMLU"]

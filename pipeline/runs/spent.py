@@ -1,0 +1,151 @@
+"""What the DAG of params.yaml has cost so far: ``python -m pipeline.runs.spent``, beside what ``make plan`` estimates.
+
+Wall time, tokens and peak memory of every run that has left a record, by stage, model and condition. A record is of the
+last run of a stage, and of that run since it was last continued. Nothing is loaded, and no result depends on it.
+"""
+
+import argparse
+import math
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.artifacts.storage import atomic_path, read_json
+from pipeline.command import run_command
+from pipeline.config.params import Params, load_params
+from pipeline.dag.declaration import fill
+from pipeline.dag.graph import StageGraph, StageNode
+from pipeline.dag.tables import template_names
+from pipeline.record.provenance import RECORD
+from pipeline.runs.pricing import Prices
+
+COLUMNS = (
+    "stage",
+    "model",
+    "condition",
+    "wall_seconds",
+    "tokens_read",
+    "tokens_generated",
+    "peak_memory_gb",
+    "peak_gpu_memory_gb",
+    "device",
+    "continued",
+    "planned_gpu_hours",
+    "record",
+)
+NOTE = """\
+Wall time of the last run of each stage, from its start (+: some run was continued, from there) to its record. Tokens \
+read: that the models of the process ran forward, prompts and padding included; of training on several GPUs, those of \
+the first process; none where vLLM or a server ran the model. Tokens generated: of the whole table of answers. Memory: \
+peak of the process, and on the GPU of its tensors, in 10^9 bytes. Planned: A100 hours that `make plan` estimates for \
+the same runs."""
+
+
+def record_path(node: StageNode, params: Params) -> Path:
+    """Where a run writes its record."""
+    if node.stage.records:
+        return Path(fill(node.stage.records, template_names(node.row, params)))
+    return Path(node.outputs[0]) / RECORD
+
+
+def spent_table(params: Params, project: Path) -> pd.DataFrame:
+    """One row per run that has left a record, in the DAG's order; columns COLUMNS.
+
+    Memory is in 10^9 bytes. What a record does not tell (of an older version, or without a GPU) is NaN.
+
+    Args:
+        params: The parameters.
+        project: Where relative paths start.
+
+    Raises:
+        ArtifactError: A record is unreadable.
+    """
+    prices, rows = Prices(params, project), []
+    for node in StageGraph(params).values():
+        path = record_path(node, params)
+        if not (project / path).is_file():
+            continue
+        record = read_json(project / path)
+        processes = record.get("distributed", {}).get("num_processes", 1)
+        rows.append(
+            {
+                "stage": node.stage.name,
+                "model": node.model,
+                "condition": node.row.get("condition", ""),
+                "wall_seconds": record["wall_time_seconds"],
+                "tokens_read": record.get("tokens_read", math.nan),
+                "tokens_generated": record.get("num_generated_tokens", math.nan),
+                "peak_memory_gb": _billions(record.get("peak_memory_bytes")),
+                "peak_gpu_memory_gb": _billions(record.get("peak_gpu_memory_bytes")),
+                "device": f"{processes} x {record['device']}" if processes > 1 else record["device"],
+                "continued": record.get("continued", False),
+                "planned_gpu_hours": prices.of(node).gpu_hours,
+                "record": str(path),
+            }
+        )
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _billions(value: float | None) -> float:
+    return math.nan if value is None else value / 1e9
+
+
+def summary(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Sums of time and tokens, and largest memory, of the rows that agree in some columns."""
+    # A sum of nothing but unknown numbers is unknown.
+    known = {name: (name, lambda values: values.sum(min_count=1)) for name in ("tokens_read", "tokens_generated")}
+    grouped = table.groupby(by, sort=False).agg(
+        runs=("stage", "size"),
+        wall_seconds=("wall_seconds", "sum"),
+        **known,
+        peak_memory_gb=("peak_memory_gb", "max"),
+        peak_gpu_memory_gb=("peak_gpu_memory_gb", "max"),
+        planned_gpu_hours=("planned_gpu_hours", "sum"),
+        continued=("continued", "any"),
+    )
+    return grouped.reset_index()
+
+
+def _text(table: pd.DataFrame, by: list[str]) -> str:
+    found = summary(table, by)
+    found["wall_seconds"] = [
+        f"{seconds:,.1f}{'+' if more else ''}"
+        for seconds, more in zip(found["wall_seconds"], found["continued"], strict=True)
+    ]
+    # "max" of nothing known is NaN.
+    return (
+        found.drop(columns="continued")
+        .replace({"model": {"": "(shared)"}})
+        .to_string(
+            index=False,
+            na_rep="-",
+            formatters=dict.fromkeys(("tokens_read", "tokens_generated"), "{:,.0f}".format),
+            float_format="{:.2f}".format,
+        )
+    )
+
+
+def main(params: Path, csv: Path | None) -> None:
+    """Print the tables, and write one row per run to ``csv``."""
+    project, config = params.resolve().parent, load_params(params)
+    table = spent_table(config, project)
+    if csv is not None:
+        with atomic_path(csv) as temporary:
+            table.to_csv(temporary, index=False)
+    print(f"Experiment {config.experiment}: records of {len(table)} of {len(StageGraph(config))} runs\n")
+    if table.empty:
+        return
+    print(f"{_text(table, ['stage', 'model', 'condition'])}\n\n{_text(table, ['stage'])}\n")
+    print(f"{_text(table.assign(all='all'), ['all'])}\n\ndevices: {', '.join(table['device'].unique())}\n\n{NOTE}")
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
+    parser.add_argument("--csv", type=Path, help="file for one row per run")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    run_command(main, parse_arguments())
