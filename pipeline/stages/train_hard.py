@@ -45,6 +45,7 @@ def main(run: StageRun, model: str, model_report: Path, prompts: Path, targets: 
     from pipeline.engines.loading import chat
 
     config, settings = run.params, run.params.discretize.hard
+    reduction = config.train.hard.loss_reduction
     draw = rounded_text(settings.num_decimals) if settings.max_bins is None else binned_text(OutputSpaceStore(targets))
 
     def open_targets(tokenizer):
@@ -55,7 +56,8 @@ def main(run: StageRun, model: str, model_report: Path, prompts: Path, targets: 
             # One call for the whole step: a fast tokenizer's overhead is per call.
             completions = iter([*ids, terminator] for ids in chat.encode_answers(tokenizer, answers))
             return [
-                hard_example(request.prompt_ids, [next(completions) for _ in request.streams]) for request in requests
+                hard_example(request.prompt_ids, [next(completions) for _ in request.streams], reduction)
+                for request in requests
             ]
 
         return make_examples

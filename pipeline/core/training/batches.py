@@ -40,16 +40,16 @@ class Batch:
         return Batch(**{name: value if value is None else value.to(device) for name, value in values.items()})
 
 
-def collate(examples: Sequence[Example], pad_id: int, examples_in_step: int | None = None) -> Batch:
+def collate(examples: Sequence[Example], pad_id: int, step_size: float | None = None) -> Batch:
     """Pad examples into a batch.
 
     Args:
         examples: The rows of one forward pass; whole examples or parts of them.
         pad_id: Fills the right of shorter rows; masked and never supervised.
-        examples_in_step: Whole examples that share the optimiser step, if there are more
-            than in this batch; every one weighs one over this number.
+        step_size: Sum of ``Example.size`` over all whole examples of the optimiser step, if there are more than in
+            this batch; every one weighs its own size over this number.
     """
-    total = examples_in_step or len(examples)
+    total = step_size or sum(example.size for example in examples)
     width = max(example.num_inputs for example in examples)
     input_ids = np.full((len(examples), width), pad_id, dtype=np.int64)
     mask = np.zeros((len(examples), width), dtype=np.int64)
@@ -63,7 +63,7 @@ def collate(examples: Sequence[Example], pad_id: int, examples_in_step: int | No
         allowed, position_ids = map(torch.from_numpy, _tree_attention(examples, width))
     # Column of node n is len(prompt) + n, which for ROOT = -1 is the prompt's last token.
     columns = np.concatenate([len(example.prompt_ids) + example.nodes for example in examples])
-    weights = np.concatenate([example.weights for example in examples]) / total
+    weights = np.concatenate([example.weights * example.size for example in examples]) / total
     return Batch(
         input_ids=torch.from_numpy(input_ids),
         attention_mask=torch.from_numpy(mask),

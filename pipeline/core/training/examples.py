@@ -13,6 +13,7 @@ objective (Eq. 3) differ in which tree that is; all have the same expectation ov
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from pipeline.core.random_streams import random_stream
 from pipeline.core.tries.token_tree import ROOT, TokenTree, merge_sequences
 from pipeline.core.tries.trie import LEAF, NextTokenTargets, Trie
 from pipeline.core.tries.trie_walks import edge_parents, path_prefix_weights
+
+LossReduction = Literal["token", "completion"]
 
 
 def family_balanced_order(families: Sequence[str], rng: np.random.Generator) -> list[int]:
@@ -102,6 +105,8 @@ class Example:
         token_ids: int64[C], candidate next tokens.
         probabilities: float64[C], target probabilities; sum to 1 over each prefix.
         sequences: Completions that the example holds.
+        size: What the example counts in its step beside others: 1, or its tokens where a step's loss is a mean over
+            tokens.
     """
 
     prompt_ids: Sequence[int]
@@ -112,6 +117,7 @@ class Example:
     token_ids: np.ndarray
     probabilities: np.ndarray
     sequences: int
+    size: float = 1.0
 
     @property
     def longest(self) -> int:
@@ -133,9 +139,11 @@ def _merged_example(
     prompt_ids: Sequence[int],
     completions: Sequence[Sequence[int]],
     targets: Sequence[Sequence[tuple[np.ndarray, np.ndarray]]] | None = None,
+    loss_reduction: LossReduction = "completion",
 ) -> Example:
-    """Completions (terminator last) as one tree; each weighs alike, as do a completion's positions.
+    """Completions (terminator last) as one tree; a completion's positions weigh alike.
 
+    So does each completion with the reduction "completion", and each token of all of them with "token".
     ``targets`` gives the distribution at each position; without it, it is that of the tokens
     that follow in ``completions``, so that the cross-entropy of a merged prefix is the sum over its
     completions.
@@ -144,8 +152,9 @@ def _merged_example(
     # Index 0 is the root, so that a node is one more than its index in the tree.
     weights = np.zeros(len(tree) + 1)
     following: list[dict[int, float]] = [{} for _ in weights]
+    num_tokens = sum(map(len, completions))
     for row, (completion, nodes) in enumerate(zip(completions, nodes_of, strict=True)):
-        share = 1.0 / (len(completion) * len(completions))
+        share = 1.0 / (len(completion) * len(completions) if loss_reduction == "completion" else num_tokens)
         for position, node in enumerate([0, *(nodes + 1).tolist()]):
             weights[node] += share
             if targets is None:
@@ -167,6 +176,7 @@ def _merged_example(
         token_ids=np.array([token for law in following for token in law], dtype=np.int64),
         probabilities=probabilities,
         sequences=len(completions),
+        size=1.0 if loss_reduction == "completion" else float(num_tokens),
     )
 
 
@@ -212,14 +222,18 @@ def sample_string(space: OutputSpace, rng: np.random.Generator) -> str:
     return space.values[min(choice, len(space.values) - 1)]
 
 
-def hard_example(prompt_ids: Sequence[int], completions: Sequence[Sequence[int]]) -> Example:
-    """Sampled completions (terminator last) as their own targets (Eq. 4).
+def hard_example(
+    prompt_ids: Sequence[int], completions: Sequence[Sequence[int]], loss_reduction: LossReduction = "completion"
+) -> Example:
+    """Sampled completions (terminator last) as their own targets.
 
     Cross-entropy at a shared prefix, against the distribution of the tokens that follow it, is
     the sum of those of the completions apart.
 
-    Where the lengths of strings differ, the expectation of Eq. 4 over completions has another
-    minimum than Eq. 3: its target for token t behind p is proportional to
-    sum_{y through p, t} P(y) / (L_y + 1), which favours continuations that end sooner.
+    Args:
+        prompt_ids: Token ids of the encoded prompt.
+        completions: Token ids, the terminator last.
+        loss_reduction: "completion" is Eq. 4, a mean over each completion's tokens, then over completions; "token" is
+            Algorithm 2, line 14, one mean over all tokens of the step. ``hard_target_optimum`` has what each asks for.
     """
-    return _merged_example(prompt_ids, completions)
+    return _merged_example(prompt_ids, completions, loss_reduction=loss_reduction)

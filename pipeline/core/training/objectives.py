@@ -106,7 +106,7 @@ def soft_target_loss(logits: torch.Tensor, targets: Targets, temperature: float 
 
 
 def hard_target_loss(logits: torch.Tensor, targets: Targets, temperature: float = 1.0) -> torch.Tensor:
-    """Eq. 4: cross-entropy of sampled tokens, weighted; one completion's positions weigh 1 / (L + 1) each.
+    """Eq. 4 or Algorithm 2, line 14: cross-entropy of sampled tokens, weighted as ``hard_example`` says.
 
     Where several completions share a prefix, the target is the distribution of their next tokens.
     """

@@ -164,7 +164,9 @@ def fit(
         passes = plan_passes(examples, settings.micro_batch_size, settings.tokens_per_pass, trees)
         # On the device and in double precision: one transfer per step, and no rounding of the sum.
         totals = torch.zeros(2, dtype=torch.float64, device=next(iter(parameters.values())).device)
-        for first_row, batch_tokens, batch in _batches_of_rank(passes, len(examples), pad_id, group):
+        for first_row, batch_tokens, batch in _batches_of_rank(
+            passes, sum(example.size for example in examples), pad_id, group
+        ):
             torch.manual_seed(stream_seed(seed, "dropout", *stream, step, first_row))
             with _memory_explained(batch_tokens):
                 batch = batch.to(totals.device)
@@ -217,7 +219,7 @@ def _memory_explained(tokens: int) -> Iterator[None]:
 
 
 def _batches_of_rank(
-    passes: list[list[Example]], examples_in_step: int, pad_id: int, group: ProcessGroup
+    passes: list[list[Example]], step_size: float, pad_id: int, group: ProcessGroup
 ) -> Iterator[tuple[int, int, Batch]]:
     """This process's passes of a step: rows before each in the whole step, tokens, and the batch.
 
@@ -229,10 +231,10 @@ def _batches_of_rank(
     shares = share_passes(sizes, group.size)
     for index in shares[group.rank]:
         tokens = sum(row.num_inputs for row in passes[index])
-        yield first_rows[index], tokens, collate(passes[index], pad_id, examples_in_step)
+        yield first_rows[index], tokens, collate(passes[index], pad_id, step_size)
     if group.shards and len(shares[group.rank]) < max(map(len, shares)):
         smallest = passes[min(range(len(passes)), key=sizes.__getitem__)]
-        batch = collate(smallest[:1], pad_id, examples_in_step)
+        batch = collate(smallest[:1], pad_id, step_size)
         yield 0, 0, replace(batch, targets=replace(batch.targets, weights=torch.zeros_like(batch.targets.weights)))
 
 

@@ -1,0 +1,65 @@
+"""How far the optimum of each hard-target loss lies from its target, by family: the table of docs/objectives.md.
+
+Run from the root of the repository: ``python -m scripts.hard_target_optimum``. Strings have one token per character
+and a terminator, as with tokenizers that split numbers into digits.
+"""
+
+import argparse
+
+import numpy as np
+import pandas as pd
+
+from pipeline.core.laws.discretize import discretize
+from pipeline.core.prompts.structured import build_split
+from pipeline.core.structured.wasserstein import interquantile_width
+from pipeline.core.training.optimum import completion_mean_optimum, token_mean_optimum
+
+
+def optimum_table(num_decimals: int, max_bins: int, batch_sizes: tuple[int, ...]) -> pd.DataFrame:
+    """Normalised W1 between the discretised target and each optimum.
+
+    Args:
+        num_decimals: Decimals of the canonical strings.
+        max_bins: Largest output space.
+        batch_sizes: Strings that share one mean over tokens.
+
+    Returns:
+        One row per selected prompt: prompt, split, family, "completion" (Eq. 4), and "token, N" for each batch size.
+    """
+    rows = []
+    for split in ("unseen", "ood"):
+        for prompt in build_split(split, selection="selected"):
+            space = discretize(prompt.law, num_decimals=num_decimals, max_bins=max_bins)
+            texts, target = list(space.values), space.probabilities
+            lengths, values = np.array([len(text) + 1 for text in texts]), np.array([float(text) for text in texts])
+            width = interquantile_width(prompt.law)
+            if not width > 0:
+                continue
+            optima = {"completion": completion_mean_optimum(target, lengths)} | {
+                f"token, {size}": token_mean_optimum(target, lengths, size) for size in batch_sizes
+            }
+            distances = {
+                name: float((np.abs(np.cumsum(law - target))[:-1] * np.diff(values)).sum() / width)
+                for name, law in optima.items()
+            }
+            rows.append({"prompt": prompt.prompt_id, "split": split, "family": prompt.family, **distances})
+    return pd.DataFrame(rows)
+
+
+def main() -> None:
+    """Print the table by family, the largest distances first."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--num-decimals", type=int, default=5, help="default: %(default)s")
+    parser.add_argument("--max-bins", type=int, default=16384, help="default: %(default)s")
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[8, 32], help="default: %(default)s")
+    arguments = parser.parse_args()
+    table = optimum_table(arguments.num_decimals, arguments.max_bins, tuple(arguments.batch_sizes))
+    columns = table.columns[3:]
+    for split, part in table.groupby("split"):
+        print(f"{split}: medians over families\n{part.groupby('family')[list(columns)].mean().median().to_string()}\n")
+    by_family = table.groupby("family")[list(columns)].mean().sort_values("completion", ascending=False)
+    print(by_family.round(4).to_markdown())
+
+
+if __name__ == "__main__":
+    main()

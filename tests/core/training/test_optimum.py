@@ -1,0 +1,99 @@
+"""What the hard-target losses ask for, against the targets that examples themselves give and against sampling."""
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.core.training.batches import collate
+from pipeline.core.training.examples import hard_example
+from pipeline.core.training.objectives import hard_target_loss
+from pipeline.core.training.optimum import completion_mean_optimum, token_mean_optimum
+from scripts.hard_target_optimum import optimum_table
+
+END = 9
+completions = st.lists(
+    st.lists(st.integers(1, 3), max_size=4).map(lambda tokens: (*tokens, END)), min_size=1, max_size=12
+)
+
+
+def asked_for(example) -> dict[tuple[int, ...], float]:
+    """The law that has an example's target at every prefix, by string."""
+    paths = {-1: ()}
+    for node, parent in enumerate(example.tree.parents.tolist()):
+        paths[node] = (*paths[parent], int(example.tree.tokens[node]))
+    mass = {(): 1.0}
+    for position, node in enumerate(example.nodes.tolist()):
+        for token, share in zip(*example.candidates(position), strict=True):
+            mass[(*paths[node], int(token))] = mass[paths[node]] * share
+    return {path: value for path, value in mass.items() if path and path[-1] == END}
+
+
+@given(completions)
+def test_targets_of_an_example_are_the_optimum_of_its_reduction(drawn):
+    counts = Counter(drawn)
+    strings = list(counts)
+    target = np.array([counts[string] for string in strings]) / len(drawn)
+    lengths = np.array([len(string) for string in strings])
+    found = asked_for(hard_example([0], drawn, "completion"))
+    np.testing.assert_allclose([found[s] for s in strings], completion_mean_optimum(target, lengths), atol=1e-12)
+    # One mean over all tokens: the target itself.
+    found = asked_for(hard_example([0], drawn, "token"))
+    np.testing.assert_allclose([found[s] for s in strings], target, atol=1e-12)
+
+
+@settings(max_examples=20)
+@given(st.lists(completions, min_size=1, max_size=4))
+def test_losses_of_a_step_are_means_over_tokens_and_over_completions(drawn):
+    logits = torch.randn(64, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64).float()
+    losses = {}
+    for reduction in ("token", "completion"):
+        batch = collate([hard_example([0], one, reduction) for one in drawn], pad_id=0)
+        # The same logits at a prefix in whichever example it is.
+        losses[reduction] = hard_target_loss(logits[batch.columns], batch.targets).item()
+    means, tokens = [], []
+    for one in drawn:
+        example = hard_example([0], one)
+        paths = {(): 0}
+        for node, parent in enumerate(example.tree.parents.tolist()):
+            prefix = next((path for path, column in paths.items() if column == parent + 1), None)
+            paths[(*prefix, int(example.tree.tokens[node]))] = node + 1
+        means.append([])
+        for completion in one:
+            own = [
+                -torch.log_softmax(logits[paths[completion[:place]]], 0)[token].item()
+                for place, token in enumerate(completion)
+            ]
+            tokens += own
+            means[-1].append(np.mean(own))
+    assert losses["token"] == pytest.approx(np.mean(tokens), rel=1e-5)
+    assert losses["completion"] == pytest.approx(np.mean([np.mean(one) for one in means]), rel=1e-5)
+
+
+def test_one_mean_over_a_batch_tilts_less_the_larger_it_is():
+    target, lengths = np.array([0.2, 0.5, 0.3]), np.array([2, 3, 7])
+    tilted = completion_mean_optimum(target, lengths)
+    np.testing.assert_allclose(tilted, np.array([0.1, 1 / 6, 3 / 70]) / (0.1 + 1 / 6 + 3 / 70))
+    np.testing.assert_allclose(token_mean_optimum(target, lengths, 1), tilted)
+    distances = [np.abs(token_mean_optimum(target, lengths, size) - target).sum() for size in (1, 2, 4, 8, 16, 32)]
+    assert all(0.4 < after / before < 0.65 for before, after in pairwise(distances))
+    # By sampling: every string of a batch counts one over the batch's tokens.
+    rng = np.random.default_rng(0)
+    batches = rng.choice(3, size=(200_000, 4), p=target)
+    shares = 1.0 / lengths[batches].sum(axis=1, keepdims=True)
+    sampled = np.bincount(batches.ravel(), weights=np.broadcast_to(shares, batches.shape).ravel())
+    np.testing.assert_allclose(sampled / sampled.sum(), token_mean_optimum(target, lengths, 4), atol=2e-3)
+
+
+def test_the_table_of_the_documentation():
+    table = optimum_table(num_decimals=5, max_bins=16384, batch_sizes=(8,))
+    by_family = table.groupby("family")["completion"].mean()
+    largest = by_family[["hypergeometric", "geometric", "cauchy", "skellam", "lognormal"]]
+    np.testing.assert_allclose(largest, [0.0547, 0.0455, 0.0454, 0.0434, 0.0372], atol=5e-5)
+    unseen = table[table["split"] == "unseen"].groupby("family")[["completion", "token, 8"]].mean().median()
+    assert unseen["completion"] == pytest.approx(0.0079, abs=5e-5)
+    assert unseen["completion"] / unseen["token, 8"] == pytest.approx(7.5, abs=0.5)
