@@ -164,9 +164,8 @@ def fit(
         passes = plan_passes(examples, settings.micro_batch_size, settings.tokens_per_pass, trees)
         # On the device and in double precision: one transfer per step, and no rounding of the sum.
         totals = torch.zeros(2, dtype=torch.float64, device=next(iter(parameters.values())).device)
-        for first_row, batch_tokens, batch in _batches_of_rank(
-            passes, sum(example.size for example in examples), pad_id, group
-        ):
+        size = sum(example.size for example in examples)
+        for first_row, batch_tokens, batch in _batches_of_rank(passes, size, pad_id, group):
             torch.manual_seed(stream_seed(seed, "dropout", *stream, step, first_row))
             with _memory_explained(batch_tokens):
                 batch = batch.to(totals.device)

@@ -39,6 +39,7 @@ PAPER_SETTINGS: Mapping[str, Any] = {
     "train.global_batch_size": 32,
     "train.max_length": 256,
     "train.hard.completions_per_prompt": 1,
+    "train.hard.loss_reduction": "token",
     "generate.structured.num_samples": 1000,
     "generate.structured.temperature": 1.0,
     "generate.structured.top_p": 1.0,
