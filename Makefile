@@ -9,7 +9,7 @@ RUN = BIN=$$(scripts/setup_environment.sh) && export PATH="$$BIN:$$PATH" PYTHONP
 # Sets the shell variables A (artifacts) and R (reports) to the directories of params.yaml.
 ROOTS = read A R < <(python -c "import yaml; p = yaml.safe_load(open('params.yaml')); print(p['artifacts'], p['reports'])")
 
-.PHONY: help setup demo test params check-params repro plan spent sweep tables ablations serve dag bench bench-gpu embedded-model pin fetch stand-ins wandb-sync dashboard provenance test-kills lint clean
+.PHONY: help setup demo test test-quick params check-params repro plan spent sweep tables ablations serve dag bench bench-gpu embedded-model pin fetch stand-ins wandb-sync dashboard provenance test-kills lint clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -21,7 +21,10 @@ demo:  ## the whole DAG on the embedded model, then its tables
 	@$(RUN) python -m pipeline.compose && scripts/repro.sh && cat reports/tables/*.md && echo "open reports/index.html"
 
 test:  ## all tests, two files at a time (WORKERS=4; 0 for one after another)
-	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
+
+test-quick:  ## those that take seconds, for while one works
+	@$(RUN) python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 params:  ## compose conf/ into params.yaml (EXPERIMENT=paper OVERRIDES="seed=1 train.soft.epochs=5")
 	@$(RUN) python -m pipeline.compose $(if $(filter-out demo,$(EXPERIMENT)),experiment=$(EXPERIMENT)) $(OVERRIDES)

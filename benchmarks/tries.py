@@ -60,7 +60,7 @@ def baseline(max_bins: int, max_group: int, every: int) -> dict:
             masses[-1] += float(frozen.sf(numbers[-1]))
             texts = [str(number) for number in numbers]
         else:
-            first, last = int(np.ceil(low * 10**NUM_DECIMALS)), int(np.floor(high * 10**NUM_DECIMALS))
+            first, last = int(np.ceil(low * 10**NUM_DECIMALS - 1e-6)), int(np.floor(high * 10**NUM_DECIMALS + 1e-6))
             size = last - first + 1
             kept = range(size) if size <= max_bins else np.linspace(0, size - 1, max_bins).astype(int).tolist()
             numbers = [(first + index) / 10**NUM_DECIMALS for index in kept]

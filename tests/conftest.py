@@ -60,9 +60,13 @@ TINY_OVERRIDES = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first, so that no worker is left alone with one of them at the end."""
+    """The longest files first; a file stays with one worker, and so do all that share the DAG of seconds."""
     items.sort(key=lambda item: "stages" not in item.path.parts)
+    sharing = {item.path for item in items if "dag" in getattr(item, "fixturenames", ())}
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("dag" if item.path in sharing else str(item.path.relative_to(ROOT))))
 
 
 def reset_global_state() -> None:

@@ -106,12 +106,10 @@ def test_a_changed_parameter_runs_only_what_depends_on_it(clone, first_run, tiny
     status = yaml.safe_load(dvc(clone, "status", "--json"))
     # The report prints the settings (Tables 3 and 4).
     assert set(status) == {"check_params", "discretize@hard", "train_hard@embedded", "report"}
-    ran = stages_run(dvc(clone, "repro"))
-    hard = {
-        "train_hard@embedded",
-        *(f"{stage}@embedded-hard" for stage in STAGES_BY_CONDITION),
-    }
-    assert ran == {"check_params", "discretize@hard", "report", *hard}
+    assert stages_run(dvc(clone, "repro", "--single-item", "discretize@hard")) == {"discretize@hard"}
+    # What it wrote differs, and so its trainings wait; the other method's do not.
+    assert "changed deps" in str(yaml.safe_load(dvc(clone, "status", "--json", "train_hard@embedded")))
+    assert yaml.safe_load(dvc(clone, "status", "--json", "train_soft@embedded")) in ({}, None)
 
 
 def test_code_that_changed_since_it_was_recorded_stops_the_dag(clone, first_run):

@@ -86,12 +86,12 @@ def test_a_cell_is_traced_in_the_second_clone(computed, pulled, environment):
     assert evaluation.stage == TARGET.partition("@")[0]
     first, *_ = run(computed, environment, "git", "rev-list", "--reverse", "HEAD").split()
     assert evaluation.commit == first
-    stages = {artifact.stage for artifact in origin.artifacts.values()}
+    stages = {artifact.stage.partition("@")[0] for artifact in origin.artifacts.values()}
     assert stages >= {
         "build_prompts",
-        "check_model@embedded",
-        "generate_structured@embedded-base",
-        "floor_structured@structured",
-        "build_tries@embedded-eval",
+        "check_model",
+        "generate_structured",
+        "floor_structured",
+        "build_tries",
     }
     assert all(artifact.status == "ok" for artifact in origin.artifacts.values())

@@ -77,28 +77,31 @@ def alone(config_of, tmp_path_factory):
     return {case: train(config_of(case), case, single_process(), directory) for case in CASES}
 
 
-def assert_same_adapter(found, expected):
+TOLERANCES = {"float32": 1e-5, "bfloat16": 1e-3}
+
+
+def assert_same_adapter(found, expected, tolerance=1e-5):
     assert found.keys() == expected.keys()
     # The factor that starts at zero is what training made of it, some thousandths here.
     assert min(value.abs().max() for name, value in expected.items() if "lora_B" in name) > 1e-3
     for name, value in expected.items():
         assert found[name].dtype == value.dtype == torch.float32
-        # Rounding makes 6e-7 of it, with any number of threads.
+        # Rounding makes 6e-7 of it in float32, with any number of threads, and 6e-5 in bfloat16 on some processors.
         difference = torch.linalg.vector_norm(found[name] - value) / torch.linalg.vector_norm(value)
-        assert difference < 1e-5, name
+        assert difference < tolerance, name
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_two_processes_end_with_the_adapter_of_one(launched, alone, case):
     model, log, _ = alone[case]
     first, second = launched.adapters(case)
-    assert_same_adapter(first, training_process.adapter(model))
+    assert_same_adapter(first, training_process.adapter(model), TOLERANCES[CASES[case].dtype])
     assert all(torch.equal(value, second[name]) for name, value in first.items())
     logs = [facts["log"] for facts in launched.facts(case)]
     for entries in zip(log, *logs, strict=True):
         one, *two = [{key: value for key, value in entry.items() if key != "seconds"} for entry in entries]
         assert two[0] == two[1]
-        assert two[0] == pytest.approx(one, rel=1e-5)
+        assert two[0] == pytest.approx(one, rel=TOLERANCES[CASES[case].dtype])
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -123,7 +126,8 @@ def test_one_process_continues_what_two_began(launched, alone, config_of, tmp_pa
     shutil.copy(launched.directory / f"{case}.state", tmp_path)
     model, log, passes = train(config_of(case), case, single_process(), tmp_path)
     assert len(log) == STEPS and len(passes) == 1
-    assert_same_adapter(training_process.adapter(model), training_process.adapter(alone[case][0]))
+    expected = training_process.adapter(alone[case][0])
+    assert_same_adapter(training_process.adapter(model), expected, TOLERANCES[CASES[case].dtype])
 
 
 @pytest.mark.parametrize("case", CASES)
