@@ -73,7 +73,9 @@ def shared_settings(params: Params) -> ListTable:
         ("Answer ends with", ", ".join(terminators), "eos"),
         ("Weights", ", ".join(dict.fromkeys(model.dtype for model in models)), "bfloat16"),
         ("Processes", f"{params.distributed.num_processes} ({params.distributed.strategy})", "4 (fsdp)"),
-        ("Seed", f"{params.seed}", DASH),
+        ("Seed of training", f"{params.train_seed}", DASH),
+        ("Seed of sampling", f"{params.sampling_seed}", DASH),
+        ("Seed of all else", f"{params.seed}", DASH),
     ]
     return _settings(
         "table3", "Table 3. Training and data settings of both methods", ["Setting", "Here", "Paper"], rows
