@@ -171,10 +171,8 @@ def varied_in(cells: Sequence[SweepCell]) -> tuple[str, ...]:
     try:
         return varied_seeds([cell.seeds for cell in cells])
     except ValueError as error:
-        sweep, first = cells[0].directory.parent, cells[0].seeds
-        raise ConfigError(
-            f"{sweep}: {error}; choose cells, e.g. --where sampling_seed={first['sampling_seed']}"
-        ) from None
+        sweep, lowest = cells[0].directory.parent, min(cell.seeds["sampling_seed"] for cell in cells)
+        raise ConfigError(f"{sweep}: {error}; choose cells, e.g. --where sampling_seed={lowest}") from None
 
 
 def cells_by_seed(cells: Sequence[SweepCell]) -> dict[int, list[SweepCell]]:
