@@ -92,7 +92,10 @@ def method_settings(params: Params) -> ListTable:
         "soft": training_steps_of(prompts, soft.samples_per_prompt, soft.epochs, batch),
         "hard": training_steps_of(prompts, per_example, hard.epochs, batch),
     }
-    paths = {"path": "1", "paths": f"{soft.paths_per_prompt}", "exact": "every path, exact"}[soft.estimator]
+    per_soft = {"path": 1, "paths": soft.paths_per_prompt, "exact": None}[soft.estimator]
+    paths = "every path, exact" if per_soft is None else f"{per_soft}"
+    passes = prompts * soft.epochs * soft.samples_per_prompt
+    strings = "every path, exact" if per_soft is None else f"{passes * per_soft:,}"
     rows = [
         (
             "Supervision",
@@ -114,6 +117,7 @@ def method_settings(params: Params) -> ListTable:
         ("Examples per prompt and epoch", f"{soft.samples_per_prompt}", f"{per_example}", "1", "16"),
         ("Strings per example", paths, f"{hard.completions_per_prompt}", "1", "1"),
         ("Optimiser steps", f"{steps['soft']:,}", f"{steps['hard']:,}", "189", "1,988"),
+        ("Supervised strings", strings, f"{prompts * hard.epochs * hard.samples_per_prompt:,}", "5,964", "63,616"),
     ]
     header = ["Setting", "Soft", "Hard", "Soft, paper", "Hard, paper"]
     return _settings("table4", "Table 4. Training settings by method", header, rows)
