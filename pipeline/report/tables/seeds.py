@@ -13,8 +13,8 @@ from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import CONDITIONS, METHODS, Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.condition_tests import TESTED
-from pipeline.core.statistics.intervals import family_median, hierarchical_bootstrap
+from pipeline.core.statistics.condition_tests import TESTED, FamilyStatistic
+from pipeline.core.statistics.intervals import hierarchical_bootstrap, over_families
 from pipeline.core.statistics.seed_noise import Spread, spread
 from pipeline.errors import ArtifactError
 from pipeline.metrics.registry import HEADLINES, METRICS, SHORT_SPLIT_TITLES, SPLITS
@@ -204,7 +204,7 @@ def interval_records(
                 "split": split,
                 "metric": metric,
                 "condition": condition,
-                **_crossed_interval(table.to_numpy(np.float64), families, replicates, rng),
+                **_crossed_interval(table.to_numpy(np.float64), families, TESTED[metric], replicates, rng),
                 "provenance": sources,
             }
         )
@@ -228,23 +228,24 @@ def _by_prompt_and_seed(rows: pd.DataFrame, metric: str, sources: str) -> pd.Dat
 
 
 def _crossed_interval(
-    values: np.ndarray, families: np.ndarray, replicates: int, rng: np.random.Generator
+    values: np.ndarray, families: np.ndarray, statistic: FamilyStatistic, replicates: int, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Mean over seeds by prompt, aggregated over families, with its interval.
 
     Args:
         values: float64[prompts, seeds].
         families: Family of each prompt.
+        statistic: How the metric is tabulated.
         replicates: Resamples.
         rng: The bootstrap's stream.
     """
     means = values.mean(axis=1)
-    low, high = hierarchical_bootstrap(values.T, families, "family_median", replicates=replicates, rng=rng)
+    low, high = hierarchical_bootstrap(values.T, families, statistic, replicates=replicates, rng=rng)
     return {
         "seeds": values.shape[1],
         "prompts": len(means),
         "undefined": int((~np.isfinite(means)).sum()),
-        "value": family_median(means, families),
+        "value": over_families(means, families, statistic),
         "ci_low": low,
         "ci_high": high,
     }
@@ -330,7 +331,8 @@ def _interval_table(records: pd.DataFrame) -> ListTable:
     ]
     header = ["Model", "Split", "Metric", "Condition", "Seeds", "Prompts", "All seeds together", "95% interval"]
     note = (
-        "All seeds together: a prompt's value is its mean over seeds; then mean within family, median across families "
+        "All seeds together: a prompt's value is its mean over seeds; then mean within family; across families the "
+        "median, of logit KL the mean "
         "(the mean of the seeds' own medians is another number). Undefined: prompts without a value in one of the "
         "seeds; the number is undefined where a family has no other prompt. Interval: 95%, {seeds}, families "
         "and prompts resampled, seeds crossed with prompts (Owen 2007); with two or three seeds their part of it is "
