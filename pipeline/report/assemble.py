@@ -23,6 +23,7 @@ from pipeline.report.figures.structured import structured_drawings
 from pipeline.report.page.page import FigureBlock, Section, report_page
 from pipeline.report.tables.model_tests import model_comparisons, model_tests_table
 from pipeline.report.tables.novelty_cases import CaseTable, novelty_cases, write_case_texts
+from pipeline.report.tables.open_stated import open_stated_table
 from pipeline.report.tables.retention import one_name_per_variant, retention_tables
 from pipeline.report.tables.retention_lists import estimate_table, verdict_table
 from pipeline.report.tables.seeds import seed_tables
@@ -113,7 +114,7 @@ def tables_by_section(
             over_models,
         ],
         "structured": [*structured_tables(metrics, names, ssot, token_budget), compared],
-        "open": transfer["open"],
+        "open": [*transfer["open"], open_stated_table(evaluations, names)],
         "novelty": transfer["novelty"],
         "mcq": transfer["mcq"],
         "retention": [*kept["retention"], verdicts["retention"], estimate_table(metrics, names)],
