@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.condition_tests import TESTED, FamilyStatistic
+from pipeline.core.statistics.condition_tests import TESTED
 from pipeline.core.statistics.intervals import (
     Estimate,
     bootstrap_families,
@@ -121,7 +121,7 @@ def _distances(
     medians = [name for name, column in MEDIANS.items() if column in per_prompt]
     for metric in (*by_family, *medians, *(name for name in TAILS if name in per_prompt)):
         values, units = per_prompt[MEDIANS.get(metric, metric)].to_numpy(dtype=np.float64), _units(metric)
-        statistic: FamilyStatistic = TESTED.get(metric, "family_median")
+        statistic = TESTED.get(metric, "family_median")
         for family in ("", *dict.fromkeys(families.tolist())) if metric in by_family else ("",):
             chosen = np.ones(len(values), dtype=bool) if not family else families == family
             rng = random_stream(seed, "bootstrap", *names, metric, family)
