@@ -51,6 +51,10 @@ DERIVED_PROBLEMS = {
 """What is wrong, by the file that is not fresh."""
 
 
+# Whether it divides is checked with the rest of the values.
+OmegaConf.register_new_resolver("divide", lambda total, by: total // by, replace=True)
+
+
 def swap_stand_ins(values: dict[str, Any]) -> dict[str, Any]:
     """Put stand-ins in the place of checkpoints, as the section ``stand_ins`` names them; the section ends here.
 

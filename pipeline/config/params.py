@@ -243,6 +243,7 @@ def _some_axes(value: Any) -> Any:
     return value
 
 
+RootSeed = Annotated[StrictInt, Field(ge=0, lt=2**63)]
 Axes = Annotated[list[str], BeforeValidator(_some_axes)]
 
 
@@ -263,8 +264,12 @@ class Params:
     of the others do not exist. No artifact depends on it."""
     profile_construction: StrictBool
     """Whether the DAG measures what output spaces and tries cost to build (Table 24)."""
-    seed: Annotated[StrictInt, Field(ge=0, lt=2**63)]
-    """Root of every named random stream."""
+    seed: RootSeed
+    """Root of the named random streams but those below: drawn prompts, paths of scores, floors, the bootstrap."""
+    train_seed: RootSeed
+    """Root of training's: the order of prompts, initial LoRA weights, dropout, drawn targets."""
+    sampling_seed: RootSeed
+    """Root of the generations', of base and of baselines too."""
     prompts: PromptsConfig
     discretize: DiscretizeSpaces
     train: TrainConfig

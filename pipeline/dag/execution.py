@@ -17,6 +17,7 @@ from pipeline.artifacts.locks import exclusive
 from pipeline.artifacts.storage import require
 from pipeline.command import run_command
 from pipeline.config.params import Params, load_params
+from pipeline.config.seeds import SEEDS
 from pipeline.config.view import ParamsView, look_up
 from pipeline.dag.code_digest import engines_besides, project_code
 from pipeline.dag.declaration import Paths, Stage, fill, flat
@@ -84,7 +85,8 @@ class StageRun:
         code = self.code_of(self.stage.entry)
         command = self.stage.command(self._fill)
         named = {**self.names, **parameters}
-        return StageRecord(self.stage.name, named, inputs, code, self._params.seed, command, self._usage)
+        seed = next((parameters[key] for key in SEEDS if key in parameters), self._params.seed)
+        return StageRecord(self.stage.name, named, inputs, code, seed, command, self._usage)
 
     def code_of(self, entry: str) -> str:
         """Digest of the code that a definition reaches, by its dotted name, with the engine of these parameters."""

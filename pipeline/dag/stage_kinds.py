@@ -19,7 +19,7 @@ ENGINES = ("engine.vllm", "engine.openai")
 BOOTSTRAP = ("seed", "evaluate.bootstrap_replicates")
 PAIR = ("model", "condition")
 TRAINING = (
-    "seed",
+    "train_seed",
     *MODEL,
     "models.{model}.lora_target_modules",
     "train.lora_rank",
@@ -79,7 +79,7 @@ def generation(axis: str, description: str) -> Stage:
         reads={"model_report": MODEL_REPORT, "weights": "{weights}", "prompts": AXIS_PROMPTS[axis]},
         writes={"output": output},
         records=record(output),
-        parameters=("seed", "engine.kind", *MODEL, *(f"generate.{{sampling}}.{name}" for name in settings)),
+        parameters=("sampling_seed", "engine.kind", *MODEL, *(f"generate.{{sampling}}.{name}" for name in settings)),
         free_parameters=(*TOKENIZER, "generate.{sampling}.batch_size", "generate.{sampling}.strategy", *ENGINES),
         device="gpu",
         cost=lambda prices, row: prices.generation(row["model"], axis, row["condition"]),

@@ -5,6 +5,7 @@ read, its record, plans and the runs of tests. To add an evaluation, add its mod
 declaration here.
 """
 
+from pipeline.config.seeds import SEEDS
 from pipeline.dag.declaration import Stage
 from pipeline.dag.stage_kinds import (
     AXIS_PROMPTS,
@@ -418,7 +419,7 @@ _ALL = (
             "models",
             "tests",
             "generate",
-            "seed",
+            *SEEDS,
             "prompts",
             "discretize",
             "train",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.config.params import METHODS, Params
+from pipeline.config.seeds import SEED_TITLES, SEEDS
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.statistics.paired_tests import TEST_COLUMNS
 from pipeline.metrics.registry import AXIS_TITLES
@@ -22,6 +23,7 @@ from pipeline.report.figures.structured import structured_drawings
 from pipeline.report.page.page import FigureBlock, Section, report_page
 from pipeline.report.tables.model_tests import model_comparisons, model_tests_table
 from pipeline.report.tables.novelty_cases import CaseTable, novelty_cases, write_case_texts
+from pipeline.report.tables.open_stated import open_stated_table
 from pipeline.report.tables.retention import one_name_per_variant, retention_tables
 from pipeline.report.tables.retention_lists import estimate_table, verdict_table
 from pipeline.report.tables.seeds import seed_tables
@@ -112,7 +114,7 @@ def tables_by_section(
             over_models,
         ],
         "structured": [*structured_tables(metrics, names, ssot, token_budget), compared],
-        "open": transfer["open"],
+        "open": [*transfer["open"], open_stated_table(evaluations, names)],
         "novelty": transfer["novelty"],
         "mcq": transfer["mcq"],
         "retention": [*kept["retention"], verdicts["retention"], estimate_table(metrics, names)],
@@ -158,17 +160,24 @@ def _prefixed(tables: Sequence[Table | ListTable], note: str) -> list[Table | Li
     return [dataclasses.replace(table, note=note + table.note) for table in tables]
 
 
-def _all_tables(params: Params, tables: Tables, ablations: Ablations, seeds: Mapping[int, Evaluations]) -> Tables:
+def _all_tables(
+    params: Params,
+    tables: Tables,
+    ablations: Ablations,
+    seeds: Mapping[int, Evaluations],
+    varied: Sequence[str],
+) -> Tables:
     """The tables with those of ablations and, where there are several, over training seeds; each says what it is of."""
     tables = {**tables, "ablation": [*ablation_tables(ablations, params)]}
     if len(seeds) > 1:
+        title = SEED_TITLES[varied[0]]
         note = (
-            f"Training seed {params.seed} alone; seeds {', '.join(map(str, seeds))} are together in the tables over "
-            "training seeds. "
+            f"{title} {getattr(params, varied[0])} alone; seeds {', '.join(map(str, seeds))} are together in the "
+            f"tables over {title.lower()}s. "
         )
         of_one_seed = set(TITLES) - {"ablation", "method"}
         tables = {name: _prefixed(own, note) if name in of_one_seed else own for name, own in tables.items()}
-        tables["seeds"] = [*seed_tables(seeds, params)]
+        tables["seeds"] = [*seed_tables(seeds, params, varied)]
     demo = _sections_of_demo(params, ablations)
     return {name: _prefixed(own, DEMO_NOTE) if name in demo else own for name, own in tables.items()}
 
@@ -245,6 +254,7 @@ def assemble(
     adapters: Sequence[Path],
     ablations: Ablations,
     other_seeds: Mapping[int, Evaluations],
+    varied: Sequence[str] = SEEDS,
 ) -> list[Table | ListTable]:
     """Write ``tables/``, ``figures/``, ``plots/``, ``metrics.json`` and ``index.html`` into a directory.
 
@@ -256,6 +266,7 @@ def assemble(
         adapters: Directories of adapters, MODEL/METHOD, for the losses of training.
         ablations: What the ablation sweeps have finished.
         other_seeds: Evaluations of the same settings by their seeds, which are not that of the parameters.
+        varied: The seeds that differ between them, by their keys; the first is that of ``other_seeds``.
 
     Returns:
         The tables in page order.
@@ -264,9 +275,9 @@ def assemble(
         (directory / folder).mkdir()
     names, metrics = display_names(params), one_name_per_variant(evaluations.metrics)
     tests = tests_by_axis(evaluations, names)
-    seeds = dict(sorted({params.seed: evaluations, **other_seeds}.items()))
+    seeds = dict(sorted({getattr(params, varied[0]): evaluations, **other_seeds}.items()))
     tables = tables_by_section(params, evaluations, metrics, tests, prompts, prompt_format(seeds.values()))
-    tables = _all_tables(params, tables, ablations, seeds)
+    tables = _all_tables(params, tables, ablations, seeds, varied)
     drawings = drawings_by_section(params, evaluations, metrics, tests, prompts)
     drawings["ablation"] = ablation_drawings(ablations, params, prompts)
     figures = _draw(params, drawings, ablations, directory / "figures")
@@ -277,6 +288,6 @@ def assemble(
     sections = _sections(tables, figures, cases, sources)
     _write_tables(sections, evaluations, directory / "tables")
     plots = ablation_plots(ablations, params)
-    page = report_page(params, evaluations, metrics, tests, prompts, sections, plots, list(seeds))
+    page = report_page(params, evaluations, metrics, tests, prompts, sections, plots, list(seeds), varied[0])
     (directory / "index.html").write_text(page, encoding="utf-8")
     return [table for section in sections for table in section.tables]

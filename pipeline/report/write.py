@@ -9,6 +9,7 @@ import pandas as pd
 from pipeline.artifacts.atomic import atomic_entries
 from pipeline.config.evaluation import AXES
 from pipeline.config.params import Params
+from pipeline.config.seeds import SEEDS
 from pipeline.errors import ConfigError
 from pipeline.report.ablations.runs import read_ablations
 from pipeline.report.assemble import assemble
@@ -51,6 +52,7 @@ def write_report(
     sweeps: Path = Path("sweeps"),
     published: Path = Path("data/published"),
     seed_evals: Sequence[tuple[int, Path]] = (),
+    varied: Sequence[str] = SEEDS,
 ) -> Report:
     """Write a report into ``output``, and print its tables.
 
@@ -62,13 +64,15 @@ def write_report(
         adapters: Directories of adapters, MODEL/METHOD, for plots of training losses.
         sweeps: Directory of sweeps, for the ablations.
         published: Directory of figures that the paper prints.
-        seed_evals: Evaluations of the same settings under other seeds, for tables over training seeds.
+        seed_evals: Evaluations of the same settings under other seeds, for tables over seeds.
+        varied: The seeds that differ between them, by their keys; the first tells them apart.
 
     Raises:
         ConfigError: ``seed_evals`` has the seed of ``evals``.
     """
-    if params.seed in dict(seed_evals):
-        raise ConfigError(f"seed_evals: {params.seed} is the seed of evals; give evaluations of other seeds")
+    own = getattr(params, varied[0])
+    if own in dict(seed_evals):
+        raise ConfigError(f"seed_evals: {own} is the seed of evals; give evaluations of other seeds")
     evaluations = read_evaluations(*evals)
     others = {
         seed: read_evaluations(*(root for other, root in seed_evals if other == seed)) for seed in dict(seed_evals)
@@ -79,7 +83,8 @@ def write_report(
     sources = [Path(path).with_name("metrics.json") for path in dict.fromkeys((*paths, *ablations.trained))]
     with atomic_entries(output) as directory:
         evaluations.metrics[list(METRIC_COLUMNS)].to_csv(directory / "metrics.csv", index=False, encoding="utf-8")
-        tables = assemble(params, evaluations, read_distinct_prompts(prompts), directory, adapters, ablations, others)
+        structured = read_distinct_prompts(prompts)
+        tables = assemble(params, evaluations, structured, directory, adapters, ablations, others, varied)
     report = Report(output, evaluations, tables, sources, ablations.missing)
     _announce(params, report)
     return report

@@ -109,7 +109,7 @@ def train_adapter(run: StageRun, training: Training, output: Path) -> None:
             num_steps,
             training.objective,
             fit.FitSettings(**settings),
-            seed=config.seed,
+            seed=config.train_seed,
             stream=(training.model_name, training.method),
             pad_id=tokenizer.pad_token_id or 0,
             checkpoint=fit.Checkpoint(run.unfinished / "state.safetensors"),
@@ -147,7 +147,7 @@ def _model_with_adapter(config: Params, training: Training, group: "ProcessGroup
 
     def make_model() -> "PeftModel":
         base = load_model(model_config, model_revision(training.model_report), device)
-        torch.manual_seed(stream_seed(config.seed, "lora", training.model_name, training.method))
+        torch.manual_seed(stream_seed(config.train_seed, "lora", training.model_name, training.method))
         return add_lora(
             base, model_config, rank=settings.lora_rank, alpha=settings.lora_alpha, dropout=settings.lora_dropout
         )
@@ -173,7 +173,7 @@ def _examples_of_steps(
         budget.epochs,
         budget.samples_per_prompt // packed,
         config.train.global_batch_size,
-        config.seed,
+        config.train_seed,
         model_name,
         method,
     )
@@ -183,7 +183,7 @@ def _examples_of_steps(
         # Sequences are numbered over the epoch, so packing them does not change which are drawn.
         first = draw.repetition * packed
         streams = [
-            random_stream(config.seed, "target", model_name, method, prompt.prompt_id, draw.epoch, first + index)
+            random_stream(config.train_seed, "target", model_name, method, prompt.prompt_id, draw.epoch, first + index)
             for index in range(packed)
         ]
         return ExampleRequest(prompt, encoded[draw.prompt_index], streams)

@@ -146,7 +146,7 @@ def main(
         journals = {prompt.prompt_id: Journal(scratch / f"{prompt.prompt_id}.jsonl") for prompt in rows}
         missing = {
             prompt_id: _missing(
-                journal.rows(), sample_seeds(config.seed, (axis, model, condition, prompt_id), count), together
+                journal.rows(), sample_seeds(config.sampling_seed, (axis, model, condition, prompt_id), count), together
             )
             for prompt_id, journal in journals.items()
         }

@@ -11,6 +11,7 @@ import yaml
 
 from pipeline.artifacts.storage import read_json
 from pipeline.config.params import read_yaml
+from pipeline.config.seeds import SEEDS, varied_seeds
 from pipeline.errors import ConfigError
 from pipeline.report.ablations.runs import flatten
 from pipeline.sweep.run import read_record
@@ -47,9 +48,9 @@ class SweepCell:
         return flatten(self.values)
 
     @property
-    def seed(self) -> int:
-        """Root seed of its draws."""
-        return self.values["seed"]
+    def seeds(self) -> dict[str, int]:
+        """Root seeds of its draws, by key of SEEDS."""
+        return {key: self.values.get(key, self.values["seed"]) for key in SEEDS}
 
     @property
     def artifacts(self) -> Path:
@@ -122,7 +123,7 @@ def chosen_cells(cells: Sequence[SweepCell], where: Sequence[str], names: Sequen
 def differing_keys(cells: Sequence[SweepCell]) -> dict[str, dict[str, SweepCell]]:
     """Parameters that differ between cells though a common table needs them to agree: the first cell by value.
 
-    Compared is what the cells' stages or the report depend on: all but the seed, the set of models, and what changes
+    Compared is what the cells' stages or the report depend on: all but the seeds, the set of models, and what changes
     no artifact. A model that several cells have must be the same in all.
     """
     tracked = dict.fromkeys([*REPORT_KEYS, *(key for cell in cells for key in cell.tracked)])
@@ -130,7 +131,7 @@ def differing_keys(cells: Sequence[SweepCell]) -> dict[str, dict[str, SweepCell]
     found: dict[str, dict[str, SweepCell]] = {}
     for cell in cells:
         for key, value in cell.flat.items():
-            if key != "seed" and (key in tracked or key.startswith(prefixes)):
+            if key not in SEEDS and (key in tracked or key.startswith(prefixes)):
                 found.setdefault(key, {}).setdefault(repr(value), cell)
     absent = {
         key: next((cell for cell in cells if key not in cell.flat), None)
@@ -155,7 +156,7 @@ def check_agreement(cells: Sequence[SweepCell]) -> None:
     # One --where may settle several keys, but which is not known here.
     choices = [f"--where {key}={_yaml_text(first.flat[key])}" for key in differing if key in first.flat]
     raise ConfigError(
-        f"{first.directory.parent}: cells of one table can differ in models and seed alone; these differ in "
+        f"{first.directory.parent}: cells of one table can differ in models and seeds alone; these differ in "
         f"{'; '.join(texts)}. Choose cells, e.g. {' '.join(choices[:SHOWN_VALUES]) or '--cells IDENTITY ...'}"
     )
 
@@ -165,10 +166,20 @@ def _yaml_text(value: Any) -> str:
     return yaml.safe_dump(value, default_flow_style=True, width=float("inf")).removesuffix("\n").removesuffix("\n...")
 
 
+def varied_in(cells: Sequence[SweepCell]) -> tuple[str, ...]:
+    """The keys of SEEDS that differ between cells, ``varied_seeds``. Raises ConfigError where they are crossed."""
+    try:
+        return varied_seeds([cell.seeds for cell in cells])
+    except ValueError as error:
+        sweep, lowest = cells[0].directory.parent, min(cell.seeds["sampling_seed"] for cell in cells)
+        raise ConfigError(f"{sweep}: {error}; choose cells, e.g. --where sampling_seed={lowest}") from None
+
+
 def cells_by_seed(cells: Sequence[SweepCell]) -> dict[int, list[SweepCell]]:
-    """The cells of each seed, seeds in order."""
-    seeds = sorted({cell.seed for cell in cells})
-    return {seed: [cell for cell in cells if cell.seed == seed] for seed in seeds}
+    """The cells of each seed, by the first of ``varied_in``, seeds in order. Raises ConfigError."""
+    key = varied_in(cells)[0]
+    seeds = sorted({cell.seeds[key] for cell in cells})
+    return {seed: [cell for cell in cells if cell.seeds[key] == seed] for seed in seeds}
 
 
 def merged_values(cells: Sequence[SweepCell], seed: int, order: Sequence[str], reports: str) -> dict[str, Any]:

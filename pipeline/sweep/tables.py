@@ -4,9 +4,9 @@
   python -m pipeline.sweep.tables seeds --seed 1                        several seeds: tables of one, and over all
   python -m pipeline.sweep.tables epochs --where train.soft.epochs=3    one setting of a sweep over settings
 
-Cells may differ in models and seed. With several training seeds the tables are of the lowest (or of --seed), and
-further ones show all seeds: spread, intervals and differences between conditions. Cells that are not finished are
-named and left out. The merged parameters are written to params.yaml beside the tables.
+Cells may differ in models and seeds. With several seeds the tables are of the lowest (or of --seed), and further ones
+show all seeds: which differ (training's, sampling's or both), spread, intervals and differences between conditions.
+Cells that are not finished are named and left out. The merged parameters are written to params.yaml beside the tables.
 """
 
 import argparse
@@ -25,7 +25,15 @@ from pipeline.compose import compose_params
 from pipeline.config.params import validate
 from pipeline.errors import ConfigError
 from pipeline.report.write import write_report
-from pipeline.sweep.merging import SweepCell, cells_by_seed, check_agreement, chosen_cells, merged_values, read_cells
+from pipeline.sweep.merging import (
+    SweepCell,
+    cells_by_seed,
+    check_agreement,
+    chosen_cells,
+    merged_values,
+    read_cells,
+    varied_in,
+)
 
 CONF = PROJECT / "conf"
 STRUCTURED_SPLITS = ("unseen", "ood")
@@ -117,6 +125,7 @@ def main(
         existing(own, "adapters"),
         sweeps=directory,
         seed_evals=[(number, path) for number, paths in evaluations.items() for path in paths],
+        varied=varied_in(taken),
     )
     counts = ", ".join(f"{len(members)} of seed {number}" for number, members in by_seed.items())
     print(f"cells: {counts}; models: {', '.join(values['models'])}; tables are of seed {main_seed}")
@@ -134,7 +143,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         "--directory", type=Path, default=Path("sweeps"), help="directory of all sweeps (default: %(default)s)"
     )
     parser.add_argument("--output", type=Path, help="directory to write (default: reports/NAME)")
-    parser.add_argument("--seed", type=int, help="training seed of the tables (default: the lowest)")
+    parser.add_argument("--seed", type=int, help="seed of the tables, of those that differ (default: the lowest)")
     parser.add_argument(
         "--where",
         action="append",

@@ -4,16 +4,18 @@ import importlib
 import inspect
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from pipeline.compose import compose_params, derived_files
 from pipeline.config.params import Params, read_yaml, validate
+from pipeline.config.seeds import SEEDS
 from pipeline.config.view import look_up
 from pipeline.dag.code_digest import ALTERNATIVES, project_code
 from pipeline.dag.declaration import Stage, fill, flat
 from pipeline.dag.dvc_file import dvc_file_text
-from pipeline.dag.execution import find_run
+from pipeline.dag.execution import find_run, named_run
 from pipeline.dag.graph import StageGraph
 from pipeline.dag.stages import STAGES
 from pipeline.dag.tables import rows_of, template_names
@@ -52,6 +54,25 @@ def params(values) -> Params:
 def test_every_stage_module_is_declared_and_every_declaration_has_one():
     assert {stage.module for stage in STAGES.values()} == MODULES
     assert all(stage.description and not stage.description.endswith(".") for stage in STAGES.values())
+
+
+def test_training_and_sampling_have_seeds_of_their_own():
+    roots = {stage.name: [key for key in SEEDS if key in stage.parameters] for stage in STAGES.values()}
+    assert roots.pop("report") == list(SEEDS)
+    for name, found in roots.items():
+        kind = name.partition("_")[0]
+        own = {"train": ["train_seed"], "generate": ["sampling_seed"]}.get(kind)
+        assert found in ([own] if own else [[], ["seed"]]), name
+
+
+def test_the_record_names_the_root_of_its_own_streams(params):
+    changed = replace(params, seed=1, train_seed=2, sampling_seed=3)
+    (model, *_) = params.models
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.dag.execution.require", lambda path: path)
+        patch.setattr("pipeline.record.provenance.sha256_path", lambda path: "")
+        names = (f"train_soft@{model}", f"generate_mcq@{model}-base", "build_prompts")
+        assert [named_run(name, changed).record.seed for name in names] == [2, 3, 1]
 
 
 def test_main_asks_for_nothing_that_its_declarations_do_not_offer():

@@ -20,6 +20,7 @@ from tests.conftest import ROOT
 STRUCTURED = {
     *aggregate.HEADLINES,
     *aggregate.MEANS,
+    *aggregate.MEDIANS,
     *aggregate.COMPANIONS,
     *fidelity.TAILS,
     *fidelity.UNIFORMITY_TESTS,

@@ -10,6 +10,7 @@ import yaml
 
 from pipeline.artifacts.storage import write_json, write_table
 from pipeline.config.params import load_params
+from pipeline.config.seeds import SEEDS
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.record.provenance import StageRecord, sha256_path
 from pipeline.report.evaluations import read_evaluations
@@ -27,7 +28,7 @@ from pipeline.sweep.tables import main, parse_arguments
 from tests.conftest import ROOT
 from tests.report.conftest import mcq, structured
 
-TRACKED = ("seed", "train.soft", "train.soft.epochs", "models.alpha", "models.beta", "prompts.families")
+TRACKED = (*SEEDS, "train.soft", "train.soft.epochs", "models.alpha", "models.beta", "prompts.families")
 W1 = "wasserstein_1_normalised"
 
 
@@ -53,7 +54,7 @@ def write_cell(name, values, model, seed, *, status="finished", sweep="s", **cha
     directory = Path("sweeps", sweep, name)
     directory.mkdir(parents=True)
     own = copy.deepcopy(values)
-    own |= {"seed": seed, "models": {model: values["models"][model]}}
+    own |= {**dict.fromkeys(SEEDS, seed), "models": {model: values["models"][model]}}
     for key, value in changes.items():
         *sections, last = key.split("__")
         place = own
@@ -278,6 +279,20 @@ def test_the_seed_of_the_tables_is_chosen(project, values, prompts, reported):
     run("s", "--seed", "1")
     assert reported == [[Path("sweeps/s/seed1/artifacts/evals")]]
     assert load_params(Path("reports/s/params.yaml")).seed == 1
+
+
+def test_seeds_of_training_and_sampling_are_told_apart(project, values, prompts, capsys):
+    for train_seed in (0, 1):
+        cell = write_cell(f"t{train_seed}", values, "alpha", 0, train_seed=train_seed)
+        evaluate(cell, "alpha", 0.4 + train_seed / 10, prompts)
+    run("s", "--output", "elsewhere")
+    assert "1 of seed 0, 1 of seed 1; models: alpha; tables are of seed 0" in capsys.readouterr().out
+    text = Path("elsewhere/tables/seed_values.md").read_text(encoding="utf-8")
+    assert "Differing: train_seed." in text and "the spread is that of training" in text
+    write_cell("s1", values, "alpha", 0, sampling_seed=1)
+    crossed = "train_seed and sampling_seed are crossed.*--where sampling_seed=0"
+    with pytest.raises(ConfigError, match=crossed):
+        run("s", "--output", "elsewhere")
 
 
 def test_several_commits_are_said(project, values, prompts, reported, capsys):

@@ -119,7 +119,9 @@ def test_identity_of_an_adapter(dag):
     assert changed(learning_rate=0.1) != soft
     distributed = replace(params.distributed, strategy="fsdp", num_processes=4)
     assert identity(replace(params, distributed=distributed)) == soft
-    assert identity(replace(params, seed=1)) != soft
+    assert identity(replace(params, train_seed=1)) != soft
+    # Neither other samples nor other prompts by name alone make another adapter.
+    assert identity(replace(params, sampling_seed=1, seed=1)) == soft
     assert identity(replace(params, evaluate=replace(params.evaluate, token_budget=7))) == soft
 
 

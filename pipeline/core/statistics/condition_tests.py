@@ -2,10 +2,10 @@
 
 Differences are own - other throughout; every metric tested is better where it is lower.
 
-The estimand is the difference of the tabulated figures (mean within family, median across families) for families
-like those evaluated, so families are what intervals resample and what the p-value that decides swaps. Swapping
-prompt by prompt asks a narrower question: is there a difference on these families? It is shown beside, and decides
-nothing, because it rejects far too often where a difference varies between families.
+The estimand is the difference of the tabulated figures (mean within family; across families the median, of logit KL
+the mean) for families like those evaluated, so families are what intervals resample and what the p-value that decides
+swaps. Swapping prompt by prompt asks a narrower question: is there a difference on these families? It is shown beside,
+and decides nothing, because it rejects far too often where a difference varies between families.
 """
 
 import itertools
@@ -19,13 +19,19 @@ import pandas as pd
 from scipy import stats
 
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.intervals import family_median, paired_difference_draws, percentile_interval
+from pipeline.core.statistics.intervals import over_families, paired_difference_draws, percentile_interval
 from pipeline.core.statistics.paired_tests import holm
 
 PAIRS = (("soft", "base"), ("hard", "base"), ("soft", "hard"), ("ssot", "base"), ("ssot", "soft"))
 """Condition tested, and the condition that it is tested against."""
-TESTED = ("pit_wasserstein_1_all_answers", "wasserstein_1_normalised", "logit_kl_nats")
-"""Per-prompt metrics that are tested; all are better where they are lower."""
+FamilyStatistic = Literal["family_median", "family_mean"]
+TESTED = {
+    "pit_wasserstein_1_all_answers": "family_median",
+    "wasserstein_1_normalised": "family_median",
+    "logit_kl_nats": "family_mean",
+}
+"""Per-prompt metrics that are tested, with how they are tabulated (captions of the paper's Tables 6 and 7); all are
+better where they are lower."""
 SIGN_FLIPS = 9_999
 """Random sign patterns of a test."""
 MOST_ENUMERATED = 13
@@ -65,7 +71,7 @@ class Comparison:
     """What a paired test says of one metric.
 
     Attributes:
-        value: The first condition's tabulated figure, the family median of its own prompts.
+        value: The first condition's tabulated figure, the aggregate of its own prompts over families.
         value_against: The other's.
         difference: value - value_against; all numbers are NaN where a family has no pair.
         ci_low: Lower end of its 95% interval; families, then prompts are resampled, the same for both conditions.
@@ -139,7 +145,13 @@ def family_signed_rank_test(
 
 
 def compare(
-    own: np.ndarray, other: np.ndarray, families: np.ndarray, seed: int, names: tuple[str, ...], replicates: int
+    own: np.ndarray,
+    other: np.ndarray,
+    families: np.ndarray,
+    seed: int,
+    names: tuple[str, ...],
+    replicates: int,
+    statistic: FamilyStatistic = "family_median",
 ) -> Comparison:
     """Compare two conditions on one metric of the same prompts.
 
@@ -150,16 +162,17 @@ def compare(
         seed: Root seed.
         names: Complete the names of the random streams.
         replicates: Resamples of the interval.
+        statistic: How the metric is tabulated.
     """
     own, other = (np.asarray(side, dtype=np.float64) for side in (own, other))
     defined = np.isfinite(own - other)
     value = against = low = high = p = p_prompts = math.nan
     # A family without a pair would be left out of the test, which would then be of another question than the tables'.
-    if math.isfinite(family_median(own - other, families)):
-        value, against = family_median(own, families), family_median(other, families)
+    if math.isfinite(over_families(own - other, families, statistic)):
+        value, against = (over_families(side, families, statistic) for side in (own, other))
         rng = random_stream(seed, "condition tests", "bootstrap", *names)
         if len(own) > 1:
-            draws = paired_difference_draws(own, other, families, replicates=replicates, rng=rng)
+            draws = paired_difference_draws(own, other, families, replicates=replicates, rng=rng, statistic=statistic)
             low, high = percentile_interval(draws)
         pairs = (own - other)[defined], families[defined]
         rng = random_stream(seed, "condition tests", "families", *names)
@@ -285,11 +298,11 @@ def _pair_rows(
         raise ValueError(f"{model}: {own} and {other} answered different prompts of {split}")
     first, second = pair[0], pair[1].loc[pair[0].index]
     rows = []
-    for metric in TESTED:
+    for metric, statistic in TESTED.items():
         if metric not in first or first[metric].isna().all() or second[metric].isna().all():
             continue
         values = (side[metric].to_numpy(np.float64) for side in (first, second))
-        found = compare(*values, first["family"].to_numpy(), seed, (*names, metric), replicates)
+        found = compare(*values, first["family"].to_numpy(), seed, (*names, metric), replicates, statistic)
         own_floor, other_floor = (floors.get((model, c, split, metric), math.nan) for c in (own, other))
         labels = {"model": model, "split": split, "metric": metric, "condition": own, "against": other}
         bounds = {"margin": margins[metric], "floor_difference": own_floor - other_floor}

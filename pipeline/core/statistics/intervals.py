@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import stats
 
-Statistic = Literal["family_median", "mean"]
+Statistic = Literal["family_median", "family_mean", "mean"]
 NORMAL_QUANTILE = float(stats.norm.ppf(0.975))
 
 
@@ -75,13 +75,26 @@ def family_median(values: np.ndarray, families: np.ndarray) -> float:
     return float(np.median(means)) if len(means) and np.isfinite(means).all() else math.nan
 
 
+def family_mean(values: np.ndarray, families: np.ndarray) -> float:
+    """Mean within family, mean across families; undefined as ``family_median``, whose arguments it has."""
+    means = np.array(list(family_means(values, families).values()))
+    return float(np.mean(means)) if len(means) and np.isfinite(means).all() else math.nan
+
+
+def over_families(
+    values: np.ndarray, families: np.ndarray, statistic: Literal["family_median", "family_mean"]
+) -> float:
+    """One of the two aggregates over families, by its name."""
+    return {"family_median": family_median, "family_mean": family_mean}[statistic](values, families)
+
+
 def _combine(sums: np.ndarray, counts: np.ndarray, statistic: Statistic) -> np.ndarray:
-    """float64[R] statistics from sums and numbers of finite values, [R, F] by replicate and family."""
+    """float64[...] statistics from sums and numbers of finite values, [..., F] by family."""
     # What has no finite value is 0 / 0 here: undefined, and so is a median that it is part of.
     with np.errstate(invalid="ignore"):
         if statistic == "mean":
-            return sums.sum(axis=1) / counts.sum(axis=1)
-        return np.median(sums / counts, axis=1)
+            return sums.sum(axis=-1) / counts.sum(axis=-1)
+        return (np.mean if statistic == "family_mean" else np.median)(sums / counts, axis=-1)
 
 
 def bootstrap_families(
@@ -101,8 +114,8 @@ def bootstrap_families(
     Args:
         values: float64[P], one per prompt; NaN where undefined.
         families: str[P].
-        statistic: "family_median" (see the function of that name) or "mean", over all
-            finite values.
+        statistic: "family_median" or "family_mean" (see the functions of these names), or "mean",
+            over all finite values.
         replicates: Resamples.
         rng: The bootstrap's stream.
 
@@ -236,11 +249,12 @@ def paired_difference_draws(
     *,
     replicates: int,
     rng: np.random.Generator,
+    statistic: Statistic = "family_median",
 ) -> np.ndarray:
-    """Bootstrap of the difference of two conditions' family medians: the same families and prompts drawn for both.
+    """Bootstrap of the difference of two conditions' aggregates: the same families and prompts drawn for both.
 
-    Each condition's median is taken by itself in every resample, as in the tables, so this is the uncertainty of the
-    difference of the tabulated figures, not of a median of differences. Several models that answered the same
+    Each condition's aggregate is taken by itself in every resample, as in the tables, so this is the uncertainty of
+    the difference of the tabulated figures, not of a median of differences. Several models that answered the same
     prompts see the same resamples, too, so their draws can be combined.
 
     Args:
@@ -249,6 +263,7 @@ def paired_difference_draws(
         families: str[P].
         replicates: Resamples, R.
         rng: The bootstrap's stream.
+        statistic: As for ``bootstrap_families``.
 
     Returns:
         float64[R] or [M, R]; NaN where a resample has a family without a finite value.
@@ -262,9 +277,8 @@ def paired_difference_draws(
         drawn = chosen == family
         picks = rows[rng.integers(len(rows), size=(int(drawn.sum()), len(rows)))]
         sums[..., drawn], counts[..., drawn] = _finite_sums(sides[..., picks])
-    with np.errstate(invalid="ignore"):
-        medians = np.median(sums / counts, axis=-1)
-    return medians[0] - medians[1]
+    found = _combine(sums, counts, statistic)
+    return found[0] - found[1]
 
 
 def paired_mean_draws(own: np.ndarray, other: np.ndarray, *, replicates: int, rng: np.random.Generator) -> np.ndarray:

@@ -7,14 +7,15 @@ import numpy as np
 import pandas as pd
 
 from pipeline.core.random_streams import random_stream
+from pipeline.core.statistics.condition_tests import TESTED
 from pipeline.core.statistics.intervals import (
     Estimate,
     bootstrap_families,
     clustered_wilson_interval,
     family_means,
-    family_median,
     hierarchical_bootstrap,
     metric_row,
+    over_families,
     wilson_interval,
 )
 from pipeline.core.structured.fidelity import DISTANCES, TAILS, UNIFORMITY_TESTS
@@ -26,7 +27,11 @@ HEADLINES = (
     "logit_kl_nats",
     *DISTANCES,
 )
-"""Per-prompt columns, aggregated as the paper does (family mean, then median), where the condition has them."""
+"""Per-prompt columns, aggregated as the paper does (family mean, then median, or as in TESTED), where the condition has
+them."""
+
+MEDIANS = {"logit_kl_family_median_nats": "logit_kl_nats"}
+"""Medians across families of columns whose mean is tabulated: name -> column."""
 
 MEANS = ("answers_at_budget", "valid_rate_at_budget")
 """Per-prompt columns whose mean over the split's prompts is reported."""
@@ -113,28 +118,27 @@ def _distances(
     rows = []
     complete = [name for name in COMPANIONS if name in per_prompt and per_prompt[name].notna().all()]
     by_family = [name for name in HEADLINES if name in per_prompt] + complete
-    for metric in (*by_family, *(name for name in TAILS if name in per_prompt)):
-        values, units = per_prompt[metric].to_numpy(dtype=np.float64), _units(metric)
+    medians = [name for name, column in MEDIANS.items() if column in per_prompt]
+    for metric in (*by_family, *medians, *(name for name in TAILS if name in per_prompt)):
+        values, units = per_prompt[MEDIANS.get(metric, metric)].to_numpy(dtype=np.float64), _units(metric)
+        statistic = TESTED.get(metric, "family_median")
         for family in ("", *dict.fromkeys(families.tolist())) if metric in by_family else ("",):
             chosen = np.ones(len(values), dtype=bool) if not family else families == family
             rng = random_stream(seed, "bootstrap", *names, metric, family)
             varied = deviations[metric][chosen] if metric in deviations else None
             own, labels = values[chosen], families[chosen]
             low, high = hierarchical_bootstrap(
-                own, labels, "family_median", replicates=replicates, rng=rng, deviations=varied
+                own, labels, statistic, replicates=replicates, rng=rng, deviations=varied
             )
             # A resampled distance may fall below 0, a distance cannot.
             low = low if varied is None else float(np.maximum(0.0, low))
             floor = math.nan
             if metric in floors:
-                floor = float(np.mean([family_median(draw, labels) for draw in floors[metric][chosen].T]))
+                floor = float(np.mean([over_families(draw, labels, statistic) for draw in floors[metric][chosen].T]))
             n = int(per_prompt[units].to_numpy()[chosen].sum()) if units else int(chosen.sum())
             undefined = sum(not math.isfinite(value) for value in family_means(own, labels).values())
-            rows.append(
-                metric_row(
-                    metric, Estimate(family_median(own, labels), n, low, high, undefined), family=family, floor=floor
-                )
-            )
+            estimate = Estimate(over_families(own, labels, statistic), n, low, high, undefined)
+            rows.append(metric_row(metric, estimate, family=family, floor=floor))
     return rows
 
 

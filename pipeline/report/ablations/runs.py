@@ -1,4 +1,4 @@
-"""What the ablation sweeps have finished, grouped so that only the ablated settings and the seed differ.
+"""What the ablation sweeps have finished, grouped so that only the ablated settings and the seeds differ.
 
 A run is a finished cell of a sweep; in the report's code, a cell is a table's.
 """
@@ -7,12 +7,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from pipeline.artifacts.storage import read_json, read_table
 from pipeline.config.params import Params
+from pipeline.config.seeds import SEEDS, varied_seeds
 from pipeline.errors import ArtifactError
 from pipeline.record.provenance import join_sources, split_sources
 from pipeline.report.ablations.published import PublishedFigures, Setting, read_published
@@ -80,7 +81,7 @@ class Run:
 
     Attributes:
         directory: The directory of the sweep's cell.
-        seed: Root seed of its draws.
+        seed: The seed that tells it from its block's other runs of the setting, the first of ``varied_seeds``.
         setting: Values of the design's factors.
         evaluations: What it evaluated.
     """
@@ -93,17 +94,19 @@ class Run:
 
 @dataclass(frozen=True)
 class Block:
-    """The runs of one model that agree in everything but factors and seed; only these may be compared.
+    """The runs of one model that agree in everything but factors and seeds; only these may be compared.
 
     Attributes:
         model: The model.
-        others: Parameters that they share, flat, without seed, factors and display name.
+        others: Parameters that they share, flat, without seeds, factors and display name.
         runs: Runs by setting, in order of their seeds.
+        varied: The seeds that differ between them, by their keys; the first is that of the runs.
     """
 
     model: str
     others: Mapping[str, Any]
     runs: Mapping[Setting, Sequence[Run]]
+    varied: tuple[str, ...] = SEEDS
 
     def settings(self, design: Design) -> list[Setting]:
         """The design's settings in order, then others that were run."""
@@ -220,33 +223,50 @@ def read_blocks(sweeps: Path, design: Design) -> list[Block]:
         design: What was varied.
 
     Raises:
-        ArtifactError: A run's evaluation is missing or unreadable, or it lacks a factor or the seed.
+        ArtifactError: A run's evaluation is missing or unreadable, it lacks a factor or the seed, or a model's runs
+            cross seeds.
     """
-    found: dict[tuple[str, str], tuple[dict[str, Any], list[Run]]] = {}
+    found: dict[tuple[str, str], tuple[dict[str, Any], list[_Found]]] = {}
     for directory, parameters in finished_runs(sweeps, design.sweep):
         absent = [key for key in ("seed", *design.factors) if key not in parameters]
         if absent:
             raise ArtifactError(f"{directory / 'cell.json'}: parameters lack {', '.join(absent)}")
         setting = tuple(parameters[key] for key in design.factors)
         evaluations = _evaluations(directory)
-        run = Run(directory, parameters["seed"], setting, evaluations)
+        # A run of before there were three had one for all.
+        seeds = {key: parameters.get(key, parameters["seed"]) for key in SEEDS}
+        run = _Found(directory, seeds, setting, evaluations)
         others = {
             key: value
             for key, value in sorted(parameters.items())
-            if key != "seed" and key not in design.factors and not key.endswith(".display_name")
+            if key not in SEEDS and key not in design.factors and not key.endswith(".display_name")
         }
         for model in sorted(set(rows_of(evaluations.metrics, condition=design.condition)["model"])):
             found.setdefault((model, repr(others)), (others, []))[1].append(run)
     return [_block(model, *found[model, text]) for model, text in sorted(found)]
 
 
-def _block(model: str, others: Mapping[str, Any], runs: Sequence[Run]) -> Block:
+class _Found(NamedTuple):
+    directory: Path
+    seeds: Mapping[str, int]
+    setting: Setting
+    evaluations: Evaluations
+
+
+def _block(model: str, others: Mapping[str, Any], runs: Sequence[_Found]) -> Block:
+    try:
+        varied = varied_seeds([run.seeds for run in runs])
+    except ValueError as error:
+        raise ArtifactError(
+            f"{runs[0].directory.parent}: {model}: {error}; run one of them in a sweep of its own"
+        ) from None
     by_setting: dict[Setting, dict[int, Run]] = {}
-    for run in runs:
+    for found in runs:
+        run = Run(found.directory, found.seeds[varied[0]], found.setting, found.evaluations)
         # One run per seed: a second one with other targets has trained the same.
         by_setting.setdefault(run.setting, {}).setdefault(run.seed, run)
     ordered = {setting: [members[seed] for seed in sorted(members)] for setting, members in by_setting.items()}
-    return Block(model, others, ordered)
+    return Block(model, others, ordered, varied)
 
 
 def construction_records(sweeps: Path) -> pd.DataFrame:

@@ -262,9 +262,11 @@ def published_text(record: Mapping[str, Any]) -> str:
 
 def _note(blocks: Sequence[Block], params: Params) -> str:
     """What the columns are, and what the blocks were run with."""
+    drawn = {"train_seed": "training", "sampling_seed": "samples", "seed": "prompts where there is a choice"}
+    varied = [text for key, text in drawn.items() if any(key in block.varied for block in blocks)]
     note = (
-        "Mean ± standard deviation between seeds (smallest to largest); a seed draws training, samples and, where "
-        "there is a choice, prompts anew. Against the best: the difference of means to the model's best setting. "
+        f"Mean ± standard deviation between seeds (smallest to largest); a seed draws anew: {', '.join(varied)}. "
+        "Against the best: the difference of means to the model's best setting. "
         "Within seed noise: no larger than what chance makes of equal settings in 19 of 20 such tables (Tukey and "
         "Kramer's test of all pairs, pooled standard deviation between seeds). Seed noise is unknown where no setting "
         "has two seeds."

@@ -13,6 +13,7 @@ from plotly.offline import get_plotlyjs
 
 from pipeline.config.evaluation import BASELINES, enabled_baselines
 from pipeline.config.params import CONDITIONS, Params
+from pipeline.config.seeds import SEED_TITLES
 from pipeline.core.prompts.structured import Prompt
 from pipeline.metrics.registry import METRICS, SPLIT_TITLES
 from pipeline.report.evaluations import AXES, EvaluationKey, Evaluations, display_names
@@ -199,6 +200,7 @@ def report_page(
     sections: Sequence[Section],
     ablations: Sequence[Plot] = (),
     seeds: Sequence[int] = (),
+    seed_key: str = "seed",
 ) -> str:
     """The page as HTML.
 
@@ -210,7 +212,8 @@ def report_page(
         prompts: Structured prompts of the evaluated splits.
         sections: Tables, figures and cases by axis.
         ablations: Interactive figures of the ablations.
-        seeds: All training seeds; the page is of that of the parameters.
+        seeds: All seeds; the page is of that of the parameters.
+        seed_key: Which of the parameters' seeds they are.
 
     Raises:
         ValueError: A figure or the explorer's data holds NaN, which JSON has no number for.
@@ -224,7 +227,8 @@ def report_page(
     template = page_templates().get_template("page.html.jinja")
     return template.render(
         experiment=params.experiment,
-        seed=params.seed,
+        seed=getattr(params, seed_key),
+        seed_title=SEED_TITLES[seed_key],
         seeds=seeds,
         headline=headline(metrics, tests),
         forest=[_drawn(plot, provenance) for plot in forest],

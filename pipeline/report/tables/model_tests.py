@@ -14,7 +14,7 @@ from pipeline.core.language.transfer_tests import total_variation_difference_dra
 from pipeline.core.random_streams import random_stream
 from pipeline.core.retention.accuracy import ALL, mean_columns
 from pipeline.core.statistics.condition_tests import TESTED, adjusted_by_question, comparison_verdict
-from pipeline.core.statistics.intervals import family_median, paired_difference_draws, paired_mean_draws
+from pipeline.core.statistics.intervals import over_families, paired_difference_draws, paired_mean_draws
 from pipeline.core.statistics.model_tests import over_models
 from pipeline.metrics.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.record.provenance import join_sources
@@ -79,16 +79,16 @@ def _structured(source: _Source) -> Iterator[Compared]:
     per_prompt = per_prompt_metrics(source.evaluations, source.models, CONDITIONS)
     for split, members in per_prompt.groupby("split", sort=False):
         families = members.drop_duplicates("prompt_id").set_index("prompt_id")["family"]
-        for metric in TESTED:
+        for metric, statistic in TESTED.items():
             table = members.pivot(index="prompt_id", columns=["model", "condition"], values=metric)
             labels = families.loc[table.index].to_numpy()
             for own, other in TRANSFER_PAIRS:
                 names = ("structured", str(split), metric, own, other)
                 if (sides := source.sides(table, own, other)) is not None:
-                    medians = np.array([[family_median(row, labels) for row in side] for side in sides])
-                    rng = source.stream(*names)
-                    draws = paired_difference_draws(*sides, labels, replicates=source.replicates, rng=rng)
-                    yield Compared(*names, medians[0] - medians[1], draws)
+                    values = np.array([[over_families(row, labels, statistic) for row in side] for side in sides])
+                    replicates, rng = source.replicates, source.stream(*names)
+                    draws = paired_difference_draws(*sides, labels, replicates=replicates, rng=rng, statistic=statistic)
+                    yield Compared(*names, values[0] - values[1], draws)
 
 
 def _by_prompt(source: _Source, metrics: pd.DataFrame) -> Iterator[Compared]:

@@ -1,7 +1,8 @@
-"""Headline metrics over training seeds: spread, intervals that hold for other seeds, differences seed by seed."""
+"""Headline metrics over seeds: spread, intervals that hold for other seeds, differences seed by seed."""
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ from scipy import stats
 
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import CONDITIONS, METHODS, Params
+from pipeline.config.seeds import SEED_TITLES, SEEDS
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.condition_tests import TESTED
-from pipeline.core.statistics.intervals import family_median, hierarchical_bootstrap
+from pipeline.core.statistics.condition_tests import TESTED, FamilyStatistic
+from pipeline.core.statistics.intervals import hierarchical_bootstrap, over_families
 from pipeline.core.statistics.seed_noise import Spread, spread
 from pipeline.errors import ArtifactError
 from pipeline.metrics.registry import HEADLINES, METRICS, SHORT_SPLIT_TITLES, SPLITS
@@ -21,13 +23,24 @@ from pipeline.report.evaluations import Evaluations, display_names
 from pipeline.report.tables.structured import per_prompt_metrics
 from pipeline.report.tables.table import DASH, MISSING, ListTable, interval_text
 
-BASE_NOTE = (
-    f"{' and '.join(METHODS)} are trained anew with each seed. base and what asks or decodes it in another way are "
-    "one checkpoint: they differ between seeds by sampling alone, and not at all where nothing is sampled."
-)
 PAIRS = (("soft", "base"), ("hard", "base"), ("soft", "hard"))
 """Differences: first minus second."""
 BY_CONDITION = ["axis", "split", "metric", "model", "condition"]
+
+
+def difference_note(varied: Sequence[str]) -> str:
+    """What differs between runs of different seeds; ``varied`` are those seeds' keys."""
+    methods, base = " and ".join(METHODS), "base and what asks or decodes it in another way"
+    noise = "by sampling alone, and not at all where nothing is sampled"
+    text = {
+        (True, True): f"{methods} are trained anew with each seed. {base} are one checkpoint: they differ between "
+        f"seeds {noise}.",
+        (True, False): f"{methods} are trained anew with each seed and all answer from the same random streams "
+        f"(sampling_seed is one): the spread is that of training. {base} do not differ.",
+        (False, True): f"train_seed is one: every condition is one checkpoint, and differs between seeds {noise}.",
+        (False, False): "train_seed and sampling_seed are one: the same adapters gave the same answers.",
+    }["train_seed" in varied, "sampling_seed" in varied]
+    return f"Differing: {', '.join(varied)}. {text}"
 
 
 def seed_values(seeds: Mapping[int, Evaluations], models: Mapping[str, str]) -> pd.DataFrame:
@@ -191,7 +204,7 @@ def interval_records(
                 "split": split,
                 "metric": metric,
                 "condition": condition,
-                **_crossed_interval(table.to_numpy(np.float64), families, replicates, rng),
+                **_crossed_interval(table.to_numpy(np.float64), families, TESTED[metric], replicates, rng),
                 "provenance": sources,
             }
         )
@@ -215,34 +228,36 @@ def _by_prompt_and_seed(rows: pd.DataFrame, metric: str, sources: str) -> pd.Dat
 
 
 def _crossed_interval(
-    values: np.ndarray, families: np.ndarray, replicates: int, rng: np.random.Generator
+    values: np.ndarray, families: np.ndarray, statistic: FamilyStatistic, replicates: int, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Mean over seeds by prompt, aggregated over families, with its interval.
 
     Args:
         values: float64[prompts, seeds].
         families: Family of each prompt.
+        statistic: How the metric is tabulated.
         replicates: Resamples.
         rng: The bootstrap's stream.
     """
     means = values.mean(axis=1)
-    low, high = hierarchical_bootstrap(values.T, families, "family_median", replicates=replicates, rng=rng)
+    low, high = hierarchical_bootstrap(values.T, families, statistic, replicates=replicates, rng=rng)
     return {
         "seeds": values.shape[1],
         "prompts": len(means),
         "undefined": int((~np.isfinite(means)).sum()),
-        "value": family_median(means, families),
+        "value": over_families(means, families, statistic),
         "ci_low": low,
         "ci_high": high,
     }
 
 
-def seed_tables(seeds: Mapping[int, Evaluations], params: Params) -> list[ListTable]:
-    """The tables over training seeds; none with fewer than two seeds or without a headline metric.
+def seed_tables(seeds: Mapping[int, Evaluations], params: Params, varied: Sequence[str] = SEEDS) -> list[ListTable]:
+    """The tables over seeds; none with fewer than two seeds or without a headline metric.
 
     Args:
-        seeds: Evaluations of the same settings by training seed.
+        seeds: Evaluations of the same settings by seed.
         params: The parameters, for display names, the bootstrap's size and its seed.
+        varied: The seeds that differ, by their keys; the first is that of ``seeds``.
 
     Raises:
         ArtifactError: Two seeds answered different prompts.
@@ -257,7 +272,12 @@ def seed_tables(seeds: Mapping[int, Evaluations], params: Params) -> list[ListTa
     tables = [_value_table(value_records(values, models), listed)]
     tables += [_interval_table(intervals)] if len(intervals) else []
     tables += [_difference_table(differences)] if len(differences) else []
-    return tables
+    title, note = SEED_TITLES[varied[0]], difference_note(varied)
+    names = {"seeds": f"{title.lower()}s", "Seeds": f"{title}s"}
+    return [
+        replace(table, caption=table.caption.format(**names), note=f"{table.note.format(**names)} {note}")
+        for table in tables
+    ]
 
 
 def _labels(display_name: str, split: str, metric: str) -> list[str]:
@@ -290,11 +310,11 @@ def _value_table(records: pd.DataFrame, listed: str) -> ListTable:
         for (_, _, split, metric), members in records.groupby(["model", "axis", "split", "metric"], sort=False)
     ]
     note = (
-        f"Training seeds {listed}. Mean ± standard deviation between seeds (smallest to largest); undefined as soon "
-        f"as one seed's value is. {BASE_NOTE} The table's file has the value of every seed."
+        f"{{Seeds}} {listed}. Mean ± standard deviation between seeds (smallest to largest); undefined as soon "
+        f"as one seed's value is. The table's file has the value of every seed."
     )
     header = ["Model", "Split", "Metric", "Seeds", *conditions]
-    return ListTable("seed_values", "Headline metrics over training seeds", header, rows, 4, records, note)
+    return ListTable("seed_values", "Headline metrics over {seeds}", header, rows, 4, records, note)
 
 
 def _interval_table(records: pd.DataFrame) -> ListTable:
@@ -311,14 +331,15 @@ def _interval_table(records: pd.DataFrame) -> ListTable:
     ]
     header = ["Model", "Split", "Metric", "Condition", "Seeds", "Prompts", "All seeds together", "95% interval"]
     note = (
-        "All seeds together: a prompt's value is its mean over seeds; then mean within family, median across families "
+        "All seeds together: a prompt's value is its mean over seeds; then mean within family; across families the "
+        "median, of logit KL the mean "
         "(the mean of the seeds' own medians is another number). Undefined: prompts without a value in one of the "
-        "seeds; the number is undefined where a family has no other prompt. Interval: 95%, training seeds, families "
+        "seeds; the number is undefined where a family has no other prompt. Interval: 95%, {seeds}, families "
         "and prompts resampled, seeds crossed with prompts (Owen 2007); with two or three seeds their part of it is "
-        f"rough, and too small. {BASE_NOTE}"
+        "rough, and too small."
     )
     return ListTable(
-        "seed_intervals", "Structured sampling over training seeds, with intervals", header, rows, 4, records, note
+        "seed_intervals", "Structured sampling over {seeds}, with intervals", header, rows, 4, records, note
     )
 
 
@@ -337,13 +358,11 @@ def _difference_table(records: pd.DataFrame) -> ListTable:
     header = ["Model", "Split", "Metric", "Conditions", "Seeds", "Difference", "Range", "95% interval"]
     note = (
         "Difference: of the two conditions under the same seed, mean over seeds ± standard deviation between them. "
-        "Range: smallest to largest. Interval: 95%, of the mean over training seeds, Student's t of the differences "
+        "Range: smallest to largest. Interval: 95%, of the mean over {seeds}, Student's t of the differences "
         "with one degree of freedom less than seeds; it holds for these prompts and takes the differences as normal. "
-        f"With one seed there is none; with two it is 9 standard deviations to each side. {BASE_NOTE}"
+        "With one seed there is none; with two it is 9 standard deviations to each side."
     )
-    return ListTable(
-        "seed_differences", "Differences between conditions over training seeds", header, rows, 4, records, note
-    )
+    return ListTable("seed_differences", "Differences between conditions over {seeds}", header, rows, 4, records, note)
 
 
 def _difference(row: Any) -> str:

@@ -71,9 +71,12 @@ def shared_settings(params: Params) -> ListTable:
         ("Longest sequence (tokens)", f"{train.max_length}", "256"),
         ("Temperature", f"{train.temperature:g}", "1"),
         ("Answer ends with", ", ".join(terminators), "eos"),
-        ("Weights", ", ".join(dict.fromkeys(model.dtype for model in models)), "bfloat16"),
+        ("Base weights", ", ".join(dict.fromkeys(model.dtype for model in models)), "bfloat16"),
+        ("LoRA weights", "float32", "not stated (bf16 training)"),
         ("Processes", f"{params.distributed.num_processes} ({params.distributed.strategy})", "4 (fsdp)"),
-        ("Seed", f"{params.seed}", DASH),
+        ("Seed of training", f"{params.train_seed}", DASH),
+        ("Seed of sampling", f"{params.sampling_seed}", DASH),
+        ("Seed of all else", f"{params.seed}", DASH),
     ]
     return _settings(
         "table3", "Table 3. Training and data settings of both methods", ["Setting", "Here", "Paper"], rows
@@ -90,7 +93,10 @@ def method_settings(params: Params) -> ListTable:
         "soft": training_steps_of(prompts, soft.samples_per_prompt, soft.epochs, batch),
         "hard": training_steps_of(prompts, per_example, hard.epochs, batch),
     }
-    paths = {"path": "1", "paths": f"{soft.paths_per_prompt}", "exact": "every path, exact"}[soft.estimator]
+    per_soft = {"path": 1, "paths": soft.paths_per_prompt, "exact": None}[soft.estimator]
+    paths = "every path, exact" if per_soft is None else f"{per_soft}"
+    passes = prompts * soft.epochs * soft.samples_per_prompt
+    strings = "every path, exact" if per_soft is None else f"{passes * per_soft:,}"
     rows = [
         (
             "Supervision",
@@ -112,6 +118,9 @@ def method_settings(params: Params) -> ListTable:
         ("Examples per prompt and epoch", f"{soft.samples_per_prompt}", f"{per_example}", "1", "16"),
         ("Strings per example", paths, f"{hard.completions_per_prompt}", "1", "1"),
         ("Optimiser steps", f"{steps['soft']:,}", f"{steps['hard']:,}", "189", "1,988"),
+        ("A100 hours of 12 models", DASH, DASH, "2.6", "26.7"),
+        ("Minutes of a model on 4 A100s", DASH, DASH, "0.7 to 14.9, median 1.8", "6.5 to 154.9, median 18.3"),
+        ("Supervised strings", strings, f"{prompts * hard.epochs * hard.samples_per_prompt:,}", "5,964", "63,616"),
     ]
     header = ["Setting", "Soft", "Hard", "Soft, paper", "Hard, paper"]
     return _settings("table4", "Table 4. Training settings by method", header, rows)

@@ -126,7 +126,9 @@ def structured_table(name: str, caption: str, metrics: pd.DataFrame, split: str,
         table,
         f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets). "
         f"W1 from {number_range([cell.n for cell in present], 0)} valid generations per cell; a perfect sampler "
-        f"scores {listed or 'n/a'} at this sample size. {_INTERVALS} {_ONE_PROMPT if split == 'unseen' else ''}Bold: "
+        f"scores {listed or 'n/a'} at this sample size. Logit KL: mean across families, as the paper's caption "
+        f"says; the median is logit_kl_family_median_nats in metrics.csv. {_INTERVALS} "
+        f"{_ONE_PROMPT if split == 'unseen' else ''}Bold: "
         f"best of the row. {_UNDEFINED}",
     )
 
@@ -286,8 +288,9 @@ def structured_tests_table(
         [_test_row(row, models) for row in tests.itertuples()],
         4,
         tests.assign(axis="structured"),
-        "Difference: of the figures in the tables (mean within family, median across families), first condition minus "
-        "second; below 0 the first is closer to the target. Interval: 95% bootstrap of that difference, families and "
+        "Difference: of the figures in the tables (mean within family; across families the median, of logit KL the "
+        "mean), first condition minus second; below 0 the first is closer to the target. Interval: 95% bootstrap of "
+        "that difference, families and "
         "prompts resampled, the same for both; of one test without adjustment. p: two-sided test of the prompts' "
         "signed ranks, conditions swapped by family, so that it is of families like these; with 6 it is at least "
         "0.031. p, these families: swapped by prompt; it says nothing of other families and decides nothing. "

@@ -154,6 +154,38 @@ def test_the_difference_is_that_of_the_tables_not_the_median_of_differences():
     assert found.ci_low <= found.difference <= found.ci_high
 
 
+def test_a_metric_whose_mean_is_tabulated_is_compared_by_its_mean():
+    own = np.array([0.2, 0.4, 0.5, 0.3, 2.1])
+    found = compare(own, np.full(5, 0.1), np.array(list("abcde")), 0, ("test",), 400, "family_mean")
+    assert found.value == pytest.approx(0.7) and found.difference == pytest.approx(0.6)
+    assert TESTED["logit_kl_nats"] == "family_mean" and TESTED["wasserstein_1_normalised"] == "family_median"
+    per_prompt = pd.concat(
+        pd.DataFrame(
+            {
+                "model": "m",
+                "condition": condition,
+                "split": "ood",
+                "family": list("abcde"),
+                "prompt_id": list("vwxyz"),
+                "logit_kl_nats": values,
+            }
+        )
+        for condition, values in (("base", np.full(5, 0.1)), ("soft", own))
+    )
+    (row,) = compare_conditions(per_prompt, {}, MARGINS, 0, 0.05, 200).itertuples()
+    assert row.difference == pytest.approx(0.6) and row.value == pytest.approx(0.7)
+
+
+def test_the_interval_of_a_difference_of_means_covers_it():
+    rng, labels, covered = random_stream(21), np.array([f"f{place}" for place in range(24)]), 0
+    for number in range(200):
+        level = rng.exponential(size=24)
+        own, other = level + 0.3 + rng.normal(scale=0.3, size=24), level
+        found = compare(own, other, labels, number, ("coverage",), 200, "family_mean")
+        covered += found.ci_low <= 0.3 <= found.ci_high
+    assert 178 <= covered <= 199
+
+
 def test_undefined_prompts_are_counted_and_left_out_as_in_the_tables():
     own = np.array([0.2, 0.4, 0.1, math.nan, 0.3, 0.3, 0.9])
     found = compare(own, np.full(7, 0.1), FAMILIES, 0, ("test",), 200)

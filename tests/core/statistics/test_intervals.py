@@ -10,11 +10,11 @@ from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.intervals import (
     bootstrap_families,
     clustered_wilson_interval,
-    family_median,
     half_sample_deviations,
     half_samples,
     hierarchical_bootstrap,
     newcombe_interval,
+    over_families,
     paired_difference_draws,
     wilson_interval,
 )
@@ -56,11 +56,11 @@ def plain_loop(values, families, deviations, statistic, replicates, rng):
                 redrawn = [values[s, prompt] + rng.choice(deviations[s, prompt]) for s in seeds]
                 drawn.append((label, np.mean(redrawn)))
         labels, found = np.array(drawn).T
-        draws.append(np.nanmean(found) if statistic == "mean" else family_median(found, labels))
+        draws.append(np.nanmean(found) if statistic == "mean" else over_families(found, labels, statistic))
     return np.nanpercentile(draws, [2.5, 97.5])
 
 
-@pytest.mark.parametrize("statistic", ["family_median", "mean"])
+@pytest.mark.parametrize("statistic", ["family_median", "family_mean", "mean"])
 def test_hierarchical_bootstrap_equals_the_plain_loop(statistic):
     rng = np.random.default_rng(0)
     families = np.array(list("aabbbcdd"))
@@ -194,18 +194,19 @@ def test_rates_of_clusters_are_covered_where_wilsons_interval_is_too_narrow():
     assert clustered_wilson_interval(np.array([90]), np.array([100])) == wilson_interval(90, 100)
 
 
-def test_draws_of_a_paired_difference_are_those_of_the_tables_figures():
+@pytest.mark.parametrize("statistic", ["family_median", "family_mean"])
+def test_draws_of_a_paired_difference_are_those_of_the_tables_figures(statistic):
     rng = random_stream(12)
     families = np.repeat(list("abcdef"), 3)
     level = np.repeat(rng.normal(size=6), 3)
     own, other = level + rng.normal(size=18), level + 0.5 + rng.normal(size=18)
-    draws = paired_difference_draws(own, other, families, replicates=20_000, rng=random_stream(13))
+    draws = paired_difference_draws(own, other, families, replicates=20_000, rng=random_stream(13), statistic=statistic)
 
     def one(rng):
         members = [np.flatnonzero(families == name) for name in rng.choice(list("abcdef"), size=6)]
         picks = np.concatenate([rng.choice(rows, size=3) for rows in members])
         labels = np.repeat(np.arange(6), 3)
-        return family_median(own[picks], labels) - family_median(other[picks], labels)
+        return over_families(own[picks], labels, statistic) - over_families(other[picks], labels, statistic)
 
     plain = [one(rng) for _ in range(4_000)]
     assert np.percentile(draws, [2.5, 97.5]) == pytest.approx(np.percentile(plain, [2.5, 97.5]), abs=0.12)

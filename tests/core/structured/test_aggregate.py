@@ -38,6 +38,15 @@ def test_distances_are_reported_by_family_and_tails_over_all():
     assert rows["pit_wasserstein_1_all_answers", ""]["n"] == 40 and rows["pit_wasserstein_1", "a"]["n"] == 15
 
 
+def test_logit_kl_is_an_average_over_families_and_its_median_stands_beside():
+    rows = rows_of(table(logit_kl_nats=np.array([0.1, 0.3, 0.4, 3.0])))
+    # Family means .2, .4 and 3.
+    assert rows["logit_kl_nats", ""]["value"] == pytest.approx(1.2)
+    assert rows["logit_kl_family_median_nats", ""]["value"] == pytest.approx(0.4)
+    assert rows["logit_kl_nats", "a"]["value"] == pytest.approx(0.2)
+    assert rows["logit_kl_nats", ""]["ci_low"] < 1.2 < rows["logit_kl_nats", ""]["ci_high"]
+
+
 def test_a_family_of_one_prompt_has_an_interval_from_its_samples():
     values = np.array([0.1, 0.3, 0.4, 0.05])
     deviations = {"pit_ks": np.tile([-0.1, 0.0, 0.1], (4, 1))}

@@ -14,7 +14,7 @@ from pipeline.core.laws.family import Law
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.intervals import bootstrap_families, family_median, wilson_interval
+from pipeline.core.statistics.intervals import bootstrap_families, family_median, over_families, wilson_interval
 from pipeline.core.structured.aggregate import aggregate_split
 from pipeline.core.structured.wasserstein import (
     bootstrap_prompt,
@@ -113,7 +113,7 @@ def test_bootstrap_covers_a_normal_mean():
     assert 170 <= covered <= 200
 
 
-@pytest.mark.parametrize("statistic", ["family_median", "mean"])
+@pytest.mark.parametrize("statistic", ["family_median", "family_mean", "mean"])
 def test_bootstrap_equals_the_obvious_loop(statistic):
     rng = np.random.default_rng(3)
     families = np.array(list("aabbbcdddd"))
@@ -128,7 +128,7 @@ def test_bootstrap_equals_the_obvious_loop(statistic):
             draws.append(np.nanmean(values[np.concatenate(rows)]))
         else:
             labels = np.repeat(np.arange(4), [len(r) for r in rows])
-            draws.append(family_median(values[np.concatenate(rows)], labels))
+            draws.append(over_families(values[np.concatenate(rows)], labels, statistic))
     low, high = np.nanpercentile(draws, [2.5, 97.5])
     assert found == pytest.approx((low, high), abs=0.15)
 

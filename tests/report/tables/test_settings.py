@@ -50,6 +50,14 @@ def test_shared_settings_are_the_configured_ones(config):
     assert rows["Schedule"][0] == "cosine, 25% warm-up" and rows["Gradient norm"][0] == "at most 1.5"
 
 
+def test_adapters_are_float32_whatever_the_base_is(config):
+    models = {name: dataclasses.replace(model, dtype="bfloat16") for name, model in config.models.items()}
+    rows = {row[0]: row[1:] for row in shared_settings(dataclasses.replace(config, models=models)).rows}
+    assert rows["Base weights"] == ("bfloat16", "bfloat16") and rows["LoRA weights"][0] == "float32"
+    cost = {row[0]: row[1:] for row in method_settings(config).rows}["A100 hours of 12 models"]
+    assert cost[2:] == ("2.6", "26.7")
+
+
 def test_steps_by_method_at_the_papers_settings(config):
     train = config.train
     paper = dataclasses.replace(
