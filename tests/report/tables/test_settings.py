@@ -50,6 +50,13 @@ def test_shared_settings_are_the_configured_ones(config):
     assert rows["Schedule"][0] == "cosine, 25% warm-up" and rows["Gradient norm"][0] == "at most 1.5"
 
 
+def test_a_report_says_whose_practice_it_follows(config):
+    released = dataclasses.replace(config, compat="released_code")
+    for params, expected in ((config, "ours"), (released, "the released code's (compat=released_code)")):
+        (row,) = [row for row in shared_settings(params).rows if row[0] == "Practice where ours differs"]
+        assert row[1] == expected
+
+
 def test_steps_by_method_at_the_papers_settings(config):
     train = config.train
     paper = dataclasses.replace(
