@@ -11,6 +11,7 @@ OURS = "this project"
 FAMILY_MEDIAN = (
     "mean over the finite values within each family, median across families; undefined where a family has none"
 )
+FAMILY_MEAN = "mean over the finite values within each family, then over families; undefined where a family has none"
 PROMPT_MEAN = "mean over prompts"
 PROMPTS = "prompts with a value"
 

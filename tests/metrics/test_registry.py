@@ -20,6 +20,7 @@ from tests.conftest import ROOT
 STRUCTURED = {
     *aggregate.HEADLINES,
     *aggregate.MEANS,
+    *aggregate.FAMILY_MEANS,
     *aggregate.COMPANIONS,
     *fidelity.TAILS,
     *fidelity.UNIFORMITY_TESTS,

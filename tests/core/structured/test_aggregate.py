@@ -38,6 +38,13 @@ def test_distances_are_reported_by_family_and_tails_over_all():
     assert rows["pit_wasserstein_1_all_answers", ""]["n"] == 40 and rows["pit_wasserstein_1", "a"]["n"] == 15
 
 
+def test_means_over_families_as_the_released_code_takes_them():
+    rows = rows_of(table(wasserstein_1=[1.0, 3.0, 4.0, 9.0], logit_kl_nats=[1.0, math.nan, math.nan, 2.0]))
+    found, undefined = rows["wasserstein_1_family_mean", ""], rows["logit_kl_nats_family_mean", ""]
+    assert (found["value"], found["n"], found["undefined"]) == (5.0, 4, 0)
+    assert math.isnan(undefined["value"]) and (undefined["n"], undefined["undefined"]) == (2, 1)
+
+
 def test_a_family_of_one_prompt_has_an_interval_from_its_samples():
     values = np.array([0.1, 0.3, 0.4, 0.05])
     deviations = {"pit_ks": np.tile([-0.1, 0.0, 0.1], (4, 1))}
