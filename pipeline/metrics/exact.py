@@ -31,7 +31,7 @@ EXACT = (
     _exact(
         name="logit_kl_nats_family_mean",
         title="Logit KL, mean over families",
-        definition="Logit KL, the mean over families in place of the median: what the paper's released code summarises.",
+        definition="Logit KL, the mean over families instead of the median: as the paper's released code sums up.",
         formula_text="as Logit KL",
         unit="nats",
         source=RELEASED,
