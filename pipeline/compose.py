@@ -77,6 +77,16 @@ def swap_stand_ins(values: dict[str, Any]) -> dict[str, Any]:
     return {**values, "models": models}
 
 
+def merge_compat(values: dict[str, Any]) -> dict[str, Any]:
+    """Put what the section ``compat`` says of every model into each of them; the section's name is what stays of it."""
+    compat = values["compat"]
+    models = {
+        name: OmegaConf.to_container(OmegaConf.merge(model, compat["every_model"]))
+        for name, model in values["models"].items()
+    }
+    return {**values, "compat": compat["name"], "models": models}
+
+
 def compose_params(conf: Path, overrides: list[str]) -> dict[str, Any]:
     """Compose and validate. Raises ConfigError for a bad override or value."""
     GlobalHydra.instance().clear()
@@ -85,7 +95,7 @@ def compose_params(conf: Path, overrides: list[str]) -> dict[str, Any]:
             values = OmegaConf.to_container(compose("config", overrides=overrides), resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(f"{conf}: {explain(error, conf, 'config', overrides)}") from None
-    values = swap_stand_ins(values)
+    values = swap_stand_ins(merge_compat(values))
     params = validate(values, source=str(conf))
     # In one order: the order in which axes are named changes nothing.
     return {**values, "axes": [axis for axis in AXES if axis in params.axes]}

@@ -19,7 +19,7 @@ BASELINES = ("ssot", "constrained", "batch", "verbalized")
 
 @dataclass(frozen=True, config=STRICT)
 class GenerateConfig:
-    """Sampling of one axis. The model's own generation_config is never used."""
+    """Sampling of one axis. The model's own generation_config is not used beyond ``checkpoint_defaults``."""
 
     num_samples: PositiveInt
     """Independent generations per prompt."""
@@ -31,6 +31,8 @@ class GenerateConfig:
     """Softmax temperature."""
     top_p: Probability
     """Nucleus mass; 1 samples from the whole distribution."""
+    checkpoint_defaults: list[Literal["temperature", "top_p", "top_k"]]
+    """Sampling settings that the checkpoint's generation_config.json replaces where it has them; [] for none."""
     batch_size: PositiveInt
     """Most rows decoded together; a killed run loses at most so many samples. Does not change the result beyond
     rounding."""
@@ -139,6 +141,9 @@ class EvaluateConfig:
     """Resamples behind each interval."""
     floor_replicates: Annotated[StrictInt, Field(ge=20)]
     """Simulated perfect samplers behind each floor."""
+    mcq_parser: Literal["strict", "released_code"]
+    """What counts as the requested format of a multiple-choice question: ours, or the released code's rules. The
+    tolerant parser's figures stand beside either."""
     token_budget: PositiveInt
     """Generated tokens per prompt at which conditions of different cost are compared (``..._at_budget``)."""
     novelty: NoveltyConfig

@@ -40,6 +40,15 @@ class NoveltyPromptsConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
+class OpenPromptsConfig:
+    """Where the open-ended requests come from."""
+
+    source: str | None
+    """A file with one request per line (.txt), JSON lines with the field prompt and, where known, category (.jsonl), or
+    one JSON list of texts (.json); null takes our own list of 102."""
+
+
+@dataclass(frozen=True, config=STRICT)
 class PromptsConfig:
     """Which prompts exist."""
 
@@ -51,6 +60,7 @@ class PromptsConfig:
     """"selected" (the paper's 24) or "full" (591)."""
     ood_selection: Selection
     """"selected" (the paper's 18) or "full" (92)."""
+    open: OpenPromptsConfig
     novelty: NoveltyPromptsConfig
 
 
@@ -151,6 +161,8 @@ class TrainConfig:
     """Longest allowed prompt + completion, in tokens, of a single sequence."""
     temperature: PositiveFloat
     """tau of Eq. 2."""
+    adapter_dtype: Literal["float32", "bfloat16"]
+    """LoRA weights while they are trained, their gradients and the optimiser's moments."""
     checkpoint_every_steps: PositiveInt
     """Steps between checkpoints; at most this much work is lost when the stage is killed."""
     soft: SoftConfig
@@ -192,6 +204,9 @@ class ChatConfig:
     """Keyword arguments of the chat template, e.g. enable_thinking."""
     answer_prefix: str
     """Text appended after the generation prompt (Harmony's final channel); empty for most models."""
+    add_special_tokens: bool
+    """Whether the tokenizer adds its special tokens to what the template has printed; true gives a second BOS token
+    where the template prints one (Gemma, Llama), as the released code does."""
     reasoning: ReasoningConfig
 
 
@@ -210,7 +225,7 @@ class ModelConfig:
     tokenizer: str
     """Name under which tries are shared by models with the same tokenizer."""
     dtype: Literal["float32", "bfloat16"]
-    """Weights and activations. LoRA weights are always float32."""
+    """Weights and activations; those of adapters are ``train.adapter_dtype``."""
     attention: Literal["sdpa", "eager", "flash_attention_2"]
     """Attention implementation."""
     terminator: str
@@ -257,6 +272,8 @@ class Params:
     """Root directory of all artifacts, relative to the project."""
     reports: str
     """Directory of tables, figures and the page."""
+    compat: Literal["none", "released_code"]
+    """Whose practice the settings follow where ours differs from the code behind the paper's numbers (conf/compat)."""
     require_pinned_revisions: bool
     """Whether the DAG refuses to start while a checkpoint or data set of the hub has no commit (`make pin`)."""
     axes: Axes

@@ -9,8 +9,9 @@ def sample_tokens(
     temperature: float = 1.0,
     top_p: float = 1.0,
     rows: torch.Tensor | None = None,
+    top_k: int | None = None,
 ) -> torch.Tensor:
-    """Draw one token per uniform number from softmax(logits / temperature), restricted to the nucleus.
+    """Draw one token per uniform number from softmax(logits / temperature), restricted to the top k and the nucleus.
 
     Inversion in float64 over the full vocabulary: sample n gets the first token of its row,
     in id order (in order of probability when top_p < 1), at which the cumulative mass
@@ -23,10 +24,14 @@ def sample_tokens(
         temperature: Above 0.
         top_p: Smallest most-probable set with at least this mass is kept; 1 keeps all.
         rows: int64[N], the row that each sample draws from; None means row n for sample n.
+        top_k: Tokens less probable than the k-th are left out first (ties with it stay, as in transformers); None
+            keeps all.
 
     Returns:
         int64[N] token ids.
     """
+    if top_k is not None and top_k < logits.shape[-1]:
+        logits = logits.masked_fill(logits < logits.topk(top_k, dim=-1).values[..., -1:], -torch.inf)
     probabilities = torch.softmax(logits.double() / temperature, dim=-1)
     if top_p < 1.0:
         probabilities, tokens = probabilities.sort(dim=-1, descending=True)

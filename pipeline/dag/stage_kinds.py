@@ -33,6 +33,7 @@ TRAINING = (
     "train.micro_batch_size",
     "train.max_length",
     "train.temperature",
+    "train.adapter_dtype",
 )
 
 
@@ -66,7 +67,7 @@ def training(method: str, description: str, reads: dict[str, Paths], parameters:
 
 def generation(axis: str, description: str) -> Stage:
     """A stage that samples answers of a model under a condition, for one axis."""
-    settings = ("num_samples", "answers_per_request", "max_new_tokens", "temperature", "top_p")
+    settings = ("num_samples", "answers_per_request", "max_new_tokens", "temperature", "top_p", "checkpoint_defaults")
     output = table("generations", axis)
     return Stage(
         name=f"generate_{axis}",

@@ -89,6 +89,8 @@ def dag_section(params: Params) -> dict[str, Any]:
             for axis in ("structured", "open", "mcq", "novelty")
         },
         "hard_source": sources["hard"],
+        # Our own list is code.
+        "open_source": params.prompts.open.source or "conf/prompts",
         # A data set of the hub is named by the parameters alone.
         "novelty_source": _source(params.prompts.novelty.source, "conf/prompts"),
         "retention_source": _source(params.retention.source, "conf/retention"),

@@ -9,12 +9,12 @@ from pipeline.config.evaluation import GenerateConfig
 from pipeline.config.params import Params
 from pipeline.config.retention import is_local_path
 from pipeline.core.prompts.multiple_choice import MCQ_PROMPT
-from pipeline.core.prompts.open_ended import open_prompts
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.retention.tasks import GENERATIVE_TASKS, TASKS
 from pipeline.dag.graph import StageNode
 from pipeline.runs import cost
 from pipeline.runs.cost import Cost
+from pipeline.sources.open_prompts import read_open_prompts
 
 NOVELTY_SPLIT_SIZES = {"curated": 100, "wildchat": 1000}
 """Prompts of NoveltyBench's public splits."""
@@ -72,7 +72,9 @@ class Prices:
         else:
             sizes = [NOVELTY_SPLIT_SIZES.get(split, 1000) for split in novelty.splits]
         count = sum(sizes) if limit is None else min(sum(sizes), limit * len(novelty.splits))
-        open_texts = [prompt.text for prompt in open_prompts()]
+        source = self._params.prompts.open.source
+        open_prompts = read_open_prompts(source and str(self._project / source))
+        open_texts = [prompt.text for prompt in open_prompts]
         return {
             "structured": (len(self._test_texts), _mean_tokens(self._test_texts)),
             "open": (len(open_texts), _mean_tokens(open_texts)),

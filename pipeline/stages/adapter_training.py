@@ -149,7 +149,12 @@ def _model_with_adapter(config: Params, training: Training, group: "ProcessGroup
         base = load_model(model_config, model_revision(training.model_report), device)
         torch.manual_seed(stream_seed(config.train_seed, "lora", training.model_name, training.method))
         return add_lora(
-            base, model_config, rank=settings.lora_rank, alpha=settings.lora_alpha, dropout=settings.lora_dropout
+            base,
+            model_config,
+            rank=settings.lora_rank,
+            alpha=settings.lora_alpha,
+            dropout=settings.lora_dropout,
+            dtype=settings.adapter_dtype,
         )
 
     return group.distribute(make_model)
@@ -159,14 +164,11 @@ def _examples_of_steps(
     config: Params, training: Training, tokenizer: "PreTrainedTokenizerBase"
 ) -> tuple[int, Callable[[int], list[Example]]]:
     """The number of steps, and the examples of a step by its number."""
-    from pipeline.engines.loading import chat
+    from pipeline.engines.loading.conditioned_model import message_encoder
 
     model_name, method, prompts = training.model_name, training.method, training.prompts
-    make_examples, options = training.open_targets(tokenizer), config.models[model_name].chat
-    encoded = [
-        chat.encode_request(tokenizer, prompt.text, options.template_arguments, options.answer_prefix)
-        for prompt in prompts
-    ]
+    make_examples, encode = training.open_targets(tokenizer), message_encoder(tokenizer, config.models[model_name])
+    encoded = [encode([{"role": "user", "content": prompt.text}], False) for prompt in prompts]
     budget, packed = getattr(config.train, method), training.sequences_per_example
     steps = training_steps(
         [prompt.family for prompt in prompts],

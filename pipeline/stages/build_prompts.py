@@ -4,9 +4,9 @@ from pathlib import Path
 
 from pipeline.artifacts.prompts import write_prompts, write_text_prompts
 from pipeline.core.prompts.multiple_choice import mcq_prompts
-from pipeline.core.prompts.open_ended import open_prompts
 from pipeline.core.prompts.structured import build_split
 from pipeline.dag.execution import StageRun, command_line
+from pipeline.sources.open_prompts import read_open_prompts
 
 
 def main(run: StageRun, train: Path, unseen: Path, ood: Path, open: Path, mcq: Path) -> None:
@@ -27,7 +27,7 @@ def main(run: StageRun, train: Path, unseen: Path, ood: Path, open: Path, mcq: P
         )
         write_prompts(output, prompts)
         print(f"{split}: {len(prompts)} prompts, {len({prompt.family for prompt in prompts})} families")
-    for output, requests in ((open, open_prompts()), (mcq, mcq_prompts())):
+    for output, requests in ((open, read_open_prompts(wanted.open.source)), (mcq, mcq_prompts())):
         write_text_prompts(output, requests)
         print(f"{output.stem}: {len(requests)} prompts")
     run.write_record()

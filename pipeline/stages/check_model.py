@@ -17,6 +17,7 @@ from pipeline.sources.repository import pinned_commit
 def main(run: StageRun, model: str, prompts: list[Path], output: Path) -> None:
     """Write the model's report: files or hub commit, terminator, and one request token by token."""
     from pipeline.engines.loading import chat
+    from pipeline.engines.loading.conditioned_model import message_encoder
     from pipeline.engines.loading.model import checkpoint_files, load_tokenizer
     from pipeline.engines.sampling import preflight
 
@@ -28,7 +29,7 @@ def main(run: StageRun, model: str, prompts: list[Path], output: Path) -> None:
     tokenizer = load_tokenizer(config, revision)
     terminator = chat.answer_terminator(tokenizer, config.terminator)
     request = read_prompts(*prompts)[0].text
-    ids = chat.encode_request(tokenizer, request, config.chat.template_arguments, config.chat.answer_prefix)
+    ids = message_encoder(tokenizer, config)([{"role": "user", "content": request}], False)
     preflight.check_numbers(tokenizer, terminator)
     report = {
         "checkpoint": config.checkpoint,

@@ -8,7 +8,7 @@ from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.prompts import read_text_prompts
 from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.core.language.multiple_choice import failure_counts, metric_rows, outcome, prompt_row
-from pipeline.core.prompts.multiple_choice import parse_mcq, parse_mcq_tolerant
+from pipeline.core.prompts.multiple_choice import parse_mcq, parse_mcq_released, parse_mcq_tolerant
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.stages.evaluation_output import write_evaluation
 
@@ -18,8 +18,9 @@ def main(run: StageRun, model: str, condition: str, prompts: list[Path], generat
     requests = read_text_prompts(*prompts)
     by_prompt = rows_by_prompt(generations, GENERATION_COLUMNS, [prompt.prompt_id for prompt in requests])
     table = pd.concat([by_prompt[prompt.prompt_id] for prompt in requests])
+    parse_strictly = {"strict": parse_mcq, "released_code": parse_mcq_released}[run.params.evaluate.mcq_parser]
     outcomes = table[["prompt_id", "sample_index"]].assign(
-        strict=[outcome(parse_mcq(text)) for text in table["text"]],
+        strict=[outcome(parse_strictly(text)) for text in table["text"]],
         tolerant=[outcome(parse_mcq_tolerant(text)) for text in table["text"]],
         truncated=table["finish_reason"] == "length",
     )

@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.journal import Journal
+from pipeline.artifacts.model_report import model_revision
 from pipeline.artifacts.prompts import read_requests
 from pipeline.artifacts.storage import write_table
 from pipeline.artifacts.tries import TrieStore
@@ -57,13 +58,15 @@ def _requests(
     condition: str,
     prompts: Sequence[TextPrompt],
     missing: Mapping[str, dict[int, int]],
+    revision: str | None,
     tries: TrieStore | None,
     encode: Callable[[Sequence[Mapping[str, str]], bool], list[int]],
 ) -> list["SampleRequest"]:
     """A request for the ``missing`` samples (seed by sample index, by prompt id) of each prompt that has any."""
-    from pipeline.engines.sampling.text_engine import SampleRequest
+    from pipeline.engines.sampling.text_engine import SampleRequest, sampling_law
 
     settings = generation_settings(config, axis, condition)
+    law = sampling_law(settings, config.models[model], revision)
     protocol = answer_protocol(config, model, condition)
     role = config.models[model].chat.reasoning.instruction_role
     requests = []
@@ -76,8 +79,7 @@ def _requests(
                 messages,
                 missing[prompt.prompt_id],
                 settings.max_new_tokens,
-                settings.temperature,
-                settings.top_p,
+                **law,
                 # Reasoning traces and channels are told apart by special tokens.
                 skip_special_tokens=not protocol.reasons,
                 constraint=_constraint(tries, prompt.prompt_id, settings.max_new_tokens),
@@ -154,7 +156,8 @@ def main(
         if left:
             encode = request_encoder(config.models[model], model_report)
             tries = TrieStore(weights) if condition == "constrained" else None
-            requests = _requests(config, axis, model, condition, rows, missing, tries, encode)
+            revision = model_revision(model_report)
+            requests = _requests(config, axis, model, condition, rows, missing, revision, tries, encode)
             engine = open_engine(config, model, condition, model_report, weights, rows[0].text, axis=axis)
             with run.tracked() as tracking:
                 progress = tracking.bar(desc=run.title, unit="sample", total=total, initial=total - left)

@@ -41,7 +41,11 @@ def _check_weights(
     ids = message_encoder(tokenizer, settings)(messages, False)
     details = {"request": preflight.show_request(tokenizer, ids)}
     progress.write(" ".join(token for _, token in details["request"]["tokens"]))
-    details["turn_end"] = preflight.check_turn_end(tokenizer, settings.chat.template_arguments, terminator)
+    # The released code ends answers with EOS, however the model ends its turn.
+    released = config.compat == "released_code"
+    details["turn_end"] = preflight.check_turn_end(
+        tokenizer, settings.chat.template_arguments, terminator, another_allowed=released
+    )
     details["numbers"] = preflight.check_numbers(tokenizer, terminator)
     progress.update(len(details))
     loaded = load_model(settings, revision)

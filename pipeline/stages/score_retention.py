@@ -109,7 +109,8 @@ def main(run: StageRun, model: str, condition: str, model_report: Path, weights:
 
         opened = open_model(run.params.models[model], model_report, adapter_directory(condition, weights), PROBE)
         limits = {"max_new_tokens": settings.max_new_tokens, "tokens_per_pass": settings.tokens_per_pass}
-        return HarnessModel(opened.model, opened.tokenizer, opened.stop_ids, **limits, render=render)
+        form = {"render": render, "add_special_tokens": run.params.models[model].chat.add_special_tokens}
+        return HarnessModel(opened.model, opened.tokenizer, opened.stop_ids, **limits, **form)
 
     total = sum(len({_key(request) for request in task.requests}) for task in tasks.values())
     rows, num_items = [], {}

@@ -230,6 +230,47 @@ def test_stand_ins_replace_every_checkpoint_and_nothing_else_of_a_model():
         compose_params(ROOT / "conf", ["stand_ins=tiny"])
 
 
+@pytest.mark.parametrize("experiment", ["demo", "paper"])
+def test_released_code_sets_every_key_where_practice_differs_and_no_other(experiment):
+    ours = compose_params(ROOT / "conf", [f"experiment={experiment}"])
+    theirs = compose_params(ROOT / "conf", [f"experiment={experiment}", "compat=released_code"])
+    assert (ours["compat"], theirs["compat"]) == ("none", "released_code")
+    params = validate(theirs)
+    for name, model in params.models.items():
+        assert model.terminator == "eos" and model.chat.add_special_tokens, name
+    assert params.train.adapter_dtype == "bfloat16" and params.train.hard.loss_reduction == "token"
+    for axis in ("structured", "open", "mcq", "novelty", "ssot"):
+        assert getattr(params.generate, axis).checkpoint_defaults == ["temperature", "top_p"]
+    assert params.generate.ssot.max_new_tokens == 32 and params.evaluate.mcq_parser == "released_code"
+    assert params.retention.gsm8k == "twice" and params.paloma.bos == ["none"]
+
+    def leaves(node, path=""):
+        if not isinstance(node, dict) or not node:
+            return {path: node}
+        return {key: leaf for name, inner in node.items() for key, leaf in leaves(inner, f"{path}.{name}").items()}
+
+    before, after = leaves(ours), leaves(theirs)
+    changed_keys = {key.split(".")[-1] for key in before | after if before.get(key) != after.get(key)}
+    assert changed_keys - {"terminator"} == {
+        "compat",
+        "add_special_tokens",
+        "adapter_dtype",
+        "checkpoint_defaults",
+        "max_new_tokens",
+        "mcq_parser",
+        "gsm8k",
+        "bos",
+    }
+    # A value on the command line wins over the switch.
+    single = compose_params(ROOT / "conf", [f"experiment={experiment}", "compat=released_code", "retention.gsm8k=once"])
+    assert single["retention"]["gsm8k"] == "once"
+
+
+def test_unknown_practice_is_named():
+    with pytest.raises(ConfigError, match="compat: there is no 'release_code'; did you mean released_code"):
+        compose_params(ROOT / "conf", ["compat=release_code"])
+
+
 def test_the_paper_experiment_does_not_start_without_commits(tmp_path, monkeypatch):
     path = written(tmp_path, "experiment=paper", "models.qwen3_8b.revision=null")
     with pytest.raises(ConfigError, match=r"models\.qwen3_8b\.revision.*: no commit, which experiment paper.*make pin"):

@@ -21,6 +21,7 @@ STRUCTURED = {
     *aggregate.HEADLINES,
     *aggregate.MEANS,
     *aggregate.MEDIANS,
+    *aggregate.FAMILY_MEANS,
     *aggregate.COMPANIONS,
     *fidelity.TAILS,
     *fidelity.UNIFORMITY_TESTS,

@@ -54,6 +54,22 @@ def server(dag, tmp_path_factory):
         yield server
 
 
+def test_checkpoint_defaults_reach_the_samples(dag, tmp_path):
+    """The tiny checkpoint's generation_config.json has top_k 1, under which every sample of a prompt is the same."""
+    values = yaml.safe_load(dag.params.read_text())
+    values["generate"][AXIS]["checkpoint_defaults"] = ["top_k"]
+    values["artifacts"] = str(tmp_path / "artifacts")
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+    other = Dag(tmp_path / "params.yaml")
+    other.root.mkdir()
+    for name in ("prompts", "models"):
+        (other.root / name).symlink_to(dag.root / name)
+    other.run(f"generate_{AXIS}@embedded-base")
+    texts = [pd.read_parquet(d.root / "generations" / AXIS / "embedded" / "base.parquet") for d in (dag, other)]
+    ours, theirs = (table.groupby("prompt_id")["text"].nunique() for table in texts)
+    assert set(theirs) == {1} and ours.max() > 1
+
+
 @pytest.fixture
 def with_engine(dag, tmp_path):
     """Writes params.yaml with another engine."""

@@ -5,6 +5,7 @@ import math
 
 import pandas as pd
 import pytest
+import yaml
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.prompts import write_text_prompts
@@ -78,6 +79,17 @@ def test_evaluation_directory(tiny_params, files):
     assert table["truncated"].tolist() == [False, False, True, False, True, False]
     provenance = json.loads((output / "provenance.json").read_text())
     assert provenance["stage"] == "eval_mcq" and str(paths["generations"]) in provenance["inputs_sha256"]
+
+
+def test_the_released_codes_parser(tiny_params, files, tmp_path):
+    values = yaml.safe_load(tiny_params.read_text())
+    values["evaluate"]["mcq_parser"] = "released_code"
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+    without = (question("D").split("\nExplanation")[0], "stop")
+    output = evaluate(tmp_path / "params.yaml", files([*TEXTS, without]))
+    table = read_table(output / "generations.parquet", ("strict", "tolerant"))
+    assert table["strict"].tolist()[:3] == ["B", "B", "A"] and table["strict"].iloc[-1] == "missing_explanation"
+    assert table["tolerant"].iloc[-1] == "D"
 
 
 def test_undefined_is_null_and_counted(tiny_params, files):

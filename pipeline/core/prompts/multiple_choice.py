@@ -1,9 +1,10 @@
-"""The multiple-choice request and its two parsers (arXiv:2605.11845, Section 4.2, Appendix C.4).
+"""The multiple-choice request and its parsers (arXiv:2605.11845, Section 4.2, Appendix C.4).
 
-The strict parser accepts the requested format and nothing else. The tolerant one also reads
-the formats that chat models write instead, so that a model which ignores the format can be
-told from one which prefers a position. Both read a text line by line, each line once: the
-time is linear in the text. Both are total functions: any string in, no exception out.
+The strict parser accepts the requested format and nothing else; the released code's counts
+something else as that format. The tolerant one also reads the formats that chat models write
+instead, so that a model which ignores the format can be told from one which prefers a position.
+All read a text line by line, each line once: the time is linear in the text. All are total
+functions: any string in, no exception out.
 """
 
 import hashlib
@@ -66,6 +67,9 @@ class McqFailure(StrEnum):
     EMPTY_FIELD = "empty_field"
     MALFORMED_OPTION = "malformed_option"
     MALFORMED_ANSWER = "malformed_answer"
+    MISSING_EXPLANATION = "missing_explanation"
+    DUPLICATE_EXPLANATION = "duplicate_explanation"
+    UNEXPECTED_LINE = "unexpected_line"
 
 
 @dataclass(frozen=True)
@@ -194,6 +198,48 @@ def parse_mcq(text: str) -> ParsedQuestion | McqFailure:
     if not answer:
         return McqFailure.EMPTY
     return _parse(answer, _strict_label, _strict_letter, "", multiline_options=False)
+
+
+_RELEASED_LABELS = (*_STRICT_LABELS, *((letter, f"{letter}.") for letter in LETTERS))
+
+
+def parse_mcq_released(text: str) -> ParsedQuestion | McqFailure:
+    """Parse a generation by the rules of the paper's released code (github.com/chandar-lab/calibration-finetuning).
+
+    They differ from ``parse_mcq``: an explanation is required; every line must be a field, so a question of several
+    lines and any remark fail; indentation, missing white space behind an option's dot and another order of the fields
+    are allowed. As there, each field stands once and is not empty, and the answer is one letter.
+    """
+    answer = strip_reasoning(text)
+    if answer is None:
+        return McqFailure.UNCLOSED_REASONING
+    if not answer:
+        return McqFailure.EMPTY
+    lines = [line.strip() for line in answer.splitlines() if line.strip()]
+    labels = [next(((n, label) for n, label in _RELEASED_LABELS if line.startswith(label)), None) for line in lines]
+    counts = Counter(label[0] for label in labels if label)
+    options = [counts[letter] for letter in LETTERS]
+    checks = (
+        (counts[QUESTION] == 0, McqFailure.MISSING_QUESTION),
+        (counts[QUESTION] > 1, McqFailure.DUPLICATE_QUESTION),
+        (min(options) == 0, McqFailure.MISSING_OPTION),
+        (max(options) > 1, McqFailure.DUPLICATE_OPTION),
+        (counts[ANSWER] == 0, McqFailure.MISSING_ANSWER),
+        (counts[ANSWER] > 1, McqFailure.DUPLICATE_ANSWER),
+        (counts[EXPLANATION] == 0, McqFailure.MISSING_EXPLANATION),
+        (counts[EXPLANATION] > 1, McqFailure.DUPLICATE_EXPLANATION),
+        (None in labels, McqFailure.UNEXPECTED_LINE),
+    )
+    for failed, failure in checks:
+        if failed:
+            return failure
+    contents = {label[0]: line[len(label[1]) :].strip() for line, label in zip(lines, labels, strict=True) if label}
+    if not all(contents.values()):
+        return McqFailure.MALFORMED_ANSWER if not contents[ANSWER] else McqFailure.EMPTY_FIELD
+    if contents[ANSWER] not in LETTERS:
+        return McqFailure.MALFORMED_ANSWER
+    a, b, c, d = (contents[name] for name in LETTERS)
+    return ParsedQuestion(contents[QUESTION], (a, b, c, d), contents[ANSWER])
 
 
 _CLOSING = ".):]"

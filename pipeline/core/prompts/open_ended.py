@@ -5,12 +5,15 @@ list is not in the text, so the others are our own choice.
 """
 
 import hashlib
+import re
 
 from pipeline.core.prompts.text import TextPrompt
 
 TEMPLATE = "{verb} a random {category}. Output ONLY the answer."
 VERBS = ("Think of", "Choose", "Name", "Pick")
 """The prompt at index i uses verb i modulo 4."""
+
+_IN_TEMPLATE = re.compile(f"(?:{'|'.join(VERBS)}) a random (.+)\\. Output ONLY the answer\\.")
 
 OPEN_CATEGORIES = (
     # The paper's four examples, where the rotation gives each the verb it has there.
@@ -125,10 +128,18 @@ def open_prompts() -> list[TextPrompt]:
 
     The id is the category and a digest of the text, so it depends on no other prompt but through the verb.
     """
-    prompts = []
-    for index, category in enumerate(OPEN_CATEGORIES):
-        text = TEMPLATE.format(verb=VERBS[index % len(VERBS)], category=category)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:10]
-        slug = category.lower().replace(" ", "-")
-        prompts.append(TextPrompt(f"open-{slug}-{digest}", "open", category, text))
-    return prompts
+    texts = (
+        (TEMPLATE.format(verb=VERBS[index % len(VERBS)], category=category), category)
+        for index, category in enumerate(OPEN_CATEGORIES)
+    )
+    return [open_prompt(text, category) for text, category in texts]
+
+
+def open_prompt(text: str, category: str = "") -> TextPrompt:
+    """The prompt with this text; the category of a text in the template is found in it."""
+    found = _IN_TEMPLATE.fullmatch(text)
+    category = category or (found[1] if found else "")
+    # The id names the files of unfinished generations.
+    slug = "-".join(re.findall("[a-z0-9]+", category.lower()))[:60]
+    digest = hashlib.sha256(text.encode()).hexdigest()[:10]
+    return TextPrompt("-".join(filter(None, ("open", slug, digest))), "open", category, text)

@@ -36,6 +36,10 @@ MEDIANS = {"logit_kl_family_median_nats": "logit_kl_nats"}
 MEANS = ("answers_at_budget", "valid_rate_at_budget")
 """Per-prompt columns whose mean over the split's prompts is reported."""
 
+FAMILY_MEANS = {"wasserstein_1_family_mean": "wasserstein_1"}
+"""Metrics that are the mean over families of family means, and their per-prompt columns: what the paper's released code
+summarises."""
+
 COMPANIONS = (
     "exact_wasserstein_1_normalised",
     "exact_wasserstein_1_normalised_low",
@@ -96,6 +100,11 @@ def aggregate_split(
         finite = values[np.isfinite(values)]
         value = float(finite.mean()) if len(finite) else math.nan
         rows.append(metric_row(metric, Estimate(value, len(finite), low, high, len(values) - len(finite))))
+    for metric in (name for name, column in FAMILY_MEANS.items() if column in per_prompt):
+        values = per_prompt[FAMILY_MEANS[metric]].to_numpy(dtype=np.float64)
+        means = np.array(list(family_means(values, families).values()))
+        n = int(np.isfinite(values).sum())
+        rows.append(metric_row(metric, Estimate(float(means.mean()), n, undefined=int(np.isnan(means).sum()))))
     if "num_tokens" in per_prompt:
         valid, undefined = int(per_prompt["num_valid"].sum()), int((per_prompt["num_valid"] == 0).sum())
         tokens = per_prompt["num_tokens"].sum() / valid if valid else math.nan

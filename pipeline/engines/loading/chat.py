@@ -103,9 +103,11 @@ def encode_request(
     prompt: str,
     template_arguments: Mapping[str, Any],
     answer_prefix: str = "",
+    add_special_tokens: bool = False,
 ) -> list[int]:
     """``encode_messages`` of one user message."""
-    return encode_messages(tokenizer, [{"role": "user", "content": prompt}], template_arguments, answer_prefix)
+    messages = [{"role": "user", "content": prompt}]
+    return encode_messages(tokenizer, messages, template_arguments, answer_prefix, add_special_tokens)
 
 
 def encode_messages(
@@ -113,12 +115,16 @@ def encode_messages(
     messages: Sequence[Mapping[str, str]],
     template_arguments: Mapping[str, Any],
     answer_prefix: str = "",
+    add_special_tokens: bool = False,
 ) -> list[int]:
     """Token ids of a conversation up to where the answer starts, in the chat template where there is one.
 
     Text that went through a template holds its own special tokens and is encoded without
     adding any; a model that expects a BOS token gets exactly one, first. Without a template the
     messages follow each other, a blank line between them.
+
+    With ``add_special_tokens`` the tokenizer adds its own to the template's text as well, as the released code of
+    arXiv:2605.11845 does: where the template prints a BOS token there are two.
 
     Raises:
         ModelError: The result has a missing, doubled or misplaced BOS token.
@@ -128,13 +134,14 @@ def encode_messages(
         plain = "\n\n".join(message["content"] for message in messages)
         ids = tokenizer(plain + answer_prefix, add_special_tokens=True)["input_ids"]
     else:
-        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        ids = tokenizer(text, add_special_tokens=add_special_tokens)["input_ids"]
     bos = tokenizer.bos_token_id
     if bos is not None:
         expected = 0 if text_bos(tokenizer) is None else 1
         # Some templates print the BOS token although the tokenizer adds none; one is right then, too.
         found = ids.count(bos)
-        if found > 1 or found < expected or (found == 1 and ids[0] != bos):
+        most = 2 if add_special_tokens and expected else 1
+        if not expected <= found <= most or ids[:found] != [bos] * found:
             raise ModelError(
                 f"the encoded request of {tokenizer.name_or_path!r} has {found} BOS tokens, "
                 f"expected {expected} at the start"

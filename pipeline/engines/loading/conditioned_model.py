@@ -35,10 +35,12 @@ def message_encoder(tokenizer: Any, config: ModelConfig) -> Callable[[Sequence[M
     """``ConditionedModel.encode_messages`` of a tokenizer."""
     from pipeline.engines.loading import chat
 
+    options = config.chat
+
     def encode_messages(messages: Sequence[Mapping[str, str]], reasons: bool) -> list[int]:
-        if reasons:
-            return chat.encode_messages(tokenizer, messages, config.chat.reasoning.template_arguments)
-        return chat.encode_messages(tokenizer, messages, config.chat.template_arguments, config.chat.answer_prefix)
+        arguments = options.reasoning.template_arguments if reasons else options.template_arguments
+        prefix = "" if reasons else options.answer_prefix
+        return chat.encode_messages(tokenizer, messages, arguments, prefix, options.add_special_tokens)
 
     return encode_messages
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
@@ -169,8 +169,16 @@ def _outside_language_model(model: "PreTrainedModel", targets: Sequence[str]) ->
     return None
 
 
-def add_lora(model: "PreTrainedModel", config: ModelConfig, *, rank: int, alpha: float, dropout: float) -> "PeftModel":
-    """Attach fresh LoRA weights (float32) to a frozen language model.
+def add_lora(
+    model: "PreTrainedModel",
+    config: ModelConfig,
+    *,
+    rank: int,
+    alpha: float,
+    dropout: float,
+    dtype: Literal["float32", "bfloat16"] = "float32",
+) -> "PeftModel":
+    """Attach fresh LoRA weights to a frozen language model; the optimiser's moments have their ``dtype``, too.
 
     Raises:
         ModelError: No module of the language model matches ``config.lora_target_modules``.
@@ -178,7 +186,7 @@ def add_lora(model: "PreTrainedModel", config: ModelConfig, *, rank: int, alpha:
     from peft import LoraConfig, get_peft_model
 
     try:
-        return get_peft_model(
+        adapted = get_peft_model(
             model,
             LoraConfig(
                 r=rank,
@@ -192,6 +200,11 @@ def add_lora(model: "PreTrainedModel", config: ModelConfig, *, rank: int, alpha:
         )
     except ValueError as error:
         raise ModelError(f"{config.checkpoint}: lora_target_modules: {first_line(error)}") from None
+    # PEFT makes float32 weights of any base; both kinds start from the same draw.
+    for parameter in adapted.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.to(getattr(torch, dtype))
+    return adapted
 
 
 def load_adapter(model: "PreTrainedModel", directory: Path, probe_ids: list[int]) -> "PeftModel":

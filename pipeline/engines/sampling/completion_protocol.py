@@ -74,12 +74,17 @@ class CompletionProtocol:
             "messages" if self._chat else "prompt": request.messages if self._chat else request.prompt_ids,
         }
         if self._dialect == "openai":
+            if request.top_k is not None:
+                raise ConfigError(
+                    "the dialect openai has no top_k, which checkpoint_defaults in generate asks for; leave it out "
+                    "there, or set engine.openai.dialect to vllm or sglang"
+                )
             if self._stop_texts:
                 body["stop"] = self._stop_texts
         else:
             body |= {
                 "stop_token_ids": sorted(self._stop_ids),
-                "top_k": -1,
+                "top_k": -1 if request.top_k is None else request.top_k,
                 "min_p": 0.0,
                 "repetition_penalty": 1.0,
                 "skip_special_tokens": request.skip_special_tokens,

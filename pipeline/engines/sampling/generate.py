@@ -59,6 +59,7 @@ def generate_prompts(
     top_p: float,
     batch_size: int,
     strategy: Literal["merged", "rows"] = "merged",
+    top_k: int | None = None,
     constraint: TrieConstraint | None = None,
     skip_special_tokens: bool = True,
     statistics: GenerationStatistics | None = None,
@@ -81,6 +82,7 @@ def generate_prompts(
         batch_size: Most rows decoded together.
         strategy: "merged" runs every distinct prefix of a prompt's samples once for all that have it;
             "rows" decodes every sample in a row of its own, those of all prompts together.
+        top_k: Most probable tokens to draw from, None for all.
         constraint: Restricts every step to what a trie holds.
         skip_special_tokens: Whether special tokens other than the stop token are left out of
             the text; a protocol with channels needs them.
@@ -101,6 +103,7 @@ def generate_prompts(
         top_p,
         statistics or GenerationStatistics(),
         constraint,
+        top_k,
     )
     # Samples are often equal, and decoding takes longer than looking them up.
     known: dict[tuple[int, ...], Generation] = {}

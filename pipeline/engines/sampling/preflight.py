@@ -45,15 +45,18 @@ def show_request(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> dict
 
 
 def check_turn_end(
-    tokenizer: PreTrainedTokenizerBase, template_arguments: Mapping[str, Any], terminator: int
+    tokenizer: PreTrainedTokenizerBase,
+    template_arguments: Mapping[str, Any],
+    terminator: int,
+    another_allowed: bool = False,
 ) -> dict[str, Any]:
     """The chat template ends an assistant's turn with the answer terminator.
 
     Returns:
-        The terminator, and whether there is a template to ask.
+        The terminator, whether there is a template to ask, and whether it ends turns so.
 
     Raises:
-        ModelError: The template ends the turn with another token.
+        ModelError: The template ends the turn with another token, and that is not ``another_allowed``.
     """
     name = tokenizer.convert_ids_to_tokens(terminator)
     if tokenizer.chat_template is None:
@@ -64,13 +67,14 @@ def check_turn_end(
     if answer not in text:
         raise ModelError(f"the chat template of {tokenizer.name_or_path!r} leaves out what the assistant said")
     behind = tokenizer(text.rsplit(answer, 1)[1], add_special_tokens=False)["input_ids"]
-    if behind[:1] != [terminator]:
+    if behind[:1] != [terminator] and not another_allowed:
         found = tokenizer.convert_ids_to_tokens(behind[0]) if behind else "nothing"
         raise ModelError(
             f"the chat template of {tokenizer.name_or_path!r} ends a turn with {found!r}, but the answer terminator is "
             f"{name!r}; set `terminator` of the model to the token that ends its turn"
         )
-    return {"terminator": name, "terminator_id": terminator, "template": True}
+    ends = behind[:1] == [terminator]
+    return {"terminator": name, "terminator_id": terminator, "template": True, "ends_turn": ends}
 
 
 def check_numbers(tokenizer: PreTrainedTokenizerBase, terminator: int) -> dict[str, list[str]]:

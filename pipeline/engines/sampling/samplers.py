@@ -136,10 +136,11 @@ class RandomDraws(Draws):
         top_p: float,
         statistics: GenerationStatistics,
         constraint: TrieConstraint | None = None,
+        top_k: int | None = None,
     ) -> None:
         """``uniforms`` is float64[N, max_new_tokens] on the model's device; ``constraint`` restricts every step."""
         super().__init__(model, *uniforms.shape, stop_ids, statistics)
-        self._uniforms, self._temperature, self._top_p = uniforms, temperature, top_p
+        self._uniforms, self._temperature, self._top_p, self._top_k = uniforms, temperature, top_p, top_k
         # The trie prefix that each sample has reached, where a trie restricts what may follow.
         self._constraint, self._prefixes = constraint, torch.zeros_like(self.lengths)
 
@@ -149,7 +150,8 @@ class RandomDraws(Draws):
         """See Draws."""
         if self._constraint is not None:
             logits, rows = self._restricted(logits, rows, samples)
-        drawn = sample_tokens(logits, self._uniforms[samples, step], self._temperature, self._top_p, rows)
+        uniforms = self._uniforms[samples, step]
+        drawn = sample_tokens(logits, uniforms, self._temperature, self._top_p, rows, self._top_k)
         if self._constraint is not None:
             self._prefixes[samples] = self._constraint.advance(self._prefixes[samples], drawn)
         return drawn

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Protocol
 
+from packaging.version import Version
 from transformers import AutoConfig, GenerationConfig, PreTrainedTokenizerBase
 
+from pipeline.config.evaluation import GenerateConfig
 from pipeline.config.params import ModelConfig
 from pipeline.core.tries.constraint import TrieConstraint
 from pipeline.engines.loading.model import stop_ids
@@ -39,6 +41,7 @@ class SampleRequest:
         top_p: Nucleus mass, 1 for none.
         skip_special_tokens: Whether special tokens other than the stop token are left out of the text.
         constraint: Restricts every step to what a trie holds; None for none. Hugging Face engine only.
+        top_k: Most probable tokens to draw from, None for all.
     """
 
     key: str
@@ -50,6 +53,7 @@ class SampleRequest:
     top_p: float
     skip_special_tokens: bool = True
     constraint: TrieConstraint | None = None
+    top_k: int | None = None
 
 
 @dataclass(frozen=True)
@@ -108,18 +112,46 @@ def first_seed(group: Mapping[int, int]) -> int:
     return group[min(group)]
 
 
+def _generation_config(config: ModelConfig, revision: str | None) -> GenerationConfig:
+    """A checkpoint's sampling defaults and stop tokens. Raises ModelError."""
+    source = {"revision": revision or config.revision}
+    try:
+        try:
+            return GenerationConfig.from_pretrained(config.checkpoint, **source)
+        except OSError:
+            # As transformers does for a checkpoint without generation_config.json.
+            model_config = AutoConfig.from_pretrained(config.checkpoint, trust_remote_code=False, **source)
+            return GenerationConfig.from_model_config(model_config)
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot read the configuration of {config.checkpoint}: {first_line(error)}") from None
+
+
 def checkpoint_stop_ids(
     config: ModelConfig, tokenizer: PreTrainedTokenizerBase, revision: str | None = None
 ) -> set[int]:
     """``stop_ids`` of a checkpoint whose model is not loaded in this process. Raises ModelError."""
-    source = {"revision": revision or config.revision}
-    try:
-        try:
-            declared = GenerationConfig.from_pretrained(config.checkpoint, **source)
-        except OSError:
-            # As transformers does for a checkpoint without generation_config.json.
-            model_config = AutoConfig.from_pretrained(config.checkpoint, trust_remote_code=False, **source)
-            declared = GenerationConfig.from_model_config(model_config)
-    except (OSError, ValueError) as error:
-        raise ModelError(f"cannot read the configuration of {config.checkpoint}: {first_line(error)}") from None
+    declared = _generation_config(config, revision)
     return stop_ids(SimpleNamespace(generation_config=declared), tokenizer, config.terminator)
+
+
+def sampling_law(
+    settings: GenerateConfig, config: ModelConfig, revision: str | None = None
+) -> dict[str, float | int | None]:
+    """What is sampled from the softmax: temperature, top_p and top_k (None for all tokens) of ``SampleRequest``.
+
+    Those in ``settings.checkpoint_defaults`` are the checkpoint's own where its generation_config.json has them and was
+    written by transformers 4.50 or newer: what ``generate`` of transformers 4.50 to 4.57 does unasked where it is given
+    the library's default, for temperature and top_p 1.
+
+    Raises:
+        ModelError: The checkpoint's configuration cannot be read.
+    """
+    law = {"temperature": settings.temperature, "top_p": settings.top_p, "top_k": None}
+    if settings.checkpoint_defaults:
+        declared = _generation_config(config, revision)
+        written_by = Version(Version(declared.transformers_version).base_version)
+        names = settings.checkpoint_defaults if written_by >= Version("4.50") else []
+        own = {name: getattr(declared, name, None) for name in names}
+        # Of top_k, 0 means all tokens.
+        law |= {name: value for name, value in own.items() if value}
+    return law

@@ -70,6 +70,7 @@ class TransformersEngine:
                 max_new_tokens=alike[0].max_new_tokens,
                 temperature=alike[0].temperature,
                 top_p=alike[0].top_p,
+                top_k=alike[0].top_k,
                 batch_size=self._batch_size,
                 strategy=self._strategy,
                 constraint=alike[0].constraint,
@@ -86,8 +87,8 @@ class TransformersEngine:
 
 def _together(request: SampleRequest) -> tuple:
     """Neighbouring requests with equal keys are decoded together."""
-    settings = (request.max_new_tokens, request.temperature, request.top_p, request.skip_special_tokens)
-    return (*settings, id(request.constraint))
+    law = (request.temperature, request.top_p, request.top_k)
+    return (request.max_new_tokens, *law, request.skip_special_tokens, id(request.constraint))
 
 
 def _without(request: SampleRequest, finished: AbstractSet[int]) -> SampleRequest:

@@ -88,7 +88,7 @@ class VllmEngine:
             seed=seed,
             temperature=request.temperature,
             top_p=request.top_p,
-            top_k=0,
+            top_k=request.top_k or 0,
             min_p=0.0,
             presence_penalty=0.0,
             frequency_penalty=0.0,

@@ -33,6 +33,7 @@ class HarnessModel(LM):
         max_new_tokens: Longest generation; the task files set none (the harness's own default is 256).
         tokens_per_pass: Tokens per forward pass at most.
         render: The chat template that the requests are in; None for plain text.
+        add_special_tokens: Whether a BOS token is added although the template has printed one.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class HarnessModel(LM):
         max_new_tokens: int,
         tokens_per_pass: int,
         render: Render | None = None,
+        add_special_tokens: bool = False,
     ):
         super().__init__()
         self.model, self.tokenizer, self.stop_ids, self.render = model, tokenizer, stop_ids, render
@@ -51,11 +53,13 @@ class HarnessModel(LM):
         self.scorer = ContinuationScorer(model, tokens_per_pass)
         bos = text_bos(tokenizer)
         self._bos = [] if bos is None else [bos]
+        self._doubles_bos = add_special_tokens and render is not None
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of a text, with at most one BOS."""
+        """Token ids of a text, with at most one BOS unless ``add_special_tokens``."""
         ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return ids if ids[: len(self._bos)] == self._bos else [*self._bos, *ids]
+        has_bos = ids[: len(self._bos)] == self._bos and not self._doubles_bos
+        return ids if has_bos else [*self._bos, *ids]
 
     @property
     def tokenizer_name(self) -> str:

@@ -73,7 +73,8 @@ class ProcessGroup:
         flat = self.sum(torch.cat([present, *(gradient.flatten() for gradient in gradients)]))
         present, *summed = flat.split([len(parameters), *(value.numel() for value in parameters)])
         for value, has_gradient, gradient in zip(parameters, present.tolist(), summed, strict=True):
-            value.grad = gradient.view_as(value) if has_gradient else None
+            # The flags are float32, and so is the sum, whatever the gradients are.
+            value.grad = gradient.view_as(value).to(value.dtype) if has_gradient else None
 
     def check_agreement(self, step: int, parameters: Iterable[torch.nn.Parameter]) -> None:
         """Check that every process has reached the same step with the same finite weights.

@@ -28,6 +28,7 @@ FAMILY_HEADER = (
     "Training prompts",
     "Test prompts",
 )
+PRACTICE = {"none": "ours", "released_code": "the released code's (compat=released_code)"}
 POINTS_TRIED = 60
 """Grid points at which ends of a support are compared with parameters."""
 
@@ -72,7 +73,8 @@ def shared_settings(params: Params) -> ListTable:
         ("Temperature", f"{train.temperature:g}", "1"),
         ("Answer ends with", ", ".join(terminators), "eos"),
         ("Base weights", ", ".join(dict.fromkeys(model.dtype for model in models)), "bfloat16"),
-        ("LoRA weights", "float32", "not stated (bf16 training)"),
+        ("LoRA weights and optimiser", train.adapter_dtype, "not stated (bf16 training)"),
+        ("Practice where ours differs", PRACTICE[params.compat], DASH),
         ("Processes", f"{params.distributed.num_processes} ({params.distributed.strategy})", "4 (fsdp)"),
         ("Seed of training", f"{params.train_seed}", DASH),
         ("Seed of sampling", f"{params.sampling_seed}", DASH),

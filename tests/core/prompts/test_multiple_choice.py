@@ -13,6 +13,7 @@ from pipeline.core.prompts.multiple_choice import (
     ParsedQuestion,
     mcq_prompts,
     parse_mcq,
+    parse_mcq_released,
     parse_mcq_tolerant,
 )
 
@@ -142,8 +143,36 @@ def test_reason_or_letter(text, strict, tolerant):
         assert isinstance(found, ParsedQuestion) and found.answer == tolerant
 
 
+# What the released code's rules make of a text, as its parser gives it.
+RELEASED_CASES = [
+    (GOOD, "B"),
+    (GOOD.replace("\n", "\n\n  "), "B"),
+    (GOOD.replace("A. ", "A."), "B"),
+    ("Correct Answer: B\n" + GOOD.replace("Correct Answer: B\n", ""), "B"),
+    (GOOD.removesuffix("\nExplanation: Beta cells."), McqFailure.MISSING_EXPLANATION),
+    (GOOD + "\nExplanation: Again.", McqFailure.DUPLICATE_EXPLANATION),
+    (f"Here is one.\n{GOOD}", McqFailure.UNEXPECTED_LINE),
+    (GOOD.replace("Which", "\nWhich"), McqFailure.UNEXPECTED_LINE),
+    (GOOD + "\nI hope this helps.", McqFailure.UNEXPECTED_LINE),
+    (GOOD.replace("D. Spleen", "D. Spleen\nE. Lung"), McqFailure.UNEXPECTED_LINE),
+    (GOOD + "\nA. is wrong.", McqFailure.DUPLICATE_OPTION),
+    (GOOD.replace("Kidney", ""), McqFailure.EMPTY_FIELD),
+    (GOOD.replace("Answer: B", "Answer: [B]"), McqFailure.MALFORMED_ANSWER),
+    (GOOD.replace("Answer: B", "Answer:"), McqFailure.MALFORMED_ANSWER),
+    (GOOD.replace("Correct Answer", "Answer"), McqFailure.MISSING_ANSWER),
+    (f"<think>{GOOD}", McqFailure.UNCLOSED_REASONING),
+    ("", McqFailure.EMPTY),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), RELEASED_CASES)
+def test_the_released_codes_rules(text, expected):
+    found = parse_mcq_released(text)
+    assert (found if isinstance(found, McqFailure) else found.answer) == expected
+
+
 def test_every_reason_has_a_case():
-    assert {case[1] for case in CASES} == set(McqFailure)
+    assert {case[1] for case in CASES + RELEASED_CASES} - {"B"} == set(McqFailure)
 
 
 ACCEPTED_VALUES = (

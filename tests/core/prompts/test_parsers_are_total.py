@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.core.language.novelty import short_responses_equal, word_dice
-from pipeline.core.prompts.multiple_choice import LETTERS, McqFailure, ParsedQuestion, parse_mcq, parse_mcq_tolerant
+from pipeline.core.prompts.multiple_choice import (
+    LETTERS,
+    McqFailure,
+    ParsedQuestion,
+    parse_mcq,
+    parse_mcq_released,
+    parse_mcq_tolerant,
+)
 from pipeline.core.prompts.number_answers import Invalid, parse_number, parse_sample, strip_reasoning
 from pipeline.core.prompts.protocols import AnswerProtocol
 from pipeline.core.prompts.text_answers import normalise_answer
@@ -64,6 +71,7 @@ PARSERS: dict[str, tuple[Callable[[str], Any], Callable[[Any], bool]]] = {
     "parse_sample": (lambda text: parse_sample(text, (0.0, 10.0), integer=True), _is_count),
     "parse_mcq": (parse_mcq, _is_question),
     "parse_mcq_tolerant": (parse_mcq_tolerant, _is_question),
+    "parse_mcq_released": (parse_mcq_released, _is_question),
     "normalise_answer": (normalise_answer, _is_normalised),
     "short_responses_equal": (
         lambda text: short_responses_equal(text, text[::-1]),

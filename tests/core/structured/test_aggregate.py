@@ -40,11 +40,16 @@ def test_distances_are_reported_by_family_and_tails_over_all():
 
 def test_logit_kl_is_an_average_over_families_and_its_median_stands_beside():
     rows = rows_of(table(logit_kl_nats=np.array([0.1, 0.3, 0.4, 3.0])))
-    # Family means .2, .4 and 3.
+    # Family means are .2, .4 and 3.
     assert rows["logit_kl_nats", ""]["value"] == pytest.approx(1.2)
     assert rows["logit_kl_family_median_nats", ""]["value"] == pytest.approx(0.4)
     assert rows["logit_kl_nats", "a"]["value"] == pytest.approx(0.2)
     assert rows["logit_kl_nats", ""]["ci_low"] < 1.2 < rows["logit_kl_nats", ""]["ci_high"]
+
+
+def test_the_mean_over_families_as_the_released_code_takes_it():
+    found = rows_of(table(wasserstein_1=[1.0, 3.0, 4.0, 9.0]))["wasserstein_1_family_mean", ""]
+    assert (found["value"], found["n"], found["undefined"]) == (5.0, 4, 0)
 
 
 def test_a_family_of_one_prompt_has_an_interval_from_its_samples():

@@ -64,6 +64,18 @@ def test_exactly_one_bos(template):
     assert ids[0] == 0 and ids.count(0) == 1
 
 
+def test_the_released_code_doubles_the_bos_that_a_template_prints():
+    template = "<bos> {{ messages[0]['content'] }} <turn>"
+    ids = encode_request(bos_tokenizer(template), "hello", {}, add_special_tokens=True)
+    assert ids[:2] == [0, 0] and ids.count(0) == 2
+    # A model without a BOS token, or whose tokenizer adds none, is asked as always.
+    without = bos_tokenizer(template, add_bos=False)
+    assert encode_request(without, "hello", {}, add_special_tokens=True) == encode_request(without, "hello", {})
+    assert encode_request(bos_tokenizer(None), "hello", {}, add_special_tokens=True).count(0) == 1
+    with pytest.raises(ModelError, match="3 BOS tokens"):
+        encode_request(bos_tokenizer("<bos> <bos> {{ messages[0]['content'] }}"), "hello", {}, add_special_tokens=True)
+
+
 def test_missing_bos_is_an_error():
     with pytest.raises(ModelError, match="0 BOS tokens, expected 1"):
         encode_request(bos_tokenizer("{{ messages[0]['content'] }} <turn>"), "hello", {})

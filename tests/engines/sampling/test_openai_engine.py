@@ -77,6 +77,16 @@ def test_requests_and_seeds(opened, server, tokenizer):
     assert collect(engine, requests) == found
 
 
+def test_top_k_is_sent_where_the_dialect_has_it(opened, server, tokenizer):
+    request = make_request(tokenizer, 3, top_k=5)
+    server.behave()
+    collect(opened(), [request])
+    assert {body["top_k"] for body in server.counts()["bodies"]} == {5}
+    server.behave(dialect="openai")
+    with pytest.raises(ConfigError, match="dialect openai has no top_k.*checkpoint_defaults"):
+        collect(opened(dialect="openai"), [request])
+
+
 def test_an_interrupted_run_draws_the_same(opened, tokenizer):
     request = make_request(tokenizer, 10, max_new_tokens=6)
     whole = collect(opened(), [request])

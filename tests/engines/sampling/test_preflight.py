@@ -167,6 +167,8 @@ def test_gemmas_eos_is_not_its_turn_end(stand_ins, paper):
     tokenizer = load_tokenizer(replace(paper.models["gemma3_4b"], checkpoint=str(stand_ins["gemma3"])))
     with pytest.raises(ModelError, match="ends a turn with '<end_of_turn>', but the answer terminator is '<eos>'"):
         preflight.check_turn_end(tokenizer, {}, chat.answer_terminator(tokenizer, "eos"))
+    found = preflight.check_turn_end(tokenizer, {}, chat.answer_terminator(tokenizer, "eos"), another_allowed=True)
+    assert found["terminator"] == "<eos>" and not found["ends_turn"]
 
 
 def test_a_tokenizer_without_a_template_has_no_turns(opened):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, LlamaForCausalLM
+from transformers.generation import TopKLogitsWarper, TopPLogitsWarper
 
 from pipeline.core.sampling import sample_tokens
 from pipeline.engines.sampling.generate import Generation, generate, sample_seeds
@@ -195,6 +196,21 @@ def test_merged_samples_follow_the_law_of_whole_answers(small_model):
     statistic = ((observed - expected) ** 2 / expected).sum()
     assert len(kept) > 30
     assert statistic < len(kept) + 4 * np.sqrt(2 * len(kept))
+
+
+def test_top_k_and_top_p_cut_as_in_transformers():
+    rng = torch.Generator().manual_seed(0)
+    logits = torch.randn(3, 50, generator=rng) * 2
+    logits[1, :10] = 5.0
+    for top_k, top_p in ((7, 1.0), (7, 0.6), (60, 1.0)):
+        kept = TopKLogitsWarper(top_k)(None, logits / 0.8)
+        law = (TopPLogitsWarper(top_p)(None, kept) if top_p < 1 else kept).double().softmax(-1)
+        uniforms = torch.linspace(0, 1, 4001, dtype=torch.float64)[:-1] + 1 / 8000
+        for row in range(3):
+            drawn = sample_tokens(logits, uniforms, 0.8, top_p, torch.full((4000,), row), top_k)
+            shares = torch.bincount(drawn, minlength=50) / 4000
+            # Which of equally probable tokens a nucleus keeps is open.
+            assert torch.isclose(shares.sort().values, law[row].float().sort().values, atol=1e-3).all()
 
 
 @pytest.mark.parametrize("top_p", [1.0, 0.7])

@@ -2,6 +2,8 @@
 
 import json
 import math
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.config.engine import EngineConfig, samples_per_request
+from pipeline.config.params import load_params
 from pipeline.engines.loading.model import stop_ids
 from pipeline.engines.sampling.generate import generate, generation_from_tokens
-from pipeline.engines.sampling.text_engine import checkpoint_stop_ids, first_seed, seed_groups
+from pipeline.engines.sampling.text_engine import checkpoint_stop_ids, first_seed, sampling_law, seed_groups
 from pipeline.engines.sampling.transformers_engine import TransformersEngine
+from tests.conftest import ROOT
 from tests.engines.engine_cases import collect, follows, make_request, two_token_law
 
 
@@ -51,6 +55,30 @@ def test_law(model, tokenizer):
     # The test has power: the law of another nucleus is refused.
     narrow = collect(engine, [make_request(tokenizer, 3000, top_p=0.8)]).values()
     assert follows(narrow, law) < 1e-10
+
+
+def test_checkpoint_defaults_replace_settings_where_asked(model_config, tmp_path):
+    """The tiny checkpoint's generation_config.json has temperature 0.1, top_k 1 and top_p 0.5."""
+    paper = load_params(ROOT / "params.yaml").generate.structured
+
+    def law(*names, config=model_config):
+        return sampling_law(replace(paper, checkpoint_defaults=list(names)), config)
+
+    assert law() == {"temperature": 1.0, "top_p": 1.0, "top_k": None}
+    assert law("temperature", "top_p") == {"temperature": 0.1, "top_p": 0.5, "top_k": None}
+    assert law("top_k") == {"temperature": 1.0, "top_p": 1.0, "top_k": 1}
+    # transformers leaves files that it wrote before 4.50 unused, as Llama 3.2's.
+    declared = json.loads((Path(model_config.checkpoint) / "generation_config.json").read_text())
+    (tmp_path / "generation_config.json").write_text(json.dumps(declared | {"transformers_version": "4.45.0.dev0"}))
+    assert law("temperature", config=replace(model_config, checkpoint=str(tmp_path)))["temperature"] == 1.0
+
+
+def test_top_k_reaches_the_samples(model, tokenizer):
+    engine = TransformersEngine(model, tokenizer, {tokenizer.eos_token_id}, batch_size=64, strategy="merged")
+    requests = [make_request(tokenizer, 50, "all"), make_request(tokenizer, 50, "one", top_k=1)]
+    found = collect(engine, requests)
+    texts = {key: {answer.text for (name, _), answer in found.items() if name == key} for key in ("all", "one")}
+    assert len(texts["one"]) == 1 and len(texts["all"]) > 10
 
 
 def test_first_token_log_probabilities(model, tokenizer):

@@ -62,6 +62,9 @@ def test_a_request_in_the_chat_template_is_encoded_as_in_training(model, tokeniz
     assert asked.tokenizer_name == chosen.name_or_path
     expected = encode_request(chosen, "Generate a number", options, "<final>")
     assert asked.encode(text) == expected and expected.count(with_bos.bos_token_id) == (1 if bos else 0)
+    doubled = harness_model(model, chosen, render=render, add_special_tokens=True).encode(text)
+    assert doubled == encode_request(chosen, "Generate a number", options, "<final>", add_special_tokens=True)
+    assert doubled.count(with_bos.bos_token_id) == (2 if bos else 0)
     # The answer begins where the template ends, whatever its last character is.
     line = render_request(chosen, [{"role": "user", "content": "Generate a number"}], options)
     assert line.endswith("\n")

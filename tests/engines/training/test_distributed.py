@@ -26,6 +26,16 @@ from tests.engines.training_process import CASES, STEPS, local_bytes, train
 CONTINUED = ("ddp_soft", "fsdp_exact")
 
 
+def test_summed_gradients_keep_the_dtype_of_their_weights(monkeypatch):
+    # The sum itself is float32: the flags beside the gradients are.
+    monkeypatch.setattr(distributed_module.distributed, "all_reduce", lambda values: values.mul_(2))
+    weights = [torch.nn.Parameter(torch.ones(3, dtype=torch.bfloat16)), torch.nn.Parameter(torch.ones(2))]
+    weights[0].grad = torch.full((3,), 0.5, dtype=torch.bfloat16)
+    ProcessGroup(0, 2, torch.device("cpu"), shards=False).sum_gradients(weights)
+    assert weights[0].grad.dtype == torch.bfloat16 and weights[0].grad.tolist() == [1.0] * 3
+    assert weights[1].grad is None
+
+
 @dataclass
 class Launched:
     """What the two processes left."""

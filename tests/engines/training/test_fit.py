@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from peft import get_peft_model_state_dict
+from safetensors import safe_open
 
 from pipeline.core.training.examples import exact_example, hard_example, soft_example
 from pipeline.core.training.objectives import hard_target_loss, soft_target_loss
@@ -34,12 +35,12 @@ def examples(step):
     return [soft_example([20, 21, 22 + i % 3], TRIE, np.random.default_rng([step, i])) for i in range(4)]
 
 
-def adapter(model_config, dropout=0.2):
+def adapter(model_config, dropout=0.2, dtype="float32"):
     torch.manual_seed(0)
     base = load_model(model_config, device="cpu")
     # Larger (tied) embeddings: without them no adapter can make the random model's logits sharp.
     base.get_input_embeddings().weight.data.mul_(2.5)
-    return add_lora(base, model_config, rank=4, alpha=8, dropout=dropout)
+    return add_lora(base, model_config, rank=4, alpha=8, dropout=dropout, dtype=dtype)
 
 
 def adapter_state(model):
@@ -47,8 +48,10 @@ def adapter_state(model):
     return {name: value.detach().cpu().contiguous() for name, value in get_peft_model_state_dict(model).items()}
 
 
-def run(model_config, path, *, settings=SETTINGS, on_step=lambda record: None, steps=STEPS, dropout=0.2):
-    model = adapter(model_config, dropout)
+def run(
+    model_config, path, *, settings=SETTINGS, on_step=lambda record: None, steps=STEPS, dropout=0.2, dtype="float32"
+):
+    model = adapter(model_config, dropout, dtype)
     log = fit(
         model,
         examples,
@@ -66,6 +69,26 @@ def run(model_config, path, *, settings=SETTINGS, on_step=lambda record: None, s
 
 class Killed(Exception):
     pass
+
+
+def test_adapter_and_optimiser_in_bfloat16(model_config, tmp_path, monkeypatch):
+    whole, log = run(model_config, tmp_path / "whole.safetensors", dtype="bfloat16")
+    assert {value.dtype for value in whole.values()} == {torch.bfloat16} and log[-1]["loss"] < log[0]["loss"]
+    single, _ = run(model_config, tmp_path / "single.safetensors")
+    assert any(not torch.equal(whole[name].float(), value) for name, value in single.items())
+
+    def kill(record):
+        if record["step"] == 5:
+            raise Killed
+
+    path = tmp_path / "killed.safetensors"
+    with pytest.raises(Killed):
+        run(model_config, path, on_step=kill, dtype="bfloat16")
+    with safe_open(path, "pt") as file:
+        moments = [file.get_tensor(name) for name in file.keys() if "exp_avg" in name]  # noqa: SIM118
+    assert moments and {value.dtype for value in moments} == {torch.bfloat16}
+    resumed, _ = run(model_config, path, dtype="bfloat16")
+    assert all(torch.equal(resumed[name], value) for name, value in whole.items())
 
 
 @pytest.mark.parametrize("killed_after", range(1, STEPS))

@@ -53,9 +53,16 @@ def test_shared_settings_are_the_configured_ones(config):
 def test_adapters_are_float32_whatever_the_base_is(config):
     models = {name: dataclasses.replace(model, dtype="bfloat16") for name, model in config.models.items()}
     rows = {row[0]: row[1:] for row in shared_settings(dataclasses.replace(config, models=models)).rows}
-    assert rows["Base weights"] == ("bfloat16", "bfloat16") and rows["LoRA weights"][0] == "float32"
+    assert rows["Base weights"] == ("bfloat16", "bfloat16") and rows["LoRA weights and optimiser"][0] == "float32"
     cost = {row[0]: row[1:] for row in method_settings(config).rows}["A100 hours of 12 models"]
     assert cost[2:] == ("2.6", "26.7")
+
+
+def test_a_report_says_whose_practice_it_follows(config):
+    released = dataclasses.replace(config, compat="released_code")
+    for params, expected in ((config, "ours"), (released, "the released code's (compat=released_code)")):
+        (row,) = [row for row in shared_settings(params).rows if row[0] == "Practice where ours differs"]
+        assert row[1] == expected
 
 
 def test_steps_by_method_at_the_papers_settings(config):
