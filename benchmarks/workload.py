@@ -29,6 +29,7 @@ MODEL = ModelConfig(
     chat=ChatConfig(
         template_arguments={"enable_thinking": False},
         answer_prefix="",
+        add_special_tokens=False,
         reasoning=ReasoningConfig({"enable_thinking": True}, "system", None),
     ),
     lora_target_modules=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"],

@@ -34,6 +34,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # Processes that tests start find the project wherever they run.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
 
+SLOW_FIXTURES = {"tiny_model", "stand_ins", "environment", "two_models"}
+"""What takes seconds to make, or is made for tests that take seconds."""
 TINY_OVERRIDES = (
     "prompts.families=[gaussian,binomial,uniform,bernoulli,poisson,maxwell]",
     "prompts.train_prompts_per_family=3",
@@ -62,10 +64,15 @@ TINY_OVERRIDES = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first; a file stays with one worker, and so do all that share the DAG of seconds."""
+    """The longest files first; a file stays with one worker, and so do all that share the DAG of seconds.
+
+    Tests with a model, a server or processes of their own are slow.
+    """
     items.sort(key=lambda item: "stages" not in item.path.parts)
     sharing = {item.path for item in items if "dag" in getattr(item, "fixturenames", ())}
     for item in items:
+        if SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
         item.add_marker(pytest.mark.xdist_group("dag" if item.path in sharing else str(item.path.relative_to(ROOT))))
 
 

@@ -17,6 +17,8 @@ from pipeline.artifacts.journal import Journal
 from pipeline.errors import StorageError
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 OPERATIONS = (
     "open",
     "close",

@@ -22,6 +22,8 @@ from pipeline.errors import ArtifactError, StorageError, storage_error
 from tests.artifacts.test_atomic import in_child, snapshot
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 BYTES = 1 << 20
 """Size of the file system of the tests: a tmpfs in a mount namespace of its own."""
 

@@ -18,6 +18,8 @@ from pipeline.artifacts.locks import exclusive, scratch
 from pipeline.errors import BusyError, ConfigError
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 HOLDER = (
     "import sys, pathlib; from pipeline.artifacts.locks import exclusive\n"
     "with exclusive(pathlib.Path(sys.argv[1]), 'train_soft tiny'):\n"

@@ -10,6 +10,8 @@ from pipeline.core.laws.discretize import discretize_all
 from pipeline.core.prompts.structured import build_split
 from pipeline.engines.loading.digit_rule import find_digit_tokens, tries_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("max_group", [1, 3])
 def test_the_dictionary_of_tuples_holds_the_same_targets(max_group):

@@ -8,6 +8,8 @@ from benchmarks import estimators, training
 from benchmarks.workload import make_model, make_workload
 from pipeline.engines.loading.model import position_logits
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def logits_at():

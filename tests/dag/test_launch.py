@@ -13,6 +13,8 @@ from pipeline.dag.launch import launch
 from pipeline.errors import PipelineError
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 STAGE = """
 import os, signal, sys, time
 from pathlib import Path

@@ -17,6 +17,8 @@ from pipeline.demo.embedded.instructions import OTHER_KINDS, InstructionStream, 
 from pipeline.errors import ConfigError
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 DIRECTORY = ROOT / "models" / "embedded"
 
 

@@ -21,6 +21,8 @@ from tests.conftest import ROOT
 from tests.waiting import wait_until
 from tests.wandb_server import wandb_server
 
+pytestmark = pytest.mark.slow
+
 KEY = "0123456789" * 4
 CONFIG = TrackingConfig(mode="auto", project="p")
 

@@ -23,6 +23,8 @@ from pipeline.runs.parallel import Runner, Schedule, StagesFailedError, _devices
 from pipeline.runs.workspace import initialise_dvc
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text())
 PARAMS["models"] = dict.fromkeys("abcd", PARAMS["models"]["embedded"])
 # Every stage of the middle waits until another one has started: in a row, they would never end.

@@ -19,6 +19,8 @@ from pipeline.sources.pin import hub_revisions
 from tests.conftest import ROOT, TINY_OVERRIDES
 from tests.hub_server import commit_of, hub
 
+pytestmark = pytest.mark.slow
+
 MODEL = "Qwen/Qwen3-0.6B"
 CLASSIFIER, REWARD = "yimingzhang/deberta-v3-large-generation-similarity", "Skywork/Skywork-Reward-Gemma-2-27B-v0.2"
 

@@ -9,6 +9,8 @@ from scipy import stats
 
 from pipeline.core.statistics.seed_noise import compare_with_best, pooled_deviation, spread
 
+pytestmark = pytest.mark.slow
+
 NOISY = [[0.10, 0.12, 0.14], [0.13, 0.15, 0.14], [0.30, 0.31, 0.32]]
 
 
