@@ -96,7 +96,8 @@ def test_a_process_that_is_killed_is_named_with_the_end_of_its_log(tmp_path, cap
 @pytest.mark.parametrize(("number", "raised"), [(signal.SIGTERM, Terminated), (signal.SIGINT, KeyboardInterrupt)])
 def test_a_signal_to_the_launcher_ends_all(tmp_path, number, raised):
     def send():
-        wait_until(lambda: all((tmp_path / rank).exists() for rank in "01"))
+        # A file is there before it is written.
+        wait_until(lambda: all((tmp_path / rank).exists() and (tmp_path / rank).read_text() for rank in "01"))
         os.kill(os.getpid(), number)
 
     sender = threading.Thread(target=send)
