@@ -153,6 +153,7 @@ def harmony(dag, tiny_model, tmp_path):
         "chat": {
             "template_arguments": {"reasoning_effort": "low"},
             "answer_prefix": "<|channel|>final<|message|>",
+            "add_special_tokens": False,
             "reasoning": {
                 "template_arguments": {"reasoning_effort": "low"},
                 "instruction_role": "developer",

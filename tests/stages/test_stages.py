@@ -210,6 +210,7 @@ SAMPLED = {
     *DISTANCES,
 }
 MEANS = {
+    "wasserstein_1_family_mean",
     "answers_at_budget",
     "valid_rate_at_budget",
     "tokens_per_answer",
@@ -242,8 +243,8 @@ def test_report(dag, tmp_path, capsys):
     # Two splits, the aggregate and three families each, three conditions; the tries are small enough to score.
     structured = metrics[metrics["axis"] == "structured"]
     trained, ssot = structured[structured["condition"] != "ssot"], structured[structured["condition"] == "ssot"]
-    assert len(trained) == (len(EVERY_PROMPT) * 4 + len(MEANS)) * 2 * 3
-    assert set(trained["metric"]) == EVERY_PROMPT | MEANS
+    assert len(trained) == (len(EVERY_PROMPT) * 4 + len(MEANS) + 1) * 2 * 3
+    assert set(trained["metric"]) == EVERY_PROMPT | MEANS | {"logit_kl_family_median_nats"}
     # A baseline has samples only.
     assert len(ssot) == (len(SAMPLED) * 4 + len(MEANS)) * 2 and set(ssot["metric"]) == SAMPLED | MEANS
     assert set(metrics["axis"]) == {"structured", "open", "mcq", "novelty", "retention", "paloma"}
