@@ -27,15 +27,17 @@ def letter_counts(outcomes: Sequence[str]) -> np.ndarray:
     return np.array([found[letter] for letter in LETTERS], dtype=np.int64)
 
 
+def total_variations(counts: np.ndarray) -> np.ndarray:
+    """``total_variation`` of each row, float64[R], of int[R, K] counts; every row has at least one answer."""
+    return np.abs(counts / counts.sum(axis=1, keepdims=True) - 1 / counts.shape[1]).sum(axis=1) / 2
+
+
 def total_variation(counts: np.ndarray) -> float:
     """Total variation distance of the frequencies of int[K] ``counts`` from uniform; NaN without any.
 
     Half the L1 distance: 0 for balance, 1 - 1/K where all answers are the same.
     """
-    size = counts.sum()
-    if size == 0:
-        return math.nan
-    return float(np.abs(counts / size - 1 / len(counts)).sum() / 2)
+    return float(total_variations(counts[None])[0]) if counts.sum() else math.nan
 
 
 def total_variation_floor(size: int, num_letters: int = len(LETTERS)) -> float:
@@ -87,7 +89,7 @@ def total_variation_draws(counts: np.ndarray, replicates: int, rng: np.random.Ge
     """
     size = int(counts.sum())
     draws = rng.multinomial(size, counts / size, size=replicates)
-    values = np.abs(draws / size - 1 / len(counts)).sum(axis=1) / 2
+    values = total_variations(draws)
     return values - (values.mean() - total_variation(counts))
 
 

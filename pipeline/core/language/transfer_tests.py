@@ -10,7 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from pipeline.core.language.multiple_choice import total_variation, total_variation_draws, total_variation_floor
+from pipeline.core.language.multiple_choice import (
+    total_variation,
+    total_variation_draws,
+    total_variation_floor,
+    total_variations,
+)
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.intervals import newcombe_interval, paired_mean_draws, percentile_interval
 from pipeline.core.statistics.paired_tests import PERMUTATIONS, sign_flip_test
@@ -99,7 +104,7 @@ def compare_total_variation(
         return TransferTest(min(sizes), total_variation(own), total_variation(other), *[np.nan] * 5)
     rng = random_stream(seed, "transfer tests", "deals", *names)
     dealt = rng.multivariate_hypergeometric(own + other, sizes[0], size=PERMUTATIONS)
-    deals = _distances(dealt) - _distances(own + other - dealt)
+    deals = total_variations(dealt) - total_variations(own + other - dealt)
     value, against = total_variation(own), total_variation(other)
     observed = abs(value - against - deals.mean()) - 1e-12
     p = (1 + int((np.abs(deals - deals.mean()) >= observed).sum())) / (PERMUTATIONS + 1)
@@ -114,8 +119,3 @@ def total_variation_difference_draws(
     """float64[replicates] of the difference on resamples of both samples, each freed of the bootstrap's own bias."""
     rng = random_stream(seed, "transfer tests", "bootstrap", *names)
     return total_variation_draws(own, replicates, rng) - total_variation_draws(other, replicates, rng)
-
-
-def _distances(counts: np.ndarray) -> np.ndarray:
-    """Total variation from uniform, float64[R], of int[R, K] counts."""
-    return np.abs(counts / counts.sum(axis=1, keepdims=True) - 1 / counts.shape[1]).sum(axis=1) / 2

@@ -12,7 +12,7 @@ import pandas as pd
 
 from pipeline.core.random_streams import random_stream
 from pipeline.core.retention.irt import resample_counts
-from pipeline.core.statistics.intervals import Estimate, metric_row, wilson_interval
+from pipeline.core.statistics.intervals import Estimate, metric_row, percentile_interval, wilson_interval
 
 SHARES = {"ended": "answer_stop_share", "derivation": "answer_derivation_share"}
 """Columns of an answer table that are true or false -> the metric of their share."""
@@ -107,14 +107,14 @@ def metric_rows(
     tokens = own["num_tokens"].to_numpy(dtype=np.float64)
     means, medians = counts @ tokens / len(own), resampled_medians(tokens, counts)
     rows = [
-        row("answer_tokens_mean", tokens.mean(), *np.quantile(means, [0.025, 0.975])),
-        row("answer_tokens_median", np.median(tokens), *np.quantile(medians, [0.025, 0.975])),
+        row("answer_tokens_mean", tokens.mean(), *percentile_interval(means)),
+        row("answer_tokens_median", np.median(tokens), *percentile_interval(medians)),
     ]
     for column, metric in SHARES.items():
         rows.append(row(metric, own[column].mean(), *wilson_interval(int(own[column].sum()), len(own))))
     if base is not None:
         for column, metric in (("num_tokens", "answer_tokens_mean"), ("derivation", SHARES["derivation"])):
             changes = own[column].to_numpy(dtype=np.float64) - base[column].to_numpy(dtype=np.float64)
-            interval = np.quantile(counts @ changes / len(own), [0.025, 0.975])
+            interval = percentile_interval(counts @ changes / len(own))
             rows.append(row(f"{metric}_difference", changes.mean(), *interval))
     return rows

@@ -71,21 +71,22 @@ def family_median(values: np.ndarray, families: np.ndarray) -> float:
         values: float64[P], one per prompt.
         families: str[P].
     """
-    means = np.array(list(family_means(values, families).values()))
-    return float(np.median(means)) if len(means) and np.isfinite(means).all() else math.nan
+    return over_families(values, families, "family_median")
 
 
 def family_mean(values: np.ndarray, families: np.ndarray) -> float:
     """Mean within family, mean across families; undefined as ``family_median``, whose arguments it has."""
-    means = np.array(list(family_means(values, families).values()))
-    return float(np.mean(means)) if len(means) and np.isfinite(means).all() else math.nan
+    return over_families(values, families, "family_mean")
 
 
 def over_families(
     values: np.ndarray, families: np.ndarray, statistic: Literal["family_median", "family_mean"]
 ) -> float:
     """One of the two aggregates over families, by its name."""
-    return {"family_median": family_median, "family_mean": family_mean}[statistic](values, families)
+    means = np.array(list(family_means(values, families).values()))
+    if not len(means) or not np.isfinite(means).all():
+        return math.nan
+    return float((np.mean if statistic == "family_mean" else np.median)(means))
 
 
 def _combine(sums: np.ndarray, counts: np.ndarray, statistic: Statistic) -> np.ndarray:

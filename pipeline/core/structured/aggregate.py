@@ -102,9 +102,8 @@ def aggregate_split(
         rows.append(metric_row(metric, Estimate(value, len(finite), low, high, len(values) - len(finite))))
     for metric in (name for name, column in FAMILY_MEANS.items() if column in per_prompt):
         values = per_prompt[FAMILY_MEANS[metric]].to_numpy(dtype=np.float64)
-        means = np.array(list(family_means(values, families).values()))
-        n = int(np.isfinite(values).sum())
-        rows.append(metric_row(metric, Estimate(float(means.mean()), n, undefined=int(np.isnan(means).sum()))))
+        value, n = over_families(values, families, "family_mean"), int(np.isfinite(values).sum())
+        rows.append(metric_row(metric, Estimate(value, n, undefined=_undefined_families(values, families))))
     if "num_tokens" in per_prompt:
         valid, undefined = int(per_prompt["num_valid"].sum()), int((per_prompt["num_valid"] == 0).sum())
         tokens = per_prompt["num_tokens"].sum() / valid if valid else math.nan
@@ -112,6 +111,11 @@ def aggregate_split(
     rows.extend(_rejected_shares(per_prompt))
     rows.extend(_valid_rates(per_prompt, families, seed, names, bootstrap_replicates))
     return rows
+
+
+def _undefined_families(values: np.ndarray, families: np.ndarray) -> int:
+    """Families without a finite value."""
+    return sum(not math.isfinite(mean) for mean in family_means(values, families).values())
 
 
 def _distances(
@@ -145,7 +149,7 @@ def _distances(
             if metric in floors:
                 floor = float(np.mean([over_families(draw, labels, statistic) for draw in floors[metric][chosen].T]))
             n = int(per_prompt[units].to_numpy()[chosen].sum()) if units else int(chosen.sum())
-            undefined = sum(not math.isfinite(value) for value in family_means(own, labels).values())
+            undefined = _undefined_families(own, labels)
             estimate = Estimate(over_families(own, labels, statistic), n, low, high, undefined)
             rows.append(metric_row(metric, estimate, family=family, floor=floor))
     return rows
