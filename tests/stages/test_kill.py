@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,12 +13,12 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.compose import compose_params, write_files
 from pipeline.config.params import load_params
 from pipeline.core.random_streams import random_stream
 from pipeline.dag.graph import StageGraph
-from tests.conftest import ROOT, TINY_OVERRIDES
+from tests.conftest import ROOT
 from tests.stages import kill_server
+from tests.stages.clones import clone_project
 from tests.stages.conftest import run_stage
 from tests.test_architecture import STAGES
 from tests.waiting import wait_until
@@ -85,22 +84,6 @@ OUTSIDE_THE_DAG = {"profile_construction"}
 COMPARED = ("score_retention", "score_paloma")
 
 
-def small_project(directory: Path, tiny_model: Path) -> Path:
-    """A directory in which the commands of dvc.yaml run on the tiny model."""
-    (directory / "data").symlink_to(ROOT / "data")
-    for name in ("conf", "pipeline"):
-        shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
-    overrides = [
-        *TINY_OVERRIDES,
-        f"models.embedded.checkpoint={tiny_model}",
-        "prompts.families=[gaussian,bernoulli]",
-        "prompts.train_prompts_per_family=4",
-        "retention={tasks:[tinyMMLU],max_new_tokens:4}",
-    ]
-    write_files(directory, compose_params(ROOT / "conf", overrides), overrides)
-    return directory
-
-
 def jobs(project: Path) -> Iterator[dict]:
     """One job per stage that is needed; those to be killed have moments, one of every kind of stage."""
     graph = StageGraph(load_params(project / "params.yaml"))
@@ -137,7 +120,7 @@ def jobs(project: Path) -> Iterator[dict]:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory, tiny_model) -> Path:
     """Where stages are killed."""
-    return small_project(tmp_path_factory.mktemp("kills"), tiny_model)
+    return clone_project(tmp_path_factory.mktemp("kills"), tiny_model, "retention={tasks:[tinyMMLU],max_new_tokens:4}")
 
 
 @pytest.fixture(scope="module")
