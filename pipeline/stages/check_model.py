@@ -20,6 +20,7 @@ def main(run: StageRun, model: str, prompts: list[Path], output: Path) -> None:
     from pipeline.engines.loading.conditioned_model import message_encoder
     from pipeline.engines.loading.model import checkpoint_files, load_tokenizer
     from pipeline.engines.sampling import preflight
+    from pipeline.sources.import_gguf import named_quantisation
 
     config = run.params.models[model]
     local = is_local_path(config.checkpoint)
@@ -35,6 +36,7 @@ def main(run: StageRun, model: str, prompts: list[Path], output: Path) -> None:
         "checkpoint": config.checkpoint,
         "revision": revision,
         "files_sha256": files,
+        "quantisation": named_quantisation(config),
         "terminator": tokenizer.convert_ids_to_tokens(terminator),
         "terminator_id": terminator,
         "example_request": tokenizer.decode(ids),

