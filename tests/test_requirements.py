@@ -1,0 +1,46 @@
+"""One lock for all environments: what pip is asked to install together can be installed together."""
+
+import subprocess
+import sys
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.conftest import ROOT
+
+FILES = ("requirements.txt", "requirements-vllm.txt")
+
+
+def pins(name: str) -> dict[str, str]:
+    """Versions by package of a file of exact pins."""
+    lines = [line.partition("#")[0].strip() for line in (ROOT / name).read_text().splitlines()]
+    found = [Requirement(line) for line in lines if line]
+    return {canonicalize_name(item.name): str(item.specifier) for item in found}
+
+
+def test_the_lock_has_every_direct_requirement():
+    lock = pins("constraints.txt")
+    for name in FILES:
+        for package, version in pins(name).items():
+            assert version.startswith("==") and lock.get(package) == version, f"{name}: {package}{version}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("python", "files"), [("3.11", FILES), ("3.12", FILES), ("3.13", FILES[:1])])
+def test_an_environment_resolves(python, files, tmp_path):
+    """A dry run of pip's task by uv: every version that is chosen is the lock's."""
+    inputs = [str(ROOT / name) for name in files]
+    done = subprocess.run(
+        [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-annotate", "--no-header", *inputs]
+        + ["--constraint", str(ROOT / "constraints.txt"), "--python-version", python, "--python-platform", "linux"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    if done.returncode and "No solution found" not in done.stderr:
+        pytest.skip(f"the package index is not reached: {done.stderr.strip().splitlines()[0]}")
+    assert done.returncode == 0, done.stderr
+    chosen = dict(line.split("==") for line in done.stdout.split() if "==" in line)
+    lock = pins("constraints.txt")
+    assert {name for name, version in chosen.items() if lock.get(canonicalize_name(name)) != f"=={version}"} == set()
