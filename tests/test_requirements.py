@@ -30,14 +30,10 @@ def test_the_lock_has_every_direct_requirement():
 @pytest.mark.parametrize(("python", "files"), [("3.11", FILES), ("3.12", FILES), ("3.13", FILES[:1])])
 def test_an_environment_resolves(python, files, tmp_path):
     """A dry run of pip's task by uv: every version that is chosen is the lock's."""
-    inputs = [str(ROOT / name) for name in files]
-    done = subprocess.run(
-        [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-annotate", "--no-header", *inputs]
-        + ["--constraint", str(ROOT / "constraints.txt"), "--python-version", python, "--python-platform", "linux"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
+    words = "uv pip compile --quiet --no-annotate --no-header --python-platform linux".split()
+    words += ["--python-version", python, "--constraint", str(ROOT / "constraints.txt")]
+    words += [str(ROOT / name) for name in files]
+    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, cwd=tmp_path)
     if done.returncode and "No solution found" not in done.stderr:
         pytest.skip(f"the package index is not reached: {done.stderr.strip().splitlines()[0]}")
     assert done.returncode == 0, done.stderr
