@@ -30,7 +30,7 @@ def test_the_lock_has_every_direct_requirement():
 @pytest.mark.parametrize(("python", "files"), [("3.11", FILES), ("3.12", FILES), ("3.13", FILES[:1])])
 def test_an_environment_resolves(python, files, tmp_path):
     """A dry run of pip's task by uv: every version that is chosen is the lock's."""
-    words = "uv pip compile --quiet --no-annotate --no-header --python-platform linux".split()
+    words = ["uv", "pip", "compile", "--quiet", "--no-annotate", "--no-header", "--python-platform", "linux"]
     words += ["--python-version", python, "--constraint", str(ROOT / "constraints.txt")]
     words += [str(ROOT / name) for name in files]
     done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, cwd=tmp_path)
