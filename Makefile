@@ -9,7 +9,7 @@ RUN = BIN=$$(scripts/setup_environment.sh) && export PATH="$$BIN:$$PATH" PYTHONP
 # Sets the shell variables A (artifacts) and R (reports) to the directories of params.yaml.
 ROOTS = read A R < <(python -c "import yaml; p = yaml.safe_load(open('params.yaml')); print(p['artifacts'], p['reports'])")
 
-.PHONY: help setup demo laptop test test-quick params check-params repro plan spent sweep tables ablations serve dag bench bench-gpu embedded-model pin fetch stand-ins wandb-sync dashboard provenance test-kills lint clean
+.PHONY: help setup demo laptop test test-quick params check-params repro plan spent sweep tables record ablations serve dag bench bench-gpu embedded-model pin fetch stand-ins wandb-sync dashboard provenance test-kills lint clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -49,10 +49,14 @@ spent:  ## measured time, tokens and memory of what has run, by stage, model and
 sweep:  ## every combination of values (ARGS="sweep=hard_ablation seed=0,1"; --help for more)
 	@$(RUN) python -m pipeline.sweep -m $(ARGS)
 
-tables:  ## rebuild tables and figures from whatever evaluations exist (SWEEP=paper_by_model: of a sweep's cells)
-	@$(RUN) $(if $(SWEEP),python -m pipeline.sweep.tables $(SWEEP) $(ARGS),$(ROOTS) && \
-	  python -m pipeline.stages.report --evals $$A/evals \
+tables:  ## rebuild tables and figures from whatever evaluations exist (SWEEP=paper_by_model, RESULTS=results/laptop: of those)
+	@$(RUN) $(if $(SWEEP),python -m pipeline.sweep.tables $(SWEEP) $(ARGS), \
+	  $(if $(RESULTS),A=$(RESULTS) R=reports/$(notdir $(RESULTS)) P=$(RESULTS)/params.yaml,$(ROOTS) && P=params.yaml) && \
+	  python -m pipeline.stages.report --params $$P --evals $$A/evals \
 	  --prompts $$A/prompts/unseen.parquet $$A/prompts/ood.parquet --adapters $$A/adapters --output $$R)
+
+record:  ## keep what params.yaml has made for a commit, without weights (RESULTS=results/laptop)
+	@$(RUN) $(ROOTS) && scripts/record_results.sh $$A $$R $(or $(RESULTS),results/$$(basename $$A))
 
 # DVC would restore a report without the ablations on its next run: `dvc commit` tells it that this one is right.
 ablations:  ## the ablations at the demo's scale (Tables 24 to 26, Figure 14), then the tables (JOBS=2)

@@ -369,3 +369,31 @@ def test_errors_reach_the_user_as_one_sentence(dag, tmp_path):
     result = subprocess.run([*command, "--space", "soft", *paths], capture_output=True, text=True, cwd=ROOT)
     assert result.returncode == 1 and result.stderr.startswith(f"error: {tmp_path / 'none.parquet'} ")
     assert result.stderr.count("\n") == 1 and not (tmp_path / "x.parquet").exists()
+
+
+def test_recorded_results_make_the_same_report(dag, tmp_path, capsys):
+    run = dag.run("report", adapters=[dag.root / "adapters"], metrics=tmp_path / "reports" / "metrics.csv")
+    (tmp_path / "params.yaml").write_bytes(dag.params.read_bytes())
+    (tmp_path / "dvc.lock").write_text("")
+    record = [ROOT / "scripts" / "record_results.sh", dag.root, tmp_path / "reports", "results/small"]
+    (tmp_path / "results" / "small").mkdir(parents=True)
+    (tmp_path / "results" / "small" / "README.md").write_text("Written by hand.")
+    for _ in range(2):
+        subprocess.run(record, cwd=tmp_path, check=True, capture_output=True)
+    kept = tmp_path / "results" / "small"
+    assert (kept / "README.md").read_text() == "Written by hand." and not list(kept.rglob("*.safetensors"))
+    assert sorted(item.name for item in (tmp_path / "results").iterdir()) == ["small"]
+    moved = {
+        "evals": [kept / "evals"],
+        "adapters": [kept / "adapters"],
+        "prompts": [kept / "prompts" / f"{split}.parquet" for split in ("unseen", "ood")],
+        "metrics": tmp_path / "again" / "metrics.csv",
+    }
+    again = run_stage(kept / "params.yaml", "report", **moved)
+    assert again.inputs != run.inputs
+    tables = sorted((tmp_path / "reports" / "tables").glob("*.md"))
+    assert tables and all((tmp_path / "again" / "tables" / path.name).read_bytes() == path.read_bytes() for path in tables)
+    values = [pd.read_csv(tmp_path / name / "metrics.csv").drop(columns="provenance") for name in ("reports", "again")]
+    pd.testing.assert_frame_equal(*values)
+    nothing = subprocess.run([*record[:2], tmp_path / "none", "x"], cwd=tmp_path, capture_output=True, text=True)
+    assert nothing.returncode == 1 and "metrics.csv does not exist" in nothing.stderr

@@ -1,9 +1,17 @@
 """Chat templates with the features of each family's own."""
 
-from pipeline.demo.embedded.tokenizer import CHAT_TEMPLATE
-
-# ChatML turns; enable_thinking=false writes an empty reasoning trace.
-QWEN3 = CHAT_TEMPLATE
+# ChatML turns; enable_thinking=false writes an empty reasoning trace, and the last reply of a conversation has one.
+QWEN3 = """\
+{%- for message in messages %}
+    {{- "<|im_start|>" + message["role"] + "\\n" }}
+    {{- "<think>\\n\\n</think>\\n\\n" if loop.last and message["role"] == "assistant" else "" }}
+    {{- message["content"] + "<|im_end|>\\n" }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- "<|im_start|>assistant\\n" }}
+    {{- "<think>\\n\\n</think>\\n\\n" if enable_thinking is defined and enable_thinking is false else "" }}
+{%- endif %}
+"""
 
 # Prints BOS and today's date, unless date_string is given; a system turn is always there.
 LLAMA3_2 = """\
