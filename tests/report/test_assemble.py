@@ -33,7 +33,6 @@ def by_prompt(root, model, condition, value, prompts):
     content = json.loads((directory / "metrics.json").read_text())
     names = {"axis": "structured", "model": model, "condition": condition, "split": "ood"}
     row = {
-        "metric": "wasserstein_1_normalised",
         "value": value,
         "n": 100,
         "ci_low": None,
@@ -41,7 +40,11 @@ def by_prompt(root, model, condition, value, prompts):
         "floor": 0.02,
         "undefined": 0,
     }
-    content["metrics"] += [{**names, **row, "family": family} for family in dict.fromkeys(columns["family"])]
+    content["metrics"] += [
+        {**names, **row, "metric": metric, "family": family}
+        for metric in ("wasserstein_1_normalised", "wasserstein_1_normalised_prompt_median")
+        for family in dict.fromkeys(columns["family"])
+    ]
     (directory / "metrics.json").write_text(json.dumps(content))
 
 
