@@ -69,6 +69,18 @@ def written(tmp_path_factory, two_models, prompts):
     return root / "reports"
 
 
+def test_every_table_scrolls_by_itself_and_keeps_what_names_its_rows_in_sight(written):
+    page = re.sub(r"<(script|style).*?</\1>", "", (written / "index.html").read_text("utf-8"), flags=re.DOTALL)
+    tables = re.findall(r"(<div class=['\"]scroll['\"]>)?<table([^>]*)>(.*?)</table>", page, re.DOTALL)
+    assert len(tables) == page.count("<table") > 30
+    for box, attributes, content in tables:
+        assert box
+        # The model and the condition both: one without the other says nothing of a row.
+        first = re.search(r"<tbody.*?(<tr>.*?</tr>|</tbody>)", content, re.DOTALL)[1]
+        assert ("pairs" in attributes) == (first.count("<th>") == 2)
+    assert sum("cases" in attributes for _, attributes, _ in tables) == len(CASES)
+
+
 def test_all_tables_and_figures(written):
     tables = {path.stem for path in (written / "tables").glob("*.csv")}
     assert tables >= {
