@@ -41,6 +41,22 @@ SAMPLED = (
         function=SAMPLES,
         headline=1,
     ),
+    _of_all_prompts(
+        name="wasserstein_1_normalised_prompt_median",
+        title="W1 (normalised), median over a family's prompts",
+        definition=(
+            "Of each family by itself: the median of its prompts' normalised W1, which one prompt far off does not "
+            "decide. With a single prompt it is that prompt's."
+        ),
+        formula_text=W1_FORMULA,
+        unit=WIDTHS,
+        direction="lower",
+        n=VALID,
+        source=f"{PAPER}, Figures 4 and 7",
+        aggregate="median over the finite values within each family; none across families",
+        function=SAMPLES,
+        decimals=4,
+    ),
     _by_family(
         name="wasserstein_1_window_normalised",
         title="W1 in the window",

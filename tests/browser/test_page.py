@@ -130,13 +130,32 @@ def test_a_stale_address_is_said_and_does_no_harm(opened):
     assert opened.traces("cdf") and opened.console() == []
 
 
-@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("width", [400, 1280, 1400])
 def test_nothing_is_wider_than_the_window(opened, width):
     opened.open(width=width)
     opened.run("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
     room, used = opened.run("const root = document.documentElement; return [root.clientWidth, root.scrollWidth]")
     assert used == room and width - 20 <= room <= width
     assert opened.run("return document.getElementById('plot-cdf').clientWidth") > 0.2 * width
+
+
+def test_what_names_a_row_stays_while_the_rest_is_scrolled(opened):
+    opened.open(width=700)
+    opened.run("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    moved = opened.run(
+        """return [...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth + 50)
+        .map((box) => {
+            const table = box.firstElementChild;
+            const row = [...table.querySelector('tbody tr').children];
+            const labels = row.slice(0, table.matches('.pairs') ? 2 : 1);
+            const before = labels.map((cell) => cell.getBoundingClientRect().left);
+            box.scrollLeft = 50;
+            return [table.className, ...labels.map((cell, at) => before[at] - cell.getBoundingClientRect().left)];
+        })"""
+    )
+    assert any("pairs" in name for name, *_ in moved)
+    for name, *distances in moved:
+        assert all(abs(distance) <= 1 for distance in distances) or name == "cases"
 
 
 def test_sections_open_from_the_navigation_and_by_address(opened):

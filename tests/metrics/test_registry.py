@@ -22,6 +22,7 @@ STRUCTURED = {
     *aggregate.MEANS,
     *aggregate.MEDIANS,
     *aggregate.FAMILY_MEANS,
+    *aggregate.PROMPT_MEDIANS,
     *aggregate.COMPANIONS,
     *fidelity.TAILS,
     *fidelity.UNIFORMITY_TESTS,

@@ -17,7 +17,6 @@ from pipeline.config.params import TrackingConfig, load_params
 from pipeline.record.progress_bar import LoggedBar
 from pipeline.record.provenance import StageRecord
 from pipeline.record.tracking import FLUSH_SECONDS, Run, stage_run, tracked_run, tracking_mode
-from tests.conftest import ROOT
 from tests.waiting import wait_until
 from tests.wandb_server import wandb_server
 
@@ -261,8 +260,7 @@ def sync() -> None:
 
 
 def start_training(first: int, last: int, hang: int) -> subprocess.Popen:
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.Popen([sys.executable, "-c", TRAINING, *map(str, (first, last, hang))], env=environment)
+    return subprocess.Popen([sys.executable, "-c", TRAINING, *map(str, (first, last, hang))])
 
 
 def test_a_killed_run_goes_on_and_is_sent_once(monkeypatch, directory):

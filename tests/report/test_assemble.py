@@ -33,7 +33,6 @@ def by_prompt(root, model, condition, value, prompts):
     content = json.loads((directory / "metrics.json").read_text())
     names = {"axis": "structured", "model": model, "condition": condition, "split": "ood"}
     row = {
-        "metric": "wasserstein_1_normalised",
         "value": value,
         "n": 100,
         "ci_low": None,
@@ -41,7 +40,11 @@ def by_prompt(root, model, condition, value, prompts):
         "floor": 0.02,
         "undefined": 0,
     }
-    content["metrics"] += [{**names, **row, "family": family} for family in dict.fromkeys(columns["family"])]
+    content["metrics"] += [
+        {**names, **row, "metric": metric, "family": family}
+        for metric in ("wasserstein_1_normalised", "wasserstein_1_normalised_prompt_median")
+        for family in dict.fromkeys(columns["family"])
+    ]
     (directory / "metrics.json").write_text(json.dumps(content))
 
 
@@ -64,6 +67,18 @@ def written(tmp_path_factory, two_models, prompts):
     everything(root / "evals", prompts[0])
     write_report(load_params(two_models), [root / "evals"], [prompts[1]], root / "reports", sweeps=root / "sweeps")
     return root / "reports"
+
+
+def test_every_table_scrolls_by_itself_and_keeps_what_names_its_rows_in_sight(written):
+    page = re.sub(r"<(script|style).*?</\1>", "", (written / "index.html").read_text("utf-8"), flags=re.DOTALL)
+    tables = re.findall(r"(<div class=['\"]scroll['\"]>)?<table([^>]*)>(.*?)</table>", page, re.DOTALL)
+    assert len(tables) == page.count("<table") > 30
+    for box, attributes, content in tables:
+        assert box
+        # The model and the condition both: one without the other says nothing of a row.
+        first = re.search(r"<tbody.*?(<tr>.*?</tr>|</tbody>)", content, re.DOTALL)[1]
+        assert ("pairs" in attributes) == (first.count("<th>") == 2)
+    assert sum("cases" in attributes for _, attributes, _ in tables) == len(CASES)
 
 
 def test_all_tables_and_figures(written):

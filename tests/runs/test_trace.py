@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -18,7 +17,6 @@ from pipeline.errors import ArtifactError, ConfigError
 from pipeline.record.provenance import StageRecord, run_identity, sha256_path
 from pipeline.report.evaluations import read_evaluations
 from pipeline.runs.trace import main, select_cell, trace_cell
-from tests.conftest import ROOT
 
 EVALUATION = "artifacts/evals/structured/m/soft"
 SAMPLES = "artifacts/generations.parquet"
@@ -177,10 +175,7 @@ def test_a_source_that_was_committed_has_changed_since(project):
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess:
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-m", "pipeline.runs.trace", *arguments], capture_output=True, text=True, env=environment
-    )
+    return subprocess.run([sys.executable, "-m", "pipeline.runs.trace", *arguments], capture_output=True, text=True)
 
 
 def test_command_prints_a_tree_and_json(project):

@@ -148,7 +148,7 @@ def test_everything_of_the_hub_is_listed(hub_root, tmp_path):
 def test_stages_run_from_the_cache(hub_root, tmp_path):
     params = write_params(tmp_path / "params.yaml", hub_root)
     execute(named_run("build_prompts", load_params(params)))
-    environment = os.environ | {"HF_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT), "HF_TOKEN": ""}
+    environment = os.environ | {"HF_HOME": str(tmp_path / "cache"), "HF_TOKEN": ""}
     environment.pop("HF_HUB_OFFLINE", None)
 
     def run(*command, **changes):
@@ -194,7 +194,6 @@ def test_what_has_no_commit_is_refused(hub_root, tmp_path):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
         check=False,
     )
     assert found.returncode == 1 and "paloma.revision: no commit; `make pin`" in found.stderr

@@ -10,7 +10,7 @@ from scipy import stats
 
 from pipeline.core.prompts.multiple_choice import LETTERS, McqFailure, ParsedQuestion
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.intervals import Estimate, metric_row, wilson_interval
+from pipeline.core.statistics.intervals import Estimate, metric_row, percentile_interval, wilson_interval
 
 PARSERS = {"": "strict", "_tolerant": "tolerant"}
 """Suffix of metric and column names, and the parser it stands for. The paper's figures are the strict ones."""
@@ -75,8 +75,8 @@ def bootstrap_total_variation(counts: np.ndarray, replicates: int, rng: np.rando
     """
     if counts.sum() < 2:
         return math.nan, math.nan
-    low, high = np.percentile(total_variation_draws(counts, replicates, rng), [2.5, 97.5])
-    return max(0.0, float(low)), float(high)
+    low, high = percentile_interval(total_variation_draws(counts, replicates, rng))
+    return max(0.0, low), high
 
 
 def total_variation_draws(counts: np.ndarray, replicates: int, rng: np.random.Generator) -> np.ndarray:

@@ -25,12 +25,12 @@ from pipeline.core.retention.irt import (
     resample_counts,
 )
 from pipeline.core.retention.tasks import ALL_COLUMNS, WHOLE_COLUMNS
-from pipeline.core.statistics.intervals import Estimate, metric_row, wilson_interval
+from pipeline.core.statistics.condition_tests import ALL_PARTS, adjusted_by_question
+from pipeline.core.statistics.intervals import Estimate, metric_row, percentile_interval, wilson_interval
 from pipeline.core.statistics.paired_tests import (
     PERMUTATIONS,
     TEST_COLUMNS,
     StratifiedMean,
-    holm,
     mcnemar_exact,
     sign_flip_test,
     stratified_mean,
@@ -45,7 +45,7 @@ SECOND_READINGS = dict.fromkeys(("tinyGSM8k (strict)", *WHOLE_COLUMNS), "tinyGSM
 CONTINUOUS_METRICS = ("mc2",)
 """Metrics whose values lie in [0, 1]; all others are 0 or 1."""
 ESTIMATES = ("gp_irt", "p_irt", "irt", "accuracy")
-ALL = "all"
+ALL = ALL_PARTS
 """All items of all tasks together: the primary question of retention, which is asked by itself."""
 
 
@@ -218,7 +218,7 @@ def _stratified(differences: Mapping[str, np.ndarray]) -> StratifiedMean:
 
 
 def _row(split: str, metric: str, value: float, n: int, draws: np.ndarray | None = None) -> dict:
-    low, high = (math.nan, math.nan) if draws is None else np.quantile(draws, [0.025, 0.975]).tolist()
+    low, high = (math.nan, math.nan) if draws is None else percentile_interval(draws)
     return {"split": split, **metric_row(metric, Estimate(value, n, low, high, int(math.isnan(value))))}
 
 
@@ -259,10 +259,9 @@ def paired_test_table(
     for column, row in rows.items():
         family = [column if c == SECOND_READINGS.get(column) else c for c in mean_columns(list(rows))]
         for name in ("p_difference", "p_equivalence"):
-            adjusted = holm(np.array([rows[c][name] for c in family]))
+            adjusted = adjusted_by_question(pd.DataFrame([*(rows[c] for c in family), together]), name)
             row[f"{name}_adjusted"] = float(adjusted[family.index(column)])
-    for name in ("p_difference", "p_equivalence"):
-        together[f"{name}_adjusted"] = together[name]
+            together[f"{name}_adjusted"] = float(adjusted.iloc[-1])
     for column, row in [*rows.items(), (ALL, together)]:
         members = mean_columns(list(own)) if column == ALL else [column]
         found = _stratified({name: own[name].values - base[name].values for name in members})

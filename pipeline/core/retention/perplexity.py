@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.intervals import Estimate, metric_row
+from pipeline.core.statistics.condition_tests import ALL_PARTS, adjusted_by_question
+from pipeline.core.statistics.intervals import Estimate, metric_row, percentile_interval
 from pipeline.core.statistics.paired_tests import (
     PERMUTATIONS,
-    holm,
     ratio_contributions,
     sign_flip_test,
     stratified_mean,
@@ -23,7 +23,7 @@ from pipeline.core.statistics.paired_tests import (
     verdict,
 )
 
-ALL = "all"
+ALL = ALL_PARTS
 SUFFIXES = {"model": "", "none": "_without_bos"}
 """Suffix of the metrics' names by BOS variant."""
 SUMMED = ("nll_nats", "base_nll_nats", "num_tokens", "num_bytes")
@@ -92,8 +92,7 @@ def _interval(draws: np.ndarray, defined: bool) -> tuple[float, float]:
     """95% percentile interval; NaN where there is none."""
     if not defined or not np.isfinite(draws).all():
         return math.nan, math.nan
-    low, high = np.percentile(draws, [2.5, 97.5])
-    return float(low), float(high)
+    return percentile_interval(draws)
 
 
 def _members(documents: pd.DataFrame) -> dict[str, np.ndarray]:
@@ -215,9 +214,8 @@ def comparison_rows(
             }
         )
     for key in ("p_difference", "p_equivalence"):
-        adjusted = [*holm(np.array([row[key] for row in rows[:-1]])).tolist(), rows[-1][key]]
-        for row, value in zip(rows, adjusted, strict=True):
-            row[f"{key}_adjusted"] = float(value)
+        for row, value in zip(rows, adjusted_by_question(pd.DataFrame(rows), key).tolist(), strict=True):
+            row[f"{key}_adjusted"] = value
     for row in rows:
         row["verdict"] = verdict(
             row["difference"],

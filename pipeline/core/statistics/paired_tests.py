@@ -34,7 +34,7 @@ TEST_COLUMNS = (
     "verdict",
 )
 """Of a table of tests against base, on every axis that has one; p-values are adjusted by
-``pipeline.core.statistics.condition_tests.adjusted_by_question``'s rule."""
+``pipeline.core.statistics.condition_tests.adjusted_by_question``."""
 
 PERMUTATIONS = 9_999
 """Random sign patterns of ``sign_flip_test``: near .01 a p-value is known to .001, after Holm over seven to .007."""

@@ -40,6 +40,9 @@ FAMILY_MEANS = {"wasserstein_1_family_mean": "wasserstein_1"}
 """Metrics that are the mean over families of family means, and their per-prompt columns: what the paper's released code
 summarises."""
 
+PROMPT_MEDIANS = {"wasserstein_1_normalised_prompt_median": "wasserstein_1_normalised"}
+"""Medians over the prompts of each family, reported by family only: name -> column."""
+
 COMPANIONS = (
     "exact_wasserstein_1_normalised",
     "exact_wasserstein_1_normalised_low",
@@ -86,13 +89,15 @@ def aggregate_split(
         valid rate and for distances over all answers, prompts that were tested for shares of rejected prompts,
         else prompts with a value.
         The interval of the aggregate resamples families, prompts and, where there are deviations, samples
-        (``hierarchical_bootstrap``); that of one family its prompts and samples. That of a valid rate within a family
+        (``hierarchical_bootstrap``); that of one family its prompts and samples, of which three prompts show little
+        more than their range. That of a valid rate within a family
         is Wilson's for answers that come by prompt (``clustered_wilson_interval``); with one prompt per family, as in
         the paper's selection of unseen parameters, there is no level of prompts, and the interval is for redrawing
         that prompt's answers. That of a share of rejected prompts is Wilson's.
     """
     families = per_prompt["family"].to_numpy()
     rows = _distances(per_prompt, families, floors, deviations or {}, seed, names, bootstrap_replicates)
+    rows += _prompt_medians(per_prompt, families, floors, deviations or {}, seed, names, bootstrap_replicates)
     for metric in (name for name in MEANS if name in per_prompt):
         values = per_prompt[metric].to_numpy(dtype=np.float64)
         rng = random_stream(seed, "bootstrap", *names, metric, "")
@@ -151,6 +156,45 @@ def _distances(
             n = int(per_prompt[units].to_numpy()[chosen].sum()) if units else int(chosen.sum())
             undefined = _undefined_families(own, labels)
             estimate = Estimate(over_families(own, labels, statistic), n, low, high, undefined)
+            rows.append(metric_row(metric, estimate, family=family, floor=floor))
+    return rows
+
+
+def _prompt_medians(
+    per_prompt: pd.DataFrame,
+    families: np.ndarray,
+    floors: Mapping[str, np.ndarray],
+    deviations: Mapping[str, np.ndarray],
+    seed: int,
+    names: tuple[str, ...],
+    replicates: int,
+) -> list[dict]:
+    """Rows of PROMPT_MEDIANS: of the prompts that have a value; ``undefined`` counts the others."""
+    rows = []
+    for metric, column in PROMPT_MEDIANS.items():
+        if column not in per_prompt:
+            continue
+        values = per_prompt[column].to_numpy(dtype=np.float64)
+        for family in dict.fromkeys(families.tolist()):
+            members = np.flatnonzero(families == family)
+            chosen = members[np.isfinite(values[members])]
+            estimate, floor = Estimate(math.nan, 0, undefined=len(members)), math.nan
+            if len(chosen):
+                # Every prompt is a family of its own here: the median across them is the prompts'.
+                low, high = hierarchical_bootstrap(
+                    values[chosen],
+                    chosen,
+                    "family_median",
+                    replicates=replicates,
+                    rng=random_stream(seed, "bootstrap", *names, metric, family),
+                    deviations=deviations[column][chosen] if column in deviations else None,
+                )
+                n = int(per_prompt["num_valid"].to_numpy()[chosen].sum())
+                # A resampled distance may fall below 0, a distance cannot.
+                low = float(np.maximum(0.0, low))
+                estimate = Estimate(float(np.median(values[chosen])), n, low, high, len(members) - len(chosen))
+                if column in floors:
+                    floor = float(np.median(floors[column][chosen], axis=0).mean())
             rows.append(metric_row(metric, estimate, family=family, floor=floor))
     return rows
 

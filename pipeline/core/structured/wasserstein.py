@@ -13,6 +13,7 @@ from pipeline.core.laws.family import Law
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
 from pipeline.core.prompts.structured import Prompt
+from pipeline.core.statistics.intervals import percentile_interval
 from pipeline.core.structured.pit import valid_decimals
 
 OUTLIER_WIDTHS = 10.0
@@ -178,8 +179,8 @@ def bootstrap_prompt(result: PromptResult, replicates: int, rng: np.random.Gener
         return math.nan, math.nan
     draws = np.sort(rng.choice(samples, size=(replicates, len(samples))), axis=1)
     values = np.abs(draws - result.reference).mean(axis=1) / result.width
-    low, high = np.percentile(values, [2.5, 97.5]) - (values.mean() - result.wasserstein_1_normalised)
-    return max(0.0, float(low)), float(high)
+    low, high = percentile_interval(values - (values.mean() - result.wasserstein_1_normalised))
+    return max(0.0, low), high
 
 
 def kl_by_depth(scores: pd.DataFrame) -> pd.DataFrame:

@@ -136,7 +136,7 @@ def precision_panels(prompts: Sequence[Prompt], blocks: Mapping[str, Draws]) -> 
     """One panel per prompt and block: the target law and an outline per number of decimals.
 
     Args:
-        prompts: One per panel, three panels to a line.
+        prompts: One per panel.
         blocks: Samples by the title of their block.
     """
     decimals = sorted({number for samples in blocks.values() for number in samples})

@@ -1,4 +1,4 @@
-"""Figures 4 to 7 of the paper: W1 and logit KL by family of distributions."""
+"""Figures 4 to 7 of the paper: W1 and logit KL of each family of distributions."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,19 +25,27 @@ from pipeline.report.figures.drawing import (
 )
 
 FEW_PANELS = 6
-LABELS = {"wasserstein_1_normalised": "W1 / (Q95 − Q05)", "logit_kl_nats": "logit KL (nats)"}
+WASSERSTEIN, KL = "wasserstein_1_normalised_prompt_median", "logit_kl_nats"
+LABELS = {WASSERSTEIN: "median W1 / (Q95 − Q05)", KL: "logit KL (nats)"}
 FIGURES = {
-    "figure4": ("wasserstein_1_normalised", "ood", "Figure 4. Normalised W1 by held-out family"),
-    "figure5": ("logit_kl_nats", "ood", "Figure 5. Logit KL by held-out family"),
-    "figure6": ("logit_kl_nats", "unseen", "Figure 6. Logit KL at unseen parameters, by family"),
-    "figure7": ("wasserstein_1_normalised", "unseen", "Figure 7. Normalised W1 at unseen parameters, by family"),
+    "figure4": (WASSERSTEIN, "ood", "Figure 4. Median normalised W1 of each held-out distribution"),
+    "figure5": (KL, "ood", "Figure 5. Logit KL of each held-out distribution"),
+    "figure6": (KL, "unseen", "Figure 6. Logit KL at unseen parameters of each distribution"),
+    "figure7": (WASSERSTEIN, "unseen", "Figure 7. Median normalised W1 at unseen parameters of each distribution"),
 }
 """Metric, split and caption by file name."""
-CAPTION = (
-    "Mean over the family's prompts with 95% intervals (prompts and, of W1, samples resampled; none where there is "
-    "nothing to resample); logarithmic, each panel with its own axis. Cross at the top: undefined, no valid answer."
-)
-FLOOR_CAPTION = " Dotted: a perfect sampler of as many answers."
+CAPTIONS = {
+    WASSERSTEIN: (
+        "Median over the distribution's prompts that have a valid answer, every model by itself; of a single prompt, "
+        "its W1. 95% intervals resample prompts and samples (of three prompts: little more than their range). "
+        "Logarithmic, each panel with its own axis. Cross at the top: undefined, no valid answer. Dotted: a perfect "
+        "sampler of as many answers."
+    ),
+    KL: (
+        "Mean over the distribution's prompts, every model by itself. 95% intervals resample prompts; none of a single "
+        "one. Logarithmic, each panel with its own axis."
+    ),
+}
 
 
 def family_rows(metrics: pd.DataFrame, metric: str, split: str) -> pd.DataFrame:
@@ -57,8 +65,7 @@ def family_drawings(metrics: pd.DataFrame, models: Mapping[str, str], prompts: S
     drawings = {}
     for name, (metric, split, title) in FIGURES.items():
         rows = family_rows(metrics, metric, split)
-        floor = FLOOR_CAPTION if metric == "wasserstein_1_normalised" else ""
-        drawings[name] = Drawing(family_panels, (rows, models, metric, split, prompts), f"{title}. {CAPTION}{floor}")
+        drawings[name] = Drawing(family_panels, (rows, models, metric, split, prompts), f"{title}. {CAPTIONS[metric]}")
     return drawings
 
 

@@ -41,8 +41,8 @@ VIEW_TITLES = {
     "pit": "Probability integral transform of the samples",
     "depth": "KL by depth within the answer",
 }
-LONG_TEXT = 44
-"""Characters from which a list's column is broken into lines."""
+LONG_TEXT, LONG_LABEL = 44, 24
+"""Characters from which a list's column of results, or of labels, is broken into lines."""
 PART_TITLES = {"samples": "samples", "exact": "exact law", "pit": "PIT histogram", "depth": "KL by depth"}
 """What a view of an evaluation may lack, in words."""
 OFF = "off"
@@ -175,11 +175,10 @@ def embedded_json(value: object) -> str:
 
 
 def column_classes(table: ListTable) -> list[str]:
-    """Class of each column of a list: "left" for labels, "text" for long texts."""
+    """Classes of each column of a list: "left" for labels, with "wrap" for long ones, and "text" for long texts."""
     lengths = [max((len(row[place]) for row in table.rows), default=0) for place in range(len(table.header))]
-    return [
-        "left" if place < table.labels else "text" if length > LONG_TEXT else "" for place, length in enumerate(lengths)
-    ]
+    of_labels = ["left wrap" if length > LONG_LABEL else "left" for length in lengths[: table.labels]]
+    return of_labels + ["text" if length > LONG_TEXT else "" for length in lengths[table.labels :]]
 
 
 def page_templates() -> Environment:

@@ -183,7 +183,7 @@ def streams_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> Table | N
 
 def exact_table(name: str, caption: str, metrics: pd.DataFrame, split: str, models: Mapping[str, str]) -> Table:
     """The model's exact law beside the sampled figures of one split."""
-    table = build_table(name, caption, metrics, models, _of_split(EXACT, split), CONDITIONS)
+    table = build_table(name, caption, metrics, models, _of_split(EXACT, split), CONDITIONS, conditions_are_rows=True)
     return with_note(
         table,
         "Computed: from the model's probabilities of digit prefixes, without sampling and with tokens that no "

@@ -52,6 +52,35 @@ def test_the_mean_over_families_as_the_released_code_takes_it():
     assert (found["value"], found["n"], found["undefined"]) == (5.0, 4, 0)
 
 
+def test_the_median_over_a_familys_prompts_is_not_its_mean():
+    families = ["a", "a", "a", "b", "c", "c"]
+    values = np.array([0.1, 0.2, 9.0, 0.4, math.nan, 0.3])
+    per_prompt = pd.DataFrame(
+        {"family": families, "num_samples": 10, "num_valid": [10, 9, 8, 7, 0, 5], "wasserstein_1_normalised": values}
+    )
+    metric, floors = "wasserstein_1_normalised_prompt_median", np.array([[1.0, 3.0]] * 6) * np.arange(1, 7)[:, None]
+    deviations = {"wasserstein_1_normalised": np.tile([-0.01, 0.01], (6, 1))}
+    rows = rows_of(per_prompt, {"wasserstein_1_normalised": floors}, deviations)
+    found = {family: row for (name, family), row in rows.items() if name == metric}
+    assert list(found) == ["a", "b", "c"]
+    assert [found[family]["value"] for family in found] == [0.2, 0.4, 0.3]
+    assert rows["wasserstein_1_normalised", "a"]["value"] == pytest.approx(3.1)
+    # Of each perfect sampler the median of its prompts, then the mean over samplers: 2 and 6 of the first family.
+    assert [found[family]["floor"] for family in found] == [4, 8, 12]
+    assert [(found[family]["n"], found[family]["undefined"]) for family in found] == [(27, 0), (7, 0), (5, 1)]
+    # Medians of three resampled prompts; of one prompt, what its samples leave open.
+    assert (found["a"]["ci_low"], found["a"]["ci_high"]) == pytest.approx((0.09, 9.01))
+    assert (found["b"]["ci_low"], found["b"]["ci_high"]) == pytest.approx((0.39, 0.41))
+
+
+def test_the_median_of_a_family_without_a_valid_answer_is_undefined():
+    per_prompt = table(wasserstein_1_normalised=[math.nan, math.nan, 0.1, 0.2])
+    floors = {"wasserstein_1_normalised": np.full((4, 2), math.nan)}
+    found = rows_of(per_prompt, floors)["wasserstein_1_normalised_prompt_median", "a"]
+    assert all(math.isnan(found[name]) for name in ("value", "ci_low", "ci_high", "floor"))
+    assert (found["n"], found["undefined"]) == (0, 2)
+
+
 def test_a_family_of_one_prompt_has_an_interval_from_its_samples():
     values = np.array([0.1, 0.3, 0.4, 0.05])
     deviations = {"pit_ks": np.tile([-0.1, 0.0, 0.1], (4, 1))}

@@ -74,7 +74,7 @@ def launched(config_of, tiny_params, stand_ins, tmp_path_factory):
             str(directory),
         ],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
         check=True,
         timeout=120,
     )
@@ -277,7 +277,7 @@ for failing in (-1, 0, 1, 2):
 
 
 def test_processes_of_a_machine_take_turns_and_none_waits_for_one_that_failed(tmp_path):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
     subprocess.run([sys.executable, "-c", TURNS, str(tmp_path)], cwd=ROOT, env=environment, check=True, timeout=300)
     read = {path.parent.name + path.name: json.loads(path.read_text()) for path in tmp_path.glob("*/*")}
     assert read.pop("-1statuses") == [0, 0, 0]

@@ -1,6 +1,5 @@
 """Drawing in several processes gives what drawing here gives."""
 
-import os
 import sys
 
 import psutil
@@ -8,7 +7,6 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from pipeline.report.figures.drawing import Drawing, draw, draw_all
-from tests.conftest import ROOT
 from tests.waiting import wait_until
 
 
@@ -68,8 +66,7 @@ if __name__ == "__main__":
 
 def test_no_process_outlives_a_killed_report(tmp_path):
     (tmp_path / "slow.py").write_text(SLOW)
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    parent = psutil.Popen([sys.executable, "slow.py"], cwd=tmp_path, env=environment)
+    parent = psutil.Popen([sys.executable, "slow.py"], cwd=tmp_path)
     wait_until(lambda: all((tmp_path / name).exists() for name in ("first", "second")), parent)
     workers = [child for child in parent.children() if "--multiprocessing-fork" in child.cmdline()]
     parent.kill()

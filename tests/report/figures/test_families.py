@@ -3,15 +3,16 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 
 from pipeline.core.prompts.structured import build_split
-from pipeline.report.figures.families import family_panels, family_rows
+from pipeline.report.figures.families import WASSERSTEIN, family_drawings, family_panels, family_rows
 from tests.report.conftest import metric_frame, metric_row
 
 NAMES = {"a": "Model A", "b": "Model_B", "unused": "No"}
-METRIC = "wasserstein_1_normalised"
+METRIC = WASSERSTEIN
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +60,23 @@ def test_one_panel_per_family_in_table_order_with_the_papers_conditions():
     assert drawn(maxwell, "hard") == [[1e11]]
     assert all(axis.get_yscale() == "log" for axis in panels.values())
     assert drawn(poisson, "perfect sampler") == [[0.02, 0.02]]
+
+
+@pytest.mark.parametrize(("name", "split"), [("figure4", "ood"), ("figure7", "unseen")])
+def test_figures_of_w1_draw_the_median_over_a_familys_prompts_and_those_of_kl_the_mean(name, split):
+    values, kl = {("a", "soft", "poisson"): 0.1}, {"figure4": "figure5", "figure7": "figure6"}[name]
+    rows = pd.concat(
+        [
+            by_family({key: factor * value for key, value in values.items()}, split, metric)
+            for metric, factor in ((WASSERSTEIN, 1), ("wasserstein_1_normalised", 2), ("logit_kl_nats", 3))
+        ]
+    )
+    drawings = family_drawings(rows, NAMES, [])
+    for figure, value, says in ((name, 0.1, "Median over"), (kl, 0.3, "Mean over")):
+        drawing = drawings[figure]
+        (panel,) = panels_of(drawing.function(*drawing.arguments)).values()
+        assert drawn(panel, "soft")[0] == pytest.approx([value]) and says in drawing.caption
+    assert {figure for figure, drawing in drawings.items() if not drawing.arguments[0].empty} == {name, kl}
 
 
 def test_undefined_is_a_cross_and_not_run_nothing():

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
+from pipeline.config.params import load_params
 from pipeline.core.prompts.structured import build_split
+from pipeline.report.evaluations import read_evaluations
 from pipeline.report.figures import structured as figures
 from pipeline.report.figures.drawing import COLORS, drawable
-from pipeline.report.figures.structured import best_ssot_model, overlay_models
+from pipeline.report.figures.structured import overlay_models, ssot_model, structured_drawings
 from tests.report.conftest import metric_frame, sampled
+from tests.report.conftest import structured as write_structured
 
 NAMES = {"a": "Model A", "b": "Model B"}
 VALUES = {
@@ -67,8 +70,27 @@ def test_overlay_models_take_the_best_of_each_tokenizer():
     assert overlay_models(tokenizers, metrics, limit=1) == ["b"]
 
 
-def test_the_ssot_overlay_takes_the_model_that_is_best_under_ssot():
+def test_the_ssot_overlay_is_of_the_papers_model_where_it_was_asked():
     metrics = metric_frame(sampled({("a", "ssot"): math.nan, ("b", "ssot"): 0.3, ("c", "soft"): 0.1}))
-    assert best_ssot_model(["a", "b", "c"], metrics) == "b"
-    assert best_ssot_model(["a", "c"], metrics) == "a"  # undefined is better than not run
-    assert best_ssot_model(["c"], metrics) is None
+    assert ssot_model(["a", "b", "c"], metrics) == "a"  # the first, whatever its W1
+    assert ssot_model(["c", "b"], metrics) == "b"
+    assert ssot_model(["c"], metrics) is None
+    asked = metric_frame(sampled({("a", "ssot"): 0.1, ("gpt_oss_20b", "ssot"): 0.3}))
+    assert ssot_model(["a", "gpt_oss_20b"], asked) == "gpt_oss_20b"
+
+
+def test_figure_8_has_four_of_the_laws_of_figure_3(tmp_path, two_models):
+    prompts = build_split("ood", selection="selected")
+    for condition in ("base", "soft", "ssot"):
+        write_structured(tmp_path, "alpha", condition, 0.1, prompts)
+    drawings = structured_drawings(load_params(two_models), read_evaluations(tmp_path), prompts)
+    main, compared = (drawings[name] for name in ("figure3", "figure8"))
+    own, of_main = ([prompt.prompt_id for prompt in drawing.arguments[0]] for drawing in (compared, main))
+    assert len(own) == 4 and set(own) < set(of_main) and len(of_main) == 6
+    assert "Alpha_1B (the paper's is of GPT-OSS-20B)" in compared.caption
+    figure = compared.function(*compared.arguments)
+    assert [axis.axison for axis in figure.axes] == [True] * 4
+    # Families of one's own: those of Figure 3.
+    few = [prompt for prompt in prompts if prompt.family in ("maxwell", "chi")]
+    drawings = structured_drawings(load_params(two_models), read_evaluations(tmp_path), few)
+    assert [prompt.family for prompt in drawings["figure8"].arguments[0]] == ["maxwell", "chi"]

@@ -4,15 +4,16 @@ import json
 import math
 import re
 
+import pandas as pd
 import pytest
 
 from pipeline.config.params import METHODS, load_params
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.statistics.paired_tests import TEST_COLUMNS
 from pipeline.report.evaluations import read_evaluations
-from pipeline.report.page.page import Section, coverage_rows, embedded_json, report_page, table_sources
+from pipeline.report.page.page import Section, column_classes, coverage_rows, embedded_json, report_page, table_sources
 from pipeline.report.page.plots import Plot
-from pipeline.report.tables.table import Measure, build_table
+from pipeline.report.tables.table import ListTable, Measure, build_table
 from tests.report.conftest import PROVENANCE, metric_frame, metric_row, structured
 
 ROW = ("ood", "wasserstein_1_normalised", 0.25)
@@ -124,6 +125,12 @@ def test_sources_name_files_commits_and_sizes():
         (path.format("soft"), "0123456789 + changes", "1,000"),
     ]
     assert sources.commits == ["not recorded", "0123456789 + changes"]
+
+
+def test_long_labels_and_texts_are_broken_into_lines():
+    rows = [["soft", "a" * 25, "0.1", "b" * 45], ["hard", "short", "0.2", ""]]
+    table = ListTable("t", "T", ("Condition", "Metric", "Value", "Remark"), rows, 2, pd.DataFrame())
+    assert column_classes(table) == ["left", "left wrap", "", "text"]
 
 
 def test_embedded_data_cannot_end_its_element_and_holds_no_nan():

@@ -88,6 +88,11 @@ def test_one_evaluation_keeps_the_papers_tables_and_says_what_was_not_run():
     assert row.startswith("| B | not run | not run | not run |")
 
 
+def test_the_exact_law_has_a_row_for_each_condition():
+    table = structured_tables.exact_table("exact_ood", "T", evaluated(CONDITIONS), "ood", NAMES)
+    assert table.conditions_are_rows and [labels for labels, _ in table.lines()][:2] == [["A", "base"], ["A", "soft"]]
+
+
 def calibrated(split="ood"):
     """Base and batch of one model with the metrics on the PIT scale, tails and streams."""
     rows = []
