@@ -35,12 +35,12 @@ LEAST_EFFECT_NATS = 1e-3
 
 
 def show_request(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> dict[str, Any]:
-    """The request as text and token by token, and how many BOS tokens it has."""
+    """The request as text and token by token, and how many BOS tokens it begins with."""
     tokens = tokenizer.convert_ids_to_tokens(list(ids))
     return {
         "text": tokenizer.decode(list(ids)),
         "tokens": [[int(token_id), token] for token_id, token in zip(ids, tokens, strict=True)],
-        "bos_tokens": list(ids).count(tokenizer.bos_token_id) if tokenizer.bos_token_id is not None else 0,
+        "bos_tokens": chat.leading_bos(tokenizer, ids),
     }
 
 
