@@ -43,6 +43,8 @@ def run(project, name, params=None, output="preflight"):
     paths = {
         "model_report": project / "models" / f"{name}.json",
         "prompts": [project / "prompts" / "ood.parquet"],
+        "open_prompts": project / "prompts" / "open.parquet",
+        "mcq_prompts": project / "prompts" / "mcq.parquet",
         "output": project / output / f"{name}.json",
         "details": project / output / f"{name}.details.json",
     }
@@ -60,8 +62,17 @@ def test_what_is_written(project, name, capsys):
     assert set(CHECKS) < set(details)
     tokens = [token for _, token in details["request"]["tokens"]]
     # The request is shown token by token.
-    assert " ".join(tokens) in capsys.readouterr().out
-    assert details["law_1"]["p_value"] > details["law_1"]["significance"]
+    printed = capsys.readouterr().out
+    assert " ".join(tokens) in printed
+    # Structured requests and open-ended ones, and what the checks of their answers can see.
+    for name_of_law in ("law_1", "law_2"):
+        kinds = [test["request"].split("-")[0] == "open" for test in details[name_of_law]]
+        assert kinds == [False, False, True, True]
+        assert all(test["p_value"] > test["significance"] for test in details[name_of_law])
+    assert f"top_p 0.95 {details['power']['top_p 0.95']:.3f}" in printed
+    assert details["power"]["temperature 0.8"] > 0.9
+    # With a stand-in's nearly flat law a nucleus is hard to see, and the preflight says so.
+    assert ("warning" in printed) == (details["warning"] is not None) == (min(details["power"].values()) < 0.9)
     # Again: the same bytes, numbers included.
     again = run(project, name, output="again")
     assert again.read_bytes() == path.read_bytes()

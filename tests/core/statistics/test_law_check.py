@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, chi2, chisquare, kstest
 
-from pipeline.core.statistics.law_check import GROUP_EXPECTED, MINIMUM_EXPECTED, cells_of, compare_with_law
+from pipeline.core.statistics.law_check import GROUP_EXPECTED, MINIMUM_EXPECTED, LawCells, cells_of, compare_with_law
 
 
 def test_by_hand():
@@ -130,3 +130,29 @@ def test_errors():
     for law in ({"a": 0.7, "b": 0.4}, {"a": -0.1}):
         with pytest.raises(ValueError, match="probabilities"):
             compare_with_law({"a": 1}, law)
+
+
+def test_detection_rate_equals_the_exact_power():
+    # With two cells every count can be listed.
+    cells = LawCells({"a": 0.6, "b": 0.4}, 200)
+    counts = np.arange(201)
+    refused = cells.p_values(np.stack([counts, 200 - counts, 0 * counts], axis=1)) < 1e-3
+    for share in (0.6, 0.5, 0.45):
+        exact = binom.pmf(counts, 200, share)[refused].sum()
+        rate = cells.detection_rate(cells.masses({"a": share, "b": 1 - share}), 1e-3, np.random.default_rng(0))
+        assert rate == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 2000) + 1e-3)
+
+
+def test_detection_rate_of_the_law_itself_is_the_level():
+    # 400 outcomes of very different probability, most of them rare: cells with 5 expected samples, and groups.
+    rng = np.random.default_rng(2)
+    law = dict(enumerate((0.9 * rng.dirichlet(np.full(400, 0.05))).tolist()))
+    cells = LawCells(law, 2000)
+    assert cells.detection_rate(cells.probabilities, 1e-3, rng, num_draws=20_000) < 3e-3
+    assert 0.03 < cells.detection_rate(cells.probabilities, 0.05, rng) < 0.07
+
+
+def test_masses_and_the_rest():
+    cells = LawCells({"a": 0.6, "b": 0.3}, 100)
+    assert cells.probabilities.tolist() == pytest.approx([0.6, 0.3, 0.1])
+    assert cells.masses({"b": 3, "c": 2, "d": 1}).tolist() == [0, 3, 3]
