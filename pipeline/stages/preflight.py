@@ -22,7 +22,7 @@ from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import message_encoder
 from pipeline.engines.sampling.conditioned_engine import open_engine
 
-CHECKS = ("request", "turn_end", "numbers", "stop", "adapter", "law_1", "law_2", "endings")
+CHECKS = ("request", "turn_end", "numbers", "stop", "adapter", "laws", "endings")
 # Of each kind of prompts, structured and open-ended: those with the most random answers.
 LAW_REQUESTS = 2
 # Thousands of samples of a token or two: many rows of them take little memory.
@@ -118,11 +118,9 @@ def main(
         probe = tables[0][0].text
         engine = open_engine(config, model, "base", model_report, model_report, probe, rows_at_least=ROWS)
         common = {"seed": config.seed, "model": model}
-        laws = preflight_law.check_laws(engine, found["laws"], relative_error=error, **common)
-        for count in preflight_law.LAW_TOKENS:
-            numbers[f"law_{count}"] = [test for test in laws if test["num_tokens"] == count]
-            tracking.log({f"law_{count}/p_value": min(test["p_value"] for test in numbers[f"law_{count}"])})
-            progress.update()
+        numbers["laws"] = preflight_law.check_laws(engine, found["laws"], relative_error=error, **common)
+        tracking.log({"laws/p_value": numbers["laws"]["p_value"]})
+        progress.update()
         numbers["endings"] = preflight_law.check_endings(
             engine, found["tokenizer"], found["endings"], found["stop_ids"], **common
         )

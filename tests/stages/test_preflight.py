@@ -11,7 +11,7 @@ from tests.conftest import ROOT, TINY_OVERRIDES
 from tests.stages.conftest import run_stage
 
 MODELS = {"qwen3_0_6b": "qwen3", "gemma3_4b": "gemma3", "gpt_oss_20b": "gpt_oss"}
-CHECKS = ["request", "turn_end", "numbers", "stop", "adapter", "law_1", "law_2", "endings"]
+CHECKS = ["request", "turn_end", "numbers", "stop", "adapter", "laws", "endings"]
 
 
 def write_params(path, stand_ins, *extra):
@@ -65,10 +65,10 @@ def test_what_is_written(project, name, capsys):
     printed = capsys.readouterr().out
     assert " ".join(tokens) in printed
     # Structured requests and open-ended ones, and what the checks of their answers can see.
-    for name_of_law in ("law_1", "law_2"):
-        kinds = [test["request"].split("-")[0] == "open" for test in details[name_of_law]]
-        assert kinds == [False, False, True, True]
-        assert all(test["p_value"] > test["significance"] for test in details[name_of_law])
+    tests = details["laws"]["tests"]
+    assert [test["request"].split("-")[0] == "open" for test in tests] == [False, False, True, True] * 2
+    assert [test["num_tokens"] for test in tests] == [1] * 4 + [2] * 4
+    assert details["laws"]["p_value"] > details["laws"]["significance"]
     assert f"top_p 0.95 {details['power']['top_p 0.95']:.3f}" in printed
     assert details["power"]["temperature 0.8"] > 0.9
     # With a stand-in's nearly flat law a nucleus is hard to see, and the preflight says so.

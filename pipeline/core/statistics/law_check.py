@@ -1,7 +1,7 @@
 """Do samples follow a known law? Pearson's chi-square test over cells that are large enough for it."""
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,6 +79,7 @@ class LawCells:
     (Bonferroni).
 
     Attributes:
+        num_samples: N.
         probabilities: float64[C + 1], under the law; the last is that of all other outcomes.
         degrees_of_freedom: Of Pearson's statistic.
     """
@@ -88,7 +89,7 @@ class LawCells:
         cells, others = cells_of(law, num_samples)
         self._cell = {outcome: index for index, cell in enumerate(cells) for outcome in cell}
         self._names = [*(cell[0] if len(cell) == 1 else None for cell in cells), None]
-        self._num_samples = num_samples
+        self.num_samples = num_samples
         self.probabilities = np.array([*(math.fsum(law[outcome] for outcome in cell) for cell in cells), others])
         self._joins = bool(cells) and others * num_samples < MINIMUM_EXPECTED
         self.degrees_of_freedom = len(cells) - self._joins
@@ -105,16 +106,16 @@ class LawCells:
         observed = self.masses(counts)
         pearson, statistics = self._pearson(observed[None], relative_error)
         too_many = self._too_many(observed[None])
-        joined, expected = self._joined(observed), self._joined(self.probabilities * self._num_samples)
+        joined, expected = self._joined(observed), self._joined(self.probabilities * self.num_samples)
         index = int(((joined - expected) ** 2 / expected).argmax())
         worst = (self._names[index], int(joined[index]), float(expected[index]))
         if self._joins and too_many[0] < pearson[0]:
-            worst = (None, int(observed[-1]), float(self.probabilities[-1] * self._num_samples))
+            worst = (None, int(observed[-1]), float(self.probabilities[-1] * self.num_samples))
         return LawTest(
             float(statistics[0]) if self.degrees_of_freedom else math.nan,
             self.degrees_of_freedom,
             float(self._both(pearson, too_many)[0]),
-            self._num_samples,
+            self.num_samples,
             worst,
         )
 
@@ -129,51 +130,67 @@ class LawCells:
         """
         return self._both(self._pearson(observed, relative_error)[0], self._too_many(observed))
 
-    def detection_rate(
-        self,
-        sampled: np.ndarray,
-        significance: float,
-        rng: np.random.Generator,
-        relative_error: float = 0.0,
-        num_draws: int = 2000,
-    ) -> float:
-        """How often the test has a p-value below ``significance`` where another law is sampled, by simulation.
+    def statistics(self, observed: np.ndarray) -> np.ndarray:
+        """Pearson's X^2, float64[D], of int64[D, C + 1] samples in each cell; 0 with a single cell."""
+        return self._pearson(observed, 0.0)[1]
+
+    def draw(self, sampled: np.ndarray, num_draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Samples in each cell, int64[D, C + 1], of D times N samples of another law.
 
         Args:
-            sampled: float64[C + 1], what that law has in each cell (``masses``); the last one has the rest.
-            significance: Of this one test.
-            rng: Draws the samples.
-            relative_error: As in ``p_values``.
-            num_draws: Times that N samples are drawn.
+            sampled: float64[C + 1], what that law has in each cell (``masses``); the last one gets the rest.
+            num_draws: D.
+            rng: Draws them.
         """
         shares = np.maximum(sampled, 0)
         shares[-1] = max(1 - math.fsum(shares[:-1]), 0.0)
-        observed = rng.multinomial(self._num_samples, shares / shares.sum(), size=num_draws)
-        return float((self.p_values(observed, relative_error) < significance).mean())
+        return rng.multinomial(self.num_samples, shares / shares.sum(), size=num_draws)
 
     def _joined(self, values: np.ndarray) -> np.ndarray:
         return np.add.reduceat(values, range(len(self._names) - 1), axis=-1) if self._joins else values
 
     def _pearson(self, observed: np.ndarray, relative_error: float) -> tuple[np.ndarray, np.ndarray]:
         """P-values and statistics, float64[D] each; a single cell always agrees."""
-        expected = self._joined(self.probabilities * self._num_samples)
+        expected = self._joined(self.probabilities * self.num_samples)
         statistics = ((self._joined(observed) - expected) ** 2 / expected).sum(axis=-1)
         if not self.degrees_of_freedom:
             return np.ones_like(statistics), statistics
         if relative_error:
-            noncentrality = self._num_samples * relative_error**2
+            noncentrality = self.num_samples * relative_error**2
             return ncx2.sf(statistics, self.degrees_of_freedom, noncentrality), statistics
         return chi2.sf(statistics, self.degrees_of_freedom), statistics
 
     def _too_many(self, observed: np.ndarray) -> np.ndarray:
-        return binom.sf(observed[:, -1] - 1, self._num_samples, self.probabilities[-1])
+        return binom.sf(observed[:, -1] - 1, self.num_samples, self.probabilities[-1])
 
     def _both(self, pearson: np.ndarray, too_many: np.ndarray) -> np.ndarray:
         if not self._joins:
             return pearson
         # Others that cannot be are no second chance to refuse a sound sample.
-        num_tests = 2 if self.probabilities[-1] * self._num_samples > IMPOSSIBLE else 1
+        num_tests = 2 if self.probabilities[-1] * self.num_samples > IMPOSSIBLE else 1
         return np.minimum(num_tests * np.minimum(pearson, too_many), 1.0)
+
+
+def pooled_p_values(cells: Sequence[LawCells], statistics: np.ndarray, relative_error: float = 0.0) -> np.ndarray:
+    """P-values of several tests' statistics together: their sum is chi-square, too.
+
+    A small fault of every law, such as a cut of what is rare, shows in the sum before it shows in one of them.
+
+    Args:
+        cells: Of T tests with samples of their own.
+        statistics: float64[T, D], of D times the samples of each.
+        relative_error: As in ``LawCells.p_values``.
+
+    Returns:
+        float64[D].
+    """
+    tested = [test for test in cells if test.degrees_of_freedom]
+    freedom = sum(test.degrees_of_freedom for test in tested)
+    if not freedom:
+        return np.ones(statistics.shape[1])
+    noncentrality = sum(test.num_samples for test in tested) * relative_error**2
+    total = statistics.sum(axis=0)
+    return ncx2.sf(total, freedom, noncentrality) if noncentrality else chi2.sf(total, freedom)
 
 
 def compare_with_law(counts: Mapping[Hashable, int], law: Mapping[Hashable, float]) -> LawTest:

@@ -19,7 +19,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.law_check import LawCells
+from pipeline.core.statistics.law_check import LawCells, pooled_p_values
 from pipeline.engines.loading.model import ROWS_PER_PASS, next_log_probabilities
 from pipeline.engines.sampling.generate import Generation, sample_seeds
 from pipeline.engines.sampling.text_engine import SampleRequest, TextEngine
@@ -30,6 +30,7 @@ LAW_TOKENS = (1, 2)
 NUM_SAMPLES = 2000
 # A sound engine is refused once in 10,000 runs, whatever the number of tests.
 SIGNIFICANCE = 1e-4
+POWER_DRAWS = 2000
 # Less probable than that to be noticed, a wrong engine is worth a warning.
 LEAST_POWER = 0.9
 # Requests of each table whose laws are looked at, evenly spaced, to choose the most random ones.
@@ -257,26 +258,39 @@ def law_checks(
     return checks
 
 
+def _adjusted_p_values(
+    checks: Sequence[LawCheck], observed: Sequence[np.ndarray], relative_error: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """P-values of D runs: of each check, float64[T, D], and of all statistics together, float64[D].
+
+    Corrected (Bonferroni): half of the significance is for the checks one by one, half for their sum.
+    ``observed`` has int64[D, C + 1] samples in the cells of each check.
+    """
+    pairs = list(zip(checks, observed, strict=True))
+    single = np.stack([check.cells.p_values(counts, relative_error) for check, counts in pairs])
+    statistics = np.stack([check.cells.statistics(counts) for check, counts in pairs])
+    pooled = pooled_p_values([check.cells for check in checks], statistics, relative_error)
+    return np.minimum(single * 2 * len(checks), 1.0), np.minimum(pooled * 2, 1.0)
+
+
 def power(checks: Sequence[LawCheck], seed: int, relative_error: float = 0.0) -> dict[str, float]:
     """How probably ``check_laws`` refuses an engine that is wrong, by what is wrong with it.
 
-    By simulation of each check's counts; the checks' samples are independent.
+    By simulation of the checks' counts, ``POWER_DRAWS`` times. A check that has no law of the wrong engine
+    (a request without BOS token) counts as sound.
     """
-    names = dict.fromkeys(name for check in checks for name in check.wrong)
     found = {}
-    for name in names:
-        missed = (
-            1
-            - check.cells.detection_rate(
-                check.wrong[name],
-                SIGNIFICANCE / len(checks),
+    for name in dict.fromkeys(name for check in checks for name in check.wrong):
+        observed = [
+            check.cells.draw(
+                check.wrong.get(name, check.cells.probabilities),
+                POWER_DRAWS,
                 random_stream(seed, "power", check.key, name),
-                relative_error,
             )
             for check in checks
-            if name in check.wrong
-        )
-        found[name] = 1 - math.prod(missed)
+        ]
+        single, pooled = _adjusted_p_values(checks, observed, relative_error)
+        found[name] = float((np.minimum(single.min(axis=0), pooled) < SIGNIFICANCE).mean())
     return found
 
 
@@ -322,8 +336,8 @@ def _samples(
 
 def check_laws(
     engine: TextEngine, checks: Sequence[LawCheck], *, seed: int, model: str, relative_error: float = 0.0
-) -> list[dict[str, Any]]:
-    """Chi-square tests of an engine's answers against their exact laws.
+) -> dict[str, Any]:
+    """Chi-square tests of an engine's answers against their exact laws, one by one and together.
 
     Args:
         engine: Opened on the base model.
@@ -333,44 +347,51 @@ def check_laws(
         relative_error: One of ``RELATIVE_ERROR``.
 
     Returns:
-        The numbers of each check; ``statistic`` is None where one outcome has nearly all of the probability.
+        ``p_value`` (corrected for their number) and ``pooled_p_value`` (twice that of the sum) of all tests, and
+        those of each, uncorrected; ``statistic`` is None where one outcome has nearly all of the probability.
 
     Raises:
-        ModelError: p < ``SIGNIFICANCE`` / the number of checks (Bonferroni).
+        ModelError: ``p_value`` < ``SIGNIFICANCE``, or samples are missing.
     """
-    significance, found = SIGNIFICANCE / len(checks), []
+    drawn: dict[str, list[Generation]] = {}
     for num_tokens, group in groupby(checks, key=lambda check: check.num_tokens):
-        alike = list(group)
-        requests = {check.key: check.request for check in alike}
-        drawn = _samples(engine, requests, NUM_SAMPLES, num_tokens, seed, model)
-        for check in alike:
-            answers = drawn[check.key]
-            if len(answers) != NUM_SAMPLES:
-                raise ModelError(f"{model}: the engine gave {len(answers)} of {NUM_SAMPLES} samples")
-            counts = Counter((answer.text, answer.finish_reason) for answer in answers)
-            test = check.cells.test(counts, relative_error)
-            if test.p_value < significance:
-                outcome, observed, expected = test.worst
-                named = "rare outcomes together" if outcome is None else f"{outcome[0]!r} ({outcome[1]})"
-                raise ModelError(
-                    f"{model}: the samples of {num_tokens} token(s) do not follow the model's softmax at temperature 1 "
-                    f"(p = {test.p_value:.1g}, N = {test.num_samples}, request {check.request.key}): {named} came up "
-                    f"{observed} times, expected {expected:.1f}; does the engine apply sampling defaults of the "
-                    "checkpoint's generation_config.json?"
-                )
-            found.append(
-                {
-                    "request": check.request.key,
-                    "num_tokens": num_tokens,
-                    "num_samples": test.num_samples,
-                    "degrees_of_freedom": test.degrees_of_freedom,
-                    "statistic": None if math.isnan(test.statistic) else test.statistic,
-                    "p_value": test.p_value,
-                    "significance": significance,
-                    "relative_error": relative_error,
-                }
-            )
-    return found
+        requests = {check.key: check.request for check in group}
+        drawn |= _samples(engine, requests, NUM_SAMPLES, num_tokens, seed, model)
+    counts = [Counter((answer.text, answer.finish_reason) for answer in drawn[check.key]) for check in checks]
+    if short := next((count.total() for count in counts if count.total() != NUM_SAMPLES), None):
+        raise ModelError(f"{model}: the engine gave {short} of {NUM_SAMPLES} samples")
+    observed = [check.cells.masses(count)[None] for check, count in zip(checks, counts, strict=True)]
+    single, (pooled,) = _adjusted_p_values(checks, observed, relative_error)
+    tests = [check.cells.test(count, relative_error) for check, count in zip(checks, counts, strict=True)]
+    p_value = min(single.min(), pooled)
+    if p_value < SIGNIFICANCE:
+        index = int(single[:, 0].argmin())
+        outcome, seen, expected = tests[index].worst
+        named = "rare outcomes together" if outcome is None else f"{outcome[0]!r} ({outcome[1]})"
+        raise ModelError(
+            f"{model}: the samples do not follow the model's softmax at temperature 1 (p = {p_value:.1g}); of "
+            f"{NUM_SAMPLES} answers of {checks[index].num_tokens} token(s) to {checks[index].request.key}, {named} "
+            f"came up {seen} times, expected {expected:.1f}; does the engine apply sampling defaults of the "
+            "checkpoint's generation_config.json?"
+        )
+    by_check = [
+        {
+            "request": check.request.key,
+            "num_tokens": check.num_tokens,
+            "degrees_of_freedom": test.degrees_of_freedom,
+            "statistic": None if math.isnan(test.statistic) else test.statistic,
+            "p_value": test.p_value,
+        }
+        for check, test in zip(checks, tests, strict=True)
+    ]
+    return {
+        "num_samples": NUM_SAMPLES,
+        "significance": SIGNIFICANCE,
+        "relative_error": relative_error,
+        "p_value": float(p_value),
+        "pooled_p_value": float(pooled),
+        "tests": by_check,
+    }
 
 
 def check_endings(
