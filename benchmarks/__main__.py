@@ -21,6 +21,7 @@ BENCHMARKS = (
     "loading",
     "estimators",
     "sampling",
+    "preflight",
     "novelty",
     "perplexity",
     "report",

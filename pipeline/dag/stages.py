@@ -134,7 +134,12 @@ _ALL = (
         module="preflight",
         over="models",
         chosen_by=("model",),
-        reads={"model_report": MODEL_REPORT, "prompts": ("{artifacts}/prompts/ood.parquet",)},
+        reads={
+            "model_report": MODEL_REPORT,
+            "prompts": TEST_PROMPTS,
+            "open_prompts": "{artifacts}/prompts/open.parquet",
+            "mcq_prompts": "{artifacts}/prompts/mcq.parquet",
+        },
         writes={"output": PREFLIGHT, "details": "{artifacts}/preflight/{model}.details.json"},
         records="{artifacts}/preflight/{model}.provenance.json",
         parameters=(

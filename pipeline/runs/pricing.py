@@ -25,8 +25,10 @@ REWARD_PARAMETERS = 27_200_000_000
 """Of Skywork-Reward-Gemma-2-27B."""
 PAIRS_PER_RESPONSE = 3.0
 """Representatives that a response is compared with on average."""
-PREFLIGHT_SAMPLES = 4000
-"""One-token samples behind the check of the sampled law."""
+PREFLIGHT_REQUESTS, PREFLIGHT_SAMPLES = 4, 4000
+"""Of the checks of the sampled law: requests, and samples of each, half of them of one token and half of two."""
+PREFLIGHT_READS = 600
+"""Forward passes of a request: to choose the requests, and behind each first token of their exact laws."""
 TOKENS_PER_DOCUMENT = 500
 """Of a PALOMA document, where their number is limited."""
 BOUNDS_SHARE = 0.1
@@ -145,10 +147,10 @@ class Prices:
         tokens = _mean_tokens(self._test_texts[:1])
         return cost.sampling_cost(
             num_parameters=self._params.models[model].num_parameters,
-            prompt_tokens=tokens,
-            prompts=1,
+            prompt_tokens=tokens * PREFLIGHT_READS / PREFLIGHT_REQUESTS,
+            prompts=PREFLIGHT_REQUESTS,
             samples=PREFLIGHT_SAMPLES,
-            completion_tokens=1,
+            completion_tokens=1.5,
             sequences_at_once=cost.SEQUENCES_AT_ONCE["structured"],
         )
 

@@ -2,10 +2,12 @@
 
 Stops with one sentence if the request has a wrong BOS token, the model's turn ends with another token than the
 answer terminator, a number does not survive the tokenizer, decoding does not stop, a random adapter changes nothing
-or merges wrongly, or what the engine samples is not the model's softmax at temperature 1.
+or merges wrongly, or what the engine samples is not the model's softmax at temperature 1. Warns where the model's
+answers are too alike to show a wrong engine.
 """
 
 import gc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +17,32 @@ from pipeline.artifacts.model_report import checkpoint_identity, model_revision
 from pipeline.artifacts.prompts import read_requests
 from pipeline.artifacts.storage import write_json
 from pipeline.config.params import Params
+from pipeline.core.prompts.text import TextPrompt
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import message_encoder
 from pipeline.engines.sampling.conditioned_engine import open_engine
 
-LAW_TOKENS = (1, 2)
+CHECKS = ("request", "turn_end", "numbers", "stop", "adapter", "laws", "endings")
+# Of each kind of prompts, structured and open-ended: those with the most random answers.
+LAW_REQUESTS = 2
 # Thousands of samples of a token or two: many rows of them take little memory.
 ROWS = 256
 
 
 def _check_weights(
-    config: Params, model: str, revision: str | None, messages: list[dict[str, str]], progress: tqdm
+    config: Params, model: str, revision: str | None, tables: Sequence[Sequence[TextPrompt]], progress: tqdm
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The checks of tokenizer, checkpoint and adapters; and what the engine's checks need of them.
 
     The model is gone when this returns.
+
+    Args:
+        config: All parameters.
+        model: A key of ``config.models``.
+        revision: Commit of the checkpoint.
+        tables: Prompts of each kind. The law is checked with requests of all kinds but the last; answers to the
+            last one's first are long.
+        progress: Counts the checks.
     """
     from pipeline.engines.loading import chat
     from pipeline.engines.loading.model import load_model, load_tokenizer, stop_ids
@@ -38,7 +51,14 @@ def _check_weights(
     settings = config.models[model]
     tokenizer = load_tokenizer(settings, revision)
     terminator = chat.answer_terminator(tokenizer, settings.terminator)
-    ids = message_encoder(tokenizer, settings)(messages, False)
+    encode = message_encoder(tokenizer, settings)
+
+    def chat_request(prompt: TextPrompt) -> preflight_law.ChatRequest:
+        messages = [{"role": "user", "content": prompt.text}]
+        return preflight_law.ChatRequest(prompt.prompt_id, encode(messages, False), messages)
+
+    *kinds, long = [[chat_request(prompt) for prompt in table] for table in tables]
+    ids = kinds[0][0].prompt_ids
     details = {"request": preflight.show_request(tokenizer, ids)}
     progress.write(" ".join(token for _, token in details["request"]["tokens"]))
     # The released code ends answers with EOS, however the model ends its turn.
@@ -50,13 +70,14 @@ def _check_weights(
     progress.update(len(details))
     loaded = load_model(settings, revision)
     stops = stop_ids(loaded, tokenizer, settings.terminator)
-    laws = {count: preflight_law.answer_law(loaded, tokenizer, ids, stops, count) for count in LAW_TOKENS}
     details["stop"] = preflight.check_stop(loaded, tokenizer, ids, terminator, stops)
     progress.update()
+    chosen = [request for kind in kinds for request in preflight_law.most_random(loaded, kind, LAW_REQUESTS)]
+    checks = preflight_law.law_checks(loaded, tokenizer, chosen, stops)
     # Last: it changes the weights by rounding.
     details["adapter"] = preflight.check_adapter(loaded, settings, config.train, ids, config.seed)
     progress.update()
-    return details, {"tokenizer": tokenizer, "prompt_ids": ids, "stop_ids": stops, "laws": laws}
+    return details, {"tokenizer": tokenizer, "stop_ids": stops, "laws": checks, "endings": [*chosen, long[0]]}
 
 
 def _free_memory() -> None:
@@ -68,28 +89,40 @@ def _free_memory() -> None:
         torch.cuda.empty_cache()
 
 
-def main(run: StageRun, model: str, model_report: Path, prompts: list[Path], output: Path, details: Path) -> None:
+def main(
+    run: StageRun,
+    model: str,
+    model_report: Path,
+    prompts: list[Path],
+    open_prompts: Path,
+    mcq_prompts: Path,
+    output: Path,
+    details: Path,
+) -> None:
     """Write ``output``, which names the checks that were passed, and its numbers to ``details``."""
     from pipeline.engines.sampling import preflight_law
 
     config = run.params
-    request = read_requests(*prompts)[0].text
-    messages = [{"role": "user", "content": request}]
-    checks = ("request", "turn_end", "numbers", "stop", "adapter", *(f"law_{k}" for k in LAW_TOKENS), "endings")
+    tables = [read_requests(*prompts), read_requests(open_prompts), read_requests(mcq_prompts)]
     with run.tracked() as tracking:
-        progress = tracking.bar(total=len(checks), desc=run.title, unit="check")
-        numbers, found = _check_weights(config, model, model_revision(model_report), messages, progress)
+        progress = tracking.bar(total=len(CHECKS), desc=run.title, unit="check")
+        numbers, found = _check_weights(config, model, model_revision(model_report), tables, progress)
         _free_memory()
-        engine = open_engine(config, model, "base", model_report, model_report, request, rows_at_least=ROWS)
         error = preflight_law.RELATIVE_ERROR[config.models[model].dtype]
-        common = {"prompt_ids": found["prompt_ids"], "messages": messages, "seed": config.seed, "model": model}
-        for count, law in found["laws"].items():
-            check = preflight_law.check_law(engine, law, num_tokens=count, relative_error=error, **common)
-            numbers[f"law_{count}"] = check
-            progress.update()
-            tracking.log({f"law_{count}/p_value": check["p_value"]})
+        numbers["power"] = preflight_law.power(found["laws"], config.seed, error)
+        noticed = ", ".join(f"{name} {value:.3f}" for name, value in numbers["power"].items())
+        progress.write(f"{model}: probability that the samples show a wrong engine: {noticed}")
+        numbers["warning"] = preflight_law.power_warning(numbers["power"])
+        if numbers["warning"]:
+            progress.write(f"warning: {model}: {numbers['warning']}")
+        probe = tables[0][0].text
+        engine = open_engine(config, model, "base", model_report, model_report, probe, rows_at_least=ROWS)
+        common = {"seed": config.seed, "model": model}
+        numbers["laws"] = preflight_law.check_laws(engine, found["laws"], relative_error=error, **common)
+        tracking.log({"laws/p_value": numbers["laws"]["p_value"]})
+        progress.update()
         numbers["endings"] = preflight_law.check_endings(
-            engine, tokenizer=found["tokenizer"], stop_ids=found["stop_ids"], **common
+            engine, found["tokenizer"], found["endings"], found["stop_ids"], **common
         )
         progress.update()
     write_json(details, {"model": model, "engine": config.engine.kind, **numbers})
@@ -97,7 +130,7 @@ def main(run: StageRun, model: str, model_report: Path, prompts: list[Path], out
     # (those that sample depend on the engine themselves). Other weights do change it: some of those stages
     # (constrained) depend on nothing else that tells them apart.
     weights = checkpoint_identity(model_report)
-    write_json(output, {"model": model, "checkpoint_sha256": weights, "passed": list(checks)})
+    write_json(output, {"model": model, "checkpoint_sha256": weights, "passed": list(CHECKS)})
     run.write_record()
 
 

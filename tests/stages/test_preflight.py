@@ -11,7 +11,7 @@ from tests.conftest import ROOT, TINY_OVERRIDES
 from tests.stages.conftest import run_stage
 
 MODELS = {"qwen3_0_6b": "qwen3", "gemma3_4b": "gemma3", "gpt_oss_20b": "gpt_oss"}
-CHECKS = ["request", "turn_end", "numbers", "stop", "adapter", "law_1", "law_2", "endings"]
+CHECKS = ["request", "turn_end", "numbers", "stop", "adapter", "laws", "endings"]
 
 
 def write_params(path, stand_ins, *extra):
@@ -43,6 +43,8 @@ def run(project, name, params=None, output="preflight"):
     paths = {
         "model_report": project / "models" / f"{name}.json",
         "prompts": [project / "prompts" / "ood.parquet"],
+        "open_prompts": project / "prompts" / "open.parquet",
+        "mcq_prompts": project / "prompts" / "mcq.parquet",
         "output": project / output / f"{name}.json",
         "details": project / output / f"{name}.details.json",
     }
@@ -60,8 +62,17 @@ def test_what_is_written(project, name, capsys):
     assert set(CHECKS) < set(details)
     tokens = [token for _, token in details["request"]["tokens"]]
     # The request is shown token by token.
-    assert " ".join(tokens) in capsys.readouterr().out
-    assert details["law_1"]["p_value"] > details["law_1"]["significance"]
+    printed = capsys.readouterr().out
+    assert " ".join(tokens) in printed
+    # Structured requests and open-ended ones, and what the checks of their answers can see.
+    tests = details["laws"]["tests"]
+    assert [test["request"].split("-")[0] == "open" for test in tests] == [False, False, True, True] * 2
+    assert [test["num_tokens"] for test in tests] == [1] * 4 + [2] * 4
+    assert details["laws"]["p_value"] > details["laws"]["significance"]
+    assert f"top_p 0.95 {details['power']['top_p 0.95']:.3f}" in printed
+    assert details["power"]["temperature 0.8"] > 0.9
+    # With a stand-in's nearly flat law a nucleus is hard to see, and the preflight says so.
+    assert ("warning" in printed) == (details["warning"] is not None) == (min(details["power"].values()) < 0.9)
     # Again: the same bytes, numbers included.
     again = run(project, name, output="again")
     assert again.read_bytes() == path.read_bytes()

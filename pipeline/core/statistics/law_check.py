@@ -1,10 +1,11 @@
 """Do samples follow a known law? Pearson's chi-square test over cells that are large enough for it."""
 
 import math
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
-from scipy.stats import binom, chi2
+import numpy as np
+from scipy.stats import binom, chi2, ncx2
 
 # Cochran's rule: in cells with fewer expected samples X^2 is far from its chi-square law.
 MINIMUM_EXPECTED = 5.0
@@ -16,7 +17,7 @@ IMPOSSIBLE = 1e-9
 
 @dataclass(frozen=True)
 class LawTest:
-    """Result of ``compare_with_law``.
+    """Result of ``LawCells.test``.
 
     Attributes:
         statistic: Pearson's X^2; NaN with a single cell.
@@ -69,13 +70,131 @@ def cells_of(law: Mapping[Hashable, float], num_samples: int) -> tuple[list[list
     return cells, max(1 - math.fsum(law[outcome] for cell in cells for outcome in cell), 0.0)
 
 
-def compare_with_law(counts: Mapping[Hashable, int], law: Mapping[Hashable, float]) -> LawTest:
-    """Test observed outcomes against a law that was known before they were seen.
+class LawCells:
+    """The cells of a test of N samples against a law that was known before they were seen.
 
     Pearson's test over ``cells_of`` and one cell for all other outcomes. Where fewer than ``MINIMUM_EXPECTED`` others
     are expected, they join the last cell, and their own number is tested by its binomial law (too many,
     one-sided): impossible outcomes must not hide in a large cell. The p-value is then twice the smaller one
     (Bonferroni).
+
+    Attributes:
+        num_samples: N.
+        probabilities: float64[C + 1], under the law; the last is that of all other outcomes.
+        degrees_of_freedom: Of Pearson's statistic.
+    """
+
+    def __init__(self, law: Mapping[Hashable, float], num_samples: int) -> None:
+        """Arguments and errors as of ``cells_of``."""
+        cells, others = cells_of(law, num_samples)
+        self._cell = {outcome: index for index, cell in enumerate(cells) for outcome in cell}
+        self._names = [*(cell[0] if len(cell) == 1 else None for cell in cells), None]
+        self.num_samples = num_samples
+        self.probabilities = np.array([*(math.fsum(law[outcome] for outcome in cell) for cell in cells), others])
+        self._joins = bool(cells) and others * num_samples < MINIMUM_EXPECTED
+        self.degrees_of_freedom = len(cells) - self._joins
+
+    def masses(self, weights: Mapping[Hashable, float]) -> np.ndarray:
+        """float64[C + 1]: what the cells have of ``weights`` by outcome (counts, or another law's probabilities)."""
+        masses = np.zeros(len(self.probabilities))
+        for outcome, weight in weights.items():
+            masses[self._cell.get(outcome, -1)] += weight
+        return masses
+
+    def test(self, counts: Mapping[Hashable, int], relative_error: float = 0.0) -> LawTest:
+        """The test of N samples, counted by outcome; ``relative_error`` as in ``p_values``."""
+        observed = self.masses(counts)
+        pearson, statistics = self._pearson(observed[None], relative_error)
+        too_many = self._too_many(observed[None])
+        joined, expected = self._joined(observed), self._joined(self.probabilities * self.num_samples)
+        index = int(((joined - expected) ** 2 / expected).argmax())
+        worst = (self._names[index], int(joined[index]), float(expected[index]))
+        if self._joins and too_many[0] < pearson[0]:
+            worst = (None, int(observed[-1]), float(self.probabilities[-1] * self.num_samples))
+        return LawTest(
+            float(statistics[0]) if self.degrees_of_freedom else math.nan,
+            self.degrees_of_freedom,
+            float(self._both(pearson, too_many)[0]),
+            self.num_samples,
+            worst,
+        )
+
+    def p_values(self, observed: np.ndarray, relative_error: float = 0.0) -> np.ndarray:
+        """P-values, float64[D], of D times N samples.
+
+        Args:
+            observed: int64[D, C + 1], samples in each cell.
+            relative_error: Root mean square of what the sampled probabilities may differ by, as a share of each: the
+                statistic is then noncentral chi-square, with noncentrality N * relative_error^2. Outcomes that the
+                law leaves out have no such excuse.
+        """
+        return self._both(self._pearson(observed, relative_error)[0], self._too_many(observed))
+
+    def statistics(self, observed: np.ndarray) -> np.ndarray:
+        """Pearson's X^2, float64[D], of int64[D, C + 1] samples in each cell; 0 with a single cell."""
+        return self._pearson(observed, 0.0)[1]
+
+    def draw(self, sampled: np.ndarray, num_draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Samples in each cell, int64[D, C + 1], of D times N samples of another law.
+
+        Args:
+            sampled: float64[C + 1], what that law has in each cell (``masses``); the last one gets the rest.
+            num_draws: D.
+            rng: Draws them.
+        """
+        shares = np.maximum(sampled, 0)
+        shares[-1] = max(1 - math.fsum(shares[:-1]), 0.0)
+        return rng.multinomial(self.num_samples, shares / shares.sum(), size=num_draws)
+
+    def _joined(self, values: np.ndarray) -> np.ndarray:
+        return np.add.reduceat(values, range(len(self._names) - 1), axis=-1) if self._joins else values
+
+    def _pearson(self, observed: np.ndarray, relative_error: float) -> tuple[np.ndarray, np.ndarray]:
+        """P-values and statistics, float64[D] each; a single cell always agrees."""
+        expected = self._joined(self.probabilities * self.num_samples)
+        statistics = ((self._joined(observed) - expected) ** 2 / expected).sum(axis=-1)
+        if not self.degrees_of_freedom:
+            return np.ones_like(statistics), statistics
+        if relative_error:
+            noncentrality = self.num_samples * relative_error**2
+            return ncx2.sf(statistics, self.degrees_of_freedom, noncentrality), statistics
+        return chi2.sf(statistics, self.degrees_of_freedom), statistics
+
+    def _too_many(self, observed: np.ndarray) -> np.ndarray:
+        return binom.sf(observed[:, -1] - 1, self.num_samples, self.probabilities[-1])
+
+    def _both(self, pearson: np.ndarray, too_many: np.ndarray) -> np.ndarray:
+        if not self._joins:
+            return pearson
+        # Others that cannot be are no second chance to refuse a sound sample.
+        num_tests = 2 if self.probabilities[-1] * self.num_samples > IMPOSSIBLE else 1
+        return np.minimum(num_tests * np.minimum(pearson, too_many), 1.0)
+
+
+def pooled_p_values(cells: Sequence[LawCells], statistics: np.ndarray, relative_error: float = 0.0) -> np.ndarray:
+    """P-values of several tests' statistics together: their sum is chi-square, too.
+
+    A small fault of every law, such as a cut of what is rare, shows in the sum before it shows in one of them.
+
+    Args:
+        cells: Of T tests with samples of their own.
+        statistics: float64[T, D], of D times the samples of each.
+        relative_error: As in ``LawCells.p_values``.
+
+    Returns:
+        float64[D].
+    """
+    tested = [test for test in cells if test.degrees_of_freedom]
+    freedom = sum(test.degrees_of_freedom for test in tested)
+    if not freedom:
+        return np.ones(statistics.shape[1])
+    noncentrality = sum(test.num_samples for test in tested) * relative_error**2
+    total = statistics.sum(axis=0)
+    return ncx2.sf(total, freedom, noncentrality) if noncentrality else chi2.sf(total, freedom)
+
+
+def compare_with_law(counts: Mapping[Hashable, int], law: Mapping[Hashable, float]) -> LawTest:
+    """Test observed outcomes against a law (``LawCells``).
 
     Args:
         counts: How often each outcome came up, at least one sample in all. Outcomes that the law
@@ -88,32 +207,4 @@ def compare_with_law(counts: Mapping[Hashable, int], law: Mapping[Hashable, floa
     num_samples = sum(counts.values())
     if not num_samples:
         raise ValueError("there are no samples to test")
-    groups, rest = cells_of(law, num_samples)
-    cells = [
-        (
-            group[0] if len(group) == 1 else None,
-            sum(counts.get(outcome, 0) for outcome in group),
-            math.fsum(law[outcome] for outcome in group) * num_samples,
-        )
-        for group in groups
-    ]
-    others = (None, num_samples - sum(observed for _, observed, _ in cells), rest * num_samples)
-    if others[2] >= MINIMUM_EXPECTED or not cells:
-        return _pearson([*cells, others], num_samples)
-    too_many = float(binom.sf(others[1] - 1, num_samples, rest))
-    name, observed, expected = cells[-1]
-    pearson = _pearson([*cells[:-1], (name, observed + others[1], expected + others[2])], num_samples)
-    # Others that cannot be are no second chance to refuse a sound sample.
-    num_tests = 2 if others[2] > IMPOSSIBLE else 1
-    p_value = min(num_tests * min(too_many, pearson.p_value), 1.0)
-    return replace(pearson, p_value=p_value, worst=others if too_many < pearson.p_value else pearson.worst)
-
-
-def _pearson(cells: list[tuple[Hashable | None, int, float]], num_samples: int) -> LawTest:
-    """Pearson's test of (outcome, observed, expected) cells; a single one always agrees."""
-    terms = [(observed - expected) ** 2 / expected for _, observed, expected in cells]
-    worst = cells[max(range(len(cells)), key=terms.__getitem__)]
-    if len(cells) == 1:
-        return LawTest(math.nan, 0, 1.0, num_samples, worst)
-    statistic, freedom = math.fsum(terms), len(cells) - 1
-    return LawTest(statistic, freedom, float(chi2.sf(statistic, freedom)), num_samples, worst)
+    return LawCells(law, num_samples).test(counts)

@@ -35,12 +35,12 @@ LEAST_EFFECT_NATS = 1e-3
 
 
 def show_request(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> dict[str, Any]:
-    """The request as text and token by token, and how many BOS tokens it has."""
+    """The request as text and token by token, and how many BOS tokens it begins with."""
     tokens = tokenizer.convert_ids_to_tokens(list(ids))
     return {
         "text": tokenizer.decode(list(ids)),
         "tokens": [[int(token_id), token] for token_id, token in zip(ids, tokens, strict=True)],
-        "bos_tokens": list(ids).count(tokenizer.bos_token_id) if tokenizer.bos_token_id is not None else 0,
+        "bos_tokens": chat.leading_bos(tokenizer, ids),
     }
 
 
@@ -134,12 +134,17 @@ def _distance(first: torch.Tensor, second: torch.Tensor) -> float:
 
 
 @torch.no_grad()
-def _randomise(adapted: torch.nn.Module, seed: int) -> None:
-    """Give the adapter's B, which starts at zero and so does nothing, random entries."""
+def trial_adapter(model: "PreTrainedModel", config: ModelConfig, train: TrainConfig, seed: int) -> torch.nn.Module:
+    """``model`` with an adapter in evaluation mode whose B, which starts at zero and so does nothing, is random."""
+    # The start of A is drawn from torch's own stream, which is left as it was.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(stream_seed(seed, "preflight", "lora"))
+        adapted = add_lora(model, config, rank=train.lora_rank, alpha=train.lora_alpha, dropout=0.0).eval()
     generator = torch.Generator().manual_seed(stream_seed(seed, "preflight", "adapter"))
     for name, parameter in adapted.named_parameters():
         if "lora_B" in name:
             parameter.copy_(torch.randn(parameter.shape, generator=generator) * TRIAL_ADAPTER_SCALE)
+    return adapted
 
 
 def check_adapter(
@@ -157,11 +162,7 @@ def check_adapter(
         ModelError: The adapter has no effect, or merged and unmerged differ by more than rounding.
     """
     base = next_log_probabilities(model, [prompt_ids])
-    # The start of A is drawn from torch's own stream, which is left as it was.
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream_seed(seed, "preflight", "lora"))
-        adapted = add_lora(model, config, rank=train.lora_rank, alpha=train.lora_alpha, dropout=0.0).eval()
-    _randomise(adapted, seed)
+    adapted = trial_adapter(model, config, train, seed)
     unmerged = next_log_probabilities(adapted, [prompt_ids])
     adapted.merge_adapter()
     merged = next_log_probabilities(adapted, [prompt_ids])

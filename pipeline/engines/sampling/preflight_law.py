@@ -2,27 +2,40 @@
 
 Checkpoints come with sampling defaults of their own (``generation_config.json``: top_k, top_p, temperature),
 which some engines apply unasked. They leave single samples plausible and every statistic wrong.
+
+A law with one likely answer hides all of that, so the requests are those with the most random answers, and the checks
+say how probably they would notice an engine that is wrong in a given way.
 """
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
+import numpy as np
 import torch
-from scipy.stats import chi2, ncx2
 from transformers import PreTrainedTokenizerBase
 
-from pipeline.core.statistics.law_check import LawTest, compare_with_law
-from pipeline.engines.loading.model import next_log_probabilities
-from pipeline.engines.sampling.generate import sample_seeds
-from pipeline.engines.sampling.text_engine import Sample, SampleRequest, TextEngine
+from pipeline.core.random_streams import random_stream
+from pipeline.core.statistics.law_check import LawCells, pooled_p_values
+from pipeline.engines.loading.model import ROWS_PER_PASS, next_log_probabilities
+from pipeline.engines.sampling.generate import Generation, sample_seeds
+from pipeline.engines.sampling.text_engine import SampleRequest, TextEngine
 from pipeline.errors import ModelError
 
+LAW_TOKENS = (1, 2)
+"""Tokens of the answers whose law is checked."""
 NUM_SAMPLES = 2000
-# A sound engine is refused once in 10,000 runs.
+# A sound engine is refused once in 10,000 runs, whatever the number of tests.
 SIGNIFICANCE = 1e-4
-NUM_LONG_SAMPLES, LONGEST = 32, 48
+POWER_DRAWS = 2000
+# Less probable than that to be noticed, a wrong engine is worth a warning.
+LEAST_POWER = 0.9
+# Requests of each table whose laws are looked at, evenly spaced, to choose the most random ones.
+MOST_CANDIDATES = 48
+NUM_LONG_SAMPLES, LONGEST = 8, 48
 # A bfloat16 logit between 16 and 32 is rounded to the next 1/8. So the same weights run in two ways (with and without
 # a cache, other kernels, experts in another format) give probabilities that differ by some tenth, and none is wrong.
 RELATIVE_ERROR = {"float32": 0.0, "bfloat16": 0.1}
@@ -30,41 +43,135 @@ RELATIVE_ERROR = {"float32": 0.0, "bfloat16": 0.1}
 
 Outcome = tuple[str, str]
 """Text and finish reason ("stop" or "length")."""
+Law = dict[Outcome, float]
 
 # Text of bytes that are no character yet: which bytes they were cannot be told.
 _UNDECODABLE = "\N{REPLACEMENT CHARACTER}"
-# First tokens behind which second tokens are enumerated; a cell needs ten times as much.
-_LEAST_FIRST = 0.1 * 5 / NUM_SAMPLES
+# First tokens behind which second tokens are enumerated; a cell needs ten times as much. Real vocabularies have
+# hundreds of them, and each costs a forward pass of the request.
+_LEAST_FIRST, _MOST_FIRST = 0.1 * 5 / NUM_SAMPLES, 64
 _LEAST_OUTCOME = {1: 1e-9, 2: 1e-6}
 
 
-def _add(
-    law: dict[Outcome, float],
-    tokenizer: PreTrainedTokenizerBase,
-    prefix: Sequence[int],
-    probabilities: torch.Tensor,
-    stop_ids: set[int],
-    least: float,
-) -> None:
-    """Add the outcomes of one more token, float64[V] joint probabilities, behind ``prefix``."""
-    tokens = torch.nonzero(probabilities >= least)[:, 0].tolist()
-    kept = [[*prefix, *([] if token in stop_ids else [token])] for token in tokens]
-    texts = tokenizer.batch_decode(kept, skip_special_tokens=False)
-    for token, text, probability in zip(tokens, texts, probabilities[tokens].tolist(), strict=True):
-        if _UNDECODABLE not in text:
-            outcome = (text, "stop" if token in stop_ids else "length")
-            law[outcome] = law.get(outcome, 0.0) + probability
+def _normalised(weights: torch.Tensor) -> torch.Tensor:
+    return weights / weights.sum(dim=-1, keepdim=True)
+
+
+def sharpened(temperature: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    """What sampling at a temperature makes of a softmax, float64[R, V]."""
+    return lambda law: _normalised(law ** (1 / temperature))
+
+
+def nucleus(top_p: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    """What sampling from the smallest most probable set with this mass makes of a softmax, float64[R, V]."""
+
+    def cut(law: torch.Tensor) -> torch.Tensor:
+        ordered, tokens = law.sort(dim=-1, descending=True)
+        kept = ordered.masked_fill(ordered.cumsum(dim=-1) - ordered >= top_p, 0.0)
+        return _normalised(torch.zeros_like(law).scatter_(-1, tokens, kept))
+
+    return cut
+
+
+def most_probable(top_k: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """What sampling from the ``top_k`` most probable tokens makes of a softmax, float64[R, V]."""
+
+    def cut(law: torch.Tensor) -> torch.Tensor:
+        least = law.topk(min(top_k, law.shape[-1]), dim=-1).values[..., -1:]
+        return _normalised(law.masked_fill(law < least, 0.0))
+
+    return cut
+
+
+WRONG_SAMPLERS = {
+    "top_p 0.95": nucleus(0.95),
+    "top_k 50": most_probable(50),
+    "temperature 0.8": sharpened(0.8),
+    "temperature 1.25": sharpened(1.25),
+}
+"""Wrong engines for which the checks' power is computed: defaults of checkpoints and libraries."""
+DOUBLED_BOS = "doubled BOS"
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """A request of the experiment.
+
+    Attributes:
+        key: Its prompt id.
+        prompt_ids: Encoded, up to where the answer starts.
+        messages: The same as a chat.
+    """
+
+    key: str
+    prompt_ids: list[int]
+    messages: list[dict[str, str]]
 
 
 @torch.inference_mode()
-def answer_law(
+def most_random(model: torch.nn.Module, requests: Sequence[ChatRequest], count: int) -> list[ChatRequest]:
+    """The requests whose next token has the greatest entropy under the model, ``count`` of them, greatest first.
+
+    Of more than ``MOST_CANDIDATES`` requests, so many are looked at, evenly spaced.
+    """
+    step = max(len(requests) / MOST_CANDIDATES, 1)
+    candidates = [requests[int(index * step)] for index in range(min(len(requests), MOST_CANDIDATES))]
+    entropies: dict[str, float] = {}
+    # Rows of one pass have one length.
+    for _, alike in groupby(sorted(candidates, key=_length), key=_length):
+        for part in _passes(list(alike)):
+            log_law = next_log_probabilities(model, [request.prompt_ids for request in part])
+            values = torch.special.entr(log_law.exp()).sum(dim=-1)
+            entropies |= {request.key: value for request, value in zip(part, values.tolist(), strict=True)}
+    return sorted(candidates, key=lambda request: -entropies[request.key])[:count]
+
+
+def _passes(items: list[Any]) -> Iterator[list[Any]]:
+    """``ROWS_PER_PASS`` items at a time, whose log-probabilities fit into memory together."""
+    return (items[start : start + ROWS_PER_PASS] for start in range(0, len(items), ROWS_PER_PASS))
+
+
+def _length(request: ChatRequest) -> int:
+    return len(request.prompt_ids)
+
+
+def _add(
+    laws: Sequence[Law],
+    tokenizer: PreTrainedTokenizerBase,
+    prefix: Sequence[int],
+    probabilities: Sequence[torch.Tensor],
+    stop_ids: set[int],
+    least: float,
+) -> None:
+    """Add to each law the outcomes of one more token behind ``prefix``, float64[V] joint probabilities of each.
+
+    Outcomes are those that the first law has ``least`` of.
+    """
+    tokens = torch.nonzero(probabilities[0] >= least)[:, 0]
+    if not len(tokens):
+        # The tokenizer makes one empty text of no rows.
+        return
+    kept = [[*prefix, *([] if token in stop_ids else [token])] for token in tokens.tolist()]
+    texts = tokenizer.batch_decode(kept, skip_special_tokens=False)
+    rows = torch.stack([joint[tokens] for joint in probabilities], dim=1).tolist()
+    for token, text, row in zip(tokens.tolist(), texts, rows, strict=True):
+        if _UNDECODABLE not in text:
+            outcome = (text, "stop" if token in stop_ids else "length")
+            for law, probability in zip(laws, row, strict=True):
+                law[outcome] = law.get(outcome, 0.0) + probability
+
+
+@torch.inference_mode()
+def answer_laws(
     model: torch.nn.Module,
     tokenizer: PreTrainedTokenizerBase,
     prompt_ids: Sequence[int],
     stop_ids: set[int],
     num_tokens: int,
-) -> dict[Outcome, float]:
-    """Exact law of what a generation of at most ``num_tokens`` tokens says, at temperature 1.
+    samplers: Sequence[Callable[[torch.Tensor], torch.Tensor]] = (),
+    requests: Sequence[Sequence[int]] = (),
+) -> list[Law]:
+    """Exact laws of what a generation of at most ``num_tokens`` tokens says: at temperature 1, and done wrongly.
 
     Args:
         model: The reference model, whose softmax is in float64.
@@ -72,125 +179,225 @@ def answer_law(
         prompt_ids: The request.
         stop_ids: Tokens that end a generation.
         num_tokens: 1 or 2.
+        samplers: What wrong engines make of each step's softmax, float64[R, V].
+        requests: What wrong engines send instead of the request.
 
     Returns:
-        Probability by text and finish reason. Rare outcomes and such as end within a character are left
-        out; they are what is missing to 1.
+        Probability by text and finish reason, for the model's own law, for each sampler and for each other request.
+        Outcomes that are rare under the model's own law and such as end within a character are left out; they are
+        what is missing to 1.
     """
     if num_tokens not in _LEAST_OUTCOME:
         raise ValueError(f"num_tokens must be 1 or 2, got {num_tokens}")
     least = _LEAST_OUTCOME[num_tokens]
-    first = next_log_probabilities(model, [prompt_ids])[0].exp()
-    law: dict[Outcome, float] = {}
+
+    def steps(ends: Sequence[Sequence[int]]) -> list[torch.Tensor]:
+        """float64[R, V] of every law: the token behind the request and each of R ends."""
+        own, *others = (
+            next_log_probabilities(model, [[*ids, *end] for end in ends]).exp() for ids in (prompt_ids, *requests)
+        )
+        return [own, *(sampler(own) for sampler in samplers), *others]
+
+    firsts = [law[0] for law in steps([()])]
+    laws: list[Law] = [{} for _ in firsts]
     if num_tokens == 1:
-        _add(law, tokenizer, [], first, stop_ids, least)
-        return law
+        _add(laws, tokenizer, [], firsts, stop_ids, least)
+        return laws
     stops = torch.tensor(sorted(stop_ids))
-    law[("", "stop")] = float(first[stops].sum())
-    first[stops] = 0
-    tokens = torch.nonzero(first >= _LEAST_FIRST)[:, 0].tolist()
-    second = next_log_probabilities(model, [[*prompt_ids, token] for token in tokens]).exp() if tokens else []
-    for token, row in zip(tokens, second, strict=True):
-        _add(law, tokenizer, [token], first[token] * row, stop_ids, least)
-    return law
+    for law, first in zip(laws, firsts, strict=True):
+        law["", "stop"] = float(first[stops].sum())
+        first[stops] = 0
+    common = firsts[0].topk(min(_MOST_FIRST, len(firsts[0])))
+    tokens = common.indices[common.values >= _LEAST_FIRST].sort().values.tolist()
+    for part in _passes(tokens):
+        seconds = steps([(token,) for token in part])
+        for row, token in enumerate(part):
+            joints = [first[token] * second[row] for first, second in zip(firsts, seconds, strict=True)]
+            _add(laws, tokenizer, [token], joints, stop_ids, least)
+    return laws
+
+
+@dataclass(frozen=True)
+class LawCheck:
+    """The law of the answers to one request, to be compared with an engine's.
+
+    Attributes:
+        request: What is asked.
+        num_tokens: Most tokens of an answer.
+        cells: Of the test of ``NUM_SAMPLES`` samples.
+        wrong: float64[C + 1], what the cells would have of an engine that is wrong, by what is wrong with it.
+    """
+
+    request: ChatRequest
+    num_tokens: int
+    cells: LawCells
+    wrong: dict[str, np.ndarray]
+
+    @property
+    def key(self) -> str:
+        """Names its samples."""
+        return f"law-{self.num_tokens}-{self.request.key}"
+
+
+def law_checks(
+    model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase, requests: Sequence[ChatRequest], stop_ids: set[int]
+) -> list[LawCheck]:
+    """The checks of an engine, ``LAW_TOKENS`` of each request, from the model itself."""
+    checks = []
+    for num_tokens in LAW_TOKENS:
+        for request in requests:
+            ids, bos = request.prompt_ids, tokenizer.bos_token_id
+            doubled = [[bos, *ids]] if bos is not None and ids[0] == bos else []
+            own, *wrong = answer_laws(
+                model, tokenizer, ids, stop_ids, num_tokens, list(WRONG_SAMPLERS.values()), doubled
+            )
+            cells = LawCells(own, NUM_SAMPLES)
+            names = [*WRONG_SAMPLERS, *([DOUBLED_BOS] if doubled else [])]
+            masses = {name: cells.masses(law) for name, law in zip(names, wrong, strict=True)}
+            checks.append(LawCheck(request, num_tokens, cells, masses))
+    return checks
+
+
+def _adjusted_p_values(
+    checks: Sequence[LawCheck], observed: Sequence[np.ndarray], relative_error: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """P-values of D runs: of each check, float64[T, D], and of all statistics together, float64[D].
+
+    Corrected (Bonferroni): half of the significance is for the checks one by one, half for their sum.
+    ``observed`` has int64[D, C + 1] samples in the cells of each check.
+    """
+    pairs = list(zip(checks, observed, strict=True))
+    single = np.stack([check.cells.p_values(counts, relative_error) for check, counts in pairs])
+    statistics = np.stack([check.cells.statistics(counts) for check, counts in pairs])
+    pooled = pooled_p_values([check.cells for check in checks], statistics, relative_error)
+    return np.minimum(single * 2 * len(checks), 1.0), np.minimum(pooled * 2, 1.0)
+
+
+def power(checks: Sequence[LawCheck], seed: int, relative_error: float = 0.0) -> dict[str, float]:
+    """How probably ``check_laws`` refuses an engine that is wrong, by what is wrong with it.
+
+    By simulation of the checks' counts, ``POWER_DRAWS`` times. A check that has no law of the wrong engine
+    (a request without BOS token) counts as sound.
+    """
+    found = {}
+    for name in dict.fromkeys(name for check in checks for name in check.wrong):
+        observed = [
+            check.cells.draw(
+                check.wrong.get(name, check.cells.probabilities),
+                POWER_DRAWS,
+                random_stream(seed, "power", check.key, name),
+            )
+            for check in checks
+        ]
+        single, pooled = _adjusted_p_values(checks, observed, relative_error)
+        found[name] = float((np.minimum(single.min(axis=0), pooled) < SIGNIFICANCE).mean())
+    return found
+
+
+def power_warning(found: Mapping[str, float]) -> str | None:
+    """One sentence where the checks would hardly notice a wrong engine; None where all is well."""
+    missed = [f"{name} (noticed in {value:.0%} of runs)" for name, value in found.items() if value < LEAST_POWER]
+    if not missed:
+        return None
+    return (
+        f"samples of the model's answers, the most random ones, would hardly show an engine's {', '.join(missed)}; "
+        "that its samples pass says little about that"
+    )
 
 
 def _samples(
     engine: TextEngine,
-    key: str,
-    prompt_ids: Sequence[int],
-    messages: Sequence[Mapping[str, str]],
+    requests: Mapping[str, ChatRequest],
     num_samples: int,
     max_new_tokens: int,
     seed: int,
     model: str,
-) -> list[Sample]:
-    seeds = dict(enumerate(sample_seeds(seed, ("preflight", model, key), num_samples)))
-    request = SampleRequest(
-        key=key,
-        prompt_ids=list(prompt_ids),
-        messages=[dict(message) for message in messages],
-        seeds=seeds,
-        max_new_tokens=max_new_tokens,
-        temperature=1.0,
-        top_p=1.0,
-        skip_special_tokens=False,
-    )
-    return [sample for finished in engine.sample([request]) for sample in finished]
+) -> dict[str, list[Generation]]:
+    """Answers to requests by the keys of their random streams."""
+    asked = [
+        SampleRequest(
+            key=key,
+            prompt_ids=request.prompt_ids,
+            messages=request.messages,
+            seeds=dict(enumerate(sample_seeds(seed, ("preflight", model, key), num_samples))),
+            max_new_tokens=max_new_tokens,
+            temperature=1.0,
+            top_p=1.0,
+            skip_special_tokens=False,
+        )
+        for key, request in requests.items()
+    ]
+    drawn: dict[str, list[Generation]] = {key: [] for key in requests}
+    for finished in engine.sample(asked):
+        for sample in finished:
+            drawn[sample.key].append(sample.generation)
+    return drawn
 
 
-def p_value_within(test: LawTest, relative_error: float) -> float:
-    """The p-value where the engine's probabilities p may be off by ``relative_error`` times p, root mean square.
-
-    The statistic is then noncentral chi-square, with noncentrality N * relative_error^2. Outcomes that the law leaves
-    out have no such excuse: a p-value that their number gave stays.
-    """
-    if relative_error == 0 or math.isnan(test.statistic):
-        return test.p_value
-    if test.p_value < chi2.sf(test.statistic, test.degrees_of_freedom):
-        return test.p_value
-    noncentrality = test.num_samples * relative_error**2
-    return max(test.p_value, float(ncx2.sf(test.statistic, test.degrees_of_freedom, noncentrality)))
-
-
-def check_law(
-    engine: TextEngine,
-    law: Mapping[Outcome, float],
-    prompt_ids: Sequence[int],
-    messages: Sequence[Mapping[str, str]],
-    *,
-    num_tokens: int,
-    seed: int,
-    model: str,
-    num_samples: int = NUM_SAMPLES,
-    relative_error: float = 0.0,
+def check_laws(
+    engine: TextEngine, checks: Sequence[LawCheck], *, seed: int, model: str, relative_error: float = 0.0
 ) -> dict[str, Any]:
-    """Chi-square test of an engine's answers of at most ``num_tokens`` tokens against their exact law.
+    """Chi-square tests of an engine's answers against their exact laws, one by one and together.
 
     Args:
         engine: Opened on the base model.
-        law: From ``answer_law`` with the same request and number of tokens.
-        prompt_ids: The request.
-        messages: The request as a chat.
-        num_tokens: As the law's.
-        seed: Root seed; ``model`` names the samples' streams.
+        checks: From ``law_checks``.
+        seed: Root seed; ``model`` and the checks' keys name the samples' streams.
         model: Name of the model.
-        num_samples: Samples to draw.
         relative_error: One of ``RELATIVE_ERROR``.
 
     Returns:
-        The test's numbers; ``statistic`` is None where one outcome has nearly all of the probability.
+        ``p_value`` (corrected for their number) and ``pooled_p_value`` (twice that of the sum) of all tests, and
+        those of each, uncorrected; ``statistic`` is None where one outcome has nearly all of the probability.
 
     Raises:
-        ModelError: p < ``SIGNIFICANCE`` (``p_value_within``).
+        ModelError: ``p_value`` < ``SIGNIFICANCE``, or samples are missing.
     """
-    samples = _samples(engine, f"law-{num_tokens}", prompt_ids, messages, num_samples, num_tokens, seed, model)
-    counts = Counter((sample.generation.text, sample.generation.finish_reason) for sample in samples)
-    test = compare_with_law(counts, law)
-    p_value = p_value_within(test, relative_error)
+    drawn: dict[str, list[Generation]] = {}
+    for num_tokens, group in groupby(checks, key=lambda check: check.num_tokens):
+        requests = {check.key: check.request for check in group}
+        drawn |= _samples(engine, requests, NUM_SAMPLES, num_tokens, seed, model)
+    counts = [Counter((answer.text, answer.finish_reason) for answer in drawn[check.key]) for check in checks]
+    if short := next((count.total() for count in counts if count.total() != NUM_SAMPLES), None):
+        raise ModelError(f"{model}: the engine gave {short} of {NUM_SAMPLES} samples")
+    observed = [check.cells.masses(count)[None] for check, count in zip(checks, counts, strict=True)]
+    single, (pooled,) = _adjusted_p_values(checks, observed, relative_error)
+    tests = [check.cells.test(count, relative_error) for check, count in zip(checks, counts, strict=True)]
+    p_value = min(single.min(), pooled)
     if p_value < SIGNIFICANCE:
-        outcome, observed, expected = test.worst
+        index = int(single[:, 0].argmin())
+        outcome, seen, expected = tests[index].worst
         named = "rare outcomes together" if outcome is None else f"{outcome[0]!r} ({outcome[1]})"
         raise ModelError(
-            f"{model}: the samples of {num_tokens} token(s) do not follow the model's softmax at temperature 1 "
-            f"(p = {p_value:.1g}, N = {test.num_samples}): {named} came up {observed} times, expected "
-            f"{expected:.1f}; does the engine apply sampling defaults of the checkpoint's generation_config.json?"
+            f"{model}: the samples do not follow the model's softmax at temperature 1 (p = {p_value:.1g}); of "
+            f"{NUM_SAMPLES} answers of {checks[index].num_tokens} token(s) to {checks[index].request.key}, {named} "
+            f"came up {seen} times, expected {expected:.1f}; does the engine apply sampling defaults of the "
+            "checkpoint's generation_config.json?"
         )
+    by_check = [
+        {
+            "request": check.request.key,
+            "num_tokens": check.num_tokens,
+            "degrees_of_freedom": test.degrees_of_freedom,
+            "statistic": None if math.isnan(test.statistic) else test.statistic,
+            "p_value": test.p_value,
+        }
+        for check, test in zip(checks, tests, strict=True)
+    ]
     return {
-        "num_samples": test.num_samples,
-        "degrees_of_freedom": test.degrees_of_freedom,
-        "statistic": None if math.isnan(test.statistic) else test.statistic,
-        "p_value": p_value,
+        "num_samples": NUM_SAMPLES,
         "significance": SIGNIFICANCE,
         "relative_error": relative_error,
+        "p_value": float(p_value),
+        "pooled_p_value": float(pooled),
+        "tests": by_check,
     }
 
 
 def check_endings(
     engine: TextEngine,
     tokenizer: PreTrainedTokenizerBase,
-    prompt_ids: Sequence[int],
-    messages: Sequence[Mapping[str, str]],
+    requests: Sequence[ChatRequest],
     stop_ids: set[int],
     *,
     seed: int,
@@ -199,14 +406,17 @@ def check_endings(
     """Longer answers end at the first stop token or at the limit, and say which.
 
     Returns:
-        Answers drawn, and how many of them ended with a stop token.
+        Answers drawn, how many of them ended with a stop token, and the tokens of the longest one. Where that is
+        short of the limit, an engine with a lower limit of its own would not be noticed.
 
     Raises:
         ModelError: An answer goes on behind a stop token, or is cut before the limit.
     """
-    samples = _samples(engine, "endings", prompt_ids, messages, NUM_LONG_SAMPLES, LONGEST, seed, model)
+    asked = {f"endings-{request.key}": request for request in requests}
+    drawn = _samples(engine, asked, NUM_LONG_SAMPLES, LONGEST, seed, model)
+    answers = [answer for key in asked for answer in drawn[key]]
     stops = [tokenizer.decode([token]) for token in sorted(stop_ids)]
-    for generation in (sample.generation for sample in samples):
+    for generation in answers:
         found = next((stop for stop in stops if stop in generation.text), None)
         if found is not None:
             raise ModelError(f"{model}: generation went on behind the stop token {found!r}: {generation.text[:80]!r}")
@@ -217,7 +427,8 @@ def check_endings(
                 f"{generation.finish_reason!r} where at most {LONGEST} tokens were asked for"
             )
     return {
-        "num_samples": len(samples),
+        "num_samples": len(answers),
         "max_new_tokens": LONGEST,
-        "num_stopped": sum(sample.generation.finish_reason == "stop" for sample in samples),
+        "num_stopped": sum(answer.finish_reason == "stop" for answer in answers),
+        "longest": max(answer.num_tokens for answer in answers),
     }

@@ -17,7 +17,8 @@ from pipeline.engines.loading.model import causal_lm
 # Two branches that end in the same token behind different ancestors, and a longer branch.
 _PROBE_TREE = TokenTree(np.array([1, 2, 3, 3, 4], dtype=np.int32), np.array([-1, -1, 0, 1, 2], dtype=np.int32))
 _PROBE_PROMPT = 6
-_LONGEST_PROBE = 256
+# Longer than any text that is scored; masks of so many tokens squared fit into memory.
+_LONGEST_WINDOW = 4096
 
 
 def allowed_keys(
@@ -120,8 +121,8 @@ def supports_tree_attention(model: torch.nn.Module) -> bool:
     """Whether the model computes a packed tree as it computes the separate sequences.
 
     A small tree behind a short prompt is run packed without a cache, packed over the
-    prompt's cache, and as plain sequences. The prompt is longer than the sliding window
-    where that is at most about 250 tokens. The root mean square difference of the
+    prompt's cache, and as plain sequences. The prompt is longer than the sliding window, unless texts never
+    are: a window of more than 4,096 tokens, or of about the model's own limit. The root mean square difference of the
     log-probabilities is compared with the difference that the ancestors make: the tree
     has two nodes whose token and depth are the same and whose parents differ.
 
@@ -141,15 +142,23 @@ def supports_tree_attention(model: torch.nn.Module) -> bool:
         model.train(was_training)
 
 
+def _probe_length(window: int | None, positions: int | None) -> int:
+    """Tokens of the probe's prompt: a quarter more than the window, so that a layer that looks past it is noticed."""
+    if window is None or window > _LONGEST_WINDOW:
+        return _PROBE_PROMPT
+    length = max(_PROBE_PROMPT, window + window // 4 + 2)
+    return length if positions is None or length + len(_PROBE_TREE) <= positions else _PROBE_PROMPT
+
+
 def _probe(model: torch.nn.Module) -> bool:
     one = torch.zeros(1, 1, dtype=torch.long, device=model.get_input_embeddings().weight.device)
     # Raises before anything is run where there is no such mask.
     tree_attention_mask(model, torch.ones_like(one, dtype=torch.bool)[None], one)
     device = model.get_input_embeddings().weight.device
-    window = sliding_window(model)
-    length = window + 2 if window is not None and window + 2 <= _LONGEST_PROBE else _PROBE_PROMPT
+    config = model.config.get_text_config()
+    length = _probe_length(sliding_window(model), getattr(config, "max_position_embeddings", None))
     # Distinct neighbours and tokens from all over the vocabulary, whatever its size.
-    spread = torch.arange(length + 5, device=device) * 7919 % model.config.get_text_config().vocab_size
+    spread = torch.arange(length + 5, device=device) * 7919 % config.vocab_size
     prompt, nodes = spread[:length], spread[length:][torch.from_numpy(_PROBE_TREE.tokens).to(device).long()]
     ancestors = torch.from_numpy(_PROBE_TREE.ancestor_mask()).to(device)
     depths = torch.from_numpy(_PROBE_TREE.depths).to(device).long()
@@ -157,14 +166,21 @@ def _probe(model: torch.nn.Module) -> bool:
     plain = []
     for node in range(len(_PROBE_TREE)):
         ids = torch.cat([prompt, nodes[ancestors[node]]])[None]
-        plain.append(torch.log_softmax(model(input_ids=ids).logits[0, -1].float(), dim=-1))
+        plain.append(torch.log_softmax(model(input_ids=ids, logits_to_keep=1).logits[0, -1].float(), dim=-1))
     expected = torch.stack(plain)
 
     mask = tree_attention_mask(model, allowed_keys(length, ancestors)[None, None], positions)
-    output = model(input_ids=torch.cat([prompt, nodes])[None], attention_mask=mask, position_ids=positions)
-    packed = output.logits[0, length:]
+    # Logits of the nodes alone: those of a prompt as long as a window would fill gigabytes.
+    packed = model(
+        input_ids=torch.cat([prompt, nodes])[None],
+        attention_mask=mask,
+        position_ids=positions,
+        logits_to_keep=len(nodes),
+    ).logits[0]
     # A cache without configuration keeps every key in every layer, so one key axis serves all of them.
-    cache = model(input_ids=prompt[None], past_key_values=DynamicCache(), use_cache=True).past_key_values
+    cache = model(
+        input_ids=prompt[None], past_key_values=DynamicCache(), use_cache=True, logits_to_keep=1
+    ).past_key_values
     allowed = allowed_keys(length, ancestors, cached=True)[None, None]
     mask = tree_attention_mask(model, allowed, positions[:, length:], positions)
     cached = model(

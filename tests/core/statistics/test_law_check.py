@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, chi2, chisquare, kstest
 
-from pipeline.core.statistics.law_check import GROUP_EXPECTED, MINIMUM_EXPECTED, cells_of, compare_with_law
+from pipeline.core.statistics.law_check import (
+    GROUP_EXPECTED,
+    MINIMUM_EXPECTED,
+    LawCells,
+    cells_of,
+    compare_with_law,
+    pooled_p_values,
+)
 
 
 def test_by_hand():
@@ -130,3 +137,43 @@ def test_errors():
     for law in ({"a": 0.7, "b": 0.4}, {"a": -0.1}):
         with pytest.raises(ValueError, match="probabilities"):
             compare_with_law({"a": 1}, law)
+
+
+def test_refusals_of_another_law_equal_the_exact_power():
+    # With two cells every count can be listed.
+    cells, counts = LawCells({"a": 0.6, "b": 0.4}, 200), np.arange(201)
+    refused = cells.p_values(np.stack([counts, 200 - counts, 0 * counts], axis=1)) < 1e-3
+    for share in (0.6, 0.5, 0.45):
+        exact = binom.pmf(counts, 200, share)[refused].sum()
+        drawn = cells.draw(cells.masses({"a": share, "b": 1 - share}), 2000, np.random.default_rng(0))
+        rate = (cells.p_values(drawn) < 1e-3).mean()
+        assert rate == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 2000) + 1e-3)
+
+
+@pytest.mark.parametrize("concentration", [0.05, 5])
+def test_level_of_single_and_pooled_tests(concentration):
+    """Laws with rare and common outcomes, and all but flat ones: single tests and their sum refuse what is sound."""
+    rng = np.random.default_rng(2)
+    laws = [dict(enumerate((0.9 * rng.dirichlet(np.full(400, concentration))).tolist())) for _ in range(3)]
+    cells = [LawCells(law, 2000) for law in laws]
+    drawn = [test.draw(test.probabilities, 10_000, rng) for test in cells]
+    for test, counts in zip(cells, drawn, strict=True):
+        p_values = test.p_values(counts)
+        assert (p_values < 1e-3).mean() < 3e-3 and 0.02 < (p_values < 0.05).mean() < 0.07
+    statistics = np.stack([test.statistics(counts) for test, counts in zip(cells, drawn, strict=True)])
+    pooled = pooled_p_values(cells, statistics)
+    assert (pooled < 1e-3).mean() < 3e-3 and 0.03 < (pooled < 0.05).mean() < 0.07
+    # A tolerance only ever makes p-values larger.
+    assert (pooled_p_values(cells, statistics, 0.1) > pooled).all()
+
+
+def test_pooled_by_hand():
+    cells = [LawCells({"a": 0.5, "b": 0.3, "c": 0.2}, 100), LawCells({"a": 0.6, "b": 0.4}, 100), LawCells({"a": 1}, 50)]
+    assert pooled_p_values(cells, np.array([[4.0], [2.0], [0.0]])) == pytest.approx(chi2.sf(6, 3))
+    assert pooled_p_values(cells[2:], np.array([[0.0]])) == 1
+
+
+def test_masses_and_the_rest():
+    cells = LawCells({"a": 0.6, "b": 0.3}, 100)
+    assert cells.probabilities.tolist() == pytest.approx([0.6, 0.3, 0.1])
+    assert cells.masses({"b": 3, "c": 2, "d": 1}).tolist() == [0, 3, 3]

@@ -10,6 +10,7 @@ from pipeline.engines.loading.chat import (
     encode_answers,
     encode_messages,
     encode_request,
+    leading_bos,
     render_request,
 )
 from pipeline.errors import ModelError
@@ -84,6 +85,40 @@ def test_missing_bos_is_an_error():
 def test_doubled_bos_is_an_error():
     with pytest.raises(ModelError, match="2 BOS tokens"):
         encode_request(bos_tokenizer("<bos> <bos> {{ messages[0]['content'] }}"), "hello", {})
+
+
+CHATML = (
+    "{% for message in messages %}<|im_start|> {{ message['role'] }} {{ message['content'] }} <|im_end|> {% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|> assistant{% endif %}"
+)
+
+
+def chatml_tokenizer(template: str = CHATML) -> PreTrainedTokenizerFast:
+    """Like SmolLM2's: the token that opens every turn is the BOS token, and plain text gets none."""
+    words = ["<|im_start|>", "<|im_end|>", "system", "user", "assistant", "a", "hello", "[UNK]"]
+    inner = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    wrapped = PreTrainedTokenizerFast(
+        tokenizer_object=inner, bos_token="<|im_start|>", eos_token="<|im_end|>", unk_token="[UNK]"
+    )
+    wrapped.chat_template = template
+    return wrapped
+
+
+def test_a_bos_token_that_opens_turns_is_no_second_beginning():
+    messages = [{"role": "system", "content": "a"}, {"role": "user", "content": "hello"}]
+    tokenizer = chatml_tokenizer()
+    ids = encode_messages(tokenizer, messages, {})
+    assert ids.count(0) == 3 and leading_bos(tokenizer, ids) == 1
+    with pytest.raises(ModelError, match="2 BOS tokens, expected 0 at the start"):
+        encode_messages(chatml_tokenizer("{{ bos_token }} " + CHATML), messages, {})
+
+
+def test_leading_bos():
+    tokenizer = bos_tokenizer(None)
+    assert [leading_bos(tokenizer, ids) for ids in ([], [3, 0], [0, 3, 0], [0, 0, 3])] == [0, 0, 1, 2]
+    tokenizer.bos_token = None
+    assert leading_bos(tokenizer, [0, 3]) == 0
 
 
 def test_terminator():

@@ -12,7 +12,7 @@ from transformers.generation.logits_process import TopKLogitsWarper
 from pipeline.compose import compose_params
 from pipeline.config.params import validate
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.law_check import compare_with_law
+from pipeline.core.statistics.law_check import LawCells, compare_with_law
 from pipeline.engines.loading import chat
 from pipeline.engines.loading.model import load_model, load_tokenizer, stop_ids
 from pipeline.engines.sampling import preflight, preflight_law
@@ -43,15 +43,46 @@ class Opened:
             self.tokenizer, MESSAGES, config.chat.template_arguments, config.chat.answer_prefix
         )
 
-    def engine(self):
-        return TransformersEngine(self.model, self.tokenizer, self.stops, batch_size=256, strategy="merged")
+    @property
+    def request(self):
+        return preflight_law.ChatRequest("number", self.ids, MESSAGES)
 
-    def law(self, num_tokens):
-        return preflight_law.answer_law(self.model, self.tokenizer, self.ids, self.stops, num_tokens)
+    def engine(self, model=None):
+        return TransformersEngine(model or self.model, self.tokenizer, self.stops, batch_size=256, strategy="merged")
 
-    def check(self, engine, num_tokens, **settings):
-        common = {"num_tokens": num_tokens, "seed": 0, "model": "stand-in"} | settings
-        return preflight_law.check_law(engine, self.law(num_tokens), self.ids, MESSAGES, **common)
+    def laws(self, num_tokens, *samplers):
+        return preflight_law.answer_laws(self.model, self.tokenizer, self.ids, self.stops, num_tokens, samplers)
+
+    def requests(self):
+        texts = ("Output ONLY the number.", "Name a random river.", "Pick a colour.")
+        messages = [[{"role": "user", "content": text}] for text in texts]
+        arguments, prefix = self.config.chat.template_arguments, self.config.chat.answer_prefix
+        return [
+            preflight_law.ChatRequest(f"{i}", chat.encode_messages(self.tokenizer, asked, arguments, prefix), asked)
+            for i, asked in enumerate(messages)
+        ]
+
+    def checks(self, model=None, requests=None):
+        return preflight_law.law_checks(model or self.model, self.tokenizer, requests or [self.request], self.stops)
+
+    def check(self, engine, num_tokens):
+        check = next(check for check in self.checks() if check.num_tokens == num_tokens)
+        return preflight_law.check_laws(engine, [check], seed=0, model="stand-in")
+
+
+class WrongEngine:
+    """An engine that changes requests before it samples them, or answers behind that."""
+
+    def __init__(self, engine, change=lambda request: {}, answer=lambda generation: {}):
+        self.engine, self.change, self.answer = engine, change, answer
+
+    def sample(self, requests):
+        changed = [replace(request, **self.change(request)) for request in requests]
+        for samples in self.engine.sample(changed):
+            yield [replace(sample, generation=self._answer(sample.generation)) for sample in samples]
+
+    def _answer(self, generation):
+        return replace(generation, **self.answer(generation))
 
 
 @pytest.fixture(scope="module", params=MODELS)
@@ -97,7 +128,8 @@ class GenerateEngine:
 @pytest.mark.parametrize("num_tokens", [1, 2])
 def test_the_pipelines_engine_samples_the_law(opened, num_tokens):
     found = opened.check(opened.engine(), num_tokens)
-    assert found["num_samples"] == 2000 and found["degrees_of_freedom"] > 2 and found["p_value"] > 1e-3
+    (test,) = found["tests"]
+    assert found["num_samples"] == 2000 and test["degrees_of_freedom"] > 2 and found["p_value"] > 1e-3
 
 
 def test_generate_with_every_default_switched_off_samples_the_law(qwen3):
@@ -131,7 +163,8 @@ def test_a_leak_of_seven_percent_is_caught(qwen3):
 def test_exact_laws_equal_brute_force(stand_ins, paper, num_tokens, monkeypatch):
     opened = Opened(replace(paper.models["gemma3_1b"], checkpoint=str(stand_ins["gemma3_text"]), dtype="float32"))
     monkeypatch.setattr(preflight_law, "_LEAST_FIRST", 1e-3)
-    law = opened.law(num_tokens)
+    monkeypatch.setattr(preflight_law, "_MOST_FIRST", 10**6)
+    (law,) = opened.laws(num_tokens)
     with torch.inference_mode():
         first = opened.model(input_ids=torch.tensor([opened.ids])).logits[0, -1].double().softmax(-1)
     expected = {}
@@ -220,8 +253,9 @@ def test_decoding_stops_at_the_terminator(opened):
 
 def test_endings(opened):
     common = {"seed": 0, "model": "stand-in"}
-    found = preflight_law.check_endings(opened.engine(), opened.tokenizer, opened.ids, MESSAGES, opened.stops, **common)
-    assert found["num_samples"] == 32
+    requests = [opened.request, replace(opened.request, key="again")]
+    found = preflight_law.check_endings(opened.engine(), opened.tokenizer, requests, opened.stops, **common)
+    assert found["num_samples"] == 16 and 0 < found["longest"] <= 48
     deaf = TransformersEngine(opened.model, opened.tokenizer, {-1}, batch_size=32, strategy="rows")
     # What the model often says counts as a stop token, and the engine does not stop there.
     often = (
@@ -229,8 +263,8 @@ def test_endings(opened):
             torch.tensor(
                 [
                     token
-                    for sample in preflight_law._samples(deaf, "endings", opened.ids, MESSAGES, 32, 48, 0, "stand-in")
-                    for token in opened.tokenizer(sample.generation.text, add_special_tokens=False)["input_ids"]
+                    for answer in preflight_law._samples(deaf, {"e": opened.request}, 32, 48, 0, "stand-in")["e"]
+                    for token in opened.tokenizer(answer.text, add_special_tokens=False)["input_ids"]
                 ]
             )
         )
@@ -238,7 +272,10 @@ def test_endings(opened):
         .item()
     )
     with pytest.raises(ModelError, match="went on behind the stop token"):
-        preflight_law.check_endings(deaf, opened.tokenizer, opened.ids, MESSAGES, {often}, **common)
+        preflight_law.check_endings(deaf, opened.tokenizer, [opened.request], {often}, **common)
+    short = WrongEngine(deaf, change=lambda request: {"max_new_tokens": 16})
+    with pytest.raises(ModelError, match="an answer of 16 tokens has the finish reason 'length' where at most 48"):
+        preflight_law.check_endings(short, opened.tokenizer, [opened.request], opened.stops, **common)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -273,14 +310,138 @@ def test_rounding_is_no_reason_to_refuse_and_a_cut_is():
 
     def p_value(engine, tolerance):
         counts = Counter(rng.choice(len(law), size=2000, p=engine / engine.sum()).tolist())
-        return preflight_law.p_value_within(compare_with_law(counts, dict(enumerate(law.tolist()))), tolerance)
+        return LawCells(dict(enumerate(law.tolist())), 2000).test(counts, tolerance).p_value
 
     rounded = [law * np.exp(rng.normal(0, error, len(law))) for _ in range(40)]
     assert min(p_value(engine, error) for engine in rounded) > preflight_law.SIGNIFICANCE
-    nucleus = np.where(law.cumsum() - law < 0.95, law, 0)
-    for wrong in (nucleus, law ** (1 / 0.6)):
-        assert p_value(wrong, error) < preflight_law.SIGNIFICANCE
-    # Without a tolerance the p-value is Pearson's; with one, outcomes that cannot be are still refused.
-    counts = Counter({"a": 1000, "b": 990, "nonsense": 10})
-    test = compare_with_law(counts, {"a": 0.5, "b": 0.5})
-    assert preflight_law.p_value_within(test, 0.0) == preflight_law.p_value_within(test, error) == test.p_value < 1e-10
+    cells = LawCells(dict(enumerate(law.tolist())), 2000)
+    for wrong, least in ((np.where(law.cumsum() - law < 0.95, law, 0), 0.85), (law ** (1 / 0.6), 1)):
+        sampled = cells.masses(dict(enumerate((wrong / wrong.sum()).tolist())))
+        p_values = cells.p_values(cells.draw(sampled, 400, rng), error)
+        assert (p_values < preflight_law.SIGNIFICANCE).mean() >= least
+    # Outcomes that cannot be are refused with a tolerance, too.
+    cells = LawCells({"a": 0.5, "b": 0.5}, 2000)
+    assert cells.test(Counter({"a": 1000, "b": 990, "nonsense": 10}), error).p_value < 1e-10
+
+
+WRONG = {
+    "cut": {"change": lambda request: {"top_p": 0.95}},
+    "cut to 50 tokens": {"change": lambda request: {"top_k": 50}},
+    "sharpened": {"change": lambda request: {"temperature": 0.8}},
+    "flattened": {"change": lambda request: {"temperature": 1.25}},
+    "doubled BOS": {"change": lambda request: {"prompt_ids": [request.prompt_ids[0], *request.prompt_ids]}},
+    "request cut": {"change": lambda request: {"prompt_ids": request.prompt_ids[len(request.prompt_ids) // 2 :]}},
+    "answers cut": {"change": lambda request: {"max_new_tokens": 1}},
+    "no finish reason": {"answer": lambda generation: {"finish_reason": "stop"}},
+}
+NAMES = {
+    "cut": "top_p 0.95",
+    "cut to 50 tokens": "top_k 50",
+    "sharpened": "temperature 0.8",
+    "flattened": "temperature 1.25",
+    "doubled BOS": preflight_law.DOUBLED_BOS,
+}
+
+
+@pytest.fixture(scope="module")
+def llama(stand_ins, paper):
+    return Opened(replace(paper.models["llama3_2_3b"], checkpoint=str(stand_ins["llama3_2"]), dtype="float32"))
+
+
+@pytest.fixture(scope="module")
+def llama_checks(llama):
+    return llama.checks(requests=llama.requests())
+
+
+def test_the_pipelines_engine_passes_every_check(llama, llama_checks):
+    found = preflight_law.check_laws(llama.engine(), llama_checks, seed=0, model="stand-in")
+    assert [test["num_tokens"] for test in found["tests"]] == [1, 1, 1, 2, 2, 2]
+    smallest = min(test["p_value"] for test in found["tests"])
+    assert found["p_value"] == pytest.approx(min(1, 12 * smallest, found["pooled_p_value"]))
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_engines_are_refused_as_the_power_says(llama, llama_checks, wrong):
+    checks = llama_checks
+    if wrong in NAMES:
+        own = [replace(check, wrong={wrong: check.wrong[NAMES[wrong]]}) for check in checks]
+        assert preflight_law.power(own, 0)[wrong] > 0.99
+    with pytest.raises(ModelError, match="do not follow the model's softmax"):
+        preflight_law.check_laws(WrongEngine(llama.engine(), **WRONG[wrong]), checks, seed=0, model="stand-in")
+
+
+def test_an_engine_that_ignores_the_adapter_is_refused(llama, paper):
+    adapted = preflight.trial_adapter(load_model(llama.config, device="cpu"), llama.config, paper.train, 0)
+    checks = llama.checks(adapted)
+    laws = [
+        preflight_law.answer_laws(llama.model, llama.tokenizer, llama.ids, llama.stops, check.num_tokens)[0]
+        for check in checks
+    ]
+    ignoring = [replace(c, wrong={"no adapter": c.cells.masses(law)}) for c, law in zip(checks, laws, strict=True)]
+    assert preflight_law.power(ignoring, 0)["no adapter"] > 0.99
+    with pytest.raises(ModelError, match="do not follow"):
+        preflight_law.check_laws(llama.engine(), checks, seed=0, model="stand-in")
+    preflight_law.check_laws(llama.engine(adapted), checks, seed=0, model="stand-in")
+
+
+@pytest.mark.parametrize("wrong", [name for name in NAMES if name != "doubled BOS"])
+@pytest.mark.parametrize("num_tokens", [1, 2])
+def test_the_laws_of_wrong_engines_are_theirs(qwen3, wrong, num_tokens):
+    sampler = preflight_law.WRONG_SAMPLERS[NAMES[wrong]]
+    _, law = qwen3.laws(num_tokens, sampler)
+    engine = WrongEngine(qwen3.engine(), **WRONG[wrong])
+    answers = preflight_law._samples(engine, {"w": qwen3.request}, 2000, num_tokens, 0, "stand-in")["w"]
+    counts = Counter((answer.text, answer.finish_reason) for answer in answers)
+    assert compare_with_law(counts, law).p_value > 1e-3
+
+
+def test_power_is_the_level_where_the_engine_is_right(llama_checks, monkeypatch):
+    monkeypatch.setattr(preflight_law, "SIGNIFICANCE", 0.05)
+    right = [replace(check, wrong={"nothing": check.cells.probabilities}) for check in llama_checks]
+    assert 0.02 < preflight_law.power(right, 0)["nothing"] < 0.07
+
+
+def test_answers_that_are_all_alike_are_no_check(llama):
+    """An engine at temperature 0.1 with top_p 0.1 passes where the model has one answer: the report says so."""
+    peaked = load_model(llama.config, device="cpu")
+    with torch.no_grad():
+        peaked.model.norm.weight.mul_(200)
+    checks = llama.checks(peaked)
+    assert [check.cells.degrees_of_freedom for check in checks] == [0, 0]
+    wrong = WrongEngine(llama.engine(peaked), change=lambda request: {"temperature": 0.1, "top_p": 0.1})
+    preflight_law.check_laws(wrong, checks, seed=0, model="stand-in")
+    warning = preflight_law.power_warning(preflight_law.power(checks, 0))
+    assert "would hardly show an engine's top_p 0.95 (noticed in 0% of runs), top_k 50" in warning
+    assert preflight_law.power_warning({"top_p 0.95": 0.95}) is None
+
+
+def test_a_missing_sample_is_an_error(llama, llama_checks):
+    class Short(WrongEngine):
+        def sample(self, requests):
+            yield from (samples[1:] for samples in super().sample(requests))
+
+    with pytest.raises(ModelError, match="the engine gave .* of 2000 samples"):
+        preflight_law.check_laws(Short(llama.engine()), llama_checks, seed=0, model="stand-in")
+
+
+def test_the_most_random_requests_are_chosen(monkeypatch):
+    # The law behind a request is Bernoulli(last token / 100); requests have one or two tokens.
+    def bernoulli(model, rows):
+        assert len({len(row) for row in rows}) == 1
+        p = torch.tensor([row[-1] / 100 for row in rows], dtype=torch.float64)
+        return torch.stack([p, 1 - p], dim=1).log()
+
+    monkeypatch.setattr(preflight_law, "next_log_probabilities", bernoulli)
+    requests = [preflight_law.ChatRequest(str(ids), ids, []) for ids in ([0], [1, 30], [90], [1, 50], [40], [100])]
+    chosen = preflight_law.most_random(None, requests, 3)
+    assert [request.prompt_ids[-1] for request in chosen] == [50, 40, 30]
+    assert len(preflight_law.most_random(None, requests, 9)) == 6
+    monkeypatch.setattr(preflight_law, "MOST_CANDIDATES", 2)
+    assert [request.prompt_ids for request in preflight_law.most_random(None, requests, 9)] == [[1, 50], [0]]
+
+
+@pytest.mark.parametrize("least", ["_LEAST_FIRST", "_LEAST_OUTCOME"])
+def test_second_tokens_that_are_all_rare(qwen3, monkeypatch, least):
+    monkeypatch.setattr(preflight_law, least, 2.0 if least == "_LEAST_FIRST" else {1: 2.0, 2: 2.0})
+    (law,) = qwen3.laws(2)
+    assert list(law) == [("", "stop")]

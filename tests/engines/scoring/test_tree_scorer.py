@@ -18,6 +18,7 @@ from transformers import (
 from pipeline.core.tries.token_tree import ROOT, TokenTree, merge_sequences
 from pipeline.core.tries.trie import build_trie
 from pipeline.engines.loading.model import add_lora
+from pipeline.engines.scoring import tree_attention
 from pipeline.engines.scoring.tree_attention import (
     allowed_keys,
     sliding_window,
@@ -138,6 +139,30 @@ def test_the_probe_accepts_what_works_and_rejects_an_ignored_mask(name, dtype, a
     forward = model.forward
     model.forward = lambda *args, attention_mask=None, **kwargs: forward(*args, **kwargs)
     assert not supports_tree_attention(model)
+
+
+@pytest.mark.parametrize("window", [300, 512])
+def test_the_probe_reaches_past_real_windows(window, monkeypatch):
+    shape = SHAPE | dict(max_position_embeddings=2048)
+    layers = ["sliding_attention", "full_attention"]
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(Gemma3TextConfig(**shape, sliding_window=window, layer_types=layers))
+    for parameter in model.parameters():
+        if parameter.ndim > 1:
+            parameter.data.normal_(0, 0.15)
+    largest = []
+    model.lm_head.register_forward_hook(lambda module, inputs, output: largest.append(output.shape[1]))
+    assert supports_tree_attention(model) and max(largest) <= 5
+    # A mask for packed trees that forgets the window: no prompt shorter than the window tells.
+    monkeypatch.setattr(tree_attention, "_layer_types", lambda config: ({*layers}, 10**6))
+    monkeypatch.setattr(tree_attention, "sliding_window", lambda model: window)
+    assert not supports_tree_attention(model)
+
+
+def test_the_probe_is_short_where_no_text_fills_the_window():
+    assert tree_attention._probe_length(1024, 32_768) == 1282
+    assert tree_attention._probe_length(32_768, 32_768) == tree_attention._probe_length(None, 128) == 6
+    assert tree_attention._probe_length(500, 512) == 6
 
 
 def test_without_tree_attention_auto_is_by_levels(monkeypatch):
