@@ -126,7 +126,7 @@ _ALL = (
         reads={"prompts": ("{artifacts}/prompts/ood.parquet",)},
         writes={"output": MODEL_REPORT},
         records="{artifacts}/models/{model}.provenance.json",
-        parameters=(*TOKENIZER, "models.{model}.chat"),
+        parameters=(*TOKENIZER, "models.{model}.chat", "models.{model}.display_name"),
     ),
     Stage(
         name="preflight",
