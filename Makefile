@@ -9,7 +9,7 @@ RUN = BIN=$$(scripts/setup_environment.sh) && export PATH="$$BIN:$$PATH" PYTHONP
 # Sets the shell variables A (artifacts) and R (reports) to the directories of params.yaml.
 ROOTS = read A R < <(python -c "import yaml; p = yaml.safe_load(open('params.yaml')); print(p['artifacts'], p['reports'])")
 
-.PHONY: help setup demo laptop test test-quick params check-params repro plan spent sweep tables record ablations serve dag bench bench-gpu embedded-model pin fetch stand-ins wandb-sync dashboard provenance test-kills lint clean
+.PHONY: help setup demo laptop test test-quick params check-params repro plan spent sweep tables record ablations serve dag bench bench-gpu embedded-model pin fetch stand-ins wandb-sync dashboard provenance test-kills lint clean test-real
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -98,6 +98,9 @@ provenance:  ## where a number comes from (TABLE=reports/tables/table6.csv ROW="
 
 test-kills:  ## kill every kind of stage 50 times and compare what it ends with
 	@$(RUN) KILLS_PER_STAGE=50 python -m pytest tests/stages/test_kill.py -s -k every
+
+test-real:  ## real servers (llama.cpp, vLLM) over a real model; installs them into ~/.cache, compiles llama-cpp-python
+	@$(RUN) python -m pytest -m real tests/real
 
 lint:  ## ruff
 	@$(RUN) ruff check . && ruff format --check .

@@ -2,8 +2,8 @@
 
 ``python -m tests.completions_server --port-file FILE NAME=DIRECTORY[:ADAPTER] ...``
 
-Serves /v1/models, /v1/completions and /v1/chat/completions, in the dialect of ``vllm serve`` or
-in plain OpenAI. PUT /behaviour sets how it behaves and clears its counts, GET /behaviour tells them.
+Serves /v1/models, /v1/completions and /v1/chat/completions, in the dialect of ``vllm serve``, in plain OpenAI or as
+llama-cpp-python does. PUT /behaviour sets how it behaves and clears its counts, GET /behaviour tells them.
 """
 
 import argparse
@@ -48,6 +48,8 @@ VLLM = STANDARD | {
     "return_tokens_as_token_ids",
     "chat_template_kwargs",
 }
+# What llama-cpp-python draws without a limit; a real one fills its context.
+LLAMA_CPP_CONTEXT = 30
 
 
 @dataclass
@@ -59,8 +61,15 @@ class Behaviour:
     max_n: int = 1_000_000
     without_token_ids: bool = False
     without_logprobs: bool = False
+    # Status of the list of models; 200 lists them.
+    models_status: int = 200
+    # Tokens that the server puts before each prompt.
+    added_tokens: int = 0
+    # The longest answer that its context holds; None for any.
+    context: int | None = None
     delay_seconds: float = 0.0
-    # Faults of the next requests, in this order: a status, "drop", "half" (a reply that breaks off) or "silent".
+    # Faults of the next requests, in this order: a status, "drop", "half" (a reply that breaks off), "silent", or a
+    # status with the body of its reply.
     faults: list = field(default_factory=list)
     # Every request from this one on fails with status 500; None for none.
     broken_from: int | None = None
@@ -102,20 +111,34 @@ class State:
     def complete(self, body, chat):
         """The reply to a request's body."""
         behaviour = self.behaviour
+        llama_cpp = behaviour.dialect == "llama_cpp"
         unknown = set(body) - (VLLM if behaviour.dialect == "vllm" else STANDARD)
-        if unknown:
+        if unknown and not llama_cpp:
             raise Refused(400, f"Unrecognized request argument supplied: {unknown.pop()}")
+        if behaviour.dialect == "openai" and {"max_tokens", "max_completion_tokens"} <= set(body):
+            raise Refused(400, "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.")
+        if llama_cpp and not isinstance(body.get("prompt", ""), str):
+            raise Refused(422, [{"loc": ["body", "prompt", "str"], "msg": "Input should be a valid string"}])
         if body["model"] not in self.models:
             raise Refused(404, f"The model `{body['model']}` does not exist.")
         if body.get("logprobs") and behaviour.without_logprobs:
             raise Refused(400, "logprobs are not supported by this model")
         prompt = self._encode(body) if chat else body["prompt"]
-        model, n = self.models[body["model"]], min(body.get("n", 1), behaviour.max_n)
-        seed, limit = body.get("seed"), body["max_completion_tokens" if chat else "max_tokens"]
-        if not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
-            raise Refused(400, "seed must be a 64-bit integer")
+        if isinstance(prompt, str):
+            prompt = self.tokenizer(prompt)["input_ids"]
+        model, n = self.models[body["model"]], min(body.get("n", 1), 1 if llama_cpp else behaviour.max_n)
+        seed = body.get("seed")
+        if llama_cpp:
+            limit = body.get("max_tokens") or LLAMA_CPP_CONTEXT
+        else:
+            limit = body["max_completion_tokens" if chat else "max_tokens"]
+        limit = min(limit, behaviour.context or limit)
+        if not isinstance(seed, int) or not -(2**63) <= seed < 2 ** (32 if llama_cpp else 63):
+            raise Refused(400, "seed must be an integer of so many bits")
         # A stop text is one token here; answers and stop texts that cross tokens are not modelled.
         ids, texts = set(body.get("stop_token_ids") or ()), set(body.get("stop") or ())
+        if llama_cpp:
+            ids, texts = {self.tokenizer.eos_token_id}, set()
         with self.compute:
             drawn = draw(
                 model,
@@ -128,7 +151,8 @@ class State:
             )
             law = next_log_probabilities(model, prompt) if body.get("logprobs") is not None else None
         choices = [self._choice(index, sample, body, chat, law) for index, sample in enumerate(drawn)]
-        usage = {"completion_tokens": sum(len(sample.tokens) for sample in drawn)}
+        counted = [len(sample.tokens) - (llama_cpp and sample.finish_reason == "stop") for sample in drawn]
+        usage = {"completion_tokens": sum(counted), "prompt_tokens": len(prompt) + behaviour.added_tokens}
         reply = {"model": body["model"], "choices": choices, "usage": usage}
         if body.get("return_token_ids") and not behaviour.without_token_ids:
             for holder in [reply] if chat else choices[:1]:
@@ -198,6 +222,8 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(200, asdict(behaviour))
         elif behaviour.key and self.headers.get("Authorization") != f"Bearer {behaviour.key}":
             self.reply(401, {"error": {"message": "Incorrect API key provided"}})
+        elif self.path == "/v1/models" and behaviour.models_status != 200:
+            self.reply(behaviour.models_status, {"detail": "no list here"})
         elif self.path == "/v1/models":
             self.reply(200, {"object": "list", "data": [{"id": name, "object": "model"} for name in self.state.models]})
         else:
@@ -230,6 +256,8 @@ class Handler(BaseHTTPRequestHandler):
         elif isinstance(fault, int):
             wait = [] if behaviour.retry_after is None else [("Retry-After", str(behaviour.retry_after))]
             self.reply(fault, {"error": {"message": f"fault {fault}"}}, wait)
+        elif isinstance(fault, list):
+            self.reply(*fault)
         elif fault == "drop":
             self.close_connection = True
         elif fault == "silent":
@@ -239,7 +267,10 @@ class Handler(BaseHTTPRequestHandler):
             try:
                 reply = self.state.complete(body, self.path == "/v1/chat/completions")
             except Refused as error:
-                self.reply(error.status, {"error": {"message": str(error)}})
+                reason = error.args[0]
+                # As FastAPI words what its own checks refuse.
+                value = {"error": {"message": reason}} if isinstance(reason, str) else {"detail": reason}
+                self.reply(error.status, value)
             else:
                 self.reply(200, reply, cut=20 if fault == "half" else None)
                 self.close_connection = fault == "half"

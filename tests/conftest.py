@@ -63,16 +63,20 @@ TINY_OVERRIDES = (
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest files first; a file stays with one worker, and so do all that share the DAG of seconds.
 
-    Tests with a model, a server or processes of their own are slow.
+    Tests with a model, a server or processes of their own are slow. Those of real servers run only where they are
+    asked for.
     """
+    asked_for = "real" in config.option.markexpr.split()
     items.sort(key=lambda item: "stages" not in item.path.parts)
     sharing = {item.path for item in items if "dag" in getattr(item, "fixturenames", ())}
     for item in items:
         if SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
+        if not asked_for and item.get_closest_marker("real"):
+            item.add_marker(pytest.mark.skip("needs packages from the registry: make test-real"))
         item.add_marker(pytest.mark.xdist_group("dag" if item.path in sharing else str(item.path.relative_to(ROOT))))
 
 

@@ -37,9 +37,10 @@ class OpenaiConfig:
     """Environment variable that holds the key; null for a server that wants none."""
     endpoint: Literal["completions", "chat"]
     """completions sends our own token ids; chat sends messages, to which the server applies its template."""
-    dialect: Literal["vllm", "sglang", "openai"]
+    dialect: Literal["vllm", "sglang", "llama_cpp", "openai"]
     """Request fields beyond OpenAI's that the server takes. vllm: stop token ids, all sampling settings, token ids in
-    replies. sglang: the same without token ids in replies. openai: none; the stop token is then sent as text."""
+    replies. sglang: the same without token ids in replies. llama_cpp: all sampling settings, prompts as texts, one
+    sample per request. openai: none; the stop token is then sent as text, and defaults of the server's stay."""
     served_models: dict[str, str]
     """Name on the server by condition: base, soft, hard."""
     max_concurrency: PositiveInt
@@ -55,6 +56,15 @@ class OpenaiConfig:
     def _has_address(self) -> "OpenaiConfig":
         if not self.base_url.startswith(("http://", "https://")):
             raise ValueError(f"base_url {self.base_url!r} must start with http:// or https://")
+        return self
+
+    @model_validator(mode="after")
+    def _asks_llama_cpp_for_single_samples(self) -> "OpenaiConfig":
+        if self.dialect == "llama_cpp" and self.samples_per_request != 1:
+            raise ValueError(
+                "dialect llama_cpp needs samples_per_request 1 (engine=llama_cpp sets both): llama-cpp-python ignores "
+                "n, and llama-server takes as many as it has slots"
+            )
         return self
 
 

@@ -97,6 +97,7 @@ def test_paper_experiment():
         ("distributed", {"strategy": "ddp", "num_processes": 1}, "distributed: strategy ddp with num_processes 1"),
         ("distributed.num_processes", 2, "strategy single with num_processes 2: single goes with 1"),
         ("engine.kind", "sglang", "engine.kind: .*'vllm' or 'openai', got 'sglang'"),
+        ("engine.openai.dialect", "llama_cpp", "engine.openai: dialect llama_cpp needs samples_per_request 1"),
         ("models.embedded.num_parameters", 0.5, "models.embedded.num_parameters: .*integer"),
         ("models", {}, "models: "),
         ("seed", -1, "seed: "),

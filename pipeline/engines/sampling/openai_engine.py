@@ -30,6 +30,8 @@ COMPARED_TOKENS = 5
 """Most probable next tokens that are compared with and without an adapter; servers offer at least so many."""
 COMPARED_SAMPLES = 8
 """Answers that are compared instead where a server offers no log-probabilities."""
+LONGEST_REASON = 500
+"""Characters that are shown of a server's reason for refusing."""
 
 
 class OpenaiEngine:
@@ -80,9 +82,16 @@ class OpenaiEngine:
 
         async def names(client: openai.AsyncOpenAI, path: str) -> list[str] | None:
             try:
-                return [model.id async for model in client.models.list()]
-            except openai.NotFoundError:
+                reply = await client.get(path, cast_to=object)
+            except openai.AuthenticationError:
+                raise
+            except openai.APIStatusError as error:
+                # It may answer all the same: some have no list, or none for every key.
+                if not isinstance(error, openai.NotFoundError):
+                    print(f"note: {self._settings.base_url} does not list its models ({server_reason(error)})")
                 return None
+            listed = reply.get("data") if isinstance(reply, dict) else None
+            return [entry["id"] for entry in listed] if listed else None
 
         (found,) = self._run(names, ["/models"])
         return found
@@ -198,6 +207,22 @@ async def _close(client: openai.AsyncOpenAI, tasks: set[asyncio.Task]) -> None:
     await client.close()
 
 
+def server_reason(error: openai.APIStatusError) -> str:
+    """Status and reason of a refused request, on one line.
+
+    The reason is OpenAI's ``error.message``, FastAPI's ``detail`` (a text, or a list of what is wrong with which
+    field), or else the whole body.
+    """
+    # The client has taken it out of ``error`` already.
+    body = error.body
+    if isinstance(body, Mapping):
+        body = body.get("message") or body.get("detail") or body
+    if isinstance(body, list) and all(isinstance(item, Mapping) and {"loc", "msg"} <= item.keys() for item in body):
+        body = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in body)
+    reason = " ".join(str(body or "").split())[:LONGEST_REASON]
+    return f"Error code: {error.status_code}" + (f" - {reason}" if reason else "")
+
+
 def explained(error: BaseException, settings: OpenaiConfig) -> BaseException:
     """An error of the client as one sentence that says what to change; any other error as it is."""
     server, attempts = settings.base_url, f"{settings.max_retries + 1} attempts"
@@ -209,16 +234,17 @@ def explained(error: BaseException, settings: OpenaiConfig) -> BaseException:
         case openai.AuthenticationError() | openai.PermissionDeniedError():
             key = settings.api_key_variable
             held = f"the key in {key}" if key else "requests without a key; name one in engine.openai.api_key_variable"
-            message = f"refuses {held} ({error.message})"
+            message = f"refuses {held} ({server_reason(error)})"
         case openai.NotFoundError():
-            message = f"has no such model or endpoint ({error.message})"
+            message = f"has no such model or endpoint ({server_reason(error)})"
         case openai.BadRequestError() | openai.UnprocessableEntityError():
             message = (
-                f"refuses the request ({error.message}); engine.openai: endpoint completions needs prompts of token "
-                "ids, samples_per_request above 1 needs n, and dialect says which fields are sent"
+                f"refuses the request ({server_reason(error)}); engine.openai: endpoint completions needs prompts of "
+                "token ids (of texts under the dialect llama_cpp), samples_per_request above 1 needs n, and dialect "
+                "says which fields are sent"
             )
         case openai.APIStatusError():
-            message = f"failed with status {error.status_code}, in {attempts} ({error.message})"
+            message = f"failed with status {error.status_code}, in {attempts} ({server_reason(error)})"
         case openai.OpenAIError():
             message = first_line(error)
         case _:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
 from transformers import PreTrainedTokenizerBase
 
 from pipeline.artifacts.storage import read_json
@@ -150,6 +151,13 @@ def lora_rank(adapter: Path) -> int:
     raise ModelError(f"adapter {adapter} has rank {rank}; vLLM takes at most {LORA_RANKS[-1]}")
 
 
+def _reason(error: Exception) -> str:
+    """What an error says on one line; of pydantic's, whose first line only counts, what is wrong."""
+    if isinstance(error, ValidationError):
+        return "; ".join(entry["msg"] for entry in error.errors())
+    return first_line(error)
+
+
 def open_vllm(
     config: ModelConfig,
     settings: VllmConfig,
@@ -209,7 +217,7 @@ def open_vllm(
         adapted = VllmEngine(llm, tokenizer, stop_ids, settings, adapter)
         before, after = (engine._log_probabilities(probe_ids, COMPARED_TOKENS) for engine in (plain, adapted))
     except Exception as error:  # vLLM, torch and safetensors each raise their own types
-        raise ModelError(f"vLLM cannot load {adapter or config.checkpoint}: {first_line(error)}") from error
+        raise ModelError(f"vLLM cannot load {adapter or config.checkpoint}: {_reason(error)}") from error
     if before == after:
         raise ModelError(f"adapter {adapter} does not change the log-probabilities of the model in vLLM")
     return adapted

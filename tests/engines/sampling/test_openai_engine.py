@@ -14,6 +14,7 @@ import yaml
 
 from pipeline.command import Terminated, _terminate
 from pipeline.config.engine import OpenaiConfig
+from pipeline.engines.loading.chat import encode_messages
 from pipeline.engines.sampling import openai_engine
 from pipeline.engines.sampling.completion_protocol import CompletionProtocol
 from pipeline.engines.sampling.openai_engine import open_openai
@@ -54,11 +55,19 @@ def settings(server):
 @pytest.fixture
 def opened(settings, model_config, tokenizer):
     def open_it(condition="base", model="tiny", config=model_config, stops=None, **changes):
+        if changes.get("dialect") == "openai" and changes.get("endpoint") == "chat":
+            # The plain protocol has no field for them; the tiny model's template does without.
+            config = dataclasses.replace(config, chat=dataclasses.replace(config.chat, template_arguments={}))
         changed, probe = dataclasses.replace(settings, **changes), make_request(tokenizer, {0: 0})
         stops = stops or {tokenizer.eos_token_id}
         return open_openai(config, changed, model, condition, tokenizer, stops, probe, False)
 
     return open_it
+
+
+def without_arguments(tokenizer, request):
+    """The request as a server encodes it that is not told the template's arguments."""
+    return dataclasses.replace(request, prompt_ids=encode_messages(tokenizer, request.messages, {}))
 
 
 def test_requests_and_seeds(opened, server, tokenizer):
@@ -98,16 +107,16 @@ def test_an_interrupted_run_draws_the_same(opened, tokenizer):
 @pytest.mark.parametrize("dialect", ["vllm", "openai"])
 def test_law(opened, server, model, tokenizer, endpoint, dialect):
     stops, request = {tokenizer.eos_token_id}, make_request(tokenizer, 2000)
+    narrow = make_request(tokenizer, 1000, top_p=0.7)
+    plain = endpoint == "chat" and dialect == "openai"
+    if plain:
+        request, narrow = (without_arguments(tokenizer, asked) for asked in (request, narrow))
     engine = opened(endpoint=endpoint, dialect=dialect, samples_per_request=500)
     server.behave(dialect=dialect)
     answers = collect(engine, [request]).values()
-    if endpoint == "chat" and dialect == "openai":
-        # The plain protocol has no stop for a chat: the server goes on behind the end of the turn.
-        law = two_token_law(model, tokenizer, request, set())
-    else:
-        law = two_token_law(model, tokenizer, request, stops)
+    # The plain protocol has no stop for a chat: the server goes on behind the end of the turn.
+    law = two_token_law(model, tokenizer, request, set() if plain else stops)
     assert follows(answers, law) > 1e-4
-    narrow = make_request(tokenizer, 1000, top_p=0.7)
     assert follows(collect(engine, [narrow]).values(), law) < 1e-6
 
 
@@ -364,6 +373,144 @@ def test_a_chat_must_be_encoded_as_ours(opened, tokenizer, model_config):
     chat = dataclasses.replace(model_config.chat, answer_prefix="<|channel|>final<|message|>")
     with pytest.raises(ConfigError, match="chat cannot open the answer of tiny with"):
         opened(endpoint="chat", config=dataclasses.replace(model_config, chat=chat))
+
+
+def test_the_limit_of_a_chat_has_both_of_its_names_but_for_openai(opened, server, tokenizer):
+    request = make_request(tokenizer, 1, max_new_tokens=5)
+    for dialect, names in (
+        ("vllm", {"max_tokens", "max_completion_tokens"}),
+        ("sglang", {"max_tokens", "max_completion_tokens"}),
+        ("openai", {"max_completion_tokens"}),
+    ):
+        server.behave(dialect="openai" if dialect == "openai" else "vllm")
+        asked = without_arguments(tokenizer, request) if dialect == "openai" else request
+        collect(opened(endpoint="chat", dialect=dialect), [asked])
+        (body,) = server.counts()["bodies"]
+        assert {name for name in body if body[name] == 5} == names
+
+
+def test_an_answer_of_another_length_than_asked_for_is_refused(opened, server, tokenizer):
+    request = make_request(tokenizer, 1, max_new_tokens=5)
+    chat = without_arguments(tokenizer, request)
+    # As llama-cpp-python, which does not know the new name.
+    engine = opened(endpoint="chat", dialect="openai", samples_per_request=1)
+    server.behave(dialect="llama_cpp")
+    with pytest.raises(EngineError, match="p has 30 tokens where at most 5 were asked for: it does not follow max_com"):
+        collect(engine, [chat])
+    for dialect in ("vllm", "openai"):
+        server.behave(dialect=dialect, context=3)
+        with pytest.raises(EngineError, match="cut its answer to p after 3 of 5 tokens; does its context hold"):
+            collect(opened(dialect=dialect, samples_per_request=1), [request])
+
+
+def test_a_prompt_of_another_length_is_refused(opened, server, tokenizer):
+    request = make_request(tokenizer, 2)
+    ours = len(request.prompt_ids)
+    # A chat that is not told to leave out thinking: six tokens fewer.
+    for endpoint, added, remedy in (("chat", -6, "its chat template is another"), ("completions", 1, "its tokenizer")):
+        server.behave(dialect="openai", added_tokens=max(added, 0))
+        with pytest.raises(EngineError, match=f"reads p as {ours + added} tokens where we have {ours}: {remedy}"):
+            collect(opened(dialect="openai", endpoint=endpoint), [request])
+
+
+def test_template_arguments_that_cannot_be_sent_are_refused(settings, model_config, tokenizer):
+    assert model_config.chat.template_arguments == {"enable_thinking": False}
+    plain = dataclasses.replace(settings, dialect="openai", endpoint="chat")
+    with pytest.raises(ConfigError, match="openai cannot tell a chat template its arguments .*enable_thinking.*False"):
+        open_openai(model_config, plain, "tiny", "base", tokenizer, {tokenizer.eos_token_id}, None, False)
+
+
+def test_reasons_of_servers_are_kept(opened, server, tokenizer):
+    request, engine = make_request(tokenizer, 1), opened(max_retries=0)
+    missing = {"loc": ["body", "prompt"], "msg": "Field required"}
+    for status, body, shown in (
+        (400, {"error": {"message": "1 validation error:\n  Value error, too long"}}, "error: Value error, too long"),
+        (422, {"detail": [missing, missing]}, r"body.prompt: Field required; body.prompt: Field required\)"),
+        (404, {"detail": "Not here"}, "no such model or endpoint .*404 - Not here"),
+        (503, {"detail": "Service is not available"}, "failed with status 503.*Service is not available"),
+        (500, {"error": "out of memory"}, "failed with status 500.*out of memory"),
+        (400, {"object": "error", "message": "old vLLM"}, "refuses the request .*old vLLM"),
+    ):
+        server.behave(faults=[[status, body]])
+        with pytest.raises(EngineError, match=shown) as refused:
+            collect(engine, [request])
+        assert "\n" not in str(refused.value)
+
+
+def test_a_server_without_a_list_of_models_is_asked_all_the_same(opened, server, tokenizer, capsys):
+    for status in (403, 405, 500):
+        server.behave(models_status=status)
+        assert len(collect(opened(max_retries=0), [make_request(tokenizer, 2)])) == 2
+        assert f"does not list its models (Error code: {status} - no list here)" in capsys.readouterr().out
+    server.behave(models_status=401)
+    with pytest.raises(EngineError, match="requests without a key"):
+        opened(max_retries=0)
+
+
+LLAMA_CPP = {"dialect": "llama_cpp", "samples_per_request": 1}
+
+
+@pytest.mark.parametrize("endpoint", ["completions", "chat"])
+def test_llama_cpp(opened, server, tokenizer, endpoint):
+    """What is sent; the servers themselves are tested in test_real_servers.py."""
+    request = make_request(tokenizer, {0: 2**63 - 1}, max_new_tokens=5, top_k=7)
+    server.behave(dialect="llama_cpp")
+    collect(opened(endpoint=endpoint, **LLAMA_CPP), [request])
+    (body,) = server.counts()["bodies"]
+    assert body["seed"] == (2**63 - 1) % 2**31 and body["max_tokens"] == 5 and body["n"] == 1
+    assert (body["temperature"], body["top_p"], body["top_k"], body["min_p"], body["typical_p"]) == (1, 1, 7, 0, 1)
+    assert (body["repeat_penalty"], body["presence_penalty"], body["frequency_penalty"]) == (1, 0, 0)
+    assert not any(body[name] for name in ("mirostat", "mirostat_mode", "dry_multiplier", "xtc_probability"))
+    assert "stop" not in body and "stop_token_ids" not in body
+    if endpoint == "chat":
+        assert body["chat_template_kwargs"] == {"enable_thinking": False} and body["reasoning_format"] == "none"
+    else:
+        assert tokenizer(body["prompt"])["input_ids"] == request.prompt_ids
+    server.behave(dialect="llama_cpp")
+    collect(opened(**LLAMA_CPP), [dataclasses.replace(request, top_k=None)])
+    assert server.counts()["bodies"][0]["top_k"] == 0
+
+
+def test_llama_cpp_counts_the_stop_token(opened, tokenizer):
+    request = make_request(tokenizer, 1)
+    protocol = opened(**LLAMA_CPP)._protocol
+
+    def count(tokens, reason, **reply):
+        choice = {"index": 0, "text": "x", "finish_reason": reason}
+        reply = {"choices": [choice], "usage": {"completion_tokens": tokens}, **reply}
+        (found,) = protocol.generations(reply, dataclasses.replace(request, max_new_tokens=8), {0: 5}).values()
+        return found.num_tokens, found.finish_reason
+
+    assert count(3, "stop") == (4, "stop")
+    # llama-server counts it.
+    assert count(3, "stop", timings={"predicted_n": 3}) == (3, "stop")
+    assert count(8, "length") == (8, "length")
+    # llama-cpp-python ends no answer within a character.
+    assert count(10, "length") == count(9, "stop") == (8, "length")
+    with pytest.raises(EngineError, match="has 12 tokens where at most 8 were asked for"):
+        count(12, "length")
+
+
+def test_what_llama_cpp_cannot_do_is_refused(opened, server, tokenizer):
+    server.behave(dialect="llama_cpp")
+    with pytest.raises(ConfigError, match="the stop token 'a' is not a special one"):
+        opened(stops={tokenizer.encode("a")[0]}, **LLAMA_CPP)
+    engine, request = opened(**LLAMA_CPP), make_request(tokenizer, 1)
+    with pytest.raises(ConfigError, match="llama.cpp applies top_p before the temperature"):
+        collect(engine, [dataclasses.replace(request, temperature=0.5, top_p=0.5)])
+    apart = [*request.prompt_ids, *[tokenizer.encode(letter)[0] for letter in "number"]]
+    with pytest.raises(ConfigError, match=r"sends texts, and '.*number' \(p\) does not give the request's tokens"):
+        collect(engine, [dataclasses.replace(request, prompt_ids=apart)])
+    # Token ids are what llama-cpp-python refuses.
+    with pytest.raises(EngineError, match="refuses the request .*body.prompt.str: Input should be a valid string"):
+        collect(opened(dialect="openai", samples_per_request=1), [request])
+
+
+def test_first_log_probabilities_of_llama_server(opened):
+    """It writes those of completions as those of a chat."""
+    entries = [{"token": "a", "id": 5, "logprob": -0.5}, {"token": "b", "id": 6, "logprob": -1.5}]
+    reply = {"choices": [{"index": 0, "logprobs": {"content": [{"token": "a", "top_logprobs": entries}]}}]}
+    assert opened(**LLAMA_CPP)._protocol.first_log_probabilities(reply, 2) == {"a": -0.5, "b": -1.5}
 
 
 def test_seeds_of_63_bits_pass(opened, server, tokenizer):

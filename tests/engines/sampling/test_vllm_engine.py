@@ -4,8 +4,11 @@ import dataclasses
 import importlib.util
 import inspect
 import json
+from typing import Annotated
 
 import pytest
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from pipeline.config.engine import VllmConfig
 from pipeline.engines.sampling.text_engine import EngineError
@@ -101,6 +104,16 @@ def test_an_adapter_without_effect_is_refused(opened, model_config, tmp_path):
     adapter = save_adapter(model_config, tmp_path / "soft", scale=0.0)
     with pytest.raises(ModelError, match="soft does not change the log-probabilities of the model in vLLM"):
         opened(adapter)
+
+
+def test_the_reason_is_behind_the_first_line_of_pydantic(opened, monkeypatch):
+    @dataclass
+    class Settings:
+        max_model_len: Annotated[int, Field(le=2048)]
+
+    monkeypatch.setattr(vllm_stand_in.LLM, "__init__", lambda *_, **__: Settings(4096))
+    with pytest.raises(ModelError, match="vLLM cannot load .*: Input should be less than or equal to 2048$"):
+        opened()
 
 
 def test_refusals(opened, tokenizer, monkeypatch, model_config, tmp_path):
