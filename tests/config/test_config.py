@@ -17,9 +17,12 @@ from pipeline.compose import (
     write_files,
 )
 from pipeline.config.params import Params, load_params, validate
+from pipeline.config.retention import is_local_path
 from pipeline.dag.execution import execute, named_run
 from pipeline.dag.tables import dag_section
 from pipeline.errors import ConfigError
+from pipeline.sources.fetch import downloads
+from pipeline.sources.pin import unpinned
 from tests.conftest import ROOT
 
 
@@ -211,6 +214,16 @@ def test_experiments_of_dvc_may_not_change_which_stages_there_are(tmp_path, monk
     # The number of samples adds and removes no stage.
     path.write_text(text.replace("num_samples: 1000", "num_samples: 10", 1))
     check(path, ROOT / "conf")
+
+
+def test_the_laptop_experiment_asks_nothing_of_the_hub():
+    params = validate(compose_params(ROOT / "conf", ["experiment=laptop"]))
+    (model,) = params.models.values()
+    assert "Q4_1" in model.display_name and is_local_path(model.checkpoint)
+    # The Makefile imports the file to where the model's settings look for it.
+    assert f"import_gguf {model.checkpoint} " in (ROOT / "Makefile").read_text()
+    assert unpinned(params) == [] and downloads(params) == []
+    assert params.artifacts != params.reports and "laptop" in params.artifacts
 
 
 def test_stand_ins_replace_every_checkpoint_and_nothing_else_of_a_model():
