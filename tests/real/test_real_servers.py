@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from pipeline.engines.sampling.openai_engine import open_openai
-from pipeline.engines.sampling.preflight_law import answer_law, check_endings, check_law
+from pipeline.engines.sampling.preflight_law import ChatRequest, check_endings, check_laws, law_checks
 from pipeline.engines.sampling.text_engine import EngineError, SampleRequest
 from pipeline.errors import ModelError
 from tests.engines.engine_cases import collect
@@ -13,7 +13,6 @@ from tests.engines.engine_cases import collect
 pytestmark = pytest.mark.real
 MESSAGES = [{"role": "user", "content": "Give me one random word."}]
 SHORT = [{"role": "user", "content": "What is the capital of France? Answer with one word."}]
-LAW_SAMPLES = 1000
 
 
 @pytest.fixture
@@ -63,23 +62,21 @@ def test_log_probabilities(opened, make_request, model):
 
 
 def test_law(opened, server, make_request, model, tokenizer):
-    request, stops = make_request(1), {tokenizer.eos_token_id}
-    case = {"prompt_ids": request.prompt_ids, "messages": MESSAGES, "seed": 0, "model": "smollm2"}
-    for tokens in (1, 2):
-        law = answer_law(model, tokenizer, request.prompt_ids, stops, tokens)
-        found = check_law(opened(), law, num_tokens=tokens, num_samples=LAW_SAMPLES, **case)
-        assert found["degrees_of_freedom"] >= 30
+    asked = ChatRequest("p", make_request(1).prompt_ids, MESSAGES)
+    checks = law_checks(model, tokenizer, [asked], {tokenizer.eos_token_id})
+    assert all(check.cells.degrees_of_freedom >= 30 for check in checks)
+    check_laws(opened(), checks, seed=0, model="smollm2")
     if server.name != "vllm":
         # Unasked, llama.cpp draws from the 40 most probable tokens, and from none below 5% of the first.
         plain = opened(dialect="openai", endpoint="chat")
         with pytest.raises((ModelError, EngineError)):
-            check_law(plain, law, num_tokens=2, num_samples=LAW_SAMPLES, **case)
+            check_laws(plain, checks, seed=0, model="smollm2")
 
 
 def test_endings(opened, tokenizer, make_request):
-    request, stops = make_request(1, SHORT), {tokenizer.eos_token_id}
-    case = {"prompt_ids": request.prompt_ids, "messages": SHORT, "seed": 0, "model": "smollm2"}
-    assert check_endings(opened(), tokenizer, stop_ids=stops, **case)["num_stopped"] > 16
+    asked = ChatRequest("p", make_request(1, SHORT).prompt_ids, SHORT)
+    found = check_endings(opened(), tokenizer, [asked], {tokenizer.eos_token_id}, seed=0, model="smollm2")
+    assert found["num_stopped"] > 4
 
 
 def test_a_killed_server_costs_what_was_under_way(opened, server, make_request):

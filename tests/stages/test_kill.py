@@ -167,7 +167,7 @@ def test_every_stage_survives_sigkill(kill_reports, record_property):
 
 def test_every_kind_of_stage_was_killed(kill_reports):
     assert set(kill_reports) >= set(STAGES) - OUTSIDE_THE_DAG
-    assert all(report["killed"] > 0 for found in kill_reports.values() for report in found)
+    assert [report["name"] for found in kill_reports.values() for report in found if not report["killed"]] == []
 
 
 CARELESS = (
