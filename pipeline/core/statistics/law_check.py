@@ -70,6 +70,13 @@ def cells_of(law: Mapping[Hashable, float], num_samples: int) -> tuple[list[list
     return cells, max(1 - math.fsum(law[outcome] for cell in cells for outcome in cell), 0.0)
 
 
+def _upper_tail(statistics: np.ndarray, freedom: int, noncentrality: float) -> np.ndarray:
+    """P-values of (noncentral) chi-square statistics; 1 without degrees of freedom, as a single cell always agrees."""
+    if not freedom:
+        return np.ones_like(statistics)
+    return ncx2.sf(statistics, freedom, noncentrality) if noncentrality else chi2.sf(statistics, freedom)
+
+
 class LawCells:
     """The cells of a test of N samples against a law that was known before they were seen.
 
@@ -85,7 +92,13 @@ class LawCells:
     """
 
     def __init__(self, law: Mapping[Hashable, float], num_samples: int) -> None:
-        """Arguments and errors as of ``cells_of``."""
+        """Arguments as of ``cells_of``.
+
+        Raises:
+            ValueError: As ``cells_of``, or N is 0.
+        """
+        if not num_samples:
+            raise ValueError("there are no samples to test")
         cells, others = cells_of(law, num_samples)
         self._cell = {outcome: index for index, cell in enumerate(cells) for outcome in cell}
         self._names = [*(cell[0] if len(cell) == 1 else None for cell in cells), None]
@@ -104,8 +117,8 @@ class LawCells:
     def test(self, counts: Mapping[Hashable, int], relative_error: float = 0.0) -> LawTest:
         """The test of N samples, counted by outcome; ``relative_error`` as in ``p_values``."""
         observed = self.masses(counts)
-        pearson, statistics = self._pearson(observed[None], relative_error)
-        too_many = self._too_many(observed[None])
+        statistics, too_many = self.statistics(observed[None]), self._too_many(observed[None])
+        pearson = self._pearson(statistics, relative_error)
         joined, expected = self._joined(observed), self._joined(self.probabilities * self.num_samples)
         index = int(((joined - expected) ** 2 / expected).argmax())
         worst = (self._names[index], int(joined[index]), float(expected[index]))
@@ -128,11 +141,12 @@ class LawCells:
                 statistic is then noncentral chi-square, with noncentrality N * relative_error^2. Outcomes that the
                 law leaves out have no such excuse.
         """
-        return self._both(self._pearson(observed, relative_error)[0], self._too_many(observed))
+        return self._both(self._pearson(self.statistics(observed), relative_error), self._too_many(observed))
 
     def statistics(self, observed: np.ndarray) -> np.ndarray:
         """Pearson's X^2, float64[D], of int64[D, C + 1] samples in each cell; 0 with a single cell."""
-        return self._pearson(observed, 0.0)[1]
+        expected = self._joined(self.probabilities * self.num_samples)
+        return ((self._joined(observed) - expected) ** 2 / expected).sum(axis=-1)
 
     def draw(self, sampled: np.ndarray, num_draws: int, rng: np.random.Generator) -> np.ndarray:
         """Samples in each cell, int64[D, C + 1], of D times N samples of another law.
@@ -149,16 +163,8 @@ class LawCells:
     def _joined(self, values: np.ndarray) -> np.ndarray:
         return np.add.reduceat(values, range(len(self._names) - 1), axis=-1) if self._joins else values
 
-    def _pearson(self, observed: np.ndarray, relative_error: float) -> tuple[np.ndarray, np.ndarray]:
-        """P-values and statistics, float64[D] each; a single cell always agrees."""
-        expected = self._joined(self.probabilities * self.num_samples)
-        statistics = ((self._joined(observed) - expected) ** 2 / expected).sum(axis=-1)
-        if not self.degrees_of_freedom:
-            return np.ones_like(statistics), statistics
-        if relative_error:
-            noncentrality = self.num_samples * relative_error**2
-            return ncx2.sf(statistics, self.degrees_of_freedom, noncentrality), statistics
-        return chi2.sf(statistics, self.degrees_of_freedom), statistics
+    def _pearson(self, statistics: np.ndarray, relative_error: float) -> np.ndarray:
+        return _upper_tail(statistics, self.degrees_of_freedom, self.num_samples * relative_error**2)
 
     def _too_many(self, observed: np.ndarray) -> np.ndarray:
         return binom.sf(observed[:, -1] - 1, self.num_samples, self.probabilities[-1])
@@ -185,26 +191,5 @@ def pooled_p_values(cells: Sequence[LawCells], statistics: np.ndarray, relative_
         float64[D].
     """
     tested = [test for test in cells if test.degrees_of_freedom]
-    freedom = sum(test.degrees_of_freedom for test in tested)
-    if not freedom:
-        return np.ones(statistics.shape[1])
     noncentrality = sum(test.num_samples for test in tested) * relative_error**2
-    total = statistics.sum(axis=0)
-    return ncx2.sf(total, freedom, noncentrality) if noncentrality else chi2.sf(total, freedom)
-
-
-def compare_with_law(counts: Mapping[Hashable, int], law: Mapping[Hashable, float]) -> LawTest:
-    """Test observed outcomes against a law (``LawCells``).
-
-    Args:
-        counts: How often each outcome came up, at least one sample in all. Outcomes that the law
-            does not list are counted with the others.
-        law: As in ``cells_of``.
-
-    Raises:
-        ValueError: There are no samples, or the law is none (see ``cells_of``).
-    """
-    num_samples = sum(counts.values())
-    if not num_samples:
-        raise ValueError("there are no samples to test")
-    return LawCells(law, num_samples).test(counts)
+    return _upper_tail(statistics.sum(axis=0), sum(test.degrees_of_freedom for test in tested), noncentrality)

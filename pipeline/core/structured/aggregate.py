@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -144,20 +146,33 @@ def _distances(
             chosen = np.ones(len(values), dtype=bool) if not family else families == family
             rng = random_stream(seed, "bootstrap", *names, metric, family)
             varied = deviations[metric][chosen] if metric in deviations else None
+            drawn = floors[metric][chosen] if metric in floors else None
             own, labels = values[chosen], families[chosen]
-            low, high = hierarchical_bootstrap(
-                own, labels, statistic, replicates=replicates, rng=rng, deviations=varied
-            )
-            # A resampled distance may fall below 0, a distance cannot.
-            low = low if varied is None else float(np.maximum(0.0, low))
-            floor = math.nan
-            if metric in floors:
-                floor = float(np.mean([over_families(draw, labels, statistic) for draw in floors[metric][chosen].T]))
             n = int(per_prompt[units].to_numpy()[chosen].sum()) if units else int(chosen.sum())
-            undefined = _undefined_families(own, labels)
-            estimate = Estimate(over_families(own, labels, statistic), n, low, high, undefined)
+            estimate, floor = _estimated(own, labels, statistic, n, varied, drawn, rng, replicates)
             rows.append(metric_row(metric, estimate, family=family, floor=floor))
     return rows
+
+
+def _estimated(
+    values: np.ndarray,
+    labels: np.ndarray,
+    statistic: Literal["family_median", "family_mean"],
+    n: int,
+    deviations: np.ndarray | None,
+    floors: np.ndarray | None,
+    rng: np.random.Generator,
+    replicates: int,
+) -> tuple[Estimate, float]:
+    """A statistic over families with its interval, of float64[P] values of str or int[P] families; and its floor."""
+    low, high = hierarchical_bootstrap(values, labels, statistic, replicates=replicates, rng=rng, deviations=deviations)
+    # A resampled distance may fall below 0, a distance cannot.
+    low = low if deviations is None else float(np.maximum(0.0, low))
+    floor = math.nan
+    if floors is not None:
+        floor = float(np.mean([over_families(draw, labels, statistic) for draw in floors.T]))
+    undefined = _undefined_families(values, labels)
+    return Estimate(over_families(values, labels, statistic), n, low, high, undefined), floor
 
 
 def _prompt_medians(
@@ -178,23 +193,20 @@ def _prompt_medians(
         for family in dict.fromkeys(families.tolist()):
             members = np.flatnonzero(families == family)
             chosen = members[np.isfinite(values[members])]
-            estimate, floor = Estimate(math.nan, 0, undefined=len(members)), math.nan
+            estimate, floor = Estimate(math.nan, 0), math.nan
             if len(chosen):
                 # Every prompt is a family of its own here: the median across them is the prompts'.
-                low, high = hierarchical_bootstrap(
+                estimate, floor = _estimated(
                     values[chosen],
                     chosen,
                     "family_median",
-                    replicates=replicates,
-                    rng=random_stream(seed, "bootstrap", *names, metric, family),
-                    deviations=deviations[column][chosen] if column in deviations else None,
+                    int(per_prompt["num_valid"].to_numpy()[chosen].sum()),
+                    deviations[column][chosen] if column in deviations else None,
+                    floors[column][chosen] if column in floors else None,
+                    random_stream(seed, "bootstrap", *names, metric, family),
+                    replicates,
                 )
-                n = int(per_prompt["num_valid"].to_numpy()[chosen].sum())
-                # A resampled distance may fall below 0, a distance cannot.
-                low = float(np.maximum(0.0, low))
-                estimate = Estimate(float(np.median(values[chosen])), n, low, high, len(members) - len(chosen))
-                if column in floors:
-                    floor = float(np.median(floors[column][chosen], axis=0).mean())
+            estimate = replace(estimate, undefined=len(members) - len(chosen))
             rows.append(metric_row(metric, estimate, family=family, floor=floor))
     return rows
 

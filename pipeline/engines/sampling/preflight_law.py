@@ -233,6 +233,12 @@ class LawCheck:
     cells: LawCells
     wrong: dict[str, np.ndarray]
 
+    @classmethod
+    def of(cls, request: ChatRequest, num_tokens: int, own: Law, wrong: Mapping[str, Law]) -> "LawCheck":
+        """The check of the model's ``own`` law, and what it would see of ``wrong`` ones."""
+        cells = LawCells(own, NUM_SAMPLES)
+        return cls(request, num_tokens, cells, {name: cells.masses(law) for name, law in wrong.items()})
+
     @property
     def key(self) -> str:
         """Names its samples."""
@@ -251,10 +257,8 @@ def law_checks(
             own, *wrong = answer_laws(
                 model, tokenizer, ids, stop_ids, num_tokens, list(WRONG_SAMPLERS.values()), doubled
             )
-            cells = LawCells(own, NUM_SAMPLES)
             names = [*WRONG_SAMPLERS, *([DOUBLED_BOS] if doubled else [])]
-            masses = {name: cells.masses(law) for name, law in zip(names, wrong, strict=True)}
-            checks.append(LawCheck(request, num_tokens, cells, masses))
+            checks.append(LawCheck.of(request, num_tokens, own, dict(zip(names, wrong, strict=True))))
     return checks
 
 
@@ -358,8 +362,8 @@ def check_laws(
         requests = {check.key: check.request for check in group}
         drawn |= _samples(engine, requests, NUM_SAMPLES, num_tokens, seed, model)
     counts = [Counter((answer.text, answer.finish_reason) for answer in drawn[check.key]) for check in checks]
-    if short := next((count.total() for count in counts if count.total() != NUM_SAMPLES), None):
-        raise ModelError(f"{model}: the engine gave {short} of {NUM_SAMPLES} samples")
+    if other := [count.total() for count in counts if count.total() != NUM_SAMPLES]:
+        raise ModelError(f"{model}: the engine gave {other[0]} of {NUM_SAMPLES} samples")
     observed = [check.cells.masses(count)[None] for check, count in zip(checks, counts, strict=True)]
     single, (pooled,) = _adjusted_p_values(checks, observed, relative_error)
     tests = [check.cells.test(count, relative_error) for check, count in zip(checks, counts, strict=True)]

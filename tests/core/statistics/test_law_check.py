@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Hashable, Mapping
 
 import numpy as np
 import pytest
@@ -13,10 +14,14 @@ from pipeline.core.statistics.law_check import (
     GROUP_EXPECTED,
     MINIMUM_EXPECTED,
     LawCells,
+    LawTest,
     cells_of,
-    compare_with_law,
     pooled_p_values,
 )
+
+
+def compare_with_law(counts: Mapping[Hashable, int], law: Mapping[Hashable, float]) -> LawTest:
+    return LawCells(law, sum(counts.values())).test(counts)
 
 
 def test_by_hand():

@@ -12,7 +12,7 @@ from transformers.generation.logits_process import TopKLogitsWarper
 from pipeline.compose import compose_params
 from pipeline.config.params import validate
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.law_check import LawCells, compare_with_law
+from pipeline.core.statistics.law_check import LawCells
 from pipeline.engines.loading import chat
 from pipeline.engines.loading.model import load_model, load_tokenizer, stop_ids
 from pipeline.engines.sampling import preflight, preflight_law
@@ -392,7 +392,7 @@ def test_the_laws_of_wrong_engines_are_theirs(qwen3, wrong, num_tokens):
     engine = WrongEngine(qwen3.engine(), **WRONG[wrong])
     answers = preflight_law._samples(engine, {"w": qwen3.request}, 2000, num_tokens, 0, "stand-in")["w"]
     counts = Counter((answer.text, answer.finish_reason) for answer in answers)
-    assert compare_with_law(counts, law).p_value > 1e-3
+    assert LawCells(law, 2000).test(counts).p_value > 1e-3
 
 
 def test_power_is_the_level_where_the_engine_is_right(llama_checks, monkeypatch):
