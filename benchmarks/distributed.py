@@ -31,7 +31,7 @@ from benchmarks.workload import MODEL, make_model, make_workload
 from pipeline.core.training.objectives import soft_target_loss
 from pipeline.engines.loading.model import add_lora
 from pipeline.engines.training.distributed import process_group
-from pipeline.engines.training.fit import Checkpoint, FitSettings, fit
+from pipeline.engines.training.fit import Checkpoint, FitSettings, Term, fit
 
 PROCESSES = {"single": 1, "ddp": 2, "fsdp": 2}
 MODELS = ("embedded", "deep")
@@ -83,9 +83,8 @@ def measure(strategy: str, model_name: str, steps: int, output: Path) -> None:
         # The first step pays for what is allocated once.
         log = fit(
             model,
-            workload.soft,
+            [Term("targets", workload.soft, soft_target_loss)],
             steps + 1,
-            soft_target_loss,
             settings,
             seed=0,
             stream=("benchmark",),

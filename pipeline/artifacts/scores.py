@@ -50,3 +50,6 @@ DOCUMENT_SCORE_COLUMNS = (
 
 CDF_COLUMNS = ("prompt_id", "x", "cdf_low", "cdf_high", "target_cdf")
 """Columns of a table of distribution functions, one row per prompt and x."""
+
+REPLY_DIVERGENCE_COLUMNS = ("prompt_id", "sample_index", "direction", "num_tokens", "divergence_nats")
+"""One row per reply: of the base checkpoint (forward) and of the condition (reverse)."""

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from pipeline.config.evaluation import BASELINES
-from pipeline.config.params import METHODS
+from pipeline.config.params import BASE
 from pipeline.core.prompts.protocols import AnswerProtocol
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def has_adapter(condition: str) -> bool:
     """Whether the condition is a trained adapter; the baselines are ways to ask the base checkpoint."""
-    return condition in METHODS
+    return condition != BASE and condition not in BASELINES
 
 
 def adapter_directory(condition: str, weights: "Path") -> "Path | None":

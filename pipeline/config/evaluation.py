@@ -11,8 +11,10 @@ PositiveInt = Annotated[StrictInt, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(strict=True, gt=0, le=1)]
 
-AXES = ("structured", "open", "mcq", "novelty", "retention", "paloma")
+AXES = ("structured", "open", "mcq", "novelty", "retention", "paloma", "anchors")
 """What models are evaluated on, each with stages of its own."""
+SAMPLED_AXES = ("structured", "open", "mcq", "novelty", "anchors")
+"""Those on which models write answers."""
 BASELINES = ("ssot", "constrained", "batch", "verbalized")
 """Conditions of the base checkpoint that change how it is asked or decoded, not its weights."""
 
@@ -57,6 +59,10 @@ class GenerateAxes:
     open: GenerateConfig
     mcq: GenerateConfig
     novelty: GenerateConfig
+    anchors: GenerateConfig
+    """Replies to the held-out instructions, on which the divergence from the base checkpoint is measured."""
+    instructions: GenerateConfig
+    """The base checkpoint's replies to the other instructions, which methods with anchors are trained on."""
     ssot: BaselineConfig
     """String Seed of Thought (Appendix C.2), on the axes structured and open."""
     constrained: BaselineConfig
@@ -147,3 +153,5 @@ class EvaluateConfig:
     token_budget: PositiveInt
     """Generated tokens per prompt at which conditions of different cost are compared (``..._at_budget``)."""
     novelty: NoveltyConfig
+    tokens_per_pass: PositiveInt
+    """Tokens per forward pass of ``score_anchors`` at most, padding included. Results differ by rounding only."""

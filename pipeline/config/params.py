@@ -4,6 +4,7 @@ Unknown keys, wrong types and out-of-range values raise ConfigError, which names
 and what is allowed. Nothing here has a default: every value that matters is in ``conf/``.
 """
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -13,13 +14,25 @@ from pydantic.dataclasses import dataclass
 
 from pipeline.config.distributed import DistributedConfig
 from pipeline.config.engine import EngineConfig
-from pipeline.config.evaluation import AXES, STRICT, EvaluateConfig, GenerateAxes, PositiveFloat, PositiveInt
+from pipeline.config.evaluation import (
+    AXES,
+    BASELINES,
+    STRICT,
+    EvaluateConfig,
+    GenerateAxes,
+    PositiveFloat,
+    PositiveInt,
+)
+from pipeline.config.methods import MethodConfig, merged_settings
 from pipeline.config.retention import PalomaConfig, RetentionConfig, TestsConfig
 from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ConfigError
 
+BASE = "base"
+"""The condition without an adapter."""
 METHODS = ("soft", "hard")
-CONDITIONS = ("base", *METHODS)
+CONDITIONS = (BASE, *METHODS)
+METHOD_NAME = re.compile(r"[a-z][a-z0-9_]*")
 FamilyId = Literal[tuple(FAMILIES)]
 Selection = Literal["selected", "full"]
 Section = TypeVar("Section")
@@ -298,7 +311,40 @@ class Params:
     paloma: PalomaConfig
     tests: TestsConfig
     tracking: TrackingConfig
+    methods: Annotated[dict[str, MethodConfig], Field(min_length=1)]
+    """What is trained, or merged from what is, by name (conf/method)."""
     models: Annotated[dict[str, ModelConfig], Field(min_length=1)]
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The base checkpoint and its adapters, in the order of tables."""
+        return (BASE, *self.methods)
+
+    @model_validator(mode="after")
+    def _methods_can_be_made(self) -> "Params":
+        for name, method in self.methods.items():
+            if not METHOD_NAME.fullmatch(name) or name in (BASE, *BASELINES):
+                raise ValueError(
+                    f"methods.{name}: a method's name has lower-case letters, digits and _, and is none of "
+                    f"{', '.join((BASE, *BASELINES))}"
+                )
+            validate(merged_settings(self.train, method.train), TrainConfig, f"methods.{name}.train")
+            if method.merge is not None and (problem := _merge_problem(name, method, self.methods)):
+                raise ValueError(f"methods.{name}.merge: {problem}")
+        return self
+
+
+def _merge_problem(name: str, method: MethodConfig, methods: dict[str, MethodConfig]) -> str | None:
+    """Why a method cannot be merged from what it names; None where it can."""
+    merge = method.merge or {}
+    trained = [other for other, settings in methods.items() if settings.merge is None]
+    if not 1 <= len(merge) <= 2 or not merge.keys() <= set(trained):
+        return f"got {merge}; one or two of the methods that are trained are allowed: {', '.join(trained) or 'none'}"
+    if not any(merge.values()):
+        return "one weight at least must be above 0"
+    if method.anchors is not None or method.outside_weight or method.train:
+        return f"{name} is merged, not trained: anchors, outside_weight and train must be null, 0 and {{}}"
+    return None
 
 
 def _allowed_keys(schema: Any, location: tuple) -> list[str]:

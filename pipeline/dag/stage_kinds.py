@@ -11,6 +11,8 @@ AXIS_PROMPTS = {
     "open": ("{artifacts}/prompts/open.parquet",),
     "mcq": ("{artifacts}/prompts/mcq.parquet",),
     "novelty": ("{artifacts}/prompts/novelty.parquet",),
+    "anchors": ("{artifacts}/prompts/anchors.parquet",),
+    "instructions": ("{artifacts}/prompts/instructions.parquet",),
 }
 TOKENIZER = ("models.{model}.checkpoint", "models.{model}.revision", "models.{model}.terminator")
 """What a model's report says as well, by which the stages behind check_model depend on it."""
@@ -34,6 +36,11 @@ TRAINING = (
     "train.max_length",
     "train.temperature",
     "train.adapter_dtype",
+    "methods.{method}.soft_share",
+    "methods.{method}.outside_weight",
+    "methods.{method}.anchors",
+    "methods.{method}.train",
+    "methods.{method}.merge",
 )
 
 
@@ -47,21 +54,21 @@ def record(path: str) -> str:
     return path.removesuffix(".parquet").removesuffix(".json").removesuffix(".npz") + ".provenance.json"
 
 
-def training(method: str, description: str, reads: dict[str, Paths], parameters: tuple[str, ...]) -> Stage:
-    """A stage that trains adapters by one method."""
+def training(kind: str, description: str, reads: dict[str, Paths], parameters: tuple[str, ...]) -> Stage:
+    """A stage that trains the adapters of the methods of one kind."""
     return Stage(
-        name=f"train_{method}",
+        name=f"train_{kind}",
         description=description,
-        module=f"train_{method}",
-        over="models",
-        chosen_by=("model",),
+        module=f"train_{kind}",
+        over=f"trained.{kind}",
+        chosen_by=("model", "method"),
         after=(PREFLIGHT,),
         reads={"model_report": MODEL_REPORT, "prompts": "{artifacts}/prompts/train.parquet", **reads},
-        writes={"output": f"{{artifacts}}/adapters/{{model}}/{method}"},
+        writes={"output": "{artifacts}/adapters/{model}/{method}"},
         parameters=(*TRAINING, *parameters),
         free_parameters=(*TOKENIZER, "train.tokens_per_pass", "train.checkpoint_every_steps", "distributed"),
         device="training",
-        cost=lambda prices, row: prices.training(row["model"], method),
+        cost=lambda prices, row: prices.training(row["model"], row["method"]),
     )
 
 

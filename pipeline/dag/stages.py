@@ -169,17 +169,51 @@ _ALL = (
         keeps=False,
         cost=lambda prices, row: prices.tries(row["space"]),
     ),
+    generation("instructions", "Replies of the base checkpoint that methods with anchors are trained on"),
     training(
         "soft",
-        "Soft-target adapter (Eq. 3)",
+        "Soft-target adapters (Eq. 3)",
         {"tries": "{artifacts}/tries/{tokenizer}/soft"},
         ("train.soft",),
     ),
     training(
         "hard",
-        "Hard-target adapter (Eq. 4)",
-        {"targets": "{dag.hard_source}"},
+        "Hard-target adapters (Eq. 4)",
+        {"hard_targets": "{dag.hard_source}"},
         ("train.hard", "discretize.hard.max_bins", "discretize.hard.num_decimals"),
+    ),
+    training(
+        "mixed",
+        "Adapters of several terms: soft and hard targets together, or targets with anchors",
+        {
+            "tries": "{tries}",
+            "hard_targets": "{hard_targets}",
+            "instructions": "{instructions}",
+            "replies": "{replies}",
+        },
+        (
+            *(
+                f"{section}.{{{place}_target}}{keys}"
+                for place in ("first", "last")
+                for section, keys in (("train", ""), ("discretize", ".max_bins"), ("discretize", ".num_decimals"))
+            ),
+            "generate.instructions.max_new_tokens",
+        ),
+    ),
+    Stage(
+        name="merge_adapters",
+        description="Adapters that are weighted sums of trained ones",
+        module="merge_adapters",
+        over="merged",
+        chosen_by=("model", "method"),
+        reads={
+            "adapters": (
+                "{artifacts}/adapters/{model}/{first_method}",
+                "{artifacts}/adapters/{model}/{last_method}",
+            )
+        },
+        writes={"output": "{artifacts}/adapters/{model}/{method}"},
+        parameters=("methods.{method}.merge",),
     ),
     Stage(
         name="floor_structured",
@@ -393,6 +427,26 @@ _ALL = (
         },
         ("tests.significance", "tests.bits_per_byte_margin"),
     ),
+    generation("anchors", "Replies to held-out instructions"),
+    scoring(
+        "score_anchors",
+        "Divergence from the base checkpoint along replies to held-out instructions",
+        "anchors",
+        {
+            "prompts": AXIS_PROMPTS["anchors"],
+            "base_generations": "{artifacts}/generations/anchors/{model}/base.parquet",
+            "generations": table("generations", "anchors"),
+        },
+        {"output": table("scores", "anchors")},
+        (),
+        "divergences",
+        ("evaluate.tokens_per_pass",),
+    ),
+    evaluation(
+        "anchors",
+        "Divergence from the base checkpoint by kind of instruction",
+        {"prompts": AXIS_PROMPTS["anchors"], "scores": table("scores", "anchors")},
+    ),
     Stage(
         name="profile_construction",
         description="Time and memory of output spaces and tries (Table 24); off unless profile_construction is true",
@@ -427,6 +481,7 @@ _ALL = (
             "compat",
             "axes",
             "models",
+            "methods",
             "tests",
             "generate",
             *SEEDS,

@@ -7,8 +7,10 @@ what is switched off has an empty table: a ``foreach`` over nothing has no stage
 from collections.abc import Iterable
 from typing import Any
 
-from pipeline.config.evaluation import AXES, BASELINES, enabled_baselines
-from pipeline.config.params import CONDITIONS, METHODS, Params
+from pipeline.config.conditions import has_adapter
+from pipeline.config.evaluation import AXES, BASELINES, SAMPLED_AXES, enabled_baselines
+from pipeline.config.methods import TARGETS
+from pipeline.config.params import BASE, Params
 from pipeline.config.retention import irt_is_pickle, is_local_path
 
 Row = dict[str, str]
@@ -26,7 +28,7 @@ def _pairs(params: Params, conditions: Iterable[str], sampling: str | None = Non
     for name, model in params.models.items():
         for condition in conditions:
             weights = f"{root}/models/{name}.json"
-            if condition in METHODS:
+            if has_adapter(condition):
                 weights = f"{root}/adapters/{name}/{condition}/adapter_model.safetensors"
             elif condition == "constrained":
                 weights = f"{root}/tries/{model.tokenizer}/eval"
@@ -35,6 +37,47 @@ def _pairs(params: Params, conditions: Iterable[str], sampling: str | None = Non
                 row["sampling"] = condition if condition in BASELINES else sampling
             pairs[f"{name}-{condition}"] = row
     return pairs
+
+
+def _trained(params: Params, sources: dict[str, str]) -> dict[str, Table]:
+    """Adapters to train by what they are trained on: targets of one kind alone ("soft", "hard"), or more ("mixed").
+
+    A row of "mixed" says which targets it reads and where they are; what it does not train on is its prompts instead.
+    """
+    root, prompts = params.artifacts, f"{params.artifacts}/prompts/train.parquet"
+    found: dict[str, Table] = {name: {} for name in (*TARGETS, "mixed")}
+    for model, settings in params.models.items():
+        for method, made in params.methods.items():
+            if made.merge is not None:
+                continue
+            row = {"model": model, "method": method, "tokenizer": settings.tokenizer}
+            kind = made.targets[0] if made.is_plain else "mixed"
+            if kind == "mixed":
+                tries = f"{root}/tries/{settings.tokenizer}/soft"
+                row |= {
+                    "first_target": made.targets[0],
+                    "last_target": made.targets[-1],
+                    "tries": tries if "soft" in made.targets else prompts,
+                    "hard_targets": sources["hard"] if "hard" in made.targets else prompts,
+                    "instructions": f"{root}/prompts/instructions.parquet" if made.anchors is not None else prompts,
+                    "replies": f"{root}/generations/instructions/{model}/base.parquet"
+                    if made.anchors is not None
+                    else prompts,
+                }
+            found[kind][model if method == kind else f"{model}-{method}"] = row
+    return found
+
+
+def _merged(params: Params) -> Table:
+    """Adapters that are added up from one trained adapter or two."""
+    table: Table = {}
+    for model in params.models:
+        for method, made in params.methods.items():
+            if made.merge is not None:
+                names = list(made.merge)
+                row = {"model": model, "method": method, "first_method": names[0], "last_method": names[-1]}
+                table[f"{model}-{method}"] = row
+    return table
 
 
 def _tries(params: Params, sources: dict[str, str]) -> Table:
@@ -56,17 +99,18 @@ def dag_section(params: Params) -> dict[str, Any]:
     """Tables by name, and the files that some stages read which depend on the parameters."""
     root, on = params.artifacts, {axis: axis in params.axes for axis in AXES}
     # Training targets without bins follow from the laws in the prompt table: no output space is written.
-    binned = [space for space in METHODS if getattr(params.discretize, space).max_bins is not None]
+    binned = [space for space in TARGETS if getattr(params.discretize, space).max_bins is not None]
     sources = {
         space: f"{root}/output_spaces/{space}.parquet"
         if space in (*binned, "eval")
         else f"{root}/prompts/train.parquet"
-        for space in (*METHODS, "eval")
+        for space in (*TARGETS, "eval")
     }
     baselines = enabled_baselines(params.generate)
     # Constrained decoding needs a trie, which only the structured prompts have.
     of_axis = {"structured": baselines, "open": [name for name in baselines if name != "constrained"]}
-    pairs, tries = _pairs(params, CONDITIONS), _tries(params, sources)
+    pairs, tries = _pairs(params, params.conditions), _tries(params, sources)
+    anchored = any(method.anchors is not None for method in params.methods.values())
     return {
         # For stages that exist once, for one axis.
         "axes": {axis: {axis: {"axis": axis}} if on[axis] else {} for axis in AXES},
@@ -80,14 +124,18 @@ def dag_section(params: Params) -> dict[str, Any]:
             for name, model in params.models.items()
         },
         "tries": tries,
+        "trained": _trained(params, sources),
+        "merged": _merged(params),
         "profiled": tries if params.profile_construction else {},
         # One table for all axes: params.yaml writes it once and refers to it.
         "conditions": {axis: pairs if on[axis] else {} for axis in AXES},
         "baselines": {axis: _pairs(params, found) if on[axis] else {} for axis, found in of_axis.items()},
         "sampled": {
-            axis: _pairs(params, (*CONDITIONS, *of_axis.get(axis, ())), axis) if on[axis] else {}
-            for axis in ("structured", "open", "mcq", "novelty")
-        },
+            axis: _pairs(params, (*params.conditions, *of_axis.get(axis, ())), axis) if on[axis] else {}
+            for axis in SAMPLED_AXES
+        }
+        # The base checkpoint's replies that methods with anchors are trained on.
+        | {"instructions": _pairs(params, (BASE,), "instructions") if anchored else {}},
         "hard_source": sources["hard"],
         # Our own list is code.
         "open_source": params.prompts.open.source or "conf/prompts",

@@ -19,6 +19,7 @@ AXIS_TITLES = {
     "novelty": "NoveltyBench",
     "retention": "Retention: TinyBenchmarks",
     "paloma": "Retention: PALOMA",
+    "anchors": "Divergence from the base checkpoint",
 }
 SPLITS = {
     "structured": ("ood", "unseen"),
@@ -27,6 +28,7 @@ SPLITS = {
     "novelty": ("all",),
     "retention": ("all",),
     "paloma": ("all",),
+    "anchors": ("all",),
 }
 """Splits by axis whose headline numbers are reported; "all" is all parts of an axis together."""
 SPLIT_TITLES = {"ood": "held-out families", "unseen": "unseen parameters"}

@@ -46,14 +46,25 @@ LOADING_SECONDS = 30.0
 LOADING_BYTES_PER_SECOND = 1e9
 """Reading of weights."""
 
-SEQUENCES_AT_ONCE: Mapping[str, float] = {"structured": 39.0, "open": 7.0, "mcq": 2.8, "novelty": 5.0, "ssot": 39.0}
-"""Sequences that a decoding step advances on average; for "ssot" assumed to be that of "structured"."""
+SEQUENCES_AT_ONCE: Mapping[str, float] = {
+    "structured": 39.0,
+    "open": 7.0,
+    "mcq": 2.8,
+    "novelty": 5.0,
+    "anchors": 5.0,
+    "instructions": 5.0,
+    "ssot": 39.0,
+}
+"""Sequences that a decoding step advances on average; for "ssot" assumed to be that of "structured", for replies to
+instructions that of "novelty"."""
 
 TYPICAL_COMPLETION_TOKENS: Mapping[str, float] = {
     "structured": 9,
     "open": 4,
     "mcq": 130,
     "novelty": 220,
+    "anchors": 100,
+    "instructions": 100,
     "ssot": 600,
     "gsm8k": 130,
 }
@@ -105,6 +116,10 @@ class Cost:
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+
+    def times(self, factor: float) -> "Cost":
+        """So many times all of it."""
+        return Cost(*(factor * getattr(self, field.name) for field in fields(self)))
 
 
 def estimate_tokens(text: str) -> int:

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pipeline.config.evaluation import GenerateConfig
+from pipeline.config.methods import training_settings
 from pipeline.config.params import Params
 from pipeline.config.retention import is_local_path
 from pipeline.core.prompts.multiple_choice import MCQ_PROMPT
@@ -29,6 +30,9 @@ PREFLIGHT_REQUESTS, PREFLIGHT_SAMPLES = 4, 4000
 """Of the checks of the sampled law: requests, and samples of each, half of them of one token and half of two."""
 PREFLIGHT_READS = 600
 """Forward passes of a request: to choose the requests, and behind each first token of their exact laws."""
+INSTRUCTION_TOKENS = 40
+NUM_INSTRUCTIONS, NUM_HELD_OUT_INSTRUCTIONS = 300, 100
+"""Of our own list."""
 TOKENS_PER_DOCUMENT = 500
 """Of a PALOMA document, where their number is limited."""
 BOUNDS_SHARE = 0.1
@@ -82,6 +86,8 @@ class Prices:
             "open": (len(open_texts), _mean_tokens(open_texts)),
             "mcq": (1, _mean_tokens([MCQ_PROMPT])),
             "novelty": (count, float(NOVELTY_PROMPT_TOKENS)),
+            "anchors": (NUM_HELD_OUT_INSTRUCTIONS, float(INSTRUCTION_TOKENS)),
+            "instructions": (NUM_INSTRUCTIONS, float(INSTRUCTION_TOKENS)),
         }
 
     def of(self, node: StageNode) -> Cost:
@@ -102,19 +108,42 @@ class Prices:
         return Cost(disk_bytes=prompts * (max_bins or 0) * size)
 
     def training(self, model: str, method: str) -> Cost:
-        """An adapter."""
-        train = self._params.train
-        packed = train.hard.completions_per_prompt
-        settings, samples = (train.hard, train.hard.samples_per_prompt) if method == "hard" else (train.soft, None)
-        if samples is None:
-            # Each example of the soft method is one prompt with its paths; the whole trie counts as if it were 16.
-            packed = {"path": 1, "paths": train.soft.paths_per_prompt, "exact": 16}[train.soft.estimator]
-            samples = train.soft.samples_per_prompt * packed
+        """An adapter: of two targets each takes its share of the steps; anchors come on top of them."""
+        made, size = self._params.methods[method], self._params.models[model].num_parameters
+        shares = {"soft": made.soft_share, "hard": 1 - made.soft_share}
+        steps = {target: self._steps(method, target) for target in made.targets}
+        total = sum((self._towards(model, method, target).times(shares[target]) for target in made.targets), Cost())
+        if made.anchors is None:
+            return total
+        sequences = made.anchors.sequences_per_step * sum(shares[target] * steps[target] for target in made.targets)
+        reply = min(cost.TYPICAL_COMPLETION_TOKENS["anchors"], self._params.generate.instructions.max_new_tokens)
+        read, written = sequences * INSTRUCTION_TOKENS, sequences * reply
+        # The base checkpoint's law takes one more forward pass.
+        passes = 1.0 if made.anchors.divergence == "replay" else 1.5
+        return total + Cost(read, written, cost.training_hours(0, passes * (read + written), size))
+
+    def _packed(self, method: str, target: str) -> tuple[int, int, int]:
+        """Epochs, strings per prompt and epoch, and strings per example of a target."""
+        train = training_settings(self._params, method)
+        if target == "hard":
+            return train.hard.epochs, train.hard.samples_per_prompt, train.hard.completions_per_prompt
+        # Each example of the soft target is one prompt with its paths; the whole trie counts as if it were 16.
+        packed = {"path": 1, "paths": train.soft.paths_per_prompt, "exact": 16}[train.soft.estimator]
+        return train.soft.epochs, train.soft.samples_per_prompt * packed, packed
+
+    def _steps(self, method: str, target: str) -> int:
+        epochs, samples, packed = self._packed(method, target)
+        batch = training_settings(self._params, method).global_batch_size
+        return cost.training_steps_of(len(self._train_texts), samples // packed, epochs, batch)
+
+    def _towards(self, model: str, method: str, target: str) -> Cost:
+        epochs, samples, packed = self._packed(method, target)
+        train = training_settings(self._params, method)
         return cost.training_cost(
             num_parameters=self._params.models[model].num_parameters,
             prompt_tokens=_mean_tokens(self._train_texts),
             prompts=len(self._train_texts),
-            epochs=settings.epochs,
+            epochs=epochs,
             samples_per_prompt=samples,
             completions_per_example=packed,
             global_batch_size=train.global_batch_size,
@@ -216,6 +245,14 @@ class Prices:
         return cost.scoring_cost(
             num_parameters=self._params.models[model].num_parameters, tokens=read, utilisation=cost.PALOMA_UTILISATION
         )
+
+    def divergences(self, model: str) -> Cost:
+        """Replies of base and of the condition, each read with and without the adapter."""
+        prompts, prompt_tokens = self._axis_texts["anchors"]
+        settings = self._params.generate.anchors
+        reply = min(cost.TYPICAL_COMPLETION_TOKENS["anchors"], settings.max_new_tokens)
+        tokens = 4 * prompts * settings.num_samples * (prompt_tokens + reply)
+        return cost.scoring_cost(num_parameters=self._params.models[model].num_parameters, tokens=tokens)
 
     def _responses(self) -> tuple[int, float]:
         """Responses of a condition on NoveltyBench, and their mean tokens."""

@@ -1,18 +1,22 @@
-"""What train_soft and train_hard share: model, LoRA, loop, log, tracking, adapter."""
+"""What the stages that train adapters share: model, LoRA, terms of the loss, loop, log, tracking, adapter."""
 
 import contextlib
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 from tqdm import tqdm
 
 from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.model_report import model_revision
+from pipeline.config.methods import training_settings
 from pipeline.config.params import Params
 from pipeline.core.prompts.structured import Prompt
+from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.random_streams import random_stream, stream_seed
 from pipeline.core.training.examples import Draw, Example, training_steps
 from pipeline.dag.execution import StageRun
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
     from pipeline.core.training.objectives import Objective
     from pipeline.engines.training.distributed import ProcessGroup
+    from pipeline.engines.training.fit import Term
 
 
 @dataclass(frozen=True)
@@ -47,27 +52,58 @@ ExampleMaker = Callable[[list[ExampleRequest]], list[Example]]
 
 
 @dataclass(frozen=True)
-class Training:
-    """What is trained, and how the examples of a step are made.
+class Target:
+    """What an adapter is trained towards.
 
     Attributes:
-        method: "soft" or "hard".
-        model_name: Name in params.yaml.
-        model_report: Written by check_model.
-        prompts: The training prompts.
+        name: "soft" or "hard".
         objective: The loss.
-        open_targets: Given the model's tokenizer, returns what makes the examples of a step from its requests.
-        sequences_per_example: Streams of a request; an epoch has so many fewer examples than
-            ``samples_per_prompt`` of every prompt.
+        open: Given the model's tokenizer, returns what makes the examples of a step from its requests.
+        epochs: Passes over the training prompts, where nothing else is trained on.
+        examples_per_prompt: Examples of each prompt in an epoch.
+        sequences_per_example: Streams of a request.
     """
 
+    name: str
+    objective: "Objective"
+    open: Callable[["PreTrainedTokenizerBase"], ExampleMaker]
+    epochs: int
+    examples_per_prompt: int
+    sequences_per_example: int = 1
+
+
+@dataclass(frozen=True)
+class Replies:
+    """The base checkpoint's replies to the instructions that a method may see.
+
+    Attributes:
+        instructions: The instructions.
+        generations: Columns prompt_id, text and finish_reason, in the instructions' order.
+    """
+
+    instructions: Sequence[TextPrompt]
+    generations: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Training:
+    """One adapter to train.
+
+    Attributes:
+        model: Name in params.yaml.
+        method: Name in params.yaml.
+        model_report: Written by check_model.
+        prompts: The training prompts.
+        targets: What it is trained towards, one or two.
+        replies: For a method with anchors.
+    """
+
+    model: str
     method: str
-    model_name: str
     model_report: Path
     prompts: Sequence[Prompt]
-    objective: "Objective"
-    open_targets: Callable[["PreTrainedTokenizerBase"], ExampleMaker]
-    sequences_per_example: int = 1
+    targets: Sequence[Target]
+    replies: Replies | None = None
 
 
 def train_adapter(run: StageRun, training: Training, output: Path) -> None:
@@ -83,17 +119,17 @@ def train_adapter(run: StageRun, training: Training, output: Path) -> None:
     from pipeline.engines.training import fit
     from pipeline.engines.training.distributed import process_group
 
-    config = run.params
-    _check_passes(config)
+    config, settings = run.params, training_settings(run.params, training.method)
+    _check_passes(config, training.method)
     distributed = config.distributed
     with process_group(distributed.strategy, distributed.num_processes) as group, contextlib.ExitStack() as stack:
         tracking = Run()
         if group.is_main:
             stack.enter_context(run.scratch())
             tracking = stack.enter_context(run.tracked())
-        tokenizer = load_tokenizer(config.models[training.model_name], model_revision(training.model_report))
-        num_steps, make_examples = _examples_of_steps(config, training, tokenizer)
+        tokenizer = load_tokenizer(config.models[training.model], model_revision(training.model_report))
         model = _model_with_adapter(config, training, group)
+        num_steps, terms = _terms(config, training, tokenizer, model, group)
         progress = stack.enter_context(tqdm(total=num_steps, desc=run.title, unit="step", disable=not group.is_main))
 
         def on_step(entry: dict) -> None:
@@ -102,15 +138,13 @@ def train_adapter(run: StageRun, training: Training, output: Path) -> None:
             logged = entry | {"tokens_per_second": entry["tokens"] / entry["seconds"]}
             tracking.log({f"train/{key}": value for key, value in logged.items() if key != "step"}, step=entry["step"])
 
-        settings = {item.name: getattr(config.train, item.name) for item in fields(fit.FitSettings)}
         log = fit.fit(
             model,
-            make_examples,
+            terms,
             num_steps,
-            training.objective,
-            fit.FitSettings(**settings),
+            fit.FitSettings(**{item.name: getattr(settings, item.name) for item in fields(fit.FitSettings)}),
             seed=config.train_seed,
-            stream=(training.model_name, training.method),
+            stream=(training.model, training.targets[0].name),
             pad_id=tokenizer.pad_token_id or 0,
             checkpoint=fit.Checkpoint(run.unfinished / "state.safetensors"),
             on_step=on_step,
@@ -124,8 +158,8 @@ def train_adapter(run: StageRun, training: Training, output: Path) -> None:
                 run.write_record(directory, **results, distributed=asdict(distributed))
 
 
-def _check_passes(config: Params) -> None:
-    train, processes = config.train, config.distributed.num_processes
+def _check_passes(config: Params, method: str) -> None:
+    train, processes = training_settings(config, method), config.distributed.num_processes
     passes = train.global_batch_size // train.micro_batch_size
     if passes < processes:
         raise ConfigError(
@@ -141,13 +175,13 @@ def _model_with_adapter(config: Params, training: Training, group: "ProcessGroup
 
     from pipeline.engines.loading.model import add_lora, load_model
 
-    model_config, settings = config.models[training.model_name], config.train
+    model_config, settings = config.models[training.model], training_settings(config, training.method)
     # Layers that are shared out go to the device one by one.
     device = "cpu" if group.shards else str(group.device)
 
     def make_model() -> "PeftModel":
         base = load_model(model_config, model_revision(training.model_report), device)
-        torch.manual_seed(stream_seed(config.train_seed, "lora", training.model_name, training.method))
+        torch.manual_seed(stream_seed(config.train_seed, "lora", training.model, training.targets[0].name))
         return add_lora(
             base,
             model_config,
@@ -160,34 +194,147 @@ def _model_with_adapter(config: Params, training: Training, group: "ProcessGroup
     return group.distribute(make_model)
 
 
-def _examples_of_steps(
-    config: Params, training: Training, tokenizer: "PreTrainedTokenizerBase"
-) -> tuple[int, Callable[[int], list[Example]]]:
-    """The number of steps, and the examples of a step by its number."""
-    from pipeline.engines.loading.conditioned_model import message_encoder
+def _terms(
+    config: Params,
+    training: Training,
+    tokenizer: "PreTrainedTokenizerBase",
+    model: "PeftModel",
+    group: "ProcessGroup",
+) -> tuple[int, list["Term"]]:
+    """The number of steps, and the terms of their loss.
 
-    model_name, method, prompts = training.model_name, training.method, training.prompts
-    make_examples, encode = training.open_targets(tokenizer), message_encoder(tokenizer, config.models[model_name])
-    encoded = [encode([{"role": "user", "content": prompt.text}], False) for prompt in prompts]
-    budget, packed = getattr(config.train, method), training.sequences_per_example
-    steps = training_steps(
-        [prompt.family for prompt in prompts],
-        budget.epochs,
-        budget.samples_per_prompt // packed,
-        config.train.global_batch_size,
-        config.train_seed,
-        model_name,
-        method,
+    Streams are named by the target, so that methods with a target in common start from the same adapter and see the
+    same draws. Two targets share a step's examples, and the number of steps is between those of each alone.
+    """
+    from pipeline.core.training.objectives import with_outside_kl
+    from pipeline.engines.loading.conditioned_model import message_encoder
+    from pipeline.engines.training.fit import Term
+
+    name, method = training.model, config.methods[training.method]
+    batch_size = training_settings(config, training.method).global_batch_size
+    encode = message_encoder(tokenizer, config.models[name])
+    encoded = [encode([{"role": "user", "content": prompt.text}], False) for prompt in training.prompts]
+    shares = {"soft": method.soft_share, "hard": 1 - method.soft_share}
+    sizes = _share_of_step([shares[target.name] for target in training.targets], batch_size)
+    families = [prompt.family for prompt in training.prompts]
+
+    def steps_of(target: Target, size: int, epochs: int) -> list[list[Draw]]:
+        return training_steps(families, epochs, target.examples_per_prompt, size, config.train_seed, name, target.name)
+
+    num_steps = round(
+        sum(shares[target.name] * len(steps_of(target, batch_size, target.epochs)) for target in training.targets)
     )
 
-    def request(draw: Draw) -> ExampleRequest:
-        prompt = prompts[draw.prompt_index]
-        # Sequences are numbered over the epoch, so packing them does not change which are drawn.
-        first = draw.repetition * packed
-        streams = [
-            random_stream(config.train_seed, "target", model_name, method, prompt.prompt_id, draw.epoch, first + index)
-            for index in range(packed)
-        ]
-        return ExampleRequest(prompt, encoded[draw.prompt_index], streams)
+    def term(target: Target, size: int) -> Term:
+        per_epoch = math.ceil(len(families) * target.examples_per_prompt / size)
+        steps, make_examples = steps_of(target, size, math.ceil(num_steps / per_epoch)), target.open(tokenizer)
+        packed = target.sequences_per_example
 
-    return len(steps), lambda step: make_examples([request(draw) for draw in steps[step]])
+        def request(draw: Draw) -> ExampleRequest:
+            prompt = training.prompts[draw.prompt_index]
+            # Sequences are numbered over the epoch, so packing them does not change which are drawn.
+            numbers = range(draw.repetition * packed, (draw.repetition + 1) * packed)
+            stream = (config.train_seed, "target", name, target.name, prompt.prompt_id, draw.epoch)
+            return ExampleRequest(
+                prompt, encoded[draw.prompt_index], [random_stream(*stream, number) for number in numbers]
+            )
+
+        outside = method.outside_weight
+        return Term(
+            target.name,
+            lambda step: make_examples([request(draw) for draw in steps[step]]),
+            with_outside_kl(target.objective, outside) if outside else target.objective,
+            weight=shares[target.name],
+            compares=bool(outside),
+        )
+
+    terms = [term(target, size) for target, size in zip(training.targets, sizes, strict=True)]
+    if training.replies is not None:
+        terms.append(_anchors(config, training, num_steps, tokenizer, encode, model, group))
+    return num_steps, terms
+
+
+def _share_of_step(shares: Sequence[float], batch_size: int) -> list[int]:
+    """Examples of each target in a step. Raises ConfigError where a target would have none."""
+    if len(shares) == 1:
+        return [batch_size]
+    first = round(shares[0] * batch_size)
+    if not 0 < first < batch_size:
+        raise ConfigError(
+            f"train.global_batch_size {batch_size} cannot hold examples of both targets in shares of "
+            f"{shares[0]:g} and {shares[1]:g}"
+        )
+    return [first, batch_size - first]
+
+
+def _anchors(
+    config: Params,
+    training: Training,
+    num_steps: int,
+    tokenizer: "PreTrainedTokenizerBase",
+    encode: Callable[..., list[int]],
+    model: "PeftModel",
+    group: "ProcessGroup",
+) -> "Term":
+    """The term on replies: the base checkpoint's, or for the reverse divergence the adapted model's own."""
+    from pipeline.core.training.anchors import anchor_example
+    from pipeline.core.training.objectives import forward_anchor_loss, hard_target_loss, reverse_anchor_loss
+    from pipeline.engines.loading.chat import answer_terminator, reply_ids
+    from pipeline.engines.loading.model import stop_ids
+    from pipeline.engines.training.fit import Term
+    from pipeline.engines.training.on_policy import OnPolicyReplies
+
+    settings, replies, seed = config.methods[training.method].anchors, training.replies, config.train_seed
+    model_config = config.models[training.model]
+    max_length = training_settings(config, training.method).max_length
+    prompts = [encode([{"role": "user", "content": prompt.text}], False) for prompt in replies.instructions]
+    kinds = [prompt.category for prompt in replies.instructions]
+    on_policy: Any = None
+    if settings.divergence == "reverse":
+        on_policy = OnPolicyReplies(
+            model,
+            tokenizer,
+            prompts,
+            kinds,
+            stop_ids(model, tokenizer, model_config.terminator),
+            answer_terminator(tokenizer, model_config.terminator),
+            sequences_per_step=settings.sequences_per_step,
+            steps=settings.refresh_every_steps,
+            max_new_tokens=config.generate.instructions.max_new_tokens,
+            names=(seed, training.model),
+            group=group,
+        )
+        make_pairs = on_policy.of_step
+    else:
+        place = {prompt.prompt_id: index for index, prompt in enumerate(replies.instructions)}
+        asked = [place[prompt_id] for prompt_id in replies.generations["prompt_id"]]
+        written = reply_ids(
+            tokenizer,
+            replies.generations["text"].tolist(),
+            (replies.generations["finish_reason"] == "stop").tolist(),
+            answer_terminator(tokenizer, model_config.terminator),
+        )
+        epochs = math.ceil(num_steps * settings.sequences_per_step / len(asked)) + 1
+        size = settings.sequences_per_step
+        # Cut anew, because the last step of an epoch may be smaller.
+        draws = [
+            draw.prompt_index
+            for step in training_steps(
+                [kinds[index] for index in asked], epochs, 1, size, seed, training.model, "anchors"
+            )
+            for draw in step
+        ]
+
+        def make_pairs(step: int) -> list[tuple[int, list[int]]]:
+            return [(asked[index], written[index]) for index in draws[step * size : (step + 1) * size]]
+
+    objective = {"forward": forward_anchor_loss, "reverse": reverse_anchor_loss, "replay": hard_target_loss}
+    return Term(
+        "anchors",
+        lambda step: [anchor_example(prompts[index], ids, max_length) for index, ids in make_pairs(step)],
+        objective[settings.divergence],
+        weight=settings.weight,
+        compares=settings.divergence != "replay",
+        kl_budget=settings.kl_budget,
+        memory=on_policy,
+    )

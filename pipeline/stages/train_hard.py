@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from pipeline.artifacts.output_spaces import OutputSpaceStore
 from pipeline.artifacts.prompts import read_prompts
+from pipeline.config.methods import training_settings
+from pipeline.config.params import Params
 from pipeline.core.laws.rounded_law import RoundedLaw, rounded_law
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.training.examples import Example, hard_example, sample_string
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.stages.adapter_training import ExampleRequest, Training, train_adapter
+from pipeline.stages.adapter_training import ExampleRequest, Target, Training, train_adapter
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,19 +38,15 @@ def rounded_text(num_decimals: int) -> TextSampler:
     return draw
 
 
-def main(run: StageRun, model: str, model_report: Path, prompts: Path, targets: Path, output: Path) -> None:
-    """Write the adapter directory ``output``.
-
-    ``targets`` is the table of hard output spaces; where ``max_bins`` is null, that of the training prompts.
-    """
+def hard_target(config: Params, model: str, method: str, hard_targets: Path) -> Target:
+    """Strings drawn from the table of hard output spaces; where ``max_bins`` is null, from the prompts' laws."""
     from pipeline.core.training.objectives import hard_target_loss
     from pipeline.engines.loading import chat
 
-    config, settings = run.params, run.params.discretize.hard
-    reduction = config.train.hard.loss_reduction
-    draw = rounded_text(settings.num_decimals) if settings.max_bins is None else binned_text(OutputSpaceStore(targets))
+    space, hard = config.discretize.hard, training_settings(config, method).hard
+    draw = rounded_text(space.num_decimals) if space.max_bins is None else binned_text(OutputSpaceStore(hard_targets))
 
-    def open_targets(tokenizer):
+    def open_target(tokenizer):
         terminator = chat.answer_terminator(tokenizer, config.models[model].terminator)
 
         def make_examples(requests: list[ExampleRequest]) -> list[Example]:
@@ -56,22 +54,22 @@ def main(run: StageRun, model: str, model_report: Path, prompts: Path, targets: 
             # One call for the whole step: a fast tokenizer's overhead is per call.
             completions = iter([*ids, terminator] for ids in chat.encode_answers(tokenizer, answers))
             return [
-                hard_example(request.prompt_ids, [next(completions) for _ in request.streams], reduction)
+                hard_example(request.prompt_ids, [next(completions) for _ in request.streams], hard.loss_reduction)
                 for request in requests
             ]
 
         return make_examples
 
-    training = Training(
-        "hard",
-        model,
-        model_report,
-        read_prompts(prompts),
-        hard_target_loss,
-        open_targets,
-        sequences_per_example=config.train.hard.completions_per_prompt,
-    )
-    train_adapter(run, training, output)
+    packed = hard.completions_per_prompt
+    return Target("hard", hard_target_loss, open_target, hard.epochs, hard.samples_per_prompt // packed, packed)
+
+
+def main(
+    run: StageRun, model: str, method: str, model_report: Path, prompts: Path, hard_targets: Path, output: Path
+) -> None:
+    """Write the adapter directory ``output``, trained on strings drawn from ``hard_targets``."""
+    targets = [hard_target(run.params, model, method, hard_targets)]
+    train_adapter(run, Training(model, method, model_report, read_prompts(prompts), targets), output)
 
 
 if __name__ == "__main__":

@@ -4,18 +4,20 @@ from pathlib import Path
 
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.tries import open_tries
+from pipeline.config.methods import training_settings
+from pipeline.config.params import Params
 from pipeline.core.training.examples import Example, exact_example, soft_example
 from pipeline.core.tries.trie import Trie
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ConfigError
-from pipeline.stages.adapter_training import ExampleRequest, Training, train_adapter
+from pipeline.stages.adapter_training import ExampleRequest, Target, Training, train_adapter
 
 
-def main(run: StageRun, model: str, model_report: Path, prompts: Path, tries: Path, output: Path) -> None:
-    """Write the adapter directory ``output``, trained on the next-token laws of ``tries``."""
+def soft_target(config: Params, method: str, tries: Path) -> Target:
+    """The next-token laws of ``tries``."""
     from pipeline.core.training.objectives import soft_target_loss
 
-    store, soft = open_tries(tries), run.params.train.soft
+    store, soft = open_tries(tries), training_settings(config, method).soft
 
     def make_example(request: ExampleRequest) -> Example:
         trie = store[request.prompt.prompt_id]
@@ -29,15 +31,19 @@ def main(run: StageRun, model: str, model_report: Path, prompts: Path, tries: Pa
             )
         return exact_example(request.prompt_ids, trie)
 
-    training = Training(
+    return Target(
         "soft",
-        model,
-        model_report,
-        read_prompts(prompts),
         soft_target_loss,
         lambda _: lambda requests: [make_example(request) for request in requests],
+        soft.epochs,
+        soft.samples_per_prompt,
     )
-    train_adapter(run, training, output)
+
+
+def main(run: StageRun, model: str, method: str, model_report: Path, prompts: Path, tries: Path, output: Path) -> None:
+    """Write the adapter directory ``output``, trained on the next-token laws of ``tries``."""
+    targets = [soft_target(run.params, method, tries)]
+    train_adapter(run, Training(model, method, model_report, read_prompts(prompts), targets), output)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.artifacts.storage import sha256_file, sha256_json
 from pipeline.compose import compose_params
 from pipeline.config.evaluation import AXES, enabled_baselines
-from pipeline.config.params import CONDITIONS, Params, validate
+from pipeline.config.params import Params, validate
 from pipeline.config.view import look_up
 from pipeline.dag.dvc_file import CHECK, code_digests
 from pipeline.dag.graph import StageGraph
@@ -115,7 +115,7 @@ def expand_targets(patterns: Sequence[str], params: Params) -> list[str]:
     choices: dict[str, Sequence[str]] = {
         "model": list(params.models),
         "tokenizer": list(dict.fromkeys(model.tokenizer for model in params.models.values())),
-        "condition": CONDITIONS,
+        "condition": params.conditions,
         "baseline": enabled_baselines(params.generate),
     }
     targets: dict[str, None] = {}

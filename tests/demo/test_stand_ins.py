@@ -23,7 +23,7 @@ from pipeline.engines.scoring.harness_model import HarnessModel
 from pipeline.engines.scoring.perplexity import PerplexityScorer
 from pipeline.engines.scoring.tree_attention import supports_tree_attention
 from pipeline.engines.scoring.tree_scorer import TreeScorer, trie_tree
-from pipeline.engines.training.fit import Checkpoint, FitSettings, fit
+from pipeline.engines.training.fit import Checkpoint, FitSettings, Term, fit
 from tests.conftest import ROOT
 
 # The paper's models whose settings each stand-in is asked with.
@@ -248,9 +248,8 @@ def test_training_lowers_the_loss(stand_in, method, tmp_path):
     )
     log = fit(
         model,
-        examples,
+        [Term("targets", examples, hard_target_loss if method == "hard" else soft_target_loss)],
         12,
-        hard_target_loss if method == "hard" else soft_target_loss,
         settings,
         seed=0,
         stream=("stand-in",),

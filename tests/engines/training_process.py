@@ -22,7 +22,7 @@ from pipeline.core.tries.trie import build_trie
 from pipeline.engines.loading.model import add_lora, load_model
 from pipeline.engines.training import fit as fit_module
 from pipeline.engines.training.distributed import ProcessGroup, decoder_layers, process_group
-from pipeline.engines.training.fit import Checkpoint, FitSettings, fit, save_adapter
+from pipeline.engines.training.fit import Checkpoint, FitSettings, Term, fit, save_adapter
 
 STEPS = 5
 TRIE = build_trie(
@@ -128,9 +128,8 @@ def train(model_config: ModelConfig, case: str, group: ProcessGroup, directory: 
     try:
         log = fit(
             model,
-            chosen.make_examples,
+            [Term("targets", chosen.make_examples, chosen.objective)],
             STEPS,
-            chosen.objective,
             SETTINGS,
             seed=1,
             stream=("tiny", case),

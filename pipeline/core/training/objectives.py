@@ -1,6 +1,6 @@
-"""The two training objectives (arXiv:2605.11845, Eq. 2 to 4), over gathered positions.
+"""Training objectives over gathered positions: the paper's two (arXiv:2605.11845, Eq. 2 to 4) and what keeps a model.
 
-Both take logits at the P supervised positions of a batch only and are a weighted sum over
+All take logits at the P supervised positions of a batch only and are a weighted sum over
 them. Computation is in float32 over the full vocabulary, whose log-normaliser is the only
 thing that is reduced over it: -sum_v q(v) log p(v) = sum_v q(v) * (logsumexp(z) - z(v)) needs the
 logits z of the candidates and one number per position.
@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import torch
 
-Objective = Callable[[torch.Tensor, "Targets", float], torch.Tensor]
+Objective = Callable[..., torch.Tensor]
+"""(logits float[P, V], Targets, temperature) to a scalar; with ``reference``, a fourth argument: the base checkpoint's
+logits float[P, V]."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,48 @@ def hard_target_loss(logits: torch.Tensor, targets: Targets, temperature: float 
     return (cross_entropy(logits, targets.token_ids, targets.probabilities, temperature) * targets.weights).sum()
 
 
+def forward_anchor_loss(
+    logits: torch.Tensor, targets: Targets, temperature: float, reference: torch.Tensor
+) -> torch.Tensor:
+    """KL(base || model) over the full vocabulary, weighted; ``temperature`` is that of the targets, and not used here.
+
+    Its gradient with respect to a logit is model less base, so that it vanishes where nothing was forgotten.
+    """
+    base = reference.float().log_softmax(dim=1)
+    divergence = (base.exp() * (base - logits.float().log_softmax(dim=1))).sum(dim=1)
+    return (divergence * targets.weights).sum()
+
+
+def reverse_anchor_loss(
+    logits: torch.Tensor, targets: Targets, temperature: float, reference: torch.Tensor
+) -> torch.Tensor:
+    """KL(model || base) over the full vocabulary, weighted; ``temperature`` is not used.
+
+    On the model's own replies its expectation is the divergence of whole replies; how the replies' law depends on the
+    weights is left out of the gradient.
+    """
+    own = logits.float().log_softmax(dim=1)
+    divergence = (own.exp() * (own - reference.float().log_softmax(dim=1))).sum(dim=1)
+    return (divergence * targets.weights).sum()
+
+
+def with_outside_kl(objective: Objective, weight: float) -> Objective:
+    """``objective`` plus ``weight`` times KL(base || model) among the tokens that no target names, each law
+    renormalised over them: what a target leaves open stays as it was (arXiv:2605.29498)."""
+
+    def loss(logits: torch.Tensor, targets: Targets, temperature: float, reference: torch.Tensor) -> torch.Tensor:
+        # Added up, because padding has the id and not the probability of a token.
+        named = (
+            torch.zeros_like(logits, dtype=torch.float32).scatter_add_(1, targets.token_ids, targets.probabilities) > 0
+        )
+        base = reference.float().masked_fill(named, -torch.inf).log_softmax(dim=1)
+        own = logits.float().masked_fill(named, -torch.inf).log_softmax(dim=1)
+        divergence = (base.exp() * (base - own).masked_fill(named, 0.0)).sum(dim=1)
+        return objective(logits, targets, temperature) + weight * (divergence * targets.weights).sum()
+
+    return loss
+
+
 def backward_in_chunks(
     head: Callable[[torch.Tensor], torch.Tensor],
     hidden: torch.Tensor,
@@ -120,6 +164,7 @@ def backward_in_chunks(
     objective: Objective,
     temperature: float,
     positions_per_chunk: int,
+    reference: Callable[[slice], torch.Tensor] | None = None,
 ) -> torch.Tensor:
     """Add the gradients of ``objective(head(hidden), targets, temperature)``, some positions at a time.
 
@@ -132,23 +177,30 @@ def backward_in_chunks(
         head: Maps float[N, H] to logits float[N, V].
         hidden: float[P, H], attached to the graph of the model's layers.
         targets: The P targets.
-        objective: ``soft_target_loss`` or ``hard_target_loss``.
+        objective: The loss.
         temperature: tau of Eq. 2.
         positions_per_chunk: Positions whose logits exist together.
+        reference: The base checkpoint's logits float[p, V] at some of the positions, for an objective that takes them.
 
     Returns:
         The loss, a float32 scalar without graph.
     """
+
+    def loss_of(states: torch.Tensor, part: Targets, start: int) -> torch.Tensor:
+        compared = () if reference is None else (reference(slice(start, start + len(states))),)
+        return objective(head(states), part, temperature, *compared)
+
     if len(hidden) <= positions_per_chunk:
-        loss = objective(head(hidden), targets, temperature)
+        loss = loss_of(hidden, targets, 0)
         loss.backward()
         return loss.detach()
-    total, gradients = torch.zeros((), device=hidden.device), []
+    total, gradients, start = torch.zeros((), device=hidden.device), [], 0
     for states, part in zip(
         hidden.detach().split(positions_per_chunk), targets.split(positions_per_chunk), strict=True
     ):
         states.requires_grad_()
-        loss = objective(head(states), part, temperature)
+        loss = loss_of(states, part, start)
+        start += len(states)
         loss.backward()
         total += loss.detach()
         gradients.append(states.grad)

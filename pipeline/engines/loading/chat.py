@@ -160,3 +160,13 @@ def encode_messages(
 def encode_answers(tokenizer: PreTrainedTokenizerBase, answers: Sequence[str]) -> list[list[int]]:
     """Token ids of canonical strings, no special tokens."""
     return tokenizer(list(answers), add_special_tokens=False)["input_ids"]
+
+
+def reply_ids(
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], ended: Sequence[bool], terminator: int
+) -> list[list[int]]:
+    """Token ids of replies, with the terminator where a reply ended by itself, and at least one token each."""
+    encoded = encode_answers(tokenizer, texts)
+    return [
+        [*ids, terminator] if has_ended or not ids else list(ids) for ids, has_ended in zip(encoded, ended, strict=True)
+    ]

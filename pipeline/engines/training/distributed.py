@@ -21,6 +21,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import torch
 from accelerate import PartialState
@@ -62,6 +63,14 @@ class ProcessGroup:
         if self.size > 1:
             distributed.all_reduce(values)
         return values
+
+    def shared(self, value: Any) -> Any:
+        """The first process's ``value``, in every process."""
+        if self.size == 1:
+            return value
+        found = [value]
+        distributed.broadcast_object_list(found, device=self.device)
+        return found[0]
 
     def sum_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
         """Replace every gradient by its sum over the processes; one that no process has stays None."""

@@ -1,13 +1,15 @@
-"""The training loop, shared by both methods and by any number of processes, with exact resume."""
+"""The training loop, shared by all methods and by any number of processes, with exact resume."""
 
 import contextlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol
 
 import torch
 from peft import PeftModel
@@ -18,6 +20,7 @@ from transformers import get_cosine_schedule_with_warmup
 from pipeline.artifacts.atomic import atomic_path
 from pipeline.artifacts.storage import write_json
 from pipeline.core.random_streams import stream_seed
+from pipeline.core.training.anchors import next_weight
 from pipeline.core.training.batches import Batch, collate, plan_passes, share_passes
 from pipeline.core.training.examples import Example
 from pipeline.core.training.objectives import Objective, backward_in_chunks
@@ -29,6 +32,7 @@ from pipeline.errors import ConfigError, first_line
 
 # Logits that exist at a time: 32 Mi, 128 MiB in float32, are 220 positions of a vocabulary of 151,936.
 LOGITS_PER_CHUNK = 1 << 25
+NO_MEMORIES: Mapping[str, "StepMemory"] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,40 @@ class FitSettings:
     checkpoint_every_steps: int
 
 
+class StepMemory(Protocol):
+    """What a term keeps from step to step beside the weights; a checkpoint has it."""
+
+    def state(self) -> Any:
+        """What is kept, as JSON."""
+
+    def restore(self, state: Any) -> None:
+        """Go on from what ``state`` returned."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """One part of the loss of every step.
+
+    Attributes:
+        name: Names it in the log and its dropout streams.
+        make_examples: Its examples in a step by the step's number (from 0).
+        objective: Its loss over their positions.
+        weight: Weight of its loss beside the others'.
+        compares: Whether ``objective`` takes the base checkpoint's logits, which come from the same weights without the
+            adapter.
+        kl_budget: Loss in nats that ``weight`` is driven to after every step; None leaves it as it is.
+        memory: What ``make_examples`` keeps from step to step; None where the step's number is all that it needs.
+    """
+
+    name: str
+    make_examples: Callable[[int], list[Example]]
+    objective: Objective
+    weight: float = 1.0
+    compares: bool = False
+    kl_budget: float | None = None
+    memory: StepMemory | None = None
+
+
 class Checkpoint:
     """Trainable weights, optimiser state and log of a run in one safetensors file.
 
@@ -58,18 +96,31 @@ class Checkpoint:
     def __init__(self, path: Path):
         self.path = path
 
-    def save(self, step: int, parameters: dict[str, torch.Tensor], optimizer: torch.optim.Optimizer, log: list) -> None:
+    def save(
+        self,
+        step: int,
+        parameters: dict[str, torch.Tensor],
+        optimizer: torch.optim.Optimizer,
+        log: list,
+        memories: Mapping[str, StepMemory] = NO_MEMORIES,
+    ) -> None:
         """Write the state after ``step`` steps, replacing the file atomically."""
         tensors = {f"parameter/{name}": value.detach() for name, value in parameters.items()}
         names = {id(value): name for name, value in parameters.items()}
         for value, state in optimizer.state.items():
             for key, tensor in state.items():
                 tensors[f"optimizer/{names[id(value)]}/{key}"] = tensor
-        metadata = {"step": str(step), "log": json.dumps(log)}
+        kept = {name: memory.state() for name, memory in memories.items()}
+        metadata = {"step": str(step), "log": json.dumps(log), "memories": json.dumps(kept)}
         with atomic_path(self.path) as temporary:
             save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, temporary, metadata)
 
-    def restore(self, parameters: dict[str, torch.Tensor], optimizer: torch.optim.Optimizer) -> tuple[int, list]:
+    def restore(
+        self,
+        parameters: dict[str, torch.Tensor],
+        optimizer: torch.optim.Optimizer,
+        memories: Mapping[str, StepMemory] = NO_MEMORIES,
+    ) -> tuple[int, list]:
         """Load the state if there is one; return the step reached and the log so far.
 
         Raises:
@@ -91,14 +142,16 @@ class Checkpoint:
                     key: tensors[f"optimizer/{name}/{key}"].to("cpu" if key == "step" else parameter.device)
                     for key in ("step", "exp_avg", "exp_avg_sq")
                 }
+        kept = json.loads(metadata["memories"])
+        for name, memory in memories.items():
+            memory.restore(kept[name])
         return int(metadata["step"]), json.loads(metadata["log"])
 
 
 def fit(
     model: PeftModel,
-    make_examples: Callable[[int], list[Example]],
+    terms: Sequence[Term],
     num_steps: int,
-    objective: Objective,
     settings: FitSettings,
     *,
     seed: int,
@@ -124,9 +177,8 @@ def fit(
 
     Args:
         model: PEFT model whose trainable parameters are optimised.
-        make_examples: Examples of a step by its number (from 0); must be a pure function of it.
+        terms: What the loss is the sum of; their examples must follow from the step's number and from what they keep.
         num_steps: Number of optimiser steps.
-        objective: ``soft_target_loss`` or ``hard_target_loss``.
         settings: Optimisation settings.
         seed: Root seed of the dropout streams, named by ``stream`` and the step.
         stream: Names of this run, e.g. ("embedded", "soft").
@@ -137,7 +189,8 @@ def fit(
 
     Returns:
         One record per step: step, loss (nats), learning_rate, grad_norm, tokens that the
-        model read, sequences, seconds (of this process); all but the last are the whole group's.
+        model was trained on, sequences, seconds (of this process); all but the last are the whole group's. With several
+        terms also the loss and the weight of each, as loss/NAME and weight/NAME.
 
     Raises:
         ConfigError: An example is longer than ``max_length``, the loss or its gradient is not finite, a pass does not
@@ -147,32 +200,41 @@ def fit(
     parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
     optimizer = torch.optim.AdamW(parameters.values(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
     schedule = get_cosine_schedule_with_warmup(optimizer, math.ceil(settings.warmup_ratio * num_steps), num_steps)
-    first_step, log = checkpoint.restore(parameters, optimizer)
+    memories = {term.name: term.memory for term in terms if term.memory is not None}
+    first_step, log = checkpoint.restore(parameters, optimizer, memories)
     for record in log:
         on_step(record)
     group.check_agreement(first_step, parameters.values())
     logits_at = position_logits(model)
     trees = supports_tree_attention(model)
+    weights = {
+        term.name: log[-1][f"next_weight/{term.name}"] if log and term.kl_budget else term.weight for term in terms
+    }
     model.train()
     for step in range(first_step, num_steps):
         started = time.monotonic()
-        examples = make_examples(step)
-        _check_lengths(examples, settings.max_length)
         rate = settings.learning_rate * schedule.lr_lambdas[0](step)
         for parameter_group in optimizer.param_groups:
             parameter_group["lr"] = rate
-        passes = plan_passes(examples, settings.micro_batch_size, settings.tokens_per_pass, trees)
         # On the device and in double precision: one transfer per step, and no rounding of the sum.
-        totals = torch.zeros(2, dtype=torch.float64, device=next(iter(parameters.values())).device)
-        size = sum(example.size for example in examples)
-        for first_row, batch_tokens, batch in _batches_of_rank(passes, size, pad_id, group):
-            torch.manual_seed(stream_seed(seed, "dropout", *stream, step, first_row))
-            with _memory_explained(batch_tokens):
-                batch = batch.to(totals.device)
-                loss = backward_pass(logits_at, batch, objective, settings.temperature, LOGITS_PER_CHUNK)
-            totals[0] += loss
-            totals[1] += batch_tokens
-        loss, tokens = group.sum(totals).tolist()
+        totals = torch.zeros(len(terms) + 1, dtype=torch.float64, device=next(iter(parameters.values())).device)
+        sequences = 0
+        for place, term in enumerate(terms):
+            examples = term.make_examples(step)
+            _check_lengths(examples, settings.max_length)
+            passes = plan_passes(examples, settings.micro_batch_size, settings.tokens_per_pass, trees)
+            size = sum(example.size for example in examples) / weights[term.name]
+            sequences += sum(example.sequences for example in examples)
+            for first_row, batch_tokens, batch in _batches_of_rank(passes, size, pad_id, group):
+                torch.manual_seed(stream_seed(seed, "dropout", *stream, *_named(terms, term), step, first_row))
+                with _memory_explained(batch_tokens):
+                    batch = batch.to(totals.device)
+                    base = model if term.compares else None
+                    loss = backward_pass(logits_at, batch, term.objective, settings.temperature, LOGITS_PER_CHUNK, base)
+                totals[place] += loss
+                totals[-1] += batch_tokens
+        *losses, tokens = group.sum(totals).tolist()
+        loss = sum(losses)
         if not math.isfinite(loss):
             raise ConfigError(f"the training loss is {loss} at step {step + 1}; lower train.learning_rate")
         group.sum_gradients(parameters.values())
@@ -189,17 +251,37 @@ def fit(
             "learning_rate": rate,
             "grad_norm": norm,
             "tokens": int(tokens),
-            "sequences": sum(example.sequences for example in examples),
+            "sequences": sequences,
             "seconds": time.monotonic() - started,
+            **_of_terms(terms, losses, weights),
         }
         log.append(record)
         on_step(record)
         if (step + 1) % settings.checkpoint_every_steps == 0 or step + 1 == num_steps:
             group.check_agreement(step + 1, parameters.values())
             if group.is_main and step + 1 < num_steps:
-                checkpoint.save(step + 1, parameters, optimizer, log)
+                checkpoint.save(step + 1, parameters, optimizer, log, memories)
     model.eval()
     return log
+
+
+def _named(terms: Sequence[Term], term: Term) -> tuple[str, ...]:
+    """What tells the dropout streams of several terms apart."""
+    return (term.name,) if len(terms) > 1 else ()
+
+
+def _of_terms(terms: Sequence[Term], losses: Sequence[float], weights: dict[str, float]) -> dict[str, float]:
+    """Loss and weight of each of several terms, for the log; moves the weights that have a budget."""
+    if len(terms) == 1:
+        return {}
+    found = {}
+    for term, weighted in zip(terms, losses, strict=True):
+        weight = weights[term.name]
+        found |= {f"loss/{term.name}": weighted / weight, f"weight/{term.name}": weight}
+        if term.kl_budget is not None:
+            weights[term.name] = next_weight(weight, weighted / weight, term.kl_budget)
+            found[f"next_weight/{term.name}"] = weights[term.name]
+    return found
 
 
 @contextlib.contextmanager
@@ -238,16 +320,22 @@ def _batches_of_rank(
 
 
 def backward_pass(
-    logits_at: PositionLogits, batch: Batch, objective: Objective, temperature: float, logits_per_chunk: int
+    logits_at: PositionLogits,
+    batch: Batch,
+    objective: Objective,
+    temperature: float,
+    logits_per_chunk: int,
+    base: PeftModel | None = None,
 ) -> torch.Tensor:
     """Add the gradients of one forward pass to the model's trainable parameters.
 
     Args:
         logits_at: From ``position_logits``, of a model that supports tree attention if the batch has trees.
         batch: On the model's device.
-        objective: ``soft_target_loss`` or ``hard_target_loss``.
+        objective: The loss.
         temperature: tau of Eq. 2.
         logits_per_chunk: Numbers in the largest tensor of logits that exists at a time.
+        base: The model, for an objective that compares with its logits without the adapter.
 
     Returns:
         The batch's share of the loss in nats, a scalar without graph.
@@ -255,9 +343,19 @@ def backward_pass(
     mask = batch.attention_mask
     if batch.allowed is not None:
         mask = tree_attention_mask(logits_at.model, batch.allowed, batch.position_ids)
-    states = logits_at.states(batch.input_ids, mask, batch.rows, batch.columns, batch.position_ids)
+    places = (batch.input_ids, mask, batch.rows, batch.columns, batch.position_ids)
+    reference = None
+    if base is not None:
+        with torch.no_grad(), base.disable_adapter():
+            base_states = logits_at.states(*places)
+
+        def reference(part: slice) -> torch.Tensor:
+            with torch.no_grad(), base.disable_adapter():
+                return logits_at.head(base_states[part])
+
+    states = logits_at.states(*places)
     positions = max(logits_per_chunk // logits_at.vocabulary, 1)
-    return backward_in_chunks(logits_at.head, states, batch.targets, objective, temperature, positions)
+    return backward_in_chunks(logits_at.head, states, batch.targets, objective, temperature, positions, reference)
 
 
 def _check_lengths(examples: Iterable[Example], max_length: int) -> None:

@@ -13,7 +13,7 @@ from pipeline.core.training.objectives import hard_target_loss, soft_target_loss
 from pipeline.core.tries.trie import build_trie
 from pipeline.engines.loading.model import add_lora, load_model
 from pipeline.engines.training import fit as fit_module
-from pipeline.engines.training.fit import Checkpoint, FitSettings, fit
+from pipeline.engines.training.fit import Checkpoint, FitSettings, Term, fit
 from pipeline.errors import ConfigError
 
 SETTINGS = FitSettings(
@@ -54,9 +54,8 @@ def run(
     model = adapter(model_config, dropout, dtype)
     log = fit(
         model,
-        examples,
+        [Term("targets", examples, soft_target_loss)],
         steps,
-        soft_target_loss,
         settings,
         seed=1,
         stream=("tiny", "soft"),
@@ -144,9 +143,8 @@ def test_a_gradient_that_is_not_finite_ends_the_run_before_it_reaches_a_weight(m
     with pytest.raises(ConfigError, match=r"the gradient's norm is nan at step 1; lower train\.learning_rate"):
         fit(
             model,
-            examples,
+            [Term("targets", examples, diverging)],
             1,
-            diverging,
             SETTINGS,
             seed=1,
             stream=("d",),
@@ -192,9 +190,8 @@ def test_hard_loss_falls_to_the_entropy(model_config, tmp_path):
     settings = replace(SETTINGS, learning_rate=1e-2, checkpoint_every_steps=1000, micro_batch_size=16)
     log = fit(
         model,
-        hard,
+        [Term("targets", hard, hard_target_loss)],
         200,
-        hard_target_loss,
         settings,
         seed=0,
         stream=("h",),
@@ -267,9 +264,8 @@ def gradients(model_config, tmp_path, made, objective, **changes):
         patch.setattr(torch.nn.utils, "clip_grad_norm_", record)
         log = fit(
             model,
-            lambda step: made,
+            [Term("targets", lambda step: made, objective)],
             1,
-            objective,
             replace(SETTINGS, **changes),
             seed=0,
             stream=("g",),
@@ -330,7 +326,7 @@ def test_chunks_of_positions_do_not_change_the_step(model_config, tmp_path, monk
     sizes, chunked = [], fit_module.backward_in_chunks
 
     def spy(head, hidden, *arguments):
-        sizes.append((len(hidden), arguments[-1]))
+        sizes.append((len(hidden), arguments[3]))
         return chunked(head, hidden, *arguments)
 
     monkeypatch.setattr(fit_module, "backward_in_chunks", spy)
@@ -354,9 +350,8 @@ def test_a_killed_run_on_trees_ends_with_the_same_adapter(model_config, tmp_path
         model = adapter(model_config)
         fit(
             model,
-            trees,
+            [Term("targets", trees, soft_target_loss)],
             5,
-            soft_target_loss,
             replace(SETTINGS, micro_batch_size=2, tokens_per_pass=32),
             seed=1,
             stream=("t",),

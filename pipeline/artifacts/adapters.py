@@ -1,0 +1,54 @@
+"""Adapter directories in PEFT's format."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from pipeline.artifacts.storage import write_json
+from pipeline.errors import ArtifactError, first_line
+
+WEIGHTS = "adapter_model.safetensors"
+CONFIG = "adapter_config.json"
+
+
+def merge_adapters(sources: Sequence[tuple[Path, float]], output: Path) -> None:
+    """Write an adapter whose update is the sum of others' updates, each times its weight; exact up to rounding.
+
+    sum_i w_i s_i B_i A_i, with s_i = alpha_i / r_i, is one product of the B_i side by side and the A_i below each
+    other: a LoRA of the ranks' sum and of scale 1, which everything that reads PEFT's format can use.
+
+    Args:
+        sources: Directories and weights; a weight of 0 leaves its adapter out.
+        output: Directory of the new adapter, which exists.
+
+    Raises:
+        ArtifactError: An adapter cannot be read, or two have LoRA weights of different modules.
+    """
+    read = [(directory, weight, *_read(directory)) for directory, weight in sources if weight]
+    (first, _, config, tensors), *_ = read
+    for directory, _, _, others in read:
+        if others.keys() != tensors.keys():
+            raise ArtifactError(
+                f"{directory} and {first} have LoRA weights of different modules; they cannot be added up"
+            )
+    merged = {}
+    for name in tensors:
+        parts = [others[name].float() for _, _, _, others in read]
+        if ".lora_B." in name:
+            scales = [weight * own["lora_alpha"] / own["r"] for _, weight, own, _ in read]
+            parts = [scale * part for scale, part in zip(scales, parts, strict=True)]
+        merged[name] = torch.cat(parts, dim=1 if ".lora_B." in name else 0).contiguous()
+    rank = sum(own["r"] for _, _, own, _ in read)
+    save_file(merged, output / WEIGHTS, metadata={"format": "pt"})
+    write_json(output / CONFIG, {**config, "r": rank, "lora_alpha": rank})
+
+
+def _read(directory: Path) -> tuple[dict, dict[str, torch.Tensor]]:
+    try:
+        return json.loads((directory / CONFIG).read_text()), load_file(directory / WEIGHTS)
+    except (OSError, ValueError, SafetensorError) as error:
+        raise ArtifactError(f"cannot read the adapter {directory}: {first_line(error)}") from None

@@ -1,0 +1,102 @@
+"""The section ``methods`` of ``params.yaml``: what adapters are trained on, or merged from."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass
+
+from pipeline.config.evaluation import STRICT, PositiveFloat, PositiveInt
+
+if TYPE_CHECKING:
+    from pipeline.config.params import Params, TrainConfig
+
+Share = Annotated[float, Field(strict=True, ge=0, le=1)]
+Weight = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+TARGETS = ("soft", "hard")
+"""What an adapter can be trained towards, each with a section of ``train`` and one of ``discretize``."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class AnchorsConfig:
+    """The term that keeps an adapted model near its base checkpoint, on replies to general instructions."""
+
+    weight: PositiveFloat
+    """beta, beside a weight of 1 of the targets; where there is a ``kl_budget``, what it starts from."""
+    divergence: Literal["forward", "reverse", "replay"]
+    """forward: KL(base || model) on the base checkpoint's replies. reverse: KL(model || base) on the adapted model's
+    own. replay: cross-entropy of the base checkpoint's replies, without its law."""
+    sequences_per_step: PositiveInt
+    """Replies in every optimiser step."""
+    refresh_every_steps: PositiveInt
+    """Steps for which the adapted model's replies are used before it writes new ones; for "reverse" alone."""
+    kl_budget: PositiveFloat | None
+    """Divergence in nats per token that ``weight`` is driven to keep to; null leaves the weight as it is."""
+
+    @model_validator(mode="after")
+    def _can_keep_to_a_budget(self) -> "AnchorsConfig":
+        if self.kl_budget is not None and self.divergence == "replay":
+            raise ValueError("kl_budget needs the divergence forward or reverse; replay measures none")
+        return self
+
+
+@dataclass(frozen=True, config=STRICT)
+class MethodConfig:
+    """One way to make an adapter, and so one condition of every table. Its name is its key."""
+
+    soft_share: Share
+    """alpha: 1 trains on soft targets (Eq. 3), 0 on hard targets (Eq. 4), what is between on both."""
+    outside_weight: Weight
+    """gamma: weight of KL(base || model) among the tokens that no target names, at the trained positions."""
+    anchors: AnchorsConfig | None
+    """What keeps the model near its base checkpoint; null trains on the targets alone."""
+    train: dict[str, Any]
+    """What differs from the section ``train``, e.g. {learning_rate: 1.0e-4, soft: {epochs: 6}}; {} for nothing."""
+    merge: dict[str, Weight] | None
+    """Weights of one or two trained methods' updates, which this one adds up instead of training: {soft: 0.5} is half
+    of soft's update, {soft: 0.5, hard: 0.5} the mean of two. null trains."""
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """What it is trained towards, of TARGETS; nothing where it is merged."""
+        if self.merge is not None:
+            return ()
+        return tuple(name for name, share in zip(TARGETS, (self.soft_share, 1 - self.soft_share), strict=True) if share)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is trained on targets of one kind and nothing else."""
+        return len(self.targets) == 1 and self.anchors is None and not self.outside_weight
+
+
+class _Overridden:
+    """A section of which some values are replaced. What is not read is not asked for, so that a view can stand in."""
+
+    def __init__(self, section: Any, values: Mapping[str, Any]):
+        self._section, self._values = section, values
+
+    def __getattr__(self, name: str) -> Any:
+        value = self._values.get(name)
+        if isinstance(value, Mapping):
+            return _Overridden(getattr(self._section, name), value)
+        return value if name in self._values else getattr(self._section, name)
+
+
+def training_settings(params: "Params", method: str) -> "TrainConfig":
+    """The section ``train`` as a method has it."""
+    return _Overridden(params.train, params.methods[method].train)  # type: ignore[return-value]
+
+
+def merged_settings(train: "TrainConfig", values: Mapping[str, Any]) -> dict[str, Any]:
+    """The section ``train`` as nested mappings, with a method's values in the place of some."""
+
+    def merged(section: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+        nested = {
+            name: merged(section[name], value)
+            for name, value in changes.items()
+            if isinstance(value, Mapping) and isinstance(section.get(name), dict)
+        }
+        return {**section, **changes, **nested}
+
+    return merged(asdict(train), values)

@@ -1,0 +1,63 @@
+"""How far a condition's law of replies to held-out instructions is from the base checkpoint's, token by token."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.artifacts.generations import GENERATION_COLUMNS
+from pipeline.artifacts.prompts import read_requests
+from pipeline.artifacts.scores import REPLY_DIVERGENCE_COLUMNS
+from pipeline.artifacts.storage import read_table, write_table
+from pipeline.config.conditions import adapter_directory
+from pipeline.dag.execution import StageRun, command_line
+from pipeline.engines.loading.conditioned_model import open_model
+
+
+def main(
+    run: StageRun,
+    model: str,
+    condition: str,
+    model_report: Path,
+    weights: Path,
+    prompts: list[Path],
+    base_generations: Path,
+    generations: Path,
+    output: Path,
+) -> None:
+    """Write divergences of the base checkpoint's replies (forward) and of the condition's own (reverse)."""
+    from pipeline.engines.loading.chat import answer_terminator, reply_ids
+    from pipeline.engines.loading.model import position_logits
+    from pipeline.engines.scoring.reply_divergence import DIRECTIONS, reply_divergences
+
+    requests, config = read_requests(*prompts), run.params.models[model]
+    tables = [read_table(path, GENERATION_COLUMNS) for path in (base_generations, generations)]
+    table = pd.concat([own.assign(direction=name) for own, name in zip(tables, DIRECTIONS, strict=True)])
+    adapter = adapter_directory(condition, weights)
+    opened = open_model(config, model_report, adapter, requests[0].text)
+    ended = (table["finish_reason"] == "stop").tolist()
+    terminator = answer_terminator(opened.tokenizer, config.terminator)
+    replies = reply_ids(opened.tokenizer, table["text"].tolist(), ended, terminator)
+    encoded = {prompt.prompt_id: opened.encode(prompt.text) for prompt in requests}
+    # The base checkpoint is no distance from itself.
+    divergences = [0.0] * len(table)
+    if adapter is not None:
+        passes = reply_divergences(
+            opened.model,
+            position_logits(opened.model),
+            [encoded[prompt_id] for prompt_id in table["prompt_id"]],
+            replies,
+            table["direction"].tolist(),
+            run.params.evaluate.tokens_per_pass,
+        )
+        with run.tracked() as tracking, tracking.bar(desc=run.title, unit="reply", total=len(table)) as progress:
+            for found in passes:
+                for index, value in found:
+                    divergences[index] = value
+                progress.update(len(found))
+    table = table.assign(num_tokens=list(map(len, replies)), divergence_nats=divergences)
+    write_table(output, table[list(REPLY_DIVERGENCE_COLUMNS)])
+    run.write_record(num_replies=len(table))
+
+
+if __name__ == "__main__":
+    command_line()
