@@ -23,7 +23,7 @@ class AnchorsConfig:
     """The term that keeps an adapted model near its base checkpoint, on replies to general instructions."""
 
     weight: PositiveFloat
-    """beta, beside a weight of 1 of the targets; where there is a ``kl_budget``, what it starts from."""
+    """beta, beside a weight of 1 of the targets; where there is a ``kl_budget``, its least, from which it starts."""
     divergence: Literal["forward", "reverse", "replay"]
     """forward: KL(base || model) on the base checkpoint's replies. reverse: KL(model || base) on the adapted model's
     own. replay: cross-entropy of the base checkpoint's replies, without its law."""

@@ -64,7 +64,8 @@ def _trained(params: Params, sources: dict[str, str]) -> dict[str, Table]:
                     if made.anchors is not None
                     else prompts,
                 }
-            found[kind][model if method == kind else f"{model}-{method}"] = row
+            # Soft and hard as the paper has them go by the model alone.
+            found[kind][model if made.is_plain and method == kind else f"{model}-{method}"] = row
     return found
 
 

@@ -29,13 +29,14 @@ def anchor_example(prompt_ids: Sequence[int], reply_ids: Sequence[int], max_leng
     return hard_example(prompt_ids, [reply_ids[:room]], "token")
 
 
-def next_weight(weight: float, divergence: float, budget: float) -> float:
+def next_weight(weight: float, divergence: float, budget: float, least: float) -> float:
     """The weight of the next step, by which a divergence is driven to its budget: dual ascent on the logarithm.
 
     Args:
         weight: beta of this step, above 0.
         divergence: Nats per token that this step measured.
         budget: Nats per token to keep to.
+        least: What the weight never falls below: before anything is learned the divergence says nothing.
     """
     excess = max(-1.0, min(1.0, divergence / budget - 1.0))
-    return weight * math.exp(LARGEST_CHANGE * excess)
+    return max(least, weight * math.exp(LARGEST_CHANGE * excess))

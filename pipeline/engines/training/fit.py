@@ -71,7 +71,8 @@ class Term:
         weight: Weight of its loss beside the others'.
         compares: Whether ``objective`` takes the base checkpoint's logits, which come from the same weights without the
             adapter.
-        kl_budget: Loss in nats that ``weight`` is driven to after every step; None leaves it as it is.
+        kl_budget: Loss in nats that the weight is driven to by every step, from ``weight`` on, which is its least; None
+            leaves it as it is.
         memory: What ``make_examples`` keeps from step to step; None where the step's number is all that it needs.
     """
 
@@ -279,7 +280,7 @@ def _of_terms(terms: Sequence[Term], losses: Sequence[float], weights: dict[str,
         weight = weights[term.name]
         found |= {f"loss/{term.name}": weighted / weight, f"weight/{term.name}": weight}
         if term.kl_budget is not None:
-            weights[term.name] = next_weight(weight, weighted / weight, term.kl_budget)
+            weights[term.name] = next_weight(weight, weighted / weight, term.kl_budget, term.weight)
             found[f"next_weight/{term.name}"] = weights[term.name]
     return found
 

@@ -1,0 +1,74 @@
+"""Methods: what may be named, what differs by method, and the stages that follow from them."""
+
+import pytest
+
+from pipeline.compose import compose_params
+from pipeline.config.methods import training_settings
+from pipeline.config.params import validate
+from pipeline.dag.graph import StageGraph
+from pipeline.errors import ConfigError
+from tests.conftest import ROOT
+
+ANCHORED = "+method@methods.anchored=anchored"
+
+
+def params(*overrides):
+    return validate(compose_params(ROOT / "conf", list(overrides)))
+
+
+def test_conditions_follow_the_methods():
+    assert params().conditions == ("base", "soft", "hard")
+    found = params(ANCHORED, "+method@methods.half=scaled")
+    assert found.conditions == ("base", "soft", "hard", "anchored", "half")
+    graph = StageGraph(found)
+    assert {"train_soft@embedded", "train_hard@embedded", "train_mixed@embedded-anchored"} < set(graph)
+    assert "merge_adapters@embedded-half" in graph and "eval_open@embedded-half" in graph
+    assert "artifacts/adapters/embedded/soft" in graph["merge_adapters@embedded-half"].dependencies
+    alone = params("~method@methods.soft", "~method@methods.hard", ANCHORED)
+    assert alone.conditions == ("base", "anchored") and "train_soft@embedded" not in StageGraph(alone)
+
+
+def test_a_second_method_of_one_kind_has_settings_of_its_own():
+    long = "+method@methods.long=soft"
+    found = params(long, "+methods.long.train={learning_rate:1.0e-3,soft:{epochs:9}}")
+    assert "train_soft@embedded-long" in StageGraph(found)
+    own, common = training_settings(found, "long"), training_settings(found, "soft")
+    assert (own.learning_rate, own.soft.epochs, own.soft.estimator) == (1e-3, 9, common.soft.estimator)
+    assert (common.learning_rate, common.soft.epochs) == (found.train.learning_rate, found.train.soft.epochs)
+
+
+def test_an_adapter_depends_on_what_it_is_trained_on_alone():
+    graph = StageGraph(params(ANCHORED, "+method@methods.mixed=mixed", "methods.mixed.anchors=null"))
+    anchored, mixed = graph["train_mixed@embedded-anchored"], graph["train_mixed@embedded-mixed"]
+    replies = "artifacts/generations/instructions/embedded/base.parquet"
+    assert replies in anchored.dependencies and replies not in mixed.dependencies
+    assert "train.hard" not in anchored.parameters and {"train.soft", "train.hard"} < set(mixed.parameters)
+    assert "methods.anchored.anchors" in anchored.parameters
+    assert not any("anchored" in key for node in graph if "anchored" not in node for key in graph[node].parameters)
+    # No method with anchors: nobody asks for replies.
+    assert "generate_instructions@embedded-base" in graph
+    assert "generate_instructions@embedded-base" not in StageGraph(params())
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["+method@methods.base=soft"], r"methods\.base: a method's name has .* none of base, ssot"),
+        (["+method@methods.A=soft"], r"methods\.A: a method's name has lower-case letters"),
+        (["methods.soft.soft_share=1.5"], r"methods\.soft\.soft_share: .*less than or equal to 1"),
+        (["+methods.soft.train={learning_rte:1.0}"], r"methods\.soft\.train: learning_rte: unknown key"),
+        (["+methods.soft.train={soft:{epochs:0}}"], r"methods\.soft\.train: soft\.epochs: "),
+        (["+method@methods.m=merged", "+methods.m.merge={m:0.5}"], r"methods\.m\.merge: .*allowed: soft, hard"),
+        (["+method@methods.m=merged", "methods.m.merge={soft:0.0,hard:0.0}"], "one weight at least must be above 0"),
+        (["+method@methods.m=merged", "methods.m.outside_weight=1.0"], "m is merged, not trained"),
+        ([ANCHORED, "methods.anchored.anchors.weight=0.0"], r"methods\.anchored\.anchors\.weight"),
+        (
+            [ANCHORED, "methods.anchored.anchors.divergence=replay", "methods.anchored.anchors.kl_budget=0.1"],
+            "kl_budget needs the divergence forward or reverse",
+        ),
+        (["~method@methods.soft", "~method@methods.hard"], r"methods: .*at least 1"),
+    ],
+)
+def test_what_is_not_allowed_is_named(overrides, message):
+    with pytest.raises(ConfigError, match=message):
+        params(*overrides)
