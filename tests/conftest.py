@@ -53,6 +53,7 @@ TINY_OVERRIDES = (
     "generate.novelty={num_samples:4,max_new_tokens:6,batch_size:4}",
     "generate.ssot={num_samples:5,max_new_tokens:12,batch_size:5}",
     "prompts.novelty.max_prompts_per_split=3",
+    "prompts.instructions.max_prompts=16",
     "evaluate={paths_per_prompt:2,bootstrap_replicates:100,floor_replicates:20,exact_max_prefixes:300}",
     "evaluate.bounds_max_positions=200",
     "evaluate.token_budget=40",

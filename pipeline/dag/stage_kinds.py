@@ -47,6 +47,22 @@ def record(path: str) -> str:
     return path.removesuffix(".parquet").removesuffix(".json").removesuffix(".npz") + ".provenance.json"
 
 
+def reading(module: str, description: str, section: str, *, over: str = "", parameters: tuple[str, ...] = ()) -> Stage:
+    """A stage that takes the prompts of a section of ``prompts`` from their source."""
+    output = f"{{artifacts}}/prompts/{section}.parquet"
+    return Stage(
+        name=module,
+        description=description,
+        module=module,
+        over=over,
+        sources=(f"{{dag.{section}_source}}",),
+        after=(PARAMS_CHECKED,),
+        writes={"output": output},
+        records=record(output),
+        parameters=(*parameters, f"prompts.{section}"),
+    )
+
+
 def training(method: str, description: str, reads: dict[str, Paths], parameters: tuple[str, ...]) -> Stage:
     """A stage that trains adapters by one method."""
     return Stage(
