@@ -62,6 +62,23 @@ class OpenPromptsConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
+class InstructionsConfig:
+    """General instructions, whose replies by the base checkpoint anchor retention-aware fine-tuning."""
+
+    source: str
+    """A JSON-lines file (fields prompt and, where known, id and kind) or a data set of the hub with the same fields."""
+    revision: str | None
+    """Commit of the hub's data set; null takes the current one, which build_instructions records."""
+    split: str | None
+    """Split of a data set; null for a file."""
+    max_prompts: PositiveInt | None
+    """Keep the first so many instructions; null keeps all."""
+    held_out_share: Annotated[float, Field(strict=True, gt=0, lt=1)]
+    """Share of each kind that no training sees (a seeded draw, at least one of two): the divergence from the base
+    checkpoint is measured on it."""
+
+
+@dataclass(frozen=True, config=STRICT)
 class PromptsConfig:
     """Which prompts exist."""
 
@@ -75,6 +92,7 @@ class PromptsConfig:
     """"selected" (the paper's 18) or "full" (92)."""
     open: OpenPromptsConfig
     novelty: NoveltyPromptsConfig
+    instructions: InstructionsConfig
 
 
 MaxBins = Annotated[StrictInt, Field(ge=2, le=10_000_000)]

@@ -54,6 +54,29 @@ def record(path: str) -> str:
     return path.removesuffix(".parquet").removesuffix(".json").removesuffix(".npz") + ".provenance.json"
 
 
+def reading(
+    module: str,
+    description: str,
+    section: str,
+    over: str,
+    writes: dict[str, Paths] | None = None,
+    parameters: tuple[str, ...] = (),
+) -> Stage:
+    """A stage that takes the prompts of a section of ``prompts`` from their source."""
+    output = f"{{artifacts}}/prompts/{section}.parquet"
+    return Stage(
+        name=module,
+        description=description,
+        module=module,
+        over=over,
+        sources=(f"{{dag.{section}_source}}",),
+        after=(PARAMS_CHECKED,),
+        writes={"output": output, **(writes or {})},
+        records=record(output),
+        parameters=(*parameters, f"prompts.{section}"),
+    )
+
+
 def training(kind: str, description: str, reads: dict[str, Paths], parameters: tuple[str, ...]) -> Stage:
     """A stage that trains the adapters of the methods of one kind."""
     return Stage(

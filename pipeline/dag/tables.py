@@ -115,6 +115,7 @@ def dag_section(params: Params) -> dict[str, Any]:
     return {
         # For stages that exist once, for one axis.
         "axes": {axis: {axis: {"axis": axis}} if on[axis] else {} for axis in AXES},
+        "instructions": {"instructions": {}} if anchored or on["anchors"] else {},
         "spaces": {space: {"space": space} for space in binned},
         "models": {
             name: {
@@ -142,6 +143,7 @@ def dag_section(params: Params) -> dict[str, Any]:
         "open_source": params.prompts.open.source or "conf/prompts",
         # A data set of the hub is named by the parameters alone.
         "novelty_source": _source(params.prompts.novelty.source, "conf/prompts"),
+        "instructions_source": _source(params.prompts.instructions.source, "conf/prompts"),
         "retention_source": _source(params.retention.source, "conf/retention"),
         "paloma_source": _source(params.paloma.source, "conf/paloma"),
         # A pickle is named by its SHA-256 in the parameters; where it is missing, the stage says what to do.

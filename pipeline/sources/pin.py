@@ -27,10 +27,13 @@ Kind = Literal["model", "dataset"]
 Keys = tuple[str, ...]
 
 # For each group of conf/: keys of the repository, keys of its revision, what it is. Of a mapping of revisions
-# each key names a repository of the organisation.
+# each key names a repository of the organisation. What is in a group or section called like an axis is for that axis.
 GROUPS: dict[str, tuple[tuple[Keys, Keys, Kind], ...]] = {
     "model": ((("checkpoint",), ("revision",), "model"),),
-    "prompts": ((("novelty", "source"), ("novelty", "revision"), "dataset"),),
+    "prompts": (
+        (("novelty", "source"), ("novelty", "revision"), "dataset"),
+        (("instructions", "source"), ("instructions", "revision"), "dataset"),
+    ),
     "evaluate": (
         (("novelty", "classifier", "checkpoint"), ("novelty", "classifier", "revision"), "model"),
         (("novelty", "classifier", "tokenizer"), ("novelty", "classifier", "tokenizer_revision"), "model"),
@@ -39,8 +42,6 @@ GROUPS: dict[str, tuple[tuple[Keys, Keys, Kind], ...]] = {
     "retention": ((("source",), ("revisions",), "dataset"),),
     "paloma": ((("source",), ("revision",), "dataset"),),
 }
-AXIS_OF_GROUP = {"prompts": "novelty", "evaluate": "novelty", "retention": "retention", "paloma": "paloma"}
-"""The one axis that what a group takes from the hub is for; models are for all."""
 
 
 @dataclass(frozen=True)
@@ -94,14 +95,13 @@ def conf_sources(conf: Path, axes: Collection[str] = AXES) -> Iterator[ConfSourc
         ConfigError: A file is not YAML.
     """
     for group, entries in GROUPS.items():
-        if group in AXIS_OF_GROUP and AXIS_OF_GROUP[group] not in axes:
-            continue
+        wanted = [entry for entry in entries if {group, entry[0][0]}.intersection(AXES) <= set(axes)]
         for path in sorted((conf / group).glob("*.yaml")):
             try:
                 values = yaml.safe_load(path.read_text())
             except yaml.YAMLError as error:
                 raise ConfigError(f"{path} is not valid YAML ({' '.join(str(error).split())})") from None
-            for repository_keys, keys, kind in entries:
+            for repository_keys, keys, kind in wanted:
                 repository, revision = _value(values, repository_keys), _value(values, keys)
                 if not _is_hub(repository):
                     continue
@@ -142,6 +142,8 @@ def hub_revisions(params: Params) -> dict[str, str | None]:
         for name, model in params.models.items()
         if not is_local_path(model.checkpoint)
     }
+    if not is_local_path(params.prompts.instructions.source):
+        found["prompts.instructions.revision"] = params.prompts.instructions.revision
     if "novelty" in params.axes:
         found |= _novelty_revisions(params)
     if "retention" in params.axes and not is_local_path(params.retention.source):

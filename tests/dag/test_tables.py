@@ -15,16 +15,20 @@ from pipeline.dag.tables import dag_section
 from pipeline.errors import ConfigError
 from tests.conftest import ROOT
 
-SUBSETS = [axes for size in range(1, 7) for axes in itertools.combinations(AXES, size)]
+SUBSETS = [axes for size in (1, 2, 6, 7) for axes in itertools.combinations(AXES, size)]
 SHARED = {
     "check_params",
     "build_prompts",
+    "build_instructions",
     "check_model",
     "preflight",
     "discretize",
     "build_tries",
     "train_soft",
     "train_hard",
+    "generate_instructions",
+    "train_mixed",
+    "merge_adapters",
     "report",
 }
 ON_DEMAND = {"profile_construction"}
@@ -43,6 +47,7 @@ OF_AXIS = {
     "novelty": {"build_novelty_prompts", "generate_novelty", "partition_novelty", "reward_novelty", "eval_novelty"},
     "retention": {"import_irt", "score_retention", "eval_retention"},
     "paloma": {"score_paloma", "eval_paloma"},
+    "anchors": {"generate_anchors", "score_anchors", "eval_anchors"},
 }
 
 
@@ -56,9 +61,10 @@ def tables_of(*overrides: str) -> dict:
 
 @pytest.fixture(scope="module", params=["demo", "paper"])
 def choices(request) -> tuple[dict, dict[tuple[str, ...], StageGraph]]:
-    """Values of an experiment, its baselines all switched on, and its DAG by axes; of the paper's 725 stages a few."""
+    """Values of an experiment, its baselines and methods all switched on, and its DAG by axes; of the paper's 725 stages a few."""
     names = ("ssot", "constrained", "batch", "verbalized")
-    values = values_of(f"experiment={request.param}", *(f"generate.{name}.enabled=true" for name in names))
+    methods = (f"+method@methods.{name}={name}" for name in ("anchored", "merged"))
+    values = values_of(f"experiment={request.param}", *(f"generate.{name}.enabled=true" for name in names), *methods)
     subsets = SUBSETS if request.param == "demo" else [("structured",), ("open", "mcq", "retention"), AXES]
     params = validate(values)
     return values, {axes: StageGraph(replace(params, axes=list(axes))) for axes in subsets}
@@ -66,7 +72,7 @@ def choices(request) -> tuple[dict, dict[tuple[str, ...], StageGraph]]:
 
 def test_every_stage_belongs_to_one_axis_or_to_all():
     assert sorted([*SHARED, *itertools.chain(*OF_AXIS.values()), *ON_DEMAND]) == sorted(STAGES)
-    assert list(OF_AXIS) == list(AXES) and len(SUBSETS) == 63
+    assert list(OF_AXIS) == list(AXES) and len(SUBSETS) == 7 + 21 + 7 + 1
 
 
 def test_axes_decide_which_stages_exist_and_nothing_else(choices):
@@ -114,6 +120,7 @@ def test_the_composition_follows_the_axes_in_any_order():
         "novelty": {},
         "retention": {"retention": {"axis": "retention"}},
         "paloma": {},
+        "anchors": {},
     }
     assert {axis for axis, table in tables["conditions"].items() if table} == {"mcq", "retention"}
     assert {axis for axis, table in tables["sampled"].items() if table} == {"mcq"}
@@ -150,7 +157,7 @@ def test_a_stage_that_is_left_out_is_told_from_one_that_never_was():
     for name in ("eval_novelty", "eval_novelty@embedded-base", "import_irt@retention", "eval_open_baseline"):
         with pytest.raises(ConfigError, match=f"the stage '{name}' is left out .*switched off \\(axes\\)"):
             graph.select([name])
-    with pytest.raises(ConfigError, match="there is no stage 'eval_nov'; there are build_prompts"):
+    with pytest.raises(ConfigError, match="there is no stage 'eval_nov'; there are build_prompts, build_tries"):
         graph.select(["eval_nov"])
     with pytest.raises(
         ConfigError, match="there is no stage 'generate_structured@embedded-basic'; there are generate_s"

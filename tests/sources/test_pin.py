@@ -157,6 +157,19 @@ def test_what_is_local_needs_no_commit(conf):
     assert "models.qwen3_8b.revision" not in unpinned(local)
 
 
+def test_instructions_of_the_hub_are_pinned_whatever_is_evaluated(conf, asked, tmp_path):
+    selected = conf / "prompts" / "selected.yaml"
+    selected.write_text(selected.read_text().replace("data/instructions.jsonl", "owner/instructions"))
+    params = tmp_path / "params.yaml"
+    params.write_text(yaml.safe_dump(compose_params(conf, ["axes=[mcq]"])))
+    assert unpinned(validate(yaml.safe_load(params.read_text()))) == ["prompts.instructions.revision"]
+    pin(conf, False, lambda *pinned: None, axes=["mcq"])
+    # Only the data set of the one prompts group that names it; NoveltyBench's is for an axis that is off.
+    assert [call for call in asked if call[2] == "dataset"] == [("owner/instructions", None, "dataset")]
+    pinned = validate(compose_params(conf, ["axes=[mcq]"]))
+    assert pinned.prompts.instructions.revision == commit_of("owner/instructions") and unpinned(pinned) == []
+
+
 def test_what_axes_need_that_are_off_is_left_alone(conf, asked, tmp_path, capsys):
     erase_pins(conf)
     params = tmp_path / "params.yaml"

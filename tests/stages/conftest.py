@@ -16,7 +16,7 @@ from tests.stages.preloaded_python import preloaded_python
 __all__ = ["drawn_here"]
 
 CONDITIONS = ("base", "soft", "hard")
-AXES = ("structured", "open", "mcq", "novelty", "retention", "paloma")
+AXES = ("structured", "open", "mcq", "novelty", "retention", "paloma", "anchors")
 
 
 def run_stage(params: Path, name: str, **replaced: Path | list[Path]) -> StageRun:
@@ -57,7 +57,13 @@ class Dag:
         return self.root / "evals" / axis / "embedded" / condition
 
     def prepare(self) -> None:
-        self.run("build_prompts", "build_novelty_prompts@novelty", "discretize@soft", "discretize@hard")
+        self.run(
+            "build_prompts",
+            "build_novelty_prompts@novelty",
+            "build_instructions@instructions",
+            "discretize@soft",
+            "discretize@hard",
+        )
         self.run("discretize_eval@structured", "check_model@embedded", "build_tries@embedded-soft")
         self.run("build_tries@embedded-eval", "floor_structured@structured", "import_irt@retention")
         # Its checks draw thousands of samples, and have tests of their own; stages depend on the report alone.
@@ -74,6 +80,7 @@ class Dag:
             "novelty": ("generate_novelty", "partition_novelty", "reward_novelty", "eval_novelty"),
             "retention": ("score_retention", "eval_retention"),
             "paloma": ("score_paloma", "eval_paloma"),
+            "anchors": ("generate_anchors", "score_anchors", "eval_anchors"),
         }[axis]
         if condition not in CONDITIONS:
             names = (f"generate_{axis}", f"eval_{axis}_baseline")

@@ -11,7 +11,8 @@ from pipeline.artifacts.storage import read_json
 from pipeline.config.params import NoveltyPromptsConfig
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.sources.novelty_prompts import local_files, pinned_revision, read_files, select_prompts
+from pipeline.sources.novelty_prompts import KEY, read_rows, select_prompts
+from pipeline.sources.prompt_rows import source_revision
 from tests.command_line import run_command_line
 from tests.conftest import ROOT
 from tests.stages.conftest import run_stage
@@ -146,23 +147,22 @@ def test_the_hub_is_asked_for_a_commit(monkeypatch):
         sha = commit
 
     monkeypatch.setattr(HfApi, "dataset_info", lambda self, name, revision: Info())
-    assert pinned_revision("owner/name", None) == commit
-    assert pinned_revision("owner/name", "main") == commit
+    assert source_revision(KEY, "owner/name", None) == commit
+    assert source_revision(KEY, "owner/name", "main") == commit
 
     def offline(self, name, revision):
         raise OfflineModeIsEnabled("no network")
 
     monkeypatch.setattr(HfApi, "dataset_info", offline)
-    assert pinned_revision("owner/name", commit) == commit
+    assert source_revision(KEY, "owner/name", commit) == commit
     with pytest.raises(ArtifactError, match="cannot reach the hub for the data set owner/name: no network"):
-        pinned_revision("owner/name", None)
+        source_revision(KEY, "owner/name", None)
 
 
 def test_the_projects_own_prompts():
     source = str(ROOT / "data" / "novelty_prompts.jsonl")
     config = NoveltyPromptsConfig(source, None, ["curated", "wildchat"], None)
-    rows = read_files(source, local_files(config))
-    prompts = select_prompts(config, rows)
+    prompts = select_prompts(config, read_rows(config, None))
     curated = [prompt for prompt in prompts if prompt.split == "curated"]
     assert len(curated) == 20 and len(prompts) == 30 and len({prompt.text for prompt in prompts}) == 30
     assert len({prompt.category for prompt in curated}) == 6 and all(prompt.category for prompt in curated)

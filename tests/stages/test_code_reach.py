@@ -18,6 +18,7 @@ NEW_LOCALS = 2
 NAMES = [
     "build_prompts",
     "build_novelty_prompts@novelty",
+    "build_instructions@instructions",
     "discretize@soft",
     "discretize_eval@structured",
     "check_model@embedded",

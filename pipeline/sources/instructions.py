@@ -1,0 +1,74 @@
+"""General instructions, from a JSON-lines file or from a data set of the hub."""
+
+import hashlib
+from pathlib import Path
+
+from pipeline.artifacts.json_lines import read_json_lines
+from pipeline.config.params import InstructionsConfig
+from pipeline.core.prompts.instructions import HELD_OUT, hold_out
+from pipeline.core.prompts.text import TextPrompt
+from pipeline.errors import ArtifactError, ConfigError
+from pipeline.sources.prompt_rows import Row, read_splits, row_id, row_text
+
+KEY = "prompts.instructions"
+FIELDS = ("prompt",)
+
+
+def read_instructions(config: InstructionsConfig, revision: str | None, seed: int) -> list[TextPrompt]:
+    """The instructions in the source's order; the category is the kind, the split "anchor" or "held_out".
+
+    An instruction without an id gets a digest of its text for one.
+
+    Args:
+        config: Where they come from, and how many are held out.
+        revision: Commit of a hub data set.
+        seed: Root of the random streams that the held-out ones are drawn by.
+
+    Raises:
+        ConfigError: A data set has no such split, a file is given one, or no kind has two instructions.
+        ArtifactError: The source cannot be read or has no instructions, or one is empty or there twice, or its id or
+            kind is unusable.
+    """
+    prompts: dict[str, TextPrompt] = {}
+    texts: set[str] = set()
+    for number, row in enumerate(_rows(config, revision)[: config.max_prompts], start=1):
+        where = f"{config.source}: prompt {number}"
+        text, kind = row_text(row, where).strip(), row.get("kind") or ""
+        if not isinstance(kind, str):
+            raise ArtifactError(f"{where}: the field 'kind' must be a text, got {kind!r}")
+        if (normalised := " ".join(text.lower().split())) in texts:
+            raise ArtifactError(f"{where}: the prompt {text!r} is there twice")
+        texts.add(normalised)
+        prompt_id = _prompt_id(row, where, text)
+        if prompt_id in prompts:
+            raise ArtifactError(f"{where}: the id {prompt_id!r} is there twice")
+        prompts[prompt_id] = TextPrompt(prompt_id, "", kind, text)
+    if not prompts:
+        raise ArtifactError(f"{config.source} has no prompts")
+    found = hold_out(list(prompts.values()), config.held_out_share, seed)
+    if not any(prompt.split == HELD_OUT for prompt in found):
+        raise ConfigError(
+            f"{KEY}: no kind has two instructions, one of which could be held out, among the {len(found)} of "
+            f"{config.source} that are kept (max_prompts)"
+        )
+    return found
+
+
+def _rows(config: InstructionsConfig, revision: str | None) -> list[Row]:
+    source, split = config.source, config.split
+    if Path(source).is_file():
+        if split is not None:
+            raise ConfigError(f"{KEY}.split: {source} is a file, which has no splits; got {split!r}, must be null")
+        return read_json_lines(Path(source), FIELDS)
+    if split is None:
+        raise ConfigError(f"{KEY}.split: must name a split of the data set {source}, got null")
+    rows = read_splits(source, revision, [split], FIELDS)
+    if split not in rows:
+        raise ConfigError(f"{KEY}.split: {source} has no split {split!r}; it has {', '.join(sorted(rows))}")
+    return list(rows[split])
+
+
+def _prompt_id(row: Row, where: str, text: str) -> str:
+    if row.get("id") is None:
+        return f"instruction-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+    return row_id(row, where)

@@ -1,0 +1,27 @@
+"""Write the general instructions, from a JSON-lines file or from a data set of the hub, whose commit is recorded."""
+
+from collections import Counter
+from pathlib import Path
+
+from pipeline.artifacts.prompts import write_text_prompts
+from pipeline.core.prompts.instructions import ANCHOR, HELD_OUT
+from pipeline.dag.execution import StageRun, command_line
+from pipeline.sources.instructions import KEY, read_instructions
+from pipeline.sources.prompt_rows import source_revision
+
+
+def main(run: StageRun, output: Path, held_out: Path) -> None:
+    """Write the instructions of ``prompts.instructions`` that methods may see, and those that are ``held_out``."""
+    config = run.params.prompts.instructions
+    revision = source_revision(f"{KEY}.source", config.source, config.revision)
+    run.record.add(revision=revision)
+    prompts = read_instructions(config, revision, run.params.seed)
+    for path, split in ((output, ANCHOR), (held_out, HELD_OUT)):
+        write_text_prompts(path, [prompt for prompt in prompts if prompt.split == split])
+    sizes = Counter(prompt.split for prompt in prompts)
+    run.write_record(num_prompts=len(prompts), num_held_out=sizes["held_out"])
+    print(", ".join(f"{split}: {size} instructions" for split, size in sorted(sizes.items())))
+
+
+if __name__ == "__main__":
+    command_line()

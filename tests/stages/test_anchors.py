@@ -1,0 +1,153 @@
+"""Methods of several terms and merged ones through their stages, and the divergence from the base checkpoint."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from pipeline.artifacts.model_report import model_revision
+from pipeline.artifacts.prompts import read_text_prompts
+from pipeline.compose import compose_params, write_files
+from pipeline.config.params import load_params
+from pipeline.engines.loading.conditioned_model import open_model
+from pipeline.engines.loading.model import next_log_probabilities
+from tests.conftest import ROOT, TINY_OVERRIDES
+from tests.stages.conftest import Dag
+
+pytestmark = pytest.mark.slow
+METHODS = ("anchored", "mixed", "reverse", "replay", "merged", "half")
+
+
+@pytest.fixture(scope="module")
+def methods(dag) -> Dag:
+    """The shared DAG with further methods, trained for the same few steps."""
+    recorded = dict(line.split("=", 1) for line in TINY_OVERRIDES)
+    params = load_params(dag.params)
+    overrides = [
+        *(f"{key}={value}" for key, value in recorded.items()),
+        f"artifacts={params.artifacts}",
+        f"models.embedded.checkpoint={params.models['embedded'].checkpoint}",
+        "+method@methods.anchored=anchored",
+        "+method@methods.mixed=mixed",
+        "+method@methods.reverse=anchored",
+        "+method@methods.replay=anchored",
+        "+method@methods.merged=merged",
+        "+method@methods.half=scaled",
+        "methods.mixed.outside_weight=0.5",
+        "methods.reverse.anchors={divergence:reverse,refresh_every_steps:3,kl_budget:0.01}",
+        "methods.replay.anchors.divergence=replay",
+    ]
+    directory = dag.params.parent / "methods"
+    directory.mkdir()
+    write_files(directory, compose_params(ROOT / "conf", overrides), overrides)
+    found = Dag(directory / "params.yaml")
+    found.run("generate_instructions@embedded-base")
+    for name in METHODS[:4]:
+        found.run(f"train_mixed@embedded-{name}")
+    found.run("merge_adapters@embedded-merged", "merge_adapters@embedded-half")
+    return found
+
+
+def log_of(dag, name):
+    return [json.loads(line) for line in (dag.root / "adapters" / "embedded" / name / "train_log.jsonl").open()]
+
+
+def test_each_method_has_its_terms(methods):
+    soft = log_of(methods, "soft")
+    anchored, mixed, reverse, replay = (log_of(methods, name) for name in METHODS[:4])
+    assert len(anchored) == len(soft)
+    # The same first step: the same initial adapter, prompts and paths, and a divergence of 0.
+    assert anchored[0]["loss/soft"] == pytest.approx(soft[0]["loss"], rel=1e-5)
+    assert anchored[0]["loss/anchors"] == pytest.approx(0, abs=1e-6) and replay[0]["loss/anchors"] > 1
+    assert {name for name in mixed[0] if name.startswith("loss/")} == {"loss/soft", "loss/hard", "loss/anchors"}
+    assert mixed[0]["weight/soft"] == mixed[0]["weight/hard"] == 0.5
+    # Between the steps of soft and those of hard.
+    hard = log_of(methods, "hard")
+    assert len(mixed) == round((len(soft) + len(hard)) / 2)
+    assert all("next_weight/anchors" in entry for entry in reverse)
+
+
+def test_merged_adapters_are_their_sum_in_the_model(methods):
+    params = load_params(methods.params)
+    report = methods.root / "models" / "embedded.json"
+
+    def weights(name):
+        directory = methods.root / "adapters" / "embedded" / name
+        return json.loads((directory / "adapter_config.json").read_text()), load_file(
+            directory / "adapter_model.safetensors"
+        )
+
+    def update(name):
+        config, tensors = weights(name)
+        key = next(key for key in tensors if ".lora_A." in key)
+        return config["lora_alpha"] / config["r"] * tensors[key.replace("lora_A", "lora_B")] @ tensors[key]
+
+    torch.testing.assert_close(update("merged"), (update("soft") + update("hard")) / 2)
+    torch.testing.assert_close(update("half"), update("soft") / 2)
+    prompt = "Give me a number."
+    opened = open_model(params.models["embedded"], report, methods.root / "adapters" / "embedded" / "half", prompt)
+    halved = next_log_probabilities(opened.model, [opened.encode(prompt)])
+    with torch.no_grad():
+        for name, module in opened.model.named_modules():
+            if name.endswith("lora_B.default"):
+                module.weight.mul_(2)
+    whole = open_model(params.models["embedded"], report, methods.root / "adapters" / "embedded" / "soft", prompt)
+    torch.testing.assert_close(
+        next_log_probabilities(opened.model, [opened.encode(prompt)]),
+        next_log_probabilities(whole.model, [opened.encode(prompt)]),
+    )
+    assert not torch.equal(halved, next_log_probabilities(whole.model, [opened.encode(prompt)]))
+    assert model_revision(report) is None
+
+
+def test_divergences_are_those_of_the_laws_written_out(methods):
+    methods.evaluate("anchors", "base")
+    directory = methods.evaluate("anchors", "anchored")
+    params = load_params(methods.params)
+    report, name = methods.root / "models" / "embedded.json", methods.root / "adapters" / "embedded" / "anchored"
+    prompts = {p.prompt_id: p for p in read_text_prompts(methods.root / "prompts" / "anchors.parquet")}
+    opened = open_model(params.models["embedded"], report, name, "x")
+    generations = {
+        "forward": pd.read_parquet(methods.generations("base", "anchors")),
+        "reverse": pd.read_parquet(methods.generations("anchored", "anchors")),
+    }
+    scores = pd.read_parquet(methods.path("score_anchors@embedded-anchored"))
+    assert len(scores) == 2 * 2 * len(prompts)
+    for direction, table in generations.items():
+        for row in table.head(3).itertuples():
+            context = opened.encode(prompts[row.prompt_id].text)
+            reply = opened.tokenizer(row.text, add_special_tokens=False)["input_ids"]
+            reply += [opened.tokenizer.eos_token_id] if row.finish_reason == "stop" or not reply else []
+            total = 0.0
+            for length in range(len(reply)):
+                own = next_log_probabilities(opened.model, [context + reply[:length]])[0]
+                with opened.model.disable_adapter():
+                    base = next_log_probabilities(opened.model, [context + reply[:length]])[0]
+                first, second = (base, own) if direction == "forward" else (own, base)
+                total += float((first.exp() * (first - second)).sum())
+            found = scores[
+                (scores["prompt_id"] == row.prompt_id)
+                & (scores["direction"] == direction)
+                & (scores["sample_index"] == row.sample_index)
+            ].iloc[0]
+            assert found["num_tokens"] == len(reply)
+            assert found["divergence_nats"] == pytest.approx(total, rel=1e-3, abs=1e-7)
+    rows = pd.DataFrame(json.loads((directory / "metrics.json").read_text())["metrics"])
+    kinds = {prompt.category for prompt in prompts.values()}
+    assert set(rows["split"]) == {"all", *kinds} and set(rows["metric"]) == {
+        "anchor_kl_nats",
+        "anchor_reverse_kl_nats",
+    }
+    forward = scores[scores["direction"] == "forward"]
+    whole = rows[(rows["split"] == "all") & (rows["metric"] == "anchor_kl_nats")].iloc[0]
+    assert whole["value"] == pytest.approx(forward["divergence_nats"].sum() / forward["num_tokens"].sum())
+    assert whole["ci_low"] < whole["value"] < whole["ci_high"] and whole["n"] == len(prompts)
+
+
+def test_the_base_checkpoint_is_no_distance_from_itself(methods):
+    directory = methods.evaluate("anchors", "base")
+    values = [row["value"] for row in json.loads((directory / "metrics.json").read_text())["metrics"]]
+    assert np.array_equal(values, np.zeros(len(values)))
