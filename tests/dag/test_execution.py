@@ -326,7 +326,10 @@ def test_the_command_line_says_what_it_does_not_know(params_file, monkeypatch, c
     with pytest.raises(SystemExit) as ended:
         run_command_line(monkeypatch, "generate", "--axis", "retention", "--params", params_file)
     assert ended.value.code == 2
-    assert "invalid choice: 'retention' (choose from 'structured', 'open', 'mcq', 'novelty')" in capsys.readouterr().err
+    assert (
+        "invalid choice: 'retention' (choose from 'instructions', 'structured', 'open', 'mcq', 'novelty', 'anchors')"
+        in capsys.readouterr().err
+    )
 
 
 def test_help_names_what_a_stage_reads_writes_and_depends_on(monkeypatch, capsys):

@@ -61,7 +61,7 @@ def tables_of(*overrides: str) -> dict:
 
 @pytest.fixture(scope="module", params=["demo", "paper"])
 def choices(request) -> tuple[dict, dict[tuple[str, ...], StageGraph]]:
-    """Values of an experiment, its baselines and methods all switched on, and its DAG by axes; of the paper's 725 stages a few."""
+    """Values of an experiment, all baselines and methods switched on, and its DAG by axes: few for the paper."""
     names = ("ssot", "constrained", "batch", "verbalized")
     methods = (f"+method@methods.{name}={name}" for name in ("anchored", "merged"))
     values = values_of(f"experiment={request.param}", *(f"generate.{name}.enabled=true" for name in names), *methods)

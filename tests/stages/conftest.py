@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import load_params
 from pipeline.dag.execution import StageRun, execute, named_run
 from tests.report.conftest import drawn_here
@@ -82,7 +83,7 @@ class Dag:
             "paloma": ("score_paloma", "eval_paloma"),
             "anchors": ("generate_anchors", "score_anchors", "eval_anchors"),
         }[axis]
-        if condition not in CONDITIONS:
+        if condition in BASELINES:
             names = (f"generate_{axis}", f"eval_{axis}_baseline")
         self.run(*(f"{name}@embedded-{condition}" for name in names))
         return self.evals(axis, condition)
