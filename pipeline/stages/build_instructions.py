@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from pipeline.artifacts.prompts import write_text_prompts
+from pipeline.core.prompts.instructions import HELD_OUT
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.sources.instructions import KEY, read_instructions
 from pipeline.sources.prompt_rows import source_revision
@@ -17,7 +18,7 @@ def main(run: StageRun, output: Path) -> None:
     prompts = read_instructions(config, revision, run.params.seed)
     write_text_prompts(output, prompts)
     sizes = Counter(prompt.split for prompt in prompts)
-    run.write_record(num_prompts=len(prompts), num_held_out=sizes["held_out"])
+    run.write_record(num_prompts=len(prompts), num_held_out=sizes[HELD_OUT])
     print(", ".join(f"{split}: {size} instructions" for split, size in sorted(sizes.items())))
 
 
