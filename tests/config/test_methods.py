@@ -18,7 +18,7 @@ def params(*overrides):
 
 def test_conditions_follow_the_methods():
     assert params().conditions == ("base", "soft", "hard")
-    found = params(ANCHORED, "+method@methods.half=scaled")
+    found = params(ANCHORED, "+method@methods.half=soft_half")
     assert found.conditions == ("base", "soft", "hard", "anchored", "half")
     graph = StageGraph(found)
     assert {"train_soft@embedded", "train_hard@embedded", "train_mixed@embedded-anchored"} < set(graph)

@@ -29,7 +29,7 @@ IN_THE_REPORT = {"tables", "figures", "page", "plots"}
 EVERYTHING = (
     *(f"generate.{name}.enabled=true" for name in ("ssot", "constrained", "batch", "verbalized")),
     "profile_construction=true",
-    *(f"+method@methods.{name}={name}" for name in ("anchored", "mixed", "merged", "scaled")),
+    *(f"+method@methods.{name}={name}" for name in ("anchored", "mixed", "merged", "soft_half")),
 )
 
 

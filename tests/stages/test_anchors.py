@@ -35,7 +35,7 @@ def methods(dag) -> Dag:
         "+method@methods.reverse=anchored",
         "+method@methods.replay=anchored",
         "+method@methods.merged=merged",
-        "+method@methods.half=scaled",
+        "+method@methods.half=soft_half",
         "methods.mixed.outside_weight=0.5",
         "methods.reverse.anchors={divergence:reverse,refresh_every_steps:3,kl_budget:0.01}",
         "methods.replay.anchors.divergence=replay",
