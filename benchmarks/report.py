@@ -1,8 +1,8 @@
-"""The report of twelve models, four conditions and all six axes, by part.
+"""The report of twelve models under the configured methods, base and ssot, on all axes, by part.
 
 The evaluations are synthetic: random numbers in the files' formats and at the paper's sizes (42 structured prompts of
-1,000 answers, 102 open-ended prompts, 1,100 prompts of NoveltyBench, five tasks, sixteen slices). Models are named
-so, and no number in them means anything.
+1,000 answers, 102 open-ended prompts, 1,100 prompts of NoveltyBench, five tasks, sixteen slices, eight kinds of
+instructions). Models are named so, and no number in them means anything.
 """
 
 import tempfile
@@ -18,12 +18,14 @@ from benchmarks.table import print_rows
 from pipeline.artifacts.prompts import read_prompts, write_prompts
 from pipeline.artifacts.scores import CDF_COLUMNS
 from pipeline.artifacts.storage import write_json, write_table
-from pipeline.config.params import CONDITIONS, METHODS, Params, load_params
+from pipeline.config.evaluation import AXES
+from pipeline.config.params import Params, load_params
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import Prompt, build_split
 from pipeline.core.random_streams import random_stream
 from pipeline.core.retention.accuracy import TEST_COLUMNS
 from pipeline.core.statistics.condition_tests import TESTED
+from pipeline.report.tables.retention import ANCHORS
 from pipeline.report.tables.structured import BUDGET, CALIBRATION, EXACT, STREAMS, STRUCTURED, TAILS
 from pipeline.report.tables.transfer import CALLS, MCQ, OPEN, SHARES, SUPPORT_SIZE
 
@@ -32,6 +34,7 @@ OPEN_PROMPTS, NOVELTY_PROMPTS = 102, {"curated": 100, "wildchat": 1000}
 CATEGORIES = ("city", "mammal", "weekday")
 TASKS = ("tinyMMLU", "tinyHellaswag", "tinyTruthfulQA", "tinyWinogrande", "tinyGSM8k (flexible)")
 SLICES = tuple(f"slice_{number}" for number in range(16))
+KINDS = tuple(f"kind_{number}" for number in range(8))
 SEED = 0
 
 
@@ -138,11 +141,11 @@ def _retained(
 ) -> tuple[list[dict], dict[str, pd.DataFrame]]:
     """Either retention axis: its metrics by task or slice and in all, and tests against base."""
     rows = [_row(split, metric, rng) for split in (*splits, "all") for metric in metrics]
-    if condition not in METHODS:
+    if condition == "base":
         return rows, {}
     tested = {"retention": "accuracy", "paloma": "bits_per_byte"}[axis]
     rows += [_row(split, f"{tested}_difference", rng) for split in (*splits, "all")]
-    tests = [(split, tested, -0.01, -0.03, 0.01, 0.02, 0.3, 0.2, 0.9, 0.9, "cannot tell") for split in splits]
+    tests = [(split, tested, -0.01, -0.03, 0.01, 0.02, 0.03, 0.3, 0.2, 0.9, 0.9, "cannot tell") for split in splits]
     return rows, {"tests": pd.DataFrame(tests, columns=list(TEST_COLUMNS))}
 
 
@@ -159,18 +162,9 @@ def _evaluation(
         return _novelty(rng)
     if axis == "retention":
         return _retained(axis, TASKS, ("gp_irt", "accuracy", "irt", "p_irt"), condition, rng)
+    if axis == "anchors":
+        return [_row(kind, measure.metric, rng) for kind in ("all", *KINDS) for measure in ANCHORS], {}
     return _retained(axis, SLICES, ("bits_per_byte", "perplexity"), condition, rng)
-
-
-AXES = {
-    "structured": (*CONDITIONS, "ssot"),
-    "open": (*CONDITIONS, "ssot"),
-    "mcq": CONDITIONS,
-    "novelty": CONDITIONS,
-    "retention": CONDITIONS,
-    "paloma": CONDITIONS,
-}
-"""Conditions by axis, as the pipeline runs them."""
 
 
 def write_synthetic(root: Path, params: Path) -> Params:
@@ -184,18 +178,19 @@ def write_synthetic(root: Path, params: Path) -> Params:
     values["experiment"] = "synthetic"
     values["tracking"]["mode"] = "disabled"
     (root / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
+    written = load_params(root / "params.yaml")
     prompts = [prompt for split in ("unseen", "ood") for prompt in build_split(split, selection="selected")]
     write_prompts(root / "prompts.parquet", prompts)
     for model in values["models"]:
-        for axis, conditions in AXES.items():
-            for condition in conditions:
+        for axis in AXES:
+            for condition in (*written.conditions, *(["ssot"] if axis in ("structured", "open") else [])):
                 rng = random_stream(SEED, "synthetic", axis, model, condition)
                 _write(root / "evals" / axis / model / condition, *_evaluation(axis, condition, prompts, rng))
-        for method in METHODS:
+        for method in (name for name, made in written.methods.items() if made.targets):
             path = root / "adapters" / model / method / "train_log.jsonl"
             path.parent.mkdir(parents=True)
             path.write_text("".join(f'{{"step": {step}, "loss": {2 / step}}}\n' for step in range(1, 1989)))
-    return load_params(root / "params.yaml")
+    return written
 
 
 def _write(directory: Path, rows: list[dict], tables: Mapping[str, pd.DataFrame]) -> None:
@@ -260,7 +255,7 @@ def run(params: Path = Path("params.yaml")) -> list[dict]:
         evaluations = timer("read evaluations", read_evaluations, root / "evals")
         names = display_names(config)
         metrics = one_name_per_variant(evaluations.metrics)
-        tests = report.tests_by_axis(evaluations, names)
+        tests = report.tests_by_axis(config, evaluations)
         tables = timer("tables", report.tables_by_section, config, evaluations, metrics, tests, prompts, "")
         for section in tables.values():
             for table in section:
@@ -272,8 +267,8 @@ def run(params: Path = Path("params.yaml")) -> list[dict]:
         for members in drawings.values():
             for name, drawing in members.items():
                 timer(f"figures: {name}, alone", draw, name, drawing, root)
-        timer("cases of NoveltyBench", novelty_cases, evaluations, names)
-        timer("explorer's data", explorer_payload, evaluations, prompts, names)
+        timer("cases of NoveltyBench", novelty_cases, evaluations, names, config.conditions)
+        timer("explorer's data", explorer_payload, evaluations, prompts, names, config.conditions)
         page = root / "reports" / "index.html"
         size = page.stat().st_size / 1e6
     return [

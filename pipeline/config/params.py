@@ -30,8 +30,6 @@ from pipeline.errors import ConfigError
 
 BASE = "base"
 """The condition without an adapter."""
-METHODS = ("soft", "hard")
-CONDITIONS = (BASE, *METHODS)
 METHOD_NAME = re.compile(r"[a-z][a-z0-9_]*")
 FamilyId = Literal[tuple(FAMILIES)]
 Selection = Literal["selected", "full"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.config.params import METHODS, Params
+from pipeline.config.params import Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.statistics.paired_tests import TEST_COLUMNS
@@ -14,7 +14,7 @@ from pipeline.metrics.registry import AXIS_TITLES
 from pipeline.report.ablations.figures import ablation_drawings, ablation_plots
 from pipeline.report.ablations.runs import Ablations
 from pipeline.report.ablations.tables import ablation_tables
-from pipeline.report.evaluations import Evaluations, display_names, prompt_format
+from pipeline.report.evaluations import Evaluations, display_names, methods_of, prompt_format
 from pipeline.report.figures.drawing import Drawing, draw_all
 from pipeline.report.figures.method import method_drawings
 from pipeline.report.figures.open_ended import open_drawings
@@ -59,6 +59,8 @@ EXPLANATIONS = {
     "retention": "100 items of each of five benchmarks: does a fine-tuned model still answer what its base checkpoint "
     "answers?",
     "paloma": "Held-out text of several sources: how well the model predicts it.",
+    "anchors": "General instructions that no method is trained on: how far a fine-tuned model's replies have moved "
+    "from its base checkpoint's, token by token.",
     "seeds": "The same settings trained, sampled and evaluated anew with other seeds: how far a number of one run can "
     "be relied on. All other tables and figures are of one seed.",
     "ablation": "How fine the strings are that a model trains on, how many samples it sees, and what the strings cost "
@@ -71,9 +73,13 @@ Tables = dict[str, list[Table | ListTable]]
 """Tables by section."""
 
 
-def tests_by_axis(evaluations: Evaluations, names: Mapping[str, str]) -> dict[str, pd.DataFrame]:
+def tests_by_axis(params: Params, evaluations: Evaluations) -> dict[str, pd.DataFrame]:
     """Tests against base by axis: columns model, condition and TEST_COLUMNS."""
-    return {axis: evaluations.stacked(axis, "tests", TEST_COLUMNS, names, METHODS) for axis in ("retention", "paloma")}
+    methods = methods_of(params.conditions)
+    return {
+        axis: evaluations.stacked(axis, "tests", TEST_COLUMNS, params.models, methods)
+        for axis in ("retention", "paloma")
+    }
 
 
 def tables_by_section(
@@ -94,16 +100,19 @@ def tables_by_section(
         prompts: Structured prompts of the evaluated splits.
         task_format: How the tasks of retention were put to the models.
     """
-    names, significance = display_names(params), params.tests.significance
+    names, conditions, significance = display_names(params), params.conditions, params.tests.significance
     ssot, token_budget = params.generate.ssot.enabled, params.evaluate.token_budget
     compared = structured_tests_table(
-        evaluations, names, params.seed, params.tests, params.evaluate.bootstrap_replicates
+        evaluations, names, conditions, params.seed, params.tests, params.evaluate.bootstrap_replicates
     )
-    transfer = transfer_tables(metrics, names)
-    kept = retention_tables(metrics, names, params.retention, params.paloma, task_format)
-    verdicts = {axis: verdict_table(axis, table, metrics, names, significance) for axis, table in tests.items()}
+    transfer = transfer_tables(metrics, names, conditions)
+    kept = retention_tables(metrics, names, conditions, params.retention, params.paloma, task_format)
+    verdicts = {
+        axis: verdict_table(axis, table, metrics, names, methods_of(conditions), significance)
+        for axis, table in tests.items()
+    }
     beyond = transfer_comparisons(
-        evaluations, metrics, names, params.seed, params.tests, params.evaluate.bootstrap_replicates
+        evaluations, metrics, names, conditions, params.seed, params.tests, params.evaluate.bootstrap_replicates
     )
     over_models = model_tests_table(model_comparisons(params, evaluations, metrics, names), significance)
     tables = {
@@ -113,12 +122,13 @@ def tables_by_section(
             *kept["summary"],
             over_models,
         ],
-        "structured": [*structured_tables(metrics, names, ssot, token_budget), compared],
-        "open": [*transfer["open"], open_stated_table(evaluations, names)],
+        "structured": [*structured_tables(metrics, names, conditions, ssot, token_budget), compared],
+        "open": [*transfer["open"], open_stated_table(evaluations, names, conditions)],
         "novelty": transfer["novelty"],
         "mcq": transfer["mcq"],
-        "retention": [*kept["retention"], verdicts["retention"], estimate_table(metrics, names)],
+        "retention": [*kept["retention"], verdicts["retention"], estimate_table(metrics, names, conditions)],
         "paloma": [*kept["paloma"], verdicts["paloma"]],
+        "anchors": kept["anchors"],
         "method": settings_tables(params, prompts),
     }
     between = verdicts_of([compared.frame, beyond] if compared is not None else [beyond])
@@ -273,16 +283,15 @@ def assemble(
     """
     for folder in ("tables", "figures"):
         (directory / folder).mkdir()
-    names, metrics = display_names(params), one_name_per_variant(evaluations.metrics)
-    tests = tests_by_axis(evaluations, names)
+    metrics, tests = one_name_per_variant(evaluations.metrics), tests_by_axis(params, evaluations)
     seeds = dict(sorted({getattr(params, varied[0]): evaluations, **other_seeds}.items()))
     tables = tables_by_section(params, evaluations, metrics, tests, prompts, prompt_format(seeds.values()))
     tables = _all_tables(params, tables, ablations, seeds, varied)
     drawings = drawings_by_section(params, evaluations, metrics, tests, prompts)
     drawings["ablation"] = ablation_drawings(ablations, params, prompts)
     figures = _draw(params, drawings, ablations, directory / "figures")
-    write_tracked_files(evaluations, names, adapters, directory)
-    cases = {"novelty": novelty_cases(evaluations, names)}
+    write_tracked_files(params, evaluations, adapters, directory)
+    cases = {"novelty": novelty_cases(evaluations, display_names(params), params.conditions)}
     by_seed = {path: content for read in seeds.values() for path, content in read.provenance.items()}
     sources = {"ablation": ablations.provenance, "seeds": by_seed}
     sections = _sections(tables, figures, cases, sources)

@@ -12,7 +12,7 @@ import pandas as pd
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.storage import read_json, read_table
 from pipeline.config.evaluation import AXES
-from pipeline.config.params import Params
+from pipeline.config.params import BASE, Params
 from pipeline.core.prompts.structured import Prompt
 from pipeline.errors import ArtifactError
 from pipeline.record.provenance import join_sources
@@ -37,6 +37,11 @@ METRIC_COLUMNS = (
 def display_names(params: Params) -> dict[str, str]:
     """Model name -> display name, in the order of the parameters."""
     return {name: model.display_name for name, model in params.models.items()}
+
+
+def methods_of(conditions: Sequence[str]) -> tuple[str, ...]:
+    """The conditions that have an adapter: all but base."""
+    return tuple(name for name in conditions if name != BASE)
 
 
 class EvaluationKey(NamedTuple):

@@ -1,19 +1,20 @@
 """What ``dvc metrics`` and ``dvc plots`` read: headline numbers as one JSON file, and small CSV files by model.
 
-Columns are the same for all experiments, so that ``dvc.yaml`` can name them; where they are conditions, one that was
-not run has empty cells.
+Columns that ``dvc.yaml`` names are there in all experiments, because DVC draws nothing of a file that lacks one: a
+condition that was not run, and soft or hard where they are no methods, has empty cells.
 """
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.json_lines import read_json_lines
-from pipeline.config.params import CONDITIONS, METHODS
+from pipeline.config.methods import TARGETS
+from pipeline.config.params import Params
 from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ArtifactError
 from pipeline.metrics.registry import HEADLINES, SPLITS
@@ -36,18 +37,24 @@ def headline_numbers(metrics: pd.DataFrame) -> dict[str, dict]:
     return found
 
 
-def losses_by_step(adapters: Sequence[Path], model: str) -> pd.DataFrame | None:
-    """Training loss: columns step and METHODS, one row per step of the longer training; None without a log.
+def _with_named(conditions: Sequence[str]) -> list[str]:
+    """The conditions, and those of ``dvc.yaml`` that are not among them."""
+    return list(dict.fromkeys((*conditions, *TARGETS)))
+
+
+def losses_by_step(adapters: Sequence[Path], model: str, methods: Sequence[str]) -> pd.DataFrame | None:
+    """Training loss: columns step and the methods, one row per step of the longest training; None without a log.
 
     Args:
         adapters: Directories of adapters, MODEL/METHOD.
         model: Its name.
+        methods: Those that are trained, in order.
 
     Raises:
         ArtifactError: A log is truncated or lacks a field, or two directories have the same adapter.
     """
     logs = {}
-    for method in METHODS:
+    for method in methods:
         paths = [root / model / method / "train_log.jsonl" for root in adapters]
         found = [path for path in paths if path.exists()]
         if len(found) > 1:
@@ -57,21 +64,21 @@ def losses_by_step(adapters: Sequence[Path], model: str) -> pd.DataFrame | None:
             logs[method] = pd.Series({entry["step"]: entry["loss"] for entry in entries}, dtype=float)
     if not logs:
         return None
-    return pd.DataFrame(logs, columns=list(METHODS)).rename_axis("step").reset_index()
+    return pd.DataFrame(logs, columns=_with_named(methods)).rename_axis("step").reset_index()
 
 
-def distances_by_family(metrics: pd.DataFrame, model: str) -> pd.DataFrame | None:
+def distances_by_family(metrics: pd.DataFrame, model: str, conditions: Sequence[str]) -> pd.DataFrame | None:
     """Normalised W1 by family and condition, one row each, because DVC's bars have one column of lengths.
 
     Columns bar ("poisson soft"), family, split, condition and wasserstein_1_normalised, families in the order of
     their table; None where nothing was evaluated.
     """
     rows = rows_of(metrics, axis="structured", model=model, metric="wasserstein_1_normalised")
-    chosen = rows[(rows["family"] != "") & rows["condition"].isin(CONDITIONS)]
+    chosen = rows[(rows["family"] != "") & rows["condition"].isin(conditions)]
     if chosen.empty:
         return None
     order = [
-        list(FAMILIES).index(family) * len(CONDITIONS) + CONDITIONS.index(condition)
+        list(FAMILIES).index(family) * len(conditions) + conditions.index(condition)
         for family, condition in zip(chosen["family"], chosen["condition"], strict=True)
     ]
     ordered = chosen.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
@@ -80,43 +87,44 @@ def distances_by_family(metrics: pd.DataFrame, model: str) -> pd.DataFrame | Non
     return table
 
 
-def pit_densities(histograms: pd.DataFrame, model: str) -> pd.DataFrame | None:
-    """Density of the PITs of all prompts: columns pit (middle of the bin), CONDITIONS and perfect; None without any.
+def pit_densities(histograms: pd.DataFrame, model: str, conditions: Sequence[str]) -> pd.DataFrame | None:
+    """Density of the PITs of all prompts: columns pit (middle of the bin), conditions and perfect; None without any.
 
     Args:
         histograms: Columns model, condition, bin, count and expected.
         model: Its name.
+        conditions: Base and the methods, in order.
     """
     own = histograms[histograms["model"] == model]
     if own.empty:
         return None
     sums = own.groupby(["bin", "condition"])[["count", "expected"]].sum()
-    densities = (sums["count"] / sums["expected"]).unstack("condition").reindex(columns=CONDITIONS)
+    densities = (sums["count"] / sums["expected"]).unstack("condition").reindex(columns=_with_named(conditions))
     bins = len(densities)
     table = densities.rename_axis(columns=None).reset_index(drop=True)
     table.insert(0, "pit", [(place + 0.5) / bins for place in range(bins)])
     return table.assign(perfect=1.0)
 
 
-def write_tracked_files(
-    evaluations: Evaluations, models: Mapping[str, str], adapters: Sequence[Path], directory: Path
-) -> None:
+def write_tracked_files(params: Params, evaluations: Evaluations, adapters: Sequence[Path], directory: Path) -> None:
     """Write ``metrics.json`` and ``plots/{training_loss,wasserstein_1,pit}/MODEL.csv``.
 
     Args:
+        params: The parameters, for models and methods.
         evaluations: What there is.
-        models: Models.
         adapters: Directories of adapters; without any there are no losses.
         directory: Where to.
     """
     content = json.dumps(headline_numbers(evaluations.metrics), indent=1, allow_nan=False)
     (directory / "metrics.json").write_text(content + "\n", encoding="utf-8")
-    histograms = evaluations.stacked("structured", "pit", ("bin", "count", "expected"), models, CONDITIONS)
-    for model in models:
+    trained = [name for name, method in params.methods.items() if method.targets]
+    conditions = params.conditions
+    histograms = evaluations.stacked("structured", "pit", ("bin", "count", "expected"), params.models, conditions)
+    for model in params.models:
         tables = {
-            "training_loss": losses_by_step(adapters, model),
-            "wasserstein_1": distances_by_family(evaluations.metrics, model),
-            "pit": pit_densities(histograms, model),
+            "training_loss": losses_by_step(adapters, model, trained),
+            "wasserstein_1": distances_by_family(evaluations.metrics, model, conditions),
+            "pit": pit_densities(histograms, model, conditions),
         }
         for name, table in tables.items():
             folder = directory / "plots" / name

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.config.params import METHODS, load_params
+from pipeline.config.params import load_params
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.paired_tests import TEST_COLUMNS
 from pipeline.core.structured.wasserstein import evaluate_prompt, prompt_row
+from pipeline.report.assemble import tests_by_axis
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.page.page import Section, report_page
 from tests.report.conftest import mcq, metric_row, paloma, prompts, retention, two_models, write_fabricated
@@ -82,10 +82,7 @@ def page(tmp_path_factory, two_models, prompts) -> Path:
             retention(root / "evals", model, condition, 0.3)
             paloma(root / "evals", model, condition, 1.3 - 0.1 * place)
     config, evaluations = load_params(two_models), read_evaluations(root / "evals")
-    tests = {
-        axis: evaluations.stacked(axis, "tests", TEST_COLUMNS, list(config.models), METHODS)
-        for axis in ("retention", "paloma")
-    }
+    tests = tests_by_axis(config, evaluations)
     sections = [Section(name, name, "What is shown.") for name in ("retention", "paloma")]
     path = root / "index.html"
     path.write_text(report_page(config, evaluations, evaluations.metrics, tests, members, sections), encoding="utf-8")

@@ -11,7 +11,7 @@ from pipeline.core.language import multiple_choice as mcq
 from pipeline.core.language import novelty_aggregate, open_ended
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.retention import accuracy as retention
-from pipeline.core.retention import answers, perplexity
+from pipeline.core.retention import answers, divergence, perplexity
 from pipeline.core.retention.tasks import COLUMNS
 from pipeline.core.structured import aggregate, fidelity
 from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, METRICS, SPLITS, metric_sources
@@ -82,6 +82,12 @@ def perplexity_names():
     }
 
 
+def divergence_names():
+    sums = pd.DataFrame({"prompt_id": "p", "kind": "k", "direction": list(divergence.METRIC_NAMES)})
+    sums = sums.assign(num_tokens=2, divergence_nats=0.5)
+    return {row["metric"] for row in divergence.metric_rows(sums, seed=0, names=("x",), replicates=10)}
+
+
 AXES = {
     "structured": lambda: STRUCTURED,
     "open": open_ended_names,
@@ -89,6 +95,7 @@ AXES = {
     "novelty": novelty_names,
     "retention": retention_names,
     "paloma": perplexity_names,
+    "anchors": divergence_names,
 }
 
 

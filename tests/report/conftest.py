@@ -1,6 +1,7 @@
 """Fabricated evaluations: small directories of the shape that the evaluation stages write."""
 
 import functools
+import json
 import math
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import yaml
 
 from pipeline.artifacts.prompts import write_prompts
 from pipeline.artifacts.storage import write_json, write_table
+from pipeline.config.params import Params, load_params
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.statistics.paired_tests import TEST_COLUMNS
 from pipeline.report.evaluations import METRIC_COLUMNS
@@ -132,6 +134,36 @@ def structured(root, model, condition, value, prompts):
         }
     )
     write_fabricated(root, rows, {"ood": {"not_a_number": 7}}, samples=samples)
+
+
+def by_prompt(root, model, condition, value, prompts):
+    """Add to a structured evaluation what it says of each prompt and family."""
+    directory = root / "structured" / model / condition
+    columns = {
+        "prompt_id": [p.prompt_id for p in prompts],
+        "split": [p.split for p in prompts],
+        "family": [p.family for p in prompts],
+        "num_samples": 1000,
+        "num_valid": 990,
+        "wasserstein_1_normalised": value,
+    }
+    write_table(directory / "per_prompt.parquet", pd.DataFrame(columns))
+    content = json.loads((directory / "metrics.json").read_text())
+    names = {"axis": "structured", "model": model, "condition": condition, "split": "ood"}
+    row = {
+        "value": value,
+        "n": 100,
+        "ci_low": None,
+        "ci_high": None,
+        "floor": 0.02,
+        "undefined": 0,
+    }
+    content["metrics"] += [
+        {**names, **row, "metric": metric, "family": family}
+        for metric in ("wasserstein_1_normalised", "wasserstein_1_normalised_prompt_median")
+        for family in dict.fromkeys(columns["family"])
+    ]
+    (directory / "metrics.json").write_text(json.dumps(content))
 
 
 def open_ended(root, model, condition, size):
@@ -269,3 +301,39 @@ def paloma(root, model, condition, bits_per_byte, without=0.0):
             ]
         )
     write_fabricated(root, rows, **tables)
+
+
+def anchors(root, model, condition, divergence):
+    """Divergence from base on two kinds of instructions; base is at 0."""
+    value = 0.0 if condition == "base" else divergence
+    rows = [
+        metric_row("anchors", model, condition, split, metric, value + shift, n=20)
+        for split, shift in (("all", 0.0), ("arithmetic", 0.01), ("recipes", 0.02))
+        for metric in ("anchor_kl_nats", "anchor_reverse_kl_nats")
+    ]
+    write_fabricated(root, rows)
+
+
+PLAIN = {"soft_share": 1.0, "outside_weight": 0.0, "anchors": None, "train": {}, "merge": None}
+ANCHORS = {
+    "weight": 1.0,
+    "divergence": "forward",
+    "sequences_per_step": 8,
+    "refresh_every_steps": 20,
+    "kl_budget": None,
+}
+METHODS = {
+    "soft": PLAIN,
+    "hard": {**PLAIN, "soft_share": 0.0},
+    "anchored": {**PLAIN, "anchors": ANCHORS},
+    "mixed": {**PLAIN, "soft_share": 0.25, "outside_weight": 0.5, "train": {"learning_rate": 1e-4}},
+    "merged": {**PLAIN, "merge": {"soft": 0.5, "hard": 0.5}},
+}
+
+
+def with_methods(source: Path, path: Path, *names: str) -> Params:
+    """Parameters of a file with other methods, in the given order; written to ``path``."""
+    values = yaml.safe_load(source.read_text())
+    values["methods"] = {name: METHODS[name] for name in names}
+    path.write_text(yaml.safe_dump(values, sort_keys=False))
+    return load_params(path)

@@ -7,45 +7,14 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.artifacts.storage import write_table
 from pipeline.config.params import load_params
 from pipeline.errors import ArtifactError
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.tables.novelty_cases import novelty_cases
 from pipeline.report.write import write_report
-from tests.report.conftest import CONDITIONS, mcq, novelty, open_ended, paloma, retention, structured
+from tests.report.conftest import CONDITIONS, by_prompt, mcq, novelty, open_ended, paloma, retention, structured
 
 CASES = {f"table{number}_stand_in" for number in range(11, 20)}
-
-
-def by_prompt(root, model, condition, value, prompts):
-    """Add to a structured evaluation what it says of each prompt and family."""
-    directory = root / "structured" / model / condition
-    columns = {
-        "prompt_id": [p.prompt_id for p in prompts],
-        "split": [p.split for p in prompts],
-        "family": [p.family for p in prompts],
-        "num_samples": 1000,
-        "num_valid": 990,
-        "wasserstein_1_normalised": value,
-    }
-    write_table(directory / "per_prompt.parquet", pd.DataFrame(columns))
-    content = json.loads((directory / "metrics.json").read_text())
-    names = {"axis": "structured", "model": model, "condition": condition, "split": "ood"}
-    row = {
-        "value": value,
-        "n": 100,
-        "ci_low": None,
-        "ci_high": None,
-        "floor": 0.02,
-        "undefined": 0,
-    }
-    content["metrics"] += [
-        {**names, **row, "metric": metric, "family": family}
-        for metric in ("wasserstein_1_normalised", "wasserstein_1_normalised_prompt_median")
-        for family in dict.fromkeys(columns["family"])
-    ]
-    (directory / "metrics.json").write_text(json.dumps(content))
 
 
 def everything(root, prompts):
@@ -209,7 +178,7 @@ def test_the_papers_evaluators_have_the_papers_names(tmp_path):
     for model, stand_in in (("alpha", False), ("beta", True)):
         for condition, utility in zip(CONDITIONS, (4.0, 5.0, 3.0), strict=True):
             novelty(tmp_path, model, condition, utility, stand_in)
-    cases = novelty_cases(read_evaluations(tmp_path), {"alpha": "A", "beta": "B"})
+    cases = novelty_cases(read_evaluations(tmp_path), {"alpha": "A", "beta": "B"}, CONDITIONS)
     # Two prompts of one model each: two cases per regime.
     assert [(case.name, case.model) for case in cases] == [
         (f"table{number}{suffix}", model)
@@ -226,10 +195,10 @@ def test_what_is_missing_is_said(tmp_path, two_models, prompts, capsys):
     assert "missing evaluations: alpha base (mcq); alpha hard (mcq, structured);" in printed
     assert (
         "beta ssot (structured)" in printed
-        and "axes without any evaluation: open, novelty, retention, paloma" in printed
+        and "axes without any evaluation: open, novelty, retention, paloma, anchors" in printed
     )
     page = (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
-    assert page.count('<p class="missing">Not run.</p>') == 5
+    assert page.count('<p class="missing">Not run.</p>') == 6
     assert not (tmp_path / "reports" / "tables" / "table10.csv").exists()
 
 
@@ -242,10 +211,10 @@ def test_axes_that_are_off_are_told_from_those_that_were_not_run(tmp_path, two_m
     params.write_text(yaml.safe_dump({**values, "axes": ["structured", "novelty"]}))
     write_report(load_params(params), [tmp_path / "evals"], [prompts[1]], tmp_path / "reports")
     printed = capsys.readouterr().out
-    assert "switched off (axes): open, retention, paloma\n" in printed
+    assert "switched off (axes): open, retention, paloma, anchors\n" in printed
     assert "axes without any evaluation: novelty\n" in printed
     page = (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
-    assert page.count('<p class="missing">Switched off (axes).</p>') == 3
+    assert page.count('<p class="missing">Switched off (axes).</p>') == 4
     assert page.count('<p class="missing">Not run.</p>') == 2
     assert (tmp_path / "reports" / "tables" / "table20.csv").exists() and "<td>run</td>" in page
 
@@ -253,4 +222,7 @@ def test_axes_that_are_off_are_told_from_those_that_were_not_run(tmp_path, two_m
 def test_no_evaluation_at_all(tmp_path, two_models, prompts, capsys):
     write_report(load_params(two_models), [tmp_path / "none"], [prompts[1]], tmp_path / "reports")
     assert "No evaluation has been run yet" in (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
-    assert "axes without any evaluation: structured, open, mcq, novelty, retention, paloma" in capsys.readouterr().out
+    assert (
+        "axes without any evaluation: structured, open, mcq, novelty, retention, paloma, anchors"
+        in capsys.readouterr().out
+    )

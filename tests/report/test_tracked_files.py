@@ -6,6 +6,7 @@ import math
 import pandas as pd
 import pytest
 
+from pipeline.config.params import load_params
 from pipeline.errors import ArtifactError
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.tracked_files import (
@@ -15,7 +16,9 @@ from pipeline.report.tracked_files import (
     pit_densities,
     write_tracked_files,
 )
-from tests.report.conftest import metric_frame, metric_row, write_fabricated
+from tests.report.conftest import CONDITIONS, metric_frame, metric_row, write_fabricated
+
+METHODS = ("soft", "hard")
 
 
 def rows():
@@ -41,23 +44,23 @@ def test_headline_numbers_are_aggregates_and_undefined_is_null():
 
 
 def test_losses_of_both_methods_by_step(tmp_path):
-    assert losses_by_step([tmp_path], "m") is None
+    assert losses_by_step([tmp_path], "m", METHODS) is None
     for method, size in (("soft", 3), ("hard", 1)):
         path = tmp_path / "m" / method / "train_log.jsonl"
         path.parent.mkdir(parents=True)
         path.write_text("".join(f'{{"step": {step}, "loss": {1 / step}}}\n' for step in range(1, size + 1)))
-    table = losses_by_step([tmp_path], "m")
+    table = losses_by_step([tmp_path], "m", METHODS)
     assert list(table.columns) == ["step", "soft", "hard"] and table["step"].tolist() == [1, 2, 3]
     assert table["soft"].tolist() == pytest.approx([1, 1 / 2, 1 / 3]) and table["hard"].isna().tolist() == [0, 1, 1]
     with pytest.raises(ArtifactError, match="are both the training of m soft"):
-        losses_by_step([tmp_path, tmp_path / "m" / ".."], "m")
+        losses_by_step([tmp_path, tmp_path / "m" / ".."], "m", METHODS)
     path.write_text('{"step": 1}\n')
     with pytest.raises(ArtifactError, match="no field 'loss'"):
-        losses_by_step([tmp_path], "m")
+        losses_by_step([tmp_path], "m", METHODS)
 
 
 def test_distances_by_family_and_condition_in_the_order_of_the_families_table():
-    table = distances_by_family(metric_frame(rows()), "m")
+    table = distances_by_family(metric_frame(rows()), "m", CONDITIONS)
     assert table.to_dict("list") == {
         "bar": ["bernoulli soft", "poisson soft"],
         "family": ["bernoulli", "poisson"],
@@ -65,7 +68,7 @@ def test_distances_by_family_and_condition_in_the_order_of_the_families_table():
         "condition": ["soft", "soft"],
         "wasserstein_1_normalised": [0.5, 0.75],
     }
-    assert distances_by_family(metric_frame(rows()), "other") is None
+    assert distances_by_family(metric_frame(rows()), "other", CONDITIONS) is None
 
 
 def test_densities_of_pits_are_counts_over_expected():
@@ -73,18 +76,19 @@ def test_densities_of_pits_are_counts_over_expected():
         [("m", "soft", 0, 30, 10.0), ("m", "soft", 1, 0, 10.0), ("m", "soft", 0, 0, 10.0), ("m", "soft", 1, 10, 10.0)],
         columns=["model", "condition", "bin", "count", "expected"],
     )
-    table = pit_densities(histograms, "m")
+    table = pit_densities(histograms, "m", CONDITIONS)
     assert table["pit"].tolist() == [0.25, 0.75] and table["soft"].tolist() == [1.5, 0.5]
     assert table["base"].isna().all() and table["perfect"].tolist() == [1.0, 1.0]
-    assert pit_densities(histograms, "other") is None
+    assert pit_densities(histograms, "other", CONDITIONS) is None
 
 
-def test_files(tmp_path):
-    write_fabricated(tmp_path / "evals", [row for row in rows() if row["axis"] == "structured"])
-    write_tracked_files(read_evaluations(tmp_path / "evals"), {"m": "M"}, [], tmp_path)
+def test_files(tmp_path, two_models):
+    of_alpha = [{**row, "model": "alpha"} for row in rows() if row["axis"] == "structured"]
+    write_fabricated(tmp_path / "evals", of_alpha)
+    write_tracked_files(load_params(two_models), read_evaluations(tmp_path / "evals"), [], tmp_path)
     content = json.loads((tmp_path / "metrics.json").read_text())
-    assert content["structured"]["m"]["soft"]["ood"]["valid_rate"] == 0.5
+    assert content["structured"]["alpha"]["soft"]["ood"]["valid_rate"] == 0.5
     found = {str(path.relative_to(tmp_path / "plots")) for path in (tmp_path / "plots").rglob("*.csv")}
-    assert found == {"wasserstein_1/m.csv"}
+    assert found == {"wasserstein_1/alpha.csv"}
     # The directories are outputs that dvc.yaml names, with or without files.
     assert {path.name for path in (tmp_path / "plots").iterdir()} == {"training_loss", "wasserstein_1", "pit"}

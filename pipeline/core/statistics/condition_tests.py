@@ -10,7 +10,7 @@ and decides nothing, because it rejects far too often where a difference varies 
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,8 +22,8 @@ from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.intervals import over_families, paired_difference_draws, percentile_interval
 from pipeline.core.statistics.paired_tests import holm
 
-PAIRS = (("soft", "base"), ("hard", "base"), ("soft", "hard"), ("ssot", "base"), ("ssot", "soft"))
-"""Condition tested, and the condition that it is tested against."""
+SSOT_PAIRS = (("ssot", "base"), ("ssot", "soft"))
+"""Tests of String Seed of Thought: the condition tested, and the condition that it is tested against."""
 FamilyStatistic = Literal["family_median", "family_mean"]
 TESTED = {
     "pit_wasserstein_1_all_answers": "family_median",
@@ -234,19 +234,35 @@ def adjusted_by_question(table: pd.DataFrame, column: str = "p") -> pd.Series:
     return groups.transform(lambda p: holm(p.to_numpy(np.float64)))
 
 
+def method_pairs(conditions: Sequence[str]) -> list[tuple[str, str]]:
+    """Tests of methods: the condition tested, and the condition that it is tested against.
+
+    Every method against base; soft against hard, as in the paper; every further method against soft.
+
+    Args:
+        conditions: Base and the methods, in the order of tables.
+    """
+    methods = [name for name in conditions if name != "base"]
+    further = [name for name in methods if name not in ("soft", "hard")]
+    pairs = [(name, "base") for name in methods] + [("soft", "hard")] + [(name, "soft") for name in further]
+    return [pair for pair in pairs if set(pair) <= set(conditions)]
+
+
 def compare_conditions(
     per_prompt: pd.DataFrame,
+    pairs: Sequence[tuple[str, str]],
     floors: Mapping[tuple[str, str, str, str], float],
     margins: Mapping[str, float],
     seed: int,
     significance: float,
     replicates: int,
 ) -> pd.DataFrame:
-    """All PAIRS of conditions of all models on all TESTED metrics.
+    """Pairs of conditions of all models on all TESTED metrics.
 
     Args:
         per_prompt: Columns model, condition, split, family, prompt_id and those of TESTED that exist, NaN where a
             condition has none.
+        pairs: Condition tested, and the condition that it is tested against.
         floors: What a perfect sampler scores, by (model, condition, split, metric).
         margins: Smallest difference that matters by metric of TESTED.
         seed: Root seed.
@@ -263,7 +279,7 @@ def compare_conditions(
     rows = []
     for (split, model), members in per_prompt.groupby(["split", "model"], sort=False):
         conditions = {name: rows.set_index("prompt_id") for name, rows in members.groupby("condition", sort=False)}
-        for own, other in PAIRS:
+        for own, other in pairs:
             if own in conditions and other in conditions:
                 pair = conditions[own], conditions[other]
                 rows += _pair_rows(pair, (str(model), str(split), own, other), floors, margins, seed, replicates)

@@ -3,10 +3,11 @@
 Drawing takes most of the time of a report.
 """
 
+import itertools
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -35,10 +36,13 @@ COLORS = {
     "batch": "#E69F00",
     "verbalized": "#56B4E9",
 }
+FURTHER_COLORS = ("#E69F00", "#56B4E9", "#CC79A7", "#F0E442", "#009E73")
+"""Of methods beside soft and hard: the same palette, the colour of ssot last, because it is often beside them."""
 # Paul Tol's muted colours, for model families: other hues than the conditions'.
 FAMILY_COLORS = ("#332288", "#CC6677", "#117733", "#AA4499", "#999933", "#88CCEE", "#882255", "#DDCC77")
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "<", ">", "*")
 CONDITION_MARKERS = {"base": "o", "soft": "^", "hard": "s"}
+FURTHER_MARKERS = ("D", "v", "P", "X", "<", ">", "*")
 TARGET_COLOR = "#000000"
 STYLE = {
     "font.size": 8,
@@ -54,15 +58,52 @@ MARK_SIZE = 5.5
 """Points; of the line that says that a figure is the demo's."""
 
 
+def by_condition(known: Mapping[str, str], further: Sequence[str], conditions: Sequence[str]) -> dict[str, str]:
+    """A colour, marker or line style of each condition.
+
+    Args:
+        known: Those that never change, by condition.
+        further: Those of all other conditions, in their order; they come again where there are too few.
+        conditions: All conditions of the report, so that one looks the same in every figure.
+    """
+    others = (name for name in conditions if name not in known)
+    return {**known, **dict(zip(others, itertools.cycle(further), strict=False))}
+
+
+def condition_colors(conditions: Sequence[str]) -> dict[str, str]:
+    """Colour by condition, baselines included."""
+    return by_condition(COLORS, FURTHER_COLORS, conditions)
+
+
+def condition_markers(conditions: Sequence[str]) -> dict[str, str]:
+    """Matplotlib's marker by condition, without baselines."""
+    return by_condition(CONDITION_MARKERS, FURTHER_MARKERS, conditions)
+
+
+def side_by_side(number: int, distance: float, most: int = 3) -> list[float]:
+    """Places of several marks around 0: ``distance`` apart, and closer where more than ``most`` share their room."""
+    distance = min(distance, distance * most / number)
+    return [(place - (number - 1) / 2) * distance for place in range(number)]
+
+
 def shared_legend(figure: Figure, panels: Iterable[Axes], most_columns: int | None = None) -> None:
-    """One legend below all panels: an entry may be in any of them. ``most_columns`` of None puts all in one row."""
+    """One legend below all panels: an entry may be in any of them.
+
+    ``most_columns`` of None puts all in one row. There are fewer columns where the figure is not as wide.
+    """
     entries = {}
     for panel in panels:
         handles, labels = panel.get_legend_handles_labels()
         entries.update(zip(labels, handles, strict=True))
     if entries:
         columns = len(entries) if most_columns is None else min(most_columns, len(entries))
-        figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns)
+        for number in range(columns, 0, -1):
+            legend = figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=number)
+            # Its frame is not drawn, so that the padding inside of it may be cut.
+            padding = 2 * legend.borderpad * legend.get_texts()[0].get_fontsize() * figure.dpi / 72
+            if number == 1 or legend.get_window_extent().width - padding <= figure.bbox.width:
+                break
+            legend.remove()
 
 
 @cache

@@ -10,18 +10,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
-from pipeline.config.params import CONDITIONS
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.structured import Prompt
 from pipeline.report.evaluations import rows_of
 from pipeline.report.figures.drawing import (
-    COLORS,
-    CONDITION_MARKERS,
     STYLE,
     TARGET_COLOR,
     Drawing,
+    condition_colors,
+    condition_markers,
     law_title,
     shared_legend,
+    side_by_side,
 )
 
 FEW_PANELS = 6
@@ -48,40 +48,50 @@ CAPTIONS = {
 }
 
 
-def family_rows(metrics: pd.DataFrame, metric: str, split: str) -> pd.DataFrame:
-    """Rows of one metric by model, condition and family of structured sampling, base, soft and hard."""
+def family_rows(metrics: pd.DataFrame, conditions: Sequence[str], metric: str, split: str) -> pd.DataFrame:
+    """Rows of one metric by model, condition and family of structured sampling."""
     rows = rows_of(metrics, axis="structured", split=split, metric=metric)
-    return rows[(rows["family"] != "") & rows["condition"].isin(CONDITIONS)]
+    return rows[(rows["family"] != "") & rows["condition"].isin(conditions)]
 
 
-def family_drawings(metrics: pd.DataFrame, models: Mapping[str, str], prompts: Sequence[Prompt]) -> dict[str, Drawing]:
+def family_drawings(
+    metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str], prompts: Sequence[Prompt]
+) -> dict[str, Drawing]:
     """Figures 4 to 7 by file name; drawn where something was evaluated.
 
     Args:
         metrics: The tidy metrics table.
         models: Model name -> display name.
+        conditions: Base and the methods, in order.
         prompts: Prompts of the evaluated splits.
     """
     drawings = {}
     for name, (metric, split, title) in FIGURES.items():
-        rows = family_rows(metrics, metric, split)
-        drawings[name] = Drawing(family_panels, (rows, models, metric, split, prompts), f"{title}. {CAPTIONS[metric]}")
+        rows = family_rows(metrics, conditions, metric, split)
+        arguments = (rows, models, conditions, metric, split, prompts)
+        drawings[name] = Drawing(family_panels, arguments, f"{title}. {CAPTIONS[metric]}")
     return drawings
 
 
 def family_panels(
-    metrics: pd.DataFrame, models: Mapping[str, str], metric: str, split: str, prompts: Sequence[Prompt]
+    metrics: pd.DataFrame,
+    models: Mapping[str, str],
+    conditions: Sequence[str],
+    metric: str,
+    split: str,
+    prompts: Sequence[Prompt],
 ) -> Figure | None:
     """One panel per family: a metric by model and condition; None where nothing was evaluated.
 
     Args:
         metrics: The tidy metrics table.
         models: Model name -> display name; those without an evaluation are left out.
+        conditions: Base and the methods, in order.
         metric: One of LABELS.
         split: "ood" or "unseen".
         prompts: The evaluated prompts: a family with a single one is titled with its parameters.
     """
-    chosen = family_rows(metrics, metric, split)
+    chosen = family_rows(metrics, conditions, metric, split)
     shown = {model: name for model, name in models.items() if (chosen["model"] == model).any()}
     found = set(chosen["family"])
     families = [family for family in FAMILIES if family in found]
@@ -94,7 +104,7 @@ def family_panels(
         figure, grid = plt.subplots(lines, columns, figsize=size, squeeze=False, sharex=True, layout="constrained")
         panels = list(grid.flatten())
         for place, (panel, family) in enumerate(zip(panels, families, strict=False)):
-            _panel(panel, chosen[chosen["family"] == family], list(shown))
+            _panel(panel, chosen[chosen["family"] == family], list(shown), conditions)
             panel.set_title(_title(family, split, prompts), fontsize=7)
             # The panel below may be one of those that are off: the lowest of each column carries the names.
             panel.tick_params(axis="x", length=0, labelbottom=place + columns >= len(families))
@@ -121,21 +131,20 @@ def _title(family: str, split: str, prompts: Sequence[Prompt]) -> str:
     return title if len(title) <= 25 else title.replace("(", "\n(", 1)
 
 
-def _panel(panel: Axes, rows: pd.DataFrame, models: Sequence[str]) -> None:
+def _panel(panel: Axes, rows: pd.DataFrame, models: Sequence[str], conditions: Sequence[str]) -> None:
     """Points with intervals: one artist per condition, because a figure may have a thousand of them."""
     place = {model: number for number, model in enumerate(models)}
-    for offset, condition in enumerate(CONDITIONS):
+    colors, markers = condition_colors(conditions), condition_markers(conditions)
+    for shift, condition in zip(side_by_side(len(conditions), 0.24), conditions, strict=True):
         own = rows[rows["condition"] == condition]
-        x = own["model"].map(place).to_numpy(float) + (offset - 1) * 0.24
+        x = own["model"].map(place).to_numpy(float) + shift
         value, low, high = (own[name].to_numpy(float) for name in ("value", "ci_low", "ci_high"))
         drawn = np.isfinite(value) & (value > 0)
-        panel.plot(
-            x[drawn], value[drawn], CONDITION_MARKERS[condition], color=COLORS[condition], markersize=3, label=condition
-        )
+        panel.plot(x[drawn], value[drawn], markers[condition], color=colors[condition], markersize=3, label=condition)
         # A lower end of 0 has no place on a logarithmic axis: the line then ends where the axis does.
         bounded = drawn & np.isfinite(low)
         panel.vlines(
-            x[bounded], np.maximum(low, value * 1e-2)[bounded], high[bounded], color=COLORS[condition], linewidth=0.9
+            x[bounded], np.maximum(low, value * 1e-2)[bounded], high[bounded], color=colors[condition], linewidth=0.9
         )
         undefined = ~np.isfinite(value)
         if undefined.any():
@@ -143,7 +152,7 @@ def _panel(panel: Axes, rows: pd.DataFrame, models: Sequence[str]) -> None:
                 x[undefined],
                 np.full(undefined.sum(), 0.95),
                 "x",
-                color=COLORS[condition],
+                color=colors[condition],
                 markersize=4,
                 transform=panel.get_xaxis_transform(),
                 label=f"{condition} (undefined)",

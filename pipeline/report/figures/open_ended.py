@@ -9,15 +9,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from pipeline.config.params import CONDITIONS, METHODS, Params
-from pipeline.report.evaluations import Evaluations, display_names, rows_of
+from pipeline.config.params import Params
+from pipeline.report.evaluations import Evaluations, display_names, methods_of, rows_of
 from pipeline.report.figures.drawing import (
-    COLORS,
     FAMILY_COLORS,
     MARKERS,
     STYLE,
     TARGET_COLOR,
     Drawing,
+    condition_colors,
     drawable,
     font_families,
     shared_legend,
@@ -35,46 +35,47 @@ SHOWN_LABELS = 15
 
 def open_drawings(params: Params, evaluations: Evaluations) -> dict[str, Drawing]:
     """Figures 9 and 10 and the support curve by file name, where their tables exist."""
-    names = display_names(params)
+    names, conditions = display_names(params), params.conditions
     tokenizers = {name: model.tokenizer for name, model in params.models.items()}
     drawings: dict[str, Drawing] = {}
     columns = ("prompt_id", *COMPARED_COLUMNS)
-    per_prompt = evaluations.stacked("open", "per_prompt", columns, list(names), CONDITIONS)
+    per_prompt = evaluations.stacked("open", "per_prompt", columns, list(names), conditions)
     if len(per_prompt):
         drawings["figure9"] = Drawing(
             prompt_scatter,
-            (per_prompt, names, tokenizers),
+            (per_prompt, names, conditions, tokenizers),
             "Figure 9. Each point is one prompt and model: base against a fine-tuned condition. Colour: model family. "
             "Dotted: no change; titles count the points strictly above it.",
         )
-    strong = _strong_models(evaluations, tokenizers)
-    answers = evaluations.stacked("open", "answers", ("category", "answer", "count"), strong, CONDITIONS)
+    strong = _strong_models(evaluations, conditions, tokenizers)
+    answers = evaluations.stacked("open", "answers", ("category", "answer", "count"), strong, conditions)
     if len(answers):
         drawings["figure10"] = Drawing(
             answer_bars,
-            (answers, {model: names[model] for model in strong}),
+            (answers, {model: names[model] for model in strong}, conditions),
             "Figure 10. Frequencies of answers, for one strong model per family. Shown are the first 15 of the ten "
             "most frequent answers of each condition, by their highest, then total share.",
         )
     support = evaluations.stacked(
-        "open", "support", ("prompt_id", "threshold", "support_size"), list(names), CONDITIONS
+        "open", "support", ("prompt_id", "threshold", "support_size"), list(names), conditions
     )
     if len(support):
         present = {model: names[model] for model in names if (support["model"] == model).any()}
         drawings["support_curve"] = Drawing(
             support_curve,
-            (support, present),
+            (support, present, conditions),
             "Support size: the least number of first-step tokens that hold a probability. Median over prompts, with "
             "the range of the middle half. Dotted: 0.9, the threshold of Table 1 and Figure 9.",
         )
     return drawings
 
 
-def _strong_models(evaluations: Evaluations, tokenizers: Mapping[str, str]) -> list[str]:
+def _strong_models(evaluations: Evaluations, conditions: Sequence[str], tokenizers: Mapping[str, str]) -> list[str]:
     """One model with open-ended evaluations per family: the lowest OOD W1, or the first where it was not evaluated."""
     metrics = evaluations.metrics
     evaluated = set(rows_of(metrics, axis="open")["model"])
-    ranked = overlay_models({model: name for model, name in tokenizers.items() if model in evaluated}, metrics)
+    own = {model: name for model, name in tokenizers.items() if model in evaluated}
+    ranked = overlay_models(own, conditions, metrics)
     found = {tokenizers[model] for model in ranked}
     for model in (model for model in tokenizers if model in evaluated):
         if tokenizers[model] not in found:
@@ -89,7 +90,7 @@ def prompt_pairs(per_prompt: pd.DataFrame, column: str, method: str) -> pd.DataF
     Args:
         per_prompt: Columns model, condition, prompt_id and ``column``.
         column: What is compared.
-        method: "soft" or "hard".
+        method: A condition with an adapter.
     """
     values = per_prompt.set_index(["model", "prompt_id"])
     base, tuned = (values.loc[values["condition"] == c, column].astype(float) for c in ("base", method))
@@ -109,23 +110,29 @@ def model_markers(models: Sequence[str], tokenizers: Mapping[str, str]) -> dict[
     }
 
 
-def prompt_scatter(per_prompt: pd.DataFrame, models: Mapping[str, str], tokenizers: Mapping[str, str]) -> Figure:
+def prompt_scatter(
+    per_prompt: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str], tokenizers: Mapping[str, str]
+) -> Figure:
     """Figure 9: each prompt under base (x) and under a fine-tuned condition (y).
 
-    Rows are support size (logarithmic) and unique output rate, columns soft and hard.
+    Rows are support size (logarithmic) and unique output rate, columns the methods.
     Each panel counts the points strictly above the diagonal.
 
     Args:
         per_prompt: Columns model, condition, prompt_id, top_p_support_size, unique_fraction.
         models: Model name -> display name.
+        conditions: Base and the methods, in order.
         tokenizers: Model name -> tokenizer name.
     """
+    methods = methods_of(conditions)
     shown = [model for model in models if (per_prompt["model"] == model).any()]
     looks = model_markers(shown, tokenizers)
     with plt.rc_context(STYLE):
-        figure, grid = plt.subplots(2, len(METHODS), figsize=(6.4, 6.2), squeeze=False, layout="constrained")
+        figure, grid = plt.subplots(
+            2, len(methods), figsize=(3.2 * len(methods), 6.2), squeeze=False, layout="constrained"
+        )
         for line, (column, title) in zip(grid, COMPARED_COLUMNS.items(), strict=True):
-            by_method = {method: prompt_pairs(per_prompt, column, method) for method in METHODS}
+            by_method = {method: prompt_pairs(per_prompt, column, method) for method in methods}
             # Both panels of a row have the same axes, so that the methods compare.
             highest = max(pairs[["base", "tuned"]].to_numpy().max(initial=0.0) for pairs in by_method.values())
             for panel, (method, pairs) in zip(line, by_method.items(), strict=True):
@@ -176,15 +183,15 @@ def _diagonal(panel: Axes, highest: float | None) -> None:
     panel.set_aspect("equal")
 
 
-def answer_shares(answers: pd.DataFrame) -> dict[str, dict[str, float]]:
+def answer_shares(answers: pd.DataFrame, conditions: Sequence[str]) -> dict[str, dict[str, float]]:
     """Share of each answer among all non-empty answers, by condition, most frequent first.
 
     Args:
-        answers: Columns condition, answer, count, for one model and category. Conditions other than base, soft
-            and hard are left out, as are those without an answer.
+        answers: Columns condition, answer, count, for one model and category.
+        conditions: Those wanted, in order; one without an answer is left out.
     """
     shares = {}
-    for condition in CONDITIONS:
+    for condition in conditions:
         counts = answers[answers["condition"] == condition].groupby("answer")["count"].sum()
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         total = sum(count for _, count in ordered)
@@ -212,13 +219,15 @@ def displayed_labels(shares: Mapping[str, Mapping[str, float]]) -> list[str]:
     return ranked[:SHOWN_LABELS]
 
 
-def answer_bars(answers: pd.DataFrame, models: Mapping[str, str]) -> Figure:
-    """Figure 10: how often each answer comes, under base, soft and hard.
+def answer_bars(answers: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Figure:
+    """Figure 10: how often each answer comes under each condition.
 
     Args:
         answers: Columns model, condition, category, answer, count.
         models: Model name -> display name, one column each.
+        conditions: Base and the methods, in order.
     """
+    colors = condition_colors(conditions)
     with plt.rc_context(STYLE):
         size = (0.6 + 2.9 * len(models), 2.75 * len(SHOWN_CATEGORIES))
         figure, grid = plt.subplots(
@@ -227,7 +236,7 @@ def answer_bars(answers: pd.DataFrame, models: Mapping[str, str]) -> Figure:
         for line, category in zip(grid, SHOWN_CATEGORIES, strict=True):
             for panel, (model, display_name) in zip(line, models.items(), strict=True):
                 chosen = answers[(answers["model"] == model) & (answers["category"] == category)]
-                _answer_panel(panel, answer_shares(chosen))
+                _answer_panel(panel, answer_shares(chosen, conditions), colors)
                 panel.set_title(f"{display_name}: {category}", loc="left")
         for panel in grid[-1]:
             panel.set_xlabel("share of answers")
@@ -235,17 +244,17 @@ def answer_bars(answers: pd.DataFrame, models: Mapping[str, str]) -> Figure:
     return figure
 
 
-def _answer_panel(panel: Axes, shares: Mapping[str, Mapping[str, float]]) -> None:
+def _answer_panel(panel: Axes, shares: Mapping[str, Mapping[str, float]], colors: Mapping[str, str]) -> None:
     labels = displayed_labels(shares)
     if not labels:
-        panel.text(0.5, 0.5, "not run", ha="center", va="center", transform=panel.transAxes, color=COLORS["base"])
+        panel.text(0.5, 0.5, "not run", ha="center", va="center", transform=panel.transAxes, color=colors["base"])
         panel.set_axis_off()
         return
     positions, height = np.arange(len(labels)), 0.8 / len(shares)
     for offset, (condition, by_answer) in enumerate(shares.items()):
         lengths = [by_answer.get(label, 0.0) for label in labels]
         centres = positions + (offset - (len(shares) - 1) / 2) * height
-        panel.barh(centres, lengths, height, color=COLORS[condition], label=condition)
+        panel.barh(centres, lengths, height, color=colors[condition], label=condition)
     # Answers are no mathematics, whatever dollar signs they hold.
     panel.set_yticks(
         positions,
@@ -259,12 +268,13 @@ def _answer_panel(panel: Axes, shares: Mapping[str, Mapping[str, float]]) -> Non
     panel.set_xlim(left=0)
 
 
-def support_curve(support: pd.DataFrame, models: Mapping[str, str]) -> Figure:
+def support_curve(support: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Figure:
     """Support size against the probability held: median over prompts, band between the quartiles.
 
     Args:
         support: Columns model, condition, prompt_id, threshold, support_size.
         models: Model name -> display name, one panel each.
+        conditions: Base and the methods, in order.
     """
     columns = min(CURVE_COLUMNS, len(models))
     lines = -(-len(models) // columns)
@@ -275,7 +285,7 @@ def support_curve(support: pd.DataFrame, models: Mapping[str, str]) -> Figure:
         )
         panels = grid.flatten()
         for panel, (model, display_name) in zip(panels, models.items(), strict=False):
-            _curves(panel, support[support["model"] == model])
+            _curves(panel, support[support["model"] == model], conditions)
             panel.set_title(display_name, loc="left")
         for panel in panels[len(models) :]:
             panel.set_axis_off()
@@ -288,15 +298,16 @@ def support_curve(support: pd.DataFrame, models: Mapping[str, str]) -> Figure:
     return figure
 
 
-def _curves(panel: Axes, support: pd.DataFrame) -> None:
-    for condition in CONDITIONS:
+def _curves(panel: Axes, support: pd.DataFrame, conditions: Sequence[str]) -> None:
+    colors = condition_colors(conditions)
+    for condition in conditions:
         sizes = support.loc[support["condition"] == condition].groupby("threshold")["support_size"]
         if not len(sizes):
             continue
         # The classic percentile over prompts; sizes are whole numbers, so the band has steps.
         low, middle, high = (sizes.quantile(level) for level in (0.25, 0.5, 0.75))
-        panel.fill_between(low.index, low, high, color=COLORS[condition], alpha=0.18, linewidth=0)
-        panel.plot(middle.index, middle, color=COLORS[condition], linewidth=1.3, label=condition)
+        panel.fill_between(low.index, low, high, color=colors[condition], alpha=0.18, linewidth=0)
+        panel.plot(middle.index, middle, color=colors[condition], linewidth=1.3, label=condition)
     panel.set_yscale("log")
     # The logit scale keeps 0.99 and 0.999 apart.
     panel.set_xscale("logit")

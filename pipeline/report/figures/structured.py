@@ -11,11 +11,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from pipeline.config.params import CONDITIONS, METHODS, Params
+from pipeline.config.evaluation import BASELINES
+from pipeline.config.params import BASE, Params
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import Prompt
 from pipeline.report.evaluations import Evaluations, display_names, rows_of
-from pipeline.report.figures.drawing import COLORS, STYLE, TARGET_COLOR, Drawing, law_title, shared_legend
+from pipeline.report.figures.drawing import (
+    STYLE,
+    TARGET_COLOR,
+    Drawing,
+    condition_colors,
+    law_title,
+    shared_legend,
+    side_by_side,
+)
 from pipeline.report.figures.families import family_drawings
 
 PANEL_COLUMNS = 3
@@ -37,16 +46,19 @@ def overlay_prompts(prompts: Sequence[Prompt]) -> list[Prompt]:
     return [members[len(members) // 2] for members in families.values()]
 
 
-def overlay_models(tokenizers: Mapping[str, str], metrics: pd.DataFrame, limit: int = 4) -> list[str]:
+def overlay_models(
+    tokenizers: Mapping[str, str], conditions: Sequence[str], metrics: pd.DataFrame, limit: int = 4
+) -> list[str]:
     """The model with the lowest OOD W1 of each tokenizer, best first.
 
     Args:
         tokenizers: Model name -> tokenizer name; stands for the model's family.
+        conditions: Base and the methods.
         metrics: The tidy metrics table.
         limit: Most models.
     """
     rows = rows_of(metrics, axis="structured", split="ood", family="", metric="wasserstein_1_normalised")
-    lowest = rows[rows["condition"].isin(CONDITIONS)].groupby("model", sort=False)["value"].min()
+    lowest = rows[rows["condition"].isin(conditions)].groupby("model", sort=False)["value"].min()
     picked: dict[str, str] = {}
     for model in lowest.sort_values(kind="stable").index:
         if model in tokenizers:
@@ -76,9 +88,9 @@ def structured_drawings(params: Params, evaluations: Evaluations, prompts: Seque
         return {}
     caption = "Figure 2. Family-median normalised W1 with 95% intervals; hatched where undefined."
     drawings = {
-        "figure2": Drawing(structured_bars, (aggregates, names), caption),
+        "figure2": Drawing(structured_bars, (aggregates, names, params.conditions), caption),
         **_overlay_drawings(params, evaluations, overlay_prompts(prompts)),
-        **family_drawings(metrics, names, prompts),
+        **family_drawings(metrics, names, params.conditions, prompts),
     }
     return dict(sorted(drawings.items()))
 
@@ -87,29 +99,30 @@ def _overlay_drawings(params: Params, evaluations: Evaluations, prompts: Sequenc
     """Figures 3 and 8, where there are samples."""
     if not prompts:
         return {}
-    metrics, names = evaluations.metrics, display_names(params)
+    metrics, names, conditions = evaluations.metrics, display_names(params), params.conditions
     tokenizers = {name: model.tokenizer for name, model in params.models.items()}
     drawings = {}
-    if samples := evaluations.samples(overlay_models(tokenizers, metrics), CONDITIONS):
+    if samples := evaluations.samples(overlay_models(tokenizers, conditions, metrics), conditions):
         drawings["figure3"] = Drawing(
             sample_overlays,
-            (prompts, samples, {model: names[model] for model in samples}, CONDITIONS),
+            (prompts, samples, {model: names[model] for model in samples}, conditions),
             "Figure 3. Held-out laws (black) with samples of each condition.",
         )
     model = ssot_model(list(names), metrics)
     shown = [prompt for prompt in prompts if prompt.family in SSOT_FAMILIES] or prompts[: len(SSOT_FAMILIES)]
-    if model is not None and (samples := evaluations.samples([model], SSOT_CONDITIONS)):
+    compared = [name for name in SSOT_CONDITIONS if name in (*conditions, "ssot")]
+    if model is not None and (samples := evaluations.samples([model], compared)):
         which = "" if model == SSOT_MODEL else " (the paper's is of GPT-OSS-20B)"
         drawings["figure8"] = Drawing(
             sample_overlays,
-            (shown, samples, {model: names[model]}, SSOT_CONDITIONS),
-            f"Figure 8. Laws of Figure 3 (black) with samples of base, String Seed of Thought (ssot) and soft: "
-            f"{names[model]}{which}.",
+            (shown, samples, {model: names[model]}, compared),
+            "Figure 8. Laws of Figure 3 (black) with samples of base, String Seed of Thought (ssot)"
+            f"{' and soft' if 'soft' in compared else ''}: {names[model]}{which}.",
         )
     return drawings
 
 
-def structured_bars(metrics: pd.DataFrame, models: Mapping[str, str]) -> Figure:
+def structured_bars(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Figure:
     """Figure 2: family-median normalised W1, held-out families left, unseen parameters right.
 
     Whiskers are 95% intervals; the dotted line is the perfect-sampler floor; a hatched
@@ -121,34 +134,36 @@ def structured_bars(metrics: pd.DataFrame, models: Mapping[str, str]) -> Figure:
         titles = {"ood": "Held-out families (OOD)", "unseen": "Unseen parameters"}
         for panel, (split, title) in zip(panels, titles.items(), strict=True):
             rows = rows_of(metrics, axis="structured", split=split, family="", metric="wasserstein_1_normalised")
-            _bars(panel, rows[rows["condition"].isin(CONDITIONS)].set_index(["model", "condition"]), models)
+            own = rows[rows["condition"].isin(conditions)].set_index(["model", "condition"])
+            _bars(panel, own, models, conditions)
             panel.set_title(title)
         panels[0].set_ylabel("family-median W1 / (Q95 − Q05)")
         shared_legend(figure, panels[:1])
     return figure
 
 
-def _bars(panel: Axes, chosen: pd.DataFrame, models: Mapping[str, str]) -> None:
+def _bars(panel: Axes, chosen: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> None:
     finite = chosen["value"][np.isfinite(chosen["value"].astype(float))]
     height = float(finite.max()) if len(finite) else 1.0
-    for offset, condition in enumerate(CONDITIONS):
+    colors, width = condition_colors(conditions), min(0.25, 0.75 / len(conditions))
+    for shift, condition in zip(side_by_side(len(conditions), 0.27), conditions, strict=True):
         for position, model in enumerate(models):
             if (model, condition) not in chosen.index:
                 continue
             row = chosen.loc[(model, condition)]
-            x = position + (offset - 1) * 0.27
+            x = position + shift
             if not math.isfinite(row["value"]):
                 panel.bar(
                     x,
                     height,
-                    0.25,
+                    width,
                     facecolor="none",
-                    edgecolor=COLORS[condition],
+                    edgecolor=colors[condition],
                     hatch="////",
                     label=f"{condition} (undefined)",
                 )
                 continue
-            panel.bar(x, row["value"], 0.25, color=COLORS[condition], label=condition)
+            panel.bar(x, row["value"], width, color=colors[condition], label=condition)
             if math.isfinite(row["ci_low"]):
                 panel.plot([x, x], [row["ci_low"], row["ci_high"]], color="#333333", linewidth=0.9)
             top = np.nanmax([row["value"], row["ci_high"]])
@@ -160,7 +175,7 @@ def _bars(panel: Axes, chosen: pd.DataFrame, models: Mapping[str, str]) -> None:
                 fontsize=6,
                 xytext=(0, 1),
                 textcoords="offset points",
-                rotation=90 if len(models) > 2 else 0,
+                rotation=90 if len(models) > 2 or len(conditions) > 3 else 0,
             )
     if len(chosen):
         floor = float(chosen["floor"].mean())
@@ -186,12 +201,12 @@ def sample_overlays(
         prompts: One per panel.
         samples: ``samples[model][condition, prompt_id]``: valid samples.
         models: Model name -> display name, one block of lines each.
-        conditions: At most three, in drawing order.
+        conditions: In drawing order.
     """
 
     def draw(panel: Axes, prompt: Prompt, own: Mapping[tuple[str, str], np.ndarray]) -> None:
         draws = {c: own[c, prompt.prompt_id] for c in conditions if (c, prompt.prompt_id) in own}
-        (_pmf_panel if prompt.law.integer else _density_panel)(panel, prompt, draws)
+        (_pmf_panel if prompt.law.integer else _density_panel)(panel, prompt, draws, condition_colors(conditions))
 
     return law_panels(prompts, [(name, samples.get(model, {})) for model, name in models.items()], draw)
 
@@ -230,12 +245,13 @@ def law_panels(
 def _outside_note(panel: Axes, counts: Mapping[str, int]) -> None:
     shown = [f"{condition} {count}" for condition, count in counts.items() if count]
     if shown:
+        lines = [", ".join(shown[start : start + 3]) for start in range(0, len(shown), 3)]
         panel.annotate(
-            "outside: " + ", ".join(shown), (0.99, 0.97), xycoords="axes fraction", ha="right", va="top", fontsize=5.5
+            "outside: " + ",\n".join(lines), (0.99, 0.97), xycoords="axes fraction", ha="right", va="top", fontsize=5.5
         )
 
 
-def _density_panel(panel: Axes, prompt: Prompt, draws: Mapping[str, np.ndarray]) -> None:
+def _density_panel(panel: Axes, prompt: Prompt, draws: Mapping[str, np.ndarray], colors: Mapping[str, str]) -> None:
     low, high = quantile(prompt.law, np.array([0.001, 0.995]))
     margin = 0.08 * (high - low)
     grid = np.linspace(max(low - margin, prompt.support[0]), min(high + margin, prompt.support[1]), 400)
@@ -248,13 +264,13 @@ def _density_panel(panel: Axes, prompt: Prompt, draws: Mapping[str, np.ndarray])
         panel.stairs(
             heights,
             bins,
-            color=COLORS[condition],
+            color=colors[condition],
             linewidth=0.9,
             label=condition,
             fill=condition == "base",
             alpha=0.5 if condition == "base" else 1.0,
         )
-        peak = max(peak, float(heights.max()) if condition in METHODS else 0.0)
+        peak = max(peak, float(heights.max()) if condition not in (BASE, *BASELINES) else 0.0)
     finite = density[np.isfinite(density)]
     # A collapsed model would flatten everything else: the axis follows the target and the fine-tuned models.
     panel.set_ylim(0, 1.6 * max(peak, float(np.quantile(finite, 0.98))))
@@ -262,12 +278,13 @@ def _density_panel(panel: Axes, prompt: Prompt, draws: Mapping[str, np.ndarray])
     _outside_note(panel, {c: int(((v < bins[0]) | (v > bins[-1])).sum()) for c, v in draws.items()})
 
 
-def _pmf_panel(panel: Axes, prompt: Prompt, draws: Mapping[str, np.ndarray]) -> None:
+def _pmf_panel(panel: Axes, prompt: Prompt, draws: Mapping[str, np.ndarray], colors: Mapping[str, str]) -> None:
     low, high = (int(value) for value in quantile(prompt.law, np.array([0.001, 0.999])))
     support = np.arange(low, high + 1)
     panel.plot(support, prompt.law.freeze().pmf(support), "o", color=TARGET_COLOR, markersize=2.5, label="target")
-    for offset, (condition, values) in enumerate(draws.items()):
+    number = max(3, len(draws))
+    for shift, (condition, values) in zip(side_by_side(number, 0.26), draws.items(), strict=False):
         shares = np.array([(values == value).sum() for value in support]) / max(1, len(values))
-        panel.bar(support + (offset - 1) * 0.26, shares, 0.25, color=COLORS[condition], label=condition)
+        panel.bar(support + shift, shares, 0.75 / number, color=colors[condition], label=condition)
     _outside_note(panel, {c: int(((v < low) | (v > high)).sum()) for c, v in draws.items()})
     panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))

@@ -7,10 +7,9 @@ from typing import Literal
 
 import pandas as pd
 
-from pipeline.config.params import CONDITIONS, METHODS
-from pipeline.core.statistics.condition_tests import PAIRS
+from pipeline.core.statistics.condition_tests import method_pairs
 from pipeline.metrics.registry import METRICS, SPLIT_TITLES, SPLITS
-from pipeline.report.evaluations import rows_of
+from pipeline.report.evaluations import methods_of, rows_of
 from pipeline.report.tables.retention_lists import VERDICTS, primary_counts, verdict_sentence
 from pipeline.report.tables.table import probability_text
 
@@ -39,15 +38,16 @@ class Answer:
 class Aggregates:
     """The aggregate rows of the metrics table by axis, split, metric, model and condition."""
 
-    def __init__(self, metrics: pd.DataFrame, models: Mapping[str, str]):
-        """Keep the rows over all families of the given models.
+    def __init__(self, metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]):
+        """Keep the rows over all families.
 
         Args:
             metrics: The tidy metrics table.
-            models: Model name -> display name.
+            models: Model name -> display name, of those that are spoken of.
+            conditions: Base and the methods, in order.
         """
         rows = rows_of(metrics, family="").itertuples()
-        self.models = models
+        self.models, self.conditions, self.methods = models, conditions, methods_of(conditions)
         self._rows = {(row.axis, row.split, row.metric, row.model, row.condition): row for row in rows}
 
     def get(self, axis: str, split: str, metric: str, model: str, condition: str):
@@ -98,26 +98,26 @@ def calibration_answer(
     sentences, found = [], []
     for split, name in SPLIT_TITLES.items():
         parts = []
-        for condition in CONDITIONS:
+        for condition in rows.conditions:
             members = rows.defined("structured", split, W1, condition)
             if not members:
                 continue
             parts.append(_distance(condition, members, len(rows.models), margin))
-            if condition in METHODS:
+            if condition in rows.methods:
                 found += [calibration_verdict(row, margin) for row in members]
         if parts:
             sentences.append(f"On {name}, normalised W1 is {'; '.join(parts)}.")
     if not sentences:
         return Answer(question, "Not known: no structured evaluation has been run.", [])
     first, *others = over_models_sentences(rows, over_models, [("structured", W1)], SPLIT_TITLES)
-    sentences += [*others, *_comparison_sentences(comparisons)]
+    sentences += [*others, *_comparison_sentences(comparisons, rows.conditions)]
     rates = medians_by_condition(rows, "structured", "ood", "valid_rate", ".1%")
     if rates:
         sentences.append(f"Valid answers on held-out families: {rates}. W1 leaves the others out.")
     scores = medians_by_condition(rows, "structured", "ood", ALL_ANSWERS, ".3f")
     if scores:
         sentences.append(f"With those counted, as 1 each, W1 on the probability scale is {scores}.")
-    return Answer(question, f"{first} {_calibration_word(found, margin, comparisons)}", sentences)
+    return Answer(question, f"{first} {_calibration_word(found, margin, comparisons, rows.methods)}", sentences)
 
 
 def over_models_sentences(
@@ -165,16 +165,16 @@ def _compared(p: float) -> str:
     return text if text.startswith("<") else f"= {text}"
 
 
-def _comparison_sentences(comparisons: pd.DataFrame | None) -> list[str]:
-    """What the paired tests of W1 say of base, soft and hard, counted over models and splits."""
-    parts = [] if comparisons is None else _pair_counts(rows_of(comparisons, metric=W1))
+def _comparison_sentences(comparisons: pd.DataFrame | None, conditions: Sequence[str]) -> list[str]:
+    """What the paired tests of W1 say of base and the methods, counted over models and splits."""
+    parts = [] if comparisons is None else _pair_counts(rows_of(comparisons, metric=W1), conditions)
     return [f"Paired tests of W1 on the same prompts, one per model and split: {'; '.join(parts)}."] if parts else []
 
 
-def _pair_counts(tests: pd.DataFrame) -> list[str]:
-    """The verdicts of each pair of base, soft and hard, counted."""
+def _pair_counts(tests: pd.DataFrame, conditions: Sequence[str]) -> list[str]:
+    """The verdicts of each pair of base and methods, counted."""
     parts = []
-    for own, other in (pair for pair in PAIRS if set(pair) <= set(CONDITIONS)):
+    for own, other in method_pairs(conditions):
         chosen = rows_of(tests, condition=own, against=other)
         counts = ", ".join(f"{count} {verdict}" for verdict, count in chosen["verdict"].value_counts().items())
         if counts:
@@ -182,7 +182,9 @@ def _pair_counts(tests: pd.DataFrame) -> list[str]:
     return parts
 
 
-def _calibration_word(found: Sequence[Calibrated], margin: float, comparisons: pd.DataFrame | None) -> str:
+def _calibration_word(
+    found: Sequence[Calibrated], margin: float, comparisons: pd.DataFrame | None, methods: Sequence[str]
+) -> str:
     if not found:
         return "No fine-tuned model has been evaluated yet."
     shown, refuted = found.count("calibrated"), found.count("not calibrated")
@@ -194,7 +196,7 @@ def _calibration_word(found: Sequence[Calibrated], margin: float, comparisons: p
     if comparisons is None:
         return f"{word}."
     verdicts = rows_of(comparisons, metric=W1, against="base")
-    verdicts = verdicts.loc[verdicts["condition"].isin(METHODS), "verdict"].tolist()
+    verdicts = verdicts.loc[verdicts["condition"].isin(methods), "verdict"].tolist()
     if verdicts.count("better"):
         return f"{word}; closer after fine-tuning in {verdicts.count('better')} of {len(verdicts)} tests against base."
     return f"{word}, and no test shows that fine-tuning brings it closer."
@@ -222,7 +224,7 @@ def _distance(condition: str, members: Sequence, models: int, margin: float) -> 
 
 
 def transfer_answer(rows: Aggregates, tests: pd.DataFrame | None, over_models: pd.DataFrame | None) -> Answer:
-    """Does it carry over to language? From paired tests against base and of soft against hard.
+    """Does it carry over to language? From paired tests of the methods against base and each other.
 
     Args:
         rows: Aggregate rows.
@@ -230,7 +232,8 @@ def transfer_answer(rows: Aggregates, tests: pd.DataFrame | None, over_models: p
             and verdict; None where there are none.
         over_models: As for ``calibration_answer``.
     """
-    question = "Does it carry over to language, and does soft carry over better than hard?"
+    both = {"soft", "hard"} <= set(rows.methods)
+    question = f"Does it carry over to language{', and does soft carry over better than hard' if both else ''}?"
     if tests is None:
         return Answer(question, "Not known: no two conditions have been evaluated beyond numbers.", [])
     primary = tests[~tests["split"].isin(SECONDARY_SPLITS) & ~tests["metric"].str.endswith("_tolerant")]
@@ -243,13 +246,13 @@ def transfer_answer(rows: Aggregates, tests: pd.DataFrame | None, over_models: p
         others.append(f"{METRICS[metric].title}: {'; '.join(parts)}.")
     listed = over_models if len(rows.models) > 1 and over_models is not None else primary
     listed = listed[listed["metric"].isin([metric for _, metric in keys]) & ~listed["split"].isin(SECONDARY_SPLITS)]
-    counts = "; ".join(_pair_counts(listed))
+    counts = "; ".join(_pair_counts(listed, rows.conditions))
     return Answer(question, f"{first} {counts}, of {len(keys)} metrics.", others)
 
 
 def medians_by_condition(rows: Aggregates, axis: str, split: str, metric: str, form: str) -> str:
     """Median over the models by condition in the given format, as "base 1, soft 2"; empty without any."""
-    found = {name: rows.defined(axis, split, metric, name) for name in CONDITIONS}
+    found = {name: rows.defined(axis, split, metric, name) for name in rows.conditions}
     medians = {name: pd.Series([row.value for row in members]).median() for name, members in found.items() if members}
     return ", ".join(f"{name} {value:{form}}" for name, value in medians.items())
 
@@ -281,7 +284,9 @@ def cost_answer(
         listed = medians_by_condition(rows, axis, split, metric, form)
         if listed:
             measured = {"retention": "accuracy", "paloma": bits_per_byte}.get(axis, "")
-            verdicts = verdict_sentence(axis, tests[axis], rows.sizes(axis, measured)) if axis in tests else ""
+            verdicts = ""
+            if axis in tests:
+                verdicts = verdict_sentence(axis, tests[axis], rows.methods, rows.sizes(axis, measured))
             sentences.append(f"{sentence.format(listed)} {verdicts}".strip())
     return Answer("What did it cost?", _cost_word(rows, tests), sentences)
 
@@ -290,13 +295,13 @@ def _cost_word(rows: Aggregates, tests: Mapping[str, pd.DataFrame]) -> str:
     """From the primary questions: all tasks together, and all slices."""
     totals = dict.fromkeys(VERDICTS, 0)
     for axis in COST_AXES:
-        for method in METHODS if axis in tests else ():
+        for method in rows.methods if axis in tests else ():
             for verdict, count in primary_counts(tests[axis], method).items():
                 totals[verdict] += count
     parsed_by_base = {row.model: row for row in rows.defined("mcq", "mcq", "mcq_parse_rate", "base")}
     fallen = any(
         row.model in parsed_by_base and row.ci_high < parsed_by_base[row.model].ci_low
-        for method in METHODS
+        for method in rows.methods
         for row in rows.defined("mcq", "mcq", "mcq_parse_rate", method)
     )
     if not sum(totals.values()) and not parsed_by_base:

@@ -10,7 +10,6 @@ import pandas as pd
 
 from pipeline.artifacts.storage import read_table
 from pipeline.config.evaluation import BASELINES
-from pipeline.config.params import CONDITIONS
 from pipeline.core.laws.families import get_family
 from pipeline.core.prompts.structured import Prompt
 from pipeline.report.evaluations import Evaluations
@@ -73,21 +72,24 @@ def shown_prompts(prompts: Sequence[Prompt], evaluations: int, limit: int = MAX_
     return chosen
 
 
-def explorer_payload(evaluations: Evaluations, prompts: Sequence[Prompt], models: Mapping[str, str]) -> dict[str, Any]:
+def explorer_payload(
+    evaluations: Evaluations, prompts: Sequence[Prompt], models: Mapping[str, str], conditions: Sequence[str]
+) -> dict[str, Any]:
     """Everything that the explorer draws, as JSON values.
 
     Args:
         evaluations: What there is.
         prompts: Structured prompts of the evaluated splits.
         models: Model name -> display name.
+        conditions: Base and the methods, in order.
 
     Returns:
-        ``models``, ``conditions`` (those that were run, and base, soft and hard), ``targets``, ``prompts`` (law and
+        ``models``, ``conditions`` (base, methods, and the baselines that were run), ``targets``, ``prompts`` (law and
         text by prompt id), ``results[model][condition]`` (``source``, ``absent`` views with the reason, and
         ``prompts`` by prompt id), and ``omitted``, how many prompts were left out for size.
     """
     existing = {(model, condition) for axis, model, condition in evaluations.existing if axis == AXIS}
-    conditions = [*CONDITIONS, *(name for name in BASELINES if any(name == condition for _, condition in existing))]
+    conditions = [*conditions, *(name for name in BASELINES if any(name == condition for _, condition in existing))]
     chosen = shown_prompts(prompts, len(models) * len(conditions))
     windows = {prompt.prompt_id: law_window(prompt.law) for prompt in chosen}
     results: dict[str, dict[str, Any]] = {}

@@ -12,16 +12,17 @@ from jinja2 import Environment, FileSystemLoader
 from plotly.offline import get_plotlyjs
 
 from pipeline.config.evaluation import BASELINES, enabled_baselines
-from pipeline.config.params import CONDITIONS, Params
+from pipeline.config.methods import TARGETS
+from pipeline.config.params import Params
 from pipeline.config.seeds import SEED_TITLES
 from pipeline.core.prompts.structured import Prompt
 from pipeline.metrics.registry import METRICS, SPLIT_TITLES
 from pipeline.report.evaluations import AXES, EvaluationKey, Evaluations, display_names
-from pipeline.report.figures.drawing import COLORS
+from pipeline.report.figures.drawing import condition_colors
 from pipeline.report.page.answers import Aggregates, calibration_answer, cost_answer, transfer_answer
 from pipeline.report.page.explorer import explorer_payload
 from pipeline.report.page.explorer_views import LEVELS
-from pipeline.report.page.plots import SYMBOLS, Plot, forest_plots
+from pipeline.report.page.plots import Plot, condition_dashes, condition_symbols, forest_plots
 from pipeline.report.page.summary import SUMMARY_TITLES, headline, summary_rows
 from pipeline.report.tables.model_tests import MODELS_TABLE
 from pipeline.report.tables.novelty_cases import CaseTable
@@ -142,6 +143,7 @@ def axis_paths(provenance: Mapping[str, dict], axis: str) -> dict[str, str]:
 
 def coverage_rows(
     models: Mapping[str, str],
+    conditions: Sequence[str],
     existing: Iterable[EvaluationKey],
     baselines: Sequence[str],
     switched_on: Sequence[str] = AXES,
@@ -150,6 +152,7 @@ def coverage_rows(
 
     Args:
         models: Model name -> display name.
+        conditions: Base and the methods, in order.
         existing: All evaluations.
         baselines: Baselines that are switched on.
         switched_on: Axes that are.
@@ -157,9 +160,9 @@ def coverage_rows(
     missing = {axis: MISSING if axis in switched_on else OFF for axis in AXES}
     table, evaluated = [], set(existing)
     for model, name in models.items():
-        for condition in (*CONDITIONS, *BASELINES):
+        for condition in (*conditions, *BASELINES):
             run = [EvaluationKey(axis, model, condition) in evaluated for axis in AXES]
-            wanted = AXES if condition in CONDITIONS else BASELINE_AXES[condition] if condition in baselines else ()
+            wanted = AXES if condition in conditions else BASELINE_AXES[condition] if condition in baselines else ()
             if wanted or any(run):
                 cells = [
                     "run" if ran else missing[axis] if axis in wanted else ""
@@ -217,11 +220,11 @@ def report_page(
     Raises:
         ValueError: A figure or the explorer's data holds NaN, which JSON has no number for.
     """
-    models, provenance = display_names(params), evaluations.provenance
-    explorer = explorer_payload(evaluations, prompts, models)
+    models, conditions, provenance = display_names(params), params.conditions, evaluations.provenance
+    explorer = explorer_payload(evaluations, prompts, models, conditions)
     bits_per_byte = paloma_measures(metrics)[1].metric
     margins = {"retention": params.tests.accuracy_margin, "paloma": params.tests.bits_per_byte_margin}
-    forest = forest_plots(metrics, models, (*CONDITIONS, *BASELINES), bits_per_byte, margins)
+    forest = forest_plots(metrics, models, conditions, bits_per_byte, margins)
     further = {path: content for section in sections for path, content in (section.provenance or {}).items()}
     template = page_templates().get_template("page.html.jinja")
     return template.render(
@@ -229,14 +232,14 @@ def report_page(
         seed=getattr(params, seed_key),
         seed_title=SEED_TITLES[seed_key],
         seeds=seeds,
-        headline=headline(metrics, tests),
+        headline=headline(metrics, conditions, tests),
         forest=[_drawn(plot, provenance) for plot in forest],
         sections=[_section(section, provenance) for section in sections],
         ablations=[_drawn(plot, {**provenance, **further}) for plot in ablations],
         explorer=explorer,
         **_first_screen(params, metrics, tests, models, sections, bits_per_byte),
         **_what_was_run(params, evaluations, metrics),
-        **_scripts([*forest, *ablations], explorer),
+        **_scripts([*forest, *ablations], explorer, conditions),
     )
 
 
@@ -249,7 +252,7 @@ def _first_screen(
     bits_per_byte: str,
 ) -> dict[str, Any]:
     """Answers in words, and the table with a row per model and condition, which is empty without any evaluation."""
-    rows = Aggregates(metrics, models)
+    rows = Aggregates(metrics, models, params.conditions)
     frames = {
         table.name: table.frame for section in sections for table in section.tables if isinstance(table, ListTable)
     }
@@ -260,6 +263,8 @@ def _first_screen(
             transfer_answer(rows, beyond, over),
             cost_answer(rows, tests, bits_per_byte, over),
         ],
+        "methods": rows.methods,
+        "further_methods": [name for name in rows.methods if name not in TARGETS],
         "summary_titles": SUMMARY_TITLES,
         "summary_rows": summary_rows(rows, tests, bits_per_byte) if len(metrics) else [],
     }
@@ -270,7 +275,9 @@ def _what_was_run(params: Params, evaluations: Evaluations, metrics: pd.DataFram
     baselines = enabled_baselines(params.generate)
     return {
         "axes": AXES,
-        "coverage": coverage_rows(display_names(params), evaluations.existing, baselines, params.axes),
+        "coverage": coverage_rows(
+            display_names(params), params.conditions, evaluations.existing, baselines, params.axes
+        ),
         "switched_off": [axis for axis in AXES if axis not in params.axes],
         "invalid": evaluations.invalid.to_dict("records"),
         "definitions": [metric for name, metric in METRICS.items() if (metrics["metric"] == name).any()],
@@ -278,13 +285,14 @@ def _what_was_run(params: Params, evaluations: Evaluations, metrics: pd.DataFram
     }
 
 
-def _scripts(plots: Sequence[Plot], explorer: Mapping[str, Any]) -> dict[str, Any]:
+def _scripts(plots: Sequence[Plot], explorer: Mapping[str, Any], conditions: Sequence[str]) -> dict[str, Any]:
     """Style, scripts and data of the interactive parts, by their names in the template."""
     look = {
-        "colors": COLORS,
-        "symbols": SYMBOLS,
+        "colors": condition_colors(conditions),
+        "symbols": condition_symbols(conditions),
+        "dashes": condition_dashes(conditions),
         "levels": LEVELS.tolist(),
-        "first": CONDITIONS,
+        "first": conditions,
         "splits": SPLIT_TITLES,
         "parts": PART_TITLES,
     }

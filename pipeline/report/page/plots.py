@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.config.params import METHODS
+from pipeline.config.evaluation import BASELINES
 from pipeline.metrics.registry import SPLIT_TITLES
-from pipeline.report.evaluations import rows_of
-from pipeline.report.figures.drawing import COLORS
+from pipeline.report.evaluations import methods_of, rows_of
+from pipeline.report.figures.drawing import by_condition, condition_colors
 from pipeline.report.tables.retention import difference_from_base
 
 SYMBOLS = {
@@ -23,8 +23,30 @@ SYMBOLS = {
     "verbalized": "star",
 }
 """Marker by condition, so that colour is not the only difference; as in the pictures."""
+FURTHER_SYMBOLS = ("triangle-down", "pentagon", "hexagon", "bowtie", "hourglass", "triangle-left", "triangle-right")
+DASHES = {
+    "base": "solid",
+    "soft": "solid",
+    "hard": "dash",
+    "ssot": "dot",
+    "constrained": "dashdot",
+    "batch": "longdash",
+    "verbalized": "longdashdot",
+}
+"""Line by condition, as plotly names it."""
+FURTHER_DASHES = ("8px,2px", "2px,2px,8px,2px", "12px,4px,4px,4px", "4px,2px", "10px,2px,2px,2px,2px,2px", "1px,4px")
 ROW_PIXELS = 24
 DENSE_ROW_PIXELS = 11
+
+
+def condition_symbols(conditions: Sequence[str]) -> dict[str, str]:
+    """Plotly's marker by condition, baselines included."""
+    return by_condition(SYMBOLS, FURTHER_SYMBOLS, conditions)
+
+
+def condition_dashes(conditions: Sequence[str]) -> dict[str, str]:
+    """Plotly's kind of line by condition, baselines included."""
+    return by_condition(DASHES, FURTHER_DASHES, conditions)
 
 
 @dataclass(frozen=True)
@@ -79,14 +101,15 @@ def forest_plot(
         panel: What is shown.
         metrics: The tidy metrics table.
         models: Model name -> display name, from top to bottom.
-        conditions: Conditions from top to bottom within a model.
+        conditions: Base and the methods, from top to bottom within a model; baselines come below them.
 
     Returns:
         The plot; None where no value is defined.
     """
     chosen = rows_of(metrics, axis=panel.axis, split=panel.split, family="", metric=panel.metric)
     rows = {(row.model, row.condition): row for row in chosen.itertuples() if math.isfinite(row.value)}
-    present = [condition for condition in conditions if any((model, condition) in rows for model in models)]
+    everything = methods_of(conditions) if panel.difference else (*conditions, *BASELINES)
+    present = [condition for condition in everything if any((model, condition) in rows for model in models)]
     if not present:
         return None
     # With several models, those without any value keep their empty rows: panels beside each other agree.
@@ -97,7 +120,11 @@ def forest_plot(
         for place, condition in enumerate(present)
         if (model, condition) in rows
     ]
-    traces = [_points(condition, [entry for entry in placed if entry[2] == condition]) for condition in present]
+    colors, symbols = condition_colors(conditions), condition_symbols(conditions)
+    traces = [
+        _points(condition, [entry for entry in placed if entry[2] == condition], colors[condition], symbols[condition])
+        for condition in present
+    ]
     traces += _floors(placed, 14 if len(models) == 1 else 9)
     sources = list(dict.fromkeys(row.provenance for *_, row in placed))
     figure = {"data": traces, "layout": _layout(panel, list(models.values()), present)}
@@ -129,7 +156,7 @@ Placed = tuple[int, str, str, Any]
 """Place from the top, model's name, condition, and row of the metrics table."""
 
 
-def _points(condition: str, members: Sequence[Placed]) -> dict[str, Any]:
+def _points(condition: str, members: Sequence[Placed], color: str, symbol: str) -> dict[str, Any]:
     """One condition's values with their intervals."""
     texts = [
         f"{name}, {condition}<br>{row.value:.4g} [{row.ci_low:.4g}, {row.ci_high:.4g}]<br>n = {row.n:,}"
@@ -144,11 +171,11 @@ def _points(condition: str, members: Sequence[Placed]) -> dict[str, Any]:
         "y": [place for place, *_ in members],
         "text": texts,
         "hoverinfo": "text",
-        "marker": {"color": COLORS[condition], "symbol": SYMBOLS[condition], "size": 9},
+        "marker": {"color": color, "symbol": symbol, "size": 9},
         "error_x": {
             "type": "data",
             "symmetric": False,
-            "color": COLORS[condition],
+            "color": color,
             "thickness": 2,
             "width": 0,
             "array": [_reach(row.ci_high - row.value) for row in values],
@@ -250,12 +277,9 @@ def forest_plots(
     Args:
         metrics: The tidy metrics table.
         models: Model name -> display name.
-        conditions: Conditions of structured sampling, in order.
+        conditions: Base and the methods, in order.
         bits_per_byte: The metric's name (with or without BOS).
         margins: Differences that count as none by axis.
     """
-    plots = (
-        forest_plot(panel, metrics, models, METHODS if panel.difference else conditions)
-        for panel in _forest_panels(bits_per_byte, margins)
-    )
+    plots = (forest_plot(panel, metrics, models, conditions) for panel in _forest_panels(bits_per_byte, margins))
     return [plot for plot in plots if plot is not None]

@@ -1,12 +1,11 @@
 """The page's first screen in numbers: all axes in sentences, and a row per model and condition."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from pipeline.config.params import CONDITIONS
 from pipeline.metrics.registry import SPLIT_TITLES
 from pipeline.report.evaluations import rows_of
 from pipeline.report.page.answers import COST_AXES, W1, Aggregates, medians_by_condition
@@ -25,22 +24,23 @@ class SummaryCell:
     title: str = ""
 
 
-def headline(metrics: pd.DataFrame, tests: Mapping[str, pd.DataFrame] | None = None) -> str:
+def headline(metrics: pd.DataFrame, conditions: Sequence[str], tests: Mapping[str, pd.DataFrame] | None = None) -> str:
     """One sentence per axis (structured: per split): the median over models by condition.
 
     An axis is left out where base is undefined or was not run.
 
     Args:
         metrics: The tidy metrics table.
+        conditions: Base and the methods, in order.
         tests: Axis -> tests against base, columns condition and verdict; their verdicts are counted.
     """
-    rows = Aggregates(metrics, dict.fromkeys(metrics["model"]))
+    rows = Aggregates(metrics, dict.fromkeys(metrics["model"]), conditions)
     utility, bits_per_byte = utility_measure(metrics, "all"), paloma_measures(metrics)[1]
     stand_in = " by a stand-in evaluator, not the benchmark's" if utility.metric == UTILITY[True] else ""
     sentences = []
     for split, name in SPLIT_TITLES.items():
         found = rows_of(metrics, axis="structured", split=split, family="", metric=W1)
-        floor = found.loc[found["condition"].isin(CONDITIONS), "floor"].median()
+        floor = found.loc[found["condition"].isin(conditions), "floor"].median()
         if rows.defined("structured", split, W1, "base"):
             medians = medians_by_condition(rows, "structured", split, W1, ".3f")
             sentences.append(f"On {name}, normalised W1 is {medians}; a perfect sampler scores {floor:.3f}.")
@@ -55,7 +55,7 @@ def headline(metrics: pd.DataFrame, tests: Mapping[str, pd.DataFrame] | None = N
         if rows.defined(*names, "base"):
             sentences.append(sentence.format(medians_by_condition(rows, *names, f".{measure.decimals}f")))
         if tests and measure in (GP_IRT, bits_per_byte):
-            sentences.append(verdict_sentence(measure.axis, tests[measure.axis]))
+            sentences.append(verdict_sentence(measure.axis, tests[measure.axis], rows.methods))
     return " ".join(filter(None, sentences)) or "No evaluation has been run yet."
 
 
@@ -78,10 +78,10 @@ SUMMARY_TITLES = (
 def summary_rows(
     rows: Aggregates, tests: Mapping[str, pd.DataFrame], bits_per_byte: str
 ) -> list[tuple[str, str, list[SummaryCell]]]:
-    """(display name, condition, cells in the order of SUMMARY_TITLES) for each model under base, soft and hard."""
+    """(display name, condition, cells in the order of SUMMARY_TITLES) for each model under base and each method."""
     table = []
     for model, name in rows.models.items():
-        for condition in CONDITIONS:
+        for condition in rows.conditions:
             cells = []
             for split in SPLIT_TITLES:
                 row = rows.get("structured", split, W1, model, condition)

@@ -1,28 +1,33 @@
 """One test over all models of each question, in place of counting verdicts."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pipeline.config.params import CONDITIONS, METHODS, Params
+from pipeline.config.params import Params
 from pipeline.core.language.multiple_choice import PARSERS, total_variation
 from pipeline.core.language.transfer_tests import total_variation_difference_draws
 from pipeline.core.random_streams import random_stream
 from pipeline.core.retention.accuracy import ALL, mean_columns
-from pipeline.core.statistics.condition_tests import TESTED, adjusted_by_question, comparison_verdict
+from pipeline.core.statistics.condition_tests import (
+    TESTED,
+    adjusted_by_question,
+    comparison_verdict,
+    method_pairs,
+)
 from pipeline.core.statistics.intervals import over_families, paired_difference_draws, paired_mean_draws
 from pipeline.core.statistics.model_tests import over_models
 from pipeline.metrics.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.record.provenance import join_sources
-from pipeline.report.evaluations import Evaluations
+from pipeline.report.evaluations import Evaluations, methods_of
 from pipeline.report.tables.retention_lists import one_variant
 from pipeline.report.tables.structured import margins_of, per_prompt_metrics
 from pipeline.report.tables.table import ListTable, interval_text, probability_text, signed_text
-from pipeline.report.tables.transfer_tests import TRANSFER_PAIRS, letter_counts, letters_of, values_by_prompt
+from pipeline.report.tables.transfer_tests import letter_counts, letters_of, values_by_prompt
 
 MODELS_TABLE = "model_tests"
 _TITLES = (
@@ -55,10 +60,11 @@ class Compared:
 
 @dataclass(frozen=True)
 class _Source:
-    """Where values come from, and how often they are resampled."""
+    """Where values come from, what is compared, and how often they are resampled."""
 
     evaluations: Evaluations
     models: Mapping[str, str]
+    conditions: Sequence[str]
     seed: int
     replicates: int
 
@@ -76,13 +82,13 @@ class _Source:
 
 
 def _structured(source: _Source) -> Iterator[Compared]:
-    per_prompt = per_prompt_metrics(source.evaluations, source.models, CONDITIONS)
+    per_prompt = per_prompt_metrics(source.evaluations, source.models, source.conditions)
     for split, members in per_prompt.groupby("split", sort=False):
         families = members.drop_duplicates("prompt_id").set_index("prompt_id")["family"]
         for metric, statistic in TESTED.items():
             table = members.pivot(index="prompt_id", columns=["model", "condition"], values=metric)
             labels = families.loc[table.index].to_numpy()
-            for own, other in TRANSFER_PAIRS:
+            for own, other in method_pairs(source.conditions):
                 names = ("structured", str(split), metric, own, other)
                 if (sides := source.sides(table, own, other)) is not None:
                     values = np.array([[over_families(row, labels, statistic) for row in side] for side in sides])
@@ -92,8 +98,10 @@ def _structured(source: _Source) -> Iterator[Compared]:
 
 
 def _by_prompt(source: _Source, metrics: pd.DataFrame) -> Iterator[Compared]:
-    for question, table in values_by_prompt(source.evaluations, metrics, list(source.models)).items():
-        for own, other in TRANSFER_PAIRS:
+    for question, table in values_by_prompt(
+        source.evaluations, metrics, list(source.models), source.conditions
+    ).items():
+        for own, other in method_pairs(source.conditions):
             names = (*question, own, other)
             if (sides := source.sides(table, own, other)) is not None:
                 draws = paired_mean_draws(*sides, replicates=source.replicates, rng=source.stream(*names))
@@ -103,8 +111,8 @@ def _by_prompt(source: _Source, metrics: pd.DataFrame) -> Iterator[Compared]:
 
 
 def _multiple_choice(source: _Source) -> Iterator[Compared]:
-    counts = letter_counts(source.evaluations, list(source.models))
-    for own, other in TRANSFER_PAIRS:
+    counts = letter_counts(source.evaluations, list(source.models), source.conditions)
+    for own, other in method_pairs(source.conditions):
         both = [name for name in source.models if {(name, own), (name, other)} <= set(counts)]
         for suffix in PARSERS if both else ():
             names = ("mcq", "mcq", f"mcq_parse_rate{suffix}", own, other)
@@ -132,8 +140,8 @@ def _multiple_choice(source: _Source) -> Iterator[Compared]:
 
 def _retention(source: _Source) -> Iterator[Compared]:
     columns = ("split", "item", "value", "base_value")
-    items = source.evaluations.stacked("retention", "per_prompt", columns, source.models, METHODS)
-    for method in METHODS:
+    items = source.evaluations.stacked("retention", "per_prompt", columns, source.models, methods_of(source.conditions))
+    for method in methods_of(source.conditions):
         own = items[items["condition"] == method]
         if own.empty:
             continue
@@ -152,7 +160,8 @@ def _retention(source: _Source) -> Iterator[Compared]:
 
 def _paloma(source: _Source) -> Iterator[Compared]:
     columns = ("split", "metric", "difference")
-    tests = one_variant(source.evaluations.stacked("paloma", "tests", columns, source.models, METHODS))
+    methods = methods_of(source.conditions)
+    tests = one_variant(source.evaluations.stacked("paloma", "tests", columns, source.models, methods))
     for (metric, method), members in tests[tests["split"] == ALL].groupby(["metric", "condition"], sort=False):
         differences = members["difference"].to_numpy(np.float64)
         draws = np.repeat(differences[:, None], source.replicates, axis=1)
@@ -174,7 +183,7 @@ def model_comparisons(
         Columns axis, split, metric, condition, against, those of ``OverModels``, margin, better (models whose
         difference is to the better side), p_adjusted, verdict and provenance; empty without such a question.
     """
-    source = _Source(evaluations, models, params.seed, params.evaluate.bootstrap_replicates)
+    source = _Source(evaluations, models, params.conditions, params.seed, params.evaluate.bootstrap_replicates)
     margins = {**margins_of(params.tests), "accuracy": params.tests.accuracy_margin}
     rows = []
     for make in (_structured, lambda s: _by_prompt(s, metrics), _multiple_choice, _retention, _paloma):

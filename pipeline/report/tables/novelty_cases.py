@@ -1,19 +1,20 @@
 """Qualitative NoveltyBench cases, Tables 11 to 19: chosen as arXiv:2605.11845, Appendix D.5 says, and as texts."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
 import pandas as pd
 
-from pipeline.config.params import CONDITIONS
 from pipeline.report.evaluations import Evaluations, rows_of
 from pipeline.report.tables.table_text import escape_latex, escape_markdown, latex_caption, markdown_table, shorten
 from pipeline.report.tables.transfer import UTILITY
 
 CASES_PER_REGIME = 3
+COMPARED = ("base", "soft", "hard")
+"""Conditions that the paper's cases compare; without one of them there are none."""
 SHOWN_CLASSES = 5
 RESPONSE_LIMIT = 160
 PROMPT_LIMIT = 400
@@ -84,13 +85,13 @@ def select_cases(
 
     Args:
         utilities: (model, prompt_id) -> utility by condition. Pairs without a finite
-            utility under each of CONDITIONS are not ranked.
+            utility under each of COMPARED are not ranked.
         regime: What to rank by.
         count: Most cases.
     """
     ranked = []
     for (model, prompt_id), by_condition in utilities.items():
-        if all(math.isfinite(by_condition.get(condition, math.nan)) for condition in CONDITIONS):
+        if all(math.isfinite(by_condition.get(condition, math.nan)) for condition in COMPARED):
             ranked.append(Choice(model, prompt_id, regime.delta(by_condition)))
     ranked.sort(key=lambda choice: -regime.sign * choice.delta)
     chosen: list[Choice] = []
@@ -224,12 +225,12 @@ def case_tables(
     for regime in REGIMES:
         for number, choice in enumerate(select_cases(utilities, regime), start=regime.first_table):
             results = {}
-            for condition in CONDITIONS:
+            for condition in COMPARED:
                 key = (choice.model, choice.prompt_id, condition)
                 row = found[key]
                 responses = top_classes(classes.iloc[by_case[key]]) if key in by_case else ()
                 results[condition] = ConditionResult(float(row.distinct), float(row.utility), responses)
-            row = found[choice.model, choice.prompt_id, CONDITIONS[0]]
+            row = found[choice.model, choice.prompt_id, COMPARED[0]]
             tables.append(
                 CaseTable(
                     f"table{number}{'_stand_in' if stand_in else ''}",
@@ -247,22 +248,25 @@ def case_tables(
     return tables
 
 
-def novelty_cases(evaluations: Evaluations, models: Mapping[str, str]) -> list[CaseTable]:
+def novelty_cases(evaluations: Evaluations, models: Mapping[str, str], conditions: Sequence[str]) -> list[CaseTable]:
     """Tables 11 to 19, of the models scored by the benchmark's evaluators and apart from them by stand-ins.
 
     Args:
         evaluations: What there is.
         models: Model name -> display name.
+        conditions: Base and the methods; of others there may be evaluations of an earlier configuration.
     """
     columns = ("prompt_id", "split", "category", "prompt", "distinct", "utility")
     class_columns = ("prompt_id", "class_index", "representative", "size", "rating", "reward")
-    cases = []
+    cases: list[CaseTable] = []
+    if not set(COMPARED) <= set(conditions):
+        return cases
     for stand_in, metric in UTILITY.items():
         scored = rows_of(evaluations.metrics, axis="novelty", metric=metric)
         pairs = set(zip(scored["model"], scored["condition"], strict=True))
-        complete = {m: name for m, name in models.items() if all((m, condition) in pairs for condition in CONDITIONS)}
-        per_prompt = evaluations.stacked("novelty", "per_prompt", columns, complete, CONDITIONS)
-        classes = evaluations.stacked("novelty", "classes", class_columns, complete, CONDITIONS)
+        complete = {m: name for m, name in models.items() if all((m, condition) in pairs for condition in COMPARED)}
+        per_prompt = evaluations.stacked("novelty", "per_prompt", columns, complete, COMPARED)
+        classes = evaluations.stacked("novelty", "classes", class_columns, complete, COMPARED)
         cases += case_tables(per_prompt, classes, complete, stand_in)
     return cases
 

@@ -1,12 +1,11 @@
 """What the paper's text says of open-ended answers in numbers, beside the same of these evaluations."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from pipeline.config.params import CONDITIONS, METHODS
 from pipeline.record.provenance import join_sources
-from pipeline.report.evaluations import Evaluations
+from pipeline.report.evaluations import Evaluations, methods_of
 from pipeline.report.figures.open_ended import answer_shares, prompt_pairs
 from pipeline.report.tables.table import DASH, ListTable
 
@@ -15,21 +14,24 @@ LARGER_SUPPORT = "Prompts with a larger top-90% support than under base"
 CONCENTRATION = {"weekday": 1, "city": 4}
 """Categories of which the text gives the share of the most frequent answers, and of how many."""
 STATED = {
-    LARGER_SUPPORT: {"12 models": ("", "1101 of 1224", "1089 of 1224")},
-    "weekday": {"Qwen3-14B": ("80%", "about 40%", "about 40%")},
-    "city": {"Gemma-3-27B-it": ("74%", "15%", "24%")},
+    LARGER_SUPPORT: {"12 models": {"soft": "1101 of 1224", "hard": "1089 of 1224"}},
+    "weekday": {"Qwen3-14B": {"base": "80%", "soft": "about 40%", "hard": "about 40%"}},
+    "city": {"Gemma-3-27B-it": {"base": "74%", "soft": "15%", "hard": "24%"}},
 }
-"""Printed in arXiv:2605.11845, Appendix D: by model, of base, soft and hard."""
+"""Printed in arXiv:2605.11845, Appendix D: by model and condition."""
 
 
-def open_stated_table(evaluations: Evaluations, models: Mapping[str, str]) -> ListTable | None:
+def open_stated_table(
+    evaluations: Evaluations, models: Mapping[str, str], conditions: Sequence[str]
+) -> ListTable | None:
     """One row per number and model, the paper's marked as such; None without an open-ended evaluation.
 
     Args:
         evaluations: What there is.
         models: Model name -> display name.
+        conditions: Base and the methods, in order.
     """
-    own = [*_larger_support(evaluations, models), *_concentrations(evaluations, models)]
+    own = [*_larger_support(evaluations, models, conditions), *_concentrations(evaluations, models, conditions)]
     if not own:
         return None
     rows, sources = [], []
@@ -37,13 +39,16 @@ def open_stated_table(evaluations: Evaluations, models: Mapping[str, str]) -> Li
         found = [(texts, paths) for name, texts, paths in own if name == quantity]
         title = quantity if quantity == LARGER_SUPPORT else _title(quantity)
         rows += [[title, *texts] for texts, _ in found]
-        rows += [[title, f"{model} (paper)", *(text or DASH for text in texts)] for model, texts in stated.items()]
+        rows += [
+            [title, f"{model} (paper)", *(texts.get(name, DASH) for name in conditions)]
+            for model, texts in stated.items()
+        ]
         sources += [*(paths for _, paths in found), *[""] * len(stated)]
-    frame = pd.DataFrame(rows, columns=["quantity", "of", *CONDITIONS]).assign(provenance=sources)
+    frame = pd.DataFrame(rows, columns=["quantity", "of", *conditions]).assign(provenance=sources)
     return ListTable(
         "open_stated",
         "Open-ended answers: what the paper's text says, and what these models do",
-        ["Number", "Of", *CONDITIONS],
+        ["Number", "Of", *conditions],
         rows,
         2,
         frame,
@@ -62,25 +67,30 @@ Row = tuple[str, list[str], str]
 """Quantity, texts (whose, then by condition) and provenance."""
 
 
-def _larger_support(evaluations: Evaluations, models: Mapping[str, str]) -> Iterator[Row]:
-    per_prompt = evaluations.stacked("open", "per_prompt", ("prompt_id", SUPPORT), list(models), CONDITIONS)
-    pairs = {method: prompt_pairs(per_prompt, SUPPORT, method) for method in METHODS} if len(per_prompt) else {}
+def _larger_support(evaluations: Evaluations, models: Mapping[str, str], conditions: Sequence[str]) -> Iterator[Row]:
+    per_prompt = evaluations.stacked("open", "per_prompt", ("prompt_id", SUPPORT), list(models), conditions)
+    methods = methods_of(conditions) if len(per_prompt) else ()
+    pairs = {method: prompt_pairs(per_prompt, SUPPORT, method) for method in methods}
     if any(len(found) for found in pairs.values()):
         texts = [f"{int((p['tuned'] > p['base']).sum())} of {len(p)}" if len(p) else DASH for p in pairs.values()]
         used = sorted({model for found in pairs.values() for model in found["model"]})
-        yield LARGER_SUPPORT, [", ".join(models[m] for m in used), DASH, *texts], _sources(evaluations, used)
+        yield (
+            LARGER_SUPPORT,
+            [", ".join(models[m] for m in used), DASH, *texts],
+            _sources(evaluations, used, conditions),
+        )
 
 
-def _concentrations(evaluations: Evaluations, models: Mapping[str, str]) -> Iterator[Row]:
-    answers = evaluations.stacked("open", "answers", ("category", "answer", "count"), list(models), CONDITIONS)
+def _concentrations(evaluations: Evaluations, models: Mapping[str, str], conditions: Sequence[str]) -> Iterator[Row]:
+    answers = evaluations.stacked("open", "answers", ("category", "answer", "count"), list(models), conditions)
     for (category, model), members in answers.groupby(["category", "model"], sort=False):
         if category in CONCENTRATION:
-            shares = answer_shares(members)
+            shares = answer_shares(members, conditions)
             first = {name: sum([*found.values()][: CONCENTRATION[category]]) for name, found in shares.items()}
-            texts = [f"{first[name]:.0%}" if name in first else DASH for name in CONDITIONS]
-            yield str(category), [models[model], *texts], _sources(evaluations, [model])
+            texts = [f"{first[name]:.0%}" if name in first else DASH for name in conditions]
+            yield str(category), [models[model], *texts], _sources(evaluations, [model], conditions)
 
 
-def _sources(evaluations: Evaluations, models: list[str]) -> str:
-    keys = [("open", model, condition) for model in models for condition in CONDITIONS]
+def _sources(evaluations: Evaluations, models: list[str], conditions: Sequence[str]) -> str:
+    keys = [("open", model, condition) for model in models for condition in conditions]
     return join_sources(evaluations.sources.get(key) for key in keys)

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from pipeline.config.params import CONDITIONS, METHODS
 from pipeline.config.retention import PalomaConfig, RetentionConfig
 from pipeline.core.retention.answers import SHARES
 from pipeline.core.retention.perplexity import SUFFIXES
 from pipeline.core.retention.tasks import ALL_COLUMNS, GENERATIVE_TASKS
 from pipeline.metrics.registry import METRICS
 from pipeline.record.provenance import join_sources
-from pipeline.report.evaluations import rows_of
+from pipeline.report.evaluations import methods_of, rows_of
 from pipeline.report.tables.table import (
     DASH,
     Cell,
@@ -38,6 +37,7 @@ DIFFERENCES = (
     measure_of("bits_per_byte_difference", bold=False),
     measure_of("perplexity_ratio", bold=False),
 )
+ANCHORS = (measure_of("anchor_kl_nats"), measure_of("anchor_reverse_kl_nats"))
 ANSWER_METRICS = ("answer_tokens_mean", "answer_tokens_median", *SHARES.values())
 ANSWER_CHANGES = ("answer_tokens_mean_difference", "answer_derivation_share_difference")
 GENERATED_SPLITS = {
@@ -104,13 +104,14 @@ def split_names(metrics: pd.DataFrame, axis: str, *names: str) -> list[str]:
 
 
 def retention_summary(
-    metrics: pd.DataFrame, models: Mapping[str, str], gsm8k: str, task_format: str = ""
+    metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str], gsm8k: str, task_format: str = ""
 ) -> Table | None:
     """Table 2; None where neither axis was evaluated.
 
     Args:
         metrics: The tidy metrics table.
         models: Model name -> display name.
+        conditions: Base and the methods, in order.
         gsm8k: "once" or "twice": how often GSM8K enters the evaluated mean over tasks.
         task_format: A key of FORMAT_NOTES; "" where it is not known.
     """
@@ -119,7 +120,7 @@ def retention_summary(
         for measure in paloma_measures(metrics)
     ]
     measures = [GP_IRT, *text]
-    table = build_table("table2", "Table 2. What is kept: tasks and text", metrics, models, measures, CONDITIONS)
+    table = build_table("table2", "Table 2. What is kept: tasks and text", metrics, models, measures, conditions)
     if table.is_empty:
         return None
     return with_note(
@@ -133,13 +134,13 @@ def retention_summary(
     )
 
 
-def difference_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> Table | None:
-    """Paired differences of soft and hard from base, over all tasks and slices; None where there are none."""
+def difference_table(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Table | None:
+    """Paired differences of the methods from base, over all tasks and slices; None where there are none."""
     measures = existing_measures(metrics, _variant(metrics, DIFFERENCES))
     if not measures:
         return None
     caption = "Differences from base, paired"
-    table = build_table("retention_differences", caption, metrics, models, measures, METHODS)
+    table = build_table("retention_differences", caption, metrics, models, measures, methods_of(conditions))
     return with_note(
         table,
         "Fine-tuned minus base on the same items and documents (perplexity: fine-tuned over base). Above 0 is better "
@@ -149,7 +150,11 @@ def difference_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> Table 
 
 
 def model_table(
-    metrics: pd.DataFrame, models: Mapping[str, str], config: RetentionConfig, task_format: str = ""
+    metrics: pd.DataFrame,
+    models: Mapping[str, str],
+    conditions: Sequence[str],
+    config: RetentionConfig,
+    task_format: str = "",
 ) -> Table | None:
     """Table 21, first part: mean gp-IRT by model with either mean; None where nothing was evaluated."""
     # Counted twice, both means are the same.
@@ -158,7 +163,7 @@ def model_table(
     if not measures:
         return None
     caption = "Table 21 (a). TinyBenchmarks by model"
-    table = build_table("table21_models", caption, metrics, models, measures, CONDITIONS)
+    table = build_table("table21_models", caption, metrics, models, measures, conditions)
     return with_note(
         table,
         f"gp-IRT: mean over tasks with GSM8K counted {config.gsm8k}; once is flexible extraction, and the paper counts "
@@ -169,13 +174,15 @@ def model_table(
     )
 
 
-def perplexity_table(metrics: pd.DataFrame, models: Mapping[str, str], config: PalomaConfig) -> Table | None:
+def perplexity_table(
+    metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str], config: PalomaConfig
+) -> Table | None:
     """Table 22: perplexity and bits per byte by model, BOS-less beside the default where both were run."""
     default = [PERPLEXITY, BITS_PER_BYTE]
     measures = existing_measures(metrics, [*default, *(without_bos(measure) for measure in default)])
     if not measures:
         return None
-    table = build_table("table22", "Table 22. PALOMA by model", metrics, models, measures, CONDITIONS)
+    table = build_table("table22", "Table 22. PALOMA by model", metrics, models, measures, conditions)
     variants = ""
     if any(measure.metric.endswith(WITHOUT_BOS) for measure in measures):
         table = _marked_without_bos(table)
@@ -209,6 +216,7 @@ def average_table(
     caption: str,
     metrics: pd.DataFrame,
     models: Mapping[str, str],
+    conditions: Sequence[str],
     measures: Sequence[Measure],
     row_title: str,
 ) -> tuple[Table, list[str]]:
@@ -222,6 +230,7 @@ def average_table(
         caption: What the table shows.
         metrics: The tidy metrics table.
         models: Model name -> display name.
+        conditions: Base and the methods, in order.
         measures: Column groups; the row's task or slice takes the place of their split.
         row_title: "Task" or "Slice".
 
@@ -230,7 +239,7 @@ def average_table(
     """
     splits = split_names(metrics, measures[0].axis, *(measure.metric for measure in measures))
     aggregates = rows_of(metrics, axis=measures[0].axis, family="")
-    chosen = aggregates[aggregates["model"].isin(models) & aggregates["condition"].isin(CONDITIONS)]
+    chosen = aggregates[aggregates["model"].isin(models) & aggregates["condition"].isin(conditions)]
     cells: dict[str, dict[CellKey, Cell | None]] = {split: {} for split in splits}
     left_out: set[str] = set()
     for split in splits:
@@ -239,12 +248,12 @@ def average_table(
             values = rows.pivot(index="model", columns="condition", values="value")
             complete = values.dropna(axis="columns", how="all").dropna()
             left_out |= set(values.index) - set(complete.index)
-            for condition in CONDITIONS:
+            for condition in conditions:
                 key = (measure.axis, measure.split, measure.metric, condition)
                 sources = rows.loc[(rows["condition"] == condition) & rows["model"].isin(complete.index), "provenance"]
                 cells[split][key] = _mean_cell(values, complete, condition, join_sources(sources))
     table = Table(
-        name, caption, dict(zip(splits, splits, strict=True)), CONDITIONS, measures, cells, row_title=row_title
+        name, caption, dict(zip(splits, splits, strict=True)), conditions, measures, cells, row_title=row_title
     )
     return table, [display_name for model, display_name in models.items() if model in left_out]
 
@@ -258,7 +267,7 @@ def _mean_cell(values: pd.DataFrame, complete: pd.DataFrame, condition: str, pro
     return Cell(float(complete[condition].mean()), len(complete), *missing, 0, provenance)
 
 
-def averages(metrics: pd.DataFrame, models: Mapping[str, str]) -> dict[str, Table | None]:
+def averages(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> dict[str, Table | None]:
     """Table 21, second part ("retention"), and Table 23 ("paloma"); None where nothing was evaluated."""
     tables: dict[str, Table | None] = {}
     for axis, measures, name, caption, row_title in (
@@ -266,7 +275,9 @@ def averages(metrics: pd.DataFrame, models: Mapping[str, str]) -> dict[str, Tabl
         ("paloma", paloma_measures(metrics), "table23", "Table 23. PALOMA by slice", "Slice"),
     ):
         measures = [dataclasses.replace(measure, split="") for measure in measures]
-        table, left_out = average_table(name, f"{caption}, mean over models", metrics, models, measures, row_title)
+        table, left_out = average_table(
+            name, f"{caption}, mean over models", metrics, models, conditions, measures, row_title
+        )
         if table.is_empty:
             tables[axis] = None
             continue
@@ -285,7 +296,7 @@ def averages(metrics: pd.DataFrame, models: Mapping[str, str]) -> dict[str, Tabl
     return tables
 
 
-def breakdown(metrics: pd.DataFrame, models: Mapping[str, str], axis: str) -> Table | None:
+def breakdown(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str], axis: str) -> Table | None:
     """Every model and condition by task ("retention": gp-IRT) or slice ("paloma": bits per byte)."""
     if axis == "retention":
         name, measure = "retention_by_task", GP_IRT
@@ -299,10 +310,10 @@ def breakdown(metrics: pd.DataFrame, models: Mapping[str, str], axis: str) -> Ta
         dataclasses.replace(measure, split=split, title=split) for split in split_names(metrics, axis, measure.metric)
     ]
     note = f"Brackets: {intervals}. Bold: best condition of the model. {DASH}: undefined."
-    return detailed_table(name, caption, note, metrics, models, measures, CONDITIONS)
+    return detailed_table(name, caption, note, metrics, models, measures, conditions)
 
 
-def answer_tables(metrics: pd.DataFrame, models: Mapping[str, str]) -> list[Table]:
+def answer_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> list[Table]:
     """How the generated answers to each task are: accuracy, length and derivations, then paired changes from base."""
     tables, changes = [], []
     for task, readings in GENERATED_SPLITS.items():
@@ -322,7 +333,7 @@ def answer_tables(metrics: pd.DataFrame, models: Mapping[str, str]) -> list[Tabl
             metrics,
             models,
             measures,
-            CONDITIONS,
+            conditions,
         )
         tables.append(table)
         changes += [
@@ -330,7 +341,7 @@ def answer_tables(metrics: pd.DataFrame, models: Mapping[str, str]) -> list[Tabl
         ]
     if existing := existing_measures(metrics, changes):
         caption = "Generated answers: differences from base, paired"
-        table = build_table("retention_answer_differences", caption, metrics, models, existing, METHODS)
+        table = build_table("retention_answer_differences", caption, metrics, models, existing, methods_of(conditions))
         note = (
             "Fine-tuned minus base on the same items. Brackets: 95% bootstrap intervals over items, the same drawn for"
         )
@@ -338,26 +349,56 @@ def answer_tables(metrics: pd.DataFrame, models: Mapping[str, str]) -> list[Tabl
     return tables
 
 
+def anchor_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> list[Table]:
+    """Divergence of the methods from base, over all instructions and by kind; base itself is at 0 and has no row."""
+    kinds = split_names(metrics, "anchors", *(measure.metric for measure in ANCHORS))
+    by_kind = [
+        dataclasses.replace(measure, split=kind, title=f"{title}{kind}")
+        for measure, title in zip(ANCHORS, ("", "Reverse, "), strict=True)
+        for kind in kinds
+    ]
+    note = (
+        "KL per token in nats, over the full vocabulary, on held-out instructions: from base's law of the next token "
+        "to the model's along base's replies, and the reverse along the model's own. Brackets: 95% bootstrap "
+        f"intervals over instructions. Bold: best condition of the model. {DASH}: undefined, because no reply has a "
+        "token."
+    )
+    tables = (
+        detailed_table(name, caption, note, metrics, models, measures, methods_of(conditions))
+        for name, caption, measures in (
+            ("anchors", "Divergence from base on general instructions", ANCHORS),
+            ("anchors_by_kind", "Divergence from base by kind of instruction", by_kind),
+        )
+    )
+    return [table for table in tables if table is not None]
+
+
 def retention_tables(
     metrics: pd.DataFrame,
     models: Mapping[str, str],
+    conditions: Sequence[str],
     retention: RetentionConfig,
     paloma: PalomaConfig,
     task_format: str = "",
 ) -> dict[str, list[Table]]:
-    """The tables that exist, by page section: "summary", "retention", "paloma"."""
-    means = averages(metrics, models)
+    """The tables that exist, by page section: "summary", "retention", "paloma", "anchors"."""
+    means = averages(metrics, models, conditions)
     found = {
         "summary": [
-            retention_summary(metrics, models, retention.gsm8k, task_format),
-            difference_table(metrics, models),
+            retention_summary(metrics, models, conditions, retention.gsm8k, task_format),
+            difference_table(metrics, models, conditions),
         ],
         "retention": [
-            model_table(metrics, models, retention, task_format),
+            model_table(metrics, models, conditions, retention, task_format),
             means["retention"],
-            breakdown(metrics, models, "retention"),
-            *answer_tables(metrics, models),
+            breakdown(metrics, models, conditions, "retention"),
+            *answer_tables(metrics, models, conditions),
         ],
-        "paloma": [perplexity_table(metrics, models, paloma), means["paloma"], breakdown(metrics, models, "paloma")],
+        "paloma": [
+            perplexity_table(metrics, models, conditions, paloma),
+            means["paloma"],
+            breakdown(metrics, models, conditions, "paloma"),
+        ],
+        "anchors": anchor_tables(metrics, models, conditions),
     }
     return {section: [table for table in tables if table is not None] for section, tables in found.items()}

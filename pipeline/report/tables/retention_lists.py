@@ -6,7 +6,6 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.config.params import CONDITIONS, METHODS
 from pipeline.core.retention.accuracy import ALL, SECOND_READINGS
 from pipeline.core.statistics.paired_tests import POWER
 from pipeline.metrics.registry import METRICS
@@ -44,17 +43,18 @@ _READINGS = {
 }
 
 
-def estimate_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> ListTable | None:
+def estimate_table(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> ListTable | None:
     """Accuracy on the items, IRT, p-IRT and gp-IRT by model, condition and task, with the errors of gp-IRT.
 
     Args:
         metrics: The tidy metrics table.
         models: Model name -> display name.
+        conditions: Base and the methods, in order.
 
     Returns:
         One row per model, condition and task; None where nothing was evaluated.
     """
-    frame = _estimates(metrics, models)
+    frame = _estimates(metrics, models, conditions)
     if frame.empty:
         return None
     rows = [
@@ -79,7 +79,7 @@ def _estimate_text(value: float) -> str:
     return f"{value:.3f}" if math.isfinite(value) else DASH
 
 
-def _estimates(metrics: pd.DataFrame, models: Mapping[str, str]) -> pd.DataFrame:
+def _estimates(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> pd.DataFrame:
     """Columns model, condition, task and the metrics of ESTIMATES, NaN where there are none."""
     columns = ["model", "condition", "split"]
     rows = rows_of(metrics, axis="retention", family="")
@@ -87,17 +87,22 @@ def _estimates(metrics: pd.DataFrame, models: Mapping[str, str]) -> pd.DataFrame
         (rows["split"] != "all")
         & rows["metric"].isin(ESTIMATES)
         & rows["model"].isin(models)
-        & rows["condition"].isin(CONDITIONS)
+        & rows["condition"].isin(conditions)
     ]
     values = chosen.set_index([*columns, "metric"])["value"].unstack().reindex(columns=list(ESTIMATES))
     # Configured order of models and conditions, and tasks as they come; a table of files is in the order of paths.
-    ranks = {"model": list(models), "condition": list(CONDITIONS), "split": list(dict.fromkeys(chosen["split"]))}
+    ranks = {"model": list(models), "condition": list(conditions), "split": list(dict.fromkeys(chosen["split"]))}
     ordered = values.sort_index(key=lambda level: level.map(ranks[level.name].index))
     return ordered.reset_index().rename(columns={"split": "task"}).rename_axis(columns=None)
 
 
 def verdict_table(
-    axis: str, tests: pd.DataFrame, metrics: pd.DataFrame, models: Mapping[str, str], significance: float
+    axis: str,
+    tests: pd.DataFrame,
+    metrics: pd.DataFrame,
+    models: Mapping[str, str],
+    methods: Sequence[str],
+    significance: float,
 ) -> ListTable | None:
     """All tests of an axis, one row per model, condition and task or slice; None where there are none.
 
@@ -106,6 +111,7 @@ def verdict_table(
         tests: Columns model, condition and TEST_COLUMNS.
         metrics: The tidy metrics table; gives the number of items or documents of each test.
         models: Model name -> display name.
+        methods: The conditions that are tested, in order.
         significance: Level of the tests, over the tasks or slices of one model and condition together.
     """
     if tests.empty:
@@ -114,7 +120,7 @@ def verdict_table(
     tests = tests.assign(axis=axis, n=_sizes(axis, tests, metrics))
     rows = [_test_row(row, models, decimals) for row in tests.itertuples()]
     counts = "; ".join(
-        f"{method}: {listed}" for method in METHODS if (listed := _listed(verdict_counts(tests, method)))
+        f"{method}: {listed}" for method in methods if (listed := _listed(verdict_counts(tests, method)))
     )
     note = (
         f"{_READINGS[axis]} Both p-values are adjusted for the {unit.lower()}s of a model and condition (Holm), level "
@@ -187,19 +193,20 @@ def primary_counts(tests: pd.DataFrame, condition: str) -> dict[str, int]:
     return {verdict: int((verdicts == verdict).sum()) for verdict in VERDICTS} if len(verdicts) else {}
 
 
-def verdict_sentence(axis: str, tests: pd.DataFrame, sizes: Sequence[int] = ()) -> str:
+def verdict_sentence(axis: str, tests: pd.DataFrame, methods: Sequence[str], sizes: Sequence[int] = ()) -> str:
     """The verdicts of an axis in words, on the primary question first; empty where there are none.
 
     Args:
         axis: "retention" or "paloma".
         tests: Columns model, condition, split, metric and verdict.
+        methods: The conditions that are tested, in order.
         sizes: Items or documents of each task or slice, named behind "cannot tell".
     """
     size = f"{min(sizes):,}" if len(set(sizes)) == 1 else f"{min(sizes):,} to {max(sizes):,}" if sizes else ""
     unit = {"retention": "tasks", "paloma": "slices"}[axis]
     sentences = []
     for counts, question in ((primary_counts, f"all {unit} together"), (verdict_counts, f"over models and {unit}")):
-        found = [f"{method} {listed}" for method in METHODS if (listed := _listed(counts(tests, method)))]
+        found = [f"{method} {listed}" for method in methods if (listed := _listed(counts(tests, method)))]
         if found:
             sentence = f"Tested against base, {question}: {'; '.join(found)}."
             named = size and counts is verdict_counts

@@ -10,32 +10,33 @@ import pandas as pd
 from scipy import stats
 
 from pipeline.config.evaluation import BASELINES
-from pipeline.config.params import CONDITIONS, METHODS, Params
+from pipeline.config.params import Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.condition_tests import TESTED, FamilyStatistic
+from pipeline.core.statistics.condition_tests import TESTED, FamilyStatistic, method_pairs
 from pipeline.core.statistics.intervals import hierarchical_bootstrap, over_families
 from pipeline.core.statistics.seed_noise import Spread, spread
 from pipeline.errors import ArtifactError
 from pipeline.metrics.registry import HEADLINES, METRICS, SHORT_SPLIT_TITLES, SPLITS
 from pipeline.record.provenance import join_sources
-from pipeline.report.evaluations import Evaluations, display_names
+from pipeline.report.evaluations import Evaluations, display_names, methods_of
 from pipeline.report.tables.structured import per_prompt_metrics
 from pipeline.report.tables.table import DASH, MISSING, ListTable, interval_text
 
-PAIRS = (("soft", "base"), ("hard", "base"), ("soft", "hard"))
-"""Differences: first minus second."""
 BY_CONDITION = ["axis", "split", "metric", "model", "condition"]
 
 
-def difference_note(varied: Sequence[str]) -> str:
+def difference_note(varied: Sequence[str], methods: Sequence[str]) -> str:
     """What differs between runs of different seeds; ``varied`` are those seeds' keys."""
-    methods, base = " and ".join(METHODS), "base and what asks or decodes it in another way"
+    *others, last = methods
+    trained = f"{', '.join(others)} and {last} are" if others else f"{last} is"
+    base = "base and what asks or decodes it in another way"
     noise = "by sampling alone, and not at all where nothing is sampled"
+    answer = "all answer" if others else "answers"
     text = {
-        (True, True): f"{methods} are trained anew with each seed. {base} are one checkpoint: they differ between "
+        (True, True): f"{trained} trained anew with each seed. {base} are one checkpoint: they differ between "
         f"seeds {noise}.",
-        (True, False): f"{methods} are trained anew with each seed and all answer from the same random streams "
+        (True, False): f"{trained} trained anew with each seed and {answer} from the same random streams "
         f"(sampling_seed is one): the spread is that of training. {base} do not differ.",
         (False, True): f"train_seed is one: every condition is one checkpoint, and differs between seeds {noise}.",
         (False, False): "train_seed and sampling_seed are one: the same adapters gave the same answers.",
@@ -43,12 +44,13 @@ def difference_note(varied: Sequence[str]) -> str:
     return f"Differing: {', '.join(varied)}. {text}"
 
 
-def seed_values(seeds: Mapping[int, Evaluations], models: Mapping[str, str]) -> pd.DataFrame:
+def seed_values(seeds: Mapping[int, Evaluations], models: Mapping[str, str], conditions: Sequence[str]) -> pd.DataFrame:
     """The headline metrics of all seeds.
 
     Args:
         seeds: Evaluations by seed.
         models: Model name -> display name.
+        conditions: Base and the methods, in order; baselines come after them.
 
     Returns:
         Columns axis, split, metric, model, condition, seed, value and provenance: one row per seed, in the order of
@@ -57,7 +59,7 @@ def seed_values(seeds: Mapping[int, Evaluations], models: Mapping[str, str]) -> 
     rows = pd.concat([found.metrics.assign(seed=seed) for seed, found in sorted(seeds.items())], ignore_index=True)
     wanted = [(axis, split, metric) for axis in HEADLINES for split in SPLITS[axis] for metric in HEADLINES[axis]]
     order = {name: place for place, name in enumerate(wanted)}
-    conditions = (*CONDITIONS, *BASELINES)
+    conditions = (*conditions, *BASELINES)
     rows = rows[(rows["family"] == "") & rows["model"].isin(list(models)) & rows["condition"].isin(conditions)]
     places = [order.get(names, -1) for names in rows[BY_CONDITION[:3]].itertuples(index=False, name=None)]
     models_and_conditions = zip(rows["model"], rows["condition"], strict=True)
@@ -127,8 +129,10 @@ def value_records(values: pd.DataFrame, models: Mapping[str, str]) -> pd.DataFra
     return pd.DataFrame(records)
 
 
-def difference_records(values: pd.DataFrame, models: Mapping[str, str]) -> pd.DataFrame:
-    """Differences of PAIRS seed by seed, over the seeds that have both; one row per axis, split, metric, model, pair.
+def difference_records(values: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> pd.DataFrame:
+    """Differences of ``method_pairs`` seed by seed, over the seeds that have both.
+
+    One row per axis, split, metric, model and pair.
 
     Columns: axis, split, metric, model, display_name, condition, against, status, seeds, undefined, difference (the
     mean over seeds), deviation, low, high, ci_low and ci_high (``paired_t_interval``), values and provenance.
@@ -137,7 +141,7 @@ def difference_records(values: pd.DataFrame, models: Mapping[str, str]) -> pd.Da
     for names, rows in values.groupby(BY_CONDITION[:4], sort=False):
         labels = dict(zip(BY_CONDITION[:4], names, strict=True))
         members = {condition: part.set_index("seed") for condition, part in rows.groupby("condition", sort=False)}
-        for own, other in PAIRS:
+        for own, other in method_pairs(conditions):
             if own not in members or other not in members:
                 continue
             seeds = [seed for seed in members[own].index if seed in members[other].index]
@@ -263,16 +267,16 @@ def seed_tables(seeds: Mapping[int, Evaluations], params: Params, varied: Sequen
         ArtifactError: Two seeds answered different prompts.
     """
     models = display_names(params)
-    values = seed_values(seeds, models) if len(seeds) > 1 else pd.DataFrame()
+    values = seed_values(seeds, models, params.conditions) if len(seeds) > 1 else pd.DataFrame()
     if values.empty:
         return []
     intervals = interval_records(values, seeds, models, params.seed, params.evaluate.bootstrap_replicates)
-    differences = difference_records(values, models)
+    differences = difference_records(values, models, params.conditions)
     listed = ", ".join(map(str, sorted(seeds)))
-    tables = [_value_table(value_records(values, models), listed)]
+    tables = [_value_table(value_records(values, models), params.conditions, listed)]
     tables += [_interval_table(intervals)] if len(intervals) else []
     tables += [_difference_table(differences)] if len(differences) else []
-    title, note = SEED_TITLES[varied[0]], difference_note(varied)
+    title, note = SEED_TITLES[varied[0]], difference_note(varied, methods_of(params.conditions))
     names = {"seeds": f"{title.lower()}s", "Seeds": f"{title}s"}
     return [
         replace(table, caption=table.caption.format(**names), note=f"{table.note.format(**names)} {note}")
@@ -299,8 +303,8 @@ def _cells(rows: pd.DataFrame, conditions: Sequence[str]) -> list[str]:
     return texts
 
 
-def _value_table(records: pd.DataFrame, listed: str) -> ListTable:
-    conditions = [name for name in (*CONDITIONS, *BASELINES) if (records["condition"] == name).any()]
+def _value_table(records: pd.DataFrame, conditions: Sequence[str], listed: str) -> ListTable:
+    conditions = [name for name in (*conditions, *BASELINES) if (records["condition"] == name).any()]
     rows = [
         [
             *_labels(members["display_name"].iloc[0], split, metric),

@@ -2,13 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import pandas as pd
 
-from pipeline.config.params import METHODS, Params
+from pipeline.config.methods import TARGETS, AnchorsConfig, MethodConfig, training_settings
+from pipeline.config.params import Params, TrainConfig
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.laws.family import Axis, Family, Parameter
 from pipeline.core.prompts.structured import Prompt
@@ -42,38 +43,39 @@ def training_prompts(params: Params) -> int:
 
 
 def shared_settings(params: Params) -> ListTable:
-    """Table 3: what both methods share, as configured, beside the paper's values."""
-    train, models = params.train, list(params.models.values())
+    """Table 3: what the methods share, as configured, beside the paper's values; where they differ, what each has."""
+    models = list(params.models.values())
+
+    def of(shown: Callable[[TrainConfig], str]) -> str:
+        trained = [name for name, method in params.methods.items() if method.targets]
+        return _same({name: shown(training_settings(params, name)) for name in trained})
+
     modules = dict.fromkeys(module.removesuffix("_proj") for model in models for module in model.lora_target_modules)
     terminators = dict.fromkeys(model.terminator for model in models)
     rows = [
         ("Training prompts", f"{training_prompts(params):,}", "1,988"),
         (
             "Decimals of canonical strings",
-            _same([params.discretize.soft.num_decimals, params.discretize.hard.num_decimals]),
+            _same({target: f"{getattr(params.discretize, target).num_decimals}" for target in TARGETS}),
             "5",
         ),
         ("Evaluation target, bins", f"{params.discretize.eval.max_bins:,}", "16,384"),
         ("Update", "LoRA, base frozen", "LoRA, base frozen"),
-        ("LoRA rank", f"{train.lora_rank}", "16"),
-        ("LoRA alpha", f"{train.lora_alpha:g}", "32"),
-        ("LoRA dropout", f"{train.lora_dropout:g}", "0.05"),
+        ("LoRA rank", of(lambda train: f"{train.lora_rank}"), "16"),
+        ("LoRA alpha", of(lambda train: f"{train.lora_alpha:g}"), "32"),
+        ("LoRA dropout", of(lambda train: f"{train.lora_dropout:g}"), "0.05"),
         ("LoRA modules", ", ".join(modules), "q, k, v, o"),
         ("Optimiser", "AdamW", "AdamW"),
-        ("Peak learning rate", f"{train.learning_rate:g}", "0.0002"),
-        ("Weight decay", f"{train.weight_decay:g}", "0.01"),
-        ("Schedule", f"cosine, {train.warmup_ratio:.0%} warm-up", "cosine, 3% warm-up"),
-        (
-            "Gradient norm",
-            "not clipped" if train.max_grad_norm is None else f"at most {train.max_grad_norm:g}",
-            "not clipped",
-        ),
-        ("Examples per step", f"{train.global_batch_size}", "32"),
-        ("Longest sequence (tokens)", f"{train.max_length}", "256"),
-        ("Temperature", f"{train.temperature:g}", "1"),
+        ("Peak learning rate", of(lambda train: f"{train.learning_rate:g}"), "0.0002"),
+        ("Weight decay", of(lambda train: f"{train.weight_decay:g}"), "0.01"),
+        ("Schedule", of(lambda train: f"cosine, {train.warmup_ratio:.0%} warm-up"), "cosine, 3% warm-up"),
+        ("Gradient norm", of(_gradient_norm), "not clipped"),
+        ("Examples per step", of(lambda train: f"{train.global_batch_size}"), "32"),
+        ("Longest sequence (tokens)", of(lambda train: f"{train.max_length}"), "256"),
+        ("Temperature", of(lambda train: f"{train.temperature:g}"), "1"),
         ("Answer ends with", ", ".join(terminators), "eos"),
         ("Base weights", ", ".join(dict.fromkeys(model.dtype for model in models)), "bfloat16"),
-        ("LoRA weights and optimiser", train.adapter_dtype, "not stated (bf16 training)"),
+        ("LoRA weights and optimiser", of(lambda train: train.adapter_dtype), "not stated (bf16 training)"),
         ("Practice where ours differs", PRACTICE[params.compat], DASH),
         ("Processes", f"{params.distributed.num_processes} ({params.distributed.strategy})", "4 (fsdp)"),
         ("Seed of training", f"{params.train_seed}", DASH),
@@ -85,15 +87,27 @@ def shared_settings(params: Params) -> ListTable:
     )
 
 
-def method_settings(params: Params) -> ListTable:
-    """Table 4: what differs between the methods, as configured, beside the paper's values."""
-    soft, hard, prompts = params.train.soft, params.train.hard, training_prompts(params)
+def _gradient_norm(train: TrainConfig) -> str:
+    return "not clipped" if train.max_grad_norm is None else f"at most {train.max_grad_norm:g}"
+
+
+def method_settings(params: Params) -> ListTable | None:
+    """Table 4: what differs between soft and hard, as configured, beside the paper's values.
+
+    A method that is not configured has no column; without both there is no table.
+    """
+    shown = [name for name in TARGETS if name in params.methods and name in params.methods[name].targets]
+    if not shown:
+        return None
+    trained = {name: training_settings(params, name) if name in shown else params.train for name in TARGETS}
+    soft, hard, prompts = trained["soft"].soft, trained["hard"].hard, training_prompts(params)
     spaces = {"soft": params.discretize.soft, "hard": params.discretize.hard}
     bins = {name: "all decimals" if space.max_bins is None else f"{space.max_bins:,}" for name, space in spaces.items()}
-    batch, per_example = params.train.global_batch_size, hard.samples_per_prompt // hard.completions_per_prompt
+    batches = {name: train.global_batch_size for name, train in trained.items()}
+    per_example = hard.samples_per_prompt // hard.completions_per_prompt
     steps = {
-        "soft": training_steps_of(prompts, soft.samples_per_prompt, soft.epochs, batch),
-        "hard": training_steps_of(prompts, per_example, hard.epochs, batch),
+        "soft": training_steps_of(prompts, soft.samples_per_prompt, soft.epochs, batches["soft"]),
+        "hard": training_steps_of(prompts, per_example, hard.epochs, batches["hard"]),
     }
     per_soft = {"path": 1, "paths": soft.paths_per_prompt, "exact": None}[soft.estimator]
     paths = "every path, exact" if per_soft is None else f"{per_soft}"
@@ -124,8 +138,76 @@ def method_settings(params: Params) -> ListTable:
         ("Minutes of a model on 4 A100s", DASH, DASH, "0.7 to 14.9, median 1.8", "6.5 to 154.9, median 18.3"),
         ("Supervised strings", strings, f"{prompts * hard.epochs * hard.samples_per_prompt:,}", "5,964", "63,616"),
     ]
-    header = ["Setting", "Soft", "Hard", "Soft, paper", "Hard, paper"]
-    return _settings("table4", "Table 4. Training settings by method", header, rows)
+    header = ("Setting", "Soft", "Hard", "Soft, paper", "Hard, paper")
+    columns = [0, *(place + half for half in (1, 3) for place, name in enumerate(TARGETS) if name in shown)]
+    header, *rows = [tuple(line[place] for place in columns) for line in (header, *rows)]
+    return _settings("table4", "Table 4. Training settings by method", list(header), rows)
+
+
+ANCHORS = {
+    "forward": "KL(base || model) on base's replies",
+    "reverse": "KL(model || base) on the model's replies",
+    "replay": "cross-entropy of base's replies",
+}
+"""By divergence, what anchors are."""
+
+
+def methods_table(params: Params) -> ListTable | None:
+    """What each method is trained on or merged from; None where they are soft and hard as the paper has them."""
+    if all(name in TARGETS and method.is_plain and not method.train for name, method in params.methods.items()):
+        return None
+    records = [_method_record(name, method) for name, method in params.methods.items()]
+    return ListTable(
+        "methods",
+        "Methods of this report",
+        ["Method", "Targets", "Weight outside of the targets", "Anchors", "Merged from", "Settings of its own"],
+        [
+            [
+                name,
+                _targets(method),
+                f"{method.outside_weight:g}" if method.targets else DASH,
+                _anchors(method.anchors) if method.anchors is not None else DASH,
+                " + ".join(f"{weight:g} {other}" for other, weight in (method.merge or {}).items()) or DASH,
+                ", ".join(f"{key}: {value}" for key, value in _flat(method.train).items()) or DASH,
+            ]
+            for name, method in params.methods.items()
+        ],
+        1,
+        pd.DataFrame(records),
+        "Targets: soft is Eq. 3, hard Eq. 4; of two, the weights of their losses. Outside of the targets: weight of "
+        "KL(base || model) among the tokens that no target names. Anchors: a further term of the loss, on replies to "
+        "general instructions, whose weight stands beside 1 of the targets; kept to: the divergence in nats per token "
+        "that the weight is driven to. Merged: the sum of other methods' updates with these weights; nothing is "
+        "trained. Settings of its own: in the place of those of Tables 3 and 4. From params.yaml.",
+    )
+
+
+def _method_record(name: str, method: MethodConfig) -> dict[str, Any]:
+    """A method's row of the table's file."""
+    anchors = {} if method.anchors is None else {f"anchors_{key}": value for key, value in vars(method.anchors).items()}
+    merge = " ".join(f"{other}:{weight!r}" for other, weight in (method.merge or {}).items())
+    train = " ".join(f"{key}:{value!r}" for key, value in _flat(method.train).items())
+    shares = {"soft_share": method.soft_share, "outside_weight": method.outside_weight} if method.targets else {}
+    return {"method": name, **shares, **anchors, "merge": merge, "train": train}
+
+
+def _targets(method: MethodConfig) -> str:
+    if len(method.targets) < 2:
+        return next(iter(method.targets), DASH)
+    return f"soft {method.soft_share:g}, hard {1 - method.soft_share:g}"
+
+
+def _anchors(anchors: AnchorsConfig) -> str:
+    budget = "" if anchors.kl_budget is None else f" at first, kept to {anchors.kl_budget:g}"
+    return f"{ANCHORS[anchors.divergence]}, weight {anchors.weight:g}{budget}, {anchors.sequences_per_step} per step"
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by their keys, joined by dots."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+    return found
 
 
 def _settings(name: str, caption: str, header: list[str], rows: Sequence[Sequence[str]]) -> ListTable:
@@ -133,11 +215,14 @@ def _settings(name: str, caption: str, header: list[str], rows: Sequence[Sequenc
     return ListTable(name, caption, header, rows, 1, frame, f"Here: from params.yaml. {PAPER_SOURCE}")
 
 
-def _same(values: Sequence[int]) -> str:
-    """One number where all agree, else all of them in the order of METHODS."""
-    if len(set(values)) == 1:
-        return str(values[0])
-    return ", ".join(f"{value} ({method})" for method, value in zip(METHODS, values, strict=True))
+def _same(values: Mapping[str, str]) -> str:
+    """One text where all agree, else each with those that have it in brackets."""
+    names: dict[str, list[str]] = {}
+    for name, value in values.items():
+        names.setdefault(value, []).append(name)
+    if len(names) == 1:
+        return next(iter(names))
+    return ", ".join(f"{value} ({', '.join(members)})" for value, members in names.items())
 
 
 def _size(grid: Sequence[Axis]) -> int:
@@ -251,5 +336,6 @@ def _end(side: int, laws: Sequence, points: Sequence[Mapping[str, float]]) -> st
 
 
 def settings_tables(params: Params, prompts: Sequence[Prompt]) -> list[ListTable]:
-    """Tables 3, 4 and 5."""
-    return [shared_settings(params), method_settings(params), family_table(params, prompts)]
+    """Tables 3 and 4, the methods where there are others than the paper's, and Table 5."""
+    tables = (shared_settings(params), method_settings(params), methods_table(params), family_table(params, prompts))
+    return [table for table in tables if table is not None]

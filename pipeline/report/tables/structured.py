@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.config.params import CONDITIONS
+from pipeline.config.evaluation import BASELINES
 from pipeline.config.retention import TestsConfig
-from pipeline.core.statistics.condition_tests import PAIRS, TESTED, compare_conditions
+from pipeline.core.statistics.condition_tests import SSOT_PAIRS, TESTED, compare_conditions, method_pairs
 from pipeline.metrics.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.report.evaluations import Evaluations, rows_of
 from pipeline.report.tables.table import (
@@ -75,7 +75,7 @@ EXACT = (
 )
 """The model's exact law beside what sampling says of it."""
 COMPARED = ("base", "soft", "ssot")
-"""Conditions of Tables 8 and 9."""
+"""Conditions of Tables 8 and 9, of which soft may not be among the methods."""
 TESTS_TABLE = "structured_tests"
 _TEST_TITLES = (
     "Split",
@@ -93,8 +93,6 @@ _TEST_TITLES = (
     "Adjusted p",
     "Verdict",
 )
-TESTED_CONDITIONS = tuple(dict.fromkeys(condition for pair in PAIRS for condition in pair))
-"""Conditions that are part of a test."""
 BUDGET = (
     measure_of("wasserstein_1_normalised_at_budget"),
     measure_of("wasserstein_1_normalised_at_budget", title="Perfect sampler", field="floor"),
@@ -115,13 +113,15 @@ def _of_split(measures: tuple[Measure, ...], split: str) -> list[Measure]:
     return [replace(measure, split=split) for measure in measures]
 
 
-def structured_table(name: str, caption: str, metrics: pd.DataFrame, split: str, models: Mapping[str, str]) -> Table:
-    """Table 6 (split "ood") or 7 ("unseen"): sampled W1, logit KL and valid rate of base, soft and hard."""
-    table = build_table(name, caption, metrics, models, _of_split(STRUCTURED, split), CONDITIONS)
+def structured_table(
+    name: str, caption: str, metrics: pd.DataFrame, split: str, models: Mapping[str, str], conditions: Sequence[str]
+) -> Table:
+    """Table 6 (split "ood") or 7 ("unseen"): sampled W1, logit KL and valid rate of base and the methods."""
+    table = build_table(name, caption, metrics, models, _of_split(STRUCTURED, split), conditions)
     present = table.existing_cells(replace(WASSERSTEIN, split=split))
     floors = sorted({f"{cell.floor:.4f}" for cell in present if math.isfinite(cell.floor)})
     # As many as there are models and conditions.
-    listed = ", ".join(floors) if len(floors) <= len(CONDITIONS) else f"{floors[0]} to {floors[-1]}"
+    listed = ", ".join(floors) if len(floors) <= len(conditions) else f"{floors[0]} to {floors[-1]}"
     return with_note(
         table,
         f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets). "
@@ -133,7 +133,9 @@ def structured_table(name: str, caption: str, metrics: pd.DataFrame, split: str,
     )
 
 
-def calibration_table(metrics: pd.DataFrame, split: str, models: Mapping[str, str]) -> Table | None:
+def calibration_table(
+    metrics: pd.DataFrame, split: str, models: Mapping[str, str], conditions: Sequence[str]
+) -> Table | None:
     """Distances on the PIT scale, energy distance and tests of uniformity; None where none was evaluated."""
     if not existing_measures(metrics, _of_split(CALIBRATION[1:2], split)):
         return None
@@ -149,10 +151,13 @@ def calibration_table(metrics: pd.DataFrame, split: str, models: Mapping[str, st
         metrics,
         models,
         _of_split(CALIBRATION, split),
+        (*conditions, *BASELINES),
     )
 
 
-def tails_table(metrics: pd.DataFrame, split: str, models: Mapping[str, str]) -> Table | None:
+def tails_table(
+    metrics: pd.DataFrame, split: str, models: Mapping[str, str], conditions: Sequence[str]
+) -> Table | None:
     """Errors of the outer quantiles; None where none was evaluated."""
     return detailed_table(
         f"tails_{split}",
@@ -164,10 +169,11 @@ def tails_table(metrics: pd.DataFrame, split: str, models: Mapping[str, str]) ->
         metrics,
         models,
         _of_split(TAILS, split),
+        (*conditions, *BASELINES),
     )
 
 
-def streams_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> Table | None:
+def streams_table(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Table | None:
     """Whether prompts share a seed stream; None where it was not tested."""
     return detailed_table(
         "streams",
@@ -178,12 +184,15 @@ def streams_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> Table | N
         metrics,
         models,
         STREAMS,
+        (*conditions, *BASELINES),
     )
 
 
-def exact_table(name: str, caption: str, metrics: pd.DataFrame, split: str, models: Mapping[str, str]) -> Table:
+def exact_table(
+    name: str, caption: str, metrics: pd.DataFrame, split: str, models: Mapping[str, str], conditions: Sequence[str]
+) -> Table:
     """The model's exact law beside the sampled figures of one split."""
-    table = build_table(name, caption, metrics, models, _of_split(EXACT, split), CONDITIONS, conditions_are_rows=True)
+    table = build_table(name, caption, metrics, models, _of_split(EXACT, split), conditions, conditions_are_rows=True)
     return with_note(
         table,
         "Computed: from the model's probabilities of digit prefixes, without sampling and with tokens that no "
@@ -193,15 +202,18 @@ def exact_table(name: str, caption: str, metrics: pd.DataFrame, split: str, mode
     )
 
 
-def comparison_table(name: str, caption: str, metrics: pd.DataFrame, split: str, models: Mapping[str, str]) -> Table:
+def comparison_table(
+    name: str, caption: str, metrics: pd.DataFrame, split: str, models: Mapping[str, str], conditions: Sequence[str]
+) -> Table:
     """Table 8 (split "ood") or 9 ("unseen"): base and soft against String Seed of Thought.
 
     The note gives sample size and floor by condition, because they differ.
     """
     wasserstein, valid = _of_split((WASSERSTEIN, VALID_RATE), split)
-    table = build_table(name, caption, metrics, models, [wasserstein, valid], COMPARED)
+    compared = tuple(condition for condition in COMPARED if condition in (*conditions, "ssot"))
+    table = build_table(name, caption, metrics, models, [wasserstein, valid], compared)
     sizes = []
-    for condition in COMPARED:
+    for condition in compared:
         cells, totals = table.column(wasserstein, condition), table.column(valid, condition)
         if cells:
             sizes.append(
@@ -216,7 +228,9 @@ def comparison_table(name: str, caption: str, metrics: pd.DataFrame, split: str,
     )
 
 
-def budget_table(metrics: pd.DataFrame, split: str, models: Mapping[str, str], token_budget: int) -> Table | None:
+def budget_table(
+    metrics: pd.DataFrame, split: str, models: Mapping[str, str], conditions: Sequence[str], token_budget: int
+) -> Table | None:
     """All conditions at an equal number of generated tokens per prompt; None where none was scored so."""
     return detailed_table(
         f"equal_token_budget_{split}",
@@ -228,12 +242,11 @@ def budget_table(metrics: pd.DataFrame, split: str, models: Mapping[str, str], t
         metrics,
         models,
         _of_split(BUDGET, split),
+        (*conditions, *BASELINES),
     )
 
 
-def per_prompt_metrics(
-    evaluations: Evaluations, models: Mapping[str, str], conditions: Sequence[str] = TESTED_CONDITIONS
-) -> pd.DataFrame:
+def per_prompt_metrics(evaluations: Evaluations, models: Mapping[str, str], conditions: Sequence[str]) -> pd.DataFrame:
     """Columns model, condition, prompt_id, split, family and TESTED (NaN where a condition lacks one).
 
     Args:
@@ -265,20 +278,26 @@ def margins_of(settings: TestsConfig) -> dict[str, float]:
 
 
 def structured_tests_table(
-    evaluations: Evaluations, models: Mapping[str, str], seed: int, settings: TestsConfig, replicates: int
+    evaluations: Evaluations,
+    models: Mapping[str, str],
+    conditions: Sequence[str],
+    seed: int,
+    settings: TestsConfig,
+    replicates: int,
 ) -> ListTable | None:
-    """Paired tests of PAIRS of conditions; None without pairs.
+    """Paired tests of ``method_pairs`` and SSOT_PAIRS; None without pairs.
 
     Args:
         evaluations: What there is.
         models: Model name -> display name.
+        conditions: Base and the methods, in order.
         seed: Root seed of the tests.
         settings: Level and margins.
         replicates: Resamples of each interval.
     """
-    per_prompt = per_prompt_metrics(evaluations, models)
-    floors = perfect_sampler_scores(evaluations.metrics)
-    tests = compare_conditions(per_prompt, floors, margins_of(settings), seed, settings.significance, replicates)
+    per_prompt = per_prompt_metrics(evaluations, models, (*conditions, "ssot"))
+    pairs, floors = (*method_pairs(conditions), *SSOT_PAIRS), perfect_sampler_scores(evaluations.metrics)
+    tests = compare_conditions(per_prompt, pairs, floors, margins_of(settings), seed, settings.significance, replicates)
     if tests.empty:
         return None
     return ListTable(
@@ -321,7 +340,9 @@ def _test_row(row: Any, models: Mapping[str, str]) -> list[str]:
     ]
 
 
-def structured_tables(metrics: pd.DataFrame, models: Mapping[str, str], ssot: bool, token_budget: int) -> list[Table]:
+def structured_tables(
+    metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str], ssot: bool, token_budget: int
+) -> list[Table]:
     """All tables of the axis in page order; none of them without a single cell.
 
     Tables 8 and 9 are there where SSOT is a condition or was evaluated.
@@ -330,16 +351,19 @@ def structured_tables(metrics: pd.DataFrame, models: Mapping[str, str], ssot: bo
         "table6": ("ood", "Table 6. Structured sampling on held-out (OOD) families"),
         "table7": ("unseen", "Table 7. Structured sampling with unseen parameters"),
     }
-    tables = [structured_table(name, caption, metrics, split, models) for name, (split, caption) in titles.items()]
-    tables += [calibration_table(metrics, split, models) for split in SPLIT_CAPTIONS]
-    tables += [tails_table(metrics, split, models) for split in SPLIT_CAPTIONS]
+    tables = [
+        structured_table(name, caption, metrics, split, models, conditions) for name, (split, caption) in titles.items()
+    ]
+    tables += [calibration_table(metrics, split, models, conditions) for split in SPLIT_CAPTIONS]
+    tables += [tails_table(metrics, split, models, conditions) for split in SPLIT_CAPTIONS]
     for split, title in SPLIT_CAPTIONS.items():
         caption = f"The exact law beside the sampled figures: {title}"
-        tables.append(exact_table(f"exact_{split}", caption, metrics, split, models))
+        tables.append(exact_table(f"exact_{split}", caption, metrics, split, models, conditions))
     if ssot or len(rows_of(metrics, axis="structured", condition="ssot")):
         for name, split in (("table8", "ood"), ("table9", "unseen")):
-            caption = f"Table {name[-1]}. String Seed of Thought (SSOT) beside base and soft: {SPLIT_CAPTIONS[split]}"
-            tables.append(comparison_table(name, caption, metrics, split, models))
-    tables += [budget_table(metrics, split, models, token_budget) for split in SPLIT_CAPTIONS]
-    tables.append(streams_table(metrics, models))
+            beside = "base and soft" if "soft" in conditions else "base"
+            caption = f"Table {name[-1]}. String Seed of Thought (SSOT) beside {beside}: {SPLIT_CAPTIONS[split]}"
+            tables.append(comparison_table(name, caption, metrics, split, models, conditions))
+    tables += [budget_table(metrics, split, models, conditions, token_budget) for split in SPLIT_CAPTIONS]
+    tables.append(streams_table(metrics, models, conditions))
     return [table for table in tables if table is not None and not table.is_empty]

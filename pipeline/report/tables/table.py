@@ -8,8 +8,6 @@ from typing import Literal
 
 import pandas as pd
 
-from pipeline.config.evaluation import BASELINES
-from pipeline.config.params import CONDITIONS
 from pipeline.metrics.registry import METRICS, SPLITS
 from pipeline.report.evaluations import EvaluationKey, rows_of
 
@@ -344,7 +342,7 @@ def detailed_table(
     metrics: pd.DataFrame,
     models: Mapping[str, str],
     measures: Sequence[Measure],
-    conditions: Sequence[str] = (*CONDITIONS, *BASELINES),
+    conditions: Sequence[str],
 ) -> Table | None:
     """A table with a row per model and condition of what exists of one axis; None if nothing does.
 

@@ -1,11 +1,11 @@
 """Tables of the transfer axes: 1, 10 and 20 of the paper, and what it does not show of the same evaluations."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pandas as pd
 
-from pipeline.config.params import CONDITIONS
+from pipeline.config.evaluation import BASELINES
 from pipeline.core.language.novelty_aggregate import CALL_METRICS
 from pipeline.core.prompts.multiple_choice import LETTERS
 from pipeline.metrics.registry import METRICS
@@ -55,12 +55,12 @@ def utility_measure(metrics: pd.DataFrame, split: str) -> Measure:
     return replace(utility, title=f"NoveltyBench {utility.title[0].lower()}{utility.title[1:]}")
 
 
-def generative_summary(metrics: pd.DataFrame, models: Mapping[str, str]) -> Table | None:
+def generative_summary(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Table | None:
     """Table 1; None where no axis of it was evaluated."""
     utility = utility_measure(metrics, "all")
     measures = [SUPPORT_SIZE, UNIQUE_FRACTION, TOTAL_VARIATION, utility]
     caption = "Table 1. Diversity and balance of what models generate beyond numbers"
-    table = build_table("table1", caption, metrics, models, measures, CONDITIONS)
+    table = build_table("table1", caption, metrics, models, measures, conditions)
     if table.is_empty:
         return None
     floors = number_range([cell.floor for cell in table.existing_cells(TOTAL_VARIATION)], 3)
@@ -75,7 +75,9 @@ def generative_summary(metrics: pd.DataFrame, models: Mapping[str, str]) -> Tabl
     )
 
 
-def novelty_table(metrics: pd.DataFrame, models: Mapping[str, str], stand_in: bool) -> Table | None:
+def novelty_table(
+    metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str], stand_in: bool
+) -> Table | None:
     """Table 10, of the benchmark's evaluators or of the stand-ins; None where these gave nothing."""
     measures = [
         measure_of(metric, split, title=f"{METRICS[metric].column_title}, {shown}")
@@ -92,7 +94,7 @@ def novelty_table(metrics: pd.DataFrame, models: Mapping[str, str], stand_in: bo
         # Models of the benchmark's own evaluators are not missing here.
         scored = set(metrics.loc[metrics["metric"].isin({measure.metric for measure in measures}), "model"])
         models = {model: display_name for model, display_name in models.items() if model in scored}
-    table = build_table(name, caption, metrics, models, measures, CONDITIONS)
+    table = build_table(name, caption, metrics, models, measures, conditions)
     sizes = []
     for measure in {measure.split: measure for measure in measures}.values():
         size = number_range([cell.n for cell in table.existing_cells(measure)], 0)
@@ -106,15 +108,15 @@ def novelty_table(metrics: pd.DataFrame, models: Mapping[str, str], stand_in: bo
     )
 
 
-def mcq_table(metrics: pd.DataFrame, models: Mapping[str, str]) -> Table | None:
+def mcq_table(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Table | None:
     """Table 20 with the tolerant parser beside the strict one; None where nothing was evaluated."""
     caption = "Table 20. Multiple-choice questions: parse rate and balance of the correct answer's position"
-    table = build_table("table20", caption, metrics, models, MCQ, CONDITIONS)
+    table = build_table("table20", caption, metrics, models, MCQ, conditions)
     if table.is_empty:
         return None
     floors = []
     for measure, parser in ((STRICT_VARIATION, ""), (TOLERANT_VARIATION, ", tolerant")):
-        for condition in CONDITIONS:
+        for condition in conditions:
             cells = [cell for cell in table.column(measure, condition) if cell.n]
             if cells:
                 floor, parsed = number_range([cell.floor for cell in cells], 3), number_range([c.n for c in cells], 0)
@@ -144,10 +146,13 @@ def _saved(metrics: pd.DataFrame, models: Mapping[str, str]) -> str:
     return f" In all, {' and '.join(spared)}." if spared else ""
 
 
-def transfer_tables(metrics: pd.DataFrame, models: Mapping[str, str]) -> dict[str, list[Table]]:
+def transfer_tables(
+    metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]
+) -> dict[str, list[Table]]:
     """The tables that exist, by page section: "summary", "open", "novelty", "mcq"."""
+    everything = (*conditions, *BASELINES)
     found = {
-        "summary": [generative_summary(metrics, models)],
+        "summary": [generative_summary(metrics, models, conditions)],
         "open": [
             detailed_table(
                 "open_answers",
@@ -160,11 +165,12 @@ def transfer_tables(metrics: pd.DataFrame, models: Mapping[str, str]) -> dict[st
                 metrics,
                 models,
                 OPEN,
+                everything,
             ),
         ],
         "novelty": [
-            novelty_table(metrics, models, stand_in=False),
-            novelty_table(metrics, models, stand_in=True),
+            novelty_table(metrics, models, conditions, stand_in=False),
+            novelty_table(metrics, models, conditions, stand_in=True),
             detailed_table(
                 "novelty_calls",
                 "What NoveltyBench cost",
@@ -175,10 +181,11 @@ def transfer_tables(metrics: pd.DataFrame, models: Mapping[str, str]) -> dict[st
                 metrics,
                 models,
                 CALLS,
+                everything,
             ),
         ],
         "mcq": [
-            mcq_table(metrics, models),
+            mcq_table(metrics, models, conditions),
             detailed_table(
                 "mcq_positions",
                 "Position of the correct answer, strict parser",
@@ -186,6 +193,7 @@ def transfer_tables(metrics: pd.DataFrame, models: Mapping[str, str]) -> dict[st
                 metrics,
                 models,
                 SHARES,
+                everything,
             ),
         ],
     }

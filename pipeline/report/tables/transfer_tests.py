@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.config.params import CONDITIONS
 from pipeline.config.retention import TestsConfig
 from pipeline.core.language.multiple_choice import PARSERS
 from pipeline.core.language.transfer_tests import (
@@ -17,15 +16,18 @@ from pipeline.core.language.transfer_tests import (
     compare_total_variation,
 )
 from pipeline.core.prompts.multiple_choice import LETTERS
-from pipeline.core.statistics.condition_tests import ALL_PARTS, PAIRS, adjusted_by_question, comparison_verdict
+from pipeline.core.statistics.condition_tests import (
+    ALL_PARTS,
+    adjusted_by_question,
+    comparison_verdict,
+    method_pairs,
+)
 from pipeline.metrics.registry import METRICS
 from pipeline.report.evaluations import Evaluations, rows_of
 from pipeline.report.tables.table import ListTable, interval_text, probability_text, signed_text
 from pipeline.report.tables.transfer import DISTINCT, UTILITY
 
 TESTS_TABLE = "transfer_tests"
-TRANSFER_PAIRS = tuple(pair for pair in PAIRS if set(pair) <= set(CONDITIONS))
-"""Soft and hard against base, and soft against hard."""
 OPEN_METRICS = ("top_p_support_size", "unique_fraction")
 Question = tuple[str, str, str]
 """Axis, split and metric."""
@@ -45,18 +47,18 @@ _TITLES = (
 
 
 def values_by_prompt(
-    evaluations: Evaluations, metrics: pd.DataFrame, models: Sequence[str]
+    evaluations: Evaluations, metrics: pd.DataFrame, models: Sequence[str], conditions: Sequence[str]
 ) -> dict[Question, pd.DataFrame]:
     """Values of the metrics that are means over prompts: a row per prompt, a column per (model, condition).
 
     NoveltyBench's values go by the name that the evaluation reported them under, so those of stand-ins are apart.
     """
     found = {}
-    answers = evaluations.stacked("open", "per_prompt", ("prompt_id",), models, CONDITIONS, optional=OPEN_METRICS)
+    answers = evaluations.stacked("open", "per_prompt", ("prompt_id",), models, conditions, optional=OPEN_METRICS)
     for metric in OPEN_METRICS:
         found["open", "open", metric] = _by_prompt(answers, metric)
     rated = evaluations.stacked(
-        "novelty", "per_prompt", ("prompt_id", "split", "distinct", "utility"), models, CONDITIONS
+        "novelty", "per_prompt", ("prompt_id", "split", "distinct", "utility"), models, conditions
     )
     reported = rows_of(metrics, axis="novelty")
     names = set(zip(reported["model"], reported["condition"], reported["metric"], strict=True))
@@ -76,14 +78,16 @@ def _by_prompt(table: pd.DataFrame, column: str) -> pd.DataFrame:
     return table.pivot(index="prompt_id", columns=["model", "condition"], values=column).astype(float)
 
 
-def letter_counts(evaluations: Evaluations, models: Sequence[str]) -> dict[tuple[str, str], pd.Series]:
+def letter_counts(
+    evaluations: Evaluations, models: Sequence[str], conditions: Sequence[str]
+) -> dict[tuple[str, str], pd.Series]:
     """Generations, those that parse, and answers by letter, by (model, condition); sums over requests."""
     columns = [
         "num_samples",
         *(f"num_parsed{suffix}" for suffix in PARSERS),
         *(f"count{suffix}_{letter.lower()}" for suffix in PARSERS for letter in LETTERS),
     ]
-    table = evaluations.stacked("mcq", "per_prompt", columns, models, CONDITIONS)
+    table = evaluations.stacked("mcq", "per_prompt", columns, models, conditions)
     return {key: members[columns].sum() for key, members in table.groupby(["model", "condition"], sort=False)}
 
 
@@ -96,16 +100,18 @@ def transfer_comparisons(
     evaluations: Evaluations,
     metrics: pd.DataFrame,
     models: Mapping[str, str],
+    conditions: Sequence[str],
     seed: int,
     settings: TestsConfig,
     replicates: int,
 ) -> pd.DataFrame:
-    """All TRANSFER_PAIRS of all models on the transfer axes.
+    """The ``method_pairs`` of all models on the transfer axes.
 
     Args:
         evaluations: What there is.
         metrics: The tidy metrics table.
         models: Model name -> display name.
+        conditions: Base and the methods, in order.
         seed: Root seed of the tests.
         settings: Level; the axes have no margin.
         replicates: Resamples of each interval.
@@ -114,9 +120,9 @@ def transfer_comparisons(
         Columns axis, split, metric, model, condition, against, those of ``TransferTest``, p_adjusted, verdict and
         provenance; empty where there is no pair.
     """
-    rows = []
-    for question, table in values_by_prompt(evaluations, metrics, list(models)).items():
-        for model, own, other in _pairs(models, set(table.columns)):
+    rows, pairs = [], method_pairs(conditions)
+    for question, table in values_by_prompt(evaluations, metrics, list(models), conditions).items():
+        for model, own, other in _existing(pairs, models, set(table.columns)):
             values = (table[model, condition].to_numpy() for condition in (own, other))
             rows.append(
                 _row(
@@ -127,9 +133,9 @@ def transfer_comparisons(
                     compare_prompts(*values, seed, (*question, model, own, other), replicates),
                 )
             )
-    counts = letter_counts(evaluations, list(models))
+    counts = letter_counts(evaluations, list(models), conditions)
     for suffix in PARSERS:
-        for model, own, other in _pairs(models, set(counts)):
+        for model, own, other in _existing(pairs, models, set(counts)):
             first, second = counts[model, own], counts[model, other]
             parsed, asked = ((int(first[c]), int(second[c])) for c in (f"num_parsed{suffix}", "num_samples"))
             rate = ("mcq", "mcq", f"mcq_parse_rate{suffix}")
@@ -156,12 +162,11 @@ def transfer_comparisons(
     return pd.concat(by_axis, ignore_index=True)
 
 
-def _pairs(models: Mapping[str, str], existing: set[tuple[str, str]]) -> list[tuple[str, str, str]]:
+def _existing(
+    pairs: Sequence[tuple[str, str]], models: Mapping[str, str], existing: set[tuple[str, str]]
+) -> list[tuple[str, str, str]]:
     return [
-        (model, own, other)
-        for model in models
-        for own, other in TRANSFER_PAIRS
-        if {(model, own), (model, other)} <= existing
+        (model, own, other) for model in models for own, other in pairs if {(model, own), (model, other)} <= existing
     ]
 
 

@@ -13,17 +13,20 @@ from scipy import stats
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.condition_tests import (
     COMPARISON_COLUMNS,
+    SSOT_PAIRS,
     TESTED,
     adjusted_by_question,
     compare,
     compare_conditions,
     comparison_verdict,
     family_signed_rank_test,
+    method_pairs,
 )
 from pipeline.core.statistics.intervals import family_median
 from pipeline.core.statistics.paired_tests import holm
 
 MARGINS = dict.fromkeys(TESTED, 0.01)
+PAIRS = (*method_pairs(("base", "soft", "hard")), *SSOT_PAIRS)
 
 
 def signed_rank_p(differences, families, replicates, rng, swapped="prompts"):
@@ -172,7 +175,7 @@ def test_a_metric_whose_mean_is_tabulated_is_compared_by_its_mean():
         )
         for condition, values in (("base", np.full(5, 0.1)), ("soft", own))
     )
-    (row,) = compare_conditions(per_prompt, {}, MARGINS, 0, 0.05, 200).itertuples()
+    (row,) = compare_conditions(per_prompt, PAIRS, {}, MARGINS, 0, 0.05, 200).itertuples()
     assert row.difference == pytest.approx(0.6) and row.value == pytest.approx(0.7)
 
 
@@ -268,7 +271,7 @@ def test_pairs_are_those_that_exist_and_have_verdicts():
         ("m", "ssot", "ood", "pit_wasserstein_1_all_answers"): 0.25,
         ("m", "soft", "ood", "pit_wasserstein_1_all_answers"): 0.01,
     }
-    table = compare_conditions(frame.sample(frac=1, random_state=0), floors, MARGINS, 0, 0.05, 100)
+    table = compare_conditions(frame.sample(frac=1, random_state=0), PAIRS, floors, MARGINS, 0, 0.05, 100)
     assert list(table.columns) == list(COMPARISON_COLUMNS)
     # Five pairs of two models on two splits, and three of logit KL, which ssot has not.
     assert dict(table.groupby("metric").size()) == {"pit_wasserstein_1_all_answers": 20, "logit_kl_nats": 12}
@@ -298,8 +301,27 @@ def test_conditions_that_answered_different_prompts_are_refused():
     frame = per_prompt({"base": 0.4, "soft": 0.1})
     with pytest.raises(ValueError, match="soft and base answered different prompts of ood"):
         wrong = frame[(frame["condition"] == "soft") | (frame["prompt_id"] != "p3")]
-        compare_conditions(wrong, {}, MARGINS, 0, 0.05, 50)
+        compare_conditions(wrong, PAIRS, {}, MARGINS, 0, 0.05, 50)
+
+
+@pytest.mark.parametrize(
+    ("methods", "pairs"),
+    [
+        (("soft", "hard"), [("soft", "base"), ("hard", "base"), ("soft", "hard")]),
+        (("hard",), [("hard", "base")]),
+        (("anchored",), [("anchored", "base")]),
+        # In the configured order; among methods, soft against hard first and then every other against soft.
+        (
+            ("merged", "soft", "anchored", "hard"),
+            [(name, "base") for name in ("merged", "soft", "anchored", "hard")]
+            + [("soft", "hard"), ("merged", "soft"), ("anchored", "soft")],
+        ),
+        (("hard", "merged"), [("hard", "base"), ("merged", "base")]),
+    ],
+)
+def test_methods_are_tested_against_base_and_against_soft(methods, pairs):
+    assert method_pairs(("base", *methods)) == pairs
 
 
 def test_nothing_to_compare_is_an_empty_table():
-    assert compare_conditions(per_prompt({"base": 0.4}), {}, MARGINS, 0, 0.05, 50).empty
+    assert compare_conditions(per_prompt({"base": 0.4}), PAIRS, {}, MARGINS, 0, 0.05, 50).empty

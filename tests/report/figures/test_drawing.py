@@ -1,12 +1,26 @@
 """Drawing in several processes gives what drawing here gives."""
 
+import itertools
 import sys
 
 import psutil
+import pytest
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from pipeline.report.figures.drawing import Drawing, draw, draw_all
+from pipeline.report.figures.drawing import (
+    COLORS,
+    CONDITION_MARKERS,
+    FURTHER_COLORS,
+    Drawing,
+    condition_colors,
+    condition_markers,
+    draw,
+    draw_all,
+    shared_legend,
+    side_by_side,
+)
+from pipeline.report.page.plots import condition_dashes, condition_symbols
 from tests.waiting import wait_until
 
 
@@ -73,3 +87,37 @@ def test_no_process_outlives_a_killed_report(tmp_path):
     parent.wait()
     _, alive = psutil.wait_procs(workers, timeout=600)
     assert len(workers) == 2 and not alive
+
+
+def test_further_methods_have_looks_of_their_own_in_the_configured_order():
+    methods = ("anchored", "soft", "merged", "hard", *(f"m{number}" for number in range(9)))
+    colors, markers = condition_colors(("base", *methods)), condition_markers(("base", *methods))
+    assert {name: colors[name] for name in COLORS} == COLORS
+    assert {name: markers[name] for name in CONDITION_MARKERS} == CONDITION_MARKERS
+    further = [name for name in methods if name not in ("soft", "hard")]
+    # More methods than colours: these come again, with other markers.
+    assert [colors[name] for name in further] == [*FURTHER_COLORS, *FURTHER_COLORS, FURTHER_COLORS[0]]
+    assert len({(colors[name], markers[name]) for name in methods}) == len(methods)
+    symbols, dashes = condition_symbols(("base", *methods)), condition_dashes(("base", *methods))
+    assert len({(colors[name], symbols[name]) for name in symbols}) == len(symbols)
+    assert len({(colors[name], dashes[name]) for name in further}) == len(further)
+
+
+@pytest.mark.parametrize(("number", "distance"), [(1, 0.24), (2, 0.24), (3, 0.24), (6, 0.12)])
+def test_marks_stand_around_0_in_the_room_of_three(number, distance):
+    places = side_by_side(number, 0.24)
+    assert sum(places) == pytest.approx(0) and len(places) == number
+    assert [b - a for a, b in itertools.pairwise(places)] == pytest.approx([distance] * (number - 1))
+
+
+@pytest.mark.parametrize(("names", "columns"), [(3, 3), (9, 5)])
+def test_a_legend_is_as_wide_as_the_figure_at_most(names, columns):
+    figure, axis = plt.subplots(figsize=(5, 2), layout="constrained")
+    for number in range(names):
+        axis.plot([number], label=f"method {number}")
+    shared_legend(figure, [axis])
+    (legend,) = figure.legends
+    assert len(legend.get_texts()) == names and legend._ncols <= columns
+    figure.draw_without_rendering()
+    assert all(text.get_window_extent().x1 <= figure.bbox.width for text in legend.get_texts())
+    plt.close(figure)

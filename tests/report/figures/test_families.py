@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 
 from pipeline.core.prompts.structured import build_split
 from pipeline.report.figures.families import WASSERSTEIN, family_drawings, family_panels, family_rows
-from tests.report.conftest import metric_frame, metric_row
+from tests.report.conftest import CONDITIONS, metric_frame, metric_row
 
 NAMES = {"a": "Model A", "b": "Model_B", "unused": "No"}
 METRIC = WASSERSTEIN
@@ -53,7 +53,7 @@ def drawn(axis, label):
 
 def test_one_panel_per_family_in_table_order_with_the_papers_conditions():
     prompts = build_split("ood", selection="selected")
-    panels = panels_of(family_panels(by_family(VALUES), NAMES, METRIC, "ood", prompts))
+    panels = panels_of(family_panels(by_family(VALUES), NAMES, CONDITIONS, METRIC, "ood", prompts))
     assert list(panels) == ["Poisson (3 settings)", "Maxwell (3 settings)"]
     poisson, maxwell = panels.values()
     assert drawn(poisson, "base") == [[0.5]] and drawn(poisson, "soft") == [[0.1]] and drawn(poisson, "ssot") == []
@@ -71,7 +71,7 @@ def test_figures_of_w1_draw_the_median_over_a_familys_prompts_and_those_of_kl_th
             for metric, factor in ((WASSERSTEIN, 1), ("wasserstein_1_normalised", 2), ("logit_kl_nats", 3))
         ]
     )
-    drawings = family_drawings(rows, NAMES, [])
+    drawings = family_drawings(rows, NAMES, CONDITIONS, [])
     for figure, value, says in ((name, 0.1, "Median over"), (kl, 0.3, "Mean over")):
         drawing = drawings[figure]
         (panel,) = panels_of(drawing.function(*drawing.arguments)).values()
@@ -80,7 +80,7 @@ def test_figures_of_w1_draw_the_median_over_a_familys_prompts_and_those_of_kl_th
 
 
 def test_undefined_is_a_cross_and_not_run_nothing():
-    figure = family_panels(by_family(VALUES), NAMES, METRIC, "ood", [])
+    figure = family_panels(by_family(VALUES), NAMES, CONDITIONS, METRIC, "ood", [])
     poisson = panels_of(figure)["Poisson"]
     assert len(drawn(poisson, "base (undefined)")) == 1 and drawn(poisson, "hard (undefined)") == []
     assert [label.get_text() for label in poisson.get_xticklabels()] == ["Model A", "Model_B"]
@@ -88,7 +88,7 @@ def test_undefined_is_a_cross_and_not_run_nothing():
 
 def test_names_of_many_models_are_turned_in_every_lowest_panel():
     values = {(f"m{n}", "soft", family): 0.1 for n in range(3) for family in ("poisson", "maxwell", "chi", "weibull")}
-    figure = family_panels(by_family(values), {f"m{n}": f"M{n}" for n in range(3)}, METRIC, "ood", [])
+    figure = family_panels(by_family(values), {f"m{n}": f"M{n}" for n in range(3)}, CONDITIONS, METRIC, "ood", [])
     labelled = [axis for axis in panels_of(figure).values() if axis.xaxis.get_tick_params()["labelbottom"]]
     assert len(labelled) == 3
     assert all(label.get_rotation() == 90 for axis in labelled for label in axis.get_xticklabels())
@@ -96,22 +96,22 @@ def test_names_of_many_models_are_turned_in_every_lowest_panel():
 
 def test_a_single_setting_is_named():
     prompts = build_split("ood", selection="selected", families=["poisson"])[:1]
-    figure = family_panels(by_family({("a", "soft", "poisson"): 0.1}), NAMES, METRIC, "ood", prompts)
+    figure = family_panels(by_family({("a", "soft", "poisson"): 0.1}), NAMES, CONDITIONS, METRIC, "ood", prompts)
     assert list(panels_of(figure)) == ["Poisson(lambda=1)"]
 
 
 def test_intervals_are_drawn_between_their_ends():
-    figure = family_panels(by_family({("a", "soft", "poisson"): 0.1}), NAMES, METRIC, "ood", [])
+    figure = family_panels(by_family({("a", "soft", "poisson"): 0.1}), NAMES, CONDITIONS, METRIC, "ood", [])
     (segments,) = [c.get_segments() for c in figure.axes[0].collections if len(c.get_segments())]
     assert segments[0][:, 1] == pytest.approx([0.05, 0.15])
     # A lower end of 0 has no place on a logarithmic axis.
     rows = by_family({("a", "soft", "poisson"): 0.1}).assign(ci_low=0.0)
-    figure = family_panels(rows, NAMES, METRIC, "ood", [])
+    figure = family_panels(rows, NAMES, CONDITIONS, METRIC, "ood", [])
     (segments,) = [c.get_segments() for c in figure.axes[0].collections if len(c.get_segments())]
     assert np.isfinite(np.log(segments[0][:, 1])).all()
 
 
 def test_nothing_evaluated_is_no_figure():
-    assert family_panels(by_family(VALUES), NAMES, "logit_kl_nats", "ood", []) is None
-    assert family_panels(by_family(VALUES), NAMES, METRIC, "unseen", []) is None
-    assert set(family_rows(by_family(VALUES), METRIC, "ood")["condition"]) == {"base", "soft", "hard"}
+    assert family_panels(by_family(VALUES), NAMES, CONDITIONS, "logit_kl_nats", "ood", []) is None
+    assert family_panels(by_family(VALUES), NAMES, CONDITIONS, METRIC, "unseen", []) is None
+    assert set(family_rows(by_family(VALUES), CONDITIONS, METRIC, "ood")["condition"]) == {"base", "soft", "hard"}

@@ -9,6 +9,7 @@ from matplotlib import pyplot as plt
 
 from pipeline.report.figures import open_ended as figures
 from pipeline.report.figures.open_ended import answer_shares, displayed_labels
+from tests.report.conftest import CONDITIONS
 
 NAMES = {"a": "Model A", "b": "Model B"}
 
@@ -29,7 +30,7 @@ def per_prompt():
 
 
 def test_scatter_counts_points_strictly_above_the_diagonal():
-    figure = figures.prompt_scatter(per_prompt(), NAMES, {"a": "x", "b": "y"})
+    figure = figures.prompt_scatter(per_prompt(), NAMES, CONDITIONS, {"a": "x", "b": "y"})
     titles = [axis.get_title(loc="left") for axis in figure.axes]
     assert titles == ["soft: 2 of 6 above", "hard: 4 of 4 above", "soft: 0 of 6 above", "hard: 0 of 6 above"]
     support, unique = figure.axes[0], figure.axes[2]
@@ -39,9 +40,16 @@ def test_scatter_counts_points_strictly_above_the_diagonal():
     assert sorted(map(tuple, points.tolist())) == sorted([(5, 9), (5, 5), (5, 2)] * 2)
 
 
+def test_scatter_has_a_column_for_each_method_in_order():
+    frame = pd.concat([per_prompt(), per_prompt().query("condition == 'soft'").assign(condition="merged")])
+    figure = figures.prompt_scatter(frame, NAMES, ("base", "merged", "hard"), {"a": "x", "b": "y"})
+    titles = [axis.get_title(loc="left") for axis in figure.axes[:2]]
+    assert titles == ["merged: 2 of 6 above", "hard: 4 of 4 above"] and len(figure.axes) == 4
+
+
 def test_scatter_without_a_method():
     only_base = per_prompt().query("condition == 'base'")
-    figure = figures.prompt_scatter(only_base, NAMES, {"a": "x", "b": "y"})
+    figure = figures.prompt_scatter(only_base, NAMES, CONDITIONS, {"a": "x", "b": "y"})
     assert figure.axes[0].get_title(loc="left") == "soft: 0 of 0 above"
 
 
@@ -63,7 +71,7 @@ def test_answer_bars_draw_any_unicode_without_warnings(tmp_path):
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        figure = figures.answer_bars(answers, {"a": "Model A"})
+        figure = figures.answer_bars(answers, {"a": "Model A"}, CONDITIONS)
         figure.savefig(tmp_path / "figure.png")
     city, mammal, weekday = figure.axes
     labels = [text.get_text() for text in city.get_yticklabels()]
@@ -82,7 +90,7 @@ def test_support_curve_is_the_median_over_prompts():
         ],
         columns=["model", "condition", "prompt_id", "threshold", "support_size"],
     )
-    figure = figures.support_curve(support, {"a": "Model A"})
+    figure = figures.support_curve(support, {"a": "Model A"}, CONDITIONS)
     line = figure.axes[0].lines[0]
     assert list(line.get_xdata()) == [0.5, 0.9, 0.999] and list(line.get_ydata()) == [2, 12, 12]
 
@@ -92,9 +100,9 @@ def test_shares_sum_over_prompts_of_a_category_and_leave_baselines_out():
         [("base", "x", 6), ("base", "y", 2), ("base", "x", 2), ("ssot", "z", 9), ("soft", "y", 4), ("soft", "a", 4)],
         columns=["condition", "answer", "count"],
     )
-    assert answer_shares(answers) == {"base": {"x": 0.8, "y": 0.2}, "soft": {"a": 0.5, "y": 0.5}}
-    assert list(answer_shares(answers)["soft"]) == ["a", "y"]
-    assert answer_shares(answers[:0]) == {}
+    assert answer_shares(answers, CONDITIONS) == {"base": {"x": 0.8, "y": 0.2}, "soft": {"a": 0.5, "y": 0.5}}
+    assert list(answer_shares(answers, CONDITIONS)["soft"]) == ["a", "y"]
+    assert answer_shares(answers[:0], CONDITIONS) == {}
 
 
 def test_labels_are_ranked_by_peak_then_total():

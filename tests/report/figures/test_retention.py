@@ -1,9 +1,11 @@
 """Figures 11 to 13 and the paired differences: panels, heights, intervals, axes."""
 
+import itertools
 import math
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
@@ -33,7 +35,7 @@ def by_split(axis, metric, value=0.5):
 
 
 def test_bars_have_the_values_and_whiskers_the_intervals():
-    figure = task_bars(metric_frame(by_split("retention", "gp_irt")), NAMES)
+    figure = task_bars(metric_frame(by_split("retention", "gp_irt")), NAMES, CONDITIONS)
     assert [panel.get_title(loc="left") for panel in figure.axes] == ["Model A", "Model B"]
     panel = figure.axes[0]
     heights = {(to_hex(bar.get_facecolor()), round(bar.get_x() + 0.125)): bar.get_height() for bar in panel.patches}
@@ -53,7 +55,7 @@ def test_an_undefined_bar_is_named(tmp_path):
     rows = [metric_row("retention", "a", "base", "tinyMMLU", "gp_irt", math.nan, width=math.nan)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        figure = task_bars(metric_frame(rows), NAMES)
+        figure = task_bars(metric_frame(rows), NAMES, CONDITIONS)
         figure.savefig(tmp_path / "figure.png")
     assert [text.get_text() for text in figure.axes[0].texts] == ["undefined"] and not figure.axes[0].patches
 
@@ -61,7 +63,9 @@ def test_an_undefined_bar_is_named(tmp_path):
 def test_perplexity_is_on_a_logarithmic_axis_and_bits_per_byte_is_not(tmp_path):
     rows = by_split("paloma", "perplexity", 20.0) + by_split("paloma", "bits_per_byte_without_bos", 1.0)
     metrics = metric_frame(rows)
-    perplexity, bits = (slice_points(metrics, NAMES, name) for name in ("perplexity", "bits_per_byte_without_bos"))
+    perplexity, bits = (
+        slice_points(metrics, NAMES, CONDITIONS, name) for name in ("perplexity", "bits_per_byte_without_bos")
+    )
     assert perplexity.axes[0].get_yscale() == "log" and bits.axes[0].get_yscale() == "linear"
     # A narrow range has ticks too.
     assert len(perplexity.axes[0].get_yticks()) >= 3
@@ -69,12 +73,12 @@ def test_perplexity_is_on_a_logarithmic_axis_and_bits_per_byte_is_not(tmp_path):
     np.testing.assert_allclose(soft.get_ydata(), [1.01, 1.11])
     np.testing.assert_allclose(soft.get_xdata(), [0, 1])
     perplexity.savefig(tmp_path / "figure.png")
-    assert slice_points(metrics, NAMES, "bits_per_byte") is None
+    assert slice_points(metrics, NAMES, CONDITIONS, "bits_per_byte") is None
 
 
 def test_ticks_over_decades_are_round_numbers():
     rows = [metric_row("paloma", "a", "base", s, "perplexity", v) for s, v in (("x", 3.0), ("y", 4000.0))]
-    panel = slice_points(metric_frame(rows), NAMES, "perplexity").axes[0]
+    panel = slice_points(metric_frame(rows), NAMES, CONDITIONS, "perplexity").axes[0]
     assert list(panel.get_yticks()) == [3, 10, 30, 100, 300, 1000, 3000]
 
 
@@ -82,7 +86,7 @@ def test_differences_are_hollow_where_the_tests_cannot_tell():
     soft = paired_rows(
         [("x", "accuracy", -0.06, 0.05, 0.01, 0.9, "lost"), ("y", "accuracy", 0.02, 0.05, 0.9, 0.9, "cannot tell")]
     )
-    figure = difference_points(soft.assign(model="a", condition="soft"), NAMES, "score")
+    figure = difference_points(soft.assign(model="a", condition="soft"), NAMES, CONDITIONS, "score")
     (panel,) = figure.axes
     told, untold = (c for c in panel.collections if c.get_label().startswith("soft"))
     np.testing.assert_allclose(told.get_offsets(), [[-0.06, -0.16]])
@@ -92,8 +96,28 @@ def test_differences_are_hollow_where_the_tests_cannot_tell():
     assert [label.get_text() for label in panel.get_yticklabels()] == ["x", "y"]
     band = panel.patches[0]
     np.testing.assert_allclose([band.get_x(), band.get_x() + band.get_width()], [-0.05, 0.05])
-    assert difference_points(soft.iloc[:0].assign(model="", condition=""), NAMES, "score") is None
+    assert difference_points(soft.iloc[:0].assign(model="", condition=""), NAMES, CONDITIONS, "score") is None
+
+
+def test_a_fourth_condition_has_bars_points_and_differences_of_its_own():
+    conditions = (*CONDITIONS, "anchored")
+    rows = by_split("retention", "gp_irt") + by_split("paloma", "perplexity", 20.0)
+    metrics = metric_frame([*rows, *({**row, "condition": "anchored"} for row in rows if row["condition"] == "soft")])
+    panel = task_bars(metrics, NAMES, conditions).axes[0]
+    edges = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in panel.patches)
+    assert len(edges) == 8 and all(end < start for (_, end), (start, _) in itertools.pairwise(edges))
+    lines = slice_points(metrics, NAMES, conditions, "perplexity").axes[0].lines
+    looks = {line.get_label(): (line.get_marker(), to_hex(line.get_color())) for line in lines}
+    assert list(looks) == list(conditions) and len(set(looks.values())) == 4
+    tests = paired_rows([("x", "accuracy", -0.06, 0.05, 0.01, 0.9, "lost")])
+    both = pd.concat([tests.assign(model="a", condition=name) for name in ("soft", "anchored", "unknown")])
+    (panel,) = difference_points(both, NAMES, conditions, "score").axes
+    labels = [found.get_label() for found in panel.collections if not found.get_label().startswith("_")]
+    assert labels == ["soft", "anchored"]
 
 
 def test_nothing_to_draw():
-    assert task_bars(metric_frame([]), NAMES) is None and slice_points(metric_frame([]), NAMES, "perplexity") is None
+    assert (
+        task_bars(metric_frame([]), NAMES, CONDITIONS) is None
+        and slice_points(metric_frame([]), NAMES, CONDITIONS, "perplexity") is None
+    )

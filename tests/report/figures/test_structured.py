@@ -1,5 +1,6 @@
 """Figures of structured sampling: hatching, missing bars, conditions, which models are shown."""
 
+import itertools
 import math
 
 import numpy as np
@@ -12,7 +13,7 @@ from pipeline.report.evaluations import read_evaluations
 from pipeline.report.figures import structured as figures
 from pipeline.report.figures.drawing import COLORS, drawable
 from pipeline.report.figures.structured import overlay_models, ssot_model, structured_drawings
-from tests.report.conftest import metric_frame, sampled
+from tests.report.conftest import CONDITIONS, metric_frame, sampled
 from tests.report.conftest import structured as write_structured
 
 NAMES = {"a": "Model A", "b": "Model B"}
@@ -33,7 +34,7 @@ def closed_figures():
 
 
 def test_bars_are_hatched_where_undefined_and_absent_where_not_run():
-    figure = figures.structured_bars(metric_frame(sampled(VALUES)), NAMES)
+    figure = figures.structured_bars(metric_frame(sampled(VALUES)), NAMES, CONDITIONS)
     for axis in figure.axes:
         bars = list(axis.patches)
         assert len(bars) == 5
@@ -42,6 +43,16 @@ def test_bars_are_hatched_where_undefined_and_absent_where_not_run():
         assert heights == [0.1, 0.2, 0.3, 0.5]
         # The line of the perfect sampler is that of base, soft and hard; ssot has another.
         assert axis.lines[-1].get_ydata()[0] == pytest.approx(0.02)
+
+
+def test_bars_of_five_methods_stand_beside_each_other():
+    conditions = ("base", "soft", "hard", "anchored", "mixed", "merged")
+    values = {(model, condition): 0.1 for model in NAMES for condition in conditions}
+    figure = figures.structured_bars(metric_frame(sampled(values)), NAMES, conditions)
+    bars = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in figure.axes[0].patches)
+    assert len(bars) == 12 and all(end < start for (_, end), (start, _) in itertools.pairwise(bars))
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["perfect sampler", *conditions]
 
 
 def test_overlays_draw_the_conditions_asked_for():
@@ -66,8 +77,8 @@ def test_overlay_models_take_the_best_of_each_tokenizer():
     tokenizers = {"a": "x", "b": "x", "c": "y"}
     values = {("a", "soft"): 0.3, ("b", "soft"): 0.15, ("c", "hard"): 0.2, ("a", "ssot"): 0.01, ("d", "soft"): 0.1}
     metrics = metric_frame(sampled(values))
-    assert overlay_models(tokenizers, metrics) == ["b", "c"]
-    assert overlay_models(tokenizers, metrics, limit=1) == ["b"]
+    assert overlay_models(tokenizers, CONDITIONS, metrics) == ["b", "c"]
+    assert overlay_models(tokenizers, CONDITIONS, metrics, limit=1) == ["b"]
 
 
 def test_the_ssot_overlay_is_of_the_papers_model_where_it_was_asked():

@@ -17,7 +17,7 @@ from pipeline.report.page.answers import (
     cost_answer,
     transfer_answer,
 )
-from tests.report.conftest import metric_frame, metric_row, paired_rows
+from tests.report.conftest import CONDITIONS, metric_frame, metric_row, paired_rows
 
 ONE = {"alpha": "Alpha"}
 TWO = {"alpha": "Alpha", "beta": "Beta"}
@@ -33,7 +33,7 @@ MARGIN = 0.01
 
 
 def answer(rows, models=ONE, **tests):
-    return calibration_answer(Aggregates(metric_frame(rows), models), MARGIN, **tests)
+    return calibration_answer(Aggregates(metric_frame(rows), models, CONDITIONS), MARGIN, **tests)
 
 
 def compared(*verdicts, against="base", metric=W1):
@@ -53,7 +53,9 @@ def compared(*verdicts, against="base", metric=W1):
     ],
 )
 def test_calibration_is_shown_by_the_upper_end_not_by_a_wide_interval(value, width, expected):
-    row = Aggregates(metric_frame([w1("soft", value, width=width)]), ONE).get("structured", "ood", W1, "alpha", "soft")
+    row = Aggregates(metric_frame([w1("soft", value, width=width)]), ONE, CONDITIONS).get(
+        "structured", "ood", W1, "alpha", "soft"
+    )
     assert calibration_verdict(row, MARGIN) == expected
 
 
@@ -162,7 +164,7 @@ def test_transfer_in_words():
             row("mcq", "mcq", "mcq_parse_rate_tolerant", "hard", "better", 0.2),
         ]
     )
-    found = transfer_answer(Aggregates(metric_frame([w1("soft", 0.1)]), ONE), tests, None)
+    found = transfer_answer(Aggregates(metric_frame([w1("soft", 0.1)]), ONE, CONDITIONS), tests, None)
     assert found.short == (
         "One model: there is no inference over models. soft against base 1 better; soft against hard 1 worse, 1 cannot "
         "tell, of 2 metrics."
@@ -173,9 +175,9 @@ def test_transfer_in_words():
         "Utility: soft against hard cannot tell (+0.10 [+0.08, +0.12]).",
     ]
     models = pd.DataFrame([over("open", "unique_fraction", "open", "better", difference=0.1)])
-    found = transfer_answer(Aggregates(metric_frame([w1("soft", 0.1)]), TWO), tests, models)
+    found = transfer_answer(Aggregates(metric_frame([w1("soft", 0.1)]), TWO, CONDITIONS), tests, models)
     assert found.short == "Over models: soft against base 1 better, of 2 metrics." and len(found.sentences) == 1
-    assert transfer_answer(Aggregates(metric_frame([]), ONE), None, None).short.startswith("Not known")
+    assert transfer_answer(Aggregates(metric_frame([]), ONE, CONDITIONS), None, None).short.startswith("Not known")
 
 
 def test_paired_tests_between_conditions_are_counted():
@@ -186,7 +188,7 @@ def test_paired_tests_between_conditions_are_counted():
         ("ood", "ssot", "soft", "worse"),
     ]
     table = pd.DataFrame(tests, columns=["split", "condition", "against", "verdict"])
-    rows = Aggregates(metric_frame([w1("base", 0.2), w1("soft", 0.1)]), ONE)
+    rows = Aggregates(metric_frame([w1("base", 0.2), w1("soft", 0.1)]), ONE, CONDITIONS)
     found = calibration_answer(rows, MARGIN, table.assign(metric="wasserstein_1_normalised"))
     assert found.sentences[1:] == [
         "Paired tests of W1 on the same prompts, one per model and split: soft against base 1 better, 1 cannot tell; "
@@ -207,7 +209,7 @@ def verdicts(together, *by_part, metric="accuracy"):
 
 
 def cost(tests, rows=()):
-    return cost_answer(Aggregates(metric_frame(list(rows)), ONE), tests, "bits_per_byte")
+    return cost_answer(Aggregates(metric_frame(list(rows)), ONE, CONDITIONS), tests, "bits_per_byte")
 
 
 def test_cost_in_words():

@@ -9,7 +9,7 @@ import pandas as pd
 from pipeline.core.prompts.structured import build_split
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.page.explorer import explorer_payload, shown_prompts
-from tests.report.conftest import metric_row, write_fabricated
+from tests.report.conftest import CONDITIONS, metric_row, write_fabricated
 
 MODELS = {"alpha": "Alpha", "beta": "Beta"}
 
@@ -73,7 +73,7 @@ def test_what_there_is_and_what_is_not(tmp_path, prompts):
         tmp_path, [metric_row("structured", "alpha", "ssot", *row)], samples=samples, per_prompt=per_prompt(first)
     )
     write_fabricated(tmp_path, [metric_row("structured", "beta", "base", *row)], per_prompt=per_prompt(first))
-    payload = explorer_payload(read_evaluations(tmp_path), members, MODELS)
+    payload = explorer_payload(read_evaluations(tmp_path), members, MODELS, CONDITIONS)
     json.dumps(payload, allow_nan=False)
 
     assert payload["conditions"] == ["base", "soft", "hard", "ssot"] and payload["omitted"] == 0
@@ -104,5 +104,5 @@ def test_what_there_is_and_what_is_not(tmp_path, prompts):
 
 
 def test_without_any_evaluation(tmp_path, prompts):
-    payload = explorer_payload(read_evaluations(tmp_path), prompts[0], MODELS)
+    payload = explorer_payload(read_evaluations(tmp_path), prompts[0], MODELS, CONDITIONS)
     assert payload["results"] == {} and payload["conditions"] == ["base", "soft", "hard"]

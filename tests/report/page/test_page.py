@@ -7,24 +7,21 @@ import re
 import pandas as pd
 import pytest
 
-from pipeline.config.params import METHODS, load_params
+from pipeline.config.params import load_params
 from pipeline.core.prompts.structured import build_split
-from pipeline.core.statistics.paired_tests import TEST_COLUMNS
+from pipeline.report import assemble
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.page.page import Section, column_classes, coverage_rows, embedded_json, report_page, table_sources
 from pipeline.report.page.plots import Plot
 from pipeline.report.tables.table import ListTable, Measure, build_table
-from tests.report.conftest import PROVENANCE, metric_frame, metric_row, structured
+from tests.report.conftest import CONDITIONS, PROVENANCE, metric_frame, metric_row, structured
 
 ROW = ("ood", "wasserstein_1_normalised", 0.25)
 
 
 def build(root, params, prompts, sections=(), ablations=()):
     config, evaluations = load_params(params), read_evaluations(root)
-    tests = {
-        axis: evaluations.stacked(axis, "tests", TEST_COLUMNS, list(config.models), METHODS)
-        for axis in ("retention", "paloma")
-    }
+    tests = assemble.tests_by_axis(config, evaluations)
     return report_page(config, evaluations, evaluations.metrics, tests, prompts, sections, ablations)
 
 
@@ -93,20 +90,29 @@ def test_no_evaluation_at_all(tmp_path, two_models):
 def test_coverage_of_axes_that_are_off():
     """What was evaluated before an axis was switched off counts as run."""
     existing = {("mcq", "alpha", "base"), ("open", "alpha", "base")}
-    rows = coverage_rows({"alpha": "A"}, existing, ["ssot"], ["open", "novelty"])
-    assert rows[0] == ("A", "base", ["off", "run", "run", "not run", "off", "off"])
-    assert rows[3] == ("A", "ssot", ["off", "not run", "", "", "", ""])
+    rows = coverage_rows({"alpha": "A"}, CONDITIONS, existing, ["ssot"], ["open", "novelty"])
+    assert rows[0] == ("A", "base", ["off", "run", "run", "not run", "off", "off", "off"])
+    assert rows[3] == ("A", "ssot", ["off", "not run", "", "", "", "", ""])
 
 
 def test_coverage_of_baselines():
     existing = {("structured", "alpha", "base"), ("open", "alpha", "ssot"), ("structured", "alpha", "batch")}
     rows = {
-        condition: cells for _, condition, cells in coverage_rows({"alpha": "A"}, existing, ["ssot", "constrained"])
+        condition: cells
+        for _, condition, cells in coverage_rows({"alpha": "A"}, CONDITIONS, existing, ["ssot", "constrained"])
     }
     assert list(rows) == ["base", "soft", "hard", "ssot", "constrained", "batch"]
-    assert rows["base"] == ["run", *["not run"] * 5]
-    assert rows["ssot"] == ["not run", "run", "", "", "", ""]
-    assert rows["constrained"] == ["not run", "", "", "", "", ""] and rows["batch"] == ["run", "", "", "", "", ""]
+    assert rows["base"] == ["run", *["not run"] * 6]
+    assert rows["ssot"] == ["not run", "run", "", "", "", "", ""]
+    assert rows["constrained"] == ["not run", "", "", "", "", "", ""] and rows["batch"] == [
+        "run",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+    ]
 
 
 def test_sources_name_files_commits_and_sizes():

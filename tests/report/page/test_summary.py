@@ -8,7 +8,7 @@ import pytest
 from pipeline.report.page.answers import Aggregates
 from pipeline.report.page.plots import ForestPanel, forest_plot, forest_plots
 from pipeline.report.page.summary import SUMMARY_TITLES, headline, summary_rows
-from tests.report.conftest import metric_frame, metric_row, paired_rows, sampled
+from tests.report.conftest import CONDITIONS, metric_frame, metric_row, paired_rows, sampled
 
 ONE = {"alpha": "Alpha"}
 TWO = {"alpha": "Alpha", "beta": "Beta"}
@@ -33,7 +33,9 @@ def test_table_of_the_first_screen():
         metric_row("retention", "alpha", "base", "all", "gp_irt", 0.5),
         metric_row("retention", "alpha", "soft", "all", "gp_irt_difference", -0.03),
     ]
-    table = summary_rows(Aggregates(metric_frame(rows), ONE), {"retention": verdicts("kept", "lost")}, "bits_per_byte")
+    table = summary_rows(
+        Aggregates(metric_frame(rows), ONE, CONDITIONS), {"retention": verdicts("kept", "lost")}, "bits_per_byte"
+    )
     assert [(name, condition) for name, condition, _ in table] == [("Alpha", c) for c in ("base", "soft", "hard")]
     base, soft, hard = (dict(zip(SUMMARY_TITLES[:2], cells[:2], strict=True)) for *_, cells in table)
     assert base["W1, held-out families"].text == "0.200" and base["× perfect sampler"].text == "10.0"
@@ -84,7 +86,7 @@ def test_headline_of_structured_sampling_is_the_median_over_models():
         ("b", "soft"): 0.3,
         ("a", "ssot"): 0.4,
     }
-    text = headline(metric_frame(sampled(values)))
+    text = headline(metric_frame(sampled(values)), CONDITIONS)
     assert text.startswith(
         "On held-out families, normalised W1 is base 0.500, soft 0.200, hard 0.200; a perfect sampler scores 0.020."
     )
@@ -99,7 +101,7 @@ def test_headline_of_the_other_axes():
         metric_row("novelty", "a", "base", "all", "utility_stand_in", 4.0),
         metric_row("novelty", "a", "base", "curated", "utility_stand_in", 1.0),
     ]
-    text = headline(metric_frame(rows))
+    text = headline(metric_frame(rows), CONDITIONS)
     assert "90% of the first token's probability is on base 3.0, soft 300.0 tokens." in text
     assert "TV" not in text  # base is undefined, so there is nothing to compare with
     assert text.endswith("NoveltyBench utility by a stand-in evaluator, not the benchmark's is base 4.00.")
@@ -124,11 +126,11 @@ def test_headline_of_retention_counts_verdicts():
         "paloma": pd.DataFrame(columns=["model", "condition", "split", "metric", "verdict"], dtype=str),
     }
     # GSM8K counts once, in its flexible reading.
-    assert headline(metric_frame(rows), tests) == (
+    assert headline(metric_frame(rows), CONDITIONS, tests) == (
         "Accuracy on TinyBenchmarks, as gp-IRT estimates it, is base 0.500, soft 0.250. Tested against base, over "
         "models and tasks: soft 1 kept, 1 cannot tell. Held-out text costs base 1.5000 bits per byte."
     )
 
 
 def test_headline_of_nothing():
-    assert headline(metric_frame([])) == "No evaluation has been run yet."
+    assert headline(metric_frame([]), CONDITIONS) == "No evaluation has been run yet."

@@ -4,7 +4,7 @@ import pandas as pd
 
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.tables.open_stated import LARGER_SUPPORT, open_stated_table
-from tests.report.conftest import metric_row, write_fabricated
+from tests.report.conftest import CONDITIONS, metric_row, write_fabricated
 
 
 def evaluate(root, condition, sizes, counts):
@@ -21,7 +21,7 @@ def evaluate(root, condition, sizes, counts):
 def test_the_papers_numbers_stand_beside_ours_and_are_marked(tmp_path):
     evaluate(tmp_path, "base", [5, 5, 5], [80, 10, 5, 3, 2])
     evaluate(tmp_path, "soft", [9, 5, 7], [20, 20, 20, 20, 20])
-    table = open_stated_table(read_evaluations(tmp_path), {"m": "Model"})
+    table = open_stated_table(read_evaluations(tmp_path), {"m": "Model"}, CONDITIONS)
     rows = {(row[0], row[1]): list(row[2:]) for row in table.rows}
     weekday, city = "Share of the most frequent answer, weekday", "Share of the 4 most frequent answers, city"
     assert rows[LARGER_SUPPORT, "Model"][1] == "2 of 3"
@@ -35,4 +35,4 @@ def test_the_papers_numbers_stand_beside_ours_and_are_marked(tmp_path):
 
 
 def test_without_open_ended_evaluations_there_is_no_such_table(tmp_path):
-    assert open_stated_table(read_evaluations(tmp_path), {"m": "Model"}) is None
+    assert open_stated_table(read_evaluations(tmp_path), {"m": "Model"}, CONDITIONS) is None

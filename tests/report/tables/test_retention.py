@@ -42,12 +42,12 @@ def texts(table, line):
 def test_summary_has_both_axes_and_the_better_direction_of_each():
     rows = scored("retention", "gp_irt", {("a", "base", "all"): 0.5, ("a", "soft", "all"): 0.4})
     rows += scored("paloma", "perplexity", {("a", "base", "all"): 9.0, ("a", "soft", "all"): 8.0})
-    table = retention_summary(metric_frame(rows), {"a": "A"}, "once")
+    table = retention_summary(metric_frame(rows), {"a": "A"}, CONDITIONS, "once")
     cells = texts(table, 0)
     assert cells[1].startswith("**0.500**") and cells[2].startswith("0.400")
     assert cells[4].startswith("9.00") and cells[5].startswith("**8.00**")
     assert "GSM8K counted once" in table.note and table.measures[1].title == "PALOMA perplexity"
-    assert retention_summary(metric_frame([]), NAMES, "once") is None
+    assert retention_summary(metric_frame([]), NAMES, CONDITIONS, "once") is None
 
 
 def test_summary_falls_back_to_the_variant_without_bos():
@@ -56,7 +56,7 @@ def test_summary_falls_back_to_the_variant_without_bos():
         "perplexity_without_bos",
         "bits_per_byte_without_bos",
     ]
-    table = retention_summary(metric_frame(rows), {"a": "A"}, "once")
+    table = retention_summary(metric_frame(rows), {"a": "A"}, CONDITIONS, "once")
     assert table.measures[1].title == "PALOMA perplexity without BOS"
     rows += scored("paloma", "perplexity", {("a", "base", "all"): 5.0})
     assert paloma_measures(metric_frame(rows))[0].metric == "perplexity"
@@ -68,7 +68,7 @@ def test_where_nothing_was_scored_with_bos_models_without_one_share_the_name():
     rows += scored("retention", "gp_irt", {("b", "base", "all"): 0.5})
     metrics = one_name_per_variant(metric_frame(rows))
     assert list(metrics["metric"]) == ["perplexity_without_bos"] * 2 + ["gp_irt"]
-    table = retention_summary(metrics, NAMES, "once")
+    table = retention_summary(metrics, NAMES, CONDITIONS, "once")
     assert texts(table, 0)[4].startswith("**9.00**") and texts(table, 1)[4].startswith("**5.00**")
     # With any model under both variants, the default is what models without BOS have.
     both = metric_frame([*rows, *scored("paloma", "perplexity", {("a", "base", "all"): 8.0})])
@@ -77,7 +77,7 @@ def test_where_nothing_was_scored_with_bos_models_without_one_share_the_name():
 
 def test_differences_follow_the_variant():
     rows = scored("paloma", "bits_per_byte_difference_without_bos", {("a", "soft", "all"): 0.25})
-    table = difference_table(metric_frame(rows), {"a": "A"})
+    table = difference_table(metric_frame(rows), {"a": "A"}, CONDITIONS)
     assert table.measures[0].title == "Bits-per-byte difference without BOS" and texts(table, 0)[1][:6] == "0.2500"
 
 
@@ -85,17 +85,17 @@ def test_a_model_without_bos_has_one_variant(config):
     values = {(model, c, "all"): 2.0 for model in NAMES for c in CONDITIONS}
     rows = scored("paloma", "perplexity", values)
     rows += scored("paloma", "perplexity_without_bos", {("a", c, "all"): 7.0 for c in CONDITIONS})
-    table = perplexity_table(metric_frame(rows), NAMES, config.paloma)
+    table = perplexity_table(metric_frame(rows), NAMES, CONDITIONS, config.paloma)
     assert texts(table, 0)[4].startswith("**7.00**") and texts(table, 1)[4:] == ["— (no BOS to leave out)"] * 3
     assert "without BOS: the paper's variant" in table.note and table.missing == []
-    single = perplexity_table(metric_frame(scored("paloma", "perplexity", values)), NAMES, config.paloma)
+    single = perplexity_table(metric_frame(scored("paloma", "perplexity", values)), NAMES, CONDITIONS, config.paloma)
     assert "without BOS" not in single.note and len(single.measures) == 1
 
 
 def test_a_condition_that_was_not_run_is_not_one_without_bos(config):
     rows = scored("paloma", "perplexity", {("a", "base", "all"): 2.0})
     rows += scored("paloma", "perplexity_without_bos", {("a", "base", "all"): 3.0})
-    table = perplexity_table(metric_frame(rows), {"a": "A"}, config.paloma)
+    table = perplexity_table(metric_frame(rows), {"a": "A"}, CONDITIONS, config.paloma)
     assert texts(table, 0)[5:] == ["not run"] * 2 and table.missing == ["a hard", "a soft"]
 
 
@@ -111,13 +111,15 @@ def test_means_are_over_the_models_with_every_condition():
     }
     metrics = metric_frame(scored("retention", "gp_irt", values))
     names = {**NAMES, "c": "C", "d": "D"}
-    (measure,) = {m.metric: m for m in averages(metrics, names)["retention"].measures if m.metric == "gp_irt"}.values()
-    table, left_out = average_table("t", "T", metrics, names, [measure], "Task")
+    (measure,) = {
+        m.metric: m for m in averages(metrics, names, CONDITIONS)["retention"].measures if m.metric == "gp_irt"
+    }.values()
+    table, left_out = average_table("t", "T", metrics, names, CONDITIONS, [measure], "Task")
     base, soft, hard = (table.cell("t", measure, condition) for condition in CONDITIONS)
     assert (base.value, soft.value, hard) == (pytest.approx(0.4), pytest.approx(0.7), None)
     assert base.n == soft.n == 2 and math.isnan(base.ci_low) and left_out == ["C", "D"]
     assert base.provenance == "retention/a/base/provenance.json; retention/b/base/provenance.json"
-    note = averages(metrics, names)["retention"].note
+    note = averages(metrics, names, CONDITIONS)["retention"].note
     assert "Mean over 2 models" in note and "Left out, because a condition is missing or undefined: C, D." in note
     # Rows are tasks: nothing counts as a missing evaluation of a model "t".
     assert table.absent == set() and texts(table, 0) == ["t", "0.400", "**0.700**", "not run"]
@@ -125,19 +127,21 @@ def test_means_are_over_the_models_with_every_condition():
 
 def test_no_model_with_every_condition_is_undefined_not_zero():
     values = {("a", "base", "t"): 0.2, ("b", "soft", "t"): 0.4}
-    table = averages(metric_frame(scored("retention", "gp_irt", values)), NAMES)["retention"]
+    table = averages(metric_frame(scored("retention", "gp_irt", values)), NAMES, CONDITIONS)["retention"]
     assert texts(table, 0)[1:4] == ["— (no model with every condition)"] * 2 + ["not run"]
     assert table_text.to_frame(table)["status"].tolist()[:3] == ["undefined", "undefined", "not run"]
 
 
 def test_other_conditions_and_unknown_models_do_not_enter_means():
     values = {("a", "base", "t"): 0.2, ("a", "ssot", "t"): 0.9, ("z", "base", "t"): 0.9}
-    table = averages(metric_frame(scored("retention", "gp_irt", values)), NAMES)["retention"]
+    table = averages(metric_frame(scored("retention", "gp_irt", values)), NAMES, CONDITIONS)["retention"]
     assert texts(table, 0)[1] == "**0.200**" and "Mean over 1 model," in table.note and "Left out" not in table.note
 
 
 def test_rows_that_are_tasks_are_titled_so():
-    table = averages(metric_frame(scored("retention", "gp_irt", {("a", "base", "x_y"): 0.2})), NAMES)["retention"]
+    table = averages(metric_frame(scored("retention", "gp_irt", {("a", "base", "x_y"): 0.2})), NAMES, CONDITIONS)[
+        "retention"
+    ]
     assert table_text.to_markdown(table).splitlines()[2].startswith("| Task | gp-IRT base")
     assert r"Task & Base & Soft & Hard" in table_text.to_latex(table) and r"x\_y &" in table_text.to_latex(table)
     assert table_text.to_frame(table)["task"].tolist()[0] == "x_y"
@@ -147,28 +151,28 @@ def test_the_papers_mean_is_a_column_of_its_own(config):
     values = {("a", c, "all"): 0.5 for c in CONDITIONS}
     metrics = metric_frame([*scored("retention", "gp_irt", values), *scored("retention", "gp_irt_paper_mean", values)])
     assert config.retention.gsm8k == "once"
-    table = model_table(metrics, NAMES, config.retention)
+    table = model_table(metrics, NAMES, CONDITIONS, config.retention)
     assert [measure.metric for measure in table.measures] == ["gp_irt", "gp_irt_paper_mean"]
     assert f"Items from {config.retention.source}, item parameters from {config.retention.irt_artifact}" in table.note
 
 
 def test_differences_have_no_best_and_no_base():
     values = {("a", "soft", "all"): -0.1, ("a", "hard", "all"): 0.1}
-    table = difference_table(metric_frame(scored("retention", "gp_irt_difference", values)), {"a": "A"})
+    table = difference_table(metric_frame(scored("retention", "gp_irt_difference", values)), {"a": "A"}, CONDITIONS)
     assert table.conditions == ("soft", "hard") and "**" not in table_text.to_markdown(table)
     assert texts(table, 0)[1] == "-0.100 [-0.110, -0.090]"
 
 
 def test_breakdown_has_a_column_per_task_in_the_order_they_come():
     values = {("b", "soft", split): 0.1 * place for place, split in enumerate(("all", "z", "a"), start=1)}
-    table = breakdown(metric_frame(scored("retention", "gp_irt", values)), NAMES, "retention")
+    table = breakdown(metric_frame(scored("retention", "gp_irt", values)), NAMES, CONDITIONS, "retention")
     assert [measure.title for measure in table.measures] == ["z", "a"] and list(table.models) == ["b"]
     assert texts(table, 0)[:3] == ["B", "soft", "**0.200** [0.190, 0.210]"]
 
 
 def test_nothing_is_shown_of_what_does_not_exist(config):
-    found = retention_tables(metric_frame([]), NAMES, config.retention, config.paloma)
-    assert found == {"summary": [], "retention": [], "paloma": []}
+    found = retention_tables(metric_frame([]), NAMES, CONDITIONS, config.retention, config.paloma)
+    assert found == {"summary": [], "retention": [], "paloma": [], "anchors": []}
 
 
 def test_answers_by_condition_and_the_whole_of_gsm8k():
@@ -181,7 +185,7 @@ def test_answers_by_condition_and_the_whole_of_gsm8k():
                 rows += scored("retention", metric, {("a", condition, task): 0.9 - 0.1 * number - 0.2 * place})
             if condition != "base":
                 rows += scored("retention", "answer_tokens_mean_difference", {("a", condition, task): -0.2 * place})
-    tiny, whole, changes = answer_tables(metric_frame(rows), NAMES)
+    tiny, whole, changes = answer_tables(metric_frame(rows), NAMES, CONDITIONS)
     assert (tiny.name, whole.name) == ("retention_answers_tinyGSM8k", "retention_answers_gsm8k")
     assert [measure.title for measure in whole.measures] == [
         "Accuracy (flexible)",
@@ -197,7 +201,11 @@ def test_answers_by_condition_and_the_whole_of_gsm8k():
         "Tokens of an answer, change (gsm8k)",
     ]
     assert texts(changes, 0)[1].startswith("-0.2") and changes.conditions == ("soft", "hard")
-    assert answer_tables(metric_frame(scored("retention", "gp_irt", {("a", "base", "all"): 0.5})), NAMES) == []
+    assert (
+        answer_tables(metric_frame(scored("retention", "gp_irt", {("a", "base", "all"): 0.5})), NAMES, CONDITIONS) == []
+    )
     # What has no gp-IRT has no row among the estimates of gp-IRT.
     rows += scored("retention", "gp_irt", {("a", "base", "tinyMMLU"): 0.5, ("a", "base", "all"): 0.5})
-    assert [measure.title for measure in breakdown(metric_frame(rows), NAMES, "retention").measures] == ["tinyMMLU"]
+    assert [measure.title for measure in breakdown(metric_frame(rows), NAMES, CONDITIONS, "retention").measures] == [
+        "tinyMMLU"
+    ]

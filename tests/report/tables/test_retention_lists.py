@@ -15,9 +15,10 @@ from pipeline.report.tables.retention_lists import (
     verdict_table,
 )
 from pipeline.report.tables.table import ListTable
-from tests.report.conftest import metric_frame, metric_row, paired_rows
+from tests.report.conftest import CONDITIONS, metric_frame, metric_row, paired_rows
 
 NAMES = {"b": "B_2", "a": "A"}
+METHODS = ("soft", "hard")
 STRICT, FLEXIBLE = "tinyGSM8k (strict)", "tinyGSM8k (flexible)"
 
 
@@ -41,7 +42,7 @@ def test_rows_give_difference_interval_p_values_and_verdict_with_its_n():
             metric_row("paloma", "b", "soft", "tinyMMLU", "accuracy", 0.6, n=7),
         ]
     )
-    table = verdict_table("retention", tests, metrics, NAMES, 0.05)
+    table = verdict_table("retention", tests, metrics, NAMES, METHODS, 0.05)
     assert table.rows[0] == [
         "B_2",
         "soft",
@@ -72,9 +73,9 @@ def test_rows_give_difference_interval_p_values_and_verdict_with_its_n():
 
 def test_sizes_that_are_not_known_are_not_shown():
     tests = of_model("a", "hard", [("prose", "bits_per_byte", 0.0, 0.02, 1.0, 0.2, "cannot tell")])
-    table = verdict_table("paloma", tests, metric_frame([]), NAMES, 0.05)
+    table = verdict_table("paloma", tests, metric_frame([]), NAMES, METHODS, 0.05)
     assert table.rows[0][3:6] == ["bits per byte", "—", "+0.0000"] and table.rows[0][-1] == "cannot tell"
-    assert verdict_table("paloma", tests.iloc[:0], metric_frame([]), NAMES, 0.05) is None
+    assert verdict_table("paloma", tests.iloc[:0], metric_frame([]), NAMES, METHODS, 0.05) is None
 
 
 def test_a_second_reading_of_the_same_answers_is_counted_only_alone():
@@ -83,8 +84,8 @@ def test_a_second_reading_of_the_same_answers_is_counted_only_alone():
     assert verdict_counts(both, "soft") == {"kept": 1, "lost": 0, "gained": 0, "cannot tell": 0}
     alone = of_model("a", "soft", [(STRICT, *row, "lost")])
     assert verdict_counts(alone, "soft")["lost"] == 1 and verdict_counts(alone, "hard") == {}
-    assert verdict_sentence("retention", both) == "Tested against base, over models and tasks: soft 1 kept."
-    assert verdict_sentence("retention", both.iloc[:0]) == ""
+    assert verdict_sentence("retention", both, METHODS) == "Tested against base, over models and tasks: soft 1 kept."
+    assert verdict_sentence("retention", both.iloc[:0], METHODS) == ""
 
 
 def test_all_slices_together_and_a_second_variant_are_listed_but_not_counted():
@@ -106,8 +107,8 @@ def test_all_slices_together_and_a_second_variant_are_listed_but_not_counted():
     assert primary_counts(both, "soft") == {"kept": 1, "lost": 0, "gained": 0, "cannot tell": 0}
     assert primary_counts(only, "hard") == {}
     sentence = "Tested against base, all slices together: soft 1 kept. Tested against base, over models and slices: "
-    assert verdict_sentence("paloma", both) == sentence + "soft 1 gained, 1 cannot tell."
-    table = verdict_table("paloma", both, metric_frame([]), NAMES, 0.05)
+    assert verdict_sentence("paloma", both, METHODS) == sentence + "soft 1 gained, 1 cannot tell."
+    table = verdict_table("paloma", both, metric_frame([]), NAMES, METHODS, 0.05)
     assert [line[2:4] for line in table.rows[:3]] == [
         ["prose", "bits per byte"],
         ["all", "bits per byte"],
@@ -124,13 +125,13 @@ def test_estimates_are_in_the_order_of_the_parameters():
         for split in ("z", "all", "m")
         for metric, value in (("gp_irt", 0.5), ("gp_irt_published_error", 0.016))
     ]
-    table = estimate_table(metric_frame(rows), NAMES)
+    table = estimate_table(metric_frame(rows), NAMES, CONDITIONS)
     assert [row[:3] for row in table.rows] == [
         [NAMES[model], condition, split] for model in ("b", "a") for condition in ("base", "hard") for split in "zm"
     ]
     assert table.rows[0][3:] == ["—", "—", "—", "0.500", "—", "0.016"]
     assert list(table.frame.columns[:4]) == ["model", "condition", "task", "accuracy"]
-    assert estimate_table(metric_frame([]), NAMES) is None
+    assert estimate_table(metric_frame([]), NAMES, CONDITIONS) is None
 
 
 def test_texts_of_a_list():

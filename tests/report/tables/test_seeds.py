@@ -1,5 +1,6 @@
 """Tables over training seeds from fabricated evaluations."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -11,6 +12,7 @@ from pipeline.config.params import load_params
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.tables.seeds import (
+    difference_note,
     difference_records,
     interval_records,
     paired_t_interval,
@@ -20,7 +22,7 @@ from pipeline.report.tables.seeds import (
 )
 from pipeline.report.tables.table_text import to_latex, to_markdown
 from pipeline.report.write import write_report
-from tests.report.conftest import metric_row, write_fabricated
+from tests.report.conftest import CONDITIONS, metric_row, with_methods, write_fabricated
 
 W1 = "wasserstein_1_normalised"
 NAMES = {"beta": "Beta 2B", "alpha": "Alpha_1B"}
@@ -62,7 +64,7 @@ def seeds(tmp_path):
 
 
 def test_values_are_of_headline_metrics_in_the_order_of_the_models(seeds):
-    values = seed_values(seeds, NAMES)
+    values = seed_values(seeds, NAMES, CONDITIONS)
     assert list(values["model"].drop_duplicates()) == ["beta", "alpha"]
     assert set(values["metric"]) == {W1, "mcq_total_variation"}
     records = value_records(values, NAMES).set_index(["model", "metric", "condition"])
@@ -88,7 +90,7 @@ def test_t_interval_of_differences():
 
 
 def test_differences_are_of_the_same_seed(seeds):
-    (row,) = difference_records(seed_values(seeds, NAMES), NAMES).to_dict("records")
+    (row,) = difference_records(seed_values(seeds, NAMES, CONDITIONS), NAMES, CONDITIONS).to_dict("records")
     # Soft .15 and .3, base .4 and .45; seed 2 has no soft.
     assert (row["condition"], row["against"], row["seeds"]) == ("soft", "base", 2)
     assert row["difference"] == pytest.approx(-0.2) and row["deviation"] == pytest.approx(math.sqrt(0.005))
@@ -98,13 +100,17 @@ def test_differences_are_of_the_same_seed(seeds):
 
 
 def test_intervals_are_of_the_means_over_seeds(seeds):
-    records = interval_records(seed_values(seeds, NAMES), seeds, NAMES, 0, 400).set_index(["model", "condition"])
+    records = interval_records(seed_values(seeds, NAMES, CONDITIONS), seeds, NAMES, 0, 400).set_index(
+        ["model", "condition"]
+    )
     soft = records.loc["alpha", "soft"]
     # Means over seeds .2, .1, .3: families .15 and .3.
     assert soft["value"] == pytest.approx(0.225) and (soft["seeds"], soft["prompts"]) == (2, 3)
     assert soft["ci_low"] < 0.225 < soft["ci_high"] and soft["ci_low"] >= 0.1 and soft["ci_high"] <= 0.4
     assert list(records.index) == [("beta", "base"), ("alpha", "base"), ("alpha", "soft")]
-    again = interval_records(seed_values(seeds, NAMES), seeds, NAMES, 0, 400).set_index(["model", "condition"])
+    again = interval_records(seed_values(seeds, NAMES, CONDITIONS), seeds, NAMES, 0, 400).set_index(
+        ["model", "condition"]
+    )
     pd.testing.assert_frame_equal(records, again)
 
 
@@ -112,14 +118,14 @@ def test_seeds_with_other_prompts_are_an_error(seeds, tmp_path):
     structured(tmp_path / "few", "alpha", "soft", [0.1], families=("f",))
     found = {0: seeds[0], 9: read_evaluations(tmp_path / "few")}
     with pytest.raises(ArtifactError, match="few.*the seeds answered different prompts of the split ood"):
-        interval_records(seed_values(found, NAMES), found, NAMES, 0, 10)
+        interval_records(seed_values(found, NAMES, CONDITIONS), found, NAMES, 0, 10)
 
 
 def test_a_prompt_that_is_undefined_in_one_seed_is_no_part_of_its_familys_mean(tmp_path):
     for seed, first in ((0, 0.4), (1, math.nan)):
         structured(tmp_path / str(seed), "alpha", "soft", [first, 0.2, 0.5], w1=0.3)
     seeds = {seed: read_evaluations(tmp_path / str(seed)) for seed in (0, 1)}
-    (row,) = interval_records(seed_values(seeds, NAMES), seeds, NAMES, 0, 100).to_dict("records")
+    (row,) = interval_records(seed_values(seeds, NAMES, CONDITIONS), seeds, NAMES, 0, 100).to_dict("records")
     assert row["value"] == pytest.approx(0.35) and (row["undefined"], row["prompts"]) == (1, 3)
     assert row["ci_low"] >= 0.2 and row["ci_high"] <= 0.5
 
@@ -163,6 +169,21 @@ def test_tables(seeds, two_models):
 def test_tables_say_which_seeds_differ(seeds, two_models, varied, title, said):
     for table in seed_tables(seeds, load_params(two_models), varied):
         assert title in table.caption and f"Differing: {varied[0]}." in table.note and said in table.note
+
+
+def test_differences_and_notes_are_of_the_configured_methods(seeds, two_models, tmp_path):
+    path, names = tmp_path / "params.yaml", ("anchored", "soft", "merged")
+    found = {}
+    for seed, read in seeds.items():
+        anchored = read.metrics[read.metrics["condition"] == "base"].assign(condition="anchored")
+        found[seed] = dataclasses.replace(read, metrics=pd.concat([read.metrics, anchored]))
+    values = seed_values(found, NAMES, ("base", *names))
+    pairs = difference_records(values, NAMES, ("base", *names))[["condition", "against"]].drop_duplicates()
+    assert pairs.to_numpy().tolist() == [["anchored", "base"], ["soft", "base"], ["anchored", "soft"]]
+    header = seed_tables(found, with_methods(two_models, path, "soft"))[0].header
+    assert list(header[4:]) == ["base", "soft"]
+    assert "soft is trained anew" in difference_note(("train_seed",), ("soft",))
+    assert "anchored, soft and merged are trained anew" in difference_note(("train_seed",), names)
 
 
 def test_one_seed_has_none(seeds, two_models, tmp_path):

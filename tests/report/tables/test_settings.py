@@ -12,12 +12,14 @@ from pipeline.report.tables import table_text
 from pipeline.report.tables.settings import (
     family_table,
     method_settings,
+    methods_table,
     settings_tables,
     shared_settings,
     support_text,
     training_prompts,
 )
 from tests.conftest import ROOT
+from tests.report.conftest import with_methods
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +81,57 @@ def test_steps_by_method_at_the_papers_settings(config):
     )
     (row,) = [row for row in method_settings(paper).rows if row[0] == "Optimiser steps"]
     assert row[1:] == ("189", "1,988", "189", "1,988")
+
+
+def test_a_setting_that_methods_have_of_their_own_is_named(two_models, tmp_path):
+    params = with_methods(two_models, tmp_path / "params.yaml", "soft", "hard", "mixed", "merged")
+    rows = {row[0]: row[1] for row in shared_settings(params).rows}
+    assert params.train.learning_rate != 1e-4
+    assert rows["Peak learning rate"] == f"{params.train.learning_rate:g} (soft, hard), 0.0001 (mixed)"
+    assert rows["LoRA rank"] == f"{params.train.lora_rank}"
+
+
+def test_table_4_has_the_papers_methods_that_are_configured(config, two_models, tmp_path):
+    path = tmp_path / "params.yaml"
+    hard = method_settings(with_methods(two_models, path, "mixed", "hard"))
+    assert list(hard.header) == ["Setting", "Hard", "Hard, paper"]
+    both = method_settings(config)
+    assert [(row[0], row[2], row[4]) for row in both.rows] == [tuple(row) for row in hard.rows]
+    assert method_settings(with_methods(two_models, path, "mixed")) is None
+    # With settings of its own a method's are shown.
+    soft = dataclasses.replace(config.methods["soft"], train={"soft": {"epochs": 77}})
+    changed = dataclasses.replace(config, methods={**config.methods, "soft": soft})
+    (row,) = [row for row in method_settings(changed).rows if row[0] == "Epochs"]
+    assert row[1] == "77" and row[2] == f"{config.train.hard.epochs}"
+
+
+def test_methods_are_listed_with_their_terms_where_there_are_others_than_the_papers(two_models, tmp_path):
+    path = tmp_path / "params.yaml"
+    assert methods_table(with_methods(two_models, path, "hard", "soft")) is None
+    budget = {"divergence": "reverse", "kl_budget": 0.05, "weight": 2.0, "sequences_per_step": 4}
+    params = with_methods(two_models, path, "soft", "hard", "mixed", "merged", "anchored")
+    anchored = params.methods["anchored"]
+    kept = dataclasses.replace(anchored, anchors=dataclasses.replace(anchored.anchors, **budget))
+    table = methods_table(dataclasses.replace(params, methods={**params.methods, "kept": kept}))
+    assert table.rows == [
+        ["soft", "soft", "0", "—", "—", "—"],
+        ["hard", "hard", "0", "—", "—", "—"],
+        ["mixed", "soft 0.25, hard 0.75", "0.5", "—", "—", "learning_rate: 0.0001"],
+        ["merged", "—", "—", "—", "0.5 soft + 0.5 hard", "—"],
+        ["anchored", "soft", "0", "KL(base || model) on base's replies, weight 1, 8 per step", "—", "—"],
+        [
+            "kept",
+            "soft",
+            "0",
+            "KL(model || base) on the model's replies, weight 2 at first, kept to 0.05, 4 per step",
+            "—",
+            "—",
+        ],
+    ]
+    frame = table.frame.set_index("method")
+    assert frame.loc["kept", "anchors_kl_budget"] == 0.05 and frame.loc["mixed", "soft_share"] == 0.25
+    assert math.isnan(frame.loc["merged", "soft_share"]) and frame.loc["merged", "merge"] == "soft:0.5 hard:0.5"
+    table_text.write_table_texts(table, tmp_path)
 
 
 def test_every_family_has_its_grids_and_this_runs_prompts(config):

@@ -8,7 +8,7 @@ from pipeline.config import retention
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.tables import table_text
 from pipeline.report.tables.structured import per_prompt_metrics, structured_tests_table
-from tests.report.conftest import metric_row, write_fabricated
+from tests.report.conftest import CONDITIONS, metric_row, write_fabricated
 
 NAMES = {"m": "Model_M"}
 TESTS = retention.TestsConfig(0.05, 0.01, 0.02, 0.05, 0.02)
@@ -34,7 +34,7 @@ def evaluations(tmp_path):
 
 
 def test_pairs_that_exist_are_tested_and_sizes_are_reckoned_with(evaluations):
-    table = structured_tests_table(evaluations, NAMES, 0, TESTS, 200)
+    table = structured_tests_table(evaluations, NAMES, CONDITIONS, 0, TESTS, 200)
     frame = table.frame.set_index(["metric", "condition", "against"])
     # No hard; no logit KL of samples alone; and evaluations older than a metric lack it.
     assert list(frame.index) == [
@@ -52,10 +52,10 @@ def test_pairs_that_exist_are_tested_and_sizes_are_reckoned_with(evaluations):
 
 
 def test_the_table_is_the_same_every_time(evaluations):
-    first, second = (structured_tests_table(evaluations, NAMES, 0, TESTS, 200).frame for _ in range(2))
+    first, second = (structured_tests_table(evaluations, NAMES, CONDITIONS, 0, TESTS, 200).frame for _ in range(2))
     pd.testing.assert_frame_equal(first, second)
 
 
 def test_no_table_without_a_pair(evaluations):
-    assert structured_tests_table(evaluations, {"other": "Other"}, 0, TESTS, 200) is None
-    assert per_prompt_metrics(evaluations, {"other": "Other"}).empty
+    assert structured_tests_table(evaluations, {"other": "Other"}, CONDITIONS, 0, TESTS, 200) is None
+    assert per_prompt_metrics(evaluations, {"other": "Other"}, CONDITIONS).empty

@@ -8,7 +8,7 @@ from pipeline.report.tables import structured as structured_tables
 from pipeline.report.tables import table as tables
 from pipeline.report.tables import table_text
 from pipeline.report.tables.table import Measure, build_table
-from tests.report.conftest import metric_frame, metric_row
+from tests.report.conftest import CONDITIONS, metric_frame, metric_row
 
 NAMES = {"a": "Model_A", "b": "Model B"}
 VALUES = {("a", "base"): 0.5, ("a", "soft"): 0.1, ("a", "hard"): 0.2, ("b", "base"): math.nan, ("b", "soft"): 0.3}
@@ -29,7 +29,9 @@ def metrics(values):
 
 @pytest.fixture
 def table():
-    return structured_tables.structured_table("table6", "Table 6. 100% & more", metrics(VALUES), "ood", NAMES)
+    return structured_tables.structured_table(
+        "table6", "Table 6. 100% & more", metrics(VALUES), "ood", NAMES, CONDITIONS
+    )
 
 
 def test_best_undefined_and_missing_cells(table):

@@ -4,7 +4,7 @@ import math
 
 from pipeline.report.tables import table_text
 from pipeline.report.tables.transfer import generative_summary, mcq_table, novelty_table, transfer_tables
-from tests.report.conftest import metric_frame, metric_row
+from tests.report.conftest import CONDITIONS, metric_frame, metric_row
 
 NAMES = {"a": "A", "b": "B"}
 
@@ -20,7 +20,7 @@ def novelty_rows(model, stand_in, condition="base"):
 
 def test_stand_ins_and_the_papers_evaluators_share_no_table_and_no_column():
     metrics = metric_frame([*novelty_rows("a", stand_in=False), *novelty_rows("b", stand_in=True)])
-    paper, stand_in = (novelty_table(metrics, NAMES, stand_in=flag) for flag in (False, True))
+    paper, stand_in = (novelty_table(metrics, NAMES, CONDITIONS, stand_in=flag) for flag in (False, True))
     assert (paper.name, stand_in.name) == ("table10", "table10_stand_in")
     assert {measure.metric for measure in paper.measures} == {"distinct", "utility"}
     assert {measure.metric for measure in stand_in.measures} == {"distinct_lexical", "utility_stand_in"}
@@ -28,13 +28,13 @@ def test_stand_ins_and_the_papers_evaluators_share_no_table_and_no_column():
     assert list(stand_in.models) == ["b"] and "not the paper's" in stand_in.caption
     assert "not comparable" in stand_in.note and "not comparable" not in paper.note
     assert "100 prompts (curated), 1000 prompts (wildchat)" in paper.note
-    summary = generative_summary(metrics, NAMES)
+    summary = generative_summary(metrics, NAMES, CONDITIONS)
     assert [m.metric for m in summary.measures if m.axis == "novelty"] == ["utility"]
     assert "9.00" not in table_text.to_markdown(summary)
 
 
 def test_table_1_titles_the_stand_in():
-    summary = generative_summary(metric_frame(novelty_rows("a", stand_in=True)), NAMES)
+    summary = generative_summary(metric_frame(novelty_rows("a", stand_in=True)), NAMES, CONDITIONS)
     assert summary.measures[-1].title == "NoveltyBench utility (stand-in)" and "not comparable" in summary.note
     assert "a base (mcq, open)" in summary.missing and "b base (mcq, novelty, open)" in summary.missing
 
@@ -42,8 +42,8 @@ def test_table_1_titles_the_stand_in():
 def test_a_mixture_of_evaluators_is_split_over_both_tables():
     rows = [row for stand_in in (False, True) for row in novelty_rows("a", stand_in)]
     metrics = metric_frame([row for row in rows if row["metric"] in ("distinct", "utility_stand_in")])
-    assert {m.metric for m in novelty_table(metrics, NAMES, stand_in=False).measures} == {"distinct"}
-    assert {m.metric for m in novelty_table(metrics, NAMES, stand_in=True).measures} == {"utility_stand_in"}
+    assert {m.metric for m in novelty_table(metrics, NAMES, CONDITIONS, stand_in=False).measures} == {"distinct"}
+    assert {m.metric for m in novelty_table(metrics, NAMES, CONDITIONS, stand_in=True).measures} == {"utility_stand_in"}
 
 
 def test_undefined_total_variation_says_of_how_many_none_parsed():
@@ -53,18 +53,18 @@ def test_undefined_total_variation_says_of_how_many_none_parsed():
         rows.append(metric_row(*names, "mcq_parse_rate", parsed / 1000, n=1000))
         value = 0.1 if parsed else math.nan
         rows.append(metric_row(*names, "mcq_total_variation", value, n=parsed, floor=floor, undefined=int(not parsed)))
-    table = mcq_table(metric_frame(rows), {"a": "A"})
+    table = mcq_table(metric_frame(rows), {"a": "A"}, CONDITIONS)
     line = table_text.to_markdown(table).splitlines()[4]
     assert "— (none of 1000 parsed)" in line
     assert "base 0.023 (900 parsed); hard 0.040 (300 parsed)" in table.note
     assert r" --- & \textbf{0.100}" in table_text.to_latex(table)
     assert "1000 generations per cell" in table.note
-    summary = generative_summary(metric_frame(rows), {"a": "A"})
+    summary = generative_summary(metric_frame(rows), {"a": "A"}, CONDITIONS)
     assert "— (none of 1000 parsed)" in table_text.to_markdown(summary)
 
 
 def test_nothing_is_shown_of_what_does_not_exist():
-    assert all(tables == [] for tables in transfer_tables(metric_frame([]), NAMES).values())
+    assert all(tables == [] for tables in transfer_tables(metric_frame([]), NAMES, CONDITIONS).values())
 
 
 def test_open_answers_include_the_baselines_that_exist():
@@ -72,7 +72,7 @@ def test_open_answers_include_the_baselines_that_exist():
         metric_row("open", "a", condition, "open", "unique_fraction", value, n=102)
         for condition, value in (("batch", 0.9), ("base", 0.1), ("hard", 0.3))
     ]
-    (table,) = transfer_tables(metric_frame(rows), NAMES)["open"]
+    (table,) = transfer_tables(metric_frame(rows), NAMES, CONDITIONS)["open"]
     assert table.conditions == ("base", "hard", "batch") and list(table.models) == ["a"]
     assert [measure.metric for measure in table.measures] == ["unique_fraction"]
 
@@ -89,6 +89,8 @@ def test_saved_calls_are_totals_over_models_and_conditions():
         metric_row("novelty", "b", "soft", "all", metric, value)
         for metric, value in {**counts, "novelty_classifier_calls": 0.0}.items()
     ]
-    (table,) = (t for t in transfer_tables(metric_frame(rows), NAMES)["novelty"] if t.name == "novelty_calls")
+    (table,) = (
+        t for t in transfer_tables(metric_frame(rows), NAMES, CONDITIONS)["novelty"] if t.name == "novelty_calls"
+    )
     # 800 pairs and 100 calls; 100 responses and 50 calls.
     assert "88% of the pairs are not classified and 50% of the responses are not rewarded" in table.note

@@ -15,7 +15,7 @@ from pipeline.report.tables.table import bold_by_tests, verdicts_of
 from pipeline.report.tables.transfer import generative_summary
 from pipeline.report.tables.transfer_tests import transfer_comparisons, transfer_tests_table
 from tests.conftest import ROOT
-from tests.report.conftest import metric_row, write_fabricated
+from tests.report.conftest import CONDITIONS, metric_row, write_fabricated
 
 MODELS = {f"m{number}": f"Model {number}" for number in range(7)}
 PARAMS = load_params(ROOT / "params.yaml")
@@ -63,7 +63,7 @@ def evaluations(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tests(evaluations):
-    return transfer_comparisons(evaluations, evaluations.metrics, MODELS, 0, PARAMS.tests, 200)
+    return transfer_comparisons(evaluations, evaluations.metrics, MODELS, CONDITIONS, 0, PARAMS.tests, 200)
 
 
 def verdicts(tests, metric, split):
@@ -124,7 +124,7 @@ def test_one_test_over_models(evaluations):
 
 
 def test_table_1_is_bold_only_where_a_test_says_so(evaluations, tests):
-    table = bold_by_tests(generative_summary(evaluations.metrics, {"m0": "Model 0"}), verdicts_of([tests]))
+    table = bold_by_tests(generative_summary(evaluations.metrics, {"m0": "Model 0"}, CONDITIONS), verdicts_of([tests]))
     row = table_text.to_markdown(table).splitlines()[4]
     cells = dict(zip(table_text.to_markdown(table).splitlines()[2].split(" | "), row.split(" | "), strict=True))
     assert cells["Unique output rate soft"].startswith("**")

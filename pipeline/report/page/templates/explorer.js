@@ -8,7 +8,6 @@
   const prompts = Object.entries(data.prompts).map(([id, prompt]) => ({ id, ...prompt }));
   const VIEWS = ["density", "cdf", "qq", "pit", "depth"];
   const PREFIX = "#explorer/";
-  const DASHES = { base: "solid", soft: "solid", hard: "dash", ssot: "dot", constrained: "dashdot", batch: "longdash", verbalized: "longdashdot" };
   const state = { model: null, prompt: null, conditions: [], view: "all" };
 
   const unique = (values) => [...new Set(values)];
@@ -26,7 +25,7 @@
   // ---- views ----
 
   function line(name, condition, x, y, more = {}) {
-    const style = { color: look.colors[condition], dash: DASHES[condition], width: 2, ...more.line };
+    const style = { color: look.colors[condition], dash: look.dashes[condition], width: 2, ...more.line };
     return { type: "scatter", mode: "lines", name, x, y, ...more, line: style };
   }
 

@@ -1,0 +1,151 @@
+"""A report follows the configured methods: which there are, in which order, and how they look."""
+
+import json
+import re
+
+import pandas as pd
+import pytest
+
+from pipeline.core.statistics.condition_tests import method_pairs
+from pipeline.report.figures.drawing import COLORS
+from pipeline.report.tables.table_text import to_frame
+from pipeline.report.write import write_report
+from tests.report.conftest import (
+    anchors,
+    by_prompt,
+    mcq,
+    novelty,
+    open_ended,
+    paloma,
+    retention,
+    structured,
+    with_methods,
+)
+
+METHODS = ("hard", "anchored", "soft", "merged")
+CONDITIONS = ("base", *METHODS)
+
+
+def evaluate(root, conditions, prompts):
+    """Everything that is evaluated of one model, under the conditions."""
+    for place, condition in enumerate(conditions):
+        structured(root / "evals", "alpha", condition, 0.4 / (1 + place), prompts)
+        by_prompt(root / "evals", "alpha", condition, 0.4 / (1 + place), prompts)
+        open_ended(root / "evals", "alpha", condition, 3.0 + place)
+        mcq(root / "evals", "alpha", condition, 90 - place)
+        novelty(root / "evals", "alpha", condition, 4.0 + place)
+        retention(root / "evals", "alpha", condition, 0.3 + 0.05 * place, "kept")
+        paloma(root / "evals", "alpha", condition, 1.3 - 0.1 * place)
+        anchors(root / "evals", "alpha", condition, 0.1 * place)
+        log = root / "adapters" / "alpha" / condition / "train_log.jsonl"
+        if condition not in ("base", "merged"):
+            log.parent.mkdir(parents=True)
+            log.write_text('{"step": 1, "loss": 2.0}\n')
+
+
+def report(root, params, prompts):
+    """The report, and its page's text and embedded data."""
+    arguments = ([root / "evals"], [prompts[1]], root / "reports", [root / "adapters"])
+    found = write_report(params, *arguments, sweeps=root / "sweeps")
+    page = (root / "reports" / "index.html").read_text(encoding="utf-8")
+    look = json.loads(re.search(r'id="look">(.*?)</script>', page, re.DOTALL)[1])
+    return found, re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL), look
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory, two_models, prompts):
+    """A report of hard, anchored, soft and merged, in this order."""
+    root = tmp_path_factory.mktemp("four")
+    evaluate(root, CONDITIONS, prompts[0])
+    return report(root, with_methods(two_models, root / "params.yaml", *METHODS), prompts)
+
+
+def conditions_of(table):
+    frame = to_frame(table)
+    return list(dict.fromkeys(frame.loc[frame["model"] == "alpha", "condition"]))
+
+
+def test_main_tables_have_every_method_in_the_configured_order(four):
+    tables = {table.name: table for table in four[0].tables}
+    for name in ("table1", "table2", "table6", "table7", "table10_stand_in", "table20", "table21_models", "table22"):
+        assert conditions_of(tables[name]) == list(CONDITIONS), name
+    for name in ("retention_differences", "retention_tests", "paloma_tests", "anchors", "anchors_by_kind"):
+        assert conditions_of(tables[name]) == list(METHODS), name
+    assert conditions_of(tables["retention_estimates"]) == list(CONDITIONS)
+    # Tables of baselines have them behind the methods.
+    assert tables["equal_token_budget_ood"].conditions == CONDITIONS
+    assert list(tables["open_stated"].header) == ["Number", "Of", *CONDITIONS]
+    paper = next(row for row in tables["open_stated"].rows if row[1] == "Qwen3-14B (paper)")
+    assert paper[2:] == ["80%", "about 40%", "—", "about 40%", "—"]
+
+
+def test_further_methods_are_tested_against_base_and_soft(four):
+    tables = {table.name: table.frame for table in four[0].tables if hasattr(table, "frame")}
+    assert set(method_pairs(CONDITIONS)) > {("anchored", "soft"), ("merged", "soft"), ("soft", "hard")}
+    for name in ("structured_tests", "transfer_tests"):
+        for _, members in tables[name].groupby(["split", "metric"], sort=False):
+            pairs = list(zip(members["condition"], members["against"], strict=True))
+            assert pairs == method_pairs(CONDITIONS), name
+        # One rule: adjusted over the splits of one metric and pair alone.
+        assert (tables[name]["p_adjusted"] >= tables[name]["p"]).all()
+
+
+def test_anchors_have_both_directions_with_intervals(four):
+    tables = {table.name: table for table in four[0].tables}
+    assert [measure.title for measure in tables["anchors"].measures] == [
+        "Divergence from base",
+        "Reverse divergence from base",
+    ]
+    assert [measure.split for measure in tables["anchors_by_kind"].measures] == ["arithmetic", "recipes"] * 2
+    frame = to_frame(tables["anchors"]).set_index(["model", "condition", "metric"])
+    row = frame.loc[("alpha", "soft", "anchor_kl_nats")]
+    assert row["value"] == pytest.approx(0.3) and row["ci_low"] < 0.3 < row["ci_high"]
+
+
+def test_the_page_names_and_draws_every_method(four):
+    _, text, look = four
+    assert look["first"] == list(CONDITIONS)
+    for kind in ("colors", "symbols", "dashes"):
+        assert len({look[kind][name] for name in METHODS}) == len(METHODS) and "ssot" in look[kind]
+    assert {name: look["colors"][name] for name in COLORS} == COLORS
+    # In the configured order: anchored takes the first of the further colours.
+    assert [look["colors"][name] for name in ("anchored", "merged")] == ["#E69F00", "#56B4E9"]
+    assert "Further methods: <b>anchored</b>, <b>merged</b>" in text
+    assert "hard, anchored, soft, merged are fine-tuned" in text
+    rows = re.findall(r"<tr><th>Alpha_1B</th><th>(\w+)</th>", text[text.index('id="summary-first"') :])
+    assert rows[:5] == list(CONDITIONS)
+    coverage = text[text.index('id="coverage"') : text.index('id="invalid"')]
+    assert "<th>anchors</th>" in coverage and coverage.count("<td>run</td>") == 7 * len(CONDITIONS)
+    assert "Reverse divergence from base" in text[text.index('id="definitions"') :]
+
+
+def test_curves_of_training_are_of_what_is_trained(four):
+    plots = four[0].directory / "plots"
+    losses = pd.read_csv(plots / "training_loss" / "alpha.csv")
+    assert list(losses.columns) == ["step", "hard", "anchored", "soft"]
+    bars = pd.read_csv(plots / "wasserstein_1" / "alpha.csv")["bar"]
+    assert list(bars[: len(CONDITIONS)]) == [f"poisson {condition}" for condition in CONDITIONS]
+
+
+def test_the_papers_cases_compare_its_own_conditions(four):
+    case = pd.read_csv(four[0].directory / "tables" / "table11_stand_in.csv")
+    assert list(dict.fromkeys(case["condition"])) == ["base", "soft", "hard"]
+
+
+def test_one_method_that_is_not_soft(tmp_path, two_models, prompts):
+    """Evaluations of methods that are no longer configured are left out."""
+    evaluate(tmp_path, ("base", "anchored", "soft"), prompts[0])
+    structured(tmp_path / "evals", "alpha", "ssot", 0.3, prompts[0])
+    found, text, look = report(tmp_path, with_methods(two_models, tmp_path / "params.yaml", "anchored"), prompts)
+    tables = {table.name: table for table in found.tables}
+    assert conditions_of(tables["table6"]) == ["base", "anchored"] and look["first"] == ["base", "anchored"]
+    assert conditions_of(tables["table8"]) == ["base", "ssot"] and "beside base:" in tables["table8"].caption
+    pairs = tables["structured_tests"].frame[["condition", "against"]].drop_duplicates()
+    assert pairs.to_numpy().tolist() == [["anchored", "base"]]
+    assert not {"table4", "table11_stand_in"} & {path.stem for path in (found.directory / "tables").glob("*.csv")}
+    assert list(tables["methods"].rows[0][:2]) == ["anchored", "soft"]
+    assert "Does it carry over to language?" in text and "anchored is fine-tuned" in text
+    losses = pd.read_csv(found.directory / "plots" / "training_loss" / "alpha.csv")
+    # DVC draws nothing of a file without the columns that dvc.yaml names.
+    assert list(losses.columns) == ["step", "anchored", "soft", "hard"] and losses["soft"].isna().all()
+    assert (found.directory / "figures" / "figure8.png").exists()
