@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-from pipeline.artifacts.adapters import merge_adapters
 from pipeline.artifacts.atomic import atomic_directory
 from pipeline.dag.execution import StageRun, command_line
 
 
 def main(run: StageRun, model: str, method: str, adapters: list[Path], output: Path) -> None:
     """Write the adapter directory ``output``: the sum of the updates of ``adapters``, each times its weight."""
+    from pipeline.artifacts.adapters import merge_adapters
+
     merge = run.params.methods[method].merge
     # One method alone is named twice, because a row of the DAG has two places.
     sources = dict(zip([path.name for path in adapters], adapters, strict=True))

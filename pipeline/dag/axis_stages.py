@@ -1,0 +1,280 @@
+"""The stages of the axes: what models are sampled, scored and evaluated by."""
+
+from pipeline.dag.declaration import Stage
+from pipeline.dag.stage_kinds import (
+    AXIS_PROMPTS,
+    MODEL,
+    MODEL_REPORT,
+    PAIR,
+    PARAMS_CHECKED,
+    PREFLIGHT,
+    TEST_PROMPTS,
+    TOKENIZER,
+    evaluation,
+    generation,
+    record,
+    scoring,
+    table,
+)
+
+
+def _novelty(name: str, description: str, step: str, **more) -> Stage:
+    output = f"{{artifacts}}/novelty/{{model}}/{{condition}}/{step}"
+    return Stage(
+        name=name,
+        description=description,
+        module=name,
+        over="conditions.novelty",
+        chosen_by=PAIR,
+        writes={"output": output},
+        shares={"cache": "{artifacts}/cache/novelty_scores.sqlite"},
+        records=record(output),
+        device="gpu",
+        **more,
+    )
+
+
+_SAMPLES = {
+    "prompts": TEST_PROMPTS,
+    "generations": table("generations", "structured"),
+    "floors": "{artifacts}/floors/structured.parquet",
+}
+_STRUCTURED = ("evaluate.floor_replicates", "evaluate.token_budget", "models.{model}.chat")
+_OPEN = ("generate.open.num_samples", "models.{model}.chat")
+_BASELINE = "generate.{condition}.answers_per_request"
+_TRIES = "{artifacts}/tries/{tokenizer}/eval"
+
+AXIS_STAGES = (
+    Stage(
+        name="floor_structured",
+        description="What a perfect sampler scores at this sample size",
+        module="floor_structured",
+        over="axes.structured",
+        reads={"prompts": TEST_PROMPTS},
+        writes={"output": "{artifacts}/floors/structured.parquet"},
+        records="{artifacts}/floors/structured.provenance.json",
+        parameters=(
+            "seed",
+            "evaluate.floor_replicates",
+            "generate.structured.num_samples",
+            *(
+                f"generate.{baseline}.{name}"
+                for baseline in ("ssot", "constrained", "batch", "verbalized")
+                for name in ("enabled", "num_samples", "answers_per_request")
+            ),
+        ),
+        keeps=False,
+    ),
+    generation("structured", "Answers to the structured-sampling prompts"),
+    generation("open", "Answers to the open-ended prompts"),
+    generation("mcq", "Multiple-choice questions"),
+    generation("novelty", "Responses to the NoveltyBench prompts"),
+    scoring(
+        "score_structured",
+        "Forward KL along sampled trie paths",
+        "structured",
+        {"prompts": TEST_PROMPTS, "tries": _TRIES},
+        {"output": table("scores", "structured")},
+        ("seed", "evaluate.paths_per_prompt", "discretize.eval.num_decimals"),
+        "path_scores",
+    ),
+    scoring(
+        "exact_structured",
+        "The model's exact law over answers",
+        "structured",
+        {"prompts": TEST_PROMPTS, "tries": _TRIES},
+        {
+            "output": table("exact", "structured"),
+            "cdf": "{artifacts}/exact/structured/{model}/{condition}.cdf.parquet",
+        },
+        (
+            "discretize.eval.num_decimals",
+            "generate.structured.max_new_tokens",
+            "evaluate.exact_max_prefixes",
+            "evaluate.bounds_width",
+            "evaluate.bounds_max_positions",
+        ),
+        "exact_law",
+    ),
+    evaluation(
+        "structured",
+        "Metrics of structured sampling",
+        {
+            **_SAMPLES,
+            "scores": table("scores", "structured"),
+            "exact": table("exact", "structured"),
+            "exact_cdf": "{artifacts}/exact/structured/{model}/{condition}.cdf.parquet",
+        },
+        _STRUCTURED,
+    ),
+    evaluation(
+        "structured",
+        "Sample-level metrics of structured sampling",
+        _SAMPLES,
+        (*_STRUCTURED, _BASELINE),
+        over="baselines",
+        name="eval_structured_baseline",
+    ),
+    scoring(
+        "score_open",
+        "First-step distributions of the open-ended prompts",
+        "open",
+        {"prompts": AXIS_PROMPTS["open"]},
+        {"output": table("scores", "open")},
+        (),
+        "first_steps",
+    ),
+    evaluation(
+        "open",
+        "Support sizes, unique outputs and entropies of open-ended answers",
+        {
+            "prompts": AXIS_PROMPTS["open"],
+            "generations": table("generations", "open"),
+            "scores": table("scores", "open"),
+        },
+        _OPEN,
+    ),
+    evaluation(
+        "open",
+        "Unique outputs and entropies of open-ended answers",
+        {"prompts": AXIS_PROMPTS["open"], "generations": table("generations", "open")},
+        (*_OPEN, _BASELINE),
+        over="baselines",
+        name="eval_open_baseline",
+    ),
+    evaluation(
+        "mcq",
+        "Parse rates and answer-position balance",
+        {"prompts": AXIS_PROMPTS["mcq"], "generations": table("generations", "mcq")},
+        ("evaluate.mcq_parser",),
+    ),
+    _novelty(
+        "partition_novelty",
+        "Classes of NoveltyBench responses that say the same",
+        "partitions",
+        reads={"prompts": AXIS_PROMPTS["novelty"], "generations": table("generations", "novelty")},
+        parameters=tuple(
+            f"evaluate.novelty.classifier.{name}"
+            for name in (
+                "kind",
+                "checkpoint",
+                "revision",
+                "tokenizer",
+                "tokenizer_revision",
+                "dtype",
+                "threshold",
+                "max_tokens",
+            )
+        ),
+        free_parameters=("evaluate.novelty.classifier.tokens_per_pass",),
+        cost=lambda prices, row: prices.partition(row["model"]),
+    ),
+    _novelty(
+        "reward_novelty",
+        "Ratings of the representatives of those classes",
+        "scores",
+        after=(PREFLIGHT,),
+        reads={
+            "model_report": MODEL_REPORT,
+            "partitions": "{artifacts}/novelty/{model}/{condition}/partitions",
+        },
+        parameters=(
+            *MODEL,
+            *(f"evaluate.novelty.reward.{name}" for name in ("kind", "checkpoint", "revision", "dtype", "max_length")),
+            "evaluate.novelty.patience",
+        ),
+        free_parameters=(*TOKENIZER, "evaluate.novelty.reward.tokens_per_pass"),
+        cost=lambda prices, row: prices.reward(row["model"]),
+    ),
+    evaluation(
+        "novelty",
+        "Distinct classes and utility by prompt and split",
+        {
+            "prompts": AXIS_PROMPTS["novelty"],
+            "partitions": "{artifacts}/novelty/{model}/{condition}/partitions",
+            "scores": "{artifacts}/novelty/{model}/{condition}/scores",
+        },
+    ),
+    Stage(
+        name="import_irt",
+        description="Item parameters of gp-IRT as plain arrays",
+        module="import_irt",
+        over="axes.retention",
+        sources=("{dag.irt_source}",),
+        after=(PARAMS_CHECKED,),
+        writes={"output": "{artifacts}/retention/irt.npz"},
+        records="{artifacts}/retention/irt.provenance.json",
+        parameters=("retention.irt_artifact", "retention.irt_sha256"),
+        keeps=False,
+    ),
+    scoring(
+        "score_retention",
+        "Items of the tiny tasks, right or wrong",
+        "retention",
+        {},
+        {"output": table("scores", "retention")},
+        (
+            "retention.source",
+            "retention.revisions",
+            "retention.tasks",
+            "retention.prompt_format",
+            "retention.max_new_tokens",
+        ),
+        "retention",
+        ("retention.tokens_per_pass",),
+        ("{dag.retention_source}",),
+    ),
+    evaluation(
+        "retention",
+        "gp-IRT, and what is kept of the base checkpoint",
+        {
+            "scores": table("scores", "retention"),
+            "base_scores": "{artifacts}/scores/retention/{model}/base.parquet",
+            "irt": "{artifacts}/retention/irt.npz",
+        },
+        ("retention.gsm8k", "retention.tasks", "tests.significance", "tests.accuracy_margin"),
+    ),
+    scoring(
+        "score_paloma",
+        "Log-likelihoods of PALOMA's documents",
+        "paloma",
+        {},
+        {"output": table("scores", "paloma")},
+        tuple(
+            f"paloma.{name}"
+            for name in ("source", "revision", "split", "slices", "window", "stride", "bos", "max_documents_per_slice")
+        ),
+        "paloma",
+        ("paloma.tokens_per_pass",),
+        ("{dag.paloma_source}",),
+    ),
+    evaluation(
+        "paloma",
+        "Perplexity and bits per byte by slice, paired with the base checkpoint",
+        {
+            "scores": table("scores", "paloma"),
+            "base_scores": "{artifacts}/scores/paloma/{model}/base.parquet",
+        },
+        ("tests.significance", "tests.bits_per_byte_margin"),
+    ),
+    generation("anchors", "Replies to held-out instructions"),
+    scoring(
+        "score_anchors",
+        "Divergence from the base checkpoint along replies to held-out instructions",
+        "anchors",
+        {
+            "prompts": AXIS_PROMPTS["anchors"],
+            "base_generations": "{artifacts}/generations/anchors/{model}/base.parquet",
+            "generations": table("generations", "anchors"),
+        },
+        {"output": table("scores", "anchors")},
+        (),
+        "divergences",
+        ("evaluate.tokens_per_pass",),
+    ),
+    evaluation(
+        "anchors",
+        "Divergence from the base checkpoint by kind of instruction",
+        {"prompts": AXIS_PROMPTS["anchors"], "scores": table("scores", "anchors")},
+    ),
+)
