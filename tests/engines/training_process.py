@@ -16,8 +16,9 @@ from peft import PeftModel, get_peft_model_state_dict
 from safetensors.torch import save_file
 
 from pipeline.config.params import ModelConfig
+from pipeline.core.training.anchors import anchor_example
 from pipeline.core.training.examples import exact_example, hard_example, soft_example
-from pipeline.core.training.objectives import Objective, hard_target_loss, soft_target_loss
+from pipeline.core.training.objectives import Objective, forward_anchor_loss, hard_target_loss, soft_target_loss
 from pipeline.core.tries.trie import build_trie
 from pipeline.engines.loading.model import add_lora, load_model
 from pipeline.engines.training import fit as fit_module
@@ -63,6 +64,10 @@ def whole_tries(step: int) -> list:
     return [exact_example(prompt, TRIE) for prompt in prompts(step)]
 
 
+def replies(step: int) -> list:
+    return [anchor_example([30 + step, 31], range(32, 35 + index), 32) for index in range(3)]
+
+
 @dataclass(frozen=True)
 class Case:
     """What is trained, and whether the layers of the base model are shared out."""
@@ -72,6 +77,14 @@ class Case:
     shards: bool
     dtype: str
     stand_in: str = ""
+    anchored: bool = False
+
+    @property
+    def terms(self) -> list[Term]:
+        """The targets, and replies on which the adapted model is held near its base checkpoint."""
+        targets = Term("targets", self.make_examples, self.objective)
+        held = Term("anchors", replies, forward_anchor_loss, 0.5, compares=True, kl_budget=0.05)
+        return [targets, held] if self.anchored else [targets]
 
     def config(self, model_config: ModelConfig, stand_ins: Path) -> ModelConfig:
         """The tiny model's configuration, or that of a stand-in of another architecture."""
@@ -92,6 +105,8 @@ CASES = {
     "ddp_hard": Case(hard_chains, hard_target_loss, False, "float32"),
     "fsdp_exact": Case(whole_tries, soft_target_loss, True, "float32"),
     "fsdp_hard": Case(hard_chains, hard_target_loss, True, "float32"),
+    "ddp_anchored": Case(soft_trees, soft_target_loss, False, "float32", anchored=True),
+    "fsdp_anchored": Case(soft_trees, soft_target_loss, True, "float32", anchored=True),
     "fsdp_bfloat16": Case(soft_trees, soft_target_loss, True, "bfloat16"),
     **{f"fsdp_{name}": Case(soft_trees, soft_target_loss, True, "bfloat16", name) for name in ARCHITECTURES},
 }
@@ -128,7 +143,7 @@ def train(model_config: ModelConfig, case: str, group: ProcessGroup, directory: 
     try:
         log = fit(
             model,
-            [Term("targets", chosen.make_examples, chosen.objective)],
+            chosen.terms,
             STEPS,
             SETTINGS,
             seed=1,

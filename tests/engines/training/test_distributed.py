@@ -111,10 +111,11 @@ def test_two_processes_end_with_the_adapter_of_one(launched, alone, case):
     for entries in zip(log, *logs, strict=True):
         one, *two = [{key: value for key, value in entry.items() if key != "seconds"} for entry in entries]
         assert two[0] == two[1]
-        assert two[0] == pytest.approx(one, rel=TOLERANCES[CASES[case].dtype])
+        # Early divergences from the base checkpoint are as small as rounding.
+        assert two[0] == pytest.approx(one, rel=TOLERANCES[CASES[case].dtype], abs=1e-6)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [case for case in CASES if not CASES[case].anchored])
 def test_each_pass_is_run_by_one_process(launched, alone, case):
     facts = launched.facts(case)
     assert [(found["rank"], found["size"]) for found in facts] == [(0, 2), (1, 2)]
@@ -135,7 +136,8 @@ def test_each_pass_is_run_by_one_process(launched, alone, case):
 def test_one_process_continues_what_two_began(launched, alone, config_of, tmp_path, case):
     shutil.copy(launched.directory / f"{case}.state", tmp_path)
     model, log, passes = train(config_of(case), case, single_process(), tmp_path)
-    assert len(log) == STEPS and len(passes) == 1
+    # One step is left: one pass of the targets, and two of the replies.
+    assert len(log) == STEPS and len(passes) == (3 if CASES[case].anchored else 1)
     expected = training_process.adapter(alone[case][0])
     assert_same_adapter(training_process.adapter(model), expected, TOLERANCES[CASES[case].dtype])
 
