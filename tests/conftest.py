@@ -37,6 +37,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.g
 SLOW_FIXTURES = {"tiny_model", "stand_ins", "environment", "two_models"}
 """What takes seconds to make, or is made for tests that take seconds."""
 TINY_OVERRIDES = (
+    "methods=paper",
     "prompts.families=[gaussian,binomial,uniform,bernoulli,poisson,maxwell]",
     "prompts.train_prompts_per_family=3",
     "discretize.soft={num_decimals:2,max_bins:60}",

@@ -13,7 +13,7 @@ ANCHORED = "+method@methods.anchored=anchored"
 
 
 def params(*overrides):
-    return validate(compose_params(ROOT / "conf", list(overrides)))
+    return validate(compose_params(ROOT / "conf", ["methods=paper", *overrides]))
 
 
 def test_conditions_follow_the_methods():

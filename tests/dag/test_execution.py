@@ -277,7 +277,7 @@ def test_a_run_that_there_is_not_is_refused_with_those_that_there_are(params):
     assert str(refused.value) == (
         "generate has no run --axis open --model embedded --condition ssot: there are "
         "--axis open --model embedded --condition base; --axis open --model embedded --condition soft; "
-        "--axis open --model embedded --condition hard"
+        "--axis open --model embedded --condition hard; --axis open --model embedded --condition anchored"
     )
     with pytest.raises(ConfigError, match="generate has no run .*: it is left out under these parameters"):
         run_of(replace(params, axes=["mcq"]))

@@ -52,7 +52,7 @@ OF_AXIS = {
 
 
 def values_of(*overrides: str) -> dict:
-    return compose_params(ROOT / "conf", list(overrides))
+    return compose_params(ROOT / "conf", ["methods=paper", *overrides])
 
 
 def tables_of(*overrides: str) -> dict:
