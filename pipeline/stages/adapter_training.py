@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pandas as pd
 from tqdm import tqdm
 
 from pipeline.artifacts.atomic import atomic_directory
@@ -16,7 +15,6 @@ from pipeline.artifacts.model_report import model_revision
 from pipeline.config.methods import training_settings
 from pipeline.config.params import Params
 from pipeline.core.prompts.structured import Prompt
-from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.random_streams import random_stream, stream_seed
 from pipeline.core.training.examples import Draw, Example, training_steps
 from pipeline.dag.execution import StageRun
@@ -73,16 +71,22 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Replies:
-    """The base checkpoint's replies to the instructions that a method may see.
+class OpenedModel:
+    """What a further term can be made from.
 
     Attributes:
-        instructions: The instructions.
-        generations: Columns prompt_id, text and finish_reason, in the instructions' order.
+        model: With fresh LoRA weights.
+        tokenizer: Its tokenizer.
+        encode: Request text to token ids.
+        num_steps: Steps of the training.
+        group: The processes that train together.
     """
 
-    instructions: Sequence[TextPrompt]
-    generations: pd.DataFrame
+    model: "PeftModel"
+    tokenizer: "PreTrainedTokenizerBase"
+    encode: Callable[[str], list[int]]
+    num_steps: int
+    group: "ProcessGroup"
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ class Training:
         model_report: Written by check_model.
         prompts: The training prompts.
         targets: What it is trained towards, one or two.
-        replies: For a method with anchors.
+        open_further_term: Makes one more term of the loss; None for none.
     """
 
     model: str
@@ -103,7 +107,7 @@ class Training:
     model_report: Path
     prompts: Sequence[Prompt]
     targets: Sequence[Target]
-    replies: Replies | None = None
+    open_further_term: Callable[[OpenedModel], "Term"] | None = None
 
 
 def train_adapter(run: StageRun, training: Training, output: Path) -> None:
@@ -212,8 +216,12 @@ def _terms(
 
     name, method = training.model, config.methods[training.method]
     batch_size = training_settings(config, training.method).global_batch_size
-    encode = message_encoder(tokenizer, config.models[name])
-    encoded = [encode([{"role": "user", "content": prompt.text}], False) for prompt in training.prompts]
+    encode_messages = message_encoder(tokenizer, config.models[name])
+
+    def encode(text: str) -> list[int]:
+        return encode_messages([{"role": "user", "content": text}], False)
+
+    encoded = [encode(prompt.text) for prompt in training.prompts]
     shares = {"soft": method.soft_share, "hard": 1 - method.soft_share}
     sizes = _share_of_step([shares[target.name] for target in training.targets], batch_size)
     families = [prompt.family for prompt in training.prompts]
@@ -249,8 +257,8 @@ def _terms(
         )
 
     terms = [term(target, size) for target, size in zip(training.targets, sizes, strict=True)]
-    if training.replies is not None:
-        terms.append(_anchors(config, training, num_steps, tokenizer, encode, model, group))
+    if training.open_further_term is not None:
+        terms.append(training.open_further_term(OpenedModel(model, tokenizer, encode, num_steps, group)))
     return num_steps, terms
 
 
@@ -265,76 +273,3 @@ def _share_of_step(shares: Sequence[float], batch_size: int) -> list[int]:
             f"{shares[0]:g} and {shares[1]:g}"
         )
     return [first, batch_size - first]
-
-
-def _anchors(
-    config: Params,
-    training: Training,
-    num_steps: int,
-    tokenizer: "PreTrainedTokenizerBase",
-    encode: Callable[..., list[int]],
-    model: "PeftModel",
-    group: "ProcessGroup",
-) -> "Term":
-    """The term on replies: the base checkpoint's, or for the reverse divergence the adapted model's own."""
-    from pipeline.core.training.anchors import anchor_example
-    from pipeline.core.training.objectives import forward_anchor_loss, hard_target_loss, reverse_anchor_loss
-    from pipeline.engines.loading.chat import answer_terminator, reply_ids
-    from pipeline.engines.loading.model import stop_ids
-    from pipeline.engines.training.fit import Term
-    from pipeline.engines.training.on_policy import OnPolicyReplies
-
-    settings, replies, seed = config.methods[training.method].anchors, training.replies, config.train_seed
-    model_config = config.models[training.model]
-    max_length = training_settings(config, training.method).max_length
-    prompts = [encode([{"role": "user", "content": prompt.text}], False) for prompt in replies.instructions]
-    kinds = [prompt.category for prompt in replies.instructions]
-    on_policy: Any = None
-    if settings.divergence == "reverse":
-        on_policy = OnPolicyReplies(
-            model,
-            tokenizer,
-            prompts,
-            kinds,
-            stop_ids(model, tokenizer, model_config.terminator),
-            answer_terminator(tokenizer, model_config.terminator),
-            sequences_per_step=settings.sequences_per_step,
-            steps=settings.refresh_every_steps,
-            max_new_tokens=config.generate.instructions.max_new_tokens,
-            names=(seed, training.model),
-            group=group,
-        )
-        make_pairs = on_policy.of_step
-    else:
-        place = {prompt.prompt_id: index for index, prompt in enumerate(replies.instructions)}
-        asked = [place[prompt_id] for prompt_id in replies.generations["prompt_id"]]
-        written = reply_ids(
-            tokenizer,
-            replies.generations["text"].tolist(),
-            (replies.generations["finish_reason"] == "stop").tolist(),
-            answer_terminator(tokenizer, model_config.terminator),
-        )
-        epochs = math.ceil(num_steps * settings.sequences_per_step / len(asked)) + 1
-        size = settings.sequences_per_step
-        # Cut anew, because the last step of an epoch may be smaller.
-        draws = [
-            draw.prompt_index
-            for step in training_steps(
-                [kinds[index] for index in asked], epochs, 1, size, seed, training.model, "anchors"
-            )
-            for draw in step
-        ]
-
-        def make_pairs(step: int) -> list[tuple[int, list[int]]]:
-            return [(asked[index], written[index]) for index in draws[step * size : (step + 1) * size]]
-
-    objective = {"forward": forward_anchor_loss, "reverse": reverse_anchor_loss, "replay": hard_target_loss}
-    return Term(
-        "anchors",
-        lambda step: [anchor_example(prompts[index], ids, max_length) for index, ids in make_pairs(step)],
-        objective[settings.divergence],
-        weight=settings.weight,
-        compares=settings.divergence != "replay",
-        kl_budget=settings.kl_budget,
-        memory=on_policy,
-    )

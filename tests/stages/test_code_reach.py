@@ -27,7 +27,11 @@ NAMES = [
     "import_irt@retention",
     "train_soft@embedded",
     "train_hard@embedded",
-    *(f"{stage}@embedded-soft" for stage in STAGES if STAGES[stage].over.startswith(("conditions.", "sampled."))),
+    *(
+        f"{stage}@embedded-soft"
+        for stage in STAGES
+        if STAGES[stage].over.startswith(("conditions.", "sampled.")) and stage != "generate_instructions"
+    ),
     *(f"{stage}@embedded-ssot" for stage in STAGES if STAGES[stage].over.startswith(("baselines.", "sampled.s"))),
 ]
 

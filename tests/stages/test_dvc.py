@@ -58,7 +58,6 @@ STAGES_BY_CONDITION = (
 ALL = {
     "check_params",
     "build_prompts",
-    "build_instructions",
     "discretize@soft",
     "discretize@hard",
     "check_model@embedded",

@@ -81,7 +81,7 @@ KILLS = int(os.environ.get("KILLS_PER_STAGE", "1"))
 """How often every kind of stage is killed; many more than in the default test are worth an occasional night."""
 OUTSIDE_THE_DAG = {"profile_construction"}
 """What is off unless it is asked for."""
-COMPARED = ("score_retention", "score_paloma")
+NEEDED_OF_BASE = ("score_retention", "score_paloma", "generate_anchors", "generate_instructions")
 
 
 def jobs(project: Path) -> Iterator[dict]:
@@ -91,8 +91,8 @@ def jobs(project: Path) -> Iterator[dict]:
     for name in graph.closure(graph):
         node = graph[name]
         module, condition = node.stage.module, node.row.get("condition", "")
-        # One adapter is enough, and of base what the comparisons need.
-        if condition in ("hard", "ssot") or (condition == "base" and module not in COMPARED):
+        # One adapter is enough to evaluate, and of base what the others need.
+        if condition not in ("", "base", "soft") or (condition == "base" and node.stage.name not in NEEDED_OF_BASE):
             continue
         # One axis of sampling; in a night's run all.
         kind = node.stage.name if module == "generate" and KILLS > 1 else module
@@ -120,7 +120,13 @@ def jobs(project: Path) -> Iterator[dict]:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory, tiny_model) -> Path:
     """Where stages are killed."""
-    return clone_project(tmp_path_factory.mktemp("kills"), tiny_model, "retention={tasks:[tinyMMLU],max_new_tokens:4}")
+    return clone_project(
+        tmp_path_factory.mktemp("kills"),
+        tiny_model,
+        "retention={tasks:[tinyMMLU],max_new_tokens:4}",
+        "+method@methods.anchored=anchored",
+        "+method@methods.soft_half=soft_half",
+    )
 
 
 @pytest.fixture(scope="module")

@@ -133,6 +133,10 @@ def test_every_run_has_a_record_that_fits_what_is_there(dag):
         "preflight",
         "profile_construction",
         "report",
+        # Methods of several terms and merged ones have tests of their own.
+        "generate_instructions",
+        "train_mixed",
+        "merge_adapters",
     }
     for name, path in runs.items():
         record = json.loads(path.read_text())
