@@ -16,11 +16,14 @@ from pipeline.report.ablations.runs import Ablations
 from pipeline.report.ablations.tables import ablation_tables
 from pipeline.report.evaluations import Evaluations, display_names, methods_of, prompt_format
 from pipeline.report.figures.drawing import Drawing, draw_all
+from pipeline.report.figures.frontier import frontier_drawings
 from pipeline.report.figures.method import method_drawings
 from pipeline.report.figures.open_ended import open_drawings
 from pipeline.report.figures.retention import paloma_drawings, retention_drawings
 from pipeline.report.figures.structured import structured_drawings
 from pipeline.report.page.page import FigureBlock, Section, report_page
+from pipeline.report.tables.frontier import chosen_methods, frontier_table
+from pipeline.report.tables.frontier_costs import equal_calibration, equal_calibration_table
 from pipeline.report.tables.model_tests import model_comparisons, model_tests_table
 from pipeline.report.tables.novelty_cases import CaseTable, novelty_cases, write_case_texts
 from pipeline.report.tables.open_stated import open_stated_table
@@ -48,8 +51,7 @@ TITLES = {
 }
 """Titles of the page's sections; those of an axis have its name."""
 EXPLANATIONS = {
-    "summary": "Does fine-tuning on numbers carry over to language, and what does it cost elsewhere? One row per "
-    "model.",
+    "summary": "Does fine-tuning on numbers carry over to language, and what does it cost elsewhere?",
     "structured": "Numbers from a named law: how far the samples and the probabilities are from the law, and how many "
     "answers are valid.",
     "open": 'Requests such as "Name a random city.": how many answers the model considers, and how many it gives.',
@@ -115,8 +117,13 @@ def tables_by_section(
         evaluations, metrics, names, conditions, params.seed, params.tests, params.evaluate.bootstrap_replicates
     )
     over_models = model_tests_table(model_comparisons(params, evaluations, metrics, names), significance)
+    choices = chosen_methods(
+        metrics, names, conditions, None if compared is None else compared.frame, params.tests.wasserstein_margin
+    )
     tables = {
         "summary": [
+            frontier_table(metrics, names, conditions, choices),
+            equal_calibration_table(equal_calibration(params, evaluations, metrics, names), names),
             *transfer["summary"],
             transfer_tests_table(beyond, names, significance),
             *kept["summary"],
@@ -151,6 +158,7 @@ def drawings_by_section(
 ) -> dict[str, dict[str, Drawing]]:
     """All figures but those of ablations, by section and file name; arguments as for ``tables_by_section``."""
     return {
+        "summary": frontier_drawings(params, metrics),
         "structured": structured_drawings(params, evaluations, prompts),
         "open": open_drawings(params, evaluations),
         "retention": retention_drawings(params, metrics, tests["retention"]),

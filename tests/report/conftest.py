@@ -328,6 +328,7 @@ METHODS = {
     "anchored": {**PLAIN, "anchors": ANCHORS},
     "mixed": {**PLAIN, "soft_share": 0.25, "outside_weight": 0.5, "train": {"learning_rate": 1e-4}},
     "merged": {**PLAIN, "merge": {"soft": 0.5, "hard": 0.5}},
+    "soft_half": {**PLAIN, "merge": {"soft": 0.5}},
 }
 
 

@@ -119,6 +119,34 @@ def test_the_page_names_and_draws_every_method(four):
     assert "Reverse divergence from base" in text[text.index('id="definitions"') :]
 
 
+def test_the_frontier_has_every_method_and_the_second_answer_names_one(four):
+    found, text, _ = four
+    tables = {table.name: table for table in found.tables}
+    assert conditions_of(tables["frontier"]) == list(CONDITIONS)
+    frame = to_frame(tables["frontier"])
+    titles = [measure.metric for measure in tables["frontier"].measures]
+    assert titles[-6:] == [
+        "anchor_kl_nats",
+        "bits_per_byte_difference",
+        "accuracy_difference",
+        "mcq_parse_rate",
+        "unique_fraction",
+        "top_p_support_size",
+    ]
+    assert (frame.loc[frame["model"] == "alpha", "provenance"].str.endswith("provenance.json")).all()
+    standings = frame[frame["model"] == "alpha"].drop_duplicates("condition").set_index("condition")["frontier"]
+    (chosen,) = standings[standings.str.startswith("to choose")].index
+    # Anchored is shown to be worse than soft, which diverges less than merged.
+    assert chosen == "soft" and standings["base"] == ""
+    questions = re.findall(r"<section class=\"answer\"><h2>(.*?)</h2><p class=\"short\">(.*?)</p>", text)
+    assert questions[1][0] == "What did it cost?" and f"To choose: {chosen}." in questions[1][1]
+    for condition in CONDITIONS:
+        assert f"id='frontier-alpha-{condition}'" in text
+    costs = tables["frontier_costs"].frame
+    assert set(costs["reference"]) == {"base, soft"} and set(costs["condition"]) == {"hard", "anchored", "merged"}
+    assert (found.directory / "figures" / "frontier.png").exists() and 'data-figure="frontier-anchor_kl_nats"' in text
+
+
 def test_curves_of_training_are_of_what_is_trained(four):
     plots = four[0].directory / "plots"
     losses = pd.read_csv(plots / "training_loss" / "alpha.csv")

@@ -1,6 +1,7 @@
 """The page's first screen in words: is the model calibrated, does it carry over to language, and what did it cost?"""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -8,10 +9,11 @@ from typing import Literal
 import pandas as pd
 
 from pipeline.core.statistics.condition_tests import method_pairs
+from pipeline.core.statistics.frontier import Choice
 from pipeline.metrics.registry import METRICS, SPLIT_TITLES, SPLITS
 from pipeline.report.evaluations import methods_of, rows_of
 from pipeline.report.tables.retention_lists import VERDICTS, primary_counts, verdict_sentence
-from pipeline.report.tables.table import probability_text
+from pipeline.report.tables.table import Measure, interval_text, probability_text, signed_text
 
 W1 = "wasserstein_1_normalised"
 ALL_ANSWERS = "pit_wasserstein_1_all_answers"
@@ -24,6 +26,14 @@ NO_INFERENCE = {
     True: "There is no inference over models: fewer than two were evaluated under both conditions.",
 }
 """By whether there are several models."""
+
+
+Choices = Mapping[str, tuple[Choice, Measure | None]]
+"""By model, the method to choose, and the cost that it was chosen by."""
+_RULE = (
+    "Rule: of the methods that are not shown to be worse calibrated than another on either split, the one that moved "
+    "least from base."
+)
 
 
 @dataclass(frozen=True)
@@ -262,15 +272,25 @@ def cost_answer(
     tests: Mapping[str, pd.DataFrame],
     bits_per_byte: str,
     over_models: pd.DataFrame | None = None,
+    choices: Choices | None = None,
+    comparisons: pd.DataFrame | None = None,
+    at_equal_calibration: pd.DataFrame | None = None,
 ) -> Answer:
-    """What did it cost? From tests against base, and from the rate at which questions can be parsed.
+    """What did it cost, and which method is to be chosen?
+
+    From tests against base, from the rate at which questions can be parsed, and from the frontier.
 
     Args:
         rows: Aggregate rows.
         tests: Axis -> tests against base, columns condition, split, metric and verdict.
         bits_per_byte: The metric's name (with or without BOS).
         over_models: As for ``calibration_answer``.
+        choices: ``pipeline.report.tables.frontier.chosen_methods``.
+        comparisons: As for ``calibration_answer``, with the column model.
+        at_equal_calibration: ``pipeline.report.tables.frontier_costs.equal_calibration``.
     """
+    # Of a single method there is nothing to choose.
+    choices = {model: found for model, found in (choices or {}).items() if len(_compared_methods(found[0])) > 1}
     sentences = []
     if len(rows.models) > 1:
         asked = [("retention", "accuracy"), ("paloma", bits_per_byte)]
@@ -288,7 +308,83 @@ def cost_answer(
             if axis in tests:
                 verdicts = verdict_sentence(axis, tests[axis], rows.methods, rows.sizes(axis, measured))
             sentences.append(f"{sentence.format(listed)} {verdicts}".strip())
-    return Answer("What did it cost?", _cost_word(rows, tests), sentences)
+    if len(rows.models) == 1:
+        for model, (choice, measure) in choices.items():
+            sentences += _choice_sentences(rows, model, choice, measure, comparisons, at_equal_calibration)
+    elif choices:
+        sentences.append(f"{_RULE} By model: {_chosen_by_model(rows, choices)}.")
+    return Answer("What did it cost?", f"{_cost_word(rows, tests)} {_choice_word(choices)}".strip(), sentences)
+
+
+def _compared_methods(choice: Choice) -> list[str]:
+    return [*choice.candidates, *choice.worse]
+
+
+def _choice_word(choices: Choices) -> str:
+    """The method to choose, counted over models where they differ; empty where there was no choice."""
+    counts = Counter(choice.method for choice, _ in choices.values())
+    named = [(method, count) for method, count in counts.most_common() if method]
+    if not named:
+        return "No method can be named." if choices else ""
+    if len(choices) == 1 or (len(named) == 1 and not counts[""]):
+        return f"To choose: {named[0][0]}."
+    return f"To choose: {', '.join(f'{method} ({count} of {len(choices)} models)' for method, count in named)}."
+
+
+def _chosen_by_model(rows: Aggregates, choices: Choices) -> str:
+    members: dict[str, list[str]] = {}
+    for model, (choice, _) in choices.items():
+        members.setdefault(choice.method or "none", []).append(rows.models[model])
+    return "; ".join(f"{method} for {', '.join(names)}" for method, names in members.items())
+
+
+def _choice_sentences(
+    rows: Aggregates,
+    model: str,
+    choice: Choice,
+    measure: Measure | None,
+    comparisons: pd.DataFrame | None,
+    at_equal_calibration: pd.DataFrame | None,
+) -> list[str]:
+    """Why a method is the one to choose for a model, or why none can be named."""
+    sentences = []
+    if choice.method and measure is not None:
+        found = [
+            (name, rows.get(measure.axis, measure.split, measure.metric, model, name)) for name in choice.candidates
+        ]
+        decimals, unit = METRICS[measure.metric].decimals, METRICS[measure.metric].unit
+        values = (
+            f"{name} {row.value:.{decimals}f} {interval_text(row.ci_low, row.ci_high, decimals, '')}"
+            for name, row in found
+        )
+        sentences.append(f"{_RULE} {METRICS[measure.metric].title}, {unit}: {', '.join(values)}.")
+    elif choice.candidates:
+        listed = ", ".join(choice.candidates)
+        sentences.append(f"{_RULE} Neither divergence nor bits per byte was measured under all of {listed}.")
+    else:
+        sentences.append(f"{_RULE} Each is shown to be worse than another on some split.")
+    if choice.worse:
+        reasons = ", ".join(_reason(name, *why) for name, why in choice.worse.items())
+        sentences.append(f"Left out as worse calibrated: {reasons}.")
+    if choice.method and comparisons is not None:
+        tested = rows_of(comparisons, model=model, metric=W1, condition=choice.method, against="base")
+        if len(tested) and not (tested["verdict"] == "better").any():
+            sentences.append(f"No test shows {choice.method} to be closer to the target than base.")
+    if choice.method and measure is not None and at_equal_calibration is not None:
+        chosen = rows_of(at_equal_calibration, model=model, metric=measure.metric, condition=choice.method)
+        sentences += [
+            f"At equal calibration, against mixtures of {row.reference}: {choice.method} {row.verdict} "
+            f"({signed_text(row.difference, decimals)} {interval_text(row.ci_low, row.ci_high, decimals)})."
+            for row in chosen.itertuples()
+        ]
+    return sentences
+
+
+def _reason(method: str, split: str, other: str, tested: bool) -> str:
+    where = SPLIT_TITLES[split]
+    if not other:
+        return f"{method} (undefined on {where})"
+    return f"{method} (than {other} on {where}{'' if tested else ', by intervals, which were not tested'})"
 
 
 def _cost_word(rows: Aggregates, tests: Mapping[str, pd.DataFrame]) -> str:

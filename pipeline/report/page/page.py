@@ -22,8 +22,11 @@ from pipeline.report.figures.drawing import condition_colors
 from pipeline.report.page.answers import Aggregates, calibration_answer, cost_answer, transfer_answer
 from pipeline.report.page.explorer import explorer_payload
 from pipeline.report.page.explorer_views import LEVELS
+from pipeline.report.page.frontier_plots import frontier_plots
 from pipeline.report.page.plots import Plot, condition_dashes, condition_symbols, forest_plots
 from pipeline.report.page.summary import SUMMARY_TITLES, headline, summary_rows
+from pipeline.report.tables.frontier import FRONTIER_TABLE, chosen_methods
+from pipeline.report.tables.frontier_costs import COSTS_TABLE
 from pipeline.report.tables.model_tests import MODELS_TABLE
 from pipeline.report.tables.novelty_cases import CaseTable
 from pipeline.report.tables.retention import paloma_measures
@@ -225,6 +228,7 @@ def report_page(
     bits_per_byte = paloma_measures(metrics)[1].metric
     margins = {"retention": params.tests.accuracy_margin, "paloma": params.tests.bits_per_byte_margin}
     forest = forest_plots(metrics, models, conditions, bits_per_byte, margins)
+    frontier = frontier_plots(metrics, models, params.methods)
     further = {path: content for section in sections for path, content in (section.provenance or {}).items()}
     template = page_templates().get_template("page.html.jinja")
     return template.render(
@@ -234,12 +238,14 @@ def report_page(
         seeds=seeds,
         headline=headline(metrics, conditions, tests),
         forest=[_drawn(plot, provenance) for plot in forest],
+        frontier=[_drawn(plot, provenance) for plot in frontier],
+        frontier_table=_first_row(sections, FRONTIER_TABLE),
         sections=[_section(section, provenance) for section in sections],
         ablations=[_drawn(plot, {**provenance, **further}) for plot in ablations],
         explorer=explorer,
         **_first_screen(params, metrics, tests, models, sections, bits_per_byte),
         **_what_was_run(params, evaluations, metrics),
-        **_scripts([*forest, *ablations], explorer, conditions),
+        **_scripts([*forest, *frontier, *ablations], explorer, conditions),
     )
 
 
@@ -256,18 +262,26 @@ def _first_screen(
     frames = {
         table.name: table.frame for section in sections for table in section.tables if isinstance(table, ListTable)
     }
-    between, beyond, over = (frames.get(name) for name in (TESTS_TABLE, TRANSFER_TESTS_TABLE, MODELS_TABLE))
+    names, margin = (TESTS_TABLE, TRANSFER_TESTS_TABLE, MODELS_TABLE, COSTS_TABLE), params.tests.wasserstein_margin
+    between, beyond, over, costs = (frames.get(name) for name in names)
+    choices = chosen_methods(metrics, models, params.conditions, between, margin)
     return {
         "answers": [
-            calibration_answer(rows, params.tests.wasserstein_margin, between, over),
+            calibration_answer(rows, margin, between, over),
+            cost_answer(rows, tests, bits_per_byte, over, choices, between, costs),
             transfer_answer(rows, beyond, over),
-            cost_answer(rows, tests, bits_per_byte, over),
         ],
         "methods": rows.methods,
         "further_methods": [name for name in rows.methods if name not in TARGETS],
         "summary_titles": SUMMARY_TITLES,
         "summary_rows": summary_rows(rows, tests, bits_per_byte) if len(metrics) else [],
     }
+
+
+def _first_row(sections: Sequence[Section], name: str) -> str:
+    """Identifier of the first row of a table whose rows have one; empty where the page does not have the table."""
+    found = (table for section in sections for table in section.tables if table.name == name)
+    return next((f"{name}-{model}-{condition}" for table in found for model, condition in table.row_texts), "")
 
 
 def _what_was_run(params: Params, evaluations: Evaluations, metrics: pd.DataFrame) -> dict[str, Any]:

@@ -172,15 +172,20 @@ def _points(condition: str, members: Sequence[Placed], color: str, symbol: str) 
         "text": texts,
         "hoverinfo": "text",
         "marker": {"color": color, "symbol": symbol, "size": 9},
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            "color": color,
-            "thickness": 2,
-            "width": 0,
-            "array": [_reach(row.ci_high - row.value) for row in values],
-            "arrayminus": [_reach(row.value - row.ci_low) for row in values],
-        },
+        "error_x": error_bars([(row.value, row.ci_low, row.ci_high) for row in values], color),
+    }
+
+
+def error_bars(intervals: Sequence[tuple[float, float, float]], color: str, thickness: int = 2) -> dict[str, Any]:
+    """Plotly's bars of (value, low, high), NaN where there is no interval."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "color": color,
+        "thickness": thickness,
+        "width": 0,
+        "array": [_reach(high - value) for value, _, high in intervals],
+        "arrayminus": [_reach(value - low) for value, low, _ in intervals],
     }
 
 

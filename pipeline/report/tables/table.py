@@ -132,6 +132,8 @@ class Table:
         row_title: What the rows are, where they are not models but means over them ("Task"); ``models`` then
             holds the rows' names, and no evaluation counts as missing.
         verdicts: What paired tests say of the conditions, for ``best``.
+        row_texts: A text in a last column, by model and condition, where conditions are rows; empty without one.
+        row_texts_title: Title of that column.
     """
 
     name: str
@@ -144,6 +146,8 @@ class Table:
     conditions_are_rows: bool = False
     row_title: str = "Model"
     verdicts: Verdicts = field(default_factory=dict)
+    row_texts: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    row_texts_title: str = ""
 
     def cell(self, model: str, measure: Measure, condition: str) -> Cell | None:
         """The cell of a measure under a condition."""
@@ -166,6 +170,15 @@ class Table:
                     yield [display_name, condition], [(model, measure, condition) for measure in self.measures]
             else:
                 yield [display_name], [(model, m, condition) for m in self.measures for condition in self.conditions]
+
+    @property
+    def last_titles(self) -> list[str]:
+        """Title of the column of texts, if there is one."""
+        return [self.row_texts_title] if self.row_texts else []
+
+    def last_texts(self, model: str, condition: str) -> list[str]:
+        """The text in that column."""
+        return [self.row_texts[model, condition]] if self.row_texts else []
 
     @property
     def absent(self) -> set[EvaluationKey]:

@@ -134,7 +134,7 @@ def to_frame(table: Table | ListTable) -> pd.DataFrame:
     """
     if isinstance(table, ListTable):
         return table.frame
-    rows, row_column = [], table.row_title.lower()
+    rows, row_column, texts = [], table.row_title.lower(), [title.lower() for title in table.last_titles]
     for model, display_name in table.models.items():
         for measure in (measure for measure in table.measures if measure.field == "value"):
             for condition in table.conditions:
@@ -149,6 +149,7 @@ def to_frame(table: Table | ListTable) -> pd.DataFrame:
                         "condition": condition,
                         "status": shown(table, model, measure, condition).status,
                         **{column: None if cell is None else getattr(cell, column) for column in NUMBERS},
+                        **dict(zip(texts, table.last_texts(model, condition), strict=True)),
                     }
                 )
     return pd.DataFrame(rows)
@@ -166,7 +167,7 @@ def to_markdown(table: Table | ListTable) -> str:
 
 def _markdown_header(table: Table) -> list[str]:
     if table.conditions_are_rows:
-        return [table.row_title, "Condition", *(measure.title for measure in table.measures)]
+        return [table.row_title, "Condition", *(measure.title for measure in table.measures), *table.last_titles]
     return [table.row_title, *(f"{m.title} {condition}" for m in table.measures for condition in table.conditions)]
 
 
@@ -180,8 +181,14 @@ def _markdown_rows(table: Table) -> list[list[str]]:
                 row.append(f"{cell.text} ({cell.detail})")
             else:
                 row.append(f"{f'**{cell.text}**' if cell.best else cell.text} {cell.detail}".strip())
-        rows.append(row)
+        rows.append([*row, *map(escape_markdown, _last_texts(table, addresses))])
     return rows
+
+
+def _last_texts(table: Table, addresses: Sequence[tuple[str, Measure, str]]) -> list[str]:
+    """The text in the last column of a row of ``Table.lines``, where there is such a column."""
+    model, _, condition = addresses[0]
+    return table.last_texts(model, condition)
 
 
 def markdown_table(header: list[str], rows: list[list[str]]) -> str:
@@ -242,8 +249,9 @@ def latex_document(names: Iterable[str]) -> str:
 def _latex_header(table: Table) -> tuple[str, list[str]]:
     """Column specification and header lines."""
     if table.conditions_are_rows:
-        titles = [table.row_title, "Condition", *(escape_latex(measure.title) for measure in table.measures)]
-        return "ll" + "c" * len(table.measures), [" & ".join(titles) + r" \\"]
+        titles = [*(measure.title for measure in table.measures), *table.last_titles]
+        header = [table.row_title, "Condition", *map(escape_latex, titles)]
+        return "ll" + "c" * len(titles), [" & ".join(header) + r" \\"]
     groups, width = len(table.measures), len(table.conditions)
     titles = [rf"\multicolumn{{{width}}}{{c}}{{{escape_latex(measure.title)}}}" for measure in table.measures]
     rules = [rf"\cmidrule(lr){{{2 + width * i}-{1 + width * (i + 1)}}}" for i in range(groups)]
@@ -270,7 +278,8 @@ def _latex_table(table: Table) -> str:
         cells = [shown(table, *address) for address in addresses]
         texts = ["---" if cell.status != "ok" or cell.text == DASH else cell.text for cell in cells]
         values = [rf"\textbf{{{text}}}" if cell.best else text for cell, text in zip(cells, texts, strict=True)]
-        lines.append(" & ".join([*map(escape_latex, labels), *values]) + r" \\")
+        last = map(escape_latex, _last_texts(table, addresses))
+        lines.append(" & ".join([*map(escape_latex, labels), *values, *last]) + r" \\")
         details = [cell.detail if cell.status == "ok" else "" for cell in cells]
         if any(details):
             small = [rf"\scriptsize {escape_latex(detail)}" if detail else "" for detail in details]

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from pipeline.core.statistics.frontier import Choice
 from pipeline.core.statistics.intervals import bootstrap_families
 from pipeline.report.page.answers import (
     W1,
@@ -17,6 +18,7 @@ from pipeline.report.page.answers import (
     cost_answer,
     transfer_answer,
 )
+from pipeline.report.tables.frontier import ANCHOR_KL
 from tests.report.conftest import CONDITIONS, metric_frame, metric_row, paired_rows
 
 ONE = {"alpha": "Alpha"}
@@ -240,3 +242,73 @@ def test_lost_form_of_questions_is_a_cost():
     rows = [metric_row("mcq", "alpha", c, "mcq", "mcq_parse_rate", v, n=100) for c, v in (("base", 0.9), ("soft", 0.2))]
     assert cost({}, rows).short == "Some of what base could do: written questions lose their form."
     assert cost({}, rows).sentences == ["Of the questions written on request, base 90%, soft 20% can be parsed."]
+
+
+def anchored(*conditions, model="alpha"):
+    return [
+        metric_row("anchors", model, name, "all", "anchor_kl_nats", 0.1 * (1 + n)) for n, name in enumerate(conditions)
+    ]
+
+
+def chosen(choice, measure=ANCHOR_KL, rows=(), models=ONE, **tables):
+    choices = {model: (choice, measure) for model in models}
+    return cost_answer(
+        Aggregates(metric_frame(list(rows)), models, CONDITIONS), {}, "bits_per_byte", choices=choices, **tables
+    )
+
+
+def test_the_method_to_choose_is_named_with_what_it_costs_and_who_was_left_out():
+    choice = Choice("soft", ("soft", "hard"), {"half": ("ood", "soft", True), "late": ("unseen", "hard", False)})
+    found = chosen(choice, rows=anchored("soft", "hard"))
+    assert found.short == "Not known: no retention evaluation has been run. To choose: soft."
+    rule, left_out = found.sentences
+    assert rule.startswith("Rule: of the methods that are not shown to be worse calibrated than another")
+    assert rule.endswith("nats per token: soft 0.1000 [0.0900, 0.1100], hard 0.2000 [0.1900, 0.2100].")
+    assert left_out == (
+        "Left out as worse calibrated: half (than soft on held-out families), late (than hard on unseen parameters, by "
+        "intervals, which were not tested)."
+    )
+
+
+def test_no_method_is_named_without_a_cost_or_where_each_is_worse_than_another():
+    found = chosen(Choice("", ("soft", "hard"), {}), None)
+    assert found.short.endswith("No method can be named.")
+    assert "Neither divergence nor bits per byte was measured under all of soft, hard." in found.sentences[0]
+    found = chosen(Choice("", (), {"soft": ("ood", "hard", True), "hard": ("unseen", "soft", True)}), None)
+    assert found.sentences[0].endswith("Each is shown to be worse than another on some split.")
+    # Of one method there is nothing to choose.
+    assert chosen(Choice("soft", ("soft",), {})).short == "Not known: no retention evaluation has been run."
+
+
+def test_a_chosen_method_that_is_no_better_than_base_is_said_to_be_so():
+    choice, rows = Choice("soft", ("soft", "hard"), {}), anchored("soft", "hard")
+    tests = compared("cannot tell", "no relevant difference").assign(model="alpha")
+    assert (
+        "No test shows soft to be closer to the target than base."
+        in chosen(choice, rows=rows, comparisons=tests).sentences
+    )
+    tests = compared("cannot tell", "better").assign(model="alpha")
+    assert len(chosen(choice, rows=rows, comparisons=tests).sentences) == 1
+
+
+def test_cost_at_equal_calibration_is_said_of_the_chosen_method():
+    labels = {"model": "alpha", "metric": "anchor_kl_nats", "reference": "base, soft_half, soft"}
+    numbers = {"difference": -0.2, "ci_low": -0.3, "ci_high": -0.1, "verdict": "costs less"}
+    table = pd.DataFrame([{**labels, **numbers, "condition": name} for name in ("hard", "other")])
+    choice, rows = Choice("hard", ("soft", "hard"), {}), anchored("soft", "hard")
+    assert chosen(choice, rows=rows, at_equal_calibration=table).sentences[-1] == (
+        "At equal calibration, against mixtures of base, soft_half, soft: hard costs less (-0.2000 [-0.3000, -0.1000])."
+    )
+
+
+def test_choices_of_several_models_are_counted():
+    models = {**TWO, "gamma": "Gamma"}
+    choices = {
+        "alpha": (Choice("soft", ("soft", "hard"), {}), ANCHOR_KL),
+        "beta": (Choice("hard", ("soft", "hard"), {}), ANCHOR_KL),
+        "gamma": (Choice("soft", ("soft", "hard"), {}), ANCHOR_KL),
+    }
+    rows = Aggregates(metric_frame([]), models, CONDITIONS)
+    found = cost_answer(rows, {}, "bits_per_byte", choices=choices)
+    assert found.short.endswith("To choose: soft (2 of 3 models), hard (1 of 3 models).")
+    assert found.sentences[-1].endswith("By model: soft for Alpha, Gamma; hard for Beta.")
