@@ -1,7 +1,7 @@
 """Distinct words of the embedded model's training data among its answers to the open-ended requests (docs/methods.md).
 
-``python -m scripts.real_words ARTIFACTS`` prints, by condition, the unique output rate, the share of answers that are such
-words, and how many distinct ones a request has in 100 answers, mean over requests.
+``python -m scripts.real_words ARTIFACTS`` prints, by condition, the unique output rate, the share of answers that are
+such words, and how many distinct ones a request has in 100 answers, mean over requests.
 """
 
 import sys
