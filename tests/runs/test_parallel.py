@@ -225,13 +225,13 @@ def test_the_projects_own_stages_take_what_they_are_declared_with():
     devices = {name: _devices_of(graph, name, [3, 4, 5], 2) for name in graph}
     taken = {graph[name].stage.name: gpus for name, gpus in devices.items()}
     training = {name for name, gpus in taken.items() if gpus == (3, 4)}
-    assert training == {"train_soft", "train_hard"}
+    assert training == {"train_soft", "train_hard", "train_mixed"}
     single = {name for name, gpus in taken.items() if gpus == (3,)}
     # What loads a model of any kind, and nothing else.
     assert single == {
         "preflight",
-        *(f"generate_{axis}" for axis in ("structured", "open", "mcq", "novelty")),
-        *(f"score_{axis}" for axis in ("structured", "open", "retention", "paloma")),
+        *(f"generate_{axis}" for axis in ("structured", "open", "mcq", "novelty", "anchors", "instructions")),
+        *(f"score_{axis}" for axis in ("structured", "open", "retention", "paloma", "anchors")),
         "exact_structured",
         "partition_novelty",
         "reward_novelty",

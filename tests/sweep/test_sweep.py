@@ -89,7 +89,8 @@ def test_every_cell_of_every_preset_composes_to_a_dag_with_its_targets(name, mod
     assert list(cell.params.models) == [model or "embedded"]
     assert cell.targets and set(cell.targets) <= set(cell.stages)
     for key, values in config.grid.items():
-        if key != "model":
+        # The two are groups of conf/, and no keys.
+        if key not in ("model", "methods"):
             assert look_up(cell.values, key) == values[-1]
     if model:
         # Full scale: the paper's own sizes.
@@ -271,7 +272,7 @@ def test_settings_are_no_sources_of_a_cell():
     """A checkpoint or data set of the hub is named by parameters; a comment in conf/ changes none of them."""
     cell = cell_of("experiment=paper", targets=("report",))
     assert "conf/paloma" in cell.graph.sources("score_paloma@qwen3_8b-base")
-    assert cell.sources == ["data/published", "pipeline/report/page/templates"]
+    assert cell.sources == ["data/instructions.jsonl", "data/published", "pipeline/report/page/templates"]
     demo = cell_of(targets=("report",)).sources
     assert {"models/embedded", "data/paloma", "data/novelty_prompts.jsonl"} < set(demo)
     assert not any(source.startswith("conf") or source.endswith(".yaml") for source in demo)
@@ -283,6 +284,7 @@ def test_targets_in_braces():
         "a@embedded-base",
         "a@embedded-soft",
         "a@embedded-hard",
+        "a@embedded-anchored",
         "report",
         "b@embedded",
     ]
@@ -308,7 +310,7 @@ PAPER_TARGETS = (
 def test_targets_on_axes_that_are_off_are_left_out():
     cell = cell_of("axes=[structured,mcq]", targets=PAPER_TARGETS)
     assert cell.targets == (
-        *(f"eval_structured@embedded-{c}" for c in ("base", "soft", "hard")),
+        *(f"eval_structured@embedded-{c}" for c in ("base", "soft", "hard", "anchored")),
         "eval_mcq@embedded-base",
     )
     assert not any("novelty" in name or "open" in name for name in cell.stages)
@@ -540,6 +542,6 @@ def test_plan_without_an_axis(tmp_path, capsys):
     plan(params, csv, all_stages=True)
     stages, printed = set(pd.read_csv(csv)["stage"]), capsys.readouterr().out
     assert stages >= {"eval_structured", "eval_open"} and not stages & {"reward_novelty", "import_irt", "score_paloma"}
-    assert "Experiment paper, without mcq, novelty, retention, paloma (axes): " in printed
+    assert "Experiment paper, without mcq, novelty, retention, paloma, anchors (axes): " in printed
     # The twelve models alone.
     assert "Checkpoints from the hub: 199 GB" in printed
