@@ -53,7 +53,7 @@ tables:  ## rebuild tables and figures from whatever evaluations exist (SWEEP=pa
 	@$(RUN) $(if $(SWEEP),python -m pipeline.sweep.tables $(SWEEP) $(ARGS), \
 	  $(if $(RESULTS),A=$(RESULTS) R=reports/$(notdir $(RESULTS)) P=$(RESULTS)/params.yaml,$(ROOTS) && P=params.yaml) && \
 	  python -m pipeline.stages.report --params $$P --evals $$A/evals \
-	  --prompts $$A/prompts/unseen.parquet $$A/prompts/ood.parquet --adapters $$A/adapters --output $$R)
+	  --prompts $$A/prompts/unseen.parquet $$A/prompts/ood.parquet --adapters $$A/adapters --metrics $$R/metrics.csv)
 
 record:  ## keep what params.yaml has made for a commit, without weights (RESULTS=results/laptop)
 	@$(RUN) $(ROOTS) && scripts/record_results.sh $$A $$R $(or $(RESULTS),results/$$(basename $$A))

@@ -163,4 +163,4 @@ def test_tables_are_written_in_every_format(config, tmp_path):
     for table in settings_tables(config, build_split("ood", selection="selected")):
         table_text.write_table_texts(table, tmp_path)
         assert r"\begin{longtable}" in (tmp_path / f"{table.name}.tex").read_text(encoding="utf-8")
-    assert {path.stem for path in tmp_path.iterdir()} == {"table3", "table4", "table5"}
+    assert {path.stem for path in tmp_path.iterdir()} == {"table3", "table4", "table5", "methods"}
