@@ -103,6 +103,7 @@ def two_models(tmp_path_factory) -> Path:
         for name, shown in (("alpha", "Alpha_1B"), ("beta", "Beta 2B"))
     }
     values["generate"]["ssot"]["enabled"] = True
+    values["methods"] = {name: values["methods"][name] for name in ("soft", "hard")}
     values["tracking"]["mode"] = "disabled"
     path.write_text(yaml.safe_dump(values, sort_keys=False))
     return path

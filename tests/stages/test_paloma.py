@@ -250,7 +250,7 @@ def test_errors_come_before_the_model_is_loaded(workplace, tmp_path, monkeypatch
         run(slices=["one", "two", "one"])
     with pytest.raises(ConfigError, match="paloma: stride .* must be less than window"):
         run(window=16, stride=16)
-    with pytest.raises(ConfigError, match="score_paloma has no run .*ssot: there are .*base; .*soft; .*hard$"):
+    with pytest.raises(ConfigError, match="score_paloma has no run .*ssot: there are .*base; "):
         names = {"model": "embedded", "condition": "ssot"}
         find_run([STAGES["score_paloma"]], load_params(workplace / "params.yaml"), names)
     cut = write_slice(tmp_path / "cut", "two", sentences(400))

@@ -92,7 +92,7 @@ def test_targets_without_bins(dag, tmp_path):
     assert list(store) == list(explicit) and store.terminator == explicit.terminator
     run_stage(params, "train_soft@embedded", tries=tries, output=tmp_path / "soft")
     hard = run_stage(params, "train_hard@embedded", output=tmp_path / "hard")
-    assert hard.paths["targets"] == dag.root / "prompts" / "train.parquet"
+    assert hard.paths["hard_targets"] == dag.root / "prompts" / "train.parquet"
     for method in ("soft", "hard"):
         assert weights(tmp_path / method) != weights(dag.path(f"train_{method}@embedded"))
     parameters = read_json(tmp_path / "hard" / "provenance.json")["parameters"]
@@ -192,7 +192,7 @@ def distribute(path, strategy, num_processes):
 
 def launch(params, output):
     """Start train_hard from the command line, as DVC does, with an output of its own."""
-    options = ["--model", "embedded", "--params", str(params), "--output", str(output)]
+    options = ["--model", "embedded", "--method", "hard", "--params", str(params), "--output", str(output)]
     return subprocess.Popen([sys.executable, "-m", "pipeline.stages.train_hard", *options], cwd=ROOT)
 
 
