@@ -1,7 +1,6 @@
 """The section ``methods`` of ``params.yaml``: what adapters are trained on, or merged from."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -58,11 +57,17 @@ class MethodConfig:
     of soft's update, {soft: 0.5, hard: 0.5} the mean of two. null trains."""
 
     @property
+    def shares(self) -> dict[str, float]:
+        """Weight of each of TARGETS that it is trained towards, 1 together; nothing where it is merged."""
+        if self.merge is not None:
+            return {}
+        shares = dict(zip(TARGETS, (self.soft_share, 1 - self.soft_share), strict=True))
+        return {name: share for name, share in shares.items() if share}
+
+    @property
     def targets(self) -> tuple[str, ...]:
         """What it is trained towards, of TARGETS; nothing where it is merged."""
-        if self.merge is not None:
-            return ()
-        return tuple(name for name, share in zip(TARGETS, (self.soft_share, 1 - self.soft_share), strict=True) if share)
+        return tuple(self.shares)
 
     @property
     def is_plain(self) -> bool:
@@ -88,15 +93,11 @@ def training_settings(params: "Params", method: str) -> "TrainConfig":
     return _Overridden(params.train, params.methods[method].train)  # type: ignore[return-value]
 
 
-def merged_settings(train: "TrainConfig", values: Mapping[str, Any]) -> dict[str, Any]:
-    """The section ``train`` as nested mappings, with a method's values in the place of some."""
-
-    def merged(section: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-        nested = {
-            name: merged(section[name], value)
-            for name, value in changes.items()
-            if isinstance(value, Mapping) and isinstance(section.get(name), dict)
-        }
-        return {**section, **changes, **nested}
-
-    return merged(asdict(train), values)
+def merged_settings(section: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """A section as nested mappings, with other values in the place of some."""
+    nested = {
+        name: merged_settings(section[name], value)
+        for name, value in values.items()
+        if isinstance(value, Mapping) and isinstance(section.get(name), Mapping)
+    }
+    return {**section, **values, **nested}

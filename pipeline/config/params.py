@@ -5,6 +5,7 @@ and what is allowed. Nothing here has a default: every value that matters is in 
 """
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -344,7 +345,7 @@ class Params:
                     f"methods.{name}: a method's name has lower-case letters, digits and _, and is none of "
                     f"{', '.join((BASE, *BASELINES))}"
                 )
-            validate(merged_settings(self.train, method.train), TrainConfig, f"methods.{name}.train")
+            validate(merged_settings(asdict(self.train), method.train), TrainConfig, f"methods.{name}.train")
             if method.merge is not None and (problem := _merge_problem(name, method, self.methods)):
                 raise ValueError(f"methods.{name}.merge: {problem}")
         return self

@@ -53,16 +53,15 @@ def _trained(params: Params, sources: dict[str, str]) -> dict[str, Table]:
             row = {"model": model, "method": method, "tokenizer": settings.tokenizer}
             kind = made.targets[0] if made.is_plain else "mixed"
             if kind == "mixed":
+                anchored = made.anchors is not None
                 tries = f"{root}/tries/{settings.tokenizer}/soft"
                 row |= {
                     "first_target": made.targets[0],
                     "last_target": made.targets[-1],
                     "tries": tries if "soft" in made.targets else prompts,
                     "hard_targets": sources["hard"] if "hard" in made.targets else prompts,
-                    "instructions": f"{root}/prompts/instructions.parquet" if made.anchors is not None else prompts,
-                    "replies": f"{root}/generations/instructions/{model}/base.parquet"
-                    if made.anchors is not None
-                    else prompts,
+                    "instructions": f"{root}/prompts/instructions.parquet" if anchored else prompts,
+                    "replies": f"{root}/generations/instructions/{model}/base.parquet" if anchored else prompts,
                 }
             # Soft and hard as the paper has them go by the model alone.
             found[kind][model if made.is_plain and method == kind else f"{model}-{method}"] = row

@@ -110,12 +110,11 @@ class Prices:
     def training(self, model: str, method: str) -> Cost:
         """An adapter: of two targets each takes its share of the steps; anchors come on top of them."""
         made, size = self._params.methods[method], self._params.models[model].num_parameters
-        shares = {"soft": made.soft_share, "hard": 1 - made.soft_share}
-        steps = {target: self._steps(method, target) for target in made.targets}
-        total = sum((self._towards(model, method, target).times(shares[target]) for target in made.targets), Cost())
+        total = sum((self._towards(model, method, name).times(share) for name, share in made.shares.items()), Cost())
         if made.anchors is None:
             return total
-        sequences = made.anchors.sequences_per_step * sum(shares[target] * steps[target] for target in made.targets)
+        steps = sum(share * self._steps(method, name) for name, share in made.shares.items())
+        sequences = made.anchors.sequences_per_step * steps
         reply = min(cost.TYPICAL_COMPLETION_TOKENS["anchors"], self._params.generate.instructions.max_new_tokens)
         read, written = sequences * INSTRUCTION_TOKENS, sequences * reply
         # The base checkpoint's law takes one more forward pass.

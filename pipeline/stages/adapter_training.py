@@ -211,18 +211,14 @@ def _terms(
     same draws. Two targets share a step's examples, and the number of steps is between those of each alone.
     """
     from pipeline.core.training.objectives import with_outside_kl
-    from pipeline.engines.loading.conditioned_model import message_encoder
+    from pipeline.engines.loading.conditioned_model import request_encoder
     from pipeline.engines.training.fit import Term
 
     name, method = training.model, config.methods[training.method]
     batch_size = training_settings(config, training.method).global_batch_size
-    encode_messages = message_encoder(tokenizer, config.models[name])
-
-    def encode(text: str) -> list[int]:
-        return encode_messages([{"role": "user", "content": text}], False)
-
+    encode = request_encoder(tokenizer, config.models[name])
     encoded = [encode(prompt.text) for prompt in training.prompts]
-    shares = {"soft": method.soft_share, "hard": 1 - method.soft_share}
+    shares = method.shares
     sizes = _share_of_step([shares[target.name] for target in training.targets], batch_size)
     families = [prompt.family for prompt in training.prompts]
 

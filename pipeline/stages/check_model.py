@@ -17,7 +17,7 @@ from pipeline.sources.repository import pinned_commit
 def main(run: StageRun, model: str, prompts: list[Path], output: Path) -> None:
     """Write the model's report: files or hub commit, terminator, and one request token by token."""
     from pipeline.engines.loading import chat
-    from pipeline.engines.loading.conditioned_model import message_encoder
+    from pipeline.engines.loading.conditioned_model import request_encoder
     from pipeline.engines.loading.model import checkpoint_files, load_tokenizer
     from pipeline.engines.sampling import preflight
     from pipeline.sources.import_gguf import named_quantisation
@@ -30,7 +30,7 @@ def main(run: StageRun, model: str, prompts: list[Path], output: Path) -> None:
     tokenizer = load_tokenizer(config, revision)
     terminator = chat.answer_terminator(tokenizer, config.terminator)
     request = read_prompts(*prompts)[0].text
-    ids = message_encoder(tokenizer, config)([{"role": "user", "content": request}], False)
+    ids = request_encoder(tokenizer, config)(request)
     preflight.check_numbers(tokenizer, terminator)
     report = {
         "checkpoint": config.checkpoint,

@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS
+from pipeline.artifacts.model_report import model_revision
 from pipeline.artifacts.prompts import read_requests
 from pipeline.artifacts.scores import REPLY_DIVERGENCE_COLUMNS
 from pipeline.artifacts.storage import read_table, write_table
@@ -26,21 +27,21 @@ def main(
 ) -> None:
     """Write divergences of the base checkpoint's replies (forward) and of the condition's own (reverse)."""
     from pipeline.engines.loading.chat import answer_terminator, reply_ids
-    from pipeline.engines.loading.model import position_logits
+    from pipeline.engines.loading.model import load_tokenizer, position_logits
     from pipeline.engines.scoring.reply_divergence import DIRECTIONS, reply_divergences
 
     requests, config = read_requests(*prompts), run.params.models[model]
     tables = [read_table(path, GENERATION_COLUMNS) for path in (base_generations, generations)]
     table = pd.concat([own.assign(direction=name) for own, name in zip(tables, DIRECTIONS, strict=True)])
-    adapter = adapter_directory(condition, weights)
-    opened = open_model(config, model_report, adapter, requests[0].text)
+    tokenizer = load_tokenizer(config, model_revision(model_report))
     ended = (table["finish_reason"] == "stop").tolist()
-    terminator = answer_terminator(opened.tokenizer, config.terminator)
-    replies = reply_ids(opened.tokenizer, table["text"].tolist(), ended, terminator)
-    encoded = {prompt.prompt_id: opened.encode(prompt.text) for prompt in requests}
-    # The base checkpoint is no distance from itself.
-    divergences = [0.0] * len(table)
+    terminator = answer_terminator(tokenizer, config.terminator)
+    replies = reply_ids(tokenizer, table["text"].tolist(), ended, terminator)
+    adapter, divergences = adapter_directory(condition, weights), [0.0] * len(table)
+    # The base checkpoint is no distance from itself, and is not loaded.
     if adapter is not None:
+        opened = open_model(config, model_report, adapter, requests[0].text)
+        encoded = {prompt.prompt_id: opened.encode(prompt.text) for prompt in requests}
         passes = reply_divergences(
             opened.model,
             position_logits(opened.model),

@@ -24,10 +24,9 @@ METHODS = ("anchored", "mixed", "reverse", "replay", "merged", "half")
 @pytest.fixture(scope="module")
 def methods(dag) -> Dag:
     """The shared DAG with further methods, trained for the same few steps."""
-    recorded = dict(line.split("=", 1) for line in TINY_OVERRIDES)
     params = load_params(dag.params)
     overrides = [
-        *(f"{key}={value}" for key, value in recorded.items()),
+        *TINY_OVERRIDES,
         f"artifacts={params.artifacts}",
         f"models.embedded.checkpoint={params.models['embedded'].checkpoint}",
         "+method@methods.anchored=anchored",

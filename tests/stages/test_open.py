@@ -112,7 +112,7 @@ def test_scores(dag, prompts, scores):
 
 def test_baselines_have_no_first_step_law(dag):
     names = {"model": "embedded", "condition": "ssot"}
-    with pytest.raises(ConfigError, match="score_open has no run .*ssot: there are .*base; "):
+    with pytest.raises(ConfigError, match="score_open has no run .*ssot: there are .*base; .*soft; .*hard$"):
         find_run([STAGES["score_open"]], load_params(dag.params), names)
 
 

@@ -64,7 +64,7 @@ def test_every_kind_of_stage_runs(workspace, graph, monkeypatch, capsys):
     metrics = pd.read_csv(workspace / "reports" / "stand_ins" / "metrics.csv", keep_default_na=False)
     assert set(metrics["model"]) == set(CHOSEN)
     first = metrics[metrics["model"] == CHOSEN[0]]
-    assert set(first["axis"]) == {"structured", "open", "mcq", "novelty", "retention", "paloma"}
+    assert set(first["axis"]) == {"structured", "open", "mcq", "novelty", "retention", "paloma", "anchors"}
     for model in CHOSEN:
         conditions = set(metrics.loc[metrics["model"] == model, "condition"])
         assert conditions == ({"base", "soft", "hard", "ssot"} if model == CHOSEN[0] else {"soft"}), model

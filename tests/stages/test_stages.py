@@ -254,7 +254,7 @@ def test_report(dag, tmp_path, capsys):
     # A baseline has samples only.
     assert len(ssot) == (len(SAMPLED) * 4 + len(MEANS) + 3) * 2
     assert set(ssot["metric"]) == SAMPLED | MEANS | {"wasserstein_1_normalised_prompt_median"}
-    assert set(metrics["axis"]) == {"structured", "open", "mcq", "novelty", "retention", "paloma"}
+    assert set(metrics["axis"]) == {"structured", "open", "mcq", "novelty", "retention", "paloma", "anchors"}
     for name in ("table6", "table7"):
         table = pd.read_csv(tmp_path / "tables" / f"{name}.csv")
         assert len(table) == 9 and set(table["status"]) <= {"ok", "undefined"}

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.core.random_streams import random_stream
+from pipeline.core.retention.perplexity import resampled_sums
 from pipeline.core.statistics.intervals import Estimate, metric_row, percentile_interval
 
 METRIC_NAMES = {"forward": "anchor_kl_nats", "reverse": "anchor_reverse_kl_nats"}
@@ -31,9 +32,8 @@ def per_token(divergences: np.ndarray, tokens: np.ndarray, *, replicates: int, r
     value = float(divergences.sum() / tokens.sum())
     if size < 2:
         return Estimate(value, size)
-    weights = rng.multinomial(size, np.full(size, 1 / size), size=replicates)
-    low, high = percentile_interval((weights @ divergences) / (weights @ tokens))
-    return Estimate(value, size, low, high)
+    nats, read = resampled_sums(np.stack([divergences, tokens], axis=1), replicates, rng).T
+    return Estimate(value, size, *percentile_interval(nats / read))
 
 
 def prompt_sums(scores: pd.DataFrame, categories: Mapping[str, str]) -> pd.DataFrame:

@@ -45,6 +45,12 @@ def message_encoder(tokenizer: Any, config: ModelConfig) -> Callable[[Sequence[M
     return encode_messages
 
 
+def request_encoder(tokenizer: Any, config: ModelConfig) -> Callable[[str], list[int]]:
+    """``ConditionedModel.encode`` of a tokenizer."""
+    encode_messages = message_encoder(tokenizer, config)
+    return lambda text: encode_messages([{"role": "user", "content": text}], False)
+
+
 def open_model(config: ModelConfig, report: Path, adapter: Path | None = None, probe: str = "") -> ConditionedModel:
     """Load a checkpoint, and an adapter into it.
 
@@ -63,11 +69,7 @@ def open_model(config: ModelConfig, report: Path, adapter: Path | None = None, p
     tokenizer = load_tokenizer(config, revision)
     model = load_model(config, revision)
     stops = stop_ids(model, tokenizer, config.terminator)
-    encode_messages = message_encoder(tokenizer, config)
-
-    def encode(text: str) -> list[int]:
-        return encode_messages([{"role": "user", "content": text}], False)
-
+    encode = request_encoder(tokenizer, config)
     if adapter is not None:
         model = load_adapter(model, adapter, encode(probe))
-    return ConditionedModel(model, tokenizer, encode, encode_messages, stops, default_device())
+    return ConditionedModel(model, tokenizer, encode, message_encoder(tokenizer, config), stops, default_device())

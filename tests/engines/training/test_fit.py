@@ -48,13 +48,26 @@ def adapter_state(model):
     return {name: value.detach().cpu().contiguous() for name, value in get_peft_model_state_dict(model).items()}
 
 
+TERMS = [Term("targets", examples, soft_target_loss)]
+
+
 def run(
-    model_config, path, *, settings=SETTINGS, on_step=lambda record: None, steps=STEPS, dropout=0.2, dtype="float32"
+    model_config,
+    path,
+    terms=TERMS,
+    *,
+    settings=SETTINGS,
+    on_step=lambda record: None,
+    steps=STEPS,
+    dropout=0.2,
+    dtype="float32",
+    model=None,
 ):
-    model = adapter(model_config, dropout, dtype)
+    """``terms`` may depend on the model."""
+    model = model or adapter(model_config, dropout, dtype)
     log = fit(
         model,
-        [Term("targets", examples, soft_target_loss)],
+        terms(model) if callable(terms) else terms,
         steps,
         settings,
         seed=1,

@@ -1,5 +1,6 @@
 """Several terms in a step: weights, the base checkpoint as reference, budgets, and what a resumed run goes on with."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,9 @@ from pipeline.core.training.anchors import anchor_example
 from pipeline.core.training.examples import hard_example
 from pipeline.core.training.objectives import forward_anchor_loss, hard_target_loss, soft_target_loss
 from pipeline.engines.training.distributed import single_process
-from pipeline.engines.training.fit import Checkpoint, Term, fit
+from pipeline.engines.training.fit import Term
 from pipeline.engines.training.on_policy import OnPolicyReplies
-from tests.engines.training.test_fit import SETTINGS, Killed, adapter, adapter_state, examples
+from tests.engines.training.test_fit import Killed, adapter, examples, run
 
 REPLIES = [([30, 31], [32, 33, 34]), ([35], [36, 37]), ([38, 39, 40], [41])]
 STEPS = 6
@@ -30,20 +31,7 @@ def held(weight=2.0, **more):
     return Term("anchors", anchors, forward_anchor_loss, weight, compares=True, **more)
 
 
-def trained(model_config, path, terms, steps=STEPS, on_step=lambda record: None, model=None):
-    model = model or adapter(model_config)
-    log = fit(
-        model,
-        terms(model) if callable(terms) else terms,
-        steps,
-        SETTINGS,
-        seed=1,
-        stream=("tiny", "soft"),
-        pad_id=0,
-        checkpoint=Checkpoint(path),
-        on_step=on_step,
-    )
-    return adapter_state(model), log
+trained = partial(run, steps=STEPS)
 
 
 def divergence(model_config, weights):
