@@ -85,7 +85,7 @@ def equal_calibration(
     """
     family, rows = reference_family(params), []
     points = frontier_points(metrics, models, params.conditions)
-    points = points[points["metric"].map(lambda name: METRICS[name].axis in COSTS)]
+    points = points[points["metric"].isin([name for name, metric in METRICS.items() if metric.axis in COSTS])]
     for model, of_model in points.groupby("model", sort=False):
         source = _Source(params, evaluations, metrics, str(model))
         calibrations = calibration_draws(source)
