@@ -71,7 +71,7 @@ def frontier_panels(
         # Of a column that ends early, too, the lowest panel names the axis.
         for place in range(max(0, len(places) - columns), len(places)):
             panels[place].set_xlabel(CALIBRATION_TITLE)
-        shared_legend(figure, panels[: len(places)], most_columns=6)
+        shared_legend(figure, panels[: len(places)])
     return figure
 
 

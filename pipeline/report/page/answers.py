@@ -384,7 +384,7 @@ def _reason(method: str, split: str, other: str, tested: bool) -> str:
     where = SPLIT_TITLES[split]
     if not other:
         return f"{method} (undefined on {where})"
-    return f"{method} (than {other} on {where}{'' if tested else ', by intervals, which were not tested'})"
+    return f"{method} (than {other} on {where}{'' if tested else ', by their intervals, without a test'})"
 
 
 def _cost_word(rows: Aggregates, tests: Mapping[str, pd.DataFrame]) -> str:

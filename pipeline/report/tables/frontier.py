@@ -244,7 +244,7 @@ def frontier_table(
         conditions_are_rows=True,
     )
     standings = _standings(frontier_points(metrics, models, conditions), present, conditions, choices)
-    measured = [measure.title for _, measure in choices.values() if measure is not None]
+    measured = [measure.title[0].lower() + measure.title[1:] for _, measure in choices.values() if measure is not None]
     plane = f"in calibration (mean of both splits' {RATIO_TITLE}) and {' or '.join(dict.fromkeys(measured))}"
     return with_note(
         replace(table, row_texts=standings, row_texts_title="Frontier"),

@@ -266,7 +266,7 @@ def test_the_method_to_choose_is_named_with_what_it_costs_and_who_was_left_out()
     assert rule.endswith("nats per token: soft 0.1000 [0.0900, 0.1100], hard 0.2000 [0.1900, 0.2100].")
     assert left_out == (
         "Left out as worse calibrated: half (than soft on held-out families), late (than hard on unseen parameters, by "
-        "intervals, which were not tested)."
+        "their intervals, without a test)."
     )
 
 
