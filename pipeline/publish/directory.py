@@ -11,6 +11,7 @@ import pandas as pd
 
 from pipeline.artifacts.adapters import CONFIG, WEIGHTS
 from pipeline.artifacts.atomic import atomic_directory
+from pipeline.artifacts.model_report import model_revision
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.storage import read_json, require, write_json
 from pipeline.config.params import BASE, ModelConfig, Params
@@ -129,10 +130,15 @@ def publish(publication: Publication, output: Path, merged: bool) -> Path:
     with atomic_directory(output) as directory:
         shutil.copyfile(source / WEIGHTS, directory / WEIGHTS)
         config = json.loads((source / CONFIG).read_text())
-        base = {"base_model_name_or_path": publication.report["checkpoint"], "revision": publication.report["revision"]}
-        write_json(directory / CONFIG, config | base)
+        names = {
+            "base_model_name_or_path": publication.report["checkpoint"],
+            "revision": publication.report["revision"],
+        }
+        write_json(directory / CONFIG, config | names)
         if merged:
-            distance = write_merged(publication, source, directory / MERGED)
+            report = named_run(f"check_model@{publication.model}", params).paths["output"]
+            checkpoint = params.models[publication.model]
+            distance = write_merged(checkpoint, require(report), source, publication.prompt, directory / MERGED)
             publication = replace(publication, merged_distance=distance)
         model_card(publication).save(directory / CARD)
         publication.metrics[list(METRIC_COLUMNS)].to_csv(directory / METRICS_FILE, index=False, encoding="utf-8")
@@ -157,33 +163,40 @@ def provenance(publication: Publication) -> dict[str, Any]:
     }
 
 
-def write_merged(publication: Publication, adapter: Path, output: Path) -> float:
-    """Write the model with the adapter merged into its weights, and the tokenizer, in transformers' format.
+def write_merged(config: ModelConfig, report: Path, adapter: Path, prompt: str, output: Path) -> float:
+    """Write a model with an adapter merged into its weights, and the tokenizer, in transformers' format.
 
     Its sampling defaults are those that the adapter is for, not the base checkpoint's.
 
     Args:
-        publication: What is published.
+        config: The base checkpoint.
+        report: What check_model wrote of it.
         adapter: Directory of the adapter.
+        prompt: A request.
         output: Directory to make.
 
     Returns:
-        Total variation between the next-token laws of merged weights and adapter behind the publication's request.
+        Total variation between the next-token laws behind the request, of the weights as they are read again and of
+        the adapter.
 
     Raises:
-        ModelError: The checkpoint or adapter cannot be used.
+        ModelError: The checkpoint or adapter cannot be used, or the merged weights are not read again.
     """
-    from pipeline.engines.loading.conditioned_model import open_model
-    from pipeline.engines.loading.model import next_log_probabilities
+    from transformers import AutoConfig
 
-    params = publication.params
-    report = named_run(f"check_model@{publication.model}", params).paths["output"]
-    opened = open_model(params.models[publication.model], require(report), adapter, publication.prompt)
-    rows = [opened.encode(publication.prompt)]
+    from pipeline.engines.loading.conditioned_model import open_model
+    from pipeline.engines.loading.model import load_model, next_log_probabilities
+
+    opened = open_model(config, report, adapter, prompt)
+    rows = [opened.encode(prompt)]
     law = next_log_probabilities(opened.model, rows).exp()
-    model = opened.model.merge_and_unload()
-    distance = float((next_log_probabilities(model, rows).exp() - law).abs().sum() / 2)
+    model, revision = opened.model.merge_and_unload(), model_revision(report)
     model.generation_config.update(do_sample=True, temperature=1.0, top_p=1.0, top_k=0)
-    model.save_pretrained(output)
+    stored = AutoConfig.from_pretrained(config.checkpoint, revision=revision, trust_remote_code=False)
+    # Names that undo a quantisation (GPT-OSS) are not those of full weights: transformers would not find them again.
+    quantised = getattr(stored, "quantization_config", None) is not None
+    model.save_pretrained(output, save_original_format=not quantised)
     opened.tokenizer.save_pretrained(output)
-    return distance
+    del opened, model
+    merged = load_model(replace(config, checkpoint=str(output), revision=None))
+    return float((next_log_probabilities(merged, rows).exp() - law).abs().sum() / 2)

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from safetensors.torch import load_file
 from pipeline.artifacts.prompts import write_prompts
 from pipeline.artifacts.storage import write_json
 from pipeline.compose import compose_params, render
-from pipeline.config.params import load_params
+from pipeline.config.params import load_params, validate
 from pipeline.core.prompts.structured import build_split
 from pipeline.dag.execution import StageRun
 from pipeline.engines.loading.conditioned_model import open_model
@@ -24,6 +25,7 @@ from pipeline.engines.loading.model import add_lora, load_model, next_log_probab
 from pipeline.engines.training.fit import save_adapter
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.publish.__main__ import main
+from pipeline.publish.directory import write_merged
 from pipeline.publish.freshness import nodes_behind
 from pipeline.record.provenance import sha256_path
 from pipeline.report.evaluations import METRIC_COLUMNS, read_evaluations
@@ -35,9 +37,8 @@ AXES = ("structured", "paloma")
 MODEL, METHOD = "embedded", "soft"
 
 
-def make_adapter(params, directory):
+def make_adapter(config, directory):
     """An adapter that shows, as training would write it."""
-    config = params.models[MODEL]
     torch.manual_seed(0)
     adapted = add_lora(load_model(config, device="cpu"), config, rank=2, alpha=4, dropout=0)
     with torch.no_grad():
@@ -96,7 +97,7 @@ def project(tiny_model, tmp_path_factory):
     report = {"checkpoint": str(tiny_model), "revision": None, "files_sha256": {}, "quantisation": None}
     report |= {"terminator": "<|im_end|>", "terminator_id": 2, "example_request": "Generate", "example_tokens": []}
     write_json(artifacts / "models" / "embedded.json", report)
-    make_adapter(params, artifacts / "adapters" / MODEL / METHOD)
+    make_adapter(params.models[MODEL], artifacts / "adapters" / MODEL / METHOD)
     for axis in AXES:
         for condition, value in (("base", 0.6), (METHOD, 0.2)):
             make_evaluation(artifacts / "evals", axis, condition, value)
@@ -183,6 +184,18 @@ def test_merged_weights_are_base_and_update(project, published, tiny_model):
     parts = [update[f"base_model.model.{name}.lora_{part}.weight"] for part in "BA"]
     expected = base[f"{name}.weight"].float() + 2 * parts[0] @ parts[1]
     torch.testing.assert_close(merged[f"{name}.weight"].float(), expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name, architecture", [("gpt_oss_20b", "gpt_oss"), ("gemma3_4b", "gemma3")])
+def test_merged_weights_of_other_architectures_are_read_again(stand_ins, tmp_path, name, architecture):
+    """Experts that are stored in MXFP4, and a language model inside of another."""
+    params = validate(compose_params(ROOT / "conf", ["experiment=paper"]))
+    config = replace(params.models[name], checkpoint=str(stand_ins[architecture]), revision=None)
+    write_json(tmp_path / "report.json", {"revision": None})
+    make_adapter(config, tmp_path / "adapter")
+    distance = write_merged(config, tmp_path / "report.json", tmp_path / "adapter", "a request", tmp_path / "merged")
+    # bfloat16: as many digits as the base checkpoint's own weights have.
+    assert 0 < distance < 0.05
 
 
 def test_published_again_and_where_something_else_is(project, tmp_path, capsys):
