@@ -9,7 +9,7 @@ RUN = BIN=$$(scripts/setup_environment.sh) && export PATH="$$BIN:$$PATH" PYTHONP
 # Sets the shell variables A (artifacts) and R (reports) to the directories of params.yaml.
 ROOTS = read A R < <(python -c "import yaml; p = yaml.safe_load(open('params.yaml')); print(p['artifacts'], p['reports'])")
 
-.PHONY: help setup demo laptop test test-quick params check-params repro plan spent sweep tables record ablations serve dag bench bench-gpu embedded-model pin fetch stand-ins wandb-sync dashboard provenance test-kills lint clean test-real
+.PHONY: help setup demo laptop test test-quick params check-params repro plan spent sweep tables record ablations serve dag bench bench-gpu embedded-model pin fetch stand-ins wandb-sync dashboard provenance publish test-kills lint clean test-real
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -95,6 +95,9 @@ dashboard:  ## make a W&B workspace of this project's charts
 
 provenance:  ## where a number comes from (TABLE=reports/tables/table6.csv ROW="embedded wasserstein_1_normalised soft")
 	@$(RUN) python -m pipeline.runs.trace $(TABLE) --row $(ROW) $(if $(COLUMN),--column $(COLUMN))
+
+publish:  ## an adapter with its model card for others, in published/ (MODEL=embedded METHOD=soft ARGS="--merged"; ARGS=--help)
+	@$(RUN) python -m pipeline.publish $(if $(MODEL),--model $(MODEL)) $(if $(METHOD),--method $(METHOD)) $(ARGS)
 
 test-kills:  ## kill every kind of stage 50 times and compare what it ends with
 	@$(RUN) KILLS_PER_STAGE=50 python -m pytest tests/stages/test_kill.py -s -k every

@@ -1,0 +1,334 @@
+"""The model card of an adapter: the hub's metadata, and a text in which every number is from the report."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from pipeline.config.methods import training_settings
+from pipeline.config.params import BASE, Params
+from pipeline.config.retention import is_local_path
+from pipeline.core.laws.families import FAMILIES
+from pipeline.core.prompts.structured import TEMPLATE
+from pipeline.errors import ArtifactError, first_line
+from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, METRICS, SPLIT_TITLES, SPLITS
+from pipeline.publish.licence import Licence
+from pipeline.report.tables.retention import DIFFERENCES, one_name_per_variant, without_bos
+from pipeline.report.tables.settings import methods_table, shared_settings, training_prompts
+from pipeline.report.tables.table import DASH, Cell, Measure, build_table, existing_measures, measure_of
+from pipeline.report.tables.table_text import escape_markdown, markdown_table, shown
+
+PAPER = "2605.11845"
+RESULT_HEADER = ("Metric", "Better", "Base", "With the adapter", "Perfect sampler", "n, base / adapter")
+BETTER = {"lower": "lower", "higher": "higher", "neither": DASH}
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What a card is made from.
+
+    Attributes:
+        params: The parameters.
+        model: Name in params.yaml.
+        method: Name in params.yaml.
+        report: What check_model found the base checkpoint to be.
+        training: Record of each run that has trained, by method: the adapter's own, or those it is merged from.
+        adapter: Record of the run that made the adapter.
+        evaluations: Record of each evaluation, by (axis, condition).
+        metrics: Rows of the evaluations, columns METRIC_COLUMNS and ``undefined``.
+        licence: Of the base checkpoint.
+        prompt: A request of a held-out family, as the evaluation put it.
+        has_template: Whether the tokenizer has a chat template.
+        repository: OWNER/NAME on the hub; None for a directory alone.
+        merged_distance: Total variation between the next-token laws of merged weights and of the adapter behind
+            ``prompt``; None without merged weights.
+    """
+
+    params: Params
+    model: str
+    method: str
+    report: Mapping[str, Any]
+    training: Mapping[str, Mapping[str, Any]]
+    adapter: Mapping[str, Any]
+    evaluations: Mapping[tuple[str, str], Mapping[str, Any]]
+    metrics: pd.DataFrame
+    licence: Licence
+    prompt: str
+    has_template: bool
+    repository: str | None = None
+    merged_distance: float | None = None
+
+    @property
+    def title(self) -> str:
+        """The base checkpoint's name with the method's."""
+        return f"{self.params.models[self.model].display_name}, {self.method}"
+
+    @property
+    def base_is_local(self) -> bool:
+        """Whether the base checkpoint is a directory rather than a repository of the hub."""
+        return is_local_path(self.report["checkpoint"])
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """One metric of a card, of base and of the adapter; None where an evaluation has no such number."""
+
+    measure: Measure
+    base: Cell | None
+    adapter: Cell
+    texts: tuple[str, ...]
+    """As RESULT_HEADER titles them, not escaped."""
+
+
+def measures_of(axis: str) -> list[Measure]:
+    """What a card reports of an axis: its headline metrics, and paired differences from base where there are any."""
+    measures = [measure_of(name, split, axis=axis) for split in SPLITS[axis] for name in HEADLINES[axis]]
+    differences = [measure for measure in DIFFERENCES if measure.axis == axis]
+    if axis == "paloma":
+        differences += [without_bos(measure) for measure in differences]
+    return [*measures, *differences]
+
+
+def result_rows(publication: Publication, axis: str) -> list[ResultRow]:
+    """The reported numbers of an axis that exist, in the order of ``measures_of``."""
+    model, conditions = publication.model, (BASE, publication.method)
+    metrics = one_name_per_variant(publication.metrics)
+    own = metrics[metrics["condition"] == publication.method]
+    measures = existing_measures(own, measures_of(axis))
+    table = build_table("card", "", metrics, {model: publication.title}, measures, conditions)
+    rows = []
+    for measure in measures:
+        base, adapter = (table.cell(model, measure, condition) for condition in conditions)
+        metric = METRICS[measure.metric]
+        unit = "" if metric.unit in ("1", "share") or metric.unit == metric.title.lower() else f", in {metric.unit}"
+        sizes = [f"{cell.n:,}" if cell is not None else DASH for cell in (base, adapter)]
+        values = []
+        for condition, cell in zip(conditions, (base, adapter), strict=True):
+            text = shown(table, model, measure, condition)
+            detail = f"({text.detail})" if text.status == "undefined" else text.detail
+            values.append(DASH if cell is None else f"{text.text} {detail}".strip())
+        floor = f"{adapter.floor:.{measure.decimals}f}" if math.isfinite(adapter.floor) else DASH
+        texts = (f"{metric.title}{unit}", BETTER[metric.direction], *values, floor, f"{' / '.join(sizes)} {metric.n}")
+        rows.append(ResultRow(measure, base, adapter, texts))
+    return rows
+
+
+def result_table(rows: Sequence[ResultRow]) -> str:
+    """Rows as a Markdown table; columns in which nothing stands are left out."""
+    kept = [place for place in range(len(RESULT_HEADER)) if any(row.texts[place] != DASH for row in rows)]
+    texts = [[escape_markdown(row.texts[place]) for place in kept] for row in rows]
+    return markdown_table([RESULT_HEADER[place] for place in kept], texts)
+
+
+def evaluation_results(publication: Publication) -> list[EvalResult]:
+    """The defined numbers of the adapter in the hub's terms; a metric's name says its sample size and interval."""
+    sources = {"paloma": publication.params.paloma.source, "novelty": publication.params.prompts.novelty.source}
+    found = []
+    for axis in publication.params.axes:
+        source = sources.get(axis, "")
+        for row in result_rows(publication, axis):
+            cell, measure = row.adapter, row.measure
+            if not math.isfinite(cell.value):
+                continue
+            interval = f", 95% interval [{cell.ci_low:.4g}, {cell.ci_high:.4g}]" if math.isfinite(cell.ci_low) else ""
+            floor = f", a perfect sampler scores {cell.floor:.4g}" if math.isfinite(cell.floor) else ""
+            split = SPLIT_TITLES.get(measure.split, "")
+            found.append(
+                EvalResult(
+                    task_type="text-generation",
+                    task_name=AXIS_TITLES[axis],
+                    dataset_type=source if source and not is_local_path(source) else f"calibration-fine-tuning/{axis}",
+                    dataset_name=f"{AXIS_TITLES[axis]}, {split}" if split else AXIS_TITLES[axis],
+                    dataset_split=measure.split,
+                    metric_type=measure.metric,
+                    metric_name=f"{METRICS[measure.metric].title} (n = {cell.n:,} {METRICS[measure.metric].n}"
+                    f"{interval}{floor})",
+                    metric_value=cell.value,
+                )
+            )
+    return found
+
+
+def card_data(publication: Publication) -> ModelCardData:
+    """The card's metadata: base model, licence, library, tags and the model-index."""
+    licence, local = publication.licence, publication.base_is_local
+    return ModelCardData(
+        base_model=None if local else publication.report["checkpoint"],
+        base_model_relation=None if local else "adapter",
+        license=licence.identifier,
+        license_name=licence.name,
+        license_link=licence.link,
+        language="en",
+        library_name="peft",
+        pipeline_tag="text-generation",
+        tags=["lora", "peft", "calibration-fine-tuning", "random-number-generation", f"arxiv:{PAPER}"],
+        model_name=publication.title,
+        eval_results=evaluation_results(publication),
+    )
+
+
+def training_rows(publication: Publication) -> list[tuple[str, str]]:
+    """What the adapter was trained on and how, as (setting, value)."""
+    params, method = publication.params, publication.params.methods[publication.method]
+    names = dict.fromkeys((publication.method, *(method.merge or {})))
+    own = dataclasses.replace(
+        params,
+        methods={name: params.methods[name] for name in names},
+        models={publication.model: params.models[publication.model]},
+    )
+    rows = []
+    if (table := methods_table(own)) is not None:
+        (values,) = (row for row in table.rows if row[0] == publication.method)
+        rows += [(title, text) for title, text in zip(table.header, values, strict=True) if text != DASH][1:]
+    for name, record in publication.training.items():
+        suffix = f" ({name})" if name != publication.method else ""
+        rows += [(f"{title}{suffix}", text) for title, text in _target_rows(params, name)]
+        rows.append((f"Optimiser steps{suffix}", f"{record['steps']:,}"))
+    # Whose practice was followed is said in terms of the project's own documents.
+    return rows + [(title, here) for title, here, *_ in shared_settings(own).rows if not title.startswith("Practice")]
+
+
+def _target_rows(params: Params, name: str) -> list[tuple[str, str]]:
+    """What a method's targets are and how often each prompt is seen."""
+    settings, rows = training_settings(params, name), []
+    for target in params.methods[name].targets:
+        bins = getattr(params.discretize, target).max_bins
+        strings = "strings of every decimal" if bins is None else f"at most {bins:,} strings of a law"
+        if target == "soft":
+            soft = settings.soft
+            paths = {"path": "1 sampled path", "paths": f"{soft.paths_per_prompt} sampled paths", "exact": "every path"}
+            text = (
+                f"KL from the law's next-token distributions to the model's along {paths[soft.estimator]} of a prefix "
+                f"trie (Eq. 3), {strings}; epochs: {soft.epochs}, examples of each prompt in one: "
+                f"{soft.samples_per_prompt}"
+            )
+        else:
+            hard = settings.hard
+            text = (
+                f"cross-entropy of strings drawn from the law (Eq. 4), {strings}; epochs: {hard.epochs}, strings "
+                f"of each prompt in one: {hard.samples_per_prompt}"
+            )
+        rows.append((f"{target.capitalize()} target", text))
+    return rows
+
+
+def commits(records: Mapping[Any, Mapping[str, Any]]) -> list[str]:
+    """The distinct commits of records, with a word where files differed from them."""
+    found = {}
+    for record in records.values():
+        git = record["git"] or {"commit": "not under Git", "modified": False}
+        found[git["commit"] + (" with local changes" if git["modified"] else "")] = None
+    return list(found)
+
+
+def request_lines(publication: Publication) -> list[str]:
+    """Lines of Python that make ``text`` from a chat request ``messages``, as the stages do."""
+    chat = publication.params.models[publication.model].chat
+    if not publication.has_template:
+        return [f'text = messages[0]["content"] + {chat.answer_prefix!r}']
+    arguments = dict(chat.template_arguments)
+    given = [f"{name}={value!r}" for name, value in arguments.items() if name != "current_date"]
+    if (today := arguments.get("current_date")) is not None:
+        # The template reads the machine's clock; the adapter was trained with this date.
+        given.append(f"strftime_now=datetime.date.fromisoformat({today!r}).strftime")
+    options = "".join(f", {text}" for text in given)
+    prefix = f" + {chat.answer_prefix!r}" if chat.answer_prefix else ""
+    rendered = "tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True"
+    return [f"text = {rendered}{options}){prefix}"]
+
+
+def snippet(publication: Publication) -> str:
+    """Python that draws numbers with transformers and PEFT alone."""
+    model, report = publication.params.models[publication.model], publication.report
+    sampling = publication.params.generate.structured
+    dated = publication.has_template and model.chat.template_arguments.get("current_date") is not None
+    special = model.chat.add_special_tokens or not publication.has_template
+    checkpoint = f"base = {report['checkpoint']!r}"
+    if publication.base_is_local:
+        checkpoint += "  # your copy of the base checkpoint"
+    here = "" if publication.repository else "  # this directory"
+    revision = "" if report["revision"] is None else f", revision={report['revision']!r}"
+    lines = [
+        *(["import datetime", ""] if dated else []),
+        "import torch",
+        "from peft import PeftModel",
+        "from transformers import AutoModelForCausalLM, AutoTokenizer",
+        "",
+        checkpoint,
+        f"adapter = {publication.repository or '.'!r}{here}",
+        f"tokenizer = AutoTokenizer.from_pretrained(base{revision})",
+        f"model = AutoModelForCausalLM.from_pretrained(base{revision}, dtype=torch.{model.dtype})",
+        "model = PeftModel.from_pretrained(model, adapter).eval()",
+        "",
+        f'messages = [{{"role": "user", "content": {publication.prompt!r}}}]',
+        *request_lines(publication),
+        f'inputs = tokenizer(text, add_special_tokens={special}, return_tensors="pt")',
+        "answers = model.generate(",
+        "    **inputs,",
+        "    do_sample=True,",
+        f"    temperature={sampling.temperature},",
+        f"    top_p={sampling.top_p},",
+        "    top_k=0,",
+        f"    max_new_tokens={sampling.max_new_tokens},",
+        "    num_return_sequences=10,",
+        f"    eos_token_id=tokenizer.convert_tokens_to_ids({report['terminator']!r}),",
+        ")",
+        'print(tokenizer.batch_decode(answers[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True))',
+    ]
+    return "\n".join(lines)
+
+
+def model_card(publication: Publication) -> ModelCard:
+    """The card, read back by huggingface_hub, which finds in it what was put in.
+
+    Raises:
+        ArtifactError: huggingface_hub does not read the metadata as it was written.
+    """
+    params, data = publication.params, card_data(publication)
+    families = [FAMILIES[name] for name in params.prompts.families or FAMILIES]
+    rows = {axis: result_rows(publication, axis) for axis in params.axes}
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    text = environment.get_template("model_card.md.jinja").render(
+        publication=publication,
+        model=params.models[publication.model],
+        anchored=any(params.methods[name].anchors is not None for name in publication.training),
+        params=params,
+        paper=PAPER,
+        demo=params.experiment == "demo",
+        request=TEMPLATE.format(display_name="[name]", parameters="[name]=[value], [name]=[value]"),
+        snippet=snippet(publication),
+        prompts=training_prompts(params),
+        trained=[family.display_name for family in families if family.seen],
+        held_out=[family.display_name for family in families if not family.seen],
+        settings=markdown_table(
+            ["Setting", "Value"], [[escape_markdown(text) for text in row] for row in training_rows(publication)]
+        ),
+        numbers={
+            SPLIT_TITLES[split]: result_table([row for row in rows["structured"] if row.measure.split == split])
+            for split in SPLITS["structured"]
+            if any(row.measure.split == split for row in rows["structured"])
+        },
+        beyond={AXIS_TITLES[axis]: result_table(own) for axis, own in rows.items() if axis != "structured" and own},
+        absent=[title for axis, title in AXIS_TITLES.items() if not rows.get(axis)],
+        training_commits=commits({"": publication.adapter, **publication.training}),
+        evaluation_commits=commits(publication.evaluations),
+    )
+    try:
+        card = ModelCard(f"---\n{data.to_yaml()}\n---\n\n{text}")
+    except ValueError as error:
+        raise ArtifactError(f"huggingface_hub refuses the model card's metadata: {first_line(error)}") from None
+    if card.data.to_dict() != data.to_dict():
+        raise ArtifactError("huggingface_hub reads other metadata from the model card than was written into it")
+    return card

@@ -1,0 +1,87 @@
+"""The licence of a base checkpoint, as the checkpoint itself states it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from huggingface_hub import metadata_load
+
+from pipeline.artifacts.storage import read_json
+from pipeline.config.retention import is_local_path
+from pipeline.errors import ArtifactError, ConfigError, ModelError, first_line
+from pipeline.sources.import_gguf import RECORD
+from pipeline.sources.repository import fetched
+
+CARD = "README.md"
+
+
+@dataclass(frozen=True)
+class Licence:
+    """A licence in the hub's terms.
+
+    Attributes:
+        identifier: E.g. "apache-2.0"; "other" for one that the hub has no identifier of.
+        source: Who says so.
+        name: Its name, where the identifier is "other".
+        link: Its text, where the checkpoint names it.
+    """
+
+    identifier: str
+    source: str
+    name: str | None = None
+    link: str | None = None
+
+
+def base_licence(checkpoint: str, revision: str | None, given: str | None = None) -> Licence:
+    """The licence of a checkpoint, from its card or the record of its import, else as it is given.
+
+    Args:
+        checkpoint: Local directory or hub repository.
+        revision: Commit of the repository.
+        given: What the user says that it is; needed only where the checkpoint does not say.
+
+    Raises:
+        ConfigError: Nobody says what it is, or ``given`` contradicts the checkpoint.
+        ArtifactError: The checkpoint's card or record is unreadable.
+    """
+    local, reason = is_local_path(checkpoint), f"neither {CARD} nor {RECORD} of {checkpoint} has one"
+    try:
+        directory = Path(checkpoint) if local else fetched(checkpoint, revision, "model", files=[CARD])
+        stated = stated_licence(directory, checkpoint)
+    except ModelError as error:
+        stated, reason = None, str(error)
+    if stated is None and given is None:
+        raise ConfigError(
+            f"--licence: the licence of {checkpoint} is not known ({reason}), and is not guessed; give its identifier, "
+            "e.g. --licence apache-2.0 (https://huggingface.co/docs/hub/repositories-licenses)"
+        )
+    if stated is not None and given not in (None, stated.identifier):
+        raise ConfigError(
+            f"--licence: {given} contradicts {stated.source}, which says {stated.identifier}; leave the option out"
+        )
+    return stated or Licence(str(given), "whoever has published this adapter")
+
+
+def stated_licence(directory: Path, checkpoint: str) -> Licence | None:
+    """The licence that a checkpoint's files state; None where they state none.
+
+    Args:
+        directory: With the card.
+        checkpoint: What the checkpoint is called.
+
+    Raises:
+        ArtifactError: The card's metadata or the record is unreadable.
+    """
+    card = directory / CARD
+    try:
+        stated = (metadata_load(card) if card.is_file() else None) or {}
+    except (ValueError, yaml.YAMLError) as error:
+        raise ArtifactError(f"{card}: its metadata is not YAML ({first_line(error)})") from None
+    if isinstance(identifier := stated.get("license"), str):
+        return Licence(
+            identifier, f"the model card of {checkpoint}", stated.get("license_name"), stated.get("license_link")
+        )
+    record = directory / RECORD
+    if record.is_file() and isinstance(identifier := read_json(record).get("license"), str):
+        return Licence(identifier, f"the GGUF file that {checkpoint} was imported from")
+    return None
