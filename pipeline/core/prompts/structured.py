@@ -1,6 +1,7 @@
 """Prompts: one row per distribution and parameter setting (arXiv:2605.11845, Appendix C.1)."""
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,9 @@ TEMPLATE = (
     "Output ONLY the number."
 )
 SPLITS = ("train", "unseen", "ood")
+_IN_TEMPLATE = re.compile(
+    re.escape(TEMPLATE).replace(r"\{display_name\}", "(.+)").replace(r"\{parameters\}", "(.+=.+)"), re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,31 @@ def make_prompt(family_id: str, parameters: Parameters, split: str) -> Prompt:
     digest = hashlib.sha256(text.encode()).hexdigest()[:10]
     ordered = {parameter.name: float(parameters[parameter.name]) for parameter in family.parameters}
     return Prompt(f"{family_id}-{digest}", split, family_id, family.tier, ordered, text, law)
+
+
+def parse_prompt(text: str) -> Prompt | None:
+    """The prompt with this text: the inverse of ``format_prompt``, however its numbers are written.
+
+    Args:
+        text: A request; white space around it does not count.
+
+    Returns:
+        The prompt, whose split is "" (the text does not tell it) and whose text is canonical; None where the request
+        is no structured one.
+
+    Raises:
+        DomainError: The family has other parameters, or a value is outside its domain.
+    """
+    families = {family.display_name: name for name, family in FAMILIES.items()}
+    found = _IN_TEMPLATE.fullmatch(text.strip())
+    if found is None or found[1] not in families:
+        return None
+    pairs = [part.partition("=") for part in found[2].split(", ")]
+    try:
+        parameters = {name: float(value) for name, _, value in pairs}
+    except ValueError:
+        return None
+    return make_prompt(families[found[1]], parameters, "")
 
 
 def build_split(
