@@ -26,6 +26,7 @@ FORBIDDEN = {
                 "runs",
                 "sweep",
                 "publish",
+                "inference",
             )
         ),
         "transformers",
@@ -37,12 +38,15 @@ FORBIDDEN = {
         "pathlib",
         "os",
     ),
-    "engines": tuple(f"pipeline.{room}" for room in ("stages", "report", "record", "dag", "sweep", "runs", "publish")),
+    "engines": tuple(
+        f"pipeline.{room}" for room in ("stages", "report", "record", "dag", "sweep", "runs", "publish", "inference")
+    ),
     "report": ("pipeline.stages", "pipeline.engines", "pipeline.publish", "transformers", "torch"),
     "artifacts": ("pipeline.engines", "pipeline.stages", "pipeline.report", "pipeline.dag"),
     "config": ("pipeline.artifacts", "pipeline.engines", "pipeline.stages", "pipeline.report"),
     "sources": ("pipeline.stages", "pipeline.report", "pipeline.engines"),
     "demo": ("pipeline.stages", "pipeline.report"),
+    "inference": ("pipeline.stages", "pipeline.report", "pipeline.sweep", "pipeline.demo", "pipeline.publish"),
     "publish": ("pipeline.stages", "pipeline.sweep", "pipeline.demo"),
 }
 """What the modules of a room of the package must not import, with all that is in it."""
