@@ -16,7 +16,7 @@ from pipeline.inference import opening
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SECONDS_TO_END = 2
-"""How long answers under way may take once the server is told to end."""
+"""How long a step of the model under way may take once the server is told to end."""
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
@@ -56,13 +56,15 @@ def main(
 
         loaded = opening.open_weights(weights, "Generate exactly ONE random number.")
         served = {weights.model: False, weights.name: True}
-        application = ModelServer(loaded, served, batch_size, api_key).application()
+        endpoints = ModelServer(loaded, served, batch_size, api_key)
+        options = {"log_level": "warning", "timeout_graceful_shutdown": SECONDS_TO_END}
+        server = uvicorn.Server(uvicorn.Config(endpoints.application(), **options))
+        endpoints.is_ending = lambda: server.should_exit
         if host not in LOOPBACK and api_key is None:
             print("note: whoever reaches this machine may ask; --api-key KEY asks for a key", file=sys.stderr)
         address = f"[{host}]" if ":" in host else host
         print(f"{' and '.join(served)} at http://{address}:{listening.getsockname()[1]}/v1; Ctrl-C ends it", flush=True)
-        config = uvicorn.Config(application, log_level="warning", timeout_graceful_shutdown=SECONDS_TO_END)
-        uvicorn.Server(config).run(sockets=[listening])
+        server.run(sockets=[listening])
 
 
 def parse_arguments() -> argparse.Namespace:

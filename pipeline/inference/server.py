@@ -57,6 +57,8 @@ class ModelServer:
         self._loaded, self._served, self._batch_size, self._api_key = loaded, served, batch_size, api_key
         self._context, self._created = context_length(loaded), int(time.time())
         self._worker, self._turns = ThreadPoolExecutor(1, "model"), asyncio.Semaphore(MOST_AT_ONCE)
+        self.is_ending: Callable[[], bool] = lambda: False
+        """Whether answers under way are to be given up."""
 
     def application(self) -> Starlette:
         """The ASGI application."""
@@ -165,6 +167,8 @@ class ModelServer:
             steps = pieces(self._loaded, job, self._batch_size)
             try:
                 while not await request.is_disconnected():
+                    if self.is_ending():
+                        raise ApiError(503, "the server is ending")
                     step = await self._run(lambda: self._step(steps, adapted))
                     if step is None:
                         return

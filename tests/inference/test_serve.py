@@ -346,9 +346,12 @@ def test_the_command_serves_until_it_is_interrupted(project):
     line = process.stdout.readline()
     assert line.startswith("embedded and embedded-soft at http://127.0.0.1:")
     with openai.OpenAI(base_url=line.split()[4].rstrip(";"), api_key="any", max_retries=0) as client:
-        stream = client.chat.completions.create(model="embedded-soft", messages=MESSAGES, n=3, stream=True)
-        next(iter(stream))
+        stream = client.chat.completions.create(model="embedded-soft", messages=MESSAGES, n=200, stream=True)
+        next(stream)
         os.kill(process.pid, signal.SIGINT)
+        with pytest.raises(openai.APIError, match="the server is ending"):
+            for _ in stream:
+                pass
         out, err = process.communicate()
     assert (process.returncode, err.strip(), out) == (130, "interrupted", "")
 
