@@ -44,6 +44,10 @@ def check_options(options: argparse.Namespace) -> None:
     """Raise ConfigError for a value that is not allowed; to be called before anything is loaded."""
     if (options.prompt is None) == (options.law is None):
         raise ConfigError("give a request, or --law FAMILY NAME=VALUE ..., and not both")
+    try:
+        (options.prompt or "").encode()
+    except UnicodeError:
+        raise ConfigError("the request is no text in UTF-8") from None
     for name, value, least, most in (
         ("--num-samples", options.num_samples, 1, 10**6),
         ("--seed", options.seed, 0, 2**63 - 1),

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
 
 from pipeline.inference.token_stream import Piece, TokenScore
 
-MOST_SAMPLES = 4096
-"""Samples of one request at most, over all of its prompts."""
+MOST_TOKENS = 2**22
+"""Samples of a request times their longest length at most: there is memory for each token before it is drawn."""
 MOST_TOP = 20
 NEUTRAL = {
     "presence_penalty": 0,
@@ -21,13 +21,21 @@ NEUTRAL = {
     "store": False,
 }
 """Parameters of OpenAI's that are not supported, with the value that asks for nothing."""
-REFUSED = {
-    "extra_forbidden": "is not supported here",
-    "missing": "is missing",
+REASONS = {
+    "extra_forbidden": ("is not supported here", "unsupported_parameter"),
+    "missing": ("is missing", "missing_required_parameter"),
 }
-"""Reasons of ours, by pydantic's type of error."""
+"""Our words and OpenAI's code, by pydantic's type of error."""
 
-Text = Annotated[str, StringConstraints(min_length=1)]
+
+def _encodable(text: str) -> str:
+    """The text, which JSON allows to hold half a character. Raises UnicodeError, which is a ValueError."""
+    text.encode()
+    return text
+
+
+Content = Annotated[str, AfterValidator(_encodable)]
+Text = Annotated[Content, StringConstraints(min_length=1)]
 Stops = Annotated[list[Text], Field(max_length=4)]
 Tokens = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
 
@@ -67,7 +75,7 @@ class _Request(_Body):
     """What both endpoints take. ``user``, ``metadata`` and ``safety_identifier`` say who asks, and change nothing."""
 
     model: str
-    n: Annotated[int, Field(ge=1, le=MOST_SAMPLES)] = 1
+    n: Annotated[int, Field(ge=1)] = 1
     temperature: Annotated[float, Field(ge=0, le=2)] = 1.0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
@@ -87,12 +95,12 @@ class _Request(_Body):
 
 class _TextPart(_Body):
     type: Literal["text"]
-    text: str
+    text: Content
 
 
 class _Message(_Body):
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[_TextPart]
+    content: Content | list[_TextPart]
 
     @property
     def plain(self) -> dict[str, str]:
@@ -162,13 +170,8 @@ def parse_request(body: Any, chat: bool) -> ChatRequest | CompletionRequest:
         request = (ChatRequest if chat else CompletionRequest).model_validate(body)
     except ValidationError as error:
         first = error.errors()[0]
-        place, code = ".".join(map(str, first["loc"])), None
-        if first["type"] == "extra_forbidden":
-            code = "unsupported_parameter"
-        elif first["type"] == "missing":
-            code = "missing_required_parameter"
-        reason = REFUSED.get(first["type"], f"is not allowed: {first['msg']}")
-        raise ApiError(400, f"{place} {reason}", str(first["loc"][0]), code) from None
+        reason, code = REASONS.get(first["type"], (f"is not allowed: {first['msg']}", None))
+        raise ApiError(400, f"{'.'.join(map(str, first['loc']))} {reason}", str(first["loc"][0]), code) from None
     if request.stream_options is not None and not request.stream:
         raise ApiError(400, "stream_options needs stream", "stream_options")
     if chat and request.max_tokens is not None and request.max_completion_tokens is not None:

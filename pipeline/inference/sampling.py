@@ -192,15 +192,13 @@ def exact_bounds(
     """Bounds on the law over plain decimals at temperature 1, as the stage exact_structured computes them.
 
     Raises:
-        ConfigError: The request is no structured one, or the tokenizer has no rule for digits.
+        ConfigError: The tokenizer has no rule for digits.
     """
     from pipeline.core.exact.number_law import bound_number_law, candidate_tokens
     from pipeline.engines.loading.chat import answer_terminator
     from pipeline.engines.loading.digit_rule import find_digit_tokens
     from pipeline.engines.scoring.tree_scorer import TreeScorer
 
-    if request.prompt is None:
-        raise ConfigError("--exact needs a structured request, whose answers are numbers; --law writes one")
     terminator = answer_terminator(loaded.tokenizer, weights.config.terminator)
     rule = find_digit_tokens(loaded.tokenizer, terminator, params.discretize.eval.num_decimals)
     if rule is None:

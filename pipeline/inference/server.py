@@ -27,7 +27,7 @@ from pipeline.engines.loading.memory import is_out_of_memory, release
 from pipeline.errors import PipelineError
 from pipeline.inference.opening import context_length
 from pipeline.inference.protocol import (
-    MOST_SAMPLES,
+    MOST_TOKENS,
     ApiError,
     ChatRequest,
     CompletionRequest,
@@ -134,15 +134,17 @@ class ModelServer:
                 name,
                 "context_length_exceeded",
             )
-        if len(prompts) * body.n > MOST_SAMPLES:
-            raise ApiError(400, f"{len(prompts)} prompts with n {body.n} are more than {MOST_SAMPLES} samples", "n")
+        longest_answer = limit or room
+        if (most := MOST_TOKENS // longest_answer) < len(prompts) * body.n:
+            what = f"{most} answers of up to {longest_answer} tokens"
+            raise ApiError(400, f"at most {what} can be asked for at once; fewer tokens allow more answers", "n")
         seed = (secrets.randbits(63) if body.seed is None else body.seed) % 2**64
         seeds = [
             [stream_seed(seed, "choice", place, index) if place or index else seed for index in range(body.n)]
             for place in range(len(prompts))
         ]
         common = (body.temperature, body.top_p, body.stops, body.top, body.stream)
-        return Job(prompts, seeds, limit or room, *common)
+        return Job(prompts, seeds, longest_answer, *common)
 
     def _prompts(self, body: ChatRequest | CompletionRequest) -> tuple[list[list[int]], str]:
         """Token ids of the requests, and the parameter that they are from."""

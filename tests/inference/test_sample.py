@@ -144,6 +144,7 @@ def test_any_checkpoint_with_any_adapter(project, tiny_model, run, tmp_path):
         (["a", "--condition", "hard"], ArtifactError, "hard is not trained yet; `dvc repro train_hard@embedded`"),
         (["a", "--condition", "soft@0"], ConfigError, "not a number above 0"),
         (["a", "--condition", "soft", "--adapter", "x"], ConfigError, "name two adapters"),
+        (["a\udc80"], ConfigError, "no text in UTF-8"),
         (["a", "-n", "0"], ConfigError, "--num-samples: 0 is not between 1"),
         (["a", "--top-p", "1.5"], ConfigError, "--top-p: 1.5 is not between"),
         (["a", "--temperature", "nan"], ConfigError, "--temperature: nan is not between 0"),

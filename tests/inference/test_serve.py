@@ -198,6 +198,7 @@ def test_stop_strings_end_an_answer(complete, piecewise):
     ("changes", "param", "message"),
     [
         ({"n": 0}, "n", "greater than or equal to 1"),
+        ({"n": 10**6}, "n", "at most 699050 answers of up to 6 tokens"),
         ({"temperature": -1}, "temperature", "greater than or equal to 0"),
         ({"top_p": 0}, "top_p", "greater than 0"),
         ({"stop": ["a"] * 5}, "stop", "4"),
@@ -230,6 +231,8 @@ def test_errors_have_openais_format(address, chat, complete):
         openai.OpenAI(base_url=address, api_key="sk-other", max_retries=0).models.list()
     for path, body, status in (
         ("/chat/completions", b"{", 400),
+        ("/chat/completions", b'{"model": "tiny", "messages": [{"role": "user", "content": "\\ud800"}]}', 400),
+        ("/completions", b'{"model": "tiny", "prompt": "a", "temperature": NaN}', 400),
         ("/completions", b"[]", 400),
         ("/embeddings", b"{}", 404),
     ):
