@@ -13,17 +13,23 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from rich.console import Console
+from tqdm import tqdm
 
 from pipeline.artifacts.atomic import atomic_path
 from pipeline.artifacts.json_lines import write_json_lines
 from pipeline.command import run_command
-from pipeline.config.params import load_params
+from pipeline.config.params import Params, load_params
+from pipeline.core.exact.number_law import NumberLawBounds
 from pipeline.core.prompts.structured import make_prompt
 from pipeline.errors import ConfigError
-from pipeline.inference import opening
+from pipeline.inference import opening, sampling
+
+if TYPE_CHECKING:
+    from pipeline.engines.loading.conditioned_model import ConditionedModel
 
 FORMATS = (".csv", ".jsonl")
 
@@ -96,40 +102,36 @@ def _print_lines(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             return
 
 
-def main(**given: Any) -> None:
-    """Draw, or compute, and show.
+def _show_exact(
+    options: argparse.Namespace,
+    params: Params,
+    weights: opening.Weights,
+    request: sampling.Request,
+    loaded: "ConditionedModel",
+) -> None:
+    from pipeline.inference.terminal import show_bounds
 
-    Raises:
-        PipelineError: See ``check_options``, ``opening`` and ``sampling.sample_request``.
-    """
-    options = argparse.Namespace(**given)
-    check_options(options)
-    params = load_params(options.params)
-    text = structured_text(options.law) if options.law else options.prompt
-    weights = opening.find_weights(params, options.model, options.condition, options.adapter, str(options.params))
-    from rich.console import Console
-    from tqdm import tqdm
+    with tqdm(total=params.evaluate.bounds_max_positions, unit="prefix", disable=None) as bar:
 
-    from pipeline.inference import sampling, terminal
+        def on_round(bounds: NumberLawBounds) -> None:
+            bar.update(bounds.positions - bar.n)
 
-    request = sampling.Request.of(text)
-    if options.exact and request.prompt is None:
-        raise ConfigError("--exact needs a structured request, whose answers are numbers; --law writes one")
-    streams = options.output is None and not options.exact and not sys.stdout.isatty()
-    console = Console(stderr=streams)
-    loaded = opening.open_weights(weights, text)
-    if options.exact:
-        with tqdm(total=params.evaluate.bounds_max_positions, unit="prefix", disable=None) as bar:
-            bounds = sampling.exact_bounds(
-                request,
-                weights,
-                loaded,
-                params,
-                options.max_new_tokens,
-                lambda found: bar.update(found.positions - bar.n) and None,
-            )
-        return terminal.show_bounds(console, weights.name, text, request.prompt.law, bounds)
-    settings = sampling.settings_of(request, params)
+        limit = options.max_new_tokens
+        bounds = sampling.exact_bounds(request, weights, loaded, params, limit, on_round)
+    show_bounds(Console(), weights.name, request.text, request.prompt.law, bounds)
+
+
+def _samples(
+    options: argparse.Namespace,
+    params: Params,
+    weights: opening.Weights,
+    request: sampling.Request,
+    loaded: "ConditionedModel",
+) -> Iterator[dict[str, Any]]:
+    """The rows, in the order of their indices, as they are drawn."""
+    from pipeline.engines.sampling.transformers_engine import TransformersEngine
+
+    settings = request.settings(params)
     asked = sampling.sample_request(
         request,
         weights,
@@ -141,21 +143,34 @@ def main(**given: Any) -> None:
         top_p=options.top_p,
         max_new_tokens=options.max_new_tokens,
     )
-    from pipeline.engines.sampling.transformers_engine import TransformersEngine
+    size, strategy = options.batch_size or settings.batch_size, settings.strategy
+    engine = TransformersEngine(loaded.model, loaded.tokenizer, loaded.stop_ids, batch_size=size, strategy=strategy)
+    drawn = tqdm(sampling.draw(engine, asked), total=len(asked.seeds), unit="sample", disable=None)
+    return map(request.row, drawn)
 
-    engine = TransformersEngine(
-        loaded.model,
-        loaded.tokenizer,
-        loaded.stop_ids,
-        batch_size=options.batch_size or settings.batch_size,
-        strategy=settings.strategy,
-    )
-    rows: list[dict[str, Any]] = []
-    interrupted = False
-    drawn = map(request.row, tqdm(sampling.draw(engine, asked), total=len(asked.seeds), unit="sample", disable=None))
+
+def main(**given: Any) -> None:
+    """Draw, or compute, and show.
+
+    Raises:
+        PipelineError: See ``check_options``, ``opening`` and ``sampling.sample_request``.
+    """
+    options = argparse.Namespace(**given)
+    check_options(options)
+    params = load_params(options.params)
+    request = sampling.Request.of(structured_text(options.law) if options.law else options.prompt)
+    if options.exact and request.prompt is None:
+        raise ConfigError("--exact needs a structured request, whose answers are numbers; --law writes one")
+    weights = opening.find_weights(params, options.model, options.condition, options.adapter, str(options.params))
+    work = options, params, weights, request, opening.open_weights(weights, request.text)
+    if options.exact:
+        return _show_exact(*work)
+    from pipeline.inference import terminal
+
+    streams = options.output is None and not sys.stdout.isatty()
+    drawn, rows, interrupted = _samples(*work), [], False
     try:
-        for row in _print_lines(drawn) if streams else drawn:
-            rows.append(row)
+        rows.extend(_print_lines(drawn) if streams else drawn)
     except KeyboardInterrupt:
         # What was drawn is a sample all the same, if a smaller one.
         if not rows:
@@ -163,11 +178,12 @@ def main(**given: Any) -> None:
         interrupted = True
     if options.output is not None:
         write_samples(options.output, rows)
+    console = Console(stderr=streams)
     if request.prompt is None:
-        terminal.show_answers(console, weights.name, text, rows)
+        terminal.show_answers(console, weights.name, request.text, rows)
     else:
         found = sampling.distance(request.prompt, weights, params, [row["text"] for row in rows])
-        terminal.show_distance(console, weights.name, text, request.prompt, found, rows)
+        terminal.show_distance(console, weights.name, request.text, request.prompt, found, rows)
     if interrupted:
         raise KeyboardInterrupt
 

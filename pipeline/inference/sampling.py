@@ -1,13 +1,11 @@
 """Answers of opened weights to one request: drawn as the stage ``generate`` draws them, or their law computed."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline.config.conditions import generation_settings
 from pipeline.config.evaluation import GenerateConfig
 from pipeline.config.params import Params
 from pipeline.core.exact.number_law import NumberLawBounds
@@ -61,6 +59,10 @@ class Request:
         """As the pipeline names the prompt, and so its random streams."""
         return self.prompt.prompt_id if self.prompt else open_prompt(self.text).prompt_id
 
+    def settings(self, params: Params) -> GenerateConfig:
+        """The sampling settings that are the defaults."""
+        return getattr(params.generate, self.axis)
+
     def row(self, sample: "Sample") -> dict[str, Any]:
         """A sample as a row of a file: what was generated, and the answer in it or why there is none."""
         generation, prompt = sample.generation, self.prompt
@@ -108,7 +110,7 @@ def sample_request(
     from pipeline.engines.sampling.generate import sample_seeds
     from pipeline.engines.sampling.text_engine import SampleRequest, sampling_law
 
-    settings, given = settings_of(request, params), {key: value for key, value in law.items() if value is not None}
+    settings, given = request.settings(params), {key: value for key, value in law.items() if value is not None}
     most = int(given.pop("max_new_tokens", settings.max_new_tokens))
     drawn = sampling_law(settings, weights.config) | given
     if drawn["temperature"] == 0:
@@ -123,11 +125,6 @@ def sample_request(
     seeds = dict(enumerate(sample_seeds(seed, names, num_samples)))
     messages = [{"role": "user", "content": request.text}]
     return SampleRequest(request.prompt_id, ids, messages, seeds, most, **drawn)
-
-
-def settings_of(request: Request, params: Params) -> GenerateConfig:
-    """The sampling settings of a request in ``params``."""
-    return generation_settings(params, request.axis, "base")
 
 
 def draw(engine: "TextEngine", request: "SampleRequest") -> Iterator["Sample"]:
@@ -176,11 +173,6 @@ def distance(prompt: Prompt, weights: Weights, params: Params, texts: Sequence[s
     return Distance(result, interval, float(floors.mean()), percentile_interval(floors))
 
 
-def commonest(rows: Sequence[dict[str, Any]], column: str) -> list[tuple[Any, int]]:
-    """Values of a column of rows with their counts, the most frequent first; None is left out."""
-    return Counter(row[column] for row in rows if row[column] is not None).most_common()
-
-
 def exact_bounds(
     request: Request,
     weights: Weights,
@@ -210,6 +202,6 @@ def exact_bounds(
         score,
         width=params.evaluate.bounds_width,
         max_positions=params.evaluate.bounds_max_positions,
-        max_new_tokens=max_new_tokens or settings_of(request, params).max_new_tokens,
+        max_new_tokens=max_new_tokens or request.settings(params).max_new_tokens,
         on_round=on_round,
     )

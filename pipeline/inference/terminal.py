@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from pipeline.core.laws.family import Law
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.statistics.intervals import wilson_interval
-from pipeline.inference.sampling import Distance, commonest
+from pipeline.inference.sampling import Distance
 
 ROWS, WIDTH = 16, 22
 """Bins of a histogram at most, about; characters of its longest bar."""
@@ -84,6 +85,11 @@ def _histogram(title: str, labels: Sequence[str], own: np.ndarray, target: np.nd
     return table
 
 
+def _commonest(rows: Sequence[dict[str, Any]], column: str) -> list[tuple[Any, int]]:
+    """Values of a column with their counts, the most frequent first; None is left out."""
+    return Counter(row[column] for row in rows if row[column] is not None).most_common()
+
+
 def _share(count: int, total: int) -> str:
     low, high = wilson_interval(count, total)
     return f"{count / total:.1%} [{low:.1%}, {high:.1%}]"
@@ -104,7 +110,7 @@ def _figures(console: Console, figures: Sequence[tuple[str, str]]) -> None:
 
 def _failures(rows: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     """How many answers are valid, why others are not, and how many were cut."""
-    reasons, total = commonest(rows, "invalid"), len(rows)
+    reasons, total = _commonest(rows, "invalid"), len(rows)
     counts = ", ".join(f"{reason} {count}" for reason, count in reasons)
     valid = total - sum(count for _, count in reasons)
     figures = [("valid answers", f"{_share(valid, total)}" + (f"; invalid: {counts}" if counts else ""))]
@@ -136,7 +142,7 @@ def show_distance(
 def show_answers(console: Console, name: str, text: str, rows: Sequence[dict[str, Any]]) -> None:
     """The commonest answers to any other request, of all answers that are valid or not."""
     _heading(console, name, f"{len(rows):,} answers to", text)
-    counts, total = commonest(rows, "answer"), len(rows)
+    counts, total = _commonest(rows, "answer"), len(rows)
     table = Table("answer", "", "count", "share, 95% interval", box=None, pad_edge=False)
     table.columns[2].justify = "right"
     for answer, count in counts[:COMMONEST]:

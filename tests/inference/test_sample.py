@@ -1,5 +1,6 @@
 """Drawing on the command line: the pipeline's own samples, read back, summed up, streamed, and refused with reasons."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ from pipeline.core.prompts.number_answers import Invalid, parse_sample
 from pipeline.core.prompts.structured import make_prompt
 from pipeline.engines.loading.model import next_log_probabilities
 from pipeline.errors import ArtifactError, ConfigError, DomainError, ModelError, PipelineError
-from pipeline.inference import opening
+from pipeline.inference import opening, sampling
 from tests.conftest import ROOT
 from tests.stages.conftest import run_stage
 
@@ -81,7 +82,6 @@ def test_the_summary_of_a_structured_request(run, project):
 
 def test_the_exact_law_has_the_bounds_of_the_pipeline(run, project):
     from pipeline.core.exact.number_law import NumberLawBounds
-    from pipeline.inference import sampling
 
     weights = opening.find_weights(project.params, None, "soft", None)
     request = sampling.Request.of(sample.structured_text(LAW))
@@ -128,6 +128,19 @@ def test_any_checkpoint_with_any_adapter(project, tiny_model, run, tmp_path):
     assert len(out.splitlines()) == 4 and f"{tiny_model}-soft, 4 answers" in err.replace("\n", "")
     with pytest.raises(ModelError, match="has no adapter_config.json"):
         run(*words[:2], tmp_path, "--model", tiny_model)
+
+
+def test_what_was_drawn_before_an_interruption_is_summed_up(run, tmp_path, monkeypatch, capsys):
+    draw, path = sampling.draw, tmp_path / "samples.jsonl"
+
+    def interrupted(*arguments):
+        yield from itertools.islice(draw(*arguments), 3)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sampling, "draw", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run("Name a colour.", "-n", 50, "--max-new-tokens", 2, "--output", path)
+    assert "3 answers to: Name a colour." in capsys.readouterr().out and len(path.read_text().splitlines()) == 3
 
 
 @pytest.mark.parametrize(
