@@ -116,11 +116,11 @@ def render(values: dict[str, Any], overrides: list[str]) -> str:
 
 def derived_files(values: dict[str, Any]) -> dict[str, str]:
     """The texts of dag.yaml, code.yaml and dvc.yaml, which follow from the parameters and the code, by name."""
-    tables = dag_section(validate(values))
+    params = validate(values)
     return {
-        "dag.yaml": DAG_HEADER + yaml.safe_dump({"dag": tables}, sort_keys=False),
+        "dag.yaml": DAG_HEADER + yaml.safe_dump({"dag": dag_section(params)}, sort_keys=False),
         "code.yaml": CODE_HEADER + yaml.safe_dump(code_digests(), sort_keys=False),
-        "dvc.yaml": dvc_file_text(),
+        "dvc.yaml": dvc_file_text(params),
     }
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from pipeline.config.params import Params
 from pipeline.dag.code_digest import ALTERNATIVES, engines_besides, project_code
 from pipeline.dag.declaration import Stage, fill
 from pipeline.dag.stages import STAGES
@@ -20,26 +21,6 @@ HEADER = """\
 """
 CHECK = "check_params"
 """The stage that checks all others' code; its own needs no digest, because it depends on every file."""
-PLOTS = [
-    {"training_loss": {"x": "step", "y": ["soft", "hard"], "title": "Training loss", "y_label": "loss (nats)"}},
-    {
-        "pit": {
-            "x": "pit",
-            "y": ["base", "soft", "hard", "perfect"],
-            "title": "Density of the PIT over all prompts",
-            "y_label": "density",
-        }
-    },
-    {
-        "wasserstein_1": {
-            "x": "wasserstein_1_normalised",
-            "y": "bar",
-            "template": "bar_horizontal",
-            "title": "Normalised W1 by family",
-        }
-    },
-]
-"""What `dvc plots` draws, by directory below the report's ``plots``."""
 
 
 class _Names(dict):
@@ -92,12 +73,36 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def dvc_file_text() -> str:
-    """The content of dvc.yaml."""
+def _plots(params: Params) -> dict[str, dict[str, Any]]:
+    """What `dvc plots` draws, by directory below the report's ``plots``."""
+    return {
+        "training_loss": {
+            "x": "step",
+            "y": [name for name, method in params.methods.items() if method.targets],
+            "title": "Training loss",
+            "y_label": "loss (nats)",
+        },
+        "pit": {
+            "x": "pit",
+            "y": [*params.conditions, "perfect"],
+            "title": "Density of the PIT over all prompts",
+            "y_label": "density",
+        },
+        "wasserstein_1": {
+            "x": "wasserstein_1_normalised",
+            "y": "bar",
+            "template": "bar_horizontal",
+            "title": "Normalised W1 by family",
+        },
+    }
+
+
+def dvc_file_text(params: Params) -> str:
+    """The content of dvc.yaml: the stages, the same under all parameters, and plots of the configured methods."""
     parts = [HEADER + "vars: [dag.yaml]\n", "\nstages:\n"]
     for stage in STAGES.values():
         text = yaml.dump({stage.name: _definition(stage)}, Dumper=_Dumper, sort_keys=False, width=118)
         parts.append("".join(f"  {line}" for line in text.splitlines(keepends=True)) + "\n")
-    plots = [{f"${{reports}}/plots/{name}": settings} for plot in PLOTS for name, settings in plot.items()]
+    plots = [{f"${{reports}}/plots/{name}": settings} for name, settings in _plots(params).items()]
     parts.append(yaml.dump({"plots": plots}, Dumper=_Dumper, sort_keys=False, width=118))
     return "".join(parts)

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.json_lines import read_json_lines
-from pipeline.config.methods import TARGETS
 from pipeline.config.params import Params
 from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ArtifactError
@@ -35,11 +34,6 @@ def headline_numbers(metrics: pd.DataFrame) -> dict[str, dict]:
             numbers = numbers.setdefault(row.split, {})
         numbers[row.metric] = float(row.value) if math.isfinite(row.value) else None
     return found
-
-
-def _with_named(conditions: Sequence[str]) -> list[str]:
-    """The conditions, and those of ``dvc.yaml`` that are not among them."""
-    return list(dict.fromkeys((*conditions, *TARGETS)))
 
 
 def losses_by_step(adapters: Sequence[Path], model: str, methods: Sequence[str]) -> pd.DataFrame | None:
@@ -64,7 +58,7 @@ def losses_by_step(adapters: Sequence[Path], model: str, methods: Sequence[str])
             logs[method] = pd.Series({entry["step"]: entry["loss"] for entry in entries}, dtype=float)
     if not logs:
         return None
-    return pd.DataFrame(logs, columns=_with_named(methods)).rename_axis("step").reset_index()
+    return pd.DataFrame(logs, columns=list(methods)).rename_axis("step").reset_index()
 
 
 def distances_by_family(metrics: pd.DataFrame, model: str, conditions: Sequence[str]) -> pd.DataFrame | None:
@@ -99,7 +93,7 @@ def pit_densities(histograms: pd.DataFrame, model: str, conditions: Sequence[str
     if own.empty:
         return None
     sums = own.groupby(["bin", "condition"])[["count", "expected"]].sum()
-    densities = (sums["count"] / sums["expected"]).unstack("condition").reindex(columns=_with_named(conditions))
+    densities = (sums["count"] / sums["expected"]).unstack("condition").reindex(columns=list(conditions))
     bins = len(densities)
     table = densities.rename_axis(columns=None).reset_index(drop=True)
     table.insert(0, "pit", [(place + 0.5) / bins for place in range(bins)])

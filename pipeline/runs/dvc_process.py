@@ -1,6 +1,7 @@
 """Running DVC as a child process that ends with its parent, its output in a log."""
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -11,6 +12,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
+
+import psutil
 
 from pipeline.command import Terminated
 
@@ -61,6 +65,43 @@ def start_dvc(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+
+
+def forget_dead_processes(directory: Path) -> None:
+    """Remove DVC's list of who reads and writes what, where a kill has left it half written or nobody on it lives.
+
+    DVC itself stops at a half-written list, and takes a process that has ended but was not waited for to be running.
+
+    Args:
+        directory: A workspace in which no DVC is at work that this process does not know of.
+    """
+    path = directory / ".dvc" / "tmp" / "rwlock"
+    try:
+        listed = json.loads(path.read_text())
+    except FileNotFoundError:
+        return
+    except ValueError:
+        listed = {}
+    if not any(map(_runs, _process_ids(listed))):
+        path.unlink()
+
+
+def _process_ids(listed: Any) -> Iterator[int]:
+    """Every "pid" at any depth."""
+    if isinstance(listed, dict):
+        if isinstance(listed.get("pid"), int):
+            yield listed["pid"]
+        listed = list(listed.values())
+    if isinstance(listed, list):
+        for item in listed:
+            yield from _process_ids(item)
+
+
+def _runs(process_id: int) -> bool:
+    try:
+        return psutil.Process(process_id).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def end(*processes: subprocess.Popen) -> None:

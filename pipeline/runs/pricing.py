@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -9,12 +10,14 @@ from pipeline.config.evaluation import GenerateConfig
 from pipeline.config.methods import training_settings
 from pipeline.config.params import Params
 from pipeline.config.retention import is_local_path
+from pipeline.core.prompts.instructions import HELD_OUT
 from pipeline.core.prompts.multiple_choice import MCQ_PROMPT
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.retention.tasks import GENERATIVE_TASKS, TASKS
 from pipeline.dag.graph import StageNode
 from pipeline.runs import cost
 from pipeline.runs.cost import Cost
+from pipeline.sources.instructions import read_instructions
 from pipeline.sources.open_prompts import read_open_prompts
 
 NOVELTY_SPLIT_SIZES = {"curated": 100, "wildchat": 1000}
@@ -30,9 +33,8 @@ PREFLIGHT_REQUESTS, PREFLIGHT_SAMPLES = 4, 4000
 """Of the checks of the sampled law: requests, and samples of each, half of them of one token and half of two."""
 PREFLIGHT_READS = 600
 """Forward passes of a request: to choose the requests, and behind each first token of their exact laws."""
-INSTRUCTION_TOKENS = 40
-NUM_INSTRUCTIONS, NUM_HELD_OUT_INSTRUCTIONS = 300, 100
-"""Of our own list."""
+NUM_INSTRUCTIONS, INSTRUCTION_TOKENS = 400, 40
+"""Of a data set of the hub, where prompts.instructions.max_prompts does not say."""
 TOKENS_PER_DOCUMENT = 500
 """Of a PALOMA document, where their number is limited."""
 BOUNDS_SHARE = 0.1
@@ -86,9 +88,24 @@ class Prices:
             "open": (len(open_texts), _mean_tokens(open_texts)),
             "mcq": (1, _mean_tokens([MCQ_PROMPT])),
             "novelty": (count, float(NOVELTY_PROMPT_TOKENS)),
-            "anchors": (NUM_HELD_OUT_INSTRUCTIONS, float(INSTRUCTION_TOKENS)),
-            "instructions": (NUM_INSTRUCTIONS, float(INSTRUCTION_TOKENS)),
+            **self._instructions,
         }
+
+    @cached_property
+    def _instructions(self) -> dict[str, tuple[int, float]]:
+        """The same of instructions: those held out, which the axis "anchors" asks, and the others."""
+        wanted = self._params.prompts.instructions
+        place = self._project / wanted.source
+        if not (is_local_path(wanted.source) and place.is_file()):
+            count = wanted.max_prompts or NUM_INSTRUCTIONS
+            held_out = round(wanted.held_out_share * count)
+            tokens = float(cost.TEMPLATE_TOKENS + INSTRUCTION_TOKENS)
+            return {"anchors": (held_out, tokens), "instructions": (count - held_out, tokens)}
+        found = read_instructions(replace(wanted, source=str(place)), None, self._params.seed)
+        texts: dict[str, list[str]] = {"anchors": [], "instructions": []}
+        for prompt in found:
+            texts["anchors" if prompt.split == HELD_OUT else "instructions"].append(prompt.text)
+        return {axis: (len(own), _mean_tokens(own)) for axis, own in texts.items()}
 
     def of(self, node: StageNode) -> Cost:
         """The cost of one run of a stage."""
@@ -116,7 +133,7 @@ class Prices:
         steps = sum(share * self._steps(method, name) for name, share in made.shares.items())
         sequences = made.anchors.sequences_per_step * steps
         reply = min(cost.TYPICAL_COMPLETION_TOKENS["anchors"], self._params.generate.instructions.max_new_tokens)
-        read, written = sequences * INSTRUCTION_TOKENS, sequences * reply
+        read, written = sequences * self._instructions["instructions"][1], sequences * reply
         # The base checkpoint's law takes one more forward pass.
         passes = 1.0 if made.anchors.divergence == "replay" else 1.5
         return total + Cost(read, written, cost.training_hours(0, passes * (read + written), size))

@@ -11,7 +11,7 @@ from pipeline.artifacts.locks import exclusive
 from pipeline.artifacts.storage import read_json, write_json
 from pipeline.errors import BusyError, PipelineError
 from pipeline.runs.cost import Cost
-from pipeline.runs.dvc_process import failed_stages, last_error, start_dvc, wait_or_end
+from pipeline.runs.dvc_process import failed_stages, forget_dead_processes, last_error, start_dvc, wait_or_end
 from pipeline.runs.pricing import Prices
 from pipeline.runs.workspace import prepare_workspace
 from pipeline.sweep.cells import Cell, make_cell
@@ -136,6 +136,7 @@ def _reproduce(cell: Cell, directory: Path, project: Path, config: SweepConfig) 
     with log.open("a") as file:
         file.write(f"--- {datetime.now(UTC).isoformat(timespec='seconds')} {' '.join(cell.overrides)}\n")
         before = file.tell()
+    forget_dead_processes(directory)
     try:
         with claimed_gpu(config.gpus, Path(config.directory) / "jobs") as environment:
             process = start_dvc(directory, ["repro", "--keep-going", *cell.targets], log, environment)

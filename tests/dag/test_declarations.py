@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+import yaml
 
 from pipeline.compose import compose_params, derived_files
 from pipeline.config.params import Params, read_yaml, validate
@@ -179,9 +180,13 @@ def test_commands_are_told_apart(params):
     assert len(set(commands)) == len(commands)
 
 
-def test_dvc_yaml_is_what_is_declared():
-    assert (ROOT / "dvc.yaml").read_text() == dvc_file_text()
-    assert list(read_yaml(ROOT / "dvc.yaml")["stages"]) == list(STAGES)
+def test_dvc_yaml_has_the_same_stages_under_all_parameters_and_plots_of_their_methods(params):
+    soft = replace(params, methods={"soft": params.methods["soft"]})
+    content = yaml.safe_load(dvc_file_text(soft))
+    assert content["stages"] == read_yaml(ROOT / "dvc.yaml")["stages"] and list(content["stages"]) == list(STAGES)
+    plots = {name: plot for entry in content["plots"] for name, plot in entry.items()}
+    assert plots["${reports}/plots/training_loss"]["y"] == ["soft"]
+    assert plots["${reports}/plots/pit"]["y"] == ["base", "soft", "perfect"]
 
 
 def test_dag_yaml_and_code_yaml_are_those_of_params_yaml_and_the_code():

@@ -1,5 +1,6 @@
 """The cost model: hand-computed pieces, and the totals that the paper states for its own runs."""
 
+import json
 import statistics
 from pathlib import Path
 
@@ -137,3 +138,16 @@ def test_what_changes_a_price():
     assert half["train_soft"] == base["train_soft"]
     for stage in ("eval_structured", "build_prompts", "report"):
         assert not any(base[stage])
+
+
+def test_instructions_are_counted_where_they_lie(tmp_path):
+    lines = [json.dumps({"prompt": f"Question {number} of a kind", "kind": "ab"[number % 2]}) for number in range(16)]
+    (tmp_path / "few.jsonl").write_text("\n".join(lines))
+    overrides = ["methods=anchored", "prompts.instructions.source=few.jsonl", "prompts.instructions.held_out_share=0.25"]
+    params = validate(compose_params(ROOT / "conf", overrides))
+    prices = Prices(params, tmp_path)
+    for axis, count in (("instructions", 12), ("anchors", 4)):
+        settings = getattr(params.generate, axis)
+        reply = min(cost.TYPICAL_COMPLETION_TOKENS["anchors"], settings.max_new_tokens)
+        written = prices.generation("embedded", axis, "base").completion_tokens
+        assert written == count * settings.num_samples * reply

@@ -146,7 +146,7 @@ def test_an_interrupted_cell_goes_on_where_it_was(start, first, launcher, number
     assert not (cell / "finished.json").exists()
     assert "build_prompts" in yaml.safe_load((cell / "dvc.lock").read_text())["stages"]
     status, printed, errors = finish(start("-m", seed))
-    assert status == 0 and "1 finished" in printed, printed + errors
+    assert status == 0 and "1 finished" in printed, printed + errors + log.read_text()
     assert log.read_text().count("Running stage 'build_prompts'") == 1
 
 
