@@ -109,7 +109,7 @@ def find_weights(
     if not trained.is_dir():
         makers = {path: node.name for node in StageGraph(params).values() for path in node.outputs}
         raise ArtifactError(
-            f"{trained} does not exist: {method} is not trained yet; `dvc repro {makers[str(trained)]}`"
+            f"{trained} does not exist: {method} is not trained yet; `dvc repro {makers[str(trained)]}` makes it"
         )
     return Weights(model, condition, config, trained, weight)
 

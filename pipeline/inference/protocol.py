@@ -200,8 +200,7 @@ class Writer:
         return {
             "tokens": [score.text for score in scores],
             "token_logprobs": [score.logprob for score in scores],
-            # Of tokens with one text the most probable one is told; the drawn one is always among them.
-            "top_logprobs": [{score.text: score.logprob} | dict(reversed(score.top)) for score in scores],
+            "top_logprobs": [_ranked(score) for score in scores],
             "text_offset": starts,
         }
 
@@ -247,6 +246,14 @@ def usage(prompt_tokens: int, completion_tokens: int) -> dict[str, int]:
 def _entry(text: str, logprob: float) -> dict[str, Any]:
     # A token that is part of a character has no text of its own, and its bytes are not known here.
     return {"token": text, "logprob": logprob, "bytes": None if "\ufffd" in text else list(text.encode())}
+
+
+def _ranked(score: TokenScore) -> dict[str, float]:
+    """The drawn token and the most probable ones; of tokens with one text, the most probable."""
+    ranked: dict[str, float] = {}
+    for text, value in sorted([*score.top, (score.text, score.logprob)], key=lambda pair: -pair[1]):
+        ranked.setdefault(text, value)
+    return ranked
 
 
 def _entries(score: TokenScore) -> list[dict[str, Any]]:

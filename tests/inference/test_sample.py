@@ -154,7 +154,11 @@ def test_what_was_drawn_before_an_interruption_is_summed_up(run, tmp_path, monke
         (["a", "--model", "other"], ConfigError, "has no 'other'; there are embedded"),
         (["a", "--model", "./nowhere"], PipelineError, "nowhere"),
         (["a", "--condition", "ssot"], ConfigError, "there are base, soft, hard, and METHOD@WEIGHT"),
-        (["a", "--condition", "hard"], ArtifactError, "hard is not trained yet; `dvc repro train_hard@embedded`"),
+        (
+            ["a", "--condition", "hard"],
+            ArtifactError,
+            "hard is not trained yet; `dvc repro train_hard@embedded` makes it",
+        ),
         (["a", "--condition", "soft@0"], ConfigError, "not a number above 0"),
         (["a", "--condition", "soft", "--adapter", "x"], ConfigError, "name two adapters"),
         (["a\udc80"], ConfigError, "no text in UTF-8"),

@@ -148,6 +148,7 @@ def test_log_probabilities_are_the_models(complete, chat, loaded, piecewise):
         token = next(t for t in range(len(law)) if abs(float(law[t]) - entry.logprob) < 1e-5)
         assert entry.token == loaded.tokenizer.decode([token]) and value == pytest.approx(entry.logprob)
         assert top[entry.token] == pytest.approx(value) or "\ufffd" in entry.token
+        assert list(top.values()) == sorted(top.values(), reverse=True) and len(top) <= 5
         assert entry.bytes is None or bytes(entry.bytes).decode() == entry.token
         assert offset == place
         prefix, place = [*prefix, token], place + len(entry.token)
