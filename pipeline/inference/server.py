@@ -125,26 +125,22 @@ class ModelServer:
     def _job(self, body: ChatRequest | CompletionRequest) -> Job:
         """What a request asks for. Raises ApiError."""
         prompts, name = self._prompts(body)
-        longest, limit = max(map(len, prompts)), body.limit
-        room = UNLIMITED if self._context is None else self._context - longest
-        if room < (limit or 1) and self._context is not None:
-            raise ApiError(
-                400,
-                f"the model takes {self._context} tokens; the request has {longest} and its answer up to {limit or 1}",
-                name,
-                "context_length_exceeded",
-            )
-        longest_answer = limit or room
-        if (most := MOST_TOKENS // longest_answer) < len(prompts) * body.n:
-            what = f"{most} answers of up to {longest_answer} tokens"
-            raise ApiError(400, f"at most {what} can be asked for at once; fewer tokens allow more answers", "n")
+        longest, limit = max(map(len, prompts)), body.limit or UNLIMITED
+        if self._context is not None:
+            room = self._context - longest
+            limit = body.limit or max(room, 1)
+            if limit > room:
+                what = f"the model takes {self._context} tokens; the request has {longest} and its answer up to {limit}"
+                raise ApiError(400, what, name, "context_length_exceeded")
+        if (most := MOST_TOKENS // limit) < len(prompts) * body.n:
+            what = f"at most {most} answers of up to {limit} tokens can be asked for at once"
+            raise ApiError(400, f"{what}; fewer tokens allow more answers", "n")
         seed = (secrets.randbits(63) if body.seed is None else body.seed) % 2**64
         seeds = [
             [stream_seed(seed, "choice", place, index) if place or index else seed for index in range(body.n)]
             for place in range(len(prompts))
         ]
-        common = (body.temperature, body.top_p, body.stops, body.top, body.stream)
-        return Job(prompts, seeds, longest_answer, *common)
+        return Job(prompts, seeds, limit, body.temperature, body.top_p, body.stops, body.top, body.stream)
 
     def _prompts(self, body: ChatRequest | CompletionRequest) -> tuple[list[list[int]], str]:
         """Token ids of the requests, and the parameter that they are from."""

@@ -1,7 +1,7 @@
 """Samples while they are drawn: pieces of text, log-probabilities, and where stop strings end them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -123,11 +123,11 @@ class _WatchedDraws(RandomDraws):
 
 @dataclass
 class _Told:
-    """Characters, scores and tokens of a sample that have been handed on."""
+    """What has been handed on of a sample."""
 
     characters: int = 0
     tokens: int = 0
-    finished: bool = field(default=False)
+    finished: bool = False
 
 
 def _settled(text: str, stops: Sequence[str]) -> int:
