@@ -129,3 +129,12 @@ def test_stage_modules_do_not_import_torch_before_they_need_it():
     )
     found = subprocess.run([sys.executable, "-c", code, *STAGES], cwd=ROOT, capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
+
+
+def test_composing_and_sweeping_wait_for_no_library_of_tables_or_laws():
+    code = (
+        "import pipeline.stages.check_params, pipeline.sweep.application, sys\n"
+        "if heavy := {'pandas', 'pyarrow', 'scipy', 'torch', 'dvc'} & set(sys.modules): sys.exit(f'imports {heavy}')"
+    )
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
