@@ -178,14 +178,12 @@ def _runs(statement: ast.stmt) -> bool:
 class Module:
     """The definitions of one file, and what its imports bind."""
 
-    def __init__(self, name: str, path: Path):
-        """Parse ``path``. Raises SyntaxError."""
+    def __init__(self, name: str, path: Path, source: bytes):
+        """Parse ``source``, the content of ``path``. Raises SyntaxError."""
         self.name = name
         package = path.name == "__init__.py"
         self._parent = name if package else name.rpartition(".")[0]
-        self._statements = [
-            statement for statement in ast.parse(path.read_bytes(), filename=str(path)).body if _runs(statement)
-        ]
+        self._statements = [statement for statement in ast.parse(source, filename=str(path)).body if _runs(statement)]
         self.imports = self._imports(self._statements)
         self._by_name: dict[str, list[ast.stmt]] = {}
         for statement in self._statements:
@@ -240,6 +238,10 @@ class Module:
         return self._made[name]
 
 
+# Definitions follow from the text alone: whoever looks at the code again parses only what has changed.
+_module = functools.cache(Module)
+
+
 class Code:
     """The package's source, parsed as far as it is reached.
 
@@ -258,7 +260,8 @@ class Code:
         if name not in self._modules:
             place = self._root.joinpath(*name.split("."))
             path = next((p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file()), None)
-            self._modules[name] = Module(name, path) if path and name.split(".")[0] == self._package else None
+            ours = path is not None and name.split(".")[0] == self._package
+            self._modules[name] = _module(name, path, path.read_bytes()) if ours else None
         return self._modules[name]
 
     def _counts(self, module: str, leave_out: Collection[str]) -> bool:
