@@ -20,10 +20,10 @@ pytestmark = [pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs 
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory, tiny_model, environment) -> Path:
+def clone(tmp_path_factory, tiny_model, variables) -> Path:
     """A project in which DVC takes all stages of all axes for done; what they wrote does not matter here."""
     clone = clone_project(tmp_path_factory.mktemp("code") / "project", tiny_model)
-    run(clone, environment, "git", "init", "-q")
+    run(clone, variables, "git", "init", "-q")
     nodes = StageGraph(load_params(clone / "params.yaml")).values()
     paths = {path for node in nodes for path in (*node.dependencies, *node.outputs)}
     # The deepest first: some dependencies are files in a directory that another stage writes.
@@ -31,7 +31,7 @@ def clone(tmp_path_factory, tiny_model, environment) -> Path:
         if not (clone / path).exists():
             (clone / path).parent.mkdir(parents=True, exist_ok=True)
             (clone / path).write_text(path)
-    dvc(clone, environment, "commit", "--force", "--quiet")
+    dvc(clone, variables, "commit", "--force", "--quiet")
     return clone
 
 
