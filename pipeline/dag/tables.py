@@ -4,7 +4,7 @@ DVC's templates cannot look one table up in another and know no conditions, so t
 what is switched off has an empty table: a ``foreach`` over nothing has no stages.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipeline.config.conditions import has_adapter
@@ -150,17 +150,21 @@ def dag_section(params: Params) -> dict[str, Any]:
     }
 
 
-def rows_of(over: str, params: Params) -> Table:
-    """The rows of a table under the given parameters, by key; one without a key for a stage that runs once."""
+def rows_of(over: str, params: Params, tables: Mapping[str, Any] | None = None) -> Table:
+    """The rows of a table under the given parameters, by key; one without a key for a stage that runs once.
+
+    ``tables`` are ``dag_section(params)``, of whoever asks for many.
+    """
     if not over:
         return {"": {}}
-    found: Any = dag_section(params)
+    found: Any = tables or dag_section(params)
     for part in over.split("."):
         found = found[part]
     return found
 
 
-def template_names(row: Row, params: Params) -> dict[str, str]:
-    """What stands for the names in a stage's templates."""
-    files = {f"dag.{name}": value for name, value in dag_section(params).items() if isinstance(value, str)}
+def template_names(row: Row, params: Params, tables: Mapping[str, Any] | None = None) -> dict[str, str]:
+    """What stands for the names in a stage's templates; ``tables`` as in ``rows_of``."""
+    tables = tables or dag_section(params)
+    files = {f"dag.{name}": value for name, value in tables.items() if isinstance(value, str)}
     return {"artifacts": params.artifacts, "reports": params.reports, **files, **row}
