@@ -48,8 +48,8 @@ def law_drawings(params: Params, evaluations: Evaluations) -> dict[str, Drawing]
         "laws": Drawing(
             law_panels,
             (prompts, found["classes"], found["samples"], params.conditions),
-            f"{names[model]}: laws of one's own (black) and valid answers, of all requests for a law together; held-"
-            f"out templates or values where there are any. Numbers as distribution functions; at most {PANELS} laws.",
+            f"{names[model]}: laws of one's own (black) and valid answers, of all requests for a law together; "
+            f"held-out templates or values where there are any. Numbers as distribution functions, at most {PANELS}.",
         )
     }
 
