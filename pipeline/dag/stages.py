@@ -212,7 +212,7 @@ _ALL = (
         name="report",
         description="Tables, figures and the page",
         module="report",
-        sources=("data/published", "pipeline/report/page/templates"),
+        sources=("data/published", "pipeline/report/page/templates", "{dag.laws_source}"),
         reads={"evals": ("{artifacts}/evals",), "adapters": ("{artifacts}/adapters",), "prompts": TEST_PROMPTS},
         writes={
             name: f"{{reports}}/{path}"

@@ -8,7 +8,7 @@ import pandas as pd
 
 from pipeline.config.retention import TestsConfig
 from pipeline.core.prompts.own_laws import SPLITS
-from pipeline.core.statistics.condition_tests import compare_conditions, method_pairs
+from pipeline.core.statistics.condition_tests import FamilyStatistic, compare_conditions, method_pairs
 from pipeline.core.structured.law_metrics import LAW_TESTED, REJECTED_SHARE, VALID_RATE
 from pipeline.metrics.registry import METRICS, SPLIT_TITLES
 from pipeline.record.provenance import join_sources
@@ -36,10 +36,18 @@ EXACT_OF = {
     "law_wasserstein_1_normalised": "law_exact_wasserstein_1_normalised",
 }
 """The exact figure beside each distance of samples."""
+COMPARED: dict[str, FamilyStatistic] = {**LAW_TESTED, "law_exact_total_variation": "family_mean"}
+"""What is tested: the exact total variation is defined without valid answers, too."""
 
 
 def _number(value: float, form: str) -> str:
     return format(value, form) if math.isfinite(value) else DASH
+
+
+def _with_interval(row: Any) -> str:
+    if not math.isfinite(row.value):
+        return "undefined"
+    return f"{row.value:.3f} {interval_text(row.ci_low, row.ci_high, 3, sign='')}"
 
 
 def laws_table(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> ListTable | None:
@@ -68,7 +76,7 @@ def laws_table(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Seq
                             f"{valid.n}",
                             _number(valid.value, ".3f"),
                             METRICS[metric].column_title,
-                            f"{_number(own.value, '.3f')} {interval_text(own.ci_low, own.ci_high, 3, sign='')}",
+                            _with_interval(own),
                             _number(own.floor, ".3f"),
                             _number(ratio, ".1f"),
                             _number(exact.value, ".3f") if exact is not None else DASH,
@@ -105,17 +113,21 @@ def law_tests_table(
     settings: TestsConfig,
     replicates: int,
 ) -> ListTable | None:
-    """Paired tests of ``method_pairs`` over all laws of categories, and over all of numbers; None without pairs.
+    """Paired tests of ``method_pairs`` on COMPARED, each over all laws that have it; None without pairs.
 
     The units that are resampled and swapped are requests: the laws are those that the user asks about.
     """
-    table = evaluations.stacked("laws", "per_prompt", LAW_COLUMNS, list(models), conditions, optional=tuple(LAW_TESTED))
+    table = evaluations.stacked("laws", "per_prompt", LAW_COLUMNS, list(models), conditions, optional=tuple(COMPARED))
+    # In the order of SPLITS: what was not trained on first.
+    table = table.sort_values("split", key=lambda split: split.map(SPLITS.index), kind="stable")
     aggregates = rows_of(evaluations.metrics, axis="laws", family="")
     columns = ["model", "condition", "split", "metric"]
     floors = dict(zip(aggregates[columns].itertuples(index=False, name=None), aggregates["floor"], strict=True))
     parts = []
-    for metric, statistic in LAW_TESTED.items():
-        of_kind = table[table["numeric"].astype(bool) == (metric == "law_wasserstein_1_normalised")]
+    for metric, statistic in COMPARED.items():
+        of_kind = table
+        if metric in LAW_TESTED:
+            of_kind = table[table["numeric"].astype(bool) == (metric == "law_wasserstein_1_normalised")]
         found = compare_conditions(
             of_kind.assign(family=of_kind["prompt_id"]),
             method_pairs(conditions),
@@ -139,8 +151,9 @@ def law_tests_table(
         4,
         tests.assign(axis="laws"),
         "Difference: mean over requests, first condition minus second; below 0 the first is closer to its laws. "
-        "Requests are resampled and swapped, so families are requests here and both p are the same question. The rest "
-        "is as in the tests of structured sampling.",
+        "Requests are resampled and swapped, so families are requests here and both p are the same question; with "
+        "fewer than 6 of them no p is below 0.05. Undefined: a condition without valid answers to some requests. The "
+        "rest is as in the tests of structured sampling.",
     )
 
 
