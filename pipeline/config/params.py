@@ -336,6 +336,11 @@ class Params:
     recorded without the key have none."""
 
     @property
+    def possible_axes(self) -> tuple[str, ...]:
+        """AXES, but for laws where there are none."""
+        return tuple(axis for axis in AXES if axis != "laws" or self.laws)
+
+    @property
     def conditions(self) -> tuple[str, ...]:
         """The base checkpoint and its adapters, in the order of tables."""
         return (BASE, *self.methods)

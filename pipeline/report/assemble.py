@@ -257,7 +257,7 @@ def _sections(
     cases: Mapping[str, list[CaseTable]],
     sources: Mapping[str, Mapping[str, dict]],
 ) -> list[Section]:
-    """The page's sections in order, that over training seeds where there are such tables."""
+    """The page's sections in order; those over training seeds and of laws of one's own where there are such tables."""
     return [
         Section(
             name,
@@ -269,7 +269,7 @@ def _sections(
             sources.get(name),
         )
         for name, text in EXPLANATIONS.items()
-        if name != "seeds" or "seeds" in tables
+        if name not in ("seeds", "laws") or tables.get(name)
     ]
 
 

@@ -1,9 +1,12 @@
 """Laws of one's own through their stages, by the commands of docs/your_own_law.md, on the tiny model."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -32,10 +35,12 @@ def blocks() -> list[str]:
 def tutorial(request, tiny_model, tmp_path_factory):
     """The tutorial's files and settings; the DAG is run here. Its laws need no bins."""
     directory = tmp_path_factory.mktemp("laws")
-    (directory / "pipeline").symlink_to(ROOT / "pipeline")
+    for name in ("pipeline", "conf"):
+        (directory / name).symlink_to(ROOT / name)
+    variables = os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
     table, law, settings, check = blocks()
     for script in (table, law, check):
-        subprocess.run(["bash", "-ec", script], cwd=directory, check=True, capture_output=True)
+        subprocess.run(["bash", "-ec", script], cwd=directory, env=variables, check=True, capture_output=True)
     words = shlex.split(settings)
     assert words[:2] == ["make", "params"] and words[-2:] == ["make", "repro"]
     chosen = dict(word.split("=", 1) for word in words[2:4])
