@@ -35,7 +35,8 @@ def blocks() -> list[str]:
 def tutorial(request, tiny_model, tmp_path_factory):
     """The tutorial's files and settings; the DAG is run here. Its laws need no bins."""
     directory = tmp_path_factory.mktemp("laws")
-    for name in ("pipeline", "conf"):
+    (directory / "data").mkdir()
+    for name in ("pipeline", "conf", "data/published"):
         (directory / name).symlink_to(ROOT / name)
     variables = os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
     table, law, settings, check = blocks()
@@ -120,7 +121,8 @@ def test_each_condition_is_evaluated_on_both_kinds_of_templates(tutorial):
     assert not (tutorial.root / "prompts" / "unseen.parquet").exists() or not len(read_prompts(*tutorial.prompts))
 
 
-def test_the_report_shows_the_law_and_its_tests(tutorial, tmp_path):
+def test_the_report_shows_the_law_and_its_tests(tutorial, tmp_path, monkeypatch):
+    monkeypatch.chdir(tutorial.params.parent)
     tutorial.report(tmp_path / "reports")
     table = pd.read_csv(tmp_path / "reports" / "tables" / "laws.csv")
     assert list(table["condition"].unique()) == ["base", "soft", "hard"] and set(table["law"]) == {"lunch"}
