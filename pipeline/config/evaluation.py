@@ -11,10 +11,12 @@ PositiveInt = Annotated[StrictInt, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(strict=True, gt=0, le=1)]
 
-AXES = ("structured", "open", "mcq", "novelty", "retention", "paloma", "anchors")
+AXES = ("structured", "open", "mcq", "novelty", "retention", "paloma", "anchors", "laws")
 """What models are evaluated on, each with stages of its own."""
-SAMPLED_AXES = ("structured", "open", "mcq", "novelty", "anchors")
+SAMPLED_AXES = ("structured", "open", "mcq", "novelty", "anchors", "laws")
 """Those on which models write answers."""
+SAMPLED_AS = {"laws": "structured"}
+"""Axes that are sampled under the settings of another."""
 BASELINES = ("ssot", "constrained", "batch", "verbalized")
 """Conditions of the base checkpoint that change how it is asked or decoded, not its weights."""
 

@@ -5,10 +5,11 @@ what is switched off has an empty table: a ``foreach`` over nothing has no stage
 """
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pipeline.config.conditions import has_adapter
-from pipeline.config.evaluation import AXES, BASELINES, SAMPLED_AXES, enabled_baselines
+from pipeline.config.evaluation import AXES, BASELINES, SAMPLED_AS, SAMPLED_AXES, enabled_baselines
 from pipeline.config.methods import TARGETS
 from pipeline.config.params import BASE, Params
 from pipeline.config.retention import irt_is_pickle, is_local_path
@@ -16,6 +17,8 @@ from pipeline.config.retention import irt_is_pickle, is_local_path
 Row = dict[str, str]
 """One repetition of a stage: what stands for ``{model}``, ``{condition}`` and the like in its declaration."""
 Table = dict[str, Row]
+LAWS = "data/laws/README.md"
+"""Where laws are kept that nobody has named yet."""
 
 
 def _pairs(params: Params, conditions: Iterable[str], sampling: str | None = None) -> Table:
@@ -98,6 +101,7 @@ def _source(source: str, settings: str) -> str:
 def dag_section(params: Params) -> dict[str, Any]:
     """Tables by name, and the files that some stages read which depend on the parameters."""
     root, on = params.artifacts, {axis: axis in params.axes for axis in AXES}
+    on["laws"] = on["laws"] and bool(params.laws)
     # Training targets without bins follow from the laws in the prompt table: no output space is written.
     binned = [space for space in TARGETS if getattr(params.discretize, space).max_bins is not None]
     sources = {
@@ -132,7 +136,9 @@ def dag_section(params: Params) -> dict[str, Any]:
         "conditions": {axis: pairs if on[axis] else {} for axis in AXES},
         "baselines": {axis: _pairs(params, found) if on[axis] else {} for axis, found in of_axis.items()},
         "sampled": {
-            axis: _pairs(params, (*params.conditions, *of_axis.get(axis, ())), axis) if on[axis] else {}
+            axis: _pairs(params, (*params.conditions, *of_axis.get(axis, ())), SAMPLED_AS.get(axis, axis))
+            if on[axis]
+            else {}
             for axis in SAMPLED_AXES
         }
         # The base checkpoint's replies that methods with anchors are trained on.
@@ -140,6 +146,7 @@ def dag_section(params: Params) -> dict[str, Any]:
         "hard_source": sources["hard"],
         # Our own list is code.
         "open_source": params.prompts.open.source or "conf/prompts",
+        "laws_source": str(Path(next(iter(params.laws.values()), LAWS)).parent),
         # A data set of the hub is named by the parameters alone.
         "novelty_source": _source(params.prompts.novelty.source, "conf/prompts"),
         "instructions_source": _source(params.prompts.instructions.source, "conf/prompts"),

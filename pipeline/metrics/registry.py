@@ -6,11 +6,12 @@ from pathlib import Path
 from pipeline.config.evaluation import AXES
 from pipeline.metrics.exact import EXACT
 from pipeline.metrics.language import LANGUAGE
+from pipeline.metrics.laws import LAWS
 from pipeline.metrics.metric import Metric
 from pipeline.metrics.retention import RETENTION
 from pipeline.metrics.structured import STRUCTURED
 
-METRICS: dict[str, Metric] = {metric.name: metric for metric in (*STRUCTURED, *EXACT, *LANGUAGE, *RETENTION)}
+METRICS: dict[str, Metric] = {metric.name: metric for metric in (*STRUCTURED, *EXACT, *LANGUAGE, *RETENTION, *LAWS)}
 """Every metric by its name, in the order of the page's definitions."""
 AXIS_TITLES = {
     "structured": "Structured sampling",
@@ -20,6 +21,7 @@ AXIS_TITLES = {
     "retention": "Retention: TinyBenchmarks",
     "paloma": "Retention: PALOMA",
     "anchors": "Divergence from the base checkpoint",
+    "laws": "Laws of one's own",
 }
 SPLITS = {
     "structured": ("ood", "unseen"),
@@ -29,9 +31,16 @@ SPLITS = {
     "retention": ("all",),
     "paloma": ("all",),
     "anchors": ("all",),
+    "laws": ("held_out_template", "held_out_field"),
 }
 """Splits by axis whose headline numbers are reported; "all" is all parts of an axis together."""
-SPLIT_TITLES = {"ood": "held-out families", "unseen": "unseen parameters"}
+SPLIT_TITLES = {
+    "ood": "held-out families",
+    "unseen": "unseen parameters",
+    "held_out_template": "held-out templates",
+    "held_out_field": "held-out values",
+    "seen_template": "what was trained on",
+}
 SHORT_SPLIT_TITLES = {"ood": "OOD", "unseen": "unseen"}
 HEADLINES = {
     axis: tuple(

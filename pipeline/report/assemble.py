@@ -17,6 +17,7 @@ from pipeline.report.ablations.tables import ablation_tables
 from pipeline.report.evaluations import Evaluations, display_names, methods_of, prompt_format
 from pipeline.report.figures.drawing import Drawing, draw_all
 from pipeline.report.figures.frontier import frontier_drawings
+from pipeline.report.figures.laws import law_drawings
 from pipeline.report.figures.method import method_drawings
 from pipeline.report.figures.open_ended import open_drawings
 from pipeline.report.figures.retention import paloma_drawings, retention_drawings
@@ -24,6 +25,7 @@ from pipeline.report.figures.structured import structured_drawings
 from pipeline.report.page.page import FigureBlock, Section, report_page
 from pipeline.report.tables.frontier import chosen_methods, frontier_table
 from pipeline.report.tables.frontier_costs import equal_calibration, equal_calibration_table
+from pipeline.report.tables.laws import law_tests_table, laws_table
 from pipeline.report.tables.model_tests import model_comparisons, model_tests_table
 from pipeline.report.tables.novelty_cases import CaseTable, novelty_cases, write_case_texts
 from pipeline.report.tables.open_stated import open_stated_table
@@ -63,6 +65,8 @@ EXPLANATIONS = {
     "paloma": "Held-out text of several sources: how well the model predicts it.",
     "anchors": "General instructions that no method is trained on: how far a fine-tuned model's replies have moved "
     "from its base checkpoint's, token by token.",
+    "laws": "Laws that files describe: does the model answer as they say, also where it is asked in other words, or "
+    "about values that it was not trained on?",
     "seeds": "The same settings trained, sampled and evaluated anew with other seeds: how far a number of one run can "
     "be relied on. All other tables and figures are of one seed.",
     "ablation": "How fine the strings are that a model trains on, how many samples it sees, and what the strings cost "
@@ -107,6 +111,9 @@ def tables_by_section(
     compared = structured_tests_table(
         evaluations, names, conditions, params.seed, params.tests, params.evaluate.bootstrap_replicates
     )
+    law_tests = law_tests_table(
+        evaluations, names, conditions, params.seed, params.tests, params.evaluate.bootstrap_replicates
+    )
     transfer = transfer_tables(metrics, names, conditions)
     kept = retention_tables(metrics, names, conditions, params.retention, params.paloma, task_format)
     verdicts = {
@@ -136,6 +143,7 @@ def tables_by_section(
         "retention": [*kept["retention"], verdicts["retention"], estimate_table(metrics, names, conditions)],
         "paloma": [*kept["paloma"], verdicts["paloma"]],
         "anchors": kept["anchors"],
+        "laws": [laws_table(metrics, names, conditions), law_tests],
         "method": settings_tables(params, prompts),
     }
     between = verdicts_of([compared.frame, beyond] if compared is not None else [beyond])
@@ -163,6 +171,7 @@ def drawings_by_section(
         "open": open_drawings(params, evaluations),
         "retention": retention_drawings(params, metrics, tests["retention"]),
         "paloma": paloma_drawings(params, metrics, tests["paloma"]),
+        "laws": law_drawings(params, evaluations),
         "method": method_drawings(params.seed),
     }
 
@@ -248,7 +257,7 @@ def _sections(
     cases: Mapping[str, list[CaseTable]],
     sources: Mapping[str, Mapping[str, dict]],
 ) -> list[Section]:
-    """The page's sections in order, that over training seeds where there are such tables."""
+    """The page's sections in order; those over training seeds and of laws of one's own where there are such tables."""
     return [
         Section(
             name,
@@ -260,7 +269,7 @@ def _sections(
             sources.get(name),
         )
         for name, text in EXPLANATIONS.items()
-        if name != "seeds" or "seeds" in tables
+        if name not in ("seeds", "laws") or tables.get(name)
     ]
 
 

@@ -52,6 +52,7 @@ SEQUENCES_AT_ONCE: Mapping[str, float] = {
     "mcq": 2.8,
     "novelty": 5.0,
     "anchors": 5.0,
+    "laws": 39.0,
     "instructions": 5.0,
     "ssot": 39.0,
 }
@@ -64,6 +65,7 @@ TYPICAL_COMPLETION_TOKENS: Mapping[str, float] = {
     "mcq": 130,
     "novelty": 220,
     "anchors": 100,
+    "laws": 9,
     "instructions": 100,
     "ssot": 600,
     "gsm8k": 130,

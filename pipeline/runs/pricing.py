@@ -10,15 +10,17 @@ from pipeline.config.evaluation import GenerateConfig
 from pipeline.config.methods import training_settings
 from pipeline.config.params import Params
 from pipeline.config.retention import is_local_path
+from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.prompts.instructions import HELD_OUT
 from pipeline.core.prompts.multiple_choice import MCQ_PROMPT
-from pipeline.core.prompts.structured import build_split
+from pipeline.core.prompts.structured import Prompt, build_split
 from pipeline.core.retention.tasks import GENERATIVE_TASKS, TASKS
 from pipeline.dag.graph import StageNode
 from pipeline.runs import cost
 from pipeline.runs.cost import Cost
 from pipeline.sources.instructions import read_instructions
 from pipeline.sources.open_prompts import read_open_prompts
+from pipeline.sources.own_laws import own_prompts
 
 NOVELTY_SPLIT_SIZES = {"curated": 100, "wildchat": 1000}
 """Prompts of NoveltyBench's public splits."""
@@ -61,7 +63,11 @@ class Prices:
             prompts_per_family=prompts.train_prompts_per_family,
             seed=self._params.seed,
         )
-        return [prompt.text for prompt in split]
+        return [prompt.text for prompt in (*split, *self._own_prompts[0])]
+
+    @cached_property
+    def _own_prompts(self) -> tuple[list[Prompt], list[Prompt]]:
+        return own_prompts(self._params.laws, self._project)
 
     @cached_property
     def _test_texts(self) -> list[str]:
@@ -88,6 +94,7 @@ class Prices:
             "open": (len(open_texts), _mean_tokens(open_texts)),
             "mcq": (1, _mean_tokens([MCQ_PROMPT])),
             "novelty": (count, float(NOVELTY_PROMPT_TOKENS)),
+            "laws": (len(own := [prompt.text for prompt in self._own_prompts[1]]), _mean_tokens(own)),
             **self._instructions,
         }
 
@@ -216,6 +223,13 @@ class Prices:
         positions += 2 * largest if whole is None or 2 * largest <= whole else 0
         return cost.scoring_cost(
             num_parameters=self._params.models[model].num_parameters, tokens=len(self._test_texts) * positions
+        )
+
+    def exact_own_laws(self, model: str) -> Cost:
+        """Whole tries of finite laws; about two prefixes for each string."""
+        strings = [len(prompt.law.strings) for prompt in self._own_prompts[1] if isinstance(prompt.law, FiniteLaw)]
+        return cost.scoring_cost(
+            num_parameters=self._params.models[model].num_parameters, tokens=2 * float(sum(strings))
         )
 
     def first_steps(self, model: str) -> Cost:

@@ -12,6 +12,8 @@ from pipeline.artifacts.model_report import model_revision
 from pipeline.artifacts.output_spaces import OutputSpaceStore
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.tries import write_implicit_tries, write_tries
+from pipeline.core.laws.discretize import finite_space
+from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ConfigError
 
@@ -35,7 +37,11 @@ def main(run: StageRun, model: str, model_report: Path, space: str, source: Path
                 f"discretize.{space}.max_bins: null needs a tokenizer that writes numbers digit by digit or in groups "
                 f"from the left; that of {model!r} does neither. Set a number of bins"
             )
-        write_implicit_tries(output, read_prompts(source), settings.num_decimals, tokens)
+        prompts = read_prompts(source)
+        finite = {prompt.prompt_id: finite_space(prompt.law) for prompt in prompts if isinstance(prompt.law, FiniteLaw)}
+        made = dict(tries_of(tokenizer, tokens, terminator, finite))
+        rounded = [prompt for prompt in prompts if prompt.prompt_id not in finite]
+        write_implicit_tries(output, rounded, settings.num_decimals, tokens, made)
     else:
         spaces = OutputSpaceStore(source)
         made = tries_of(tokenizer, tokens, terminator, spaces)

@@ -13,7 +13,7 @@ from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.retention import accuracy as retention
 from pipeline.core.retention import answers, divergence, perplexity
 from pipeline.core.retention.tasks import COLUMNS
-from pipeline.core.structured import aggregate, fidelity
+from pipeline.core.structured import aggregate, fidelity, law_metrics
 from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, METRICS, SPLITS, metric_sources
 from tests.conftest import ROOT
 
@@ -96,6 +96,7 @@ AXES = {
     "retention": retention_names,
     "paloma": perplexity_names,
     "anchors": divergence_names,
+    "laws": lambda: {*law_metrics.LAW_TESTED, *law_metrics.EXACT, law_metrics.VALID_RATE, law_metrics.REJECTED_SHARE},
 }
 
 

@@ -2,13 +2,14 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pipeline.core.laws.families import FAMILIES, get_family
 from pipeline.core.laws.family import Family, Law, Parameters
+from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.random_streams import random_stream
 
 TEMPLATE = (
@@ -23,7 +24,7 @@ _IN_TEMPLATE = re.compile(
 
 @dataclass(frozen=True)
 class Prompt:
-    """One structured-sampling prompt and the law it asks for.
+    """One structured-sampling prompt and the law it asks for: one of SciPy's, or a finite one.
 
     ``prompt_id`` is the family and a digest of the prompt text, so it does not depend on
     the split or on which other prompts were selected.
@@ -33,9 +34,9 @@ class Prompt:
     split: str
     family: str
     tier: str
-    parameters: dict[str, float]
+    parameters: Mapping[str, str | float]
     text: str
-    law: Law
+    law: Law | FiniteLaw
 
     @property
     def support(self) -> tuple[float, float]:
@@ -49,14 +50,18 @@ def format_prompt(family: Family, parameters: Parameters) -> str:
     return TEMPLATE.format(display_name=family.display_name, parameters=rendered)
 
 
+def prompt_id(family_id: str, text: str) -> str:
+    """The family and a digest of the prompt text."""
+    return f"{family_id}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+
+
 def make_prompt(family_id: str, parameters: Parameters, split: str) -> Prompt:
     """Validate the family and its parameters and build the prompt. Raises DomainError."""
     family = get_family(family_id)
     law = family.law_at(parameters)
     text = format_prompt(family, parameters)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:10]
     ordered = {parameter.name: float(parameters[parameter.name]) for parameter in family.parameters}
-    return Prompt(f"{family_id}-{digest}", split, family_id, family.tier, ordered, text, law)
+    return Prompt(prompt_id(family_id, text), split, family_id, family.tier, ordered, text, law)
 
 
 def parse_prompt(text: str) -> Prompt | None:
