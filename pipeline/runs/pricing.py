@@ -20,7 +20,6 @@ from pipeline.runs import cost
 from pipeline.runs.cost import Cost
 from pipeline.sources.instructions import read_instructions
 from pipeline.sources.open_prompts import read_open_prompts
-from pipeline.sources.own_laws import own_prompts
 
 NOVELTY_SPLIT_SIZES = {"curated": 100, "wildchat": 1000}
 """Prompts of NoveltyBench's public splits."""
@@ -67,6 +66,8 @@ class Prices:
 
     @cached_property
     def _own_prompts(self) -> tuple[list[Prompt], list[Prompt]]:
+        from pipeline.sources.own_laws import own_prompts
+
         return own_prompts(self._params.laws, self._project)
 
     @cached_property
@@ -79,6 +80,7 @@ class Prices:
     @cached_property
     def _axis_texts(self) -> dict[str, tuple[int, float]]:
         """Number of prompts and their mean tokens, by axis."""
+
         novelty = self._params.prompts.novelty
         limit = novelty.max_prompts_per_split
         if is_local_path(novelty.source) and (self._project / novelty.source).is_file():

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import stats
 
 from pipeline.core.laws.fixed_point import FixedPointStrings
 from pipeline.errors import DomainError
@@ -164,6 +163,8 @@ def smoothed_law(values: np.ndarray, weights: np.ndarray, num_decimals: int) -> 
     Raises:
         DomainError: All values are the same, or their range has more than MOST_STRINGS steps.
     """
+    from scipy import stats
+
     scale = 10**num_decimals
     first, last = round(values.min() * scale), round(values.max() * scale)
     if first == last:

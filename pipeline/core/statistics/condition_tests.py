@@ -25,7 +25,7 @@ from pipeline.core.statistics.paired_tests import holm
 SSOT_PAIRS = (("ssot", "base"), ("ssot", "soft"))
 """Tests of String Seed of Thought: the condition tested, and the condition that it is tested against."""
 FamilyStatistic = Literal["family_median", "family_mean"]
-TESTED: dict[str, FamilyStatistic] = {
+TESTED = {
     "pit_wasserstein_1_all_answers": "family_median",
     "wasserstein_1_normalised": "family_median",
     "logit_kl_nats": "family_mean",

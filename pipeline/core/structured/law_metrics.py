@@ -13,7 +13,6 @@ from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.condition_tests import FamilyStatistic
 from pipeline.core.statistics.intervals import Estimate, metric_row, wilson_interval
 from pipeline.core.statistics.paired_tests import holm
 from pipeline.core.structured.aggregate import REJECTED_BELOW, estimate_over_families, valid_rates
@@ -26,7 +25,7 @@ from pipeline.core.structured.fidelity import NUM_HALVES, wasserstein_1_deviatio
 from pipeline.core.structured.wasserstein import evaluate_prompt, interquantile_width, perfect_sampler_replicates
 from pipeline.core.tries.trie import Trie
 
-LAW_TESTED: dict[str, FamilyStatistic] = {
+LAW_TESTED = {
     "law_total_variation": "family_mean",
     "law_wasserstein_1_normalised": "family_mean",
 }

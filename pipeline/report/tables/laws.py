@@ -8,7 +8,7 @@ import pandas as pd
 
 from pipeline.config.retention import TestsConfig
 from pipeline.core.prompts.own_laws import SPLITS
-from pipeline.core.statistics.condition_tests import FamilyStatistic, compare_conditions, method_pairs
+from pipeline.core.statistics.condition_tests import compare_conditions, method_pairs
 from pipeline.core.structured.law_metrics import LAW_TESTED, REJECTED_SHARE, VALID_RATE
 from pipeline.metrics.registry import METRICS, SPLIT_TITLES
 from pipeline.record.provenance import join_sources
@@ -36,7 +36,7 @@ EXACT_OF = {
     "law_wasserstein_1_normalised": "law_exact_wasserstein_1_normalised",
 }
 """The exact figure beside each distance of samples."""
-COMPARED: dict[str, FamilyStatistic] = {**LAW_TESTED, "law_exact_total_variation": "family_mean"}
+COMPARED = {**LAW_TESTED, "law_exact_total_variation": "family_mean"}
 """What is tested: the exact total variation is defined without valid answers, too."""
 
 
