@@ -352,8 +352,9 @@ class Params:
                 raise ValueError(
                     f"laws.{name}: a law's name has lower-case letters, digits and _, and is no family of the paper's"
                 )
-        if len({Path(file).parent for file in self.laws.values()}) > 1:
-            raise ValueError("laws: the files must lie in one directory, which DVC watches")
+        places = {Path(file).parent for file in self.laws.values()}
+        if len(places) > 1 or Path() in places:
+            raise ValueError("laws: the files must lie in one directory, not the project's own, which DVC watches")
         return self
 
     @model_validator(mode="after")
