@@ -34,9 +34,8 @@ SPLITS = {
     "laws": ("held_out_template", "held_out_field"),
 }
 """Splits by axis whose headline numbers are reported; "all" is all parts of an axis together."""
-SPLIT_TITLES = {
-    "ood": "held-out families",
-    "unseen": "unseen parameters",
+SPLIT_TITLES = {"ood": "held-out families", "unseen": "unseen parameters"}
+LAW_SPLIT_TITLES = {
     "held_out_template": "held-out templates",
     "held_out_field": "held-out values",
     "seen_template": "what was trained on",

@@ -17,7 +17,7 @@ from pipeline.config.retention import is_local_path
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.structured import TEMPLATE
 from pipeline.errors import ArtifactError, first_line
-from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, METRICS, SPLIT_TITLES, SPLITS
+from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, LAW_SPLIT_TITLES, METRICS, SPLIT_TITLES, SPLITS
 from pipeline.publish.licence import Licence
 from pipeline.report.tables.retention import DIFFERENCES, one_name_per_variant, without_bos
 from pipeline.report.tables.settings import methods_table, shared_settings
@@ -26,6 +26,7 @@ from pipeline.report.tables.table_text import escape_markdown, markdown_table, s
 
 PAPER = "2605.11845"
 RESULT_HEADER = ("Metric", "Better", "Base", "With the adapter", "Perfect sampler", "n, base / adapter")
+TITLES = {**SPLIT_TITLES, **LAW_SPLIT_TITLES}
 CALIBRATION = ("structured", "laws")
 """Axes that say how well answers follow their laws; a card needs one of them."""
 BETTER = {"lower": "lower", "higher": "higher", "neither": DASH}
@@ -144,7 +145,7 @@ def evaluation_results(publication: Publication) -> list[EvalResult]:
                 continue
             interval = f", 95% interval [{cell.ci_low:.4g}, {cell.ci_high:.4g}]" if math.isfinite(cell.ci_low) else ""
             floor = f", a perfect sampler scores {cell.floor:.4g}" if math.isfinite(cell.floor) else ""
-            split = SPLIT_TITLES.get(measure.split, "")
+            split = TITLES.get(measure.split, "")
             found.append(
                 EvalResult(
                     task_type="text-generation",
@@ -322,7 +323,7 @@ def model_card(publication: Publication) -> ModelCard:
             ["Setting", "Value"], [[escape_markdown(text) for text in row] for row in training_rows(publication)]
         ),
         numbers={
-            SPLIT_TITLES[split]: result_table(own)
+            TITLES[split]: result_table(own)
             for axis in CALIBRATION
             for split in SPLITS[axis]
             if (own := [row for row in rows.get(axis, ()) if row.measure.split == split])

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pipeline.config.evaluation import GenerateConfig
-from pipeline.config.methods import training_settings
+from pipeline.config.methods import target_shares, training_settings
 from pipeline.config.params import Params
 from pipeline.config.retention import is_local_path
 from pipeline.core.laws.finite_law import FiniteLaw
@@ -136,10 +136,12 @@ class Prices:
     def training(self, model: str, method: str) -> Cost:
         """An adapter: of two targets each takes its share of the steps; anchors come on top of them."""
         made, size = self._params.methods[method], self._params.models[model].num_parameters
-        total = sum((self._towards(model, method, name).times(share) for name, share in made.shares.items()), Cost())
+        total = sum(
+            (self._towards(model, method, name).times(share) for name, share in target_shares(made).items()), Cost()
+        )
         if made.anchors is None:
             return total
-        steps = sum(share * self._steps(method, name) for name, share in made.shares.items())
+        steps = sum(share * self._steps(method, name) for name, share in target_shares(made).items())
         sequences = made.anchors.sequences_per_step * steps
         reply = min(cost.TYPICAL_COMPLETION_TOKENS["anchors"], self._params.generate.instructions.max_new_tokens)
         read, written = sequences * self._instructions["instructions"][1], sequences * reply

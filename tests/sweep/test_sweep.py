@@ -285,7 +285,7 @@ def test_settings_are_no_sources_of_a_cell():
     """A checkpoint or data set of the hub is named by parameters; a comment in conf/ changes none of them."""
     cell = cell_of("experiment=paper", targets=("report",))
     assert "conf/paloma" in cell.graph.sources("score_paloma@qwen3_8b-base")
-    assert cell.sources == ["data/instructions.jsonl", "data/published", "pipeline/report/page/templates"]
+    assert cell.sources == ["data/instructions.jsonl", "data/laws", "data/published", "pipeline/report/page/templates"]
     demo = cell_of(targets=("report",)).sources
     assert {"models/embedded", "data/paloma", "data/novelty_prompts.jsonl"} < set(demo)
     assert not any(source.startswith("conf") or source.endswith(".yaml") for source in demo)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from pipeline.config.params import Params
 from pipeline.core.prompts.own_laws import SPLITS
-from pipeline.metrics.registry import SPLIT_TITLES
+from pipeline.metrics.registry import LAW_SPLIT_TITLES
 from pipeline.report.evaluations import Evaluations, display_names
 from pipeline.report.figures.drawing import (
     STYLE,
@@ -102,7 +102,7 @@ def law_panels(
             else:
                 _bars(panel, classes[classes["prompt_id"].isin(ids)], colors)
             title = f"{law} ({fields})" if fields else law
-            panel.set_title(f"{drawable(title, 40)}\n{SPLIT_TITLES[split]}", loc="left", parse_math=False)
+            panel.set_title(f"{drawable(title, 40)}\n{LAW_SPLIT_TITLES[split]}", loc="left", parse_math=False)
         shared_legend(figure, grid.flatten())
     return figure
 

@@ -10,7 +10,7 @@ from pipeline.config.retention import TestsConfig
 from pipeline.core.prompts.own_laws import SPLITS
 from pipeline.core.statistics.condition_tests import compare_conditions, method_pairs
 from pipeline.core.structured.law_metrics import LAW_TESTED, REJECTED_SHARE, VALID_RATE
-from pipeline.metrics.registry import METRICS, SPLIT_TITLES
+from pipeline.metrics.registry import LAW_SPLIT_TITLES, METRICS
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import Evaluations, rows_of
 from pipeline.report.tables.structured import TEST_TITLES, test_row
@@ -70,7 +70,7 @@ def laws_table(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Seq
                     texts.append(
                         [
                             law,
-                            SPLIT_TITLES[split],
+                            LAW_SPLIT_TITLES[split],
                             models[model],
                             condition,
                             f"{valid.n}",
@@ -158,4 +158,4 @@ def law_tests_table(
 
 
 def _row(row: Any, models: Mapping[str, str]) -> list[str]:
-    return [SPLIT_TITLES[row.split], *test_row(row, models)[1:]]
+    return [LAW_SPLIT_TITLES[row.split], *test_row(row, models)[1:]]
