@@ -1,7 +1,8 @@
 """Draw answers from a trained condition of params.yaml, or from any checkpoint: ``python -m pipeline.sample``.
 
-A request whose text is that of a structured prompt has a law that is known: answers are shown beside it, with
-normalised W1, its interval and what a perfect sampler scores. Of any other request the commonest answers are shown.
+A request whose text is that of a structured prompt, or of one of the laws of params.yaml, has a law that is known:
+answers are shown beside it, with normalised W1 (total variation, where they are no numbers), its interval and what a
+perfect sampler scores. Of any other request the commonest answers are shown.
 Where standard output is a pipe, the answers go there, one per line, and the summary to standard error.
 
 With the settings of params.yaml, the answers are those of the stage generate, whatever the batch size.
@@ -158,9 +159,12 @@ def main(**given: Any) -> None:
     options = argparse.Namespace(**given)
     check_options(options)
     params = load_params(options.params)
-    request = sampling.Request.of(structured_text(options.law) if options.law else options.prompt)
-    if options.exact and request.prompt is None:
-        raise ConfigError("--exact needs a structured request, whose answers are numbers; --law writes one")
+    request = sampling.Request.of(structured_text(options.law) if options.law else options.prompt, params)
+    if options.exact and request.axis != "structured":
+        raise ConfigError(
+            "--exact needs a structured request, whose answers are numbers; --law writes one, and the stage exact_laws "
+            "computes what laws of one's own are answered with"
+        )
     weights = opening.find_weights(params, options.model, options.condition, options.adapter, str(options.params))
     work = options, params, weights, request, opening.open_weights(weights, request.text)
     if options.exact:
@@ -179,10 +183,14 @@ def main(**given: Any) -> None:
     if options.output is not None:
         write_samples(options.output, rows)
     console = Console(stderr=streams)
+    texts = [row["text"] for row in rows]
     if request.prompt is None:
         terminal.show_answers(console, weights.name, request.text, rows)
+    elif request.is_categorical:
+        found = sampling.categories(request.prompt, weights, params, texts)
+        terminal.show_categories(console, weights.name, request.text, request.prompt, found, rows)
     else:
-        found = sampling.distance(request.prompt, weights, params, [row["text"] for row in rows])
+        found = sampling.distance(request.prompt, weights, params, texts)
         terminal.show_distance(console, weights.name, request.text, request.prompt, found, rows)
     if interrupted:
         raise KeyboardInterrupt

@@ -15,6 +15,7 @@ from pipeline.core.prompts.structured import Prompt, parse_prompt
 from pipeline.core.prompts.text_answers import normalise_answer
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.intervals import percentile_interval
+from pipeline.core.structured.law_metrics import LawResult, evaluate_law, is_numeric
 from pipeline.core.structured.wasserstein import (
     PromptResult,
     bootstrap_prompt,
@@ -23,6 +24,7 @@ from pipeline.core.structured.wasserstein import (
 )
 from pipeline.errors import ConfigError
 from pipeline.inference.opening import Weights, context_length
+from pipeline.sources.own_laws import own_prompts
 
 if TYPE_CHECKING:
     from pipeline.engines.loading.conditioned_model import ConditionedModel
@@ -38,21 +40,32 @@ class Request:
 
     Attributes:
         text: The user message.
-        prompt: The structured prompt that it is, whose law is known; None for any other text.
+        prompt: The prompt that it is, structured or of a law of one's own, whose law is known; None for other texts.
+        axis: Whose prompt it is, "structured", "laws" or "open".
     """
 
     text: str
     prompt: Prompt | None
+    axis: str
 
     @classmethod
-    def of(cls, text: str) -> "Request":
-        """The request with this text. Raises DomainError where it is a structured one for a law that does not exist."""
-        return cls(text, parse_prompt(text))
+    def of(cls, text: str, params: Params) -> "Request":
+        """The request with this text.
+
+        Raises:
+            ConfigError: A file of ``params.laws`` is no law's.
+            ArtifactError: A table of one is missing or unreadable.
+            DomainError: It is a structured request for a law that does not exist.
+        """
+        _, own = own_prompts(params.laws)
+        if (prompt := next((each for each in own if each.text == text.strip()), None)) is not None:
+            return cls(text, prompt, "laws")
+        return cls(text, prompt := parse_prompt(text), "structured" if prompt else "open")
 
     @property
-    def axis(self) -> str:
-        """Whose settings are the defaults, "structured" or "open"."""
-        return "structured" if self.prompt else "open"
+    def is_categorical(self) -> bool:
+        """Whether its answers are strings with known probabilities."""
+        return self.prompt is not None and not is_numeric(self.prompt.law)
 
     @property
     def prompt_id(self) -> str:
@@ -61,16 +74,17 @@ class Request:
 
     def settings(self, params: Params) -> GenerateConfig:
         """The sampling settings that are the defaults."""
-        return getattr(params.generate, self.axis)
+        return params.generate.structured if self.prompt else params.generate.open
 
     def row(self, sample: "Sample") -> dict[str, Any]:
         """A sample as a row of a file: what was generated, and the answer in it or why there is none."""
         generation, prompt = sample.generation, self.prompt
-        answer = (
-            parse_sample(generation.text, prompt.support, prompt.law.integer)
-            if prompt
-            else normalise_answer(generation.text)
-        )
+        if prompt is None or self.is_categorical:
+            answer = normalise_answer(generation.text)
+            if self.is_categorical and not isinstance(answer, Invalid) and answer not in prompt.law.strings:
+                answer = Invalid.OUT_OF_SUPPORT
+        else:
+            answer = parse_sample(generation.text, prompt.support, prompt.law.integer)
         invalid = answer.value if isinstance(answer, Invalid) else None
         return {
             "sample_index": sample.sample_index,
@@ -171,6 +185,17 @@ def distance(prompt: Prompt, weights: Weights, params: Params, texts: Sequence[s
         rng = random_stream(params.seed, "floor", "structured", name, size)
         floors = perfect_sampler_replicates(prompt.law, size, settings.floor_replicates, rng)
     return Distance(result, interval, float(floors.mean()), percentile_interval(floors))
+
+
+def categories(prompt: Prompt, weights: Weights, params: Params, texts: Sequence[str]) -> LawResult:
+    """The figures of the stage eval_laws for a law of categories, with its random streams."""
+    return evaluate_law(
+        prompt,
+        texts,
+        seed=params.seed,
+        names=(weights.model, weights.condition),
+        floor_replicates=params.evaluate.floor_replicates,
+    )
 
 
 def exact_bounds(

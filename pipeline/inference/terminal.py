@@ -15,9 +15,11 @@ from rich.text import Text
 
 from pipeline.core.exact.number_law import NumberLawBounds
 from pipeline.core.laws.family import Law
+from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import Prompt
-from pipeline.core.statistics.intervals import wilson_interval
+from pipeline.core.statistics.intervals import percentile_interval, wilson_interval
+from pipeline.core.structured.law_metrics import CHI_SQUARE_P, LawResult
 from pipeline.inference.sampling import Distance
 
 ROWS, WIDTH = 16, 22
@@ -64,8 +66,11 @@ def bin_labels(law: Law, edges: np.ndarray) -> list[str]:
     ]
 
 
-def target_shares(law: Law, edges: np.ndarray) -> np.ndarray:
+def target_shares(law: Law | FiniteLaw, edges: np.ndarray) -> np.ndarray:
     """Probability of each bin under a law, float64[B]."""
+    if isinstance(law, FiniteLaw):
+        places = np.searchsorted(edges, law.values, side="right")
+        return np.bincount(places, weights=law.probabilities, minlength=len(edges) + 1)
     return np.diff(law.freeze().cdf(edges - law.integer), prepend=0.0, append=1.0)
 
 
@@ -136,6 +141,32 @@ def show_distance(
     figures = [("normalised W1", "undefined: no valid answer" if math.isnan(distance) else f"{distance:.3f}{interval}")]
     if len(samples):
         figures.append((f"a perfect sampler at N = {len(samples):,}", floor))
+    _figures(console, [*_failures(rows), *figures])
+
+
+def show_categories(
+    console: Console, name: str, text: str, prompt: Prompt, found: LawResult, rows: Sequence[dict[str, Any]]
+) -> None:
+    """Answers to a request for one of several strings, by class, beside their target."""
+    _heading(console, name, f"{len(rows):,} answers to", text)
+    counts, target = np.array(list(found.counts.values())), prompt.law.class_probabilities
+    total, metric = int(counts.sum()), "law_total_variation"
+    figures = [("total variation", "undefined: no valid answer")]
+    if total:
+        # The commonest targets; a law may have thousands of strings.
+        shown = np.argsort(-target, kind="stable")[:COMMONEST]
+        labels = [one_line(prompt.law.class_names[place]) for place in shown]
+        console.print(_histogram(name, labels, (counts / total)[shown], target[shown]))
+        low, high = np.clip(found.row[metric] + np.array(percentile_interval(found.deviations[metric])), 0, 1)
+        least, most = percentile_interval(found.floors[metric])
+        figures = [
+            ("total variation", f"{found.row[metric]:.3f} [{low:.3f}, {high:.3f}]"),
+            (
+                f"a perfect sampler at N = {total:,}",
+                f"{found.row['floor']:.3f}, 95% of them between {least:.3f} and {most:.3f}",
+            ),
+            ("chi-square test", f"p = {found.row[CHI_SQUARE_P]:.2g}"),
+        ]
     _figures(console, [*_failures(rows), *figures])
 
 

@@ -3,17 +3,21 @@
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pandas as pd
 import pytest
+import yaml
 
 from pipeline import sample
 from pipeline.artifacts.storage import read_table
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
 from pipeline.core.prompts.structured import make_prompt
 from pipeline.engines.loading.model import next_log_probabilities
+from pipeline.engines.sampling.generate import Generation
+from pipeline.engines.sampling.text_engine import Sample
 from pipeline.errors import ArtifactError, ConfigError, DomainError, ModelError, PipelineError
 from pipeline.inference import opening, sampling
 from tests.conftest import ROOT
@@ -51,6 +55,46 @@ def test_the_answers_are_those_of_the_pipeline(project, run, tmp_path):
         assert (row["answer"], row["invalid"]) == ((None, read.value) if isinstance(read, Invalid) else (read, None))
 
 
+DAYS = """
+kind: categorical
+probabilities: {Monday: 0.5, Tuesday: 0.3, Wednesday: 0.2}
+templates: {train: [Name a random weekday.], test: [Pick any weekday.]}
+"""
+AGES = """
+kind: empirical
+table: ages.csv
+column: age
+templates: {train: [Name a random age.], test: ["How old is somebody?"]}
+"""
+
+
+def test_laws_of_ones_own_are_known(project, run, tmp_path, monkeypatch):
+    (tmp_path / "days.yaml").write_text(DAYS)
+    (tmp_path / "ages.yaml").write_text(AGES)
+    (tmp_path / "ages.csv").write_text("age\n" + "\n".join(map(str, [20, 20, 30, 40])))
+    values = yaml.safe_load(project.path.read_text())
+    values["laws"] = {name: str(tmp_path / f"{name}.yaml") for name in ("days", "ages")}
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump(values))
+
+    def answers_of(*texts):
+        """A model that gives these answers."""
+        samples = [Sample("", place, Generation(0, text, 1, "stop")) for place, text in enumerate(texts)]
+        monkeypatch.setattr(sampling, "draw", lambda engine, asked: iter(samples))
+
+    answers_of("Monday", "Monday", " Tuesday", "Funday", "")
+    out, err = run("Pick any weekday.", "--params", path, "-n", 5)
+    assert out.split("\n")[:-1] == ["Monday", "Monday", " Tuesday", "Funday", ""]
+    # Of three valid answers two thirds are Monday, one third Tuesday: off by .1667, .0333 and .2, half of which is .2.
+    assert re.search(r"Wednesday +0\.0% .* 20\.0%", err) and "total variation" in err and "0.200 [" in err
+    assert "60.0%" in err and "out_of_support 1" in err and "empty 1" in err
+    answers_of("20", "20", "30", "40")
+    _, err = run("How old is somebody?", "--params", path, "-n", 4)
+    assert re.search(r"normalised W1 +0\.000", err) and "100.0%" in err
+    with pytest.raises(ConfigError, match="exact_laws"):
+        run("Pick any weekday.", "--params", path, "--exact")
+
+
 def test_a_pipe_gets_the_answers_in_order_and_standard_error_the_summary(run, tmp_path):
     words = ["Name a colour.", "--condition", "soft", "-n", 70, "--seed", 5, "--max-new-tokens", 3]
     out, err = run(*words)
@@ -84,7 +128,7 @@ def test_the_exact_law_has_the_bounds_of_the_pipeline(run, project):
     from pipeline.core.exact.number_law import NumberLawBounds
 
     weights = opening.find_weights(project.params, None, "soft", None)
-    request = sampling.Request.of(sample.structured_text(LAW))
+    request = sampling.Request.of(sample.structured_text(LAW), project.params)
     loaded = opening.open_weights(weights, request.text)
     seen: list[NumberLawBounds] = []
     bounds = sampling.exact_bounds(request, weights, loaded, project.params, None, seen.append)
