@@ -17,7 +17,7 @@ from pipeline.config.retention import irt_is_pickle, is_local_path
 Row = dict[str, str]
 """One repetition of a stage: what stands for ``{model}``, ``{condition}`` and the like in its declaration."""
 Table = dict[str, Row]
-LAWS = "data/laws/README.md"
+LAWS = "data/laws"
 """Where laws are kept that nobody has named yet."""
 
 
@@ -146,7 +146,7 @@ def dag_section(params: Params) -> dict[str, Any]:
         "hard_source": sources["hard"],
         # Our own list is code.
         "open_source": params.prompts.open.source or "conf/prompts",
-        "laws_source": str(Path(next(iter(params.laws.values()), LAWS)).parent),
+        "laws_source": str(Path(next(iter(params.laws.values()))).parent) if params.laws else LAWS,
         # A data set of the hub is named by the parameters alone.
         "novelty_source": _source(params.prompts.novelty.source, "conf/prompts"),
         "instructions_source": _source(params.prompts.instructions.source, "conf/prompts"),

@@ -152,21 +152,13 @@ def open_weights(weights: Weights, probe: str) -> "ConditionedModel":
         ModelError: The checkpoint or the adapter cannot be used.
     """
     from pipeline.artifacts.adapters import merge_adapters
-    from pipeline.engines.loading.conditioned_model import ConditionedModel, message_encoder, request_encoder
-    from pipeline.engines.loading.model import default_device, load_adapter, load_model, load_tokenizer, stop_ids
+    from pipeline.engines.loading.conditioned_model import open_checkpoint
 
-    config = weights.config
-    tokenizer = load_tokenizer(config)
-    model = load_model(config)
-    stops, encode = stop_ids(model, tokenizer, config.terminator), request_encoder(tokenizer, config)
-    if weights.adapter is not None:
-        with tempfile.TemporaryDirectory() as scaled:
-            adapter = weights.adapter
-            if weights.weight != 1:
-                adapter = Path(scaled)
-                merge_adapters([(weights.adapter, weights.weight)], adapter)
-            model = load_adapter(model, adapter, encode(probe))
-    return ConditionedModel(model, tokenizer, encode, message_encoder(tokenizer, config), stops, default_device())
+    if weights.adapter is None or weights.weight == 1:
+        return open_checkpoint(weights.config, adapter=weights.adapter, probe=probe)
+    with tempfile.TemporaryDirectory() as scaled:
+        merge_adapters([(weights.adapter, weights.weight)], Path(scaled))
+        return open_checkpoint(weights.config, adapter=Path(scaled), probe=probe)
 
 
 def context_length(loaded: "ConditionedModel") -> int | None:

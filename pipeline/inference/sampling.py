@@ -212,12 +212,10 @@ def exact_bounds(
         ConfigError: The tokenizer has no rule for digits.
     """
     from pipeline.core.exact.number_law import bound_number_law, candidate_tokens
-    from pipeline.engines.loading.chat import answer_terminator
-    from pipeline.engines.loading.digit_rule import find_digit_tokens
+    from pipeline.engines.loading.digit_rule import answer_tokens
     from pipeline.engines.scoring.tree_scorer import TreeScorer
 
-    terminator = answer_terminator(loaded.tokenizer, weights.config.terminator)
-    rule = find_digit_tokens(loaded.tokenizer, terminator, params.discretize.eval.num_decimals)
+    _, rule = answer_tokens(loaded.tokenizer, weights.config.terminator, params.discretize.eval.num_decimals)
     if rule is None:
         raise ConfigError(f"--exact: the tokenizer of {weights.model} does not write numbers digit by digit")
     score = TreeScorer(loaded.model).path_scorer(loaded.encode(request.text), candidate_tokens(rule))

@@ -23,14 +23,12 @@ def main(run: StageRun, model: str, model_report: Path, space: str, source: Path
 
     ``source`` is a table of output spaces; where ``max_bins`` is null, one of prompts.
     """
-    from pipeline.engines.loading import chat
-    from pipeline.engines.loading.digit_rule import find_digit_tokens, tries_of
+    from pipeline.engines.loading.digit_rule import answer_tokens, tries_of
     from pipeline.engines.loading.model import load_tokenizer
 
     config, settings = run.params.models[model], getattr(run.params.discretize, space)
     tokenizer = load_tokenizer(config, model_revision(model_report))
-    terminator = chat.answer_terminator(tokenizer, config.terminator)
-    tokens = find_digit_tokens(tokenizer, terminator, settings.num_decimals)
+    terminator, tokens = answer_tokens(tokenizer, config.terminator, settings.num_decimals)
     if settings.max_bins is None:
         if tokens is None:
             raise ConfigError(

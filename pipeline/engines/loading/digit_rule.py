@@ -10,7 +10,7 @@ from pipeline.core.laws.discretize import OutputSpace
 from pipeline.core.laws.fixed_point import FixedPointStrings
 from pipeline.core.tries.digit_tokens import DigitTokens
 from pipeline.core.tries.trie import Trie, build_trie, build_tries
-from pipeline.engines.loading.chat import encode_answers
+from pipeline.engines.loading.chat import answer_terminator, encode_answers
 from pipeline.errors import ModelError
 
 LONGEST_GROUP = 3
@@ -87,6 +87,14 @@ def find_digit_tokens(tokenizer: PreTrainedTokenizerBase, terminator: int, num_d
         ):
             return tokens
     return None
+
+
+def answer_tokens(
+    tokenizer: PreTrainedTokenizerBase, terminator: str, num_decimals: int
+) -> tuple[int, DigitTokens | None]:
+    """The token that ends an answer, ``terminator`` being what the model's configuration says, and the digit rule."""
+    ends = answer_terminator(tokenizer, terminator)
+    return ends, find_digit_tokens(tokenizer, ends, num_decimals)
 
 
 def agrees_on(tokenizer: PreTrainedTokenizerBase, tokens: DigitTokens, spaces: Sequence[OutputSpace]) -> list[bool]:
