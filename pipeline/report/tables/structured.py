@@ -1,7 +1,7 @@
 """Tables of structured sampling: 6 to 9, calibration, tails, the exact law, equal token budgets, and paired tests."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -261,10 +261,12 @@ def per_prompt_metrics(evaluations: Evaluations, models: Mapping[str, str], cond
     return evaluations.stacked("structured", "per_prompt", names, models, conditions, optional=TESTED)
 
 
-def perfect_sampler_scores(metrics: pd.DataFrame) -> dict[tuple[str, str, str, str], float]:
-    """Floor of each aggregate of structured sampling by (model, condition, split, metric)."""
-    aggregates = rows_of(metrics, axis="structured", family="")
-    chosen = aggregates[aggregates["metric"].isin(TESTED)]
+def perfect_sampler_scores(
+    metrics: pd.DataFrame, axis: str = "structured", tested: Collection[str] = tuple(TESTED)
+) -> dict[tuple[str, str, str, str], float]:
+    """Floor of each of an axis's ``tested`` aggregates by (model, condition, split, metric)."""
+    aggregates = rows_of(metrics, axis=axis, family="")
+    chosen = aggregates[aggregates["metric"].isin(tested)]
     columns = ["model", "condition", "split", "metric"]
     return dict(zip(chosen[columns].itertuples(index=False, name=None), chosen["floor"], strict=True))
 
