@@ -86,12 +86,12 @@ TEST_TITLES = (
     "Prompts",
     "Difference",
     "95% interval",
+    "Verdict",
+    "Adjusted p",
+    "p",
+    "p, these families",
     "Margin",
     "Perfect samplers",
-    "p, these families",
-    "p",
-    "Adjusted p",
-    "Verdict",
 )
 BUDGET = (
     measure_of("wasserstein_1_normalised_at_budget"),
@@ -334,12 +334,12 @@ def test_row(row: Any, models: Mapping[str, str]) -> list[str]:
         str(row.prompts),
         signed_text(row.difference),
         interval_text(row.ci_low, row.ci_high),
+        f"undefined: {row.undefined} prompts" if row.verdict == "undefined" else row.verdict,
+        probability_text(row.p_adjusted),
+        probability_text(row.p),
+        probability_text(row.p_these_families),
         f"{row.margin:g}",
         signed_text(row.floor_difference),
-        probability_text(row.p_these_families),
-        probability_text(row.p),
-        probability_text(row.p_adjusted),
-        f"undefined: {row.undefined} prompts" if row.verdict == "undefined" else row.verdict,
     ]
 
 
