@@ -6,8 +6,11 @@ environment and standard streams; nothing of the project is loaded beforehand.
 """
 
 import contextlib
+import gc
+import importlib
 import json
 import os
+import pkgutil
 import runpy
 import socket
 import subprocess
@@ -16,6 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
 CLIENT = """\
 #!{python} -S
 import json, os, socket, sys
@@ -45,7 +49,27 @@ def _run(connection: socket.socket) -> None:
     sys.argv[1:] = arguments
     sys.path[0] = directory
     sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+    code = Path(directory, "pipeline")
+    other = code.exists() and not code.samefile(ROOT / "pipeline")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pipeline"]:
+        # What runs as the main program must not be loaded under its own name as well.
+        if other or name == module:
+            del sys.modules[name]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def load_project() -> None:
+    """Load the project's modules, and parse the code of every stage."""
+    import pipeline
+
+    for found in pkgutil.walk_packages(pipeline.__path__, "pipeline."):
+        if not found.name.endswith("__main__"):
+            importlib.import_module(found.name)
+    from pipeline.dag.code_digest import project_code
+    from pipeline.dag.stages import STAGES
+
+    for stage in STAGES.values():
+        project_code().digest(stage.entry)
 
 
 def serve(address: str) -> None:
@@ -78,6 +102,9 @@ def serve(address: str) -> None:
         transformers.AutoModelForCausalLM,
         transformers.Qwen3ForCausalLM,
     )
+    load_project()
+    # A collection in a child would copy all of this.
+    gc.freeze()
     server = socket.socket(socket.AF_UNIX)
     server.bind(address)
     server.listen()
