@@ -15,6 +15,7 @@ import runpy
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,16 +59,25 @@ def _run(connection: socket.socket) -> None:
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
+def _answer(connection: socket.socket, child: int) -> None:
+    """Tell the client how the child has ended."""
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with connection, contextlib.suppress(OSError):
+        connection.sendall(bytes([code if code >= 0 else 1]))
+
+
 def load_project() -> None:
-    """Load the project's modules, and parse the code of every stage."""
+    """Load the project's modules and Hydra's plugins, and parse the code of every stage."""
     import pipeline
 
     for found in pkgutil.walk_packages(pipeline.__path__, "pipeline."):
         if not found.name.endswith("__main__"):
             importlib.import_module(found.name)
+    from pipeline.compose import compose_params
     from pipeline.dag.code_digest import project_code
     from pipeline.dag.stages import STAGES
 
+    compose_params(ROOT / "conf", [])
     for stage in STAGES.values():
         project_code().digest(stage.entry)
 
@@ -126,10 +136,8 @@ def serve(address: str) -> None:
                 sys.stdout.flush()
                 sys.stderr.flush()
                 os._exit(status)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        with contextlib.suppress(OSError):
-            connection.sendall(bytes([code if code >= 0 else 1]))
-        connection.close()
+        # Not here: what runs in a child may start another one.
+        threading.Thread(target=_answer, args=(connection, child), daemon=True).start()
 
 
 @contextlib.contextmanager
