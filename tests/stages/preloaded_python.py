@@ -2,10 +2,12 @@
 
 The DAG's stages are short on the tiny model, and importing torch and transformers takes longer than
 their work. The child runs the module named on the command line, in the caller's directory,
-environment and standard streams; nothing of the project is loaded beforehand.
+environment and standard streams. The project's own modules are loaded beforehand, too, and its code parsed for the
+stages' digests; a child whose directory holds another copy of the code forgets them.
 """
 
 import contextlib
+import functools
 import gc
 import importlib
 import json
@@ -17,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,6 +49,12 @@ def _run(connection: socket.socket) -> None:
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(environment)
+    run_module(module, arguments)
+
+
+def run_module(module: str, arguments: list[str]) -> None:
+    """In a child: run a module as ``python -m`` does, in the current directory."""
+    directory = os.getcwd()
     sys.argv[1:] = arguments
     sys.path[0] = directory
     sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
@@ -66,24 +74,17 @@ def _answer(connection: socket.socket, child: int) -> None:
         connection.sendall(bytes([code if code >= 0 else 1]))
 
 
-def load_project() -> None:
-    """Load the project's modules and Hydra's plugins, and parse the code of every stage."""
-    import pipeline
-
-    for found in pkgutil.walk_packages(pipeline.__path__, "pipeline."):
-        if not found.name.endswith("__main__"):
-            importlib.import_module(found.name)
-    from pipeline.compose import compose_params
-    from pipeline.dag.code_digest import project_code
-    from pipeline.dag.stages import STAGES
-
-    compose_params(ROOT / "conf", [])
-    for stage in STAGES.values():
-        project_code().digest(stage.entry)
+def _draw_one(draw_all: Callable, drawings: dict[str, dict], directory: Path) -> dict[str, list[str]]:
+    first = next(iter(drawings))
+    one = {name: dict([*members.items()][:1]) if name == first else {} for name, members in drawings.items()}
+    return draw_all(one, directory, processes=1)
 
 
-def serve(address: str) -> None:
-    """Load the libraries, then fork a child for every connection and answer with its exit status."""
+def preload() -> None:
+    """Load the libraries and the project's modules, draw once, and parse the code of every stage.
+
+    Lazily loaded, and the larger part of what a stage waits for; drawing makes matplotlib's list of fonts.
+    """
     import datasets
     import hydra
     import lm_eval.tasks
@@ -96,12 +97,10 @@ def serve(address: str) -> None:
     import torch
     import transformers
 
-    # Lazily loaded, and the larger part of what a stage waits for.
     loaded = (
         datasets,
         hydra,
         lm_eval.tasks,
-        matplotlib.pyplot,
         pandas,
         peft.PeftModel,
         plotly.offline,
@@ -112,13 +111,35 @@ def serve(address: str) -> None:
         transformers.AutoModelForCausalLM,
         transformers.Qwen3ForCausalLM,
     )
-    load_project()
+    assert loaded
+    matplotlib.use("Agg")
+    matplotlib.pyplot.figure()
+    import pipeline
+
+    for found in pkgutil.walk_packages(pipeline.__path__, "pipeline."):
+        if not found.name.endswith("__main__"):
+            importlib.import_module(found.name)
+    from pipeline.compose import compose_params
+    from pipeline.dag.code_digest import project_code
+    from pipeline.dag.stages import STAGES
+    from pipeline.report import assemble
+
+    # Drawing takes most of a report's time; all figures are drawn by tests that call the stage.
+    assemble.draw_all = functools.partial(_draw_one, assemble.draw_all)
+    compose_params(ROOT / "conf", [])
+    for stage in STAGES.values():
+        project_code().digest(stage.entry)
     # A collection in a child would copy all of this.
     gc.freeze()
+
+
+def serve(address: str) -> None:
+    """Load what stages take, then fork a child for every connection and answer with its exit status."""
+    preload()
     server = socket.socket(socket.AF_UNIX)
     server.bind(address)
     server.listen()
-    while loaded:
+    while True:
         connection, _ = server.accept()
         child = os.fork()
         if child == 0:

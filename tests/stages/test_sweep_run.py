@@ -95,7 +95,9 @@ def test_finished_cells_are_skipped_without_dvc_under_other_launchers(start, fir
 
 
 def test_failures_under_joblib(start, first):
-    status, printed, errors = finish(start("-m", BOTH, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", python=sys.executable))
+    status, printed, errors = finish(
+        start("-m", BOTH, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", python=sys.executable)
+    )
     assert status == 1 and "1 failed, 1 skipped" in printed, printed + errors
     assert errors.count("FAILED") == 1
     # The failed stage was tried again. What both cells have in common was run by one of them, once.
