@@ -8,7 +8,6 @@ import contextlib
 import hashlib
 import json
 import os
-import runpy
 import select
 import shutil
 import signal
@@ -18,6 +17,8 @@ import traceback
 from pathlib import Path
 
 import pyarrow.parquet as pq
+
+from tests.stages.preloaded_python import preload, run_module
 
 VARIABLE = {
     "started",
@@ -35,40 +36,7 @@ VARIABLE = {
 """What a run says about itself in provenance and training logs: times, how much it found already done, and hashes of
 outputs with either in them; the outputs themselves are compared."""
 
-LOOK_SECONDS = 0.001
-
-
-def preload() -> None:
-    """Load what the stages load, and draw once, which makes matplotlib's list of fonts."""
-    import datasets
-    import hydra
-    import lm_eval.tasks
-    import matplotlib.pyplot
-    import pandas
-    import peft
-    import plotly.offline
-    import pydantic.dataclasses
-    import scipy.stats
-    import torch
-    import transformers
-
-    loaded = (
-        datasets,
-        hydra,
-        lm_eval.tasks,
-        pandas,
-        peft.PeftModel,
-        plotly.offline,
-        pydantic.dataclasses,
-        scipy.stats,
-        torch,
-        transformers.AutoTokenizer,
-        transformers.AutoModelForCausalLM,
-        transformers.Qwen3ForCausalLM,
-    )
-    assert loaded
-    matplotlib.use("Agg")
-    matplotlib.pyplot.figure()
+LOOK_SECONDS = 0.002
 
 
 def processor_seconds(process: int) -> float:
@@ -95,9 +63,7 @@ def run(job: dict, log: Path, kill_after: float | None) -> tuple[int, float]:
             descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(descriptor, 1)
             os.dup2(descriptor, 2)
-            sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
-            sys.argv[1:], sys.path[0] = job["arguments"], os.getcwd()
-            runpy.run_module(job["module"], run_name="__main__", alter_sys=True)
+            run_module(job["module"], job["arguments"])
             status = 0
         except SystemExit as stopped:
             status = stopped.code if isinstance(stopped.code, int) else int(stopped.code is not None)

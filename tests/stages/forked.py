@@ -1,0 +1,75 @@
+"""Stages in processes of their own that are forked from this one, which has loaded what they take."""
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.stages.preloaded_python import run_module
+
+
+class ForkedStage:
+    """A stage's command line in a child of this process, with as much of ``subprocess.Popen`` as signals take.
+
+    Args:
+        command: Module and arguments, what follows ``python -m``.
+        directory: Where it runs.
+        errors: File for its standard error; the standard output is dropped.
+
+    Attributes:
+        pid: Its number.
+        returncode: Exit status, negative for a signal; None while it runs.
+    """
+
+    def __init__(self, command: Sequence[str], directory: Path, errors: Path | str = os.devnull):
+        self.returncode: int | None = None
+        self._errors = Path(errors)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._become(*command, directory=directory)
+
+    def _become(self, module: str, *arguments: str, directory: Path) -> None:
+        status = 1
+        try:
+            # As in a process that was started: what the test has caught and patched stays with the test.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            for target, place in ((1, Path(os.devnull)), (2, self._errors)):
+                os.dup2(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), target)
+            os.chdir(directory)
+            run_module(module, list(arguments))
+            status = 0
+        except SystemExit as stopped:
+            status = stopped.code if isinstance(stopped.code, int) else int(stopped.code is not None)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+
+    def poll(self) -> int | None:
+        """The exit status, once it has ended."""
+        if self.returncode is None:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            if ended:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def wait(self) -> int:
+        """Wait for its end; the exit status."""
+        if self.returncode is None:
+            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.returncode
+
+    @property
+    def errors(self) -> str:
+        """What it has written to its standard error."""
+        return self._errors.read_text()
