@@ -143,7 +143,11 @@ def test_what_changes_a_price():
 def test_instructions_are_counted_where_they_lie(tmp_path):
     lines = [json.dumps({"prompt": f"Question {number} of a kind", "kind": "ab"[number % 2]}) for number in range(16)]
     (tmp_path / "few.jsonl").write_text("\n".join(lines))
-    overrides = ["methods=anchored", "prompts.instructions.source=few.jsonl", "prompts.instructions.held_out_share=0.25"]
+    overrides = [
+        "methods=anchored",
+        "prompts.instructions.source=few.jsonl",
+        "prompts.instructions.held_out_share=0.25",
+    ]
     params = validate(compose_params(ROOT / "conf", overrides))
     prices = Prices(params, tmp_path)
     for axis, count in (("instructions", 12), ("anchors", 4)):
