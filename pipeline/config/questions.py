@@ -1,4 +1,4 @@
-"""The sections of ``params.yaml`` on questions with people's or accepted answers: their source, and how they are asked."""
+"""The sections of ``params.yaml`` on questions with people's or accepted answers: where from, and how asked."""
 
 from typing import Annotated, Literal
 

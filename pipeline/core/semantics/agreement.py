@@ -35,10 +35,8 @@ def smoothed_divergence(first: np.ndarray, second: np.ndarray, smoothing: float 
         second: int[..., K], counts over the same classes, e.g. of a model's answers.
         smoothing: Added to every count, above 0: no class has probability 0.
     """
-    shares = [
-        (np.asarray(counts) + smoothing) / (np.sum(counts) + smoothing * len(counts)) for counts in (first, second)
-    ]
-    return float(rel_entr(*shares).sum())
+    smoothed = [np.asarray(counts, dtype=np.float64) + smoothing for counts in (first, second)]
+    return rel_entr(*(counts / counts.sum(axis=-1, keepdims=True) for counts in smoothed)).sum(axis=-1)
 
 
 def agreement(people: Mapping[str, int], model: Mapping[str, int]) -> dict[str, float]:

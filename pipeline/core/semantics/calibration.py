@@ -9,10 +9,10 @@ from typing import Literal
 
 import numpy as np
 from scipy.fft import dct, idct
-from scipy.optimize import brentq, isotonic_regression
+from scipy.optimize import isotonic_regression
 
 BINS = 10
-GRID = 2048
+GRID = 512
 """Points on [0, 1] that residuals are smoothed on."""
 
 
@@ -63,7 +63,29 @@ def calibration_bins(
     return Bins(edges, sizes, *means)
 
 
-def smooth_calibration_error(confidence: np.ndarray, labels: np.ndarray) -> float:
+def binned_errors(
+    confidence: np.ndarray, labels: np.ndarray, edges: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """``Bins.error`` of many samples at once, in bins that are the same for all.
+
+    Args:
+        confidence: float64[..., N] in [0, 1].
+        labels: float64[..., N].
+        edges: float64[B + 1], as ``calibration_bins`` finds them.
+        weights: float64[..., N], how often each prediction counts; None for once.
+
+    Returns:
+        float64[...].
+    """
+    residuals, sizes = _weighted_residuals(confidence, labels, weights)
+    place = np.searchsorted(edges[1:-1], np.broadcast_to(confidence, residuals.shape), side="left")
+    gaps = _sums_by_place(place, residuals, max(1, len(edges) - 1))
+    return np.abs(gaps).sum(axis=-1) / sizes
+
+
+def smooth_calibration_error(
+    confidence: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
     """SmoothECE (Blasiok and Nakkiran, arXiv:2309.12236): no bins, and a bandwidth that the data choose.
 
     Residuals label - confidence are smoothed over [0, 1] by a Gaussian kernel that is reflected at both ends:
@@ -71,19 +93,41 @@ def smooth_calibration_error(confidence: np.ndarray, labels: np.ndarray) -> floa
     the heat kernel with closed ends, which the cosine transform turns into a product.
 
     Args:
-        confidence: float64[N] in [0, 1], N at least 1.
-        labels: float64[N] in [0, 1].
+        confidence: float64[..., N] in [0, 1], N at least 1.
+        labels: float64[..., N] in [0, 1].
+        weights: float64[..., N], how often each prediction counts; None for once.
+
+    Returns:
+        float64[...], to 1e-6.
     """
-    confidence, labels = np.asarray(confidence, dtype=np.float64), np.asarray(labels, dtype=np.float64)
-    place = np.minimum((confidence * GRID).astype(np.int64), GRID - 1)
-    residuals = np.bincount(place, (labels - confidence) / len(confidence), minlength=GRID)
-    modes, frequencies = dct(residuals, type=2), np.pi * np.arange(GRID)
+    residuals, sizes = _weighted_residuals(confidence, labels, weights)
+    place = np.minimum((np.broadcast_to(confidence, residuals.shape) * GRID).astype(np.int64), GRID - 1)
+    modes = dct(_sums_by_place(place, residuals, GRID) / sizes[..., None], type=2)
+    frequencies = np.pi * np.arange(GRID)
+    # smECE_s - s falls with s: from the sum of |residuals| at s = 0 to below 0 at s = 1.
+    low, high = np.zeros(sizes.shape), np.ones(sizes.shape)
+    for _ in range(21):
+        middle = (low + high) / 2
+        smoothed = idct(modes * np.exp(-((frequencies * middle[..., None]) ** 2) / 2), type=2)
+        above = np.abs(smoothed).sum(axis=-1) > middle
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return np.where(np.abs(modes).max(axis=-1) > 0, (low + high) / 2, 0.0)
 
-    def smoothed(width: float) -> float:
-        return float(np.abs(idct(modes * np.exp(-((frequencies * width) ** 2) / 2), type=2)).sum())
 
-    # It falls with the width, from the sum of |residual| at a place to |mean residual|.
-    return float(brentq(lambda width: smoothed(width) - width, 0.0, 1.0, xtol=1e-6)) if smoothed(0.0) > 0 else 0.0
+def _weighted_residuals(
+    confidence: np.ndarray, labels: np.ndarray, weights: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted residuals float64[..., N], and sums of the weights float64[...]."""
+    residuals = np.asarray(labels, dtype=np.float64) - np.asarray(confidence, dtype=np.float64)
+    weighted = np.ones(residuals.shape) if weights is None else np.broadcast_arrays(weights, residuals)[0]
+    return residuals * weighted, weighted.sum(axis=-1)
+
+
+def _sums_by_place(place: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
+    """float64[..., size] sums of values float64[..., N] by their places int[..., N]."""
+    rows = np.arange(values[..., 0].size).reshape(*values.shape[:-1], 1)
+    sums = np.bincount((rows * size + place).ravel(), values.ravel(), minlength=values[..., 0].size * size)
+    return sums.reshape(*values.shape[:-1], size)
 
 
 def brier_score(confidence: np.ndarray, labels: np.ndarray) -> float:
@@ -113,21 +157,23 @@ def consistency_band(
     kind: Literal["width", "mass"] = "width",
     replicates: int = 200,
     bins: int = BINS,
+    trials: np.ndarray | int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Where 95% of a calibrated predictor's frequencies lie in each bin (Bröcker and Smith 2007).
 
     Args:
-        confidence: float64[N]; labels are drawn from Bernoulli laws with these probabilities.
+        confidence: float64[N]; labels are means of draws from Bernoulli laws with these probabilities.
         rng: Of the labels.
         kind: As for ``calibration_bins``.
         replicates: Redrawn sets of labels.
         bins: Number of bins.
+        trials: int64[N] draws behind each label, or one number for all.
 
     Returns:
         float64[B] lower and upper ends; NaN in empty bins.
     """
     confidence = np.asarray(confidence, dtype=np.float64)
-    drawn = rng.random((replicates, len(confidence))) < confidence
+    drawn = rng.binomial(trials, confidence, size=(replicates, len(confidence))) / trials
     found = np.stack([calibration_bins(confidence, labels, kind, bins).frequency for labels in drawn])
     low, high = np.percentile(found, [2.5, 97.5], axis=0)
     return low, high

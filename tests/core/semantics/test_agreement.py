@@ -69,7 +69,8 @@ def test_distances_are_metrics_in_their_range(counts):
     assert total_variation(first, first) == 0 and jensen_shannon(first, first) == 0
     assert total_variation(first, second) == pytest.approx(total_variation(second, first))
     assert 0 <= jensen_shannon(first, second) <= total_variation(first, second) + 1e-9 <= 1 + 1e-9
-    assert smoothed_divergence(np.array(counts[0]), np.array(counts[-1])) >= -1e-12
+    divergences = smoothed_divergence(np.array(counts), np.array(counts)[::-1])
+    assert divergences.shape == (len(counts),) and (divergences >= -1e-12).all()
 
 
 def test_two_samples_of_a_hundred_people():
