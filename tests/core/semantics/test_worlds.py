@@ -91,7 +91,7 @@ def test_a_model_that_is_people_is_calibrated_and_a_collapsed_one_is_not(world, 
     classwise = rows[f"{prefix}classwise_smooth_ece"]
     assert classwise["value"] < classwise["floor"] + 0.03
     rows, _ = calibration_rows(questions, collapsed, people_like, target)
-    assert rows[f"{prefix}smooth_ece"]["ci_low"] > 2 * rows[f"{prefix}smooth_ece"]["floor"]
+    assert rows[f"{prefix}smooth_ece"]["ci_low"] > 1.3 * rows[f"{prefix}smooth_ece"]["floor"]
     assert rows[f"{prefix}gap"]["ci_low"] > 0.1
     # Sharper answers are more confident and not more often right: the change is seen, paired.
     assert rows[f"{prefix}gap_difference"]["ci_low"] > 0.05
