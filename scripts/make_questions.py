@@ -21,9 +21,15 @@ OPEN = (
     *("shape", "emotion", "coin side", "card suit"),
 )
 COUNTABLE = ("animal", "bird", "flower", "tree", "tool", "vehicle")
-CAPITALS = ("France", "Italy", "Canada", "Australia", "Turkey", "Kenya", "Norway", "Hungary", "China", "Chile")
-SYMBOLS = ("iron", "gold", "tin", "sodium", "oxygen", "lead", "copper", "potassium")
-OPPOSITES = ("hot", "early", "wet", "loud", "win", "hard")
+CAPITALS = ("France", "Italy", "Canada", "Australia", "Turkey")
+SYMBOLS = ("iron", "gold", "tin")
+OPPOSITES = ("hot", "early", "wet")
+# The model has not been told these.
+NEW_CAPITALS = {"Belgium": "Brussels", "Brazil": "Brasilia", "Romania": "Bucharest", "Thailand": "Bangkok"}
+NEW_SYMBOLS = {"tungsten": "W", "mercury": "Hg", "nickel": "Ni"}
+NEW_OPPOSITES = {"day": "night", "buy": "sell", "strong": "weak"}
+PRODUCTS = ((7, 8), (9, 12), (6, 7), (11, 12), (3, 4), (8, 12))
+SUMS = ((17, 26), (38, 45), (9, 14), (27, 36))
 MEMBERSHIPS = (
     ("dolphin", "fish"),
     ("dolphin", "mammal"),
@@ -85,13 +91,22 @@ def questions() -> list[dict]:
     rows = [_open(category, rng(category)) for category in OPEN]
     for kind, chosen, values, text in (
         ("capital", CAPITALS, knowledge.CAPITALS, "What is the capital of {}?"),
+        ("capital", NEW_CAPITALS, knowledge.CAPITALS | NEW_CAPITALS, "What is the capital of {}?"),
         ("symbol", SYMBOLS, knowledge.SYMBOLS, "What is the chemical symbol of {}?"),
+        ("symbol", NEW_SYMBOLS, knowledge.SYMBOLS | NEW_SYMBOLS, "What is the chemical symbol of {}?"),
         ("opposite", OPPOSITES, knowledge.OPPOSITES, 'What is the opposite of "{}"?'),
+        ("opposite", NEW_OPPOSITES, knowledge.OPPOSITES | NEW_OPPOSITES, 'What is the opposite of "{}"?'),
     ):
         rows += [
             _factual(f"{kind}-{key.lower()}", text.format(key), values[key], others(values, key), rng(key))
             for key in chosen
         ]
+    for sign, pairs, apply in (("*", PRODUCTS, int.__mul__), ("+", SUMS, int.__add__)):
+        for first, second in pairs:
+            right, prompt = apply(first, second), f"What is {first} {sign} {second}?"
+            wrong = [str(right + step) for step in (-10, -1, 1, 10)]
+            name = f"{'product' if sign == '*' else 'sum'}-{first}-{second}"
+            rows.append(_factual(name, prompt, str(right), wrong, rng(prompt)))
     for word, category in MEMBERSHIPS:
         right = "yes" if word in knowledge.CATEGORIES[category] else "no"
         prompt = f"Is {word} an example of a {category}? Answer yes or no."

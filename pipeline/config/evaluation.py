@@ -11,12 +11,16 @@ PositiveInt = Annotated[StrictInt, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(strict=True, gt=0, le=1)]
 
-AXES = ("structured", "open", "mcq", "novelty", "retention", "paloma", "anchors")
+AXES = ("structured", "open", "mcq", "novelty", "retention", "paloma", "anchors", "human", "semcal")
 """What models are evaluated on, each with stages of its own."""
 SAMPLED_AXES = ("structured", "open", "mcq", "novelty", "anchors")
 """Those on which models write answers."""
+QUESTION_AXES = ("human", "semcal")
+"""Those that share one sample of answers to questions, and its classes."""
 BASELINES = ("ssot", "constrained", "batch", "verbalized")
 """Conditions of the base checkpoint that change how it is asked or decoded, not its weights."""
+DEFAULT_SETTING = "default"
+"""Name of the decoding setting that ``generate.questions`` itself gives."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -52,6 +56,26 @@ class BaselineConfig(GenerateConfig):
 
 
 @dataclass(frozen=True, config=STRICT)
+class DecodingConfig:
+    """One way to draw answers from the softmax."""
+
+    temperature: PositiveFloat
+    """Softmax temperature."""
+    top_p: Probability
+    """Nucleus mass; 1 samples from the whole distribution."""
+    top_k: PositiveInt | None
+    """Most probable tokens to draw from; null for all."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class QuestionsGenerateConfig(GenerateConfig):
+    """Sampling of answers to questions, under one decoding setting or several."""
+
+    settings: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], DecodingConfig]
+    """Further decoding settings by name, each with as many samples; the setting "default" is the section's own."""
+
+
+@dataclass(frozen=True, config=STRICT)
 class GenerateAxes:
     """Sampling settings by axis, then those of the baselines."""
 
@@ -63,6 +87,8 @@ class GenerateAxes:
     """Replies to the held-out instructions, on which the divergence from the base checkpoint is measured."""
     instructions: GenerateConfig
     """The base checkpoint's replies to the other instructions, which methods with anchors are trained on."""
+    questions: QuestionsGenerateConfig
+    """Answers to the questions of a prompt set: agreement with people and semantic calibration."""
     ssot: BaselineConfig
     """String Seed of Thought (Appendix C.2), on the axes structured and open."""
     constrained: BaselineConfig
@@ -132,6 +158,15 @@ class NoveltyConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
+class PartitionConfig:
+    """What makes two answers to a question the same."""
+
+    rule: Literal["exact", "normalised", "aliases", "number"]
+    """"exact": the same text. "normalised": but for case, white space, punctuation and articles. "aliases": or both in
+    one class of people's answers. "number": the same last number."""
+
+
+@dataclass(frozen=True, config=STRICT)
 class EvaluateConfig:
     """Scoring and intervals."""
 
@@ -153,5 +188,6 @@ class EvaluateConfig:
     token_budget: PositiveInt
     """Generated tokens per prompt at which conditions of different cost are compared (``..._at_budget``)."""
     novelty: NoveltyConfig
+    partition: PartitionConfig
     tokens_per_pass: PositiveInt
     """Tokens per forward pass of ``score_anchors`` at most, padding included. Results differ by rounding only."""

@@ -25,6 +25,7 @@ from pipeline.config.evaluation import (
     PositiveInt,
 )
 from pipeline.config.methods import MethodConfig, merged_settings
+from pipeline.config.questions import QuestionsConfig
 from pipeline.config.retention import PalomaConfig, RetentionConfig, TestsConfig
 from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ConfigError
@@ -92,6 +93,7 @@ class PromptsConfig:
     open: OpenPromptsConfig
     novelty: NoveltyPromptsConfig
     instructions: InstructionsConfig
+    questions: QuestionsConfig
 
 
 MaxBins = Annotated[StrictInt, Field(ge=2, le=10_000_000)]
@@ -307,8 +309,8 @@ class Params:
     require_pinned_revisions: bool
     """Whether the DAG refuses to start while a checkpoint or data set of the hub has no commit (`make pin`)."""
     axes: Axes
-    """What is evaluated: one or more of structured, open, mcq, novelty, retention and paloma, in any order. The stages
-    of the others do not exist. No artifact depends on it."""
+    """What is evaluated: one or more of ``AXES``, in any order. The stages of the others do not exist. No artifact
+    depends on it."""
     profile_construction: StrictBool
     """Whether the DAG measures what output spaces and tries cost to build (Table 24)."""
     seed: RootSeed

@@ -1,14 +1,11 @@
-"""The sections of ``params.yaml`` on questions with people's or accepted answers: where from, and how asked."""
+"""The section of ``params.yaml`` on questions with people's answers or accepted ones."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.config.evaluation import STRICT, GenerateConfig, PositiveFloat, PositiveInt, Probability
-
-DEFAULT_SETTING = "default"
-"""Name of the decoding setting that ``generate.questions`` itself gives."""
+from pipeline.config.evaluation import STRICT, PositiveInt
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -27,23 +24,3 @@ class QuestionsConfig:
     """Keep the first so many questions; null keeps all."""
     template: Annotated[str, Field(pattern=r"\{prompt\}")]
     """The request; {prompt} stands for the question."""
-
-
-@dataclass(frozen=True, config=STRICT)
-class DecodingConfig:
-    """One way to draw answers from the softmax."""
-
-    temperature: PositiveFloat
-    """Softmax temperature."""
-    top_p: Probability
-    """Nucleus mass; 1 samples from the whole distribution."""
-    top_k: PositiveInt | None
-    """Most probable tokens to draw from; null for all."""
-
-
-@dataclass(frozen=True, config=STRICT)
-class QuestionsGenerateConfig(GenerateConfig):
-    """Sampling of answers to questions, under one decoding setting or several."""
-
-    settings: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], DecodingConfig]
-    """Further decoding settings by name, each with as many samples; the setting "default" is the section's own."""

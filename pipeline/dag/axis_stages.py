@@ -34,6 +34,17 @@ def _novelty(name: str, description: str, step: str, **more) -> Stage:
     )
 
 
+def _of_answers(axis: str, description: str, *parameters: str) -> Stage:
+    """An evaluation of the classes of answers to questions, paired with the base checkpoint's."""
+    own = table("partitions", "questions")
+    reads = {
+        "prompts": AXIS_PROMPTS["questions"][0],
+        "partitions": own,
+        "base_partitions": own.replace("{condition}", "base"),
+    }
+    return evaluation(axis, description, reads, parameters)
+
+
 _SAMPLES = {
     "prompts": TEST_PROMPTS,
     "generations": table("generations", "structured"),
@@ -277,4 +288,18 @@ AXIS_STAGES = (
         "Divergence from the base checkpoint by kind of instruction",
         {"prompts": AXIS_PROMPTS["anchors"], "scores": table("scores", "anchors")},
     ),
+    generation("questions", "Answers to questions, under every decoding setting", "settings"),
+    Stage(
+        name="partition_questions",
+        description="Classes of answers to questions that say the same",
+        module="partition_questions",
+        over="sampled.questions",
+        chosen_by=PAIR,
+        reads={"prompts": AXIS_PROMPTS["questions"][0], "generations": table("generations", "questions")},
+        writes={"output": table("partitions", "questions")},
+        records=record(table("partitions", "questions")),
+        parameters=("evaluate.partition", "models.{model}.chat"),
+    ),
+    _of_answers("human", "Agreement of a model's answers with people's"),
+    _of_answers("semcal", "Semantic calibration, against accepted answers and people's", "evaluate.floor_replicates"),
 )

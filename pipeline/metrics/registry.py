@@ -4,13 +4,14 @@ import ast
 from pathlib import Path
 
 from pipeline.config.evaluation import AXES
+from pipeline.metrics.answers import ANSWERS
 from pipeline.metrics.exact import EXACT
 from pipeline.metrics.language import LANGUAGE
 from pipeline.metrics.metric import Metric
 from pipeline.metrics.retention import RETENTION
 from pipeline.metrics.structured import STRUCTURED
 
-METRICS: dict[str, Metric] = {metric.name: metric for metric in (*STRUCTURED, *EXACT, *LANGUAGE, *RETENTION)}
+METRICS: dict[str, Metric] = {metric.name: metric for metric in (*STRUCTURED, *EXACT, *LANGUAGE, *RETENTION, *ANSWERS)}
 """Every metric by its name, in the order of the page's definitions."""
 AXIS_TITLES = {
     "structured": "Structured sampling",
@@ -20,6 +21,8 @@ AXIS_TITLES = {
     "retention": "Retention: TinyBenchmarks",
     "paloma": "Retention: PALOMA",
     "anchors": "Divergence from the base checkpoint",
+    "human": "Agreement with people",
+    "semcal": "Semantic calibration",
 }
 SPLITS = {
     "structured": ("ood", "unseen"),
@@ -29,6 +32,8 @@ SPLITS = {
     "retention": ("all",),
     "paloma": ("all",),
     "anchors": ("all",),
+    "human": ("all",),
+    "semcal": ("all",),
 }
 """Splits by axis whose headline numbers are reported; "all" is all parts of an axis together."""
 SPLIT_TITLES = {"ood": "held-out families", "unseen": "unseen parameters"}
