@@ -76,7 +76,7 @@ HUMAN = (
         title="Questions within people's band",
         definition="Share of questions whose total variation from people is at most the 95% quantile of people against "
         "people, at these numbers of people and answers. A model that answers as people do is expected at 0.95.",
-        formula_text="mean of 1{TV <= 95% quantile}",
+        formula_text="questions with TV <= 95% quantile / questions",
         unit="share of questions",
         direction="higher",
         source=OURS,
@@ -88,7 +88,7 @@ HUMAN = (
         name="same_top_answer",
         title="Same most frequent answer",
         definition="Share of questions whose most frequent class of answers is the model's and people's.",
-        formula_text="mean of 1{argmax model = argmax people}",
+        formula_text="questions with argmax model = argmax people / questions",
         unit="share of questions",
         direction="higher",
         source="arXiv:2508.08204",
@@ -253,7 +253,10 @@ def _levels(prefix: str) -> Iterator[Metric]:
         formula_text="mean of confidence - label",
         column=f"Overconfidence{against}",
     )
-    for name, what in (("gap", "Overconfidence"), ("accuracy", "Accuracy" if not prefix else "Share of people")):
+    for name, what in (
+        ("gap", "Overconfidence"),
+        ("accuracy", "Semantic accuracy" if not prefix else "Share of people"),
+    ):
         yield level(
             name=f"semcal_{prefix}{name}_difference",
             title=f"{what}{against if name == 'gap' else ''}, change",

@@ -15,6 +15,7 @@ from pipeline.report.ablations.figures import ablation_drawings, ablation_plots
 from pipeline.report.ablations.runs import Ablations
 from pipeline.report.ablations.tables import ablation_tables
 from pipeline.report.evaluations import Evaluations, display_names, methods_of, prompt_format
+from pipeline.report.figures.answers import answer_drawings
 from pipeline.report.figures.drawing import Drawing, draw_all
 from pipeline.report.figures.frontier import frontier_drawings
 from pipeline.report.figures.method import method_drawings
@@ -22,6 +23,7 @@ from pipeline.report.figures.open_ended import open_drawings
 from pipeline.report.figures.retention import paloma_drawings, retention_drawings
 from pipeline.report.figures.structured import structured_drawings
 from pipeline.report.page.page import FigureBlock, Section, report_page
+from pipeline.report.tables.answers import calibration_tables, human_tables
 from pipeline.report.tables.frontier import chosen_methods, frontier_table
 from pipeline.report.tables.frontier_costs import equal_calibration, equal_calibration_table
 from pipeline.report.tables.model_tests import model_comparisons, model_tests_table
@@ -63,6 +65,10 @@ EXPLANATIONS = {
     "paloma": "Held-out text of several sources: how well the model predicts it.",
     "anchors": "General instructions that no method is trained on: how far a fine-tuned model's replies have moved "
     "from its base checkpoint's, token by token.",
+    "human": "Questions that people were asked: does the model's distribution over answers look like theirs, and how "
+    "alike are people among themselves?",
+    "semcal": "Does a model that gives an answer in seven of ten samples give the right one, or that of seven in ten "
+    "people?",
     "seeds": "The same settings trained, sampled and evaluated anew with other seeds: how far a number of one run can "
     "be relied on. All other tables and figures are of one seed.",
     "ablation": "How fine the strings are that a model trains on, how many samples it sees, and what the strings cost "
@@ -136,6 +142,8 @@ def tables_by_section(
         "retention": [*kept["retention"], verdicts["retention"], estimate_table(metrics, names, conditions)],
         "paloma": [*kept["paloma"], verdicts["paloma"]],
         "anchors": kept["anchors"],
+        "human": human_tables(metrics, names, conditions),
+        "semcal": calibration_tables(metrics, names, conditions),
         "method": settings_tables(params, prompts),
     }
     between = verdicts_of([compared.frame, beyond] if compared is not None else [beyond])
@@ -163,6 +171,7 @@ def drawings_by_section(
         "open": open_drawings(params, evaluations),
         "retention": retention_drawings(params, metrics, tests["retention"]),
         "paloma": paloma_drawings(params, metrics, tests["paloma"]),
+        **answer_drawings(params, evaluations),
         "method": method_drawings(params.seed),
     }
 

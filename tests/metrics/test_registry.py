@@ -13,6 +13,8 @@ from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.retention import accuracy as retention
 from pipeline.core.retention import answers, divergence, perplexity
 from pipeline.core.retention.tasks import COLUMNS
+from pipeline.core.semantics import human_metrics, semantic_calibration
+from pipeline.core.semantics.question import HumanClass, Question
 from pipeline.core.structured import aggregate, fidelity
 from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, METRICS, SPLITS, metric_sources
 from tests.conftest import ROOT
@@ -88,6 +90,23 @@ def divergence_names():
     return {row["metric"] for row in divergence.metric_rows(sums, seed=0, names=("x",), replicates=10)}
 
 
+def human_names():
+    question = Question("p", "?", human=(HumanClass("a", 2, ("a",)),), num_people=3)
+    table = pd.DataFrame([human_metrics.question_row(question, {"a": 2}, np.random.default_rng(0))])
+    return {row["metric"] for row in human_metrics.metric_rows(table, table, seed=0, names=("x",), replicates=10)}
+
+
+def semantic_calibration_names():
+    question = Question("p", "?", gold=("a",), human=(HumanClass("a", 2, ("a",)),), num_people=3)
+    table = pd.DataFrame([semantic_calibration.question_row(question, {"a": 2}, np.random.default_rng(0))])
+    names = set()
+    for target in semantic_calibration.TARGETS:
+        found = semantic_calibration.predictions_of([question], {"p": {"a": 2}}, table, target)
+        options = {"seed": 0, "names": ("x",), "replicates": 10, "floor_replicates": 2}
+        names |= {row["metric"] for row in semantic_calibration.metric_rows(found, found, target, **options)}
+    return names
+
+
 AXES = {
     "structured": lambda: STRUCTURED,
     "open": open_ended_names,
@@ -96,6 +115,8 @@ AXES = {
     "retention": retention_names,
     "paloma": perplexity_names,
     "anchors": divergence_names,
+    "human": human_names,
+    "semcal": semantic_calibration_names,
 }
 
 

@@ -1,0 +1,165 @@
+"""Tables of answers to questions: agreement with people, and semantic calibration with its verdict in words."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from pipeline.report.evaluations import methods_of, rows_of
+from pipeline.report.tables.retention import split_names
+from pipeline.report.tables.table import Measure, Table, detailed_table, interval_text, measure_of
+
+_QUESTIONS = "Brackets: 95% bootstrap intervals over questions."
+_PAIRED = f"Condition less base on the same questions. {_QUESTIONS}"
+HUMAN = (
+    measure_of("human_tv", title="TV"),
+    measure_of("human_tv", title="TV of people", field="floor", bold=False),
+    measure_of("human_within_band"),
+    measure_of("human_js_bits"),
+    measure_of("human_kl_nats"),
+    measure_of("human_recall", title="Recall"),
+    measure_of("same_top_answer"),
+    measure_of("entropy_gap_nats"),
+)
+HUMAN_CHANGES = tuple(
+    measure_of(f"{name}_difference", title=title)
+    for name, title in (("human_tv", "TV"), ("human_js_bits", "JS (bits)"), ("human_recall", "Recall"))
+)
+_LEVELS = ("accuracy", "confidence", "gap")
+_ERRORS = ("smooth_ece", "smooth_ece_sem1", "ece", "ece_equal_mass", "classwise_smooth_ece")
+_SCORES = ("brier", "refinement", "auroc", "risk_coverage", "rejection_ratio")
+_CHANGES = ("smooth_ece_difference", "gap_difference", "accuracy_difference")
+
+
+def _calibration_measures(prefix: str) -> list[Measure]:
+    error = f"semcal_{prefix}smooth_ece"
+    measures = [measure_of(f"semcal_{prefix}{name}") for name in (*_LEVELS, *_ERRORS)]
+    floor = measure_of(error, title="SmoothECE, calibrated", field="floor", bold=False)
+    measures.insert(len(_LEVELS) + 1, floor)
+    return measures if prefix else [*measures, *(measure_of(f"semcal_{name}") for name in _SCORES)]
+
+
+def calibration_verdict(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str], error: str) -> str:
+    """Whether base is calibrated, and which conditions are better or worse than it, a sentence for each model.
+
+    Base is called calibrated where the interval of its error reaches down to what a calibrated model scores with as
+    many questions and answers; a condition is called better or worse where the paired interval leaves out 0.
+
+    Args:
+        metrics: The tidy metrics table.
+        models: Model name -> display name.
+        conditions: Base and the methods, in order.
+        error: The metric, e.g. "semcal_smooth_ece"; its change is ERROR_difference.
+    """
+    rows = rows_of(metrics, axis="semcal", split="all", family="")
+    found = {(row.model, row.condition, row.metric): row for row in rows.itertuples()}
+    sentences = []
+    for model, name in models.items():
+        base = found.get((model, "base", error))
+        if base is None or not math.isfinite(base.ci_low) or not math.isfinite(base.floor):
+            continue
+        shown = f"{base.value:.3f} {interval_text(base.ci_low, base.ci_high, 3, '')}"
+        against = f"{base.floor:.3f} of a calibrated model"
+        calibrated = base.ci_low <= base.floor
+        verdict = "cannot be told from a calibrated model" if calibrated else "is not calibrated"
+        parts = [f"{name}: base {verdict} ({shown} against {against})"]
+        for method in methods_of(conditions):
+            row = found.get((model, method, f"{error}_difference"))
+            if row is None or not math.isfinite(row.ci_low):
+                continue
+            word = "better" if row.ci_high < 0 else "worse" if row.ci_low > 0 else "not shown to differ"
+            parts.append(f"{method} {word} ({row.value:+.3f} {interval_text(row.ci_low, row.ci_high, 3)})")
+        sentences.append("; ".join(parts) + ".")
+    return " ".join(sentences)
+
+
+def _by_setting(
+    name: str,
+    caption: str,
+    metrics: pd.DataFrame,
+    models: Mapping[str, str],
+    shown: Sequence[Measure],
+    *conditions: str,
+) -> Table | None:
+    """The measures under every decoding setting; None where there is one alone."""
+    settings = split_names(metrics, shown[0].axis, *(measure.metric for measure in shown))
+    measures = [
+        dataclasses.replace(
+            measure, split=setting, title=f"{measure.title}, {'default' if setting == 'all' else setting}"
+        )
+        for measure in shown
+        for setting in ("all", *settings)
+    ]
+    if not settings:
+        return None
+    note = f"Default: as in the other tables; further decoding settings: generate.questions.settings. {_QUESTIONS}"
+    return detailed_table(name, caption, note, metrics, models, measures, conditions)
+
+
+def human_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> list[Table]:
+    """Agreement with people, its changes from base, and by decoding setting; those that exist."""
+    people = (
+        "TV: total variation of the model's law over classes of answers from people's. TV of people: what as many "
+        "answers drawn from people's own law score; within the band: questions at most at its 95% quantile, 0.95 for a "
+        "model that answers as people do. Recall: share of people whose class was answered at least once. Entropy gap: "
+        f"model less people, corrected for the number of answers (Chao, Wang and Jost 2013). {_QUESTIONS} Bold: best "
+        "condition of the model."
+    )
+    tables = (
+        detailed_table("human", "Agreement with people", people, metrics, models, HUMAN, conditions),
+        detailed_table(
+            "human_differences",
+            "Agreement with people: differences from base, paired",
+            _PAIRED,
+            metrics,
+            models,
+            HUMAN_CHANGES,
+            methods_of(conditions),
+        ),
+        _by_setting(
+            "human_by_setting",
+            "Agreement with people by decoding setting",
+            metrics,
+            models,
+            (HUMAN[0], HUMAN[7]),
+            *conditions,
+        ),
+    )
+    return [table for table in tables if table is not None]
+
+
+def calibration_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> list[Table]:
+    """Semantic calibration against accepted answers and people's, changes from base, by decoding setting."""
+    tables = []
+    for prefix, against in (("", "accepted answers"), ("people_", "people")):
+        error = f"semcal_{prefix}smooth_ece"
+        label = "right" if not prefix else "people's answer"
+        note = (
+            f"{calibration_verdict(metrics, models, conditions, error)} Confidence: Sem2, the share of half of the "
+            "answers in the class that is most frequent in the other half; Sem1: the share of all, which is too high. "
+            f"Overconfidence: mean confidence less mean label, whether the most frequent class is {label}. SmoothECE, "
+            "calibrated: what a calibrated model with the same laws, questions and answers scores. Class-wise: over "
+            f"all pairs of a question and a class. {_QUESTIONS} Those of errors are centred on the estimate. Bold: "
+            "best condition of the model."
+        )
+        tables.append(
+            detailed_table(
+                f"semcal_{prefix}calibration",
+                f"Semantic calibration against {against}",
+                note.strip(),
+                metrics,
+                models,
+                _calibration_measures(prefix),
+                conditions,
+            )
+        )
+    changes = [measure_of(f"semcal_{prefix}{name}") for prefix in ("", "people_") for name in _CHANGES]
+    caption = "Semantic calibration: differences from base, paired"
+    tables.append(
+        detailed_table("semcal_differences", caption, _PAIRED, metrics, models, changes, methods_of(conditions))
+    )
+    shown = [measure_of(f"semcal_{prefix}smooth_ece") for prefix in ("", "people_")]
+    caption = "Semantic calibration by decoding setting"
+    tables.append(_by_setting("semcal_by_setting", caption, metrics, models, shown, *conditions))
+    return [table for table in tables if table is not None]
