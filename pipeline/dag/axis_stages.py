@@ -302,4 +302,5 @@ AXIS_STAGES = (
     ),
     _of_answers("human", "Agreement of a model's answers with people's"),
     _of_answers("semcal", "Semantic calibration, against accepted answers and people's", "evaluate.floor_replicates"),
+    _of_answers("credal", "The set of a model's laws under several decoding settings, against people's law"),
 )

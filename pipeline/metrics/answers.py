@@ -330,4 +330,151 @@ SEMANTIC_CALIBRATION = (
     *_levels("people_"),
     *_SCORES,
 )
-ANSWERS = (*HUMAN, *SEMANTIC_CALIBRATION)
+SETS = "pipeline.core.semantics.credal"
+_credal = partial(
+    Metric,
+    axis="credal",
+    n="questions",
+    unit="nats",
+    direction="neither",
+    source=HUMAN_PAPER,
+    aggregate="mean over questions; the set of a question holds all mixtures of the laws under its decoding settings",
+    decimals=3,
+    undefined="questions",
+)
+CREDAL = (
+    _credal(
+        name="credal_distance",
+        title="People's distance from the set of laws",
+        definition="Total variation of people's law from the nearest mixture of the model's laws. The floor is that of "
+        "people who answer by that mixture, at these numbers of people and answers.",
+        formula_text="min over mixtures w of 1/2 sum over classes of |sum of w_s p_s - people|",
+        unit="probability",
+        direction="lower",
+        function=f"{SETS}:hull_distances",
+        column="Distance",
+        headline=1,
+    ),
+    _credal(
+        name="credal_covered",
+        title="Questions whose set holds people's law",
+        definition="Share of questions whose distance is at most its 95% quantile where people's law is in the set; "
+        "expected at 0.95 then.",
+        formula_text="questions with distance <= 95% quantile / questions",
+        unit="share of questions",
+        direction="higher",
+        function="pipeline.core.semantics.credal_metrics:question_table",
+        column="Covered",
+        headline=2,
+    ),
+    _credal(
+        name="credal_nearest_member",
+        title="People's distance from the nearest member",
+        definition="Total variation of people's law from the nearest of the model's laws themselves.",
+        formula_text="min over s of TV(p_s, people)",
+        unit="probability",
+        direction="lower",
+        function="pipeline.core.semantics.agreement:total_variation",
+        column="Nearest member",
+    ),
+    _credal(
+        name="credal_lower_entropy_nats",
+        title="Lower entropy of the set",
+        definition="Least entropy of a law of the set, that of a member.",
+        formula_text="min over s of H(p_s)",
+        function=f"{SETS}:entropy_bounds",
+        column="Lower entropy (nats)",
+    ),
+    _credal(
+        name="credal_upper_entropy_nats",
+        title="Upper entropy of the set",
+        definition="Largest entropy of a law of the set.",
+        formula_text="max over mixtures w of H(sum of w_s p_s)",
+        function=f"{SETS}:upper_entropy",
+        column="Upper entropy (nats)",
+    ),
+    _credal(
+        name="credal_imprecision_nats",
+        title="Imprecision of the set",
+        definition="Upper less lower entropy.",
+        formula_text="upper - lower",
+        function=f"{SETS}:entropy_bounds",
+        column="Imprecision (nats)",
+    ),
+    _credal(
+        name="credal_total_entropy_nats",
+        title="Entropy of the even mixture",
+        definition="Entropy of the mean of the members.",
+        formula_text="H(mean of p_s)",
+        function=f"{SETS}:entropy_split",
+        column="Total (nats)",
+    ),
+    _credal(
+        name="credal_within_entropy_nats",
+        title="Entropy within members",
+        definition="Mean entropy of the members.",
+        formula_text="mean of H(p_s)",
+        function=f"{SETS}:entropy_split",
+        column="Within (nats)",
+    ),
+    _credal(
+        name="credal_between_entropy_nats",
+        title="Entropy between members (expected information gain)",
+        definition="Jensen-Shannon divergence of the members: the mutual information of the answer and the setting it "
+        "is from, which BED-LLM calls a question's expected information gain.",
+        formula_text="H(mean of p_s) - mean of H(p_s)",
+        source="Lin 1991; arXiv:2508.21184",
+        function=f"{SETS}:entropy_split",
+        column="Between (nats)",
+    ),
+    _credal(
+        name="credal_diameter",
+        title="Diameter of the set",
+        definition="Largest total variation between two members.",
+        formula_text="max over s, t of TV(p_s, p_t)",
+        unit="probability",
+        function=f"{SETS}:diameter",
+        column="Diameter",
+    ),
+    _credal(
+        name="credal_relative_volume",
+        title="Volume of the set",
+        definition="Volume of the set over that of all laws, where a question has at most six classes and no more than "
+        "it has members.",
+        formula_text="volume of the hull of p_s / (sqrt(K) / (K - 1)!)",
+        unit="share of the simplex",
+        source=OURS,
+        function=f"{SETS}:hull_volume",
+        column="Volume",
+    ),
+    _credal(
+        name="credal_people_within_bounds",
+        title="Questions whose people's entropy lies within the set's",
+        definition="Share of questions whose entropy of people's answers (uncorrected) is between the lower and the "
+        "upper entropy.",
+        formula_text="questions with lower <= H(people) <= upper / questions",
+        unit="share of questions",
+        direction="higher",
+        source=OURS,
+        function=f"{SETS}:entropy_bounds",
+        column="People's entropy within",
+    ),
+    *(
+        _credal(
+            name=f"credal_{name}_difference",
+            title=f"{title}, change",
+            definition=_CHANGE.format(title[0].lower() + title[1:]),
+            formula_text="own - base, on the same questions",
+            unit=unit,
+            direction=direction,
+            source=OURS,
+            function="pipeline.core.semantics.credal_metrics:metric_rows",
+        )
+        for name, title, unit, direction in (
+            ("distance", "People's distance from the set", "probability", "lower"),
+            ("between_entropy_nats", "Entropy between members", "nats", "neither"),
+            ("imprecision_nats", "Imprecision", "nats", "neither"),
+        )
+    ),
+)
+ANSWERS = (*HUMAN, *SEMANTIC_CALIBRATION, *CREDAL)

@@ -23,6 +23,7 @@ AXIS_TITLES = {
     "anchors": "Divergence from the base checkpoint",
     "human": "Agreement with people",
     "semcal": "Semantic calibration",
+    "credal": "Sets of laws over decoding settings",
 }
 SPLITS = {
     "structured": ("ood", "unseen"),
@@ -34,6 +35,7 @@ SPLITS = {
     "anchors": ("all",),
     "human": ("all",),
     "semcal": ("all",),
+    "credal": ("all",),
 }
 """Splits by axis whose headline numbers are reported; "all" is all parts of an axis together."""
 SPLIT_TITLES = {"ood": "held-out families", "unseen": "unseen parameters"}

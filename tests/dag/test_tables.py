@@ -49,9 +49,10 @@ OF_AXIS = {
     "retention": {"import_irt", "score_retention", "eval_retention"},
     "paloma": {"score_paloma", "eval_paloma"},
     "anchors": {"generate_anchors", "score_anchors", "eval_anchors"},
-    # One sample of answers and its classes for both.
+    # One sample of answers and its classes for all three.
     "human": {*QUESTIONS, "eval_human"},
     "semcal": {*QUESTIONS, "eval_semcal"},
+    "credal": {*QUESTIONS, "eval_credal"},
 }
 
 
@@ -128,6 +129,7 @@ def test_the_composition_follows_the_axes_in_any_order():
         "anchors": {},
         "human": {},
         "semcal": {},
+        "credal": {},
     }
     assert {axis for axis, table in tables["conditions"].items() if table} == {"mcq", "retention"}
     assert {axis for axis, table in tables["sampled"].items() if table} == {"mcq"}

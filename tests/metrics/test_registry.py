@@ -13,7 +13,7 @@ from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.retention import accuracy as retention
 from pipeline.core.retention import answers, divergence, perplexity
 from pipeline.core.retention.tasks import COLUMNS
-from pipeline.core.semantics import human_metrics, semantic_calibration
+from pipeline.core.semantics import credal_metrics, human_metrics, semantic_calibration
 from pipeline.core.semantics.question import HumanClass, Question
 from pipeline.core.structured import aggregate, fidelity
 from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, METRICS, SPLITS, metric_sources
@@ -107,6 +107,12 @@ def semantic_calibration_names():
     return names
 
 
+def credal_names():
+    question = Question("p", "?", human=(HumanClass("a", 2, ("a",)),), num_people=3)
+    table = credal_metrics.question_table([question], {"p": [{"a": 2}]}, None)
+    return {row["metric"] for row in credal_metrics.metric_rows(table, table, seed=0, names=("x",), replicates=10)}
+
+
 AXES = {
     "structured": lambda: STRUCTURED,
     "open": open_ended_names,
@@ -117,6 +123,7 @@ AXES = {
     "anchors": divergence_names,
     "human": human_names,
     "semcal": semantic_calibration_names,
+    "credal": credal_names,
 }
 
 

@@ -17,7 +17,7 @@ from tests.stages.preloaded_python import preloaded_python
 __all__ = ["drawn_here"]
 
 CONDITIONS = ("base", "soft", "hard")
-AXES = ("structured", "open", "mcq", "novelty", "retention", "paloma", "anchors", "human", "semcal")
+AXES = ("structured", "open", "mcq", "novelty", "retention", "paloma", "anchors", "human", "semcal", "credal")
 
 
 def run_stage(params: Path, name: str, **replaced: Path | list[Path]) -> StageRun:
@@ -86,6 +86,7 @@ class Dag:
             "human": ("generate_questions", "partition_questions", "eval_human"),
             # Behind the axis human.
             "semcal": ("eval_semcal",),
+            "credal": ("eval_credal",),
         }[axis]
         if condition in BASELINES:
             names = (f"generate_{axis}", f"eval_{axis}_baseline")

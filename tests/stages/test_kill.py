@@ -81,7 +81,10 @@ KILLS = int(os.environ.get("KILLS_PER_STAGE", "1"))
 """How often every kind of stage is killed; many more than in the default test are worth an occasional night."""
 OUTSIDE_THE_DAG = {"profile_construction"}
 """What is off unless it is asked for."""
-NEEDED_OF_BASE = ("score_retention", "score_paloma", "generate_anchors", "generate_instructions", "partition_questions")
+NEEDED_OF_BASE = (
+    *("score_retention", "score_paloma", "generate_anchors", "generate_instructions"),
+    *("generate_questions", "partition_questions"),
+)
 
 
 def jobs(project: Path) -> Iterator[dict]:

@@ -117,6 +117,15 @@ def test_a_condition_that_answers_as_people_do_is_better_than_base(answered, par
     assert found["semcal"].loc["semcal_people_smooth_ece_difference", "value"] < 0
 
 
+def test_the_set_of_laws_of_base(answered):
+    answered.run("eval_credal@embedded-base")
+    found = metrics_of(answered.evals("credal", "base")).loc["all"]
+    assert found.loc["credal_distance", "value"] <= found.loc["credal_nearest_member", "value"] + 1e-9
+    assert found.loc["credal_between_entropy_nats", "value"] > 0
+    assert found.loc["credal_distance_difference", "value"] == 0
+    assert found.loc["credal_imprecision_nats", "n"] == len(QUESTIONS)
+
+
 def test_a_question_without_answers_is_named(answered, partition, tmp_path):
     partition[partition["prompt_id"] != "symbol-iron"].to_parquet(tmp_path / "part.parquet")
     with pytest.raises(ArtifactError, match="has no answers to the question symbol-iron"):

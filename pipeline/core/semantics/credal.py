@@ -15,6 +15,8 @@ from scipy.special import entr
 
 MOST_CLASSES = 6
 """Classes up to which a volume is taken."""
+TOGETHER = 50
+"""Linear programmes that are solved as one."""
 
 
 def entropy(laws: np.ndarray) -> np.ndarray:
@@ -26,8 +28,8 @@ def hull_distances(members: Sequence[np.ndarray], laws: Sequence[np.ndarray]) ->
     """Total variation of each law from the nearest mixture of its members, and the mixture's weights.
 
     min over weights w of 1/2 || members' w - law ||_1 as a linear programme: K slacks s with
-    -s <= members' w - law <= s. All programmes are solved as one whose constraints are block-diagonal, because most of
-    a small one's time is the solver's start.
+    -s <= members' w - law <= s. Fifty are solved as one whose constraints are block-diagonal, because most of a small
+    one's time is the solver's start.
 
     Args:
         members: float64[S, K] for each question.
@@ -36,8 +38,13 @@ def hull_distances(members: Sequence[np.ndarray], laws: Sequence[np.ndarray]) ->
     Returns:
         Distance in [0, 1] and float64[S] weights for each question.
     """
-    if not laws:
-        return []
+    found = []
+    for start in range(0, len(laws), TOGETHER):
+        found += _solved_together(members[start : start + TOGETHER], laws[start : start + TOGETHER])
+    return found
+
+
+def _solved_together(members: Sequence[np.ndarray], laws: Sequence[np.ndarray]) -> list[tuple[float, np.ndarray]]:
     above, sums, costs, bounds = [], [], [], []
     for own, law in zip(members, laws, strict=True):
         size, classes = own.shape

@@ -1,4 +1,4 @@
-"""Tables of answers to questions: agreement with people, and semantic calibration with its verdict in words."""
+"""Tables of answers to questions: agreement with people, semantic calibration and its verdict, sets of laws."""
 
 import dataclasses
 import math
@@ -29,6 +29,11 @@ HUMAN_CHANGES = tuple(
 _LEVELS = ("accuracy", "confidence", "gap")
 _ERRORS = ("smooth_ece", "smooth_ece_sem1", "ece", "ece_equal_mass", "classwise_smooth_ece")
 _SCORES = ("brier", "refinement", "auroc", "risk_coverage", "rejection_ratio")
+_SETS = (
+    *("distance", "covered", "nearest_member", "lower_entropy_nats", "upper_entropy_nats", "imprecision_nats"),
+    *("within_entropy_nats", "between_entropy_nats", "diameter", "people_within_bounds"),
+)
+_SET_CHANGES = ("distance", "between_entropy_nats", "imprecision_nats")
 _CHANGES = ("smooth_ece_difference", "gap_difference", "accuracy_difference")
 
 
@@ -125,6 +130,25 @@ def human_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: S
             (HUMAN[0], HUMAN[7]),
             *conditions,
         ),
+    )
+    return [table for table in tables if table is not None]
+
+
+def credal_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> list[Table]:
+    """Sets of laws over decoding settings: people's distance from them, their entropies, and changes from base."""
+    measures = [measure_of(f"credal_{name}") for name in _SETS]
+    measures.insert(1, measure_of("credal_distance", title="Distance, inside", field="floor", bold=False))
+    note = (
+        "The set of a question holds all mixtures of the model's laws under the decoding settings. Distance: total "
+        "variation of people's law from it; inside: what people whose law is in the set score. Between: Jensen-Shannon "
+        f"divergence of the members, the question's expected information gain. {_QUESTIONS} Bold: best condition of "
+        "the model."
+    )
+    changes = [measure_of(f"credal_{name}_difference") for name in _SET_CHANGES]
+    caption = "Sets of laws: differences from base, paired"
+    tables = (
+        detailed_table("credal", "Sets of laws over decoding settings", note, metrics, models, measures, conditions),
+        detailed_table("credal_differences", caption, _PAIRED, metrics, models, changes, methods_of(conditions)),
     )
     return [table for table in tables if table is not None]
 

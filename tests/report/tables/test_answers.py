@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from pipeline.report.figures.answers import people_bars, reliability_diagrams
-from pipeline.report.tables.answers import calibration_tables, calibration_verdict, human_tables
+from pipeline.report.tables.answers import calibration_tables, calibration_verdict, credal_tables, human_tables
 from tests.report.conftest import CONDITIONS, metric_frame, metric_row
 
 MODELS = {"alpha": "Alpha"}
@@ -42,6 +42,7 @@ def test_no_verdict_without_an_interval_or_an_evaluation():
     assert calibration_verdict(calibration(math.nan, (math.nan, math.nan)), MODELS, CONDITIONS, ERROR) == ""
     assert human_tables(metric_frame([]), MODELS, CONDITIONS) == []
     assert calibration_tables(metric_frame([]), MODELS, CONDITIONS) == []
+    assert credal_tables(metric_frame([]), MODELS, CONDITIONS) == []
 
 
 def test_tables_of_calibration():
@@ -63,6 +64,14 @@ def test_tables_of_agreement_with_people():
     assert [table.name for table in tables] == ["human", "human_differences", "human_by_setting"]
     assert [measure.field for measure in tables[0].measures] == ["value", "floor"]
     assert [measure.title for measure in tables[2].measures] == ["TV, default", "TV, cool"]
+
+
+def test_tables_of_sets_of_laws():
+    rows = [metric_row("credal", "alpha", name, "all", "credal_distance", 0.2, floor=0.1, n=40) for name in CONDITIONS]
+    rows.append(metric_row("credal", "alpha", "soft", "all", "credal_between_entropy_nats_difference", 0.1, n=40))
+    first, changes = credal_tables(metric_frame(rows), MODELS, CONDITIONS)
+    assert [measure.title for measure in first.measures] == ["Distance", "Distance, inside"]
+    assert tuple(changes.conditions) == ("soft",)
 
 
 def test_figures():
