@@ -11,11 +11,23 @@ PositiveInt = Annotated[StrictInt, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(strict=True, gt=0, le=1)]
 
-AXES = ("structured", "open", "mcq", "novelty", "retention", "paloma", "anchors", "human", "semcal", "credal")
+AXES = (
+    "structured",
+    "open",
+    "mcq",
+    "novelty",
+    "retention",
+    "paloma",
+    "anchors",
+    "human",
+    "semcal",
+    "credal",
+    "uncertainty",
+)
 """What models are evaluated on, each with stages of its own."""
 SAMPLED_AXES = ("structured", "open", "mcq", "novelty", "anchors")
 """Those on which models write answers."""
-QUESTION_AXES = ("human", "semcal", "credal")
+QUESTION_AXES = ("human", "semcal", "credal", "uncertainty")
 """Those that share one sample of answers to questions, and its classes."""
 BASELINES = ("ssot", "constrained", "batch", "verbalized")
 """Conditions of the base checkpoint that change how it is asked or decoded, not its weights."""

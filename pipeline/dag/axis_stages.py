@@ -303,4 +303,23 @@ AXIS_STAGES = (
     _of_answers("human", "Agreement of a model's answers with people's"),
     _of_answers("semcal", "Semantic calibration, against accepted answers and people's", "evaluate.floor_replicates"),
     _of_answers("credal", "The set of a model's laws under several decoding settings, against people's law"),
+    scoring(
+        "score_questions",
+        "First-step distributions of answers to questions",
+        "uncertainty",
+        {"prompts": AXIS_PROMPTS["questions"]},
+        {"output": table("scores", "questions")},
+        (),
+        "question_first_steps",
+        module="score_open",
+    ),
+    evaluation(
+        "uncertainty",
+        "Measures of uncertainty against people's disagreement, and against right and wrong",
+        {
+            "prompts": AXIS_PROMPTS["questions"][0],
+            "partitions": table("partitions", "questions"),
+            "scores": table("scores", "questions"),
+        },
+    ),
 )

@@ -129,13 +129,14 @@ def scoring(
     cost: str,
     free_parameters: tuple[str, ...] = (),
     sources: tuple[str, ...] = (),
+    module: str = "",
 ) -> Stage:
-    """A stage that runs a model under a condition, and samples nothing."""
+    """A stage that runs a model under a condition, and samples nothing; its module is called like it unless given."""
     output = writes["output"]
     return Stage(
         name=name,
         description=description,
-        module=name,
+        module=module or name,
         over=f"conditions.{axis}",
         chosen_by=PAIR,
         sources=sources,

@@ -477,4 +477,131 @@ CREDAL = (
         )
     ),
 )
-ANSWERS = (*HUMAN, *SEMANTIC_CALIBRATION, *CREDAL)
+UNCERTAINTY_PAPER = "arXiv:2508.08204"
+MEASURES = "pipeline.core.semantics.uncertainty"
+ALIGNMENT = "pipeline.core.semantics.alignment"
+_uncertainty = partial(
+    Metric,
+    axis="uncertainty",
+    n="questions",
+    unit="correlation",
+    direction="neither",
+    source=UNCERTAINTY_PAPER,
+    aggregate="over all questions; default decoding setting",
+    decimals=3,
+    undefined="value",
+)
+UNCERTAINTY_MEASURES = {
+    "semantic_entropy": ("Semantic entropy", "entropy of the shares of the classes of answers"),
+    "answer_uncertainty": ("Answer uncertainty", "one less the share of answers in the most frequent class"),
+    "token_entropy": ("First-token entropy, normalised", "entropy of the first token over ln V"),
+    "token_surprise": ("First-token surprise", "negative log-probability of the most probable first token"),
+    "nucleus_entropy": ("Nucleus entropy", "entropy of the first token's 0.9-nucleus over the ln of its size"),
+}
+"""Title and meaning of each measure; larger for a less certain model."""
+
+
+def _uncertainty_metrics(measure: str, title: str, meaning: str, headline: int) -> Iterator[Metric]:
+    """Alignment of one measure with people's entropy, and with right and wrong."""
+    what = f"{title} ({meaning})"
+    for name, short, how, formula, function in (
+        (
+            "partial_pearson",
+            "partial correlation",
+            "Correlation with the entropy of people's answers over questions with as many classes of people's",
+            "Pearson's correlation of what is left of both after the mean of each number of classes",
+            "partial_correlation",
+        ),
+        (
+            "normalised_pearson",
+            "normalised correlation",
+            "Correlation with the entropy of people's answers, both over ln of the number of people's classes",
+            "Pearson's correlation of measure / ln K and H(people) / ln K",
+            "correlation",
+        ),
+        (
+            "normalised_spearman",
+            "normalised rank correlation",
+            "Rank correlation of the same",
+            "Spearman's correlation of measure / ln K and H(people) / ln K",
+            "human_alignment",
+        ),
+        (
+            "raw_pearson",
+            "raw correlation",
+            "Correlation with the entropy of people's answers; also large where both only grow with the number of "
+            "classes, so it never stands alone",
+            "Pearson's correlation of measure and H(people)",
+            "correlation",
+        ),
+    ):
+        yield _uncertainty(
+            name=f"uncertainty_{measure}_{name}",
+            title=f"{title}, {short}",
+            definition=f"{how}. Measure: {meaning}.",
+            formula_text=formula,
+            direction="higher" if name == "partial_pearson" else "neither",
+            function=f"{ALIGNMENT}:{function}",
+            headline=headline if name == "partial_pearson" else 0,
+        )
+    yield _uncertainty(
+        name=f"uncertainty_{measure}_permutation_p",
+        title=f"{title}, permutation p",
+        definition="Share of permutations among questions with as many classes whose partial correlation is as large.",
+        formula_text="(1 + permutations with |r| >= observed) / (1 + permutations)",
+        unit="probability",
+        source=OURS,
+        function=f"{ALIGNMENT}:human_alignment",
+    )
+    for name, short, definition, direction, source in (
+        ("auroc", "AUROC", f"AUROC of {what} for wrong answers", "higher", UNCERTAINTY_PAPER),
+        ("risk_coverage", "AURC", f"Area under risk by coverage of {what}", "lower", UNCERTAINTY_PAPER),
+        ("rejection_ratio", "PRR", f"Prediction-rejection ratio of {what}", "higher", "Malinin and Gales 2021"),
+        (
+            "auroc_within_length",
+            "AUROC within lengths",
+            "The AUROC within groups of answers of like length; well below the AUROC where that is the length's",
+            "higher",
+            "arXiv:2504.13677",
+        ),
+        (
+            "auroc_length",
+            "AUROC of the length",
+            "AUROC of the length of the answers alone, short ones taken to be right",
+            "neither",
+            "arXiv:2504.13677",
+        ),
+        (
+            "length_score_spearman",
+            "length and certainty",
+            "Rank correlation of the length of the answers with the certainty",
+            "neither",
+            "arXiv:2504.13677",
+        ),
+        (
+            "length_label_spearman",
+            "length and correctness",
+            "Rank correlation of the length of the answers with their being right",
+            "neither",
+            "arXiv:2504.13677",
+        ),
+    ):
+        function = {"risk_coverage": "risk_coverage_area", "rejection_ratio": "prediction_rejection_ratio"}
+        yield _uncertainty(
+            name=f"uncertainty_{measure}_{name}",
+            title=f"{title}, {short}",
+            definition=f"{definition}.",
+            formula_text="as for semantic confidence, the score being the negative measure",
+            unit="correlation" if name.endswith("spearman") else "1",
+            direction=direction,
+            source=source,
+            function=f"{DISCRIMINATION}:{function.get(name, 'auroc' if name == 'auroc' else 'length_audit')}",
+        )
+
+
+UNCERTAINTY = tuple(
+    metric
+    for place, (measure, (title, meaning)) in enumerate(UNCERTAINTY_MEASURES.items(), start=1)
+    for metric in _uncertainty_metrics(measure, title, meaning, place if place <= 2 else 0)
+)
+ANSWERS = (*HUMAN, *SEMANTIC_CALIBRATION, *CREDAL, *UNCERTAINTY)

@@ -24,6 +24,7 @@ AXIS_TITLES = {
     "human": "Agreement with people",
     "semcal": "Semantic calibration",
     "credal": "Sets of laws over decoding settings",
+    "uncertainty": "Uncertainty, people's and the model's",
 }
 SPLITS = {
     "structured": ("ood", "unseen"),
@@ -36,6 +37,7 @@ SPLITS = {
     "human": ("all",),
     "semcal": ("all",),
     "credal": ("all",),
+    "uncertainty": ("all",),
 }
 """Splits by axis whose headline numbers are reported; "all" is all parts of an axis together."""
 SPLIT_TITLES = {"ood": "held-out families", "unseen": "unseen parameters"}

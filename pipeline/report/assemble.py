@@ -23,7 +23,7 @@ from pipeline.report.figures.open_ended import open_drawings
 from pipeline.report.figures.retention import paloma_drawings, retention_drawings
 from pipeline.report.figures.structured import structured_drawings
 from pipeline.report.page.page import FigureBlock, Section, report_page
-from pipeline.report.tables.answers import calibration_tables, credal_tables, human_tables
+from pipeline.report.tables.answers import calibration_tables, credal_tables, human_tables, uncertainty_tables
 from pipeline.report.tables.frontier import chosen_methods, frontier_table
 from pipeline.report.tables.frontier_costs import equal_calibration, equal_calibration_table
 from pipeline.report.tables.model_tests import model_comparisons, model_tests_table
@@ -71,6 +71,8 @@ EXPLANATIONS = {
     "people?",
     "credal": "A model's laws under several decoding settings, and all mixtures of them: is people's law among them, "
     "and how far do the settings disagree?",
+    "uncertainty": "Is a model unsure where people disagree, and where it is wrong? The number of classes and the "
+    "length of answers make both look true; each figure has its audit beside it.",
     "seeds": "The same settings trained, sampled and evaluated anew with other seeds: how far a number of one run can "
     "be relied on. All other tables and figures are of one seed.",
     "ablation": "How fine the strings are that a model trains on, how many samples it sees, and what the strings cost "
@@ -147,6 +149,7 @@ def tables_by_section(
         "human": human_tables(metrics, names, conditions),
         "semcal": calibration_tables(metrics, names, conditions),
         "credal": credal_tables(metrics, names, conditions),
+        "uncertainty": uncertainty_tables(metrics, names, conditions),
         "method": settings_tables(params, prompts),
     }
     between = verdicts_of([compared.frame, beyond] if compared is not None else [beyond])

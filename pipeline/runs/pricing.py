@@ -240,6 +240,13 @@ class Prices:
             num_parameters=self._params.models[model].num_parameters, tokens=prompts * prompt_tokens
         )
 
+    def question_first_steps(self, model: str) -> Cost:
+        """The same of questions."""
+        prompts, prompt_tokens = self._axis_texts["questions"]
+        return cost.scoring_cost(
+            num_parameters=self._params.models[model].num_parameters, tokens=prompts * prompt_tokens
+        )
+
     def retention(self, model: str) -> Cost:
         """The tasks of what is kept."""
         retention = self._params.retention

@@ -49,10 +49,11 @@ OF_AXIS = {
     "retention": {"import_irt", "score_retention", "eval_retention"},
     "paloma": {"score_paloma", "eval_paloma"},
     "anchors": {"generate_anchors", "score_anchors", "eval_anchors"},
-    # One sample of answers and its classes for all three.
+    # One sample of answers and its classes for all four.
     "human": {*QUESTIONS, "eval_human"},
     "semcal": {*QUESTIONS, "eval_semcal"},
     "credal": {*QUESTIONS, "eval_credal"},
+    "uncertainty": {*QUESTIONS, "score_questions", "eval_uncertainty"},
 }
 
 
@@ -130,6 +131,7 @@ def test_the_composition_follows_the_axes_in_any_order():
         "human": {},
         "semcal": {},
         "credal": {},
+        "uncertainty": {},
     }
     assert {axis for axis, table in tables["conditions"].items() if table} == {"mcq", "retention"}
     assert {axis for axis, table in tables["sampled"].items() if table} == {"mcq"}

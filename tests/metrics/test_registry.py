@@ -13,7 +13,7 @@ from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.retention import accuracy as retention
 from pipeline.core.retention import answers, divergence, perplexity
 from pipeline.core.retention.tasks import COLUMNS
-from pipeline.core.semantics import credal_metrics, human_metrics, semantic_calibration
+from pipeline.core.semantics import credal_metrics, human_metrics, semantic_calibration, uncertainty_metrics
 from pipeline.core.semantics.question import HumanClass, Question
 from pipeline.core.structured import aggregate, fidelity
 from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, METRICS, SPLITS, metric_sources
@@ -113,6 +113,13 @@ def credal_names():
     return {row["metric"] for row in credal_metrics.metric_rows(table, table, seed=0, names=("x",), replicates=10)}
 
 
+def uncertainty_names():
+    question = Question("p", "?", human=(HumanClass("a", 2, ("a",)),), num_people=3, gold=("a",))
+    row = uncertainty_metrics.question_row(question, {"a": 2}, np.ones(1), 0.0, 9, 1.0, np.random.default_rng(0))
+    rows = uncertainty_metrics.metric_rows(pd.DataFrame([row]), seed=0, names=("x",), replicates=10)
+    return {row["metric"] for row in rows}
+
+
 AXES = {
     "structured": lambda: STRUCTURED,
     "open": open_ended_names,
@@ -124,6 +131,7 @@ AXES = {
     "human": human_names,
     "semcal": semantic_calibration_names,
     "credal": credal_names,
+    "uncertainty": uncertainty_names,
 }
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from pipeline.config.evaluation import AXES
 from pipeline.config.params import load_params
 from pipeline.errors import ArtifactError
 from pipeline.report.evaluations import read_evaluations
@@ -196,10 +197,11 @@ def test_what_is_missing_is_said(tmp_path, two_models, prompts, capsys):
     assert "missing evaluations: alpha base (mcq); alpha hard (mcq, structured);" in printed
     assert (
         "beta ssot (structured)" in printed
-        and "axes without any evaluation: open, novelty, retention, paloma, anchors, human, semcal, credal" in printed
+        and "axes without any evaluation: open, novelty, retention, paloma, anchors, human, semcal, credal, uncertainty"
+        in printed
     )
     page = (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
-    assert page.count('<p class="missing">Not run.</p>') == 9
+    assert page.count('<p class="missing">Not run.</p>') == 10
     assert not (tmp_path / "reports" / "tables" / "table10.csv").exists()
 
 
@@ -212,10 +214,10 @@ def test_axes_that_are_off_are_told_from_those_that_were_not_run(tmp_path, two_m
     params.write_text(yaml.safe_dump({**values, "axes": ["structured", "novelty"]}))
     write_report(load_params(params), [tmp_path / "evals"], [prompts[1]], tmp_path / "reports")
     printed = capsys.readouterr().out
-    assert "switched off (axes): open, retention, paloma, anchors, human, semcal, credal\n" in printed
+    assert "switched off (axes): open, retention, paloma, anchors, human, semcal, credal, uncertainty\n" in printed
     assert "axes without any evaluation: novelty\n" in printed
     page = (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
-    assert page.count('<p class="missing">Switched off (axes).</p>') == 7
+    assert page.count('<p class="missing">Switched off (axes).</p>') == 8
     assert page.count('<p class="missing">Not run.</p>') == 2
     assert (tmp_path / "reports" / "tables" / "table20.csv").exists() and "<td>run</td>" in page
 
@@ -223,7 +225,4 @@ def test_axes_that_are_off_are_told_from_those_that_were_not_run(tmp_path, two_m
 def test_no_evaluation_at_all(tmp_path, two_models, prompts, capsys):
     write_report(load_params(two_models), [tmp_path / "none"], [prompts[1]], tmp_path / "reports")
     assert "No evaluation has been run yet" in (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
-    assert (
-        "axes without any evaluation: structured, open, mcq, novelty, retention, paloma, anchors, human, semcal, credal"
-        in capsys.readouterr().out
-    )
+    assert f"axes without any evaluation: {', '.join(AXES)}" in capsys.readouterr().out

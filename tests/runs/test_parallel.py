@@ -234,7 +234,7 @@ def test_the_projects_own_stages_take_what_they_are_declared_with():
             f"generate_{axis}"
             for axis in ("structured", "open", "mcq", "novelty", "anchors", "instructions", "questions")
         ),
-        *(f"score_{axis}" for axis in ("structured", "open", "retention", "paloma", "anchors")),
+        *(f"score_{axis}" for axis in ("structured", "open", "retention", "paloma", "anchors", "questions")),
         "exact_structured",
         "partition_novelty",
         "reward_novelty",

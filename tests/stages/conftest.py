@@ -17,7 +17,19 @@ from tests.stages.preloaded_python import preloaded_python
 __all__ = ["drawn_here"]
 
 CONDITIONS = ("base", "soft", "hard")
-AXES = ("structured", "open", "mcq", "novelty", "retention", "paloma", "anchors", "human", "semcal", "credal")
+AXES = (
+    "structured",
+    "open",
+    "mcq",
+    "novelty",
+    "retention",
+    "paloma",
+    "anchors",
+    "human",
+    "semcal",
+    "credal",
+    "uncertainty",
+)
 
 
 def run_stage(params: Path, name: str, **replaced: Path | list[Path]) -> StageRun:
@@ -87,6 +99,7 @@ class Dag:
             # Behind the axis human.
             "semcal": ("eval_semcal",),
             "credal": ("eval_credal",),
+            "uncertainty": ("score_questions", "eval_uncertainty"),
         }[axis]
         if condition in BASELINES:
             names = (f"generate_{axis}", f"eval_{axis}_baseline")

@@ -126,6 +126,17 @@ def test_the_set_of_laws_of_base(answered):
     assert found.loc["credal_imprecision_nats", "n"] == len(QUESTIONS)
 
 
+def test_uncertainty_of_base(answered):
+    answered.run("score_questions@embedded-base", "eval_uncertainty@embedded-base")
+    found = metrics_of(answered.evals("uncertainty", "base")).loc["all"]
+    assert found.loc["uncertainty_semantic_entropy_raw_pearson", "n"] == len(QUESTIONS)
+    assert found.loc["uncertainty_token_entropy_auroc", "n"] == 4
+    table = pd.read_parquet(answered.evals("uncertainty", "base") / "per_prompt.parquet").set_index("prompt_id")
+    # Two sides of a coin are less certain than a capital that was learnt.
+    for measure in ("semantic_entropy", "token_entropy", "token_surprise"):
+        assert table.loc["open-season", measure] > table.loc["capital-france", measure]
+
+
 def test_a_question_without_answers_is_named(answered, partition, tmp_path):
     partition[partition["prompt_id"] != "symbol-iron"].to_parquet(tmp_path / "part.parquet")
     with pytest.raises(ArtifactError, match="has no answers to the question symbol-iron"):

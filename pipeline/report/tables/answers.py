@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from pipeline.metrics.answers import UNCERTAINTY_MEASURES
 from pipeline.report.evaluations import methods_of, rows_of
 from pipeline.report.tables.retention import split_names
 from pipeline.report.tables.table import Measure, Table, detailed_table, interval_text, measure_of
@@ -29,6 +30,16 @@ HUMAN_CHANGES = tuple(
 _LEVELS = ("accuracy", "confidence", "gap")
 _ERRORS = ("smooth_ece", "smooth_ece_sem1", "ece", "ece_equal_mass", "classwise_smooth_ece")
 _SCORES = ("brier", "refinement", "auroc", "risk_coverage", "rejection_ratio")
+_UNCERTAINTY = {
+    "partial_pearson": "Partial",
+    "permutation_p": "p",
+    "normalised_pearson": "Normalised",
+    "raw_pearson": "Raw",
+    "auroc": "AUROC",
+    "auroc_within_length": "AUROC within lengths",
+    "auroc_length": "AUROC of length",
+    "rejection_ratio": "PRR",
+}
 _SETS = (
     *("distance", "covered", "nearest_member", "lower_entropy_nats", "upper_entropy_nats", "imprecision_nats"),
     *("within_entropy_nats", "between_entropy_nats", "diameter", "people_within_bounds"),
@@ -150,6 +161,22 @@ def credal_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: 
         detailed_table("credal", "Sets of laws over decoding settings", note, metrics, models, measures, conditions),
         detailed_table("credal_differences", caption, _PAIRED, metrics, models, changes, methods_of(conditions)),
     )
+    return [table for table in tables if table is not None]
+
+
+def uncertainty_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> list[Table]:
+    """Each measure of uncertainty: alignment with people's entropy, and telling right from wrong with its audit."""
+    tables = []
+    for measure, (title, meaning) in UNCERTAINTY_MEASURES.items():
+        shown = [measure_of(f"uncertainty_{measure}_{name}", title=short) for name, short in _UNCERTAINTY.items()]
+        note = (
+            f"{title}: {meaning}. Partial: correlation with the entropy of people's answers over questions with as "
+            "many classes of people's, with its permutation test; normalised: both over ln of that number; raw: also "
+            "large where both only grow with it. AUROC for wrong answers, and within groups of answers of like length; "
+            f"of length: that of the length alone. {_QUESTIONS} Bold: best condition of the model."
+        )
+        caption = f"Uncertainty: {title[0].lower()}{title[1:]}"
+        tables.append(detailed_table(f"uncertainty_{measure}", caption, note, metrics, models, shown, conditions))
     return [table for table in tables if table is not None]
 
 

@@ -6,7 +6,13 @@ import pandas as pd
 import pytest
 
 from pipeline.report.figures.answers import people_bars, reliability_diagrams
-from pipeline.report.tables.answers import calibration_tables, calibration_verdict, credal_tables, human_tables
+from pipeline.report.tables.answers import (
+    calibration_tables,
+    calibration_verdict,
+    credal_tables,
+    human_tables,
+    uncertainty_tables,
+)
 from tests.report.conftest import CONDITIONS, metric_frame, metric_row
 
 MODELS = {"alpha": "Alpha"}
@@ -43,6 +49,7 @@ def test_no_verdict_without_an_interval_or_an_evaluation():
     assert human_tables(metric_frame([]), MODELS, CONDITIONS) == []
     assert calibration_tables(metric_frame([]), MODELS, CONDITIONS) == []
     assert credal_tables(metric_frame([]), MODELS, CONDITIONS) == []
+    assert uncertainty_tables(metric_frame([]), MODELS, CONDITIONS) == []
 
 
 def test_tables_of_calibration():
@@ -72,6 +79,17 @@ def test_tables_of_sets_of_laws():
     first, changes = credal_tables(metric_frame(rows), MODELS, CONDITIONS)
     assert [measure.title for measure in first.measures] == ["Distance", "Distance, inside"]
     assert tuple(changes.conditions) == ("soft",)
+
+
+def test_tables_of_uncertainty_have_the_audits_beside_the_figures():
+    names = ("partial_pearson", "raw_pearson", "auroc", "auroc_within_length")
+    rows = [
+        metric_row("uncertainty", "alpha", condition, "all", f"uncertainty_token_entropy_{name}", 0.2)
+        for condition in CONDITIONS
+        for name in names
+    ]
+    (table,) = uncertainty_tables(metric_frame(rows), MODELS, CONDITIONS)
+    assert [measure.title for measure in table.measures] == ["Partial", "Raw", "AUROC", "AUROC within lengths"]
 
 
 def test_figures():
