@@ -106,7 +106,7 @@ def test_rooms_can_be_taken_in_at_a_glance():
 
 
 def test_every_stage_says_how_to_run_it():
-    assert len(STAGES) == 38
+    assert len(STAGES) == 39
     for stage, options in (
         ("build_prompts", ("--train", "--mcq")),
         ("generate", ("--axis", "--model", "--condition", "--weights", "--prompts", "--output")),

@@ -311,7 +311,6 @@ AXIS_STAGES = (
         {"output": table("scores", "questions")},
         (),
         "question_first_steps",
-        module="score_open",
     ),
     evaluation(
         "uncertainty",

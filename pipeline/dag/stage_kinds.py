@@ -129,14 +129,13 @@ def scoring(
     cost: str,
     free_parameters: tuple[str, ...] = (),
     sources: tuple[str, ...] = (),
-    module: str = "",
 ) -> Stage:
-    """A stage that runs a model under a condition, and samples nothing; its module is called like it unless given."""
+    """A stage that runs a model under a condition, and samples nothing."""
     output = writes["output"]
     return Stage(
         name=name,
         description=description,
-        module=module or name,
+        module=name,
         over=f"conditions.{axis}",
         chosen_by=PAIR,
         sources=sources,

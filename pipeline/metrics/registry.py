@@ -10,8 +10,11 @@ from pipeline.metrics.language import LANGUAGE
 from pipeline.metrics.metric import Metric
 from pipeline.metrics.retention import RETENTION
 from pipeline.metrics.structured import STRUCTURED
+from pipeline.metrics.uncertainty import CREDAL, UNCERTAINTY
 
-METRICS: dict[str, Metric] = {metric.name: metric for metric in (*STRUCTURED, *EXACT, *LANGUAGE, *RETENTION, *ANSWERS)}
+METRICS: dict[str, Metric] = {
+    metric.name: metric for metric in (*STRUCTURED, *EXACT, *LANGUAGE, *RETENTION, *ANSWERS, *CREDAL, *UNCERTAINTY)
+}
 """Every metric by its name, in the order of the page's definitions."""
 AXIS_TITLES = {
     "structured": "Structured sampling",

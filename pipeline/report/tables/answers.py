@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from pipeline.metrics.answers import UNCERTAINTY_MEASURES
+from pipeline.metrics.uncertainty import UNCERTAINTY_MEASURES
 from pipeline.report.evaluations import methods_of, rows_of
 from pipeline.report.tables.retention import split_names
 from pipeline.report.tables.table import Measure, Table, detailed_table, interval_text, measure_of
