@@ -9,7 +9,7 @@ RUN = BIN=$$(scripts/setup_environment.sh) && export PATH="$$BIN:$$PATH" PYTHONP
 # Sets the shell variables A (artifacts) and R (reports) to the directories of params.yaml.
 ROOTS = read A R < <(python -c "import yaml; p = yaml.safe_load(open('params.yaml')); print(p['artifacts'], p['reports'])")
 
-.PHONY: help setup demo laptop test test-quick params check-params repro plan spent sweep tables record ablations serve dag bench bench-gpu embedded-model pin fetch stand-ins wandb-sync dashboard provenance publish test-kills lint clean test-real
+.PHONY: help setup demo laptop test test-quick params check-params repro plan spent sweep tables record ablations serve dag bench bench-gpu embedded-model pin fetch stand-ins wandb-sync dashboard provenance publish sample serve-model test-kills lint clean test-real
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -98,6 +98,13 @@ provenance:  ## where a number comes from (TABLE=reports/tables/table6.csv ROW="
 
 publish:  ## an adapter with its model card for others, in published/ (MODEL=embedded METHOD=soft ARGS="--merged"; ARGS=--help)
 	@$(RUN) python -m pipeline.publish $(if $(MODEL),--model $(MODEL)) $(if $(METHOD),--method $(METHOD)) $(ARGS)
+
+sample:  ## draw answers (PROMPT="..." or LAW="poisson lambda=4"; MODEL=embedded CONDITION=soft N=1000 ARGS="--exact")
+	@$(RUN) python -m pipeline.sample $(if $(PROMPT),"$$PROMPT") $(if $(LAW),--law $(LAW)) $(if $(MODEL),--model $(MODEL)) \
+	  $(if $(CONDITION),--condition $(CONDITION)) $(if $(N),--num-samples $(N)) $(ARGS)
+
+serve-model:  ## an OpenAI-compatible endpoint (MODEL=embedded CONDITION=soft ARGS="--port 8001"; ARGS=--help)
+	@$(RUN) python -m pipeline.serve $(if $(MODEL),--model $(MODEL)) $(if $(CONDITION),--condition $(CONDITION)) $(ARGS)
 
 test-kills:  ## kill every kind of stage 50 times and compare what it ends with
 	@$(RUN) KILLS_PER_STAGE=50 python -m pytest tests/stages/test_kill.py -s -k every

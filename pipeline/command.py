@@ -26,22 +26,26 @@ def _fail(message: str, status: int) -> SystemExit:
     return SystemExit(status)
 
 
-def run_command(main: Callable[..., None], arguments: argparse.Namespace | None = None) -> None:
+def run_command(
+    main: Callable[..., None], arguments: argparse.Namespace | None = None, *, kept: str | None = RESUMES
+) -> None:
     """Call ``main`` with the parsed arguments, if any.
 
     A PipelineError, and a file system that is full, over quota, read-only or not permitted, become one line and
     exit status 1. Ctrl-C and SIGTERM (with which Slurm and Kubernetes announce that they will kill) end the stage
     with status 130 and 143; the current batch is either saved or lost. Anything else keeps its traceback.
+    ``kept`` is what a user who has ended it is told of its work, None for nothing.
     """
+    ending = f"; {kept}" if kept else ""
     before = signal.signal(signal.SIGTERM, _terminate)
     try:
         main(**vars(arguments or argparse.Namespace()))
     except PipelineError as error:
         raise _fail(f"error: {error}", 1) from None
     except KeyboardInterrupt:
-        raise _fail(f"interrupted; {RESUMES}", 130) from None
+        raise _fail(f"interrupted{ending}", 130) from None
     except Terminated:
-        raise _fail(f"terminated; {RESUMES}", 143) from None
+        raise _fail(f"terminated{ending}", 143) from None
     except Exception as error:
         if (refused := storage_error(error)) is None:
             raise

@@ -97,6 +97,8 @@ def compose_params(conf: Path, overrides: list[str]) -> dict[str, Any]:
         raise ConfigError(f"{conf}: {explain(error, conf, 'config', overrides)}") from None
     values = swap_stand_ins(merge_compat(values))
     params = validate(values, source=str(conf))
+    if "laws" in params.axes and not params.laws:
+        raise ConfigError(f"{conf}: axes: laws needs a law; +laws.NAME=FILE names one")
     # In one order: the order in which axes are named changes nothing.
     return {**values, "axes": [axis for axis in AXES if axis in params.axes]}
 

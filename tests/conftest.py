@@ -36,6 +36,8 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.g
 
 SLOW_FIXTURES = {"tiny_model", "stand_ins", "environment", "two_models"}
 """What takes seconds to make, or is made for tests that take seconds."""
+SHARED_FIXTURES = ("walk", "dag")
+"""What takes seconds to make, and is made once by one worker."""
 TINY_OVERRIDES = (
     "methods=paper",
     "prompts.families=[gaussian,binomial,uniform,bernoulli,poisson,maxwell]",
@@ -70,20 +72,22 @@ TINY_OVERRIDES = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The longest files first; a file stays with one worker, and so do all that share the DAG of seconds.
+    """The longest files first; a file stays with one worker, and so do all that share what is made once.
 
     Tests with a model, a server or processes of their own are slow. Those of real servers run only where they are
     asked for.
     """
     asked_for = "real" in config.option.markexpr.split()
     items.sort(key=lambda item: "stages" not in item.path.parts)
-    sharing = {item.path for item in items if "dag" in getattr(item, "fixturenames", ())}
+    sharing = {
+        item.path: name for name in SHARED_FIXTURES for item in items if name in getattr(item, "fixturenames", ())
+    }
     for item in items:
         if SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
         if not asked_for and item.get_closest_marker("real"):
             item.add_marker(pytest.mark.skip("needs packages from the registry: make test-real"))
-        item.add_marker(pytest.mark.xdist_group("dag" if item.path in sharing else str(item.path.relative_to(ROOT))))
+        item.add_marker(pytest.mark.xdist_group(sharing.get(item.path, str(item.path.relative_to(ROOT)))))
 
 
 def reset_global_state() -> None:
@@ -150,3 +154,11 @@ def stand_ins(tmp_path_factory) -> dict[str, Path]:
     from pipeline.demo.stand_ins.checkpoints import write_stand_ins
 
     return write_stand_ins(tmp_path_factory.mktemp("stand_ins"))
+
+
+@pytest.fixture(scope="session")
+def walk():
+    """A walk over the compiled code of the checkout, which keeps what it has compiled."""
+    from tests.dag.walk import Walk
+
+    return Walk()

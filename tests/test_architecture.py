@@ -6,6 +6,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
+from tests.command_line import run_command_line
 from tests.conftest import ROOT
 
 PIPELINE = ROOT / "pipeline"
@@ -26,6 +29,7 @@ FORBIDDEN = {
                 "runs",
                 "sweep",
                 "publish",
+                "inference",
             )
         ),
         "transformers",
@@ -37,12 +41,15 @@ FORBIDDEN = {
         "pathlib",
         "os",
     ),
-    "engines": tuple(f"pipeline.{room}" for room in ("stages", "report", "record", "dag", "sweep", "runs", "publish")),
+    "engines": tuple(
+        f"pipeline.{room}" for room in ("stages", "report", "record", "dag", "sweep", "runs", "publish", "inference")
+    ),
     "report": ("pipeline.stages", "pipeline.engines", "pipeline.publish", "transformers", "torch"),
     "artifacts": ("pipeline.engines", "pipeline.stages", "pipeline.report", "pipeline.dag"),
     "config": ("pipeline.artifacts", "pipeline.engines", "pipeline.stages", "pipeline.report"),
     "sources": ("pipeline.stages", "pipeline.report", "pipeline.engines"),
     "demo": ("pipeline.stages", "pipeline.report"),
+    "inference": ("pipeline.stages", "pipeline.report", "pipeline.sweep", "pipeline.demo", "pipeline.publish"),
     "publish": ("pipeline.stages", "pipeline.sweep", "pipeline.demo"),
 }
 """What the modules of a room of the package must not import, with all that is in it."""
@@ -105,19 +112,19 @@ def test_rooms_can_be_taken_in_at_a_glance():
     assert rooms[Path("pipeline")] <= MOST_AT_THE_FRONT_DOOR
 
 
-def test_every_stage_says_how_to_run_it():
-    assert len(STAGES) == 39
+def test_every_stage_says_how_to_run_it(monkeypatch, capsys):
+    assert len(STAGES) == 43
     for stage, options in (
         ("build_prompts", ("--train", "--mcq")),
         ("generate", ("--axis", "--model", "--condition", "--weights", "--prompts", "--output")),
         ("report", ("--evals", "--adapters", "--metrics")),
     ):
-        result = subprocess.run(
-            [sys.executable, "-m", f"pipeline.stages.{stage}", "--help"], capture_output=True, text=True, cwd=ROOT
-        )
-        assert result.returncode == 0
-        missing = {"--params", *options} - set(result.stdout.replace(",", " ").split())
-        assert not missing, result.stdout
+        with pytest.raises(SystemExit) as ended:
+            run_command_line(monkeypatch, stage, "--help")
+        assert ended.value.code == 0
+        printed = capsys.readouterr().out
+        missing = {"--params", *options} - set(printed.replace(",", " ").split())
+        assert not missing, printed
 
 
 def test_stage_modules_do_not_import_torch_before_they_need_it():
@@ -128,4 +135,13 @@ def test_stage_modules_do_not_import_torch_before_they_need_it():
         "    if heavy := {'torch', 'transformers', 'wandb'} & set(sys.modules): sys.exit(f'{stage} imports {heavy}')"
     )
     found = subprocess.run([sys.executable, "-c", code, *STAGES], cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+
+
+def test_composing_and_sweeping_wait_for_no_library_of_tables_or_laws():
+    code = (
+        "import pipeline.stages.check_params, pipeline.sweep.application, sys\n"
+        "if heavy := {'pandas', 'pyarrow', 'scipy', 'torch', 'dvc'} & set(sys.modules): sys.exit(f'imports {heavy}')"
+    )
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert found.returncode == 0, found.stderr

@@ -14,13 +14,16 @@ from pipeline.core.laws.fixed_point import FixedPointStrings, fixed_point_bytes
 
 # Bounds the memory of writing: 64 prompts at 16,384 bins are about 40 MB.
 SPACES_PER_ROW_GROUP = 64
+NO_DECIMALS = -1
+NO_INDICES = np.empty(0, dtype=np.int64)
 
 
 def write_output_spaces(path: Path, spaces: Mapping[str, OutputSpace]) -> None:
     """Write the output space of each prompt id.
 
     ``values`` are the strings; ``grid_indices`` and ``num_decimals`` say the same in
-    integers, which is what the pipeline reads back.
+    integers, which is what the pipeline reads back. Strings that are no canonical decimals, of finite laws, have no
+    indices and NO_DECIMALS.
     """
     schema = pa.schema(
         {
@@ -47,21 +50,31 @@ def _output_space_rows(names: Sequence[str], spaces: Sequence[OutputSpace], sche
     ends = pa.array(np.cumsum([0, *(len(space.values) for space in spaces)]), pa.int32())
     texts, lengths = [], []
     for space in spaces:
-        text, offsets = fixed_point_bytes(space.values.indices, space.values.num_decimals)
-        texts.append(text)
-        lengths.append(np.diff(offsets))
+        if isinstance(space.values, FixedPointStrings):
+            text, offsets = fixed_point_bytes(space.values.indices, space.values.num_decimals)
+            texts.append(text)
+            lengths.append(np.diff(offsets))
+        else:
+            encoded = [value.encode() for value in space.values]
+            texts.append(np.frombuffer(b"".join(encoded), dtype=np.uint8))
+            lengths.append(np.array([len(value) for value in encoded]))
     offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int32)
     strings = pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(np.concatenate(texts)))
 
     def lists(arrays: list[np.ndarray]) -> pa.ListArray:
-        return pa.ListArray.from_arrays(ends, pa.array(np.concatenate(arrays)))
+        sizes = np.cumsum([0, *map(len, arrays)])
+        return pa.ListArray.from_arrays(pa.array(sizes, pa.int32()), pa.array(np.concatenate(arrays)))
 
+    grids = [
+        space.values if isinstance(space.values, FixedPointStrings) else FixedPointStrings(NO_INDICES, NO_DECIMALS)
+        for space in spaces
+    ]
     columns = [
         pa.array(names),
         pa.ListArray.from_arrays(ends, strings),
         lists([space.probabilities for space in spaces]),
-        lists([space.values.indices for space in spaces]),
-        pa.array([space.values.num_decimals for space in spaces], pa.int32()),
+        lists([grid.indices for grid in grids]),
+        pa.array([grid.num_decimals for grid in grids], pa.int32()),
     ]
     return pa.Table.from_arrays(columns, schema=schema)
 
@@ -76,12 +89,19 @@ class OutputSpaceStore(Mapping[str, OutputSpace]):
         self._rows = {prompt_id: row for row, prompt_id in enumerate(table["prompt_id"].to_pylist())}
         self._decimals = table["num_decimals"].to_pylist()
         self._indices, self._probabilities = table["grid_indices"].chunk(0), table["probabilities"].chunk(0)
+        self._texts: dict[str, list[str]] = {}
+        if NO_DECIMALS in self._decimals:
+            # Of the others, whose strings follow from their indices, no row is read.
+            finite = pq.read_table(path, columns=["prompt_id", "values"], filters=[("num_decimals", "=", NO_DECIMALS)])
+            self._texts = dict(zip(finite["prompt_id"].to_pylist(), finite["values"].to_pylist(), strict=True))
 
     def __getitem__(self, prompt_id: str) -> OutputSpace:
         row = self._rows[prompt_id]
         indices, probabilities = (
             column[row].values.to_numpy(zero_copy_only=True) for column in (self._indices, self._probabilities)
         )
+        if prompt_id in self._texts:
+            return OutputSpace(self._texts[prompt_id], probabilities)
         return OutputSpace(FixedPointStrings(indices, self._decimals[row]), probabilities)
 
     def __iter__(self) -> Iterator[str]:

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
 
 from pipeline.artifacts.storage import read_table, write_table
 from pipeline.core.laws.family import Law
+from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.semantics.question import HumanClass, Question
@@ -27,6 +29,10 @@ PROMPT_COLUMNS = (
 )
 
 
+FINITE_LAW = "finite_law"
+"""A further column, as JSON, of tables that hold finite laws; empty beside SciPy's."""
+
+
 def write_prompts(path: Path, prompts: Sequence[Prompt]) -> None:
     """Write one split's prompts."""
     rows = [
@@ -44,7 +50,14 @@ def write_prompts(path: Path, prompts: Sequence[Prompt]) -> None:
         )
         for prompt in prompts
     ]
-    write_table(path, pd.DataFrame(rows, columns=list(PROMPT_COLUMNS)))
+    table = pd.DataFrame(rows, columns=list(PROMPT_COLUMNS))
+    finite = [json.dumps(asdict(p.law)) if isinstance(p.law, FiniteLaw) else "" for p in prompts]
+    write_table(path, table.assign(**{FINITE_LAW: finite}) if any(finite) else table)
+
+
+def _finite_law(text: str) -> FiniteLaw:
+    content = json.loads(text)
+    return FiniteLaw(**{name: None if value is None else tuple(value) for name, value in content.items()})
 
 
 def read_prompts(*paths: Path) -> list[Prompt]:
@@ -52,7 +65,8 @@ def read_prompts(*paths: Path) -> list[Prompt]:
     prompts = []
     for path in paths:
         for row in read_table(path, PROMPT_COLUMNS).itertuples():
-            law = Law(row.scipy_name, json.loads(row.scipy_kwargs))
+            finite = getattr(row, FINITE_LAW, "")
+            law = _finite_law(finite) if finite else Law(row.scipy_name, json.loads(row.scipy_kwargs))
             prompts.append(
                 Prompt(row.prompt_id, row.split, row.family, row.tier, json.loads(row.parameters), row.prompt, law)
             )

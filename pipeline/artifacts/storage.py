@@ -10,14 +10,15 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any
 
 from pipeline.artifacts.atomic import atomic_path, recover
 from pipeline.errors import ArtifactError, StorageError
+
+if TYPE_CHECKING:
+    # Whoever composes or checks parameters has no tables, and does not wait for the libraries that read them.
+    import pandas as pd
+    import pyarrow as pa
 
 
 def sha256_file(path: Path) -> str:
@@ -63,14 +64,17 @@ def read_json(path: Path) -> Any:
         raise ArtifactError(f"{path} is not complete JSON ({error})") from None
 
 
-def write_table(path: Path, table: pd.DataFrame) -> None:
+def write_table(path: Path, table: "pd.DataFrame") -> None:
     """Write a Parquet table with page checksums."""
     with atomic_path(path) as temporary:
         table.to_parquet(temporary, index=False, write_page_checksum=True)
 
 
-def _read_arrow(path: Path, columns: Sequence[str], only: bool = False) -> pa.Table:
+def _read_arrow(path: Path, columns: Sequence[str], only: bool = False) -> "pa.Table":
     """Read a table that must have ``columns``; with ``only``, leave its other columns unread."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         with pq.ParquetFile(require(path), page_checksum_verification=True) as file:
             found = file.schema_arrow.names
@@ -84,12 +88,12 @@ def _read_arrow(path: Path, columns: Sequence[str], only: bool = False) -> pa.Ta
     raise ArtifactError(f"{path} has no column {missing[0]!r}; its columns are {found}")
 
 
-def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+def read_table(path: Path, columns: Sequence[str]) -> "pd.DataFrame":
     """Read a Parquet table and check its pages and columns. Raises ArtifactError."""
     return _read_arrow(path, columns).to_pandas()
 
 
-def rows_by_prompt(path: Path, columns: Sequence[str], prompt_ids: Sequence[str]) -> dict[str, pd.DataFrame]:
+def rows_by_prompt(path: Path, columns: Sequence[str], prompt_ids: Sequence[str]) -> "dict[str, pd.DataFrame]":
     """Rows of a table by prompt, in the table's order. Raises ArtifactError for a prompt without any."""
     rows = dict(iter(read_table(path, columns).groupby("prompt_id")))
     for prompt_id in prompt_ids:

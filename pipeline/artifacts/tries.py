@@ -86,8 +86,11 @@ def write_tries(directory: Path, tries: Mapping[str, Trie], terminator: int) -> 
         write_json(temporary / "manifest.json", manifest)
 
 
-class ImplicitTrieStore(Mapping[str, ImplicitTrie]):
-    """Implicit tries by prompt id: nothing but the laws and the tokenizer's digit rule is stored."""
+class ImplicitTrieStore(Mapping[str, ImplicitTrie | Trie]):
+    """Implicit tries by prompt id: nothing but the laws and the tokenizer's digit rule is stored.
+
+    Of finite laws the manifest has the tries themselves.
+    """
 
     def __init__(self, manifest: Mapping[str, Any]):
         """From the content of a manifest written by ``write_implicit_tries``."""
@@ -96,23 +99,42 @@ class ImplicitTrieStore(Mapping[str, ImplicitTrie]):
         self.terminator: int = manifest["terminator"]
         self._tokens = DigitTokens(groups, rule["minus"], rule["point"], self.terminator)
         self._num_decimals, self._laws = manifest["num_decimals"], manifest["laws"]
-        self._opened: dict[str, ImplicitTrie] = {}
+        self._opened: dict[str, ImplicitTrie | Trie] = {
+            prompt_id: Trie(
+                np.array(offsets, dtype=np.int32), np.array(edges, dtype=np.int32), np.array(mass), self.terminator
+            )
+            for prompt_id, (offsets, edges, mass) in manifest.get("tries", {}).items()
+        }
 
-    def __getitem__(self, prompt_id: str) -> ImplicitTrie:
+    def __getitem__(self, prompt_id: str) -> ImplicitTrie | Trie:
         if prompt_id not in self._opened:
             law = Law(*self._laws[prompt_id])
             self._opened[prompt_id] = ImplicitTrie(rounded_law(law, self._num_decimals), self._tokens)
         return self._opened[prompt_id]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._laws)
+        return iter(self._laws | self._opened)
 
     def __len__(self) -> int:
-        return len(self._laws)
+        return len(self._laws | self._opened)
 
 
-def write_implicit_tries(directory: Path, prompts: Sequence[Prompt], num_decimals: int, tokens: DigitTokens) -> None:
-    """Write what determines the implicit tries of prompts under one tokenizer."""
+def write_implicit_tries(
+    directory: Path,
+    prompts: Sequence[Prompt],
+    num_decimals: int,
+    tokens: DigitTokens,
+    finite: Mapping[str, Trie] | None = None,
+) -> None:
+    """Write what determines the implicit tries of prompts under one tokenizer.
+
+    Args:
+        directory: Where to.
+        prompts: Those with a SciPy law.
+        num_decimals: Decimals that their laws are rounded to.
+        tokens: The tokenizer's digit rule.
+        finite: Tries of the other prompts.
+    """
     manifest = {
         "kind": "implicit",
         "terminator": tokens.terminator,
@@ -124,6 +146,11 @@ def write_implicit_tries(directory: Path, prompts: Sequence[Prompt], num_decimal
         },
         "laws": {prompt.prompt_id: [prompt.law.scipy_name, dict(prompt.law.scipy_kwargs)] for prompt in prompts},
     }
+    if finite:
+        manifest["tries"] = {
+            name: [array.tolist() for array in (trie.edge_offsets, trie.edge_tokens, trie.edge_probabilities)]
+            for name, trie in finite.items()
+        }
     with atomic_directory(directory) as temporary:
         write_json(temporary / "manifest.json", manifest)
 

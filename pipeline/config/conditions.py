@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config.evaluation import BASELINES
+from pipeline.config.evaluation import BASELINES, SAMPLED_AS
 from pipeline.config.params import BASE
 from pipeline.core.prompts.protocols import AnswerProtocol
 
@@ -25,8 +25,8 @@ def adapter_directory(condition: str, weights: "Path") -> "Path | None":
 
 
 def generation_settings(params: "Params", axis: str, condition: str) -> "GenerateConfig":
-    """Sampling settings of a condition on an axis: a baseline has its own, the others the axis's."""
-    return getattr(params.generate, condition if condition in BASELINES else axis)
+    """Sampling settings of a condition on an axis: a baseline has its own, the others the axis's (SAMPLED_AS)."""
+    return getattr(params.generate, condition if condition in BASELINES else SAMPLED_AS.get(axis, axis))
 
 
 def decoding_settings(settings: "GenerateConfig") -> dict[str, dict[str, Any]]:

@@ -19,14 +19,17 @@ AXES = (
     "retention",
     "paloma",
     "anchors",
+    "laws",
     "human",
     "semcal",
     "credal",
     "uncertainty",
 )
 """What models are evaluated on, each with stages of its own."""
-SAMPLED_AXES = ("structured", "open", "mcq", "novelty", "anchors")
+SAMPLED_AXES = ("structured", "open", "mcq", "novelty", "anchors", "laws")
 """Those on which models write answers."""
+SAMPLED_AS = {"laws": "structured"}
+"""Axes that are sampled under the settings of another."""
 QUESTION_AXES = ("human", "semcal", "credal", "uncertainty")
 """Those that share one sample of answers to questions, and its classes."""
 BASELINES = ("ssot", "constrained", "batch", "verbalized")

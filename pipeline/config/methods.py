@@ -57,22 +57,23 @@ class MethodConfig:
     of soft's update, {soft: 0.5, hard: 0.5} the mean of two. null trains."""
 
     @property
-    def shares(self) -> dict[str, float]:
-        """Weight of each of TARGETS that it is trained towards, 1 together; nothing where it is merged."""
-        if self.merge is not None:
-            return {}
-        shares = dict(zip(TARGETS, (self.soft_share, 1 - self.soft_share), strict=True))
-        return {name: share for name, share in shares.items() if share}
-
-    @property
     def targets(self) -> tuple[str, ...]:
         """What it is trained towards, of TARGETS; nothing where it is merged."""
-        return tuple(self.shares)
+        return tuple(target_shares(self))
 
     @property
     def is_plain(self) -> bool:
         """Whether it is trained on targets of one kind and nothing else."""
         return len(self.targets) == 1 and self.anchors is None and not self.outside_weight
+
+
+def target_shares(method: MethodConfig) -> dict[str, float]:
+    """Weight of each of TARGETS that a method is trained towards, 1 together; nothing where it is merged."""
+    # No property: digests of code follow names, not attributes of what is read from params.yaml.
+    if method.merge is not None:
+        return {}
+    shares = dict(zip(TARGETS, (method.soft_share, 1 - method.soft_share), strict=True))
+    return {name: share for name, share in shares.items() if share}
 
 
 class _Overridden:

@@ -5,7 +5,7 @@ and what is allowed. Nothing here has a default: every value that matters is in 
 """
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -309,8 +309,8 @@ class Params:
     require_pinned_revisions: bool
     """Whether the DAG refuses to start while a checkpoint or data set of the hub has no commit (`make pin`)."""
     axes: Axes
-    """What is evaluated: one or more of ``AXES``, in any order. The stages of the others do not exist. No artifact
-    depends on it."""
+    """What is evaluated: one or more of ``AXES``, in any order; "laws" where there are any. The stages of the others do
+    not exist. No artifact depends on it."""
     profile_construction: StrictBool
     """Whether the DAG measures what output spaces and tries cost to build (Table 24)."""
     seed: RootSeed
@@ -333,11 +333,31 @@ class Params:
     methods: Annotated[dict[str, MethodConfig], Field(min_length=1)]
     """What is trained, or merged from what is, by name (conf/method)."""
     models: Annotated[dict[str, ModelConfig], Field(min_length=1)]
+    laws: dict[str, str] = field(default_factory=dict)
+    """Laws of one's own: a file of each by name (pipeline/config/laws.py), all in one directory. Parameters that were
+    recorded without the key have none."""
+
+    @property
+    def possible_axes(self) -> tuple[str, ...]:
+        """AXES, but for laws where there are none."""
+        return tuple(axis for axis in AXES if axis != "laws" or self.laws)
 
     @property
     def conditions(self) -> tuple[str, ...]:
         """The base checkpoint and its adapters, in the order of tables."""
         return (BASE, *self.methods)
+
+    @model_validator(mode="after")
+    def _laws_lie_together(self) -> "Params":
+        for name in self.laws:
+            if not METHOD_NAME.fullmatch(name) or name in FAMILIES:
+                raise ValueError(
+                    f"laws.{name}: a law's name has lower-case letters, digits and _, and is no family of the paper's"
+                )
+        places = {Path(file).parent for file in self.laws.values()}
+        if len(places) > 1 or Path() in places:
+            raise ValueError("laws: the files must lie in one directory, not the project's own, which DVC watches")
+        return self
 
     @model_validator(mode="after")
     def _methods_can_be_made(self) -> "Params":

@@ -288,6 +288,26 @@ AXIS_STAGES = (
         "Divergence from the base checkpoint by kind of instruction",
         {"prompts": AXIS_PROMPTS["anchors"], "scores": table("scores", "anchors")},
     ),
+    generation("laws", "Answers to requests for laws of one's own"),
+    scoring(
+        "exact_laws",
+        "The model's exact law over the strings of laws of one's own",
+        "laws",
+        {"prompts": AXIS_PROMPTS["laws"]},
+        {"output": table("exact", "laws")},
+        ("discretize.eval", "generate.structured.max_new_tokens", "evaluate.exact_max_prefixes"),
+        "exact_own_laws",
+    ),
+    evaluation(
+        "laws",
+        "Distances from laws of one's own, of answers and of the exact law",
+        {
+            "prompts": AXIS_PROMPTS["laws"],
+            "generations": table("generations", "laws"),
+            "exact": table("exact", "laws"),
+        },
+        ("evaluate.floor_replicates", "models.{model}.chat"),
+    ),
     generation("questions", "Answers to questions, under every decoding setting", "settings"),
     Stage(
         name="partition_questions",

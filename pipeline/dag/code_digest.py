@@ -16,7 +16,8 @@ makes an instance.
 import ast
 import functools
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,6 +47,7 @@ ALTERNATIVES = {
 }
 """Of these modules a stage runs the one that ``engine.kind`` names; the others do not count."""
 
+_IMPORTS = (ast.Import, ast.ImportFrom)
 _SKIPPED_FIELDS = {"annotation", "returns", "type_comment", "type_params", "kind", "ctx"}
 
 
@@ -81,35 +83,39 @@ class _Syntax:
             in_class: Annotations count there, as fields of dataclasses are made from them.
             in_chain: It is the beginning of a dotted name, which counts as a whole.
         """
-        if isinstance(node, ast.Import | ast.ImportFrom) or _is_text(node):
+        kind = type(node)
+        if kind in _IMPORTS or _is_text(node):
             return
-        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+        if kind is ast.Raise and isinstance(node.exc, ast.Call):
             node = ast.Raise(node.exc.func)
-        if isinstance(node, ast.JoinedStr):
+        elif kind is ast.JoinedStr:
             # Python 3.12 puts empty texts into format specifications.
             node = ast.JoinedStr([part for part in node.values if getattr(part, "value", None) != ""])
+        self.parts.append(kind.__name__)
+        if kind is ast.Constant:
+            self.parts.append(f"{type(node.value).__name__} {node.value!r}")
+            return
         chain = dotted_name(node)
         if chain and not in_chain:
             self.names.add(chain)
-        self.parts.append(type(node).__name__)
-        if isinstance(node, ast.Constant):
-            self.parts.append(f"{type(node.value).__name__} {node.value!r}")
-            return
-        for name, value in ast.iter_fields(node):
-            if name in _SKIPPED_FIELDS and not (name == "annotation" and in_class and isinstance(node, ast.AnnAssign)):
+        for name in node._fields:
+            if name in _SKIPPED_FIELDS and not (name == "annotation" and in_class and kind is ast.AnnAssign):
                 continue
+            value = getattr(node, name, None)
             if isinstance(value, ast.AST):
                 self.parts.append(name)
                 self.add(value, in_chain=bool(chain))
-            elif isinstance(value, list) and value:
+            elif isinstance(value, list):
+                if not value:
+                    continue
                 self.parts.append(f"{name}[")
                 for member in value:
                     if isinstance(member, ast.AST):
-                        self.add(member, isinstance(node, ast.ClassDef))
+                        self.add(member, kind is ast.ClassDef)
                     else:
                         self.parts.append(repr(member))
                 self.parts.append("]")
-            elif value not in (None, []):
+            elif value is not None:
                 self.parts.append(f"{name} {value!r}")
 
     @property
@@ -119,7 +125,7 @@ class _Syntax:
 
 def _is_text(node: ast.AST) -> bool:
     """Whether a node is a docstring, or another text that stands by itself."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return type(node) is ast.Expr and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def engines_besides(kind: str) -> list[str]:
@@ -130,10 +136,10 @@ def engines_besides(kind: str) -> list[str]:
 def dotted_name(node: ast.AST) -> str:
     """``a.b.c`` of attributes of a name that is read; empty for anything else."""
     parts = []
-    while isinstance(node, ast.Attribute):
+    while type(node) is ast.Attribute:
         parts.append(node.attr)
         node = node.value
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+    if type(node) is ast.Name and type(node.ctx) is ast.Load:
         return ".".join([node.id, *reversed(parts)])
     return ""
 
@@ -149,6 +155,18 @@ def _bound(statement: ast.stmt) -> list[str]:
     return [name.id for name in names if isinstance(name.ctx, ast.Store)]
 
 
+def _statements_in(node: ast.AST) -> Iterator[ast.AST]:
+    """A statement and those in it, as ``ast.walk`` gives them, without the expressions, which are most of the nodes."""
+    waiting = deque([node])
+    while waiting:
+        node = waiting.popleft()
+        yield node
+        for name in ("body", "handlers", "orelse", "finalbody", "cases"):
+            inner = getattr(node, name, None)
+            if isinstance(inner, list):
+                waiting.extend(inner)
+
+
 def _runs(statement: ast.stmt) -> bool:
     """Whether a statement at the top level does something when the module is imported."""
     if not isinstance(statement, ast.If):
@@ -160,14 +178,12 @@ def _runs(statement: ast.stmt) -> bool:
 class Module:
     """The definitions of one file, and what its imports bind."""
 
-    def __init__(self, name: str, path: Path):
-        """Parse ``path``. Raises SyntaxError."""
+    def __init__(self, name: str, path: Path, source: bytes):
+        """Parse ``source``, the content of ``path``. Raises SyntaxError."""
         self.name = name
         package = path.name == "__init__.py"
         self._parent = name if package else name.rpartition(".")[0]
-        self._statements = [
-            statement for statement in ast.parse(path.read_bytes(), filename=str(path)).body if _runs(statement)
-        ]
+        self._statements = [statement for statement in ast.parse(source, filename=str(path)).body if _runs(statement)]
         self.imports = self._imports(self._statements)
         self._by_name: dict[str, list[ast.stmt]] = {}
         for statement in self._statements:
@@ -179,7 +195,7 @@ class Module:
     def _imports(self, statements: Iterable[ast.AST]) -> dict[str, str]:
         """What import statements bind, at any depth: dotted targets by local name."""
         found = {}
-        for node in (inner for statement in statements for inner in ast.walk(statement)):
+        for node in (inner for statement in statements for inner in _statements_in(statement)):
             if isinstance(node, ast.Import):
                 found |= {
                     a.asname or a.name.partition(".")[0]: a.name if a.asname else a.name.partition(".")[0]
@@ -222,6 +238,10 @@ class Module:
         return self._made[name]
 
 
+# Definitions follow from the text alone: whoever looks at the code again parses only what has changed.
+_module = functools.cache(Module)
+
+
 class Code:
     """The package's source, parsed as far as it is reached.
 
@@ -240,7 +260,8 @@ class Code:
         if name not in self._modules:
             place = self._root.joinpath(*name.split("."))
             path = next((p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file()), None)
-            self._modules[name] = Module(name, path) if path and name.split(".")[0] == self._package else None
+            ours = path is not None and name.split(".")[0] == self._package
+            self._modules[name] = _module(name, path, path.read_bytes()) if ours else None
         return self._modules[name]
 
     def _counts(self, module: str, leave_out: Collection[str]) -> bool:

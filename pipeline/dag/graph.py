@@ -16,7 +16,7 @@ import networkx
 from pipeline.config.params import Params
 from pipeline.dag.declaration import Stage, fill
 from pipeline.dag.stages import STAGES
-from pipeline.dag.tables import Row, rows_of, template_names
+from pipeline.dag.tables import Row, dag_section, rows_of, template_names
 from pipeline.errors import ConfigError
 
 
@@ -68,11 +68,12 @@ class StageGraph(Mapping[str, StageNode]):
 
     def __init__(self, params: Params, stages: Mapping[str, Stage] = STAGES):
         """The DAG of ``stages`` under ``params``."""
+        tables = dag_section(params)
         self._nodes = {
             node.name: node
             for stage in stages.values()
-            for key, row in rows_of(stage.over, params).items()
-            for node in [_node(stage, key, row, template_names(row, params))]
+            for key, row in rows_of(stage.over, params, tables).items()
+            for node in [_node(stage, key, row, template_names(row, params, tables))]
         }
         self._absent = set(stages) - {node.stage.name for node in self._nodes.values()}
         makers: dict[PurePosixPath, set[str]] = {}

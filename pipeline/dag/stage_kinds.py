@@ -12,6 +12,7 @@ AXIS_PROMPTS = {
     "mcq": ("{artifacts}/prompts/mcq.parquet",),
     "novelty": ("{artifacts}/prompts/novelty.parquet",),
     "anchors": ("{artifacts}/prompts/anchors.parquet",),
+    "laws": ("{artifacts}/prompts/laws.parquet",),
     "instructions": ("{artifacts}/prompts/instructions.parquet",),
     "questions": ("{artifacts}/prompts/questions.parquet",),
 }

@@ -4,11 +4,12 @@ DVC's templates cannot look one table up in another and know no conditions, so t
 what is switched off has an empty table: a ``foreach`` over nothing has no stages.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pipeline.config.conditions import has_adapter
-from pipeline.config.evaluation import AXES, BASELINES, QUESTION_AXES, SAMPLED_AXES, enabled_baselines
+from pipeline.config.evaluation import AXES, BASELINES, QUESTION_AXES, SAMPLED_AS, SAMPLED_AXES, enabled_baselines
 from pipeline.config.methods import TARGETS
 from pipeline.config.params import BASE, Params
 from pipeline.config.retention import irt_is_pickle, is_local_path
@@ -16,6 +17,8 @@ from pipeline.config.retention import irt_is_pickle, is_local_path
 Row = dict[str, str]
 """One repetition of a stage: what stands for ``{model}``, ``{condition}`` and the like in its declaration."""
 Table = dict[str, Row]
+LAWS = "data/laws"
+"""Where laws are kept that nobody has named yet."""
 
 
 def _pairs(params: Params, conditions: Iterable[str], sampling: str | None = None) -> Table:
@@ -98,6 +101,7 @@ def _source(source: str, settings: str) -> str:
 def dag_section(params: Params) -> dict[str, Any]:
     """Tables by name, and the files that some stages read which depend on the parameters."""
     root, on = params.artifacts, {axis: axis in params.axes for axis in AXES}
+    on["laws"] = on["laws"] and bool(params.laws)
     # Training targets without bins follow from the laws in the prompt table: no output space is written.
     binned = [space for space in TARGETS if getattr(params.discretize, space).max_bins is not None]
     sources = {
@@ -134,7 +138,9 @@ def dag_section(params: Params) -> dict[str, Any]:
         "conditions": {axis: pairs if on[axis] else {} for axis in AXES},
         "baselines": {axis: _pairs(params, found) if on[axis] else {} for axis, found in of_axis.items()},
         "sampled": {
-            axis: _pairs(params, (*params.conditions, *of_axis.get(axis, ())), axis) if on[axis] else {}
+            axis: _pairs(params, (*params.conditions, *of_axis.get(axis, ())), SAMPLED_AS.get(axis, axis))
+            if on[axis]
+            else {}
             for axis in SAMPLED_AXES
         }
         # The base checkpoint's replies that methods with anchors are trained on.
@@ -143,6 +149,7 @@ def dag_section(params: Params) -> dict[str, Any]:
         "hard_source": sources["hard"],
         # Our own list is code.
         "open_source": params.prompts.open.source or "conf/prompts",
+        "laws_source": str(Path(next(iter(params.laws.values()))).parent) if params.laws else LAWS,
         # A data set of the hub is named by the parameters alone.
         "novelty_source": _source(params.prompts.novelty.source, "conf/prompts"),
         "instructions_source": _source(params.prompts.instructions.source, "conf/prompts"),
@@ -154,17 +161,21 @@ def dag_section(params: Params) -> dict[str, Any]:
     }
 
 
-def rows_of(over: str, params: Params) -> Table:
-    """The rows of a table under the given parameters, by key; one without a key for a stage that runs once."""
+def rows_of(over: str, params: Params, tables: Mapping[str, Any] | None = None) -> Table:
+    """The rows of a table under the given parameters, by key; one without a key for a stage that runs once.
+
+    ``tables`` are ``dag_section(params)``, of whoever asks for many.
+    """
     if not over:
         return {"": {}}
-    found: Any = dag_section(params)
+    found: Any = tables or dag_section(params)
     for part in over.split("."):
         found = found[part]
     return found
 
 
-def template_names(row: Row, params: Params) -> dict[str, str]:
-    """What stands for the names in a stage's templates."""
-    files = {f"dag.{name}": value for name, value in dag_section(params).items() if isinstance(value, str)}
+def template_names(row: Row, params: Params, tables: Mapping[str, Any] | None = None) -> dict[str, str]:
+    """What stands for the names in a stage's templates; ``tables`` as in ``rows_of``."""
+    tables = tables or dag_section(params)
+    files = {f"dag.{name}": value for name, value in tables.items() if isinstance(value, str)}
     return {"artifacts": params.artifacts, "reports": params.reports, **files, **row}

@@ -7,13 +7,15 @@ from pipeline.config.evaluation import AXES
 from pipeline.metrics.answers import ANSWERS
 from pipeline.metrics.exact import EXACT
 from pipeline.metrics.language import LANGUAGE
+from pipeline.metrics.laws import LAWS
 from pipeline.metrics.metric import Metric
 from pipeline.metrics.retention import RETENTION
 from pipeline.metrics.structured import STRUCTURED
 from pipeline.metrics.uncertainty import CREDAL, UNCERTAINTY
 
 METRICS: dict[str, Metric] = {
-    metric.name: metric for metric in (*STRUCTURED, *EXACT, *LANGUAGE, *RETENTION, *ANSWERS, *CREDAL, *UNCERTAINTY)
+    metric.name: metric
+    for metric in (*STRUCTURED, *EXACT, *LANGUAGE, *RETENTION, *LAWS, *ANSWERS, *CREDAL, *UNCERTAINTY)
 }
 """Every metric by its name, in the order of the page's definitions."""
 AXIS_TITLES = {
@@ -24,6 +26,7 @@ AXIS_TITLES = {
     "retention": "Retention: TinyBenchmarks",
     "paloma": "Retention: PALOMA",
     "anchors": "Divergence from the base checkpoint",
+    "laws": "Laws of one's own",
     "human": "Agreement with people",
     "semcal": "Semantic calibration",
     "credal": "Sets of laws over decoding settings",
@@ -37,6 +40,7 @@ SPLITS = {
     "retention": ("all",),
     "paloma": ("all",),
     "anchors": ("all",),
+    "laws": ("held_out_template", "held_out_field"),
     "human": ("all",),
     "semcal": ("all",),
     "credal": ("all",),
@@ -44,6 +48,11 @@ SPLITS = {
 }
 """Splits by axis whose headline numbers are reported; "all" is all parts of an axis together."""
 SPLIT_TITLES = {"ood": "held-out families", "unseen": "unseen parameters"}
+LAW_SPLIT_TITLES = {
+    "held_out_template": "held-out templates",
+    "held_out_field": "held-out values",
+    "seen_template": "what was trained on",
+}
 SHORT_SPLIT_TITLES = {"ood": "OOD", "unseen": "unseen"}
 HEADLINES = {
     axis: tuple(

@@ -17,15 +17,18 @@ from pipeline.config.retention import is_local_path
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.structured import TEMPLATE
 from pipeline.errors import ArtifactError, first_line
-from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, METRICS, SPLIT_TITLES, SPLITS
+from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, LAW_SPLIT_TITLES, METRICS, SPLIT_TITLES, SPLITS
 from pipeline.publish.licence import Licence
 from pipeline.report.tables.retention import DIFFERENCES, one_name_per_variant, without_bos
-from pipeline.report.tables.settings import methods_table, shared_settings, training_prompts
+from pipeline.report.tables.settings import methods_table, shared_settings
 from pipeline.report.tables.table import DASH, Cell, Measure, build_table, existing_measures, measure_of
 from pipeline.report.tables.table_text import escape_markdown, markdown_table, shown
 
 PAPER = "2605.11845"
 RESULT_HEADER = ("Metric", "Better", "Base", "With the adapter", "Perfect sampler", "n, base / adapter")
+TITLES = {**SPLIT_TITLES, **LAW_SPLIT_TITLES}
+CALIBRATION = ("structured", "laws")
+"""Axes that say how well answers follow their laws; a card needs one of them."""
 BETTER = {"lower": "lower", "higher": "higher", "neither": DASH}
 
 
@@ -45,6 +48,8 @@ class Publication:
         licence: Of the base checkpoint.
         prompt: A request of a held-out family, as the evaluation put it.
         has_template: Whether the tokenizer has a chat template.
+        own_requests: A request that was trained on, by name of the laws of one's own.
+        num_requests: Requests that were trained on.
         repository: OWNER/NAME on the hub; None for a directory alone.
         merged_distance: Total variation between the next-token laws of merged weights and of the adapter behind
             ``prompt``; None without merged weights.
@@ -61,6 +66,8 @@ class Publication:
     licence: Licence
     prompt: str
     has_template: bool
+    own_requests: Mapping[str, str]
+    num_requests: int
     repository: str | None = None
     merged_distance: float | None = None
 
@@ -138,7 +145,7 @@ def evaluation_results(publication: Publication) -> list[EvalResult]:
                 continue
             interval = f", 95% interval [{cell.ci_low:.4g}, {cell.ci_high:.4g}]" if math.isfinite(cell.ci_low) else ""
             floor = f", a perfect sampler scores {cell.floor:.4g}" if math.isfinite(cell.floor) else ""
-            split = SPLIT_TITLES.get(measure.split, "")
+            split = TITLES.get(measure.split, "")
             found.append(
                 EvalResult(
                     task_type="text-generation",
@@ -291,7 +298,8 @@ def model_card(publication: Publication) -> ModelCard:
         ArtifactError: huggingface_hub does not read the metadata as it was written.
     """
     params, data = publication.params, card_data(publication)
-    families = [FAMILIES[name] for name in params.prompts.families or FAMILIES]
+    wanted = params.prompts.families
+    families = [FAMILIES[name] for name in (FAMILIES if wanted is None else wanted)]
     rows = {axis: result_rows(publication, axis) for axis in params.axes}
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -309,19 +317,19 @@ def model_card(publication: Publication) -> ModelCard:
         demo=params.experiment == "demo",
         request=TEMPLATE.format(display_name="[name]", parameters="[name]=[value], [name]=[value]"),
         snippet=snippet(publication),
-        prompts=training_prompts(params),
         trained=[family.display_name for family in families if family.seen],
         held_out=[family.display_name for family in families if not family.seen],
         settings=markdown_table(
             ["Setting", "Value"], [[escape_markdown(text) for text in row] for row in training_rows(publication)]
         ),
         numbers={
-            SPLIT_TITLES[split]: result_table([row for row in rows["structured"] if row.measure.split == split])
-            for split in SPLITS["structured"]
-            if any(row.measure.split == split for row in rows["structured"])
+            TITLES[split]: result_table(own)
+            for axis in CALIBRATION
+            for split in SPLITS[axis]
+            if (own := [row for row in rows.get(axis, ()) if row.measure.split == split])
         },
-        beyond={AXIS_TITLES[axis]: result_table(own) for axis, own in rows.items() if axis != "structured" and own},
-        absent=[title for axis, title in AXIS_TITLES.items() if not rows.get(axis)],
+        beyond={AXIS_TITLES[axis]: result_table(own) for axis, own in rows.items() if axis not in CALIBRATION and own},
+        absent=[title for axis, title in AXIS_TITLES.items() if not rows.get(axis) and (axis != "laws" or params.laws)],
         training_commits=commits({"": publication.adapter, **publication.training}),
         evaluation_commits=commits(publication.evaluations),
     )

@@ -18,7 +18,7 @@ from pipeline.config.params import BASE, ModelConfig, Params
 from pipeline.dag.execution import named_run
 from pipeline.dag.graph import StageGraph
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.publish.card import Publication, model_card
+from pipeline.publish.card import CALIBRATION, Publication, model_card
 from pipeline.publish.freshness import checked_records
 from pipeline.publish.hub import MERGED
 from pipeline.publish.licence import CARD, base_licence
@@ -26,6 +26,8 @@ from pipeline.record.provenance import RECORD, git_revision, package_versions
 from pipeline.report.evaluations import METRIC_COLUMNS, read_evaluations, rows_of
 
 METRICS_FILE = "metrics.csv"
+REQUESTS = {"structured": "ood.parquet", "laws": "laws.parquet"}
+"""Where the request of the card's code comes from."""
 
 
 def collect(params: Params, model: str, method: str, licence: str | None, source: str = "params.yaml") -> Publication:
@@ -39,15 +41,15 @@ def collect(params: Params, model: str, method: str, licence: str | None, source
         source: File of the parameters, for errors.
 
     Raises:
-        ConfigError: There is no such model or method, no axis "structured", or nobody states the licence.
+        ConfigError: There is no such model or method, no axis of CALIBRATION, or nobody states the licence.
         ArtifactError: The adapter, an evaluation of it or of base, or the report is missing or out of date.
         ModelError: The base checkpoint's tokenizer cannot be loaded.
     """
     for option, name, known in (("--model", model, params.models), ("--method", method, params.methods)):
         if name not in known:
             raise ConfigError(f"{option}: {source} has no {name!r}; there are {', '.join(known)}")
-    if "structured" not in params.axes:
-        raise ConfigError(f"{source}: axes: a model card needs structured, which is switched off")
+    if not (shown := [axis for axis in CALIBRATION if axis in params.axes]):
+        raise ConfigError(f"{source}: axes: a model card needs {' or '.join(CALIBRATION)}, which are switched off")
     makers = {path: node.name for node in StageGraph(params).values() for path in node.outputs}
     made_by = {name: makers[f"{params.artifacts}/adapters/{model}/{name}"] for name in _trained(params, method)}
     evaluations = {
@@ -56,7 +58,8 @@ def collect(params: Params, model: str, method: str, licence: str | None, source
     adapter = makers[f"{params.artifacts}/adapters/{model}/{method}"]
     records = checked_records(params, [*dict.fromkeys([*made_by.values(), adapter]), *evaluations.values()], source)
     report = read_json(named_run(f"check_model@{model}", params).paths["output"])
-    (prompt, *_) = read_prompts(Path(params.artifacts) / "prompts" / "ood.parquet")
+    (prompt, *_) = read_prompts(Path(params.artifacts) / "prompts" / REQUESTS[shown[0]])
+    trained = read_prompts(Path(params.artifacts) / "prompts" / "train.parquet")
     return Publication(
         params=params,
         model=model,
@@ -68,6 +71,8 @@ def collect(params: Params, model: str, method: str, licence: str | None, source
         metrics=reported_metrics(params, model, method),
         licence=base_licence(report["checkpoint"], report["revision"], licence),
         prompt=prompt.text,
+        own_requests={each.family: each.text for each in reversed(trained) if each.family in params.laws},
+        num_requests=len(trained),
         has_template=_has_template(params.models[model], report["revision"]),
     )
 

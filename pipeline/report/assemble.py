@@ -18,6 +18,7 @@ from pipeline.report.evaluations import Evaluations, display_names, methods_of, 
 from pipeline.report.figures.answers import answer_drawings
 from pipeline.report.figures.drawing import Drawing, draw_all
 from pipeline.report.figures.frontier import frontier_drawings
+from pipeline.report.figures.laws import law_drawings
 from pipeline.report.figures.method import method_drawings
 from pipeline.report.figures.open_ended import open_drawings
 from pipeline.report.figures.retention import paloma_drawings, retention_drawings
@@ -26,6 +27,7 @@ from pipeline.report.page.page import FigureBlock, Section, report_page
 from pipeline.report.tables.answers import calibration_tables, credal_tables, human_tables, uncertainty_tables
 from pipeline.report.tables.frontier import chosen_methods, frontier_table
 from pipeline.report.tables.frontier_costs import equal_calibration, equal_calibration_table
+from pipeline.report.tables.laws import law_tests_table, laws_table
 from pipeline.report.tables.model_tests import model_comparisons, model_tests_table
 from pipeline.report.tables.novelty_cases import CaseTable, novelty_cases, write_case_texts
 from pipeline.report.tables.open_stated import open_stated_table
@@ -65,6 +67,8 @@ EXPLANATIONS = {
     "paloma": "Held-out text of several sources: how well the model predicts it.",
     "anchors": "General instructions that no method is trained on: how far a fine-tuned model's replies have moved "
     "from its base checkpoint's, token by token.",
+    "laws": "Laws that files describe: does the model answer as they say, also where it is asked in other words, or "
+    "about values that it was not trained on?",
     "human": "Questions that people were asked: does the model's distribution over answers look like theirs, and how "
     "alike are people among themselves?",
     "semcal": "Does a model that gives an answer in seven of ten samples give the right one, or that of seven in ten "
@@ -117,6 +121,9 @@ def tables_by_section(
     compared = structured_tests_table(
         evaluations, names, conditions, params.seed, params.tests, params.evaluate.bootstrap_replicates
     )
+    law_tests = law_tests_table(
+        evaluations, names, conditions, params.seed, params.tests, params.evaluate.bootstrap_replicates
+    )
     transfer = transfer_tables(metrics, names, conditions)
     kept = retention_tables(metrics, names, conditions, params.retention, params.paloma, task_format)
     verdicts = {
@@ -146,6 +153,7 @@ def tables_by_section(
         "retention": [*kept["retention"], verdicts["retention"], estimate_table(metrics, names, conditions)],
         "paloma": [*kept["paloma"], verdicts["paloma"]],
         "anchors": kept["anchors"],
+        "laws": [laws_table(metrics, names, conditions), law_tests],
         "human": human_tables(metrics, names, conditions),
         "semcal": calibration_tables(metrics, names, conditions),
         "credal": credal_tables(metrics, names, conditions),
@@ -177,6 +185,7 @@ def drawings_by_section(
         "open": open_drawings(params, evaluations),
         "retention": retention_drawings(params, metrics, tests["retention"]),
         "paloma": paloma_drawings(params, metrics, tests["paloma"]),
+        "laws": law_drawings(params, evaluations),
         **answer_drawings(params, evaluations),
         "method": method_drawings(params.seed),
     }
@@ -263,7 +272,7 @@ def _sections(
     cases: Mapping[str, list[CaseTable]],
     sources: Mapping[str, Mapping[str, dict]],
 ) -> list[Section]:
-    """The page's sections in order, that over training seeds where there are such tables."""
+    """The page's sections in order; those over training seeds and of laws of one's own where there are such tables."""
     return [
         Section(
             name,
@@ -275,7 +284,7 @@ def _sections(
             sources.get(name),
         )
         for name, text in EXPLANATIONS.items()
-        if name != "seeds" or "seeds" in tables
+        if name not in ("seeds", "laws") or tables.get(name)
     ]
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.artifacts.atomic import atomic_entries
-from pipeline.config.evaluation import AXES
 from pipeline.config.params import Params
 from pipeline.config.seeds import SEEDS
 from pipeline.errors import ConfigError
@@ -97,7 +96,7 @@ def _announce(params: Params, report: Report) -> None:
     absent = {key for table in report.tables for key in table.absent} - evaluations.existing
     if absent := {key for key in absent if key.axis in evaluations.axes}:
         print(f"missing evaluations: {'; '.join(missing_evaluations(absent))}")
-    nothing = [axis for axis in AXES if axis not in evaluations.axes]
+    nothing = [axis for axis in params.possible_axes if axis not in evaluations.axes]
     if off := [axis for axis in nothing if axis not in params.axes]:
         print(f"switched off (axes): {', '.join(off)}")
     if nothing := [axis for axis in nothing if axis in params.axes]:

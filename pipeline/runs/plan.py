@@ -11,7 +11,6 @@ import pandas as pd
 
 from pipeline.artifacts.storage import atomic_path
 from pipeline.command import run_command
-from pipeline.config.evaluation import AXES
 from pipeline.config.params import Params, load_params
 from pipeline.config.retention import is_local_path
 from pipeline.dag.graph import StageGraph, stages_out_of_date
@@ -93,7 +92,7 @@ def main(params: Path, csv: Path | None, all_stages: bool) -> None:
     if csv is not None:
         with atomic_path(csv) as temporary:
             table.to_csv(temporary, index=False)
-    off = [axis for axis in AXES if axis not in config.axes]
+    off = [axis for axis in config.possible_axes if axis not in config.axes]
     without = f", without {', '.join(off)} (axes)" if off else ""
     print(f"Experiment {config.experiment}{without}: {len(graph)} stages, {len(to_run)} of them to run or to check\n")
     print(f"{_text(table, 'stage')}\n\n{_text(table, 'model')}\n")

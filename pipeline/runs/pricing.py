@@ -8,12 +8,13 @@ from pathlib import Path
 
 from pipeline.config.conditions import decoding_settings
 from pipeline.config.evaluation import GenerateConfig
-from pipeline.config.methods import training_settings
+from pipeline.config.methods import target_shares, training_settings
 from pipeline.config.params import Params
 from pipeline.config.retention import is_local_path
+from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.prompts.instructions import HELD_OUT
 from pipeline.core.prompts.multiple_choice import MCQ_PROMPT
-from pipeline.core.prompts.structured import build_split
+from pipeline.core.prompts.structured import Prompt, build_split
 from pipeline.core.retention.tasks import GENERATIVE_TASKS, TASKS
 from pipeline.dag.graph import StageNode
 from pipeline.runs import cost
@@ -65,7 +66,13 @@ class Prices:
             prompts_per_family=prompts.train_prompts_per_family,
             seed=self._params.seed,
         )
-        return [prompt.text for prompt in split]
+        return [prompt.text for prompt in (*split, *self._own_prompts[0])]
+
+    @cached_property
+    def _own_prompts(self) -> tuple[list[Prompt], list[Prompt]]:
+        from pipeline.sources.own_laws import own_prompts
+
+        return own_prompts(self._params.laws, self._project)
 
     @cached_property
     def _test_texts(self) -> list[str]:
@@ -77,6 +84,7 @@ class Prices:
     @cached_property
     def _axis_texts(self) -> dict[str, tuple[int, float]]:
         """Number of prompts and their mean tokens, by axis."""
+
         novelty = self._params.prompts.novelty
         limit = novelty.max_prompts_per_split
         if is_local_path(novelty.source) and (self._project / novelty.source).is_file():
@@ -92,6 +100,7 @@ class Prices:
             "open": (len(open_texts), _mean_tokens(open_texts)),
             "mcq": (1, _mean_tokens([MCQ_PROMPT])),
             "novelty": (count, float(NOVELTY_PROMPT_TOKENS)),
+            "laws": (len(own := [prompt.text for prompt in self._own_prompts[1]]), _mean_tokens(own)),
             **self._instructions,
             "questions": self._questions,
         }
@@ -142,10 +151,12 @@ class Prices:
     def training(self, model: str, method: str) -> Cost:
         """An adapter: of two targets each takes its share of the steps; anchors come on top of them."""
         made, size = self._params.methods[method], self._params.models[model].num_parameters
-        total = sum((self._towards(model, method, name).times(share) for name, share in made.shares.items()), Cost())
+        total = sum(
+            (self._towards(model, method, name).times(share) for name, share in target_shares(made).items()), Cost()
+        )
         if made.anchors is None:
             return total
-        steps = sum(share * self._steps(method, name) for name, share in made.shares.items())
+        steps = sum(share * self._steps(method, name) for name, share in target_shares(made).items())
         sequences = made.anchors.sequences_per_step * steps
         reply = min(cost.TYPICAL_COMPLETION_TOKENS["anchors"], self._params.generate.instructions.max_new_tokens)
         read, written = sequences * self._instructions["instructions"][1], sequences * reply
@@ -231,6 +242,13 @@ class Prices:
         positions += 2 * largest if whole is None or 2 * largest <= whole else 0
         return cost.scoring_cost(
             num_parameters=self._params.models[model].num_parameters, tokens=len(self._test_texts) * positions
+        )
+
+    def exact_own_laws(self, model: str) -> Cost:
+        """Whole tries of finite laws; about two prefixes for each string."""
+        strings = [len(prompt.law.strings) for prompt in self._own_prompts[1] if isinstance(prompt.law, FiniteLaw)]
+        return cost.scoring_cost(
+            num_parameters=self._params.models[model].num_parameters, tokens=2 * float(sum(strings))
         )
 
     def first_steps(self, model: str) -> Cost:

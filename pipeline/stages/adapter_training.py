@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.model_report import model_revision
-from pipeline.config.methods import training_settings
+from pipeline.config.methods import target_shares, training_settings
 from pipeline.config.params import Params
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.random_streams import random_stream, stream_seed
@@ -218,7 +218,7 @@ def _terms(
     batch_size = training_settings(config, training.method).global_batch_size
     encode = request_encoder(tokenizer, config.models[name])
     encoded = [encode(prompt.text) for prompt in training.prompts]
-    shares = method.shares
+    shares = target_shares(method)
     sizes = _share_of_step([shares[target.name] for target in training.targets], batch_size)
     families = [prompt.family for prompt in training.prompts]
 

@@ -7,6 +7,7 @@ from pipeline.core.prompts.multiple_choice import mcq_prompts
 from pipeline.core.prompts.structured import build_split
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.sources.open_prompts import read_open_prompts
+from pipeline.sources.own_laws import own_prompts
 
 
 def main(run: StageRun, train: Path, unseen: Path, ood: Path, open: Path, mcq: Path) -> None:
@@ -25,6 +26,8 @@ def main(run: StageRun, train: Path, unseen: Path, ood: Path, open: Path, mcq: P
             prompts_per_family=wanted.train_prompts_per_family if split == "train" else None,
             seed=seed,
         )
+        if split == "train":
+            prompts += own_prompts(run.params.laws)[0]
         write_prompts(output, prompts)
         print(f"{split}: {len(prompts)} prompts, {len({prompt.family for prompt in prompts})} families")
     for output, requests in ((open, read_open_prompts(wanted.open.source)), (mcq, mcq_prompts())):

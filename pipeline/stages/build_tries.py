@@ -12,6 +12,8 @@ from pipeline.artifacts.model_report import model_revision
 from pipeline.artifacts.output_spaces import OutputSpaceStore
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.tries import write_implicit_tries, write_tries
+from pipeline.core.laws.discretize import finite_space
+from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ConfigError
 
@@ -21,21 +23,23 @@ def main(run: StageRun, model: str, model_report: Path, space: str, source: Path
 
     ``source`` is a table of output spaces; where ``max_bins`` is null, one of prompts.
     """
-    from pipeline.engines.loading import chat
-    from pipeline.engines.loading.digit_rule import find_digit_tokens, tries_of
+    from pipeline.engines.loading.digit_rule import answer_tokens, tries_of
     from pipeline.engines.loading.model import load_tokenizer
 
     config, settings = run.params.models[model], getattr(run.params.discretize, space)
     tokenizer = load_tokenizer(config, model_revision(model_report))
-    terminator = chat.answer_terminator(tokenizer, config.terminator)
-    tokens = find_digit_tokens(tokenizer, terminator, settings.num_decimals)
+    terminator, tokens = answer_tokens(tokenizer, config.terminator, settings.num_decimals)
     if settings.max_bins is None:
         if tokens is None:
             raise ConfigError(
                 f"discretize.{space}.max_bins: null needs a tokenizer that writes numbers digit by digit or in groups "
                 f"from the left; that of {model!r} does neither. Set a number of bins"
             )
-        write_implicit_tries(output, read_prompts(source), settings.num_decimals, tokens)
+        prompts = read_prompts(source)
+        finite = {prompt.prompt_id: finite_space(prompt.law) for prompt in prompts if isinstance(prompt.law, FiniteLaw)}
+        made = dict(tries_of(tokenizer, tokens, terminator, finite))
+        rounded = [prompt for prompt in prompts if prompt.prompt_id not in finite]
+        write_implicit_tries(output, rounded, settings.num_decimals, tokens, made)
     else:
         spaces = OutputSpaceStore(source)
         made = tries_of(tokenizer, tokens, terminator, spaces)

@@ -7,7 +7,7 @@ are loaded; the stage preflight does that.
 
 from pathlib import Path
 
-from pipeline.artifacts.prompts import read_prompts
+from pipeline.artifacts.prompts import read_requests
 from pipeline.artifacts.storage import write_json
 from pipeline.config.retention import is_local_path
 from pipeline.dag.execution import StageRun, command_line
@@ -29,7 +29,9 @@ def main(run: StageRun, model: str, prompts: list[Path], output: Path) -> None:
     run.record.add(revision=revision)
     tokenizer = load_tokenizer(config, revision)
     terminator = chat.answer_terminator(tokenizer, config.terminator)
-    request = read_prompts(*prompts)[0].text
+    requests = read_requests(*prompts)
+    # Laws of one's own may be all that is trained on.
+    request = requests[0].text if requests else "Give me one random number."
     ids = request_encoder(tokenizer, config)(request)
     preflight.check_numbers(tokenizer, terminator)
     report = {

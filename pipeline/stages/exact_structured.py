@@ -88,13 +88,11 @@ class ExactFigures:
 
     @functools.cached_property
     def _loaded(self) -> tuple:
-        from pipeline.engines.loading import chat
-        from pipeline.engines.loading.digit_rule import find_digit_tokens
+        from pipeline.engines.loading.digit_rule import answer_tokens
         from pipeline.engines.scoring.tree_scorer import TreeScorer
 
         opened = self._open()
-        terminator = chat.answer_terminator(opened.tokenizer, self._model.terminator)
-        rule = find_digit_tokens(opened.tokenizer, terminator, self._config.discretize.eval.num_decimals)
+        _, rule = answer_tokens(opened.tokenizer, self._model.terminator, self._config.discretize.eval.num_decimals)
         return opened, TreeScorer(opened.model), rule
 
     def row(self, prompt: Prompt, trie: Trie) -> dict[str, Any]:

@@ -103,7 +103,9 @@ def main(
     from pipeline.engines.sampling import preflight_law
 
     config = run.params
-    tables = [read_requests(*prompts), read_requests(open_prompts), read_requests(mcq_prompts)]
+    # Without families there are no structured prompts.
+    kinds = (read_requests(*prompts), read_requests(open_prompts), read_requests(mcq_prompts))
+    tables = [table for table in kinds if table]
     with run.tracked() as tracking:
         progress = tracking.bar(total=len(CHECKS), desc=run.title, unit="check")
         numbers, found = _check_weights(config, model, model_revision(model_report), tables, progress)

@@ -18,16 +18,14 @@ from pipeline.stages.construction_cost import construction_summary, measure_cons
 
 def main(run: StageRun, model: str, model_report: Path, space: str, prompts: list[Path], output: Path) -> None:
     """Write ``summary.json``, ``per_prompt.parquet`` and ``provenance.json``."""
-    from pipeline.engines.loading import chat
-    from pipeline.engines.loading.digit_rule import find_digit_tokens, tries_of
+    from pipeline.engines.loading.digit_rule import answer_tokens, tries_of
     from pipeline.engines.loading.model import load_tokenizer
 
     config, settings = run.params.models[model], asdict(getattr(run.params.discretize, space))
     if settings["max_bins"] is None:
         raise ConfigError(f"discretize.{space}.max_bins is null: nothing is built whose cost could be measured")
     tokenizer = load_tokenizer(config, model_revision(model_report))
-    terminator = chat.answer_terminator(tokenizer, config.terminator)
-    tokens = find_digit_tokens(tokenizer, terminator, settings["num_decimals"])
+    terminator, tokens = answer_tokens(tokenizer, config.terminator, settings["num_decimals"])
     rows = read_prompts(*prompts)
     measured: dict[str, list] = {"output_space": [], "trie": []}
     for prompt in tqdm(rows, desc="profile construction", unit="prompt"):

@@ -35,13 +35,13 @@ class PathScores:
 
     @functools.cached_property
     def _loaded(self) -> tuple:
-        from pipeline.engines.loading import chat
-        from pipeline.engines.loading.digit_rule import find_digit_tokens
+        from pipeline.engines.loading.digit_rule import answer_tokens
         from pipeline.engines.loading.model import position_logits
 
         opened = self._open()
-        terminator = chat.answer_terminator(opened.tokenizer, self._config.models[self._model].terminator)
-        rule = find_digit_tokens(opened.tokenizer, terminator, self._config.discretize.eval.num_decimals)
+        _, rule = answer_tokens(
+            opened.tokenizer, self._config.models[self._model].terminator, self._config.discretize.eval.num_decimals
+        )
         return opened, position_logits(opened.model), rule
 
     def rows(self, prompt: Prompt, trie: Trie) -> list[tuple[str, int, int, float]]:

@@ -8,6 +8,8 @@ from pipeline.artifacts.output_spaces import OutputSpaceStore
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.config.methods import training_settings
 from pipeline.config.params import Params
+from pipeline.core.laws.discretize import finite_space
+from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.laws.rounded_law import RoundedLaw, rounded_law
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.training.examples import Example, hard_example, sample_string
@@ -26,10 +28,12 @@ def binned_text(spaces: OutputSpaceStore) -> TextSampler:
 
 
 def rounded_text(num_decimals: int) -> TextSampler:
-    """Draws from a prompt's law rounded to ``num_decimals``."""
+    """Draws from a prompt's law rounded to ``num_decimals``; from a finite law as it is."""
     laws: dict[str, RoundedLaw] = {}
 
     def draw(prompt: Prompt, rng: "np.random.Generator") -> str:
+        if isinstance(prompt.law, FiniteLaw):
+            return sample_string(finite_space(prompt.law), rng)
         if prompt.prompt_id not in laws:
             laws[prompt.prompt_id] = rounded_law(prompt.law, num_decimals)
         law = laws[prompt.prompt_id]

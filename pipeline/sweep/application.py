@@ -21,7 +21,6 @@ from pipeline import PROJECT
 from pipeline.command import RESUMES, Terminated
 from pipeline.errors import PipelineError
 from pipeline.runs.dvc_process import terminated_like_interrupted
-from pipeline.sweep.results import gather, run_table
 from pipeline.sweep.run import Record, read_record, run_job
 from pipeline.sweep.settings import PRIMARY, expand_arguments, override_key, sweep_config
 
@@ -112,6 +111,9 @@ class Progress:
 
 def _close(records: Sequence[Record], constant: Set[str]) -> int:
     """Print the summary, gather results; the exit status."""
+    # Not before: the processes that only run jobs need no tables.
+    from pipeline.sweep.results import gather, run_table
+
     if not records:
         return 0
     print(run_table([replace(item, overrides=tuple(swept_only(item.overrides, constant))) for item in records]))

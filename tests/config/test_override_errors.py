@@ -19,7 +19,10 @@ CONF = ROOT / "conf"
         ("train.soft={epoch:3}", "train.soft.epoch: there is no key 'epoch'; did you mean epochs"),
         ("discretize={soft:{max_bin:3}}", "discretize.soft.max_bin: there is no key 'max_bin'; did you mean max_bins"),
         ("~train.soft.epoch", "there is no key 'epoch'; did you mean epochs"),
-        ("experiment=papr", "there is no 'papr'; did you mean paper. there are demo, laptop, one_model, paper"),
+        (
+            "experiment=papr",
+            "there is no 'papr'; did you mean paper. there are demo, laptop, one_model, own_law, paper",
+        ),
         ("experiment='papr'", "experiment: there is no 'papr'; did you mean paper"),
         ("trian=demo", "trian: there is no key 'trian'; did you mean train"),
         ("zzz=1", "zzz: there is no key 'zzz'; the keys here are prompts, "),

@@ -10,7 +10,6 @@ import pytest
 from pipeline.dag.code_digest import ALTERNATIVES, EXEMPT, Code, engines_besides
 from pipeline.dag.stages import STAGES
 from tests.conftest import ROOT
-from tests.dag.walk import Walk
 
 PROGRAM = {
     "__init__": "",
@@ -157,8 +156,8 @@ def test_exemptions_name_what_there_is():
         assert ROOT.joinpath(*module.split(".")).with_suffix(".py").is_file()
 
 
-def test_every_stage_reaches_what_compiled_code_names():
-    walk, code = Walk(), Code()
+def test_every_stage_reaches_what_compiled_code_names(walk):
+    code = Code()
     for stage in STAGES.values():
         others = engines_besides("transformers")
         found = set(code.reach(stage.entry, others))

@@ -28,6 +28,8 @@ MODULES = {
 IN_THE_REPORT = {"tables", "figures", "page", "plots"}
 """Outputs that lie beside metrics.csv, whose directory the report is written into."""
 EVERYTHING = (
+    "axes=[structured,open,mcq,novelty,retention,paloma,anchors,laws]",
+    "+laws.destination=data/laws/destination.yaml",
     *(f"generate.{name}.enabled=true" for name in ("ssot", "constrained", "batch", "verbalized")),
     "profile_construction=true",
     *(f"+method@methods.{name}={name}" for name in ("anchored", "mixed", "merged", "soft_half")),

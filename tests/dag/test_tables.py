@@ -15,7 +15,9 @@ from pipeline.dag.tables import dag_section
 from pipeline.errors import ConfigError
 from tests.conftest import ROOT
 
-SUBSETS = [axes for size in (1, 2, len(AXES) - 1, len(AXES)) for axes in itertools.combinations(AXES, size)]
+NEIGHBOURS = {tuple(sorted(pair, key=AXES.index)) for pair in zip(AXES, (*AXES[1:], AXES[0]), strict=True)}
+SUBSETS = [*((axis,) for axis in AXES), *NEIGHBOURS, *itertools.combinations(AXES, len(AXES) - 1), AXES]
+"""Every axis by itself, beside another, and left out: as many choices as grow with the axes, not with their pairs."""
 SHARED = {
     "check_params",
     "build_prompts",
@@ -49,12 +51,14 @@ OF_AXIS = {
     "retention": {"import_irt", "score_retention", "eval_retention"},
     "paloma": {"score_paloma", "eval_paloma"},
     "anchors": {"generate_anchors", "score_anchors", "eval_anchors"},
+    "laws": {"build_laws", "generate_laws", "exact_laws", "eval_laws"},
     # One sample of answers and its classes for all four.
     "human": {*QUESTIONS, "eval_human"},
     "semcal": {*QUESTIONS, "eval_semcal"},
     "credal": {*QUESTIONS, "eval_credal"},
     "uncertainty": {*QUESTIONS, "score_questions", "eval_uncertainty"},
 }
+LAW = "+laws.destination=data/laws/destination.yaml"
 
 
 def values_of(*overrides: str) -> dict:
@@ -70,7 +74,9 @@ def choices(request) -> tuple[dict, dict[tuple[str, ...], StageGraph]]:
     """Values of an experiment, all baselines and methods switched on, and its DAG by axes: few for the paper."""
     names = ("ssot", "constrained", "batch", "verbalized")
     methods = (f"+method@methods.{name}={name}" for name in ("anchored", "merged"))
-    values = values_of(f"experiment={request.param}", *(f"generate.{name}.enabled=true" for name in names), *methods)
+    values = values_of(
+        f"experiment={request.param}", *(f"generate.{name}.enabled=true" for name in names), *methods, LAW
+    )
     subsets = SUBSETS if request.param == "demo" else [("structured",), ("open", "mcq", "retention"), AXES]
     params = validate(values)
     return values, {axes: StageGraph(replace(params, axes=list(axes))) for axes in subsets}
@@ -96,6 +102,18 @@ def test_axes_decide_which_stages_exist_and_nothing_else(choices):
         for node in graph.values():
             changed = {key for key in node.parameters if look_up(values, key) != look_up(experiment, key)}
             assert changed <= ({"axes"} if node.name == "report" else set())
+
+
+def test_laws_have_stages_only_where_there_are_any():
+    with pytest.raises(ConfigError, match="axes: laws needs a law"):
+        values_of("axes=[laws]")
+    own, others = tables_of(LAW, "axes=[mcq,laws]"), tables_of("axes=[mcq]")
+    assert set(own["sampled"]["laws"]) == {"embedded-base", "embedded-soft", "embedded-hard"}
+    assert own["sampled"]["laws"]["embedded-soft"]["sampling"] == "structured"
+    assert others["sampled"]["laws"] == others["conditions"]["laws"] == others["axes"]["laws"] == {}
+    assert own["laws_source"] == others["laws_source"] == "data/laws"
+    # An axis that is on without laws has nothing to run.
+    assert dag_section(replace(validate(values_of()), axes=["laws"]))["conditions"]["laws"] == {}
 
 
 def test_measuring_construction_is_one_switch():
@@ -128,6 +146,7 @@ def test_the_composition_follows_the_axes_in_any_order():
         "retention": {"retention": {"axis": "retention"}},
         "paloma": {},
         "anchors": {},
+        "laws": {},
         "human": {},
         "semcal": {},
         "credal": {},

@@ -27,10 +27,10 @@ class _Stripped(ast.NodeTransformer):
         return node
 
 
-def bound_by_imports(code: CodeType) -> dict[str, str]:
+def bound_by_imports(steps: list[dis.Instruction]) -> dict[str, str]:
     """Dotted targets of what the import statements of a piece of code bind, by local name."""
     found, module, path = {}, "", []
-    for step in dis.get_instructions(code):
+    for step in steps:
         if step.opname == "IMPORT_NAME":
             module, path = step.argval, []
         elif step.opname == "IMPORT_FROM":
@@ -43,10 +43,10 @@ def bound_by_imports(code: CodeType) -> dict[str, str]:
     return found
 
 
-def names_read(code: CodeType) -> Iterator[str]:
+def names_read(steps: list[dis.Instruction]) -> Iterator[str]:
     """Dotted names that code reads from outside itself: ``a.b.c`` where attributes follow a global name."""
     chain: list[str] = []
-    for step in dis.get_instructions(code):
+    for step in steps:
         if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and chain:
             chain.append(step.argval)
             continue
@@ -64,6 +64,7 @@ class Walk:
     def __init__(self):
         self.modules: dict[str, dict[str, set[str]]] = {}
         self.imports: dict[str, dict[str, str]] = {}
+        self.resolved: dict[str, tuple[str, str | None] | None] = {}
 
     def load(self, module: str) -> bool:
         place = ROOT.joinpath(*module.split("."))
@@ -79,26 +80,32 @@ class Walk:
             ):
                 continue
             code = compile(ast.Module([_Stripped().visit(statement)], []), str(path), "exec")
+            steps = list(dis.get_instructions(code))
             if isinstance(statement, ast.Import | ast.ImportFrom):
-                self.imports[module] |= bound_by_imports(code)
+                self.imports[module] |= bound_by_imports(steps)
                 continue
-            stored = [s.argval for s in dis.get_instructions(code) if s.opname == "STORE_NAME"]
-            own = self._targets(code, {})
+            stored = [step.argval for step in steps if step.opname == "STORE_NAME"]
+            own = self._targets(code, steps, {})
             for name in stored or [""]:
                 defined.setdefault(name, set()).update(own)
         return True
 
-    def _targets(self, code: CodeType, around: dict[str, str]) -> set[str]:
+    def _targets(self, code: CodeType, steps: list[dis.Instruction], around: dict[str, str]) -> set[str]:
         """Dotted targets of what code and the code inside it read; "=name" is a name of its own module."""
-        local = around | bound_by_imports(code)
-        read = set(names_read(code))
+        local = around | bound_by_imports(steps)
+        read = set(names_read(steps))
         resolved = {name.replace(first, local[first], 1) for name in read if (first := name.split(".")[0]) in local}
         hidden = {*local, *code.co_varnames, *code.co_cellvars, *code.co_freevars}
         found = resolved | {f"={name}" for name in read if name.split(".")[0] not in hidden}
         inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-        return found.union(*(self._targets(each, local) for each in inner))
+        return found.union(*(self._targets(each, list(dis.get_instructions(each)), local) for each in inner))
 
     def resolve(self, dotted: str) -> tuple[str, str | None] | None:
+        if dotted not in self.resolved:
+            self.resolved[dotted] = self._resolve(dotted)
+        return self.resolved[dotted]
+
+    def _resolve(self, dotted: str) -> tuple[str, str | None] | None:
         parts = dotted.split(".")
         for length in range(len(parts), 0, -1):
             module = ".".join(parts[:length])

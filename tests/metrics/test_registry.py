@@ -15,7 +15,7 @@ from pipeline.core.retention import answers, divergence, perplexity
 from pipeline.core.retention.tasks import COLUMNS
 from pipeline.core.semantics import credal_metrics, human_metrics, semantic_calibration, uncertainty_metrics
 from pipeline.core.semantics.question import HumanClass, Question
-from pipeline.core.structured import aggregate, fidelity
+from pipeline.core.structured import aggregate, fidelity, law_metrics
 from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, METRICS, SPLITS, metric_sources
 from tests.conftest import ROOT
 
@@ -128,6 +128,7 @@ AXES = {
     "retention": retention_names,
     "paloma": perplexity_names,
     "anchors": divergence_names,
+    "laws": lambda: {*law_metrics.LAW_TESTED, *law_metrics.EXACT, law_metrics.VALID_RATE, law_metrics.REJECTED_SHARE},
     "human": human_names,
     "semcal": semantic_calibration_names,
     "credal": credal_names,

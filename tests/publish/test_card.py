@@ -69,6 +69,8 @@ def publication(params):
         licence=Licence("apache-2.0", "the model card of owner/base"),
         prompt="Generate exactly ONE random number.",
         has_template=True,
+        own_requests={},
+        num_requests=1984,
     )
 
 
@@ -211,3 +213,25 @@ def test_merged_weights_are_said_to_be_there(publication):
     assert "`merged/`" not in model_card(publication).text
     text = model_card(replace(publication, merged_distance=1.5e-7, repository="owner/name")).text
     assert 'snapshot_download("owner/name", allow_patterns="merged/*")' in text and "1.5e-07 (rounding)" in text
+
+
+def test_laws_of_ones_own_are_named_asked_for_and_reported(publication, params):
+    metrics = [
+        metric_row("laws", "embedded", condition, "held_out_template", "law_total_variation", value, n=3, floor=0.04)
+        for condition, value in (("base", 0.6), ("soft", 0.06))
+    ]
+    prompts = replace(params.prompts, families=[])
+    own = replace(params, axes=["laws"], prompts=prompts, laws={"drinks": "data/laws/drinks.yaml"})
+    text = str(
+        model_card(
+            replace(
+                publication,
+                params=own,
+                metrics=metric_frame(metrics),
+                own_requests={"drinks": "Name a random drink at 20 degrees."},
+                num_requests=12,
+            )
+        )
+    )
+    assert "12 requests of laws from files: drinks." in text and "Name a random drink at 20 degrees." in text
+    assert re.search(r"0\.600.*0\.060.*0\.040", text) and "families of distributions" not in text

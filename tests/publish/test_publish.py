@@ -91,9 +91,10 @@ def project(tiny_model, tmp_path_factory):
     path = root / "params.yaml"
     path.write_text(render(compose_params(ROOT / "conf", overrides), overrides))
     params, artifacts = load_params(path), root / "artifacts"
-    prompts = artifacts / "prompts" / "ood.parquet"
-    prompts.parent.mkdir(parents=True)
-    write_prompts(prompts, build_split("ood", selection="selected", families=["bernoulli", "maxwell"]))
+    (artifacts / "prompts").mkdir(parents=True)
+    for split in ("ood", "train"):
+        prompts = build_split(split, selection="selected", families=["gaussian", "bernoulli", "maxwell"])
+        write_prompts(artifacts / "prompts" / f"{split}.parquet", prompts)
     report = {"checkpoint": str(tiny_model), "revision": None, "files_sha256": {}, "quantisation": None}
     report |= {"terminator": "<|im_end|>", "terminator_id": 2, "example_request": "Generate", "example_tokens": []}
     write_json(artifacts / "models" / "embedded.json", report)

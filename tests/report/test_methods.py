@@ -174,6 +174,5 @@ def test_one_method_that_is_not_soft(tmp_path, two_models, prompts):
     assert list(tables["methods"].rows[0][:2]) == ["anchored", "soft"]
     assert "Does it carry over to language?" in text and "anchored is fine-tuned" in text
     losses = pd.read_csv(found.directory / "plots" / "training_loss" / "alpha.csv")
-    # DVC draws nothing of a file without the columns that dvc.yaml names.
-    assert list(losses.columns) == ["step", "anchored", "soft", "hard"] and losses["soft"].isna().all()
+    assert list(losses.columns) == ["step", "anchored"]
     assert (found.directory / "figures" / "figure8.png").exists()

@@ -1,16 +1,30 @@
 """Small projects of their own: the code and the configuration at hand, a model of seconds, real DVC."""
 
 import ast
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from pipeline.compose import compose_params, write_files
+from pipeline.core.prompts.open_ended import open_prompts
 from tests.conftest import ROOT, TINY_OVERRIDES
 
+FEW_OPEN_PROMPTS = "few_open_prompts.jsonl"
 # One seen and one held-out family: every edge of the DAG, in the least time.
-FEW_PROMPTS = ("prompts.families=[gaussian,bernoulli]", "prompts.train_prompts_per_family=4")
+FEW_PROMPTS = (
+    "prompts.families=[gaussian,bernoulli]",
+    "prompts.train_prompts_per_family=4",
+    f"prompts.open.source={FEW_OPEN_PROMPTS}",
+)
+
+
+def write_few_open_prompts(project: Path) -> None:
+    """Some of the 102 open-ended requests, in a file of their own."""
+    chosen = [prompt for prompt in open_prompts() if prompt.category in ("city", "word", "color", "mammal", "weekday")]
+    lines = [json.dumps({"prompt": prompt.text, "category": prompt.category}) for prompt in chosen]
+    (project / FEW_OPEN_PROMPTS).write_text("\n".join(lines) + "\n")
 
 
 def write_params(project: Path, checkpoint: Path, *overrides: str) -> None:
@@ -27,6 +41,7 @@ def clone_project(directory: Path, checkpoint: Path, *overrides: str) -> Path:
         shutil.copytree(ROOT / name, directory / name, ignore=ignored)
     for name in (".gitignore", ".dvcignore"):
         shutil.copy(ROOT / name, directory / name)
+    write_few_open_prompts(directory)
     write_params(directory, checkpoint, *overrides)
     return directory
 

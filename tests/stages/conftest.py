@@ -111,14 +111,19 @@ class Dag:
 
 
 @pytest.fixture(scope="session")
-def environment(tmp_path_factory) -> Iterator[dict[str, str]]:
-    """Variables of processes whose ``python`` starts with the libraries loaded, which takes longer than a stage."""
-    variables = os.environ | {
+def variables() -> dict[str, str]:
+    """Variables of processes that ask nothing of the network and commit with Git."""
+    return os.environ | {
         "WANDB_MODE": "disabled",
         "HF_HUB_OFFLINE": "1",
         "DVC_NO_ANALYTICS": "1",
         **{f"GIT_{who}_{what}": "n" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
     }
+
+
+@pytest.fixture(scope="session")
+def environment(variables, tmp_path_factory) -> Iterator[dict[str, str]]:
+    """Variables of processes whose ``python`` starts with the libraries loaded, which takes longer than a stage."""
     with preloaded_python(tmp_path_factory.mktemp("python"), variables) as directory:
         path = os.pathsep.join([str(directory), str(Path(sys.executable).parent), os.environ["PATH"]])
         yield variables | {"PATH": path}

@@ -41,17 +41,25 @@ LOOK_SECONDS = 0.001
 def preload() -> None:
     """Load what the stages load, and draw once, which makes matplotlib's list of fonts."""
     import datasets
+    import hydra
+    import lm_eval.tasks
     import matplotlib.pyplot
     import pandas
     import peft
+    import plotly.offline
+    import pydantic.dataclasses
     import scipy.stats
     import torch
     import transformers
 
     loaded = (
         datasets,
+        hydra,
+        lm_eval.tasks,
         pandas,
         peft.PeftModel,
+        plotly.offline,
+        pydantic.dataclasses,
         scipy.stats,
         torch,
         transformers.AutoTokenizer,

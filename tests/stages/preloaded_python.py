@@ -51,9 +51,13 @@ def _run(connection: socket.socket) -> None:
 def serve(address: str) -> None:
     """Load the libraries, then fork a child for every connection and answer with its exit status."""
     import datasets
+    import hydra
+    import lm_eval.tasks
     import matplotlib.pyplot
     import pandas
     import peft
+    import plotly.offline
+    import pydantic.dataclasses
     import scipy.stats
     import torch
     import transformers
@@ -61,9 +65,13 @@ def serve(address: str) -> None:
     # Lazily loaded, and the larger part of what a stage waits for.
     loaded = (
         datasets,
+        hydra,
+        lm_eval.tasks,
         matplotlib.pyplot,
         pandas,
         peft.PeftModel,
+        plotly.offline,
+        pydantic.dataclasses,
         scipy.stats,
         torch,
         transformers.AutoTokenizer,

@@ -1,7 +1,9 @@
 """What DVC would run again after an edit of the code, against a walk over compiled code."""
 
 import ast
+import contextlib
 import shutil
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,17 +14,16 @@ from pipeline.config.params import load_params, read_yaml
 from pipeline.dag import dvc_file
 from pipeline.dag.code_digest import EXEMPT, Code, engines_besides
 from pipeline.dag.graph import StageGraph
-from tests.dag.walk import Walk
 from tests.stages.clones import clone_project, dvc, insert_statement, run
 
 pytestmark = [pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs Git"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory, tiny_model, environment) -> Path:
+def clone(tmp_path_factory, tiny_model, variables) -> Path:
     """A project in which DVC takes all stages of all axes for done; what they wrote does not matter here."""
     clone = clone_project(tmp_path_factory.mktemp("code") / "project", tiny_model)
-    run(clone, environment, "git", "init", "-q")
+    run(clone, variables, "git", "init", "-q")
     nodes = StageGraph(load_params(clone / "params.yaml")).values()
     paths = {path for node in nodes for path in (*node.dependencies, *node.outputs)}
     # The deepest first: some dependencies are files in a directory that another stage writes.
@@ -30,7 +31,7 @@ def clone(tmp_path_factory, tiny_model, environment) -> Path:
         if not (clone / path).exists():
             (clone / path).parent.mkdir(parents=True, exist_ok=True)
             (clone / path).write_text(path)
-    dvc(clone, environment, "commit", "--force", "--quiet")
+    dvc(clone, variables, "commit", "--force", "--quiet")
     return clone
 
 
@@ -53,10 +54,30 @@ EDITED = {
 }
 
 
-def stale(clone: Path) -> set[str]:
-    """Stages that DVC would run after the derived files are written anew."""
+@contextlib.contextmanager
+def edited(files: Iterable[str], clone: Path) -> Iterator[None]:
+    """The clone with a statement more in the definition that is named for each file."""
+    before = {path: path.read_text() for path in (clone / "pipeline" / file for file in files)}
+    for file in files:
+        insert_statement(clone / "pipeline" / file, EDITED[file][0])
+    try:
+        yield
+    finally:
+        for path, text in before.items():
+            path.write_text(text)
+
+
+@contextlib.contextmanager
+def code_of(clone: Path) -> Iterator[None]:
+    """Digests are those of the clone's code as it is."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dvc_file, "project_code", lambda: Code(clone))
+        yield
+
+
+def stale(clone: Path) -> set[str]:
+    """Stages that DVC would run after the derived files are written anew."""
+    with code_of(clone):
         for name, text in derived_files(read_yaml(clone / "params.yaml")).items():
             (clone / name).write_text(text)
     with Repo(str(clone)) as repo:
@@ -73,31 +94,58 @@ def top_level_name(path: Path, name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def reached(clone) -> dict[str, set[tuple[str, str]]]:
+def reached(clone, walk) -> dict[str, set[tuple[str, str]]]:
     """The definitions behind each stage by its name in DVC, by a walk over compiled code."""
-    walk, graph = Walk(), StageGraph(load_params(clone / "params.yaml"))
+    graph = StageGraph(load_params(clone / "params.yaml"))
     exempt = (*EXEMPT, *engines_besides("transformers"))
     by_entry = {entry: walk.reach(entry, exempt) for entry in {node.stage.entry for node in graph.values()}}
     return {name: by_entry[node.stage.entry] for name, node in graph.items()}
 
 
+@pytest.fixture(scope="module")
+def expected(clone, reached) -> dict[str, set[str]]:
+    """The stages that reach the edited definition of each file, but for the one that looks at all files."""
+    found = {}
+    for file, (name, _) in EDITED.items():
+        key = (f"pipeline.{file[:-3].replace('/', '.')}", top_level_name(clone / "pipeline" / file, name))
+        found[file] = {stage for stage, definitions in reached.items() if key in definitions} - {dvc_file.CHECK}
+    return found
+
+
+@pytest.fixture(scope="module")
+def changed(clone):
+    """A function that names the stages whose digest in code.yaml is not what it was in the beginning."""
+    graph = StageGraph(load_params(clone / "params.yaml"))
+
+    def digests() -> dict[str, str]:
+        with code_of(clone):
+            found = dvc_file.code_digests()
+        stages = {name: node.stage for name, node in graph.items() if name != dvc_file.CHECK}
+        return {
+            name: found[stage.name]["transformers"] if stage.runs_engine else found[stage.name]
+            for name, stage in stages.items()
+        }
+
+    before = digests()
+    return lambda: {name for name, digest in digests().items() if digest != before[name]}
+
+
 @pytest.mark.parametrize("file", EDITED)
-def test_code_that_computes_something_else_makes_stale_what_reaches_it(clone, reached, file):
-    path, (name, untouched) = clone / "pipeline" / file, EDITED[file]
-    before = path.read_text()
-    key = (f"pipeline.{file[:-3].replace('/', '.')}", top_level_name(path, name))
-    insert_statement(path, name)
-    try:
+def test_code_that_computes_something_else_has_another_digest_where_it_is_reached(clone, expected, changed, file):
+    with edited([file], clone):
+        found = changed()
+    assert expected[file] and found == expected[file]
+    assert not [stage for stage in found if stage.startswith(EDITED[file][1])]
+
+
+@pytest.mark.parametrize("files", [("core/sampling.py",), tuple(EDITED)], ids=["one", "all"])
+def test_code_that_computes_something_else_makes_stale_what_reaches_it(clone, expected, files):
+    with edited(files, clone):
         found = stale(clone)
-    finally:
-        path.write_text(before)
-    expected = {stage for stage, definitions in reached.items() if key in definitions}
-    assert expected and found == {"check_params", *expected}
-    assert not [stage for stage in found if stage.startswith(untouched)]
+    assert found == {dvc_file.CHECK}.union(*(expected[file] for file in files))
 
 
-@pytest.mark.parametrize("added", ["# A comment.\n", "import colorsys\n"], ids=["comment", "import"])
-def test_comments_and_imports_make_nothing_stale(clone, added):
+def test_comments_and_imports_make_nothing_stale(clone):
     files = {path: path.read_text() for path in (clone / "pipeline").rglob("*.py")}
     for path, text in files.items():
         # Before the last statement, inside the module, where a digest by lines or by files would see it.
@@ -105,7 +153,7 @@ def test_comments_and_imports_make_nothing_stale(clone, added):
         lines = text.splitlines(keepends=True)
         if place and lines[place - 1].startswith("@"):
             continue
-        path.write_text("".join([*lines[:place], added, *lines[place:]]))
+        path.write_text("".join([*lines[:place], "# A comment.\n", "import colorsys\n", *lines[place:]]))
     try:
         found = stale(clone)
     finally:

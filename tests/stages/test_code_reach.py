@@ -31,7 +31,9 @@ NAMES = [
     *(
         f"{stage}@embedded-soft"
         for stage in STAGES
-        if STAGES[stage].over.startswith(("conditions.", "sampled.")) and stage != "generate_instructions"
+        if STAGES[stage].over.startswith(("conditions.", "sampled."))
+        and stage != "generate_instructions"
+        and not STAGES[stage].over.endswith(".laws")
     ),
     *(f"{stage}@embedded-ssot" for stage in STAGES if STAGES[stage].over.startswith(("baselines.", "sampled.s"))),
 ]

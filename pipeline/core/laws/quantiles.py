@@ -5,9 +5,10 @@ import math
 import numpy as np
 
 from pipeline.core.laws.family import Law
+from pipeline.core.laws.finite_law import FiniteLaw
 
 
-def quantile(law: Law, levels: np.ndarray) -> np.ndarray:
+def quantile(law: Law | FiniteLaw, levels: np.ndarray) -> np.ndarray:
     """F^-1(level) = smallest value x with F(x) >= level, as ``scipy.stats`` defines ``ppf``.
 
     Integer laws are inverted by a search in a table of F: SciPy's generic search is a
@@ -21,6 +22,8 @@ def quantile(law: Law, levels: np.ndarray) -> np.ndarray:
         float64 array of the same shape.
     """
     levels = np.asarray(levels, dtype=np.float64)
+    if isinstance(law, FiniteLaw):
+        return law.quantile(levels)
     distribution, parameters = law.distribution, law.scipy_kwargs
     if not law.integer:
         return distribution.ppf(levels, **parameters)

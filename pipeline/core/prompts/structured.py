@@ -1,13 +1,15 @@
 """Prompts: one row per distribution and parameter setting (arXiv:2605.11845, Appendix C.1)."""
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pipeline.core.laws.families import FAMILIES, get_family
 from pipeline.core.laws.family import Family, Law, Parameters
+from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.random_streams import random_stream
 
 TEMPLATE = (
@@ -15,11 +17,14 @@ TEMPLATE = (
     "Output ONLY the number."
 )
 SPLITS = ("train", "unseen", "ood")
+_IN_TEMPLATE = re.compile(
+    re.escape(TEMPLATE).replace(r"\{display_name\}", "(.+)").replace(r"\{parameters\}", "(.+=.+)"), re.DOTALL
+)
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One structured-sampling prompt and the law it asks for.
+    """One structured-sampling prompt and the law it asks for: one of SciPy's, or a finite one.
 
     ``prompt_id`` is the family and a digest of the prompt text, so it does not depend on
     the split or on which other prompts were selected.
@@ -29,9 +34,9 @@ class Prompt:
     split: str
     family: str
     tier: str
-    parameters: dict[str, float]
+    parameters: Mapping[str, str | float]
     text: str
-    law: Law
+    law: Law | FiniteLaw
 
     @property
     def support(self) -> tuple[float, float]:
@@ -45,14 +50,43 @@ def format_prompt(family: Family, parameters: Parameters) -> str:
     return TEMPLATE.format(display_name=family.display_name, parameters=rendered)
 
 
+def prompt_id(family_id: str, text: str) -> str:
+    """The family and a digest of the prompt text."""
+    return f"{family_id}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+
+
 def make_prompt(family_id: str, parameters: Parameters, split: str) -> Prompt:
     """Validate the family and its parameters and build the prompt. Raises DomainError."""
     family = get_family(family_id)
     law = family.law_at(parameters)
     text = format_prompt(family, parameters)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:10]
     ordered = {parameter.name: float(parameters[parameter.name]) for parameter in family.parameters}
-    return Prompt(f"{family_id}-{digest}", split, family_id, family.tier, ordered, text, law)
+    return Prompt(prompt_id(family_id, text), split, family_id, family.tier, ordered, text, law)
+
+
+def parse_prompt(text: str) -> Prompt | None:
+    """The prompt with this text: the inverse of ``format_prompt``, however its numbers are written.
+
+    Args:
+        text: A request; white space around it does not count.
+
+    Returns:
+        The prompt, whose split is "" (the text does not tell it) and whose text is canonical; None where the request
+        is no structured one.
+
+    Raises:
+        DomainError: The family has other parameters, or a value is outside its domain.
+    """
+    families = {family.display_name: name for name, family in FAMILIES.items()}
+    found = _IN_TEMPLATE.fullmatch(text.strip())
+    if found is None or found[1] not in families:
+        return None
+    pairs = [part.partition("=") for part in found[2].split(", ")]
+    try:
+        parameters = {name: float(value) for name, _, value in pairs}
+    except ValueError:
+        return None
+    return make_prompt(families[found[1]], parameters, "")
 
 
 def build_split(

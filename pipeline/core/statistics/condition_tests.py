@@ -256,18 +256,20 @@ def compare_conditions(
     seed: int,
     significance: float,
     replicates: int,
+    tested: Mapping[str, FamilyStatistic] = TESTED,
 ) -> pd.DataFrame:
-    """Pairs of conditions of all models on all TESTED metrics.
+    """Pairs of conditions of all models on all tested metrics.
 
     Args:
-        per_prompt: Columns model, condition, split, family, prompt_id and those of TESTED that exist, NaN where a
+        per_prompt: Columns model, condition, split, family, prompt_id and the tested ones that exist, NaN where a
             condition has none.
         pairs: Condition tested, and the condition that it is tested against.
         floors: What a perfect sampler scores, by (model, condition, split, metric).
-        margins: Smallest difference that matters by metric of TESTED.
+        margins: Smallest difference that matters by tested metric.
         seed: Root seed.
         significance: Level of each question, over its splits (``adjusted_by_question``).
         replicates: Resamples of each interval.
+        tested: Per-prompt metrics, with how they are tabulated; all are better where they are lower.
 
     Returns:
         COMPARISON_COLUMNS, one row per split, metric, model and pair of which both conditions have the metric on all
@@ -282,7 +284,9 @@ def compare_conditions(
         for own, other in pairs:
             if own in conditions and other in conditions:
                 pair = conditions[own], conditions[other]
-                rows += _pair_rows(pair, (str(model), str(split), own, other), floors, margins, seed, replicates)
+                rows += _pair_rows(
+                    pair, (str(model), str(split), own, other), floors, margins, seed, replicates, tested
+                )
     table = pd.DataFrame(rows, columns=list(COMPARISON_COLUMNS))
     if table.empty:
         return table
@@ -293,7 +297,7 @@ def compare_conditions(
     ]
     ranks = {
         "split": list(dict.fromkeys(per_prompt["split"])),
-        "metric": list(TESTED),
+        "metric": list(tested),
         "model": list(dict.fromkeys(per_prompt["model"])),
     }
     key = [[ranks[name].index(value) for value in table[name]] for name in ("model", "metric", "split")]
@@ -307,6 +311,7 @@ def _pair_rows(
     margins: Mapping[str, float],
     seed: int,
     replicates: int,
+    tested: Mapping[str, FamilyStatistic],
 ) -> list[dict]:
     """Rows of one pair; ``names`` are model, split and the two conditions."""
     model, split, own, other = names
@@ -314,7 +319,7 @@ def _pair_rows(
         raise ValueError(f"{model}: {own} and {other} answered different prompts of {split}")
     first, second = pair[0], pair[1].loc[pair[0].index]
     rows = []
-    for metric, statistic in TESTED.items():
+    for metric, statistic in tested.items():
         if metric not in first or first[metric].isna().all() or second[metric].isna().all():
             continue
         values = (side[metric].to_numpy(np.float64) for side in (first, second))

@@ -116,7 +116,7 @@ def aggregate_split(
         tokens = per_prompt["num_tokens"].sum() / valid if valid else math.nan
         rows.append(metric_row("tokens_per_answer", Estimate(float(tokens), valid, undefined=undefined)))
     rows.extend(_rejected_shares(per_prompt))
-    rows.extend(_valid_rates(per_prompt, families, seed, names, bootstrap_replicates))
+    rows.extend(valid_rates(per_prompt, families, seed, names, bootstrap_replicates))
     return rows
 
 
@@ -149,12 +149,12 @@ def _distances(
             drawn = floors[metric][chosen] if metric in floors else None
             own, labels = values[chosen], families[chosen]
             n = int(per_prompt[units].to_numpy()[chosen].sum()) if units else int(chosen.sum())
-            estimate, floor = _estimated(own, labels, statistic, n, varied, drawn, rng, replicates)
+            estimate, floor = estimate_over_families(own, labels, statistic, n, varied, drawn, rng, replicates)
             rows.append(metric_row(metric, estimate, family=family, floor=floor))
     return rows
 
 
-def _estimated(
+def estimate_over_families(
     values: np.ndarray,
     labels: np.ndarray,
     statistic: Literal["family_median", "family_mean"],
@@ -196,7 +196,7 @@ def _prompt_medians(
             estimate, floor = Estimate(math.nan, 0), math.nan
             if len(chosen):
                 # Every prompt is a family of its own here: the median across them is the prompts'.
-                estimate, floor = _estimated(
+                estimate, floor = estimate_over_families(
                     values[chosen],
                     chosen,
                     "family_median",
@@ -236,10 +236,24 @@ def _rejected_shares(per_prompt: pd.DataFrame) -> list[dict]:
     return rows
 
 
-def _valid_rates(
-    per_prompt: pd.DataFrame, families: np.ndarray, seed: int, names: tuple[str, ...], replicates: int
+def valid_rates(
+    per_prompt: pd.DataFrame,
+    families: np.ndarray,
+    seed: int,
+    names: tuple[str, ...],
+    replicates: int,
+    metric: str = "valid_rate",
 ) -> list[dict]:
-    """Share of all generations that are valid. The same number of them per prompt makes it a mean."""
+    """Share of all generations that are valid, over all and by family. As many per prompt make it a mean.
+
+    Args:
+        per_prompt: Columns num_valid and num_samples, one row per prompt.
+        families: str[P].
+        seed: Root seed of the bootstrap; ``names`` complete its stream's name.
+        names: Axis, model, condition, split.
+        replicates: Resamples of the interval over all; that of a family is ``clustered_wilson_interval``.
+        metric: Name of the rows.
+    """
     rates = (per_prompt["num_valid"] / per_prompt["num_samples"]).to_numpy(dtype=np.float64)
     rows = []
     for family in ("", *dict.fromkeys(families.tolist())):
@@ -250,10 +264,10 @@ def _valid_rates(
             members = per_prompt[chosen]
             low, high = clustered_wilson_interval(members["num_valid"].to_numpy(), members["num_samples"].to_numpy())
         else:
-            rng = random_stream(seed, "bootstrap", *names, "valid_rate", family)
+            rng = random_stream(seed, "bootstrap", *names, metric, family)
             low, high = bootstrap_families(rates, families, "mean", replicates=replicates, rng=rng)
         value = valid / total if total else math.nan
-        rows.append(metric_row("valid_rate", Estimate(value, total, low, high), family=family))
+        rows.append(metric_row(metric, Estimate(value, total, low, high), family=family))
     return rows
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from pipeline.core.laws.discretize import QUANTILE_RANGE
 from pipeline.core.laws.family import Law
+from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
 from pipeline.core.prompts.structured import Prompt
@@ -19,12 +20,12 @@ from pipeline.core.structured.pit import valid_decimals
 OUTLIER_WIDTHS = 10.0
 
 
-def mid_quantiles(law: Law, size: int) -> np.ndarray:
+def mid_quantiles(law: Law | FiniteLaw, size: int) -> np.ndarray:
     """F^-1((i - 0.5) / size) for i = 1..size, float64[size]."""
     return quantile(law, (np.arange(1, size + 1) - 0.5) / size)
 
 
-def wasserstein_1(samples: np.ndarray, law: Law) -> float:
+def wasserstein_1(samples: np.ndarray, law: Law | FiniteLaw) -> float:
     """Eq. 5: mean distance of order statistics from the law's mid-quantiles; NaN without samples.
 
     This is the paper's estimate. It differs from the exact distance between the
@@ -35,19 +36,21 @@ def wasserstein_1(samples: np.ndarray, law: Law) -> float:
     return float(np.abs(np.sort(samples) - mid_quantiles(law, len(samples))).mean())
 
 
-def central_quantiles(law: Law) -> tuple[float, float]:
+def central_quantiles(law: Law | FiniteLaw) -> tuple[float, float]:
     """Q05 and Q95 of the target."""
     low, high = quantile(law, np.array([0.05, 0.95]))
     return float(low), float(high)
 
 
-def interquantile_width(law: Law) -> float:
+def interquantile_width(law: Law | FiniteLaw) -> float:
     """Q95 - Q05 of the target, the paper's scale for W1."""
     low, high = central_quantiles(law)
     return high - low
 
 
-def perfect_sampler_replicates(law: Law, size: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
+def perfect_sampler_replicates(
+    law: Law | FiniteLaw, size: int, replicates: int, rng: np.random.Generator
+) -> np.ndarray:
     """Normalised W1 of ``size`` independent draws from the law itself, float64[replicates].
 
     What a perfect sampler scores at this sample size: never 0, and the floor that a
@@ -57,7 +60,7 @@ def perfect_sampler_replicates(law: Law, size: int, replicates: int, rng: np.ran
     if not width > 0:
         return np.full(replicates, math.nan)
     reference = mid_quantiles(law, size)
-    if law.integer:
+    if law.integer or isinstance(law, FiniteLaw):
         # SciPy's own draws reject whole numbers that are carried as floats.
         draws = quantile(law, rng.random((replicates, size)))
     else:
@@ -105,7 +108,7 @@ class PromptResult:
         return len(self.samples) / self.num_samples if self.num_samples else math.nan
 
 
-def evaluate_prompt(texts: Sequence[str | Invalid], law: Law) -> PromptResult:
+def evaluate_prompt(texts: Sequence[str | Invalid], law: Law | FiniteLaw) -> PromptResult:
     """Parse the answers to one prompt, or the reasons why there is none, and compare them with its law."""
     support = law.support
     parsed = [parse_sample(text, support, law.integer) for text in texts]

@@ -51,12 +51,14 @@ def request_encoder(tokenizer: Any, config: ModelConfig) -> Callable[[str], list
     return lambda text: encode_messages([{"role": "user", "content": text}], False)
 
 
-def open_model(config: ModelConfig, report: Path, adapter: Path | None = None, probe: str = "") -> ConditionedModel:
+def open_checkpoint(
+    config: ModelConfig, revision: str | None = None, adapter: Path | None = None, probe: str = ""
+) -> ConditionedModel:
     """Load a checkpoint, and an adapter into it.
 
     Args:
         config: The checkpoint.
-        report: What check_model wrote of it.
+        revision: Its commit; None for the one that ``config`` names.
         adapter: Directory of the adapter; None for the base checkpoint.
         probe: A request on which the adapter must show.
 
@@ -65,11 +67,14 @@ def open_model(config: ModelConfig, report: Path, adapter: Path | None = None, p
     """
     from pipeline.engines.loading.model import default_device, load_adapter, load_model, load_tokenizer, stop_ids
 
-    revision = model_revision(report)
-    tokenizer = load_tokenizer(config, revision)
-    model = load_model(config, revision)
+    tokenizer, model = load_tokenizer(config, revision), load_model(config, revision)
     stops = stop_ids(model, tokenizer, config.terminator)
     encode = request_encoder(tokenizer, config)
     if adapter is not None:
         model = load_adapter(model, adapter, encode(probe))
     return ConditionedModel(model, tokenizer, encode, message_encoder(tokenizer, config), stops, default_device())
+
+
+def open_model(config: ModelConfig, report: Path, adapter: Path | None = None, probe: str = "") -> ConditionedModel:
+    """``open_checkpoint`` at the revision that was checked; ``report`` is what check_model wrote of the checkpoint."""
+    return open_checkpoint(config, model_revision(report), adapter, probe)

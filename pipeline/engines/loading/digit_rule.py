@@ -1,6 +1,7 @@
 """A tokenizer's digit rule: guessed from its vocabulary, then verified against the tokenizer itself."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -9,7 +10,8 @@ from pipeline.core.laws.discretize import OutputSpace
 from pipeline.core.laws.fixed_point import FixedPointStrings
 from pipeline.core.tries.digit_tokens import DigitTokens
 from pipeline.core.tries.trie import Trie, build_trie, build_tries
-from pipeline.engines.loading.chat import encode_answers
+from pipeline.engines.loading.chat import answer_terminator, encode_answers
+from pipeline.errors import ModelError
 
 LONGEST_GROUP = 3
 # Strings of each prompt that are tokenized again before digit arithmetic is trusted for it.
@@ -87,6 +89,14 @@ def find_digit_tokens(tokenizer: PreTrainedTokenizerBase, terminator: int, num_d
     return None
 
 
+def answer_tokens(
+    tokenizer: PreTrainedTokenizerBase, terminator: str, num_decimals: int
+) -> tuple[int, DigitTokens | None]:
+    """The token that ends an answer, ``terminator`` being what the model's configuration says, and the digit rule."""
+    ends = answer_terminator(tokenizer, terminator)
+    return ends, find_digit_tokens(tokenizer, ends, num_decimals)
+
+
 def agrees_on(tokenizer: PreTrainedTokenizerBase, tokens: DigitTokens, spaces: Sequence[OutputSpace]) -> list[bool]:
     """Whether digit arithmetic and the tokenizer agree on strings of each space.
 
@@ -105,6 +115,8 @@ def tries_of(
 ) -> Iterator[tuple[str, Trie]]:
     """The trie of every output space, by digit arithmetic where it was verified, else by the tokenizer.
 
+    Strings that are no canonical decimals always go by the tokenizer. Their tries may hold strings that begin others.
+
     Args:
         tokenizer: The model's tokenizer.
         tokens: Its rule from ``find_digit_tokens``.
@@ -113,16 +125,33 @@ def tries_of(
 
     Yields:
         (prompt id, trie) in the order of ``spaces``.
+
+    Raises:
+        ModelError: The tokenizer cannot write a string, or writes two alike.
     """
     names = list(spaces)
     for start in range(0, len(names), SPACES_PER_PASS):
         part = names[start : start + SPACES_PER_PASS]
         opened = [spaces[name] for name in part]
-        trusted = agrees_on(tokenizer, tokens, opened) if tokens is not None else [False] * len(part)
+        numbers = [isinstance(space.values, FixedPointStrings) and tokens is not None for space in opened]
+        agreed = iter(agrees_on(tokenizer, tokens, list(compress(opened, numbers))) if any(numbers) else ())
+        trusted = [number and next(agreed) for number in numbers]
         fast = build_tries([space for space, ok in zip(opened, trusted, strict=True) if ok], tokens)
         for name, space, ok in zip(part, opened, trusted, strict=True):
             if ok:
                 yield name, next(fast)
             else:
-                encoded = encode_answers(tokenizer, list(space.values))
-                yield name, build_trie(encoded, space.probabilities, terminator)
+                yield name, _trie_of_texts(tokenizer, terminator, name, space)
+
+
+def _trie_of_texts(tokenizer: PreTrainedTokenizerBase, terminator: int, name: str, space: OutputSpace) -> Trie:
+    encoded = encode_answers(tokenizer, list(space.values))
+    if not isinstance(space.values, FixedPointStrings):
+        written = tokenizer.batch_decode(encoded, clean_up_tokenization_spaces=False)
+        for text, found in zip(space.values, written, strict=True):
+            if found.strip() != text:
+                raise ModelError(f"{name}: the tokenizer {tokenizer.name_or_path!r} writes {text!r} as {found!r}")
+    try:
+        return build_trie(encoded, space.probabilities, terminator)
+    except ValueError as error:
+        raise ModelError(f"{name}: no trie of its strings: {error}") from None

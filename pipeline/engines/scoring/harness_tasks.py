@@ -7,6 +7,7 @@ PyPI; they are read here with the mean in its place, and gp-IRT is computed in `
 What each task measures is described in ``pipeline.core.retention.tasks``.
 """
 
+import functools
 import importlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import Any
 
 import datasets
 import lm_eval.tasks
+import lm_eval.utils
 import numpy as np
 import yaml
 from lm_eval.api.instance import Instance
@@ -31,6 +33,8 @@ _PACKAGE = "lm_eval.tasks.tinyBenchmarks"
 _DIRECTORY = Path(lm_eval.tasks.__file__).parent
 _FOLDERS = {"gsm8k": "gsm8k"}
 """Folder of a task's file, where it is not the tiny tasks'."""
+# The harness would compile a task's templates anew for each of its items, which takes longer than to fill them.
+lm_eval.utils.env.from_string = functools.lru_cache(lm_eval.utils.env.from_string)
 _AGGREGATION = "agg_functions."
 
 # Harness task, harness metric and answer filter behind each of our metrics.

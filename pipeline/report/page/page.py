@@ -150,8 +150,9 @@ def coverage_rows(
     existing: Iterable[EvaluationKey],
     baselines: Sequence[str],
     switched_on: Sequence[str] = AXES,
+    axes: Sequence[str] = AXES,
 ) -> list[tuple[str, str, list[str]]]:
-    """Display name, condition, and for each of AXES "run", "not run", "off", or "" where there is nothing to run.
+    """Display name, condition, and for each of ``axes`` "run", "not run", "off", or "" where there is nothing to run.
 
     Args:
         models: Model name -> display name.
@@ -159,17 +160,18 @@ def coverage_rows(
         existing: All evaluations.
         baselines: Baselines that are switched on.
         switched_on: Axes that are.
+        axes: Axes that there can be.
     """
-    missing = {axis: MISSING if axis in switched_on else OFF for axis in AXES}
+    missing = {axis: MISSING if axis in switched_on else OFF for axis in axes}
     table, evaluated = [], set(existing)
     for model, name in models.items():
         for condition in (*conditions, *BASELINES):
-            run = [EvaluationKey(axis, model, condition) in evaluated for axis in AXES]
-            wanted = AXES if condition in conditions else BASELINE_AXES[condition] if condition in baselines else ()
+            run = [EvaluationKey(axis, model, condition) in evaluated for axis in axes]
+            wanted = axes if condition in conditions else BASELINE_AXES[condition] if condition in baselines else ()
             if wanted or any(run):
                 cells = [
                     "run" if ran else missing[axis] if axis in wanted else ""
-                    for axis, ran in zip(AXES, run, strict=True)
+                    for axis, ran in zip(axes, run, strict=True)
                 ]
                 table.append((name, condition, cells))
     return table
@@ -288,11 +290,16 @@ def _what_was_run(params: Params, evaluations: Evaluations, metrics: pd.DataFram
     """The page's last sections: what exists, what failed, what the metrics mean, and where the numbers are from."""
     baselines = enabled_baselines(params.generate)
     return {
-        "axes": AXES,
+        "axes": params.possible_axes,
         "coverage": coverage_rows(
-            display_names(params), params.conditions, evaluations.existing, baselines, params.axes
+            display_names(params),
+            params.conditions,
+            evaluations.existing,
+            baselines,
+            params.axes,
+            params.possible_axes,
         ),
-        "switched_off": [axis for axis in AXES if axis not in params.axes],
+        "switched_off": [axis for axis in params.possible_axes if axis not in params.axes],
         "invalid": evaluations.invalid.to_dict("records"),
         "definitions": [metric for name, metric in METRICS.items() if (metrics["metric"] == name).any()],
         "provenance": evaluations.provenance,

@@ -15,6 +15,7 @@ from pipeline.core.laws.family import Axis, Family, Parameter
 from pipeline.core.prompts.structured import Prompt
 from pipeline.report.tables.table import DASH, ListTable
 from pipeline.runs.cost import training_steps_of
+from pipeline.sources.own_laws import own_prompts
 
 PAPER_SOURCE = "Paper: arXiv:2605.11845, Section 4.1 and Appendix B.1."
 FAMILY_HEADER = (
@@ -35,11 +36,16 @@ POINTS_TRIED = 60
 
 
 def training_prompts(params: Params) -> int:
-    """Number of training prompts that the configuration selects."""
-    chosen = [FAMILIES[name] for name in params.prompts.families or FAMILIES]
+    """Number of training prompts that the configuration selects, those of laws of one's own included."""
+    chosen = [FAMILIES[name] for name in _families(params)]
     most = params.prompts.train_prompts_per_family
     sizes = (_size(family.train_grid) for family in chosen if family.seen)
-    return sum(size if most is None else min(most, size) for size in sizes)
+    own, _ = own_prompts(params.laws)
+    return sum(size if most is None else min(most, size) for size in sizes) + len(own)
+
+
+def _families(params: Params) -> Sequence[str]:
+    return tuple(FAMILIES) if params.prompts.families is None else params.prompts.families
 
 
 def shared_settings(params: Params) -> ListTable:
@@ -230,13 +236,15 @@ def _size(grid: Sequence[Axis]) -> int:
     return math.prod(len(parameter.values) for parameter in grid) if grid else 0
 
 
-def family_table(params: Params, prompts: Sequence[Prompt]) -> ListTable:
-    """Table 5: every family with its parameters, support, grids, and prompts of this run.
+def family_table(params: Params, prompts: Sequence[Prompt]) -> ListTable | None:
+    """Table 5: every family with its parameters, support, grids, and prompts of this run; None where none is chosen.
 
     Args:
         params: The parameters.
         prompts: Prompts of the evaluated splits.
     """
+    if not _families(params):
+        return None
     counts = Counter((prompt.split, prompt.family) for prompt in prompts)
     records = [_family_record(family, params, counts) for family in FAMILIES.values()]
     totals = [sum(record[name] for record in records) for name in ("train_prompts", "test_prompts")]
@@ -256,7 +264,7 @@ def family_table(params: Params, prompts: Sequence[Prompt]) -> ListTable:
 
 def _family_record(family: Family, params: Params, counts: Mapping[tuple[str, str], int]) -> dict[str, Any]:
     """A family's row of the table's file; ``counts`` are evaluated prompts by split and family."""
-    most, chosen = params.prompts.train_prompts_per_family, params.prompts.families or list(FAMILIES)
+    most, chosen = params.prompts.train_prompts_per_family, _families(params)
     size = _size(family.train_grid) if family.family_id in chosen else 0
     return {
         "family": family.family_id,

@@ -77,7 +77,7 @@ EXACT = (
 COMPARED = ("base", "soft", "ssot")
 """Conditions of Tables 8 and 9, of which soft may not be among the methods."""
 TESTS_TABLE = "structured_tests"
-_TEST_TITLES = (
+TEST_TITLES = (
     "Split",
     "Metric",
     "Model",
@@ -303,8 +303,8 @@ def structured_tests_table(
     return ListTable(
         TESTS_TABLE,
         "Paired tests between conditions, structured sampling",
-        _TEST_TITLES,
-        [_test_row(row, models) for row in tests.itertuples()],
+        TEST_TITLES,
+        [test_row(row, models) for row in tests.itertuples()],
         4,
         tests.assign(axis="structured"),
         "Difference: of the figures in the tables (mean within family; across families the median, of logit KL the "
@@ -321,7 +321,8 @@ def structured_tests_table(
     )
 
 
-def _test_row(row: Any, models: Mapping[str, str]) -> list[str]:
+def test_row(row: Any, models: Mapping[str, str]) -> list[str]:
+    """Texts of a test under TEST_TITLES; ``row`` has COMPARISON_COLUMNS."""
     return [
         SHORT_SPLIT_TITLES.get(row.split, row.split),
         METRICS[row.metric].title,

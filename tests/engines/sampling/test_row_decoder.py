@@ -1,5 +1,7 @@
 """Samples of many prompts in one batch against each prompt alone."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -25,8 +27,7 @@ def together(model, requests, seeds, strategy="rows", **settings):
 
 
 @pytest.mark.parametrize("law", [{"temperature": 1.5, "top_p": 1.0}, {"temperature": 2.0, "top_p": 0.8}])
-@pytest.mark.parametrize("batch_size", [1, 4, 7, 100])
-def test_samples_are_those_of_each_prompt_alone(small_model, law, batch_size):  # noqa: F811
+def test_samples_are_those_of_each_prompt_alone(small_model, law):  # noqa: F811
     requests = prompts()
     # Prompts with different numbers of samples, one with none.
     seeds = [sample_seeds(0, ("prompts", str(place)), count) for place, count in enumerate((5, 9, 2, 0, 7, 4))]
@@ -36,8 +37,9 @@ def test_samples_are_those_of_each_prompt_alone(small_model, law, batch_size):  
         for ids, own in zip(requests, seeds, strict=True)
     ]
     assert {answer.finish_reason for own in expected for answer in own} == {"stop", "length"}
-    for strategy in ("rows", "merged"):
-        assert together(small_model, requests, seeds, strategy, batch_size=batch_size, **settings) == expected
+    for strategy, batch_size in itertools.product(("rows", "merged"), (1, 4, 7, 100)):
+        found = together(small_model, requests, seeds, strategy, batch_size=batch_size, **settings)
+        assert found == expected, (strategy, batch_size)
 
 
 def test_rows_stay_full_over_prompts(small_model):  # noqa: F811

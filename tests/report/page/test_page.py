@@ -91,8 +91,8 @@ def test_coverage_of_axes_that_are_off():
     """What was evaluated before an axis was switched off counts as run."""
     existing = {("mcq", "alpha", "base"), ("open", "alpha", "base")}
     rows = coverage_rows({"alpha": "A"}, CONDITIONS, existing, ["ssot"], ["open", "novelty"])
-    assert rows[0] == ("A", "base", ["off", "run", "run", "not run", "off", "off", "off"])
-    assert rows[3] == ("A", "ssot", ["off", "not run", "", "", "", "", ""])
+    assert rows[0] == ("A", "base", ["off", "run", "run", "not run", "off", "off", "off", "off"])
+    assert rows[3] == ("A", "ssot", ["off", "not run", *[""] * 6])
 
 
 def test_coverage_of_baselines():
@@ -102,17 +102,9 @@ def test_coverage_of_baselines():
         for _, condition, cells in coverage_rows({"alpha": "A"}, CONDITIONS, existing, ["ssot", "constrained"])
     }
     assert list(rows) == ["base", "soft", "hard", "ssot", "constrained", "batch"]
-    assert rows["base"] == ["run", *["not run"] * 6]
-    assert rows["ssot"] == ["not run", "run", "", "", "", "", ""]
-    assert rows["constrained"] == ["not run", "", "", "", "", "", ""] and rows["batch"] == [
-        "run",
-        "",
-        "",
-        "",
-        "",
-        "",
-        "",
-    ]
+    assert rows["base"] == ["run", *["not run"] * 7]
+    assert rows["ssot"] == ["not run", "run", *[""] * 6]
+    assert rows["constrained"] == ["not run", *[""] * 7] and rows["batch"] == ["run", *[""] * 7]
 
 
 def test_sources_name_files_commits_and_sizes():

@@ -1,0 +1,97 @@
+"""Prompts of laws that a user's files describe: templates, trained on or held out, times the law's cases."""
+
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeline.core.laws.family import Law
+from pipeline.core.laws.finite_law import FiniteLaw
+from pipeline.core.prompts.structured import Prompt, prompt_id
+from pipeline.errors import DomainError
+
+SPLITS = ("held_out_template", "held_out_field", "seen_template")
+"""Of the axis laws: paraphrases that were not trained on; field values that were not; what was trained on."""
+
+
+@dataclass(frozen=True)
+class LawCase:
+    """One law of a file.
+
+    Attributes:
+        fields: What templates say of it: a value by field, or a parameter of SciPy's.
+        law: The law.
+        held_out: Whether it is evaluated only.
+    """
+
+    fields: Mapping[str, str | int | float]
+    law: Law | FiniteLaw
+    held_out: bool = False
+
+
+@dataclass(frozen=True)
+class OwnLaw:
+    """A file's laws and how they are asked for.
+
+    Attributes:
+        name: Family of its prompts.
+        train: Templates that are trained on.
+        test: Templates that are not.
+        cases: Its laws.
+    """
+
+    name: str
+    train: Sequence[str]
+    test: Sequence[str]
+    cases: Sequence[LawCase]
+
+
+def _check_fields(template: str, fields: Mapping[str, object], required: Sequence[str]) -> None:
+    try:
+        named = [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
+    except ValueError as error:
+        raise DomainError(f"the template {template!r} is malformed ({error}); write {{{{ for a brace") from None
+    for name in named:
+        if name not in fields:
+            raise DomainError(f"the template {template!r} has the unknown field {name!r}; there are {list(fields)}")
+    for name in required:
+        if name not in named:
+            raise DomainError(f"the template {template!r} is without its field {{{name}}}")
+
+
+def own_law_prompts(own: OwnLaw) -> tuple[list[Prompt], list[Prompt]]:
+    """Prompts to train on (split "train"), and those of the axis laws (``SPLITS``).
+
+    Held-out cases are asked with the held-out templates, and with the others where there are none.
+
+    Raises:
+        DomainError: A template lacks a field whose values differ or names an unknown one, two prompts have the same
+            text, or every case is held out.
+    """
+    trained = [case for case in own.cases if not case.held_out]
+    if not trained:
+        raise DomainError("every law is held out, so there is nothing to train on")
+    fields = own.cases[0].fields
+    # A parameter that never changes need not be said.
+    varied = [name for name in fields if len({case.fields[name] for case in own.cases}) > 1]
+    for template in (*own.train, *own.test):
+        _check_fields(template, fields, varied)
+    held_out = [case for case in own.cases if case.held_out]
+
+    def prompts(split: str, templates: Sequence[str], cases: Sequence[LawCase]) -> list[Prompt]:
+        made = []
+        for case in cases:
+            for template in templates:
+                text = template.format(**case.fields)
+                made.append(Prompt(prompt_id(own.name, text), split, own.name, "", dict(case.fields), text, case.law))
+        return made
+
+    test = [
+        *prompts("seen_template", own.train, trained),
+        *prompts("held_out_template", own.test, trained),
+        *prompts("held_out_field", own.test or own.train, held_out),
+    ]
+    texts = [prompt.text for prompt in test]
+    for text in texts:
+        if texts.count(text) > 1:
+            raise DomainError(f"the request {text!r} is made twice")
+    return prompts("train", own.train, trained), test

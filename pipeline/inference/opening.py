@@ -1,0 +1,168 @@
+"""Which weights are asked for on a command line, and opening them: a condition of params.yaml, or any checkpoint."""
+
+import argparse
+import math
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.artifacts.model_report import model_revision
+from pipeline.config.params import BASE, ChatConfig, ModelConfig, Params, ReasoningConfig
+from pipeline.config.retention import is_local_path
+from pipeline.dag.graph import StageGraph
+from pipeline.errors import ArtifactError, ConfigError, ModelError, first_line
+
+if TYPE_CHECKING:
+    from pipeline.engines.loading.conditioned_model import ConditionedModel
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights that were asked for, found and not yet loaded.
+
+    Attributes:
+        model: Name in params.yaml, or the checkpoint's directory or repository.
+        condition: "base", a method, METHOD@WEIGHT, or the directory of an adapter.
+        config: The checkpoint.
+        adapter: Directory of the adapter; None for the base checkpoint.
+        weight: Of the adapter's update.
+    """
+
+    model: str
+    condition: str
+    config: ModelConfig
+    adapter: Path | None = None
+    weight: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """What a server calls them, e.g. "embedded" (the base checkpoint) or "embedded-soft"."""
+        return f"{self.model}-{Path(self.condition).name}" if self.adapter else self.model
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options that ``find_weights`` takes, and the file of the parameters."""
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
+    parser.add_argument(
+        "--model",
+        help="name in params.yaml (default: its only one), a checkpoint's directory, or OWNER/NAME on the hub",
+    )
+    parser.add_argument("--condition", help="base (default), a method of params.yaml, or METHOD@WEIGHT, e.g. soft@0.5")
+    parser.add_argument(
+        "--adapter", type=Path, metavar="DIR", help="an adapter in PEFT's format, instead of a condition"
+    )
+
+
+def find_weights(
+    params: Params, model: str | None, condition: str | None, adapter: Path | None, source: str = "params.yaml"
+) -> Weights:
+    """The weights that the options of ``add_options`` name; nothing is loaded.
+
+    Args:
+        params: The parameters.
+        model: Name in ``params``, directory or repository; None for the only one in ``params``.
+        condition: "base" (also for None), a method, or METHOD@WEIGHT.
+        adapter: Directory, instead of a condition.
+        source: File of the parameters, for errors.
+
+    Raises:
+        ConfigError: There is no such model or condition, or options contradict each other.
+        ArtifactError: The condition is not trained yet; says which command trains it.
+        ModelError: The checkpoint's configuration cannot be read.
+    """
+    known = ", ".join(params.models)
+    if model is None:
+        if len(params.models) > 1:
+            raise ConfigError(f"--model: {source} has several, give one of {known}")
+        (model,) = params.models
+    if condition is not None and adapter is not None:
+        raise ConfigError(f"--adapter {adapter} and --condition {condition} name two adapters; give one of them")
+    if model in params.models:
+        config, report = params.models[model], Path(params.artifacts) / "models" / f"{model}.json"
+        if report.exists():
+            config = replace(config, revision=model_revision(report))
+    elif is_local_path(model) or model.count("/") == 1:
+        if condition not in (None, BASE):
+            raise ConfigError(f"--condition: {condition} belongs to a model of {source}, {known}; give --adapter DIR")
+        config = _checkpoint_config(params, model)
+    else:
+        raise ConfigError(
+            f"--model: {source} has no {model!r}; there are {known}, and any checkpoint's directory or OWNER/NAME"
+        )
+    if adapter is not None:
+        return Weights(model, str(adapter), config, adapter)
+    if condition in (None, BASE):
+        return Weights(model, BASE, config)
+    method, scaled, given = condition.partition("@")
+    if method not in params.methods:
+        raise ConfigError(
+            f"--condition: {source} has no {condition!r}; there are {', '.join(params.conditions)}, and METHOD@WEIGHT"
+        )
+    try:
+        weight = float(given) if scaled else 1.0
+    except ValueError:
+        weight = math.nan
+    if not 0 < weight < math.inf:
+        raise ConfigError(f"--condition: the weight {given!r} of {condition} is not a number above 0, e.g. soft@0.5")
+    trained = Path(params.artifacts) / "adapters" / model / method
+    if not trained.is_dir():
+        makers = {path: node.name for node in StageGraph(params).values() for path in node.outputs}
+        raise ArtifactError(
+            f"{trained} does not exist: {method} is not trained yet; `dvc repro {makers[str(trained)]}` makes it"
+        )
+    return Weights(model, condition, config, trained, weight)
+
+
+def _checkpoint_config(params: Params, checkpoint: str) -> ModelConfig:
+    """How a checkpoint is loaded and asked: as ``params`` has it, else in its own dtype and chat template."""
+    for config in params.models.values():
+        if config.checkpoint == checkpoint:
+            return config
+    import torch
+    from transformers import AutoConfig
+
+    try:
+        dtype = AutoConfig.from_pretrained(checkpoint, trust_remote_code=False).dtype
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot read the configuration of {checkpoint}: {first_line(error)}") from None
+    return ModelConfig(
+        display_name=checkpoint,
+        checkpoint=checkpoint,
+        revision=None,
+        num_parameters=1,
+        tokenizer=checkpoint,
+        dtype="float32" if dtype in (None, torch.float32) else "bfloat16",
+        attention="sdpa",
+        terminator="eos",
+        lora_target_modules=["q_proj"],
+        chat=ChatConfig({}, "", False, ReasoningConfig({}, "system", None)),
+    )
+
+
+def open_weights(weights: Weights, probe: str) -> "ConditionedModel":
+    """Load a checkpoint with its adapter.
+
+    Args:
+        weights: What ``find_weights`` found.
+        probe: A request on which an adapter must show.
+
+    Raises:
+        ArtifactError: An adapter cannot be read.
+        ModelError: The checkpoint or the adapter cannot be used.
+    """
+    from pipeline.artifacts.adapters import merge_adapters
+    from pipeline.engines.loading.conditioned_model import open_checkpoint
+
+    if weights.adapter is None or weights.weight == 1:
+        return open_checkpoint(weights.config, adapter=weights.adapter, probe=probe)
+    with tempfile.TemporaryDirectory() as scaled:
+        merge_adapters([(weights.adapter, weights.weight)], Path(scaled))
+        return open_checkpoint(weights.config, adapter=Path(scaled), probe=probe)
+
+
+def context_length(loaded: "ConditionedModel") -> int | None:
+    """Most tokens of a request with its answer; None where the checkpoint names no limit."""
+    from pipeline.engines.loading.model import causal_lm
+
+    return getattr(causal_lm(loaded.model).config.get_text_config(), "max_position_embeddings", None)

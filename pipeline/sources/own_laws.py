@@ -1,0 +1,233 @@
+"""Laws of a user's own, from the files that the section ``laws`` names."""
+
+import itertools
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import yaml
+from scipy import stats
+
+from pipeline.artifacts.json_lines import read_json_lines
+from pipeline.artifacts.storage import read_table
+from pipeline.config.laws import CategoricalLawConfig, RangeConfig, ScipyLawConfig, TableLawConfig
+from pipeline.config.params import validate
+from pipeline.core.laws.family import Axis, Family, Law, linear, listed, log, real
+from pipeline.core.laws.finite_law import FiniteLaw, categorical_law, numeric_law, smoothed_law
+from pipeline.core.prompts.own_laws import LawCase, OwnLaw, own_law_prompts
+from pipeline.core.prompts.structured import Prompt
+from pipeline.errors import ArtifactError, ConfigError, DomainError
+
+PROBABILITY = "probability"
+"""A column of weights of this name must sum to 1; any other holds counts."""
+KINDS = ("scipy", "categorical", "empirical", "conditional")
+TABLES = (".csv", ".jsonl", ".parquet")
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+
+
+def own_prompts(laws: Mapping[str, str], project: Path = Path()) -> tuple[list[Prompt], list[Prompt]]:
+    """Prompts of all laws: those to train on, and those of the axis laws.
+
+    Args:
+        laws: File of each law by its name.
+        project: Where relative paths start.
+
+    Raises:
+        ConfigError: A file that is no law's, naming file, key and what is allowed.
+        ArtifactError: A table that is missing or has not what the law says.
+    """
+    train: list[Prompt] = []
+    test: list[Prompt] = []
+    for name, file in laws.items():
+        own = read_own_law(name, project / file)
+        try:
+            trained, tested = own_law_prompts(own)
+        except DomainError as error:
+            raise ConfigError(f"{file}: templates: {error}") from None
+        train += trained
+        test += tested
+    asked: dict[str, str] = {}
+    for prompt in test:
+        if asked.setdefault(prompt.text, prompt.family) != prompt.family:
+            raise ConfigError(f"laws: {asked[prompt.text]} and {prompt.family} both ask {prompt.text!r}")
+    return train, test
+
+
+def read_own_law(name: str, path: Path) -> OwnLaw:
+    """One law's file. Raises ConfigError and ArtifactError, as ``own_prompts``."""
+    if not path.is_file():
+        raise ConfigError(f"laws.{name}: {path} does not exist; give the path of a law's file (.yaml)")
+    try:
+        content = yaml.safe_load(path.read_bytes())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid YAML ({' '.join(str(error).split())})") from None
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if kind not in KINDS:
+        raise ConfigError(f"{path}: kind: got {kind!r}; {', '.join(KINDS)} are allowed")
+    try:
+        if kind == "scipy":
+            config = validate(content, ScipyLawConfig, str(path))
+            cases = _scipy_cases(name, config)
+        elif kind == "categorical" and "table" not in content:
+            config = validate(content, CategoricalLawConfig, str(path))
+            cases = [LawCase({}, _written_law(config))]
+        else:
+            config = validate(content, TableLawConfig, str(path))
+            cases = _table_cases(config, path)
+    except DomainError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return OwnLaw(name, config.templates.train, config.templates.test, cases)
+
+
+def _written_law(config: CategoricalLawConfig) -> FiniteLaw:
+    if (config.probabilities is None) == (config.counts is None):
+        raise DomainError("give either probabilities or counts")
+    weights = config.probabilities
+    if weights is None:
+        total = sum(config.counts.values())
+        weights = {name: count / total for name, count in config.counts.items()}
+    return categorical_law(weights, config.spellings, split=config.spelling == "split")
+
+
+def _axis(name: str, values: float | list[float] | RangeConfig) -> Axis:
+    if isinstance(values, RangeConfig):
+        if values.spacing == "log" and min(values.lower, values.upper) <= 0:
+            raise DomainError(f"parameters.{name}: log spacing needs ends above 0")
+        return (log if values.spacing == "log" else linear)(name, values.lower, values.upper, values.count)
+    return listed(name, *(values if isinstance(values, list) else [values]))
+
+
+def _scipy_cases(name: str, config: ScipyLawConfig) -> list[LawCase]:
+    distribution = getattr(stats, config.distribution, None)
+    if not isinstance(distribution, stats.rv_continuous | stats.rv_discrete):
+        raise DomainError(f"distribution: scipy.stats has no distribution {config.distribution!r}")
+    shapes = [part.strip() for part in (distribution.shapes or "").split(",") if part.strip()]
+    allowed = [*shapes, "loc", *(["scale"] if isinstance(distribution, stats.rv_continuous) else [])]
+    for section, given in (("parameters", config.parameters), ("held_out", config.held_out)):
+        if unknown := [key for key in given if key not in allowed]:
+            raise DomainError(f"{section}.{unknown[0]}: {config.distribution} takes {', '.join(allowed)}")
+    if missing := [shape for shape in shapes if shape not in config.parameters]:
+        raise DomainError(f"parameters: {config.distribution} needs {missing[0]}")
+    if extra := [key for key in config.held_out if key not in config.parameters]:
+        raise DomainError(f"held_out.{extra[0]}: it is not among parameters")
+    names = tuple(config.parameters)
+    family = Family(
+        name,
+        config.distribution,
+        "",
+        tuple(map(real, names)),
+        lambda *values: Law(config.distribution, dict(zip(names, values, strict=True))),
+        (),
+        (),
+    )
+    trained = [_axis(key, values).values for key, values in config.parameters.items()]
+    held_out = [tuple(map(float, config.held_out.get(key, ()))) for key in names]
+    cases = []
+    for values in itertools.product(*(dict.fromkeys((*own, *new)) for own, new in zip(trained, held_out, strict=True))):
+        point = dict(zip(names, values, strict=True))
+        new = any(value in others for value, others in zip(values, held_out, strict=True))
+        # Whole numbers are written as such.
+        fields = {key: int(value) if value == int(value) else value for key, value in point.items()}
+        cases.append(LawCase(fields, family.law_at(point), new))
+    return cases
+
+
+def _read_rows(path: Path) -> pd.DataFrame:
+    """A table with every cell as text; numbers without exponent."""
+    if path.suffix not in TABLES:
+        raise ConfigError(f"{path}: a table ends in {', '.join(TABLES)}")
+    if not path.is_file():
+        raise ArtifactError(f"{path} does not exist")
+    try:
+        if path.suffix == ".csv":
+            return pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+        rows = pd.DataFrame(read_json_lines(path, ())) if path.suffix == ".jsonl" else read_table(path, ())
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        raise ArtifactError(f"{path} is not a table ({error})") from None
+    return rows.map(_cell)
+
+
+def _cell(value: object) -> str:
+    if value is None or (isinstance(value, float) and not np.isfinite(value)):
+        return ""
+    return np.format_float_positional(value, trim="-") if isinstance(value, float | np.floating) else str(value)
+
+
+def _table_cases(config: TableLawConfig, path: Path) -> list[LawCase]:
+    if (config.kind == "conditional") != bool(config.fields):
+        raise DomainError("fields: conditional laws need one or more columns, other laws have none")
+    table = path.parent / config.table
+    # DVC watches the directory of the laws' files.
+    if not table.resolve().is_relative_to(path.parent.resolve()):
+        raise DomainError(f"table: {config.table} must lie beside the law's file")
+    rows = _read_rows(table)
+    wanted = [config.column, *config.fields, *([config.weight] if config.weight else [])]
+    for name in wanted:
+        if name not in rows:
+            raise ArtifactError(f"{table}: there is no column {name!r}; its columns are {', '.join(map(str, rows))}")
+        if empty := np.flatnonzero(rows[name].str.strip() == "").tolist():
+            raise ArtifactError(f"{table}: column {name!r} has an empty cell (row {empty[0] + 1})")
+    if rows.empty:
+        raise ArtifactError(f"{table}: column {config.column!r} is empty")
+    weights = pd.Series(1.0, index=rows.index)
+    if config.weight:
+        weights = pd.to_numeric(rows[config.weight], errors="coerce")
+        if wrong := np.flatnonzero(~(weights > 0)).tolist():
+            raise ArtifactError(
+                f"{table}: column {config.weight!r} must hold numbers above 0, got "
+                f"{rows[config.weight].iloc[wrong[0]]!r} (row {wrong[0] + 1})"
+            )
+    numeric = config.kind != "categorical" and all(map(_NUMBER.fullmatch, rows[config.column]))
+    if not numeric and (config.decimals is not None or config.smoothing != "none"):
+        raise DomainError(f"decimals and smoothing are for numbers, and column {config.column!r} holds texts")
+    decimals = config.decimals
+    if decimals is None:
+        decimals = max(len(text.partition(".")[2]) for text in rows[config.column]) if numeric else 0
+    held_out = _held_out_values(config, rows)
+    cases = []
+    groups = rows.groupby(config.fields, sort=False) if config.fields else [((), rows)]
+    for key, members in groups:
+        fields = dict(zip(config.fields, key, strict=True))
+        try:
+            law = _table_law(config, members[config.column], weights[members.index], decimals if numeric else None)
+        except DomainError as error:
+            place = ", ".join(f"{name}={value}" for name, value in fields.items())
+            raise ArtifactError(f"{table}: {place}: {error}" if place else f"{table}: {error}") from None
+        new = any(value in held_out.get(name, ()) for name, value in fields.items())
+        cases.append(LawCase(fields, law, new))
+    return cases
+
+
+def _held_out_values(config: TableLawConfig, rows: pd.DataFrame) -> dict[str, set[str]]:
+    held_out = {name: set(map(str, values)) for name, values in config.held_out.items()}
+    for name, values in held_out.items():
+        if name not in config.fields:
+            raise DomainError(f"held_out.{name}: unknown field; there are {', '.join(config.fields) or 'none'}")
+        if missing := sorted(values - set(rows[name])):
+            raise DomainError(f"held_out.{name}: no row of {config.table} has the value {missing[0]!r}")
+    return held_out
+
+
+def _table_law(config: TableLawConfig, column: pd.Series, weights: pd.Series, decimals: int | None) -> FiniteLaw:
+    """The law of some rows; ``decimals`` of None for categories."""
+    given = config.weight == PROBABILITY
+    total = float(weights.sum())
+    if decimals is None:
+        mass = weights.groupby(column, sort=False).sum()
+        if given and len(mass) < len(column):
+            raise DomainError(f"{column[column.duplicated()].iloc[0]!r} is there twice")
+        probabilities = (mass if given else mass / total).to_dict()
+        spellings = {name: texts for name, texts in config.spellings.items() if name in probabilities}
+        if unknown := [name for name in config.spellings if not (column == name).any() and not config.fields]:
+            raise DomainError(f"spellings of {unknown[0]!r}, which has no probability")
+        return categorical_law(probabilities, spellings, split=config.spelling == "split")
+    # Only counts and rows are normalised: probabilities are meant as they stand.
+    if given and abs(total - 1) > 1e-6:
+        raise DomainError(f"the probabilities sum to {total:.6g}, which is {abs(total - 1):.3g} off 1")
+    values = column.astype(float).to_numpy()
+    if config.smoothing == "kernel":
+        return smoothed_law(values, weights.to_numpy(), decimals)
+    indices, places = np.unique(np.rint(values * 10**decimals).astype(np.int64), return_inverse=True)
+    return numeric_law(indices, np.bincount(places, weights=weights), decimals)

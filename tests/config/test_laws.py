@@ -1,0 +1,41 @@
+"""The section ``laws``: absent in what was recorded before it, and what names and places it takes."""
+
+import pytest
+
+from pipeline.compose import compose_params
+from pipeline.config.params import load_params, validate
+from pipeline.errors import ConfigError
+from tests.conftest import ROOT
+
+
+def composed(*overrides: str) -> dict:
+    return compose_params(ROOT / "conf", ["methods=paper", *overrides])
+
+
+def test_parameters_recorded_without_the_key_have_no_laws():
+    values = composed()
+    assert values.pop("laws") == {}
+    assert validate(values).laws == {} and "laws" not in validate(values).possible_axes
+    assert load_params(ROOT / "results" / "laptop" / "params.yaml").laws == {}
+
+
+def test_laws_are_named_on_the_command_line():
+    assert composed("experiment=own_law")["laws"].keys() == {"destination", "delivery_hours", "drinks"}
+    alone = composed("experiment=own_law", "laws=none", "+laws.lunch=data/mine/lunch.yaml")
+    assert alone["laws"] == {"lunch": "data/mine/lunch.yaml"} and alone["axes"] == ["laws"]
+    assert validate(composed("+laws.lunch=data/mine/lunch.yaml")).possible_axes[-1] == "laws"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["+laws.gaussian=data/laws/drinks.yaml"], "laws.gaussian: a law's name"),
+        (["+laws.Lunch=data/laws/drinks.yaml"], "lower-case letters"),
+        (["+laws.a=data/laws/a.yaml", "+laws.b=data/mine/b.yaml"], "one directory"),
+        (["+laws.a=a.yaml"], "not the project's own"),
+        (["axes=[laws]"], "axes: laws needs a law"),
+    ],
+)
+def test_what_is_refused(overrides, message):
+    with pytest.raises(ConfigError, match=message):
+        composed(*overrides)

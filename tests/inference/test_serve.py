@@ -1,0 +1,369 @@
+"""The endpoint as clients see it: OpenAI's own client, and the pipeline's engine for servers."""
+
+import dataclasses
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+
+import openai
+import pytest
+import torch
+import uvicorn
+import yaml
+
+from pipeline import serve
+from pipeline.config.engine import OpenaiConfig
+from pipeline.engines.sampling import preflight_law
+from pipeline.engines.sampling.generate import generate
+from pipeline.engines.sampling.openai_engine import open_openai
+from pipeline.errors import ConfigError, ModelError
+from pipeline.inference import opening
+from pipeline.inference.server import ModelServer
+from tests.conftest import ROOT
+from tests.engines.engine_cases import collect, make_request
+from tests.waiting import wait_until
+
+KEY = "sk-test"
+MESSAGES = [{"role": "user", "content": "Generate exactly ONE random number."}]
+
+
+@pytest.fixture(scope="module")
+def loaded(project):
+    return opening.open_weights(opening.find_weights(project.params, None, "soft", None), "A number.")
+
+
+@pytest.fixture(scope="module")
+def address(loaded):
+    """A server over base and soft, in a thread."""
+    listening = serve.listening_socket("127.0.0.1", 0)
+    application = ModelServer(loaded, {"tiny": False, "tiny-soft": True}, 5, KEY).application()
+    server = uvicorn.Server(uvicorn.Config(application, log_level="warning"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    wait_until(lambda: server.started)
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+def client(address):
+    with openai.OpenAI(base_url=address, api_key=KEY, max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture
+def chat(client):
+    def ask(**changes):
+        values = {"model": "tiny-soft", "messages": MESSAGES, "seed": 3, "max_completion_tokens": 6} | changes
+        return client.chat.completions.create(**values)
+
+    return ask
+
+
+@pytest.fixture
+def complete(client):
+    def ask(**changes):
+        values = {"model": "tiny-soft", "prompt": "A number:", "seed": 3, "max_tokens": 6} | changes
+        return client.completions.create(**values)
+
+    return ask
+
+
+def expected(loaded, ids, seeds, limit=6, **changes):
+    """Answers of the engine in this process."""
+    settings = {"stop_ids": loaded.stop_ids, "max_new_tokens": limit, "temperature": 1.0, "top_p": 1.0, "batch_size": 4}
+    return generate(loaded.model, loaded.tokenizer, ids, seeds, **(settings | changes))
+
+
+def test_models(client):
+    assert [model.id for model in client.models.list()] == ["tiny", "tiny-soft"]
+    assert client.models.retrieve("tiny").owned_by == "pipeline"
+    with pytest.raises(openai.NotFoundError, match="there are tiny, tiny-soft"):
+        client.models.retrieve("other")
+
+
+def test_an_answer_is_the_pipelines_own_with_that_seed(chat, complete, loaded):
+    ids = loaded.encode_messages(MESSAGES, False)
+    for seed in range(4):
+        (wanted,) = expected(loaded, ids, [seed], temperature=0.7, top_p=0.9)
+        reply = chat(seed=seed, temperature=0.7, top_p=0.9)
+        assert (reply.choices[0].message.content, reply.choices[0].finish_reason) == (wanted.text, wanted.finish_reason)
+        assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (len(ids), wanted.num_tokens)
+        with loaded.model.disable_adapter():
+            (other,) = expected(loaded, ids, [seed])
+        assert chat(seed=seed, model="tiny").choices[0].message.content == other.text
+        text = complete(seed=seed, prompt=ids).choices[0].text
+        assert text == expected(loaded, ids, [seed])[0].text
+
+
+def test_parts_of_a_message_are_one_text(chat):
+    parts = [{"type": "text", "text": "Generate exactly ONE "}, {"type": "text", "text": "random number."}]
+    whole, split = (
+        chat(messages=[{"role": "user", "content": content}]) for content in (MESSAGES[0]["content"], parts)
+    )
+    assert whole.choices[0].message.content == split.choices[0].message.content
+
+
+def test_several_samples_of_several_prompts(complete):
+    reply = complete(prompt=["A number:", "One word:"], n=3)
+    texts = [choice.text for choice in reply.choices]
+    assert [choice.index for choice in reply.choices] == list(range(6)) and len(set(texts)) > 3
+    assert texts == [choice.text for choice in complete(prompt=["A number:", "One word:"], n=3).choices]
+    assert complete(n=1).choices[0].text == texts[0] and complete(seed=None, n=1).choices[0].text is not None
+    (greedy,) = {choice.text for choice in complete(temperature=0, n=4).choices}
+    assert greedy == complete(temperature=0, seed=9).choices[0].text
+
+
+@pytest.mark.parametrize("piecewise", [False, True])
+def test_log_probabilities_are_the_models(complete, chat, loaded, piecewise):
+    ids = loaded.encode_messages(MESSAGES, False)
+    plain = expected(loaded, ids, [3])[0]
+    if piecewise:
+        chunks = list(chat(logprobs=True, top_logprobs=4, stream=True))
+        content = [entry for chunk in chunks for entry in chunk.choices[0].logprobs.content]
+        events = [chunk.choices[0] for chunk in complete(prompt=ids, logprobs=4, stream=True)]
+        tops = [top for event in events for top in event.logprobs.top_logprobs]
+        chosen = [value for event in events for value in event.logprobs.token_logprobs]
+        offsets = [value for event in events for value in event.logprobs.text_offset]
+    else:
+        content = chat(logprobs=True, top_logprobs=4).choices[0].logprobs.content
+        found = complete(prompt=ids, logprobs=4).choices[0].logprobs
+        tops, chosen, offsets = found.top_logprobs, found.token_logprobs, found.text_offset
+    assert len(content) == plain.num_tokens == len(chosen)
+    prefix, place = list(ids), 0
+    for entry, top, value, offset in zip(content, tops, chosen, offsets, strict=True):
+        with torch.inference_mode():
+            law = loaded.model(torch.tensor([prefix])).logits[0, -1].double().log_softmax(-1)
+        best = law.topk(4)
+        assert [item.logprob for item in entry.top_logprobs] == pytest.approx(best.values.tolist(), abs=1e-5)
+        assert [item.token for item in entry.top_logprobs] == [loaded.tokenizer.decode([t]) for t in best.indices]
+        token = next(t for t in range(len(law)) if abs(float(law[t]) - entry.logprob) < 1e-5)
+        assert entry.token == loaded.tokenizer.decode([token]) and value == pytest.approx(entry.logprob)
+        assert top[entry.token] == pytest.approx(value) or "\ufffd" in entry.token
+        assert list(top.values()) == sorted(top.values(), reverse=True) and len(top) <= 5
+        assert entry.bytes is None or bytes(entry.bytes).decode() == entry.token
+        assert offset == place
+        prefix, place = [*prefix, token], place + len(entry.token)
+    assert loaded.tokenizer.decode(prefix[len(ids) :], skip_special_tokens=True) == plain.text
+
+
+@pytest.mark.parametrize("n", [1, 7])
+def test_a_stream_has_the_same_answers(chat, complete, n):
+    """Whole characters at a time, whatever the steps."""
+    settings = {"n": n, "stream_options": {"include_usage": True}, "stream": True}
+    whole, parts = chat(n=n, max_completion_tokens=12), list(chat(max_completion_tokens=12, **settings))
+    texts, reasons, roles = [""] * n, [None] * n, [None] * n
+    for chunk in parts[:-1]:
+        (choice,) = chunk.choices
+        assert reasons[choice.index] is None and chunk.usage is None
+        texts[choice.index] += choice.delta.content or ""
+        reasons[choice.index] = choice.finish_reason
+        roles[choice.index] = roles[choice.index] or choice.delta.role
+    assert texts == [choice.message.content for choice in whole.choices] and set(roles) == {"assistant"}
+    assert reasons == [choice.finish_reason for choice in whole.choices]
+    assert parts[-1].usage == whole.usage and parts[-1].choices == [] and len(parts) > n + 1
+    pieces = [chunk.choices[0] for chunk in complete(max_tokens=12, n=n, stream=True)]
+    joined = ["".join(piece.text for piece in pieces if piece.index == index) for index in range(n)]
+    assert joined == [choice.text for choice in complete(max_tokens=12, n=n).choices]
+
+
+@pytest.mark.parametrize("piecewise", [False, True])
+def test_stop_strings_end_an_answer(complete, piecewise):
+    whole = [choice.text for choice in complete(n=6, max_tokens=20).choices]
+    stops = sorted(
+        {text[size : size + 2] for text in whole for size in (3, 6) if "\ufffd" not in text[size : size + 2]}
+    )
+    stops = [stop for stop in stops if len(stop) == 2][:4]
+    assert stops
+    reply = complete(n=6, max_tokens=20, stop=stops, stream=piecewise)
+    texts, reasons = [""] * 6, [None] * 6
+    for choice in [item for chunk in reply for item in chunk.choices] if piecewise else reply.choices:
+        texts[choice.index] += choice.text
+        reasons[choice.index] = choice.finish_reason
+    for text, reason, full in zip(texts, reasons, whole, strict=True):
+        places = [full.find(stop) for stop in stops if stop in full]
+        assert text == (full[: min(places)] if places else full)
+        assert reason == "stop" or not places
+    assert set(texts) != set(whole)
+
+
+@pytest.mark.parametrize(
+    ("changes", "param", "message"),
+    [
+        ({"n": 0}, "n", "greater than or equal to 1"),
+        ({"n": 10**6}, "n", "at most 699050 answers of up to 6 tokens"),
+        ({"temperature": -1}, "temperature", "greater than or equal to 0"),
+        ({"top_p": 0}, "top_p", "greater than 0"),
+        ({"stop": ["a"] * 5}, "stop", "4"),
+        ({"seed": 1.5}, "seed", "integer"),
+        ({"frequency_penalty": 0.5}, "frequency_penalty", "frequency_penalty is not supported here, but for 0"),
+        ({"extra_body": {"top_k": 3}}, "top_k", "top_k is not supported here"),
+        ({"stream_options": {"include_usage": True}}, "stream_options", "needs stream"),
+        ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, "messages", "messages.0.role"),
+        ({"messages": []}, "messages", "at least 1"),
+        ({"top_logprobs": 3}, "top_logprobs", "needs logprobs"),
+        ({"max_tokens": 3}, "max_tokens", "exclude each other"),
+        ({"max_completion_tokens": 10**9}, "messages", "the model takes"),
+        ({"messages": [{"role": "user", "content": "word " * 5000}]}, "messages", "the model takes"),
+    ],
+)
+def test_what_is_not_allowed_is_refused_with_the_parameters_name(chat, changes, param, message):
+    with pytest.raises(openai.BadRequestError, match=message) as caught:
+        chat(**changes)
+    assert caught.value.param == param and caught.value.type == "invalid_request_error"
+
+
+def test_errors_have_openais_format(address, chat, complete):
+    with pytest.raises(openai.NotFoundError, match="there is no model 'other'") as caught:
+        chat(model="other")
+    assert (caught.value.param, caught.value.code) == ("model", "model_not_found")
+    with pytest.raises(openai.BadRequestError, match="not below") as caught:
+        complete(prompt=[10**6])
+    assert caught.value.param == "prompt"
+    with pytest.raises(openai.AuthenticationError, match="API key"):
+        openai.OpenAI(base_url=address, api_key="sk-other", max_retries=0).models.list()
+    for path, body, status in (
+        ("/chat/completions", b"{", 400),
+        ("/chat/completions", b'{"model": "tiny", "messages": [{"role": "user", "content": "\\ud800"}]}', 400),
+        ("/completions", b'{"model": "tiny", "prompt": "a", "temperature": NaN}', 400),
+        ("/completions", b"[]", 400),
+        ("/embeddings", b"{}", 404),
+    ):
+        asked = urllib.request.Request(address + path, body, {"Authorization": f"Bearer {KEY}"})
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(asked)
+        assert refused.value.code == status
+        assert set(json.loads(refused.value.read())["error"]) == {"message", "type", "param", "code"}
+
+
+def test_neutral_and_absent_values_change_nothing(chat):
+    neutral = {"presence_penalty": 0, "frequency_penalty": 0.0, "logit_bias": {}, "user": "me", "stop": None}
+    assert chat(**neutral, response_format={"type": "text"}).choices[0] == chat().choices[0]
+
+
+@pytest.fixture
+def forward_passes(loaded):
+    """Counts the model's forward passes."""
+    passes = []
+    hook = loaded.model.register_forward_pre_hook(lambda *_: passes.append(threading.current_thread().name))
+    yield passes
+    hook.remove()
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_a_client_that_leaves_ends_its_answer(address, loaded, chat, forward_passes, streams):
+    body = {"model": "tiny", "messages": MESSAGES, "stream": streams, "n": 5, "max_completion_tokens": 400}
+    host, port = address.removeprefix("http://").removesuffix("/v1").split(":")
+    with socket.create_connection((host, int(port))) as connection:
+        content = json.dumps(body).encode()
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {KEY}\r\n"
+        connection.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+        wait_until(lambda: len(forward_passes) > 4)
+    # Whoever asks next is answered, and then nothing is left to do.
+    chat(max_completion_tokens=1)
+    wait_until(lambda: _quiet(forward_passes))
+    assert len(forward_passes) < 200 and set(forward_passes) == {"model_0"}
+
+
+def _quiet(passes):
+    before = len(passes)
+    threading.Event().wait(0.5)
+    return len(passes) == before
+
+
+def test_requests_take_turns(chat, forward_passes):
+    order = []
+
+    def ask(limit):
+        chat(model="tiny", max_completion_tokens=limit, n=3, seed=limit)
+        order.append(limit)
+
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(ask, 300)
+        wait_until(lambda: len(forward_passes) > 2)
+        rest = [pool.submit(ask, limit) for limit in (1, 2)]
+        for future in (first, *rest):
+            future.result()
+    assert order[-1] == 300
+
+
+@pytest.fixture
+def engine(address, model_config, tokenizer, loaded, monkeypatch):
+    """The pipeline's engine for servers on this one."""
+    monkeypatch.setenv("SERVER_KEY", KEY)
+    values = yaml.safe_load((ROOT / "conf/engine/transformers.yaml").read_text())["openai"]
+    values |= {"base_url": address, "api_key_variable": "SERVER_KEY", "dialect": "openai", "samples_per_request": 1}
+    settings = OpenaiConfig(**values)
+    config = dataclasses.replace(model_config, chat=dataclasses.replace(model_config.chat, template_arguments={}))
+
+    def open_it(condition="soft", **changes):
+        changed = dataclasses.replace(settings, **changes)
+        probe = make_request(tokenizer, 1)
+        return open_openai(config, changed, "tiny", condition, tokenizer, loaded.stop_ids, probe, False)
+
+    return open_it
+
+
+@pytest.mark.parametrize("endpoint", ["completions", "chat"])
+def test_the_pipelines_engine_gets_the_pipelines_samples(engine, loaded, tokenizer, endpoint):
+    asked = make_request(tokenizer, 6, max_new_tokens=5)
+    found = collect(engine(endpoint=endpoint), [asked])
+    wanted = expected(loaded, asked.prompt_ids, list(asked.seeds.values()), 5)
+    assert [found["p", index] for index in range(6)] == wanted
+    several = collect(engine(endpoint=endpoint, samples_per_request=3), [asked])
+    assert several["p", 0] == wanted[0] and len({answer.text for answer in several.values()}) > 3
+
+
+def test_the_preflight_passes(engine, loaded, tokenizer):
+    ids = make_request(tokenizer, 1).prompt_ids
+    asked = preflight_law.ChatRequest("p", ids, MESSAGES)
+    common = {"seed": 0, "model": "tiny"}
+    checks = preflight_law.law_checks(loaded.model, tokenizer, [asked], loaded.stop_ids)[:1]
+    batched = {"samples_per_request": 500}
+    preflight_law.check_laws(engine(**batched), checks, **common)
+    preflight_law.check_endings(engine(), tokenizer, [asked], loaded.stop_ids, **common)
+    with pytest.raises(ModelError):
+        preflight_law.check_laws(engine("base", **batched), checks, **common)
+
+
+def test_the_command_serves_until_it_is_interrupted(project):
+    command = [
+        sys.executable,
+        "-m",
+        "pipeline.serve",
+        "--params",
+        str(project.path),
+        "--condition",
+        "soft",
+        "--port",
+        "0",
+    ]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    line = process.stdout.readline()
+    assert line.startswith("embedded and embedded-soft at http://127.0.0.1:")
+    with openai.OpenAI(base_url=line.split()[4].rstrip(";"), api_key="any", max_retries=0) as client:
+        stream = client.chat.completions.create(model="embedded-soft", messages=MESSAGES, n=200, stream=True)
+        next(stream)
+        os.kill(process.pid, signal.SIGINT)
+        with pytest.raises(openai.APIError, match="the server is ending"):
+            for _ in stream:
+                pass
+        out, err = process.communicate()
+    assert (process.returncode, err.strip(), out) == (130, "interrupted", "")
+
+
+def test_an_address_in_use_is_refused():
+    with serve.listening_socket("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1 port {port} .*in use"):
+            serve.listening_socket("127.0.0.1", port)
+    with pytest.raises(ConfigError, match="cannot listen on 127.0.0.1 port 70000"):
+        serve.listening_socket("127.0.0.1", 70000)
