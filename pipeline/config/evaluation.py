@@ -102,8 +102,6 @@ class GenerateAxes:
     """Replies to the held-out instructions, on which the divergence from the base checkpoint is measured."""
     instructions: GenerateConfig
     """The base checkpoint's replies to the other instructions, which methods with anchors are trained on."""
-    questions: QuestionsGenerateConfig
-    """Answers to the questions of a prompt set: agreement with people and semantic calibration."""
     ssot: BaselineConfig
     """String Seed of Thought (Appendix C.2), on the axes structured and open."""
     constrained: BaselineConfig
@@ -112,6 +110,8 @@ class GenerateAxes:
     """Several independent answers in one reply, on the axes structured and open."""
     verbalized: BaselineConfig
     """Candidates with stated probabilities, one drawn by them, on the axes structured and open."""
+    questions: QuestionsGenerateConfig | None = None
+    """Answers to the questions of a prompt set, which QUESTION_AXES need; none in what was recorded before them."""
 
 
 def enabled_baselines(generate: GenerateAxes) -> list[str]:
@@ -203,6 +203,7 @@ class EvaluateConfig:
     token_budget: PositiveInt
     """Generated tokens per prompt at which conditions of different cost are compared (``..._at_budget``)."""
     novelty: NoveltyConfig
-    partition: PartitionConfig
     tokens_per_pass: PositiveInt
     """Tokens per forward pass of ``score_anchors`` at most, padding included. Results differ by rounding only."""
+    partition: PartitionConfig | None = None
+    """Classes of answers to questions, which QUESTION_AXES need; none in what was recorded before them."""

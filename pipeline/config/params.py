@@ -18,6 +18,7 @@ from pipeline.config.engine import EngineConfig
 from pipeline.config.evaluation import (
     AXES,
     BASELINES,
+    QUESTION_AXES,
     STRICT,
     EvaluateConfig,
     GenerateAxes,
@@ -25,7 +26,7 @@ from pipeline.config.evaluation import (
     PositiveInt,
 )
 from pipeline.config.methods import MethodConfig, merged_settings
-from pipeline.config.questions import QuestionsConfig
+from pipeline.config.questions import QuestionsConfig, missing_section
 from pipeline.config.retention import PalomaConfig, RetentionConfig, TestsConfig
 from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ConfigError
@@ -93,7 +94,8 @@ class PromptsConfig:
     open: OpenPromptsConfig
     novelty: NoveltyPromptsConfig
     instructions: InstructionsConfig
-    questions: QuestionsConfig
+    questions: QuestionsConfig | None = None
+    """Which QUESTION_AXES need; none in parameters that were recorded before them."""
 
 
 MaxBins = Annotated[StrictInt, Field(ge=2, le=10_000_000)]
@@ -357,6 +359,12 @@ class Params:
         places = {Path(file).parent for file in self.laws.values()}
         if len(places) > 1 or Path() in places:
             raise ValueError("laws: the files must lie in one directory, not the project's own, which DVC watches")
+        return self
+
+    @model_validator(mode="after")
+    def _questions_are_asked(self) -> "Params":
+        if key := missing_section(self):
+            raise ValueError(f"{key}: a value is missing, which {', '.join(QUESTION_AXES)} need")
         return self
 
     @model_validator(mode="after")

@@ -1,11 +1,17 @@
 """The section of ``params.yaml`` on questions with people's answers or accepted ones."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.config.evaluation import STRICT, PositiveInt
+from pipeline.config.evaluation import QUESTION_AXES, STRICT, PositiveInt
+
+if TYPE_CHECKING:
+    from pipeline.config.params import Params
+
+SYNTHETIC = "data/questions.jsonl"
+"""Our own set (scripts/make_questions.py)."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -24,3 +30,19 @@ class QuestionsConfig:
     """Keep the first so many questions; null keeps all."""
     template: Annotated[str, Field(pattern=r"\{prompt\}")]
     """The request; {prompt} stands for the question."""
+
+    @property
+    def synthetic_people(self) -> bool:
+        """Whether nobody was asked: counts of people's answers are drawn from laws of our own."""
+        return self.source == SYNTHETIC
+
+
+def missing_section(params: "Params") -> str | None:
+    """The first section that the axes of questions need and parameters from before them lack; None where none is."""
+    sections = {
+        "prompts.questions": params.prompts.questions,
+        "generate.questions": params.generate.questions,
+        "evaluate.partition": params.evaluate.partition,
+    }
+    asked = not set(QUESTION_AXES).isdisjoint(params.axes)
+    return next((key for key, section in sections.items() if asked and section is None), None)

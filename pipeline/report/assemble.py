@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from pipeline.config.evaluation import QUESTION_AXES
 from pipeline.config.params import Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
 from pipeline.core.prompts.structured import Prompt
@@ -46,6 +47,7 @@ DEMO = "demo"
 """Experiment whose results are not the paper's."""
 DEMO_NOTE = "Demo: a small embedded model and stand-ins for data and evaluators; no result of the paper's experiment. "
 DEMO_MARK = "demo: small embedded model, not the paper's experiment"
+SYNTHETIC_NOTE = "Nobody was asked these questions: the counts of people's answers are synthetic. "
 TITLES = {
     "summary": "Summary",
     **AXIS_TITLES,
@@ -69,7 +71,7 @@ EXPLANATIONS = {
     "from its base checkpoint's, token by token.",
     "laws": "Laws that files describe: does the model answer as they say, also where it is asked in other words, or "
     "about values that it was not trained on?",
-    "human": "Questions that people were asked: does the model's distribution over answers look like theirs, and how "
+    "human": "Questions with people's answers: does the model's distribution over answers look like theirs, and how "
     "alike are people among themselves?",
     "semcal": "Does a model that gives an answer in seven of ten samples give the right one, or that of seven in ten "
     "people?",
@@ -198,6 +200,11 @@ def _sections_of_demo(params: Params, ablations: Ablations) -> set[str]:
     return set(TITLES) if ablations.are_all_of(params.models) else set(TITLES) - {"ablation"}
 
 
+def _sections_of_synthetic_people(params: Params) -> tuple[str, ...]:
+    questions = params.prompts.questions
+    return QUESTION_AXES if questions is not None and questions.synthetic_people else ()
+
+
 def _prefixed(tables: Sequence[Table | ListTable], note: str) -> list[Table | ListTable]:
     return [dataclasses.replace(table, note=note + table.note) for table in tables]
 
@@ -211,6 +218,7 @@ def _all_tables(
 ) -> Tables:
     """The tables with those of ablations and, where there are several, over training seeds; each says what it is of."""
     tables = {**tables, "ablation": [*ablation_tables(ablations, params)]}
+    tables |= {name: _prefixed(tables[name], SYNTHETIC_NOTE) for name in _sections_of_synthetic_people(params)}
     if len(seeds) > 1:
         title = SEED_TITLES[varied[0]]
         note = (
@@ -239,8 +247,12 @@ def _draw(
         else own
         for section, own in drawings.items()
     }
+    notes = dict.fromkeys(_sections_of_synthetic_people(params), SYNTHETIC_NOTE)
     return {
-        section: [FigureBlock(name, drawings[section][name].caption, directory / f"{name}.png") for name in names]
+        section: [
+            FigureBlock(name, notes.get(section, "") + drawings[section][name].caption, directory / f"{name}.png")
+            for name in names
+        ]
         for section, names in draw_all(marked, directory).items()
     }
 

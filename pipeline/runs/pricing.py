@@ -84,7 +84,6 @@ class Prices:
     @cached_property
     def _axis_texts(self) -> dict[str, tuple[int, float]]:
         """Number of prompts and their mean tokens, by axis."""
-
         novelty = self._params.prompts.novelty
         limit = novelty.max_prompts_per_split
         if is_local_path(novelty.source) and (self._project / novelty.source).is_file():
@@ -109,6 +108,8 @@ class Prices:
     def _questions(self) -> tuple[int, float]:
         """The same of questions."""
         wanted = self._params.prompts.questions
+        if wanted is None:
+            return 0, 0.0
         place = self._project / wanted.source
         if not (is_local_path(wanted.source) and place.is_file()):
             return wanted.max_prompts or NUM_QUESTIONS, float(cost.TEMPLATE_TOKENS + INSTRUCTION_TOKENS)

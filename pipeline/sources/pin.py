@@ -146,7 +146,7 @@ def hub_revisions(params: Params) -> dict[str, str | None]:
     if not is_local_path(params.prompts.instructions.source):
         found["prompts.instructions.revision"] = params.prompts.instructions.revision
     questions = params.prompts.questions
-    if set(QUESTION_AXES) & set(params.axes) and not is_local_path(questions.source):
+    if questions and set(QUESTION_AXES) & set(params.axes) and not is_local_path(questions.source):
         found["prompts.questions.revision"] = questions.revision
     if "novelty" in params.axes:
         found |= _novelty_revisions(params)

@@ -4,7 +4,7 @@ Each is a file of JSON lines, or a data set of the hub with the same fields.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -133,8 +133,7 @@ def _trivia(row: Row, number: int, where: str) -> Question:
     return Question(prompt_id, row_text({"prompt": row["question"]}, where).strip(), gold=gold)
 
 
-Convert = Callable[[Row, int, str], Question]
-FORMATS: dict[str, tuple[tuple[str, ...], Convert]] = {
+FORMATS = {
     "questions": (("prompt_id", "prompt"), _own),
     "protoqa": (("metadata", "question", "answers"), _protoqa),
     "gsm8k": (("question", "answer"), _gsm8k),

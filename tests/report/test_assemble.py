@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.config.evaluation import AXES
 from pipeline.config.params import load_params
 from pipeline.errors import ArtifactError
 from pipeline.report.evaluations import read_evaluations
@@ -223,6 +222,7 @@ def test_axes_that_are_off_are_told_from_those_that_were_not_run(tmp_path, two_m
 
 
 def test_no_evaluation_at_all(tmp_path, two_models, prompts, capsys):
-    write_report(load_params(two_models), [tmp_path / "none"], [prompts[1]], tmp_path / "reports")
+    params = load_params(two_models)
+    write_report(params, [tmp_path / "none"], [prompts[1]], tmp_path / "reports")
     assert "No evaluation has been run yet" in (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
-    assert f"axes without any evaluation: {', '.join(AXES)}" in capsys.readouterr().out
+    assert f"axes without any evaluation: {', '.join(params.possible_axes)}" in capsys.readouterr().out

@@ -9,15 +9,15 @@ Total functions: any text in, a class out. Rules from strict to loose; each also
 - entailment: ``aliases``, then two texts that a judge of entailment takes to be the same.
 """
 
+import itertools
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+import networkx
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from pipeline.core.semantics.question import NO_ANSWER, OTHER, Question
 
@@ -110,14 +110,11 @@ def _by_meaning(texts: Sequence[str], keys: Sequence[str], known: Sequence[str],
     joined = np.asarray(same(against), dtype=bool).reshape(len(texts), len(names)) if against else np.zeros((0, 0))
     labels = {text: names[int(row.argmax())] for text, row in zip(texts, joined, strict=False) if row.any()}
     rest = [text for text in texts if text not in labels]
-    pairs = [(i, j) for i in range(len(rest)) for j in range(i)]
-    equal = np.asarray(same([(rest[i], rest[j]) for i, j in pairs]), dtype=bool) if pairs else np.zeros(0, dtype=bool)
-    linked = np.array([pair for pair, joins in zip(pairs, equal, strict=True) if joins], dtype=int).reshape(-1, 2)
-    graph = coo_array((np.ones(len(linked)), (linked[:, 0], linked[:, 1])), shape=(len(rest), len(rest)))
-    components = connected_components(graph, directed=False)[1] if rest else []
+    pairs = list(itertools.combinations(rest, 2))
+    graph = networkx.Graph(itertools.compress(pairs, same(pairs) if pairs else ()))
+    graph.add_nodes_from(rest)
     counts = Counter(keys)
-    for component in set(components):
-        members = [text for text, own in zip(rest, components, strict=True) if own == component]
+    for members in networkx.connected_components(graph):
         labels |= dict.fromkeys(members, max(members, key=lambda text: (counts[text], text)))
     return labels
 

@@ -28,7 +28,7 @@ from pipeline.core.semantics.question import NO_ANSWER, OTHER, Question, people_
 from pipeline.core.statistics.intervals import Estimate, metric_row, percentile_interval
 
 Target = Literal["gold", "people"]
-TARGETS: dict[Target, str] = {"gold": "", "people": "people_"}
+TARGETS = {"gold": "", "people": "people_"}
 """What is right, and what stands in the names of its metrics."""
 ERRORS = ("smooth_ece", "smooth_ece_sem1", "ece", "ece_equal_mass", "classwise_smooth_ece")
 """Distances from 0, which few questions make too large: their floors are simulated, their intervals centred."""
