@@ -252,19 +252,16 @@ class Prices:
             num_parameters=self._params.models[model].num_parameters, tokens=2 * float(sum(strings))
         )
 
-    def first_steps(self, model: str) -> Cost:
+    def first_steps(self, model: str, axis: str = "open") -> Cost:
         """Laws of first tokens."""
-        prompts, prompt_tokens = self._axis_texts["open"]
+        prompts, prompt_tokens = self._axis_texts[axis]
         return cost.scoring_cost(
             num_parameters=self._params.models[model].num_parameters, tokens=prompts * prompt_tokens
         )
 
     def question_first_steps(self, model: str) -> Cost:
         """The same of questions."""
-        prompts, prompt_tokens = self._axis_texts["questions"]
-        return cost.scoring_cost(
-            num_parameters=self._params.models[model].num_parameters, tokens=prompts * prompt_tokens
-        )
+        return self.first_steps(model, "questions")
 
     def retention(self, model: str) -> Cost:
         """The tasks of what is kept."""

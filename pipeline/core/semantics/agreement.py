@@ -53,9 +53,9 @@ def agreement(people: Mapping[str, int], model: Mapping[str, int]) -> dict[str, 
         and entropy_gap_nats, the model's less people's; human_recall, the share of people whose class the model
         answered at least once; same_top_answer, 1 where one most frequent class is shared.
     """
-    first, second, _ = aligned(dict(people), dict(model))
+    first, second = aligned(people, model)
     laws = first / first.sum(), second / second.sum()
-    entropies = [chao_wang_jost_entropy(counts.astype(np.int64)) for counts in (first, second)]
+    entropies = [chao_wang_jost_entropy(counts) for counts in (first, second)]
     return {
         "human_tv": float(total_variation(*laws)),
         "human_js_bits": float(jensen_shannon(*laws)),

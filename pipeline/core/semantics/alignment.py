@@ -7,8 +7,8 @@ questions with 2 to 6 options have entropies that correlate at about 0.7. So the
 import math
 
 import numpy as np
+from scipy.stats import rankdata
 
-from pipeline.core.semantics.discrimination import rank_correlation
 from pipeline.core.statistics.intervals import percentile_interval
 
 
@@ -18,6 +18,11 @@ def correlation(first: np.ndarray, second: np.ndarray) -> float:
     if len(first) < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
         return math.nan
     return float(np.corrcoef(first, second)[0, 1])
+
+
+def rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
+    """Spearman's correlation of float64[N] and float64[N]; NaN where one is constant or N is below 3."""
+    return correlation(rankdata(first), rankdata(second))
 
 
 def partial_correlation(first: np.ndarray, second: np.ndarray, strata: np.ndarray) -> float:

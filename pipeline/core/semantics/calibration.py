@@ -40,20 +40,17 @@ class Bins:
         return float((self.sizes[filled] * gaps).sum() / self.sizes.sum())
 
 
-def calibration_bins(
-    confidence: np.ndarray, labels: np.ndarray, kind: Literal["width", "mass"] = "width", bins: int = BINS
-) -> Bins:
+def calibration_bins(confidence: np.ndarray, labels: np.ndarray, kind: Literal["width", "mass"] = "width") -> Bins:
     """Predictions in bins of equal width or of equal numbers; equal confidences are always in one bin.
 
     Args:
         confidence: float64[N] in [0, 1], N at least 1.
         labels: float64[N] in [0, 1].
-        kind: "width": [0, 1/B], (1/B, 2/B], ...; "mass": between quantiles of the confidences, of which equal ones
-            leave fewer bins (as in scikit-learn's ``calibration_curve``).
-        bins: Number of bins, B.
+        kind: "width": BINS of them, [0, 1/B], (1/B, 2/B], ...; "mass": between quantiles of the confidences, of
+            which equal ones leave fewer bins (as in scikit-learn's ``calibration_curve``).
     """
     confidence, labels = np.asarray(confidence, dtype=np.float64), np.asarray(labels, dtype=np.float64)
-    edges = np.linspace(0, 1, bins + 1)
+    edges = np.linspace(0, 1, BINS + 1)
     if kind == "mass":
         edges = np.unique(np.quantile(confidence, edges))
     place = np.searchsorted(edges[1:-1], confidence, side="left")
@@ -154,19 +151,15 @@ def refinement(confidence: np.ndarray, labels: np.ndarray) -> float:
 def consistency_band(
     confidence: np.ndarray,
     rng: np.random.Generator,
-    kind: Literal["width", "mass"] = "width",
     replicates: int = 200,
-    bins: int = BINS,
     trials: np.ndarray | int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where 95% of a calibrated predictor's frequencies lie in each bin (Bröcker and Smith 2007).
+    """Where 95% of a calibrated predictor's frequencies lie in each bin of equal width (Bröcker and Smith 2007).
 
     Args:
         confidence: float64[N]; labels are means of draws from Bernoulli laws with these probabilities.
         rng: Of the labels.
-        kind: As for ``calibration_bins``.
         replicates: Redrawn sets of labels.
-        bins: Number of bins.
         trials: int64[N] draws behind each label, or one number for all.
 
     Returns:
@@ -174,6 +167,6 @@ def consistency_band(
     """
     confidence = np.asarray(confidence, dtype=np.float64)
     drawn = rng.binomial(trials, confidence, size=(replicates, len(confidence))) / trials
-    found = np.stack([calibration_bins(confidence, labels, kind, bins).frequency for labels in drawn])
+    found = np.stack([calibration_bins(confidence, labels).frequency for labels in drawn])
     low, high = np.percentile(found, [2.5, 97.5], axis=0)
     return low, high

@@ -13,6 +13,8 @@ from scipy.sparse import block_diag, csr_array
 from scipy.spatial import ConvexHull, QhullError
 from scipy.special import entr
 
+from pipeline.core.semantics.agreement import total_variation
+
 MOST_CLASSES = 6
 """Classes up to which a volume is taken."""
 TOGETHER = 50
@@ -129,8 +131,7 @@ def entropy_bounds(members: np.ndarray) -> dict[str, float]:
 
 def diameter(members: np.ndarray) -> float:
     """Largest total variation between two members float64[S, K]; a hull's is between vertices."""
-    members = np.asarray(members, dtype=np.float64)
-    return float(np.abs(members[:, None] - members[None]).sum(axis=2).max() / 2)
+    return float(total_variation(members[:, None], members[None]).max())
 
 
 def simplex_volume(classes: int) -> float:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.core.language.novelty_aggregate import split_rows
 from pipeline.core.semantics.agreement import total_variation
 from pipeline.core.semantics.credal import (
     diameter,
@@ -22,7 +21,8 @@ from pipeline.core.semantics.credal import (
     simplex_volume,
 )
 from pipeline.core.semantics.partition import within_people
-from pipeline.core.semantics.question import Question, people_counts
+from pipeline.core.semantics.question import Question, aligned, people_counts
+from pipeline.core.semantics.question_means import paired_rows
 
 BAND_REPLICATES = 40
 """Redrawn answers and people behind the band of each question's distance."""
@@ -48,10 +48,8 @@ EXPECTED_COVERED = 0.95
 def _counts(question: Question, settings: Sequence[Mapping[str, int]]) -> tuple[np.ndarray, np.ndarray]:
     """int64[S, K] answers by setting and class, and int64[K] people, zeros where they were not asked."""
     pooled = [within_people(dict(counts), question) if question.human else dict(counts) for counts in settings]
-    people = people_counts(question)
-    labels = list(dict.fromkeys((*people, *(label for counts in pooled for label in counts))))
-    members = np.array([[counts.get(label, 0) for label in labels] for counts in pooled], dtype=np.int64)
-    return members, np.array([people.get(label, 0) for label in labels], dtype=np.int64)
+    people, *members = aligned(people_counts(question), *pooled)
+    return np.array(members), people
 
 
 def question_table(
@@ -139,13 +137,5 @@ def metric_rows(
         names: Axis, model, condition, split.
         replicates: Resamples per interval.
     """
-    rows = split_rows(per_prompt, MEANS, seed=seed, stream=tuple(names), bootstrap_replicates=replicates)
-    floors = {"credal_distance": float(per_prompt["distance_null"].mean()), "credal_covered": EXPECTED_COVERED}
-    changes = per_prompt[["prompt_id"]].assign(
-        **{name: per_prompt[name].to_numpy() - base[name].to_numpy() for name in DIFFERENCES}
-    )
-    paired = {name: f"{MEANS[name]}_difference" for name in DIFFERENCES}
-    return [
-        *({**row, "floor": floors.get(row["metric"], row["floor"])} for row in rows),
-        *split_rows(changes, paired, seed=seed, stream=tuple(names), bootstrap_replicates=replicates),
-    ]
+    floors = {"distance": float(per_prompt["distance_null"].mean()), "covered": EXPECTED_COVERED}
+    return paired_rows(per_prompt, base, MEANS, DIFFERENCES, floors, seed=seed, names=names, replicates=replicates)

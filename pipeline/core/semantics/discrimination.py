@@ -3,7 +3,9 @@
 import math
 
 import numpy as np
-from scipy.stats import rankdata, spearmanr
+from scipy.stats import rankdata
+
+from pipeline.core.semantics.alignment import rank_correlation
 
 STRATA = 5
 """Groups of answers by length, of equal size, within which the AUROC is taken again."""
@@ -100,11 +102,3 @@ def length_audit(score: np.ndarray, labels: np.ndarray, lengths: np.ndarray) -> 
         "auroc_length": auroc(-lengths, labels),
         "auroc_within_length": float(np.average(areas, weights=pairs)) if pairs else math.nan,
     }
-
-
-def rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
-    """Spearman's correlation of float64[N] and float64[N]; NaN where one is constant or N is below 3."""
-    first, second = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    if len(first) < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
-        return math.nan
-    return float(spearmanr(first, second).statistic)

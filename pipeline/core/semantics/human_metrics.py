@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.core.language.novelty_aggregate import split_rows
 from pipeline.core.semantics.agreement import agreement, people_against_people
 from pipeline.core.semantics.partition import within_people
 from pipeline.core.semantics.question import Question, people_counts
+from pipeline.core.semantics.question_means import paired_rows
 
 MEANS = (
     *("human_tv", "human_js_bits", "human_kl_nats", "human_recall", "same_top_answer", "human_within_band"),
@@ -66,15 +66,7 @@ def metric_rows(
         names: Axis, model, condition, split.
         replicates: Resamples per interval.
     """
-    own = {name: name for name in MEANS}
-    rows = split_rows(per_prompt, own, seed=seed, stream=tuple(names), bootstrap_replicates=replicates)
     floors = {name: float(per_prompt[f"{name}_null"].mean()) for name in FLOORS}
     floors["human_within_band"] = EXPECTED_WITHIN
-    changes = per_prompt[["prompt_id"]].assign(
-        **{name: per_prompt[name].to_numpy() - base[name].to_numpy() for name in DIFFERENCES}
-    )
-    paired = {name: f"{name}_difference" for name in DIFFERENCES}
-    return [
-        *({**row, "floor": floors.get(row["metric"], row["floor"])} for row in rows),
-        *split_rows(changes, paired, seed=seed, stream=tuple(names), bootstrap_replicates=replicates),
-    ]
+    own = {name: name for name in MEANS}
+    return paired_rows(per_prompt, base, own, DIFFERENCES, floors, seed=seed, names=names, replicates=replicates)

@@ -1,6 +1,6 @@
 """Questions of a prompt set: options, accepted answers, people's answers in classes, paraphrases."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,7 +103,7 @@ def people_law(question: Question) -> dict[str, float]:
     return {label: count / question.num_people for label, count in people_counts(question).items()}
 
 
-def aligned(first: dict[str, float], second: dict[str, float]) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Two laws by label as float64[K] each over the union of their labels, and the K labels."""
-    labels = list(dict.fromkeys((*first, *second)))
-    return *(np.array([law.get(label, 0.0) for label in labels], dtype=np.float64) for law in (first, second)), labels
+def aligned(*counts: Mapping[str, int]) -> np.ndarray:
+    """Counts by label of S sides as int64[S, K] over the union of their K labels."""
+    labels = dict.fromkeys(label for side in counts for label in side)
+    return np.array([[side.get(label, 0) for label in labels] for side in counts], dtype=np.int64)

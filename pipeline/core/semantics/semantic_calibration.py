@@ -15,7 +15,6 @@ import pandas as pd
 from pipeline.core.random_streams import random_stream
 from pipeline.core.semantics.calibration import (
     binned_errors,
-    brier_score,
     calibration_bins,
     consistency_band,
     refinement,
@@ -89,8 +88,8 @@ def question_row(question: Question, counts: Mapping[str, int], rng: np.random.G
         "category": question.category,
         "num_answers": int(values.sum()),
         "answer": answer,
-        "sem1": modal_confidence(values),
-        "sem2": held_out_confidence(values, rng),
+        "sem1": float(modal_confidence(values)),
+        "sem2": float(held_out_confidence(values, rng)),
         **labels,
     }
 
@@ -161,7 +160,7 @@ def _statistics(found: Predictions, target: Target) -> dict[str, Callable[[np.nd
         ),
     }
     if target == "gold":
-        statistics["brier"] = one_by_one(brier_score)
+        statistics["brier"] = mean((second - labels) ** 2)
         statistics["refinement"] = one_by_one(refinement)
         statistics["auroc"] = one_by_one(lambda score, label: auroc(score, label > 0.5))
         statistics["risk_coverage"] = one_by_one(risk_coverage_area)
@@ -187,10 +186,9 @@ def simulated_errors(found: Predictions, rng: np.random.Generator, replicates: i
         law, number = counts / counts.sum(), int(counts.sum())
         drawn = rng.multinomial(number, law, size=replicates)
         truth = rng.multinomial(int(found.trials[place]), law, size=replicates) / found.trials[place]
-        for replicate, row in enumerate(drawn):
-            first[replicate, place] = modal_confidence(row)
-            second[replicate, place] = held_out_confidence(row, rng)
-            labels[replicate, place] = truth[replicate, modal_class(row, rng)]
+        first[:, place] = modal_confidence(drawn)
+        second[:, place] = held_out_confidence(drawn, rng)
+        labels[:, place] = truth[np.arange(replicates), modal_class(drawn, rng)]
         shares.append(drawn / number)
         pair_labels.append(truth)
     edges = {kind: calibration_bins(found.second, found.labels, kind).edges for kind in ("width", "mass")}

@@ -4,7 +4,7 @@ Those of arXiv:2508.08204, larger for a less certain model but for the log-proba
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import entr
@@ -78,12 +78,6 @@ def choice_measures(law: np.ndarray, spellings: Sequence[Sequence[int]]) -> dict
         "log_top_choice": math.log(masses.max() / total),
         "choice_mass": total,
     }
-
-
-def semantic_entropy(counts: Mapping[str, int]) -> float:
-    """Discrete semantic entropy: that of the shares of the classes of the samples, nats (Farquhar et al. 2024)."""
-    shares = np.array(list(counts.values()), dtype=np.float64)
-    return float(entr(shares / shares.sum()).sum())
 
 
 def similarity_measures(similarity: np.ndarray) -> dict[str, float]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.core.language.diversity import chao_wang_jost_entropy
+from pipeline.core.language.diversity import chao_wang_jost_entropy, plug_in_entropy
 from pipeline.core.random_streams import random_stream
 from pipeline.core.semantics.alignment import human_alignment
 from pipeline.core.semantics.confidence import modal_class, modal_confidence
@@ -23,7 +23,7 @@ from pipeline.core.semantics.discrimination import (
 )
 from pipeline.core.semantics.partition import right_label
 from pipeline.core.semantics.question import Question, people_counts
-from pipeline.core.semantics.uncertainty import semantic_entropy, token_measures
+from pipeline.core.semantics.uncertainty import token_measures
 from pipeline.core.statistics.intervals import Estimate, metric_row, percentile_interval
 
 MEASURES = ("semantic_entropy", "answer_uncertainty", "token_entropy", "token_surprise", "nucleus_entropy")
@@ -66,8 +66,8 @@ def question_row(
     return {
         "prompt_id": question.prompt_id,
         "category": question.category,
-        "semantic_entropy": semantic_entropy(counts),
-        "answer_uncertainty": 1 - modal_confidence(values),
+        "semantic_entropy": plug_in_entropy(values),
+        "answer_uncertainty": 1 - float(modal_confidence(values)),
         "token_entropy": entropy / math.log(vocabulary),
         "token_surprise": -tokens["log_top_probability"],
         "nucleus_entropy": tokens[f"top_p_entropy_{NUCLEUS:g}"],

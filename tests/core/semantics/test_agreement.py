@@ -32,7 +32,6 @@ from pipeline.core.semantics.uncertainty import (
     choice_measures,
     longest_common_share,
     nucleus_size,
-    semantic_entropy,
     similarity_measures,
     token_measures,
 )
@@ -175,7 +174,6 @@ def test_choices_sum_the_spellings_of_an_option():
 
 
 def test_measures_of_samples():
-    assert semantic_entropy({"a": 2, "b": 2}) == pytest.approx(math.log(2)) and semantic_entropy({"a": 5}) == 0
     clusters = np.kron(np.eye(3), np.ones((2, 2)))
     found = similarity_measures(clusters)
     assert found["laplacian_eigenvalues"] == pytest.approx(3)

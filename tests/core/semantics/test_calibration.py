@@ -35,22 +35,30 @@ CONFIDENCES = SIZES.flatmap(
 def test_confidences_of_uniform_laws(classes, first, second):
     rng = np.random.default_rng(classes)
     counts = rng.multinomial(50, np.full(classes, 1 / classes), size=4000)
-    assert np.mean([modal_confidence(row) for row in counts]) == pytest.approx(first, abs=0.003)
-    assert np.mean([held_out_confidence(row, rng) for row in counts]) == pytest.approx(second, abs=0.004)
+    assert modal_confidence(counts).mean() == pytest.approx(first, abs=0.003)
+    assert held_out_confidence(counts, rng).mean() == pytest.approx(second, abs=0.004)
 
 
 def test_two_answers_of_two_classes():
     # Both the same with probability 1/2: 1/2 * 1 + 1/2 * 1/2.
-    assert np.mean([modal_confidence(row) for row in ([2, 0], [1, 1], [1, 1], [0, 2])]) == 0.75
+    assert modal_confidence([[2, 0], [1, 1], [1, 1], [0, 2]]).mean() == 0.75
     rng = np.random.default_rng(0)
-    assert held_out_confidence(np.array([2, 0]), rng) == 1.0 and held_out_confidence(np.array([1, 1]), rng) == 0.0
+    assert held_out_confidence([[2, 0], [1, 1]], rng).tolist() == [1.0, 0.0]
     with pytest.raises(ValueError, match="at least 2"):
-        held_out_confidence(np.array([1]), rng)
+        held_out_confidence([[5], [1]], rng)
+
+
+def test_halves_are_drawn_without_replacement():
+    counts, rng = np.array([5, 3, 1]), np.random.default_rng(0)
+    halves = rng.multivariate_hypergeometric(counts, 4, size=20000)
+    modal = (halves + rng.random(halves.shape)).argmax(axis=1)
+    expected = ((counts - halves)[np.arange(len(halves)), modal] / 5).mean()
+    assert held_out_confidence(counts, rng, splits=20000) == pytest.approx(expected, abs=0.005)
 
 
 def test_ties_of_the_modal_class_are_broken_at_random():
     rng = np.random.default_rng(0)
-    found = np.bincount([modal_class(np.array([3, 0, 3]), rng) for _ in range(400)], minlength=3)
+    found = np.bincount(modal_class(np.tile([3, 0, 3], (400, 1)), rng), minlength=3)
     assert found[1] == 0 and min(found[0], found[2]) > 150
 
 
