@@ -86,6 +86,8 @@ class DecodingConfig:
 class QuestionsGenerateConfig(GenerateConfig):
     """Sampling of answers to questions, under one decoding setting or several."""
 
+    num_samples: Annotated[StrictInt, Field(ge=2)]
+    """Answers to a question under each setting; half of them choose the class that the others are counted in."""
     settings: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], DecodingConfig]
     """Further decoding settings by name, each with as many samples; the setting "default" is the section's own."""
 

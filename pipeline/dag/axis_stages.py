@@ -1,5 +1,7 @@
 """The stages of the axes: what models are sampled, scored and evaluated by."""
 
+from collections.abc import Sequence
+
 from pipeline.dag.declaration import Stage
 from pipeline.dag.stage_kinds import (
     AXIS_PROMPTS,
@@ -34,14 +36,12 @@ def _novelty(name: str, description: str, step: str, **more) -> Stage:
     )
 
 
-def _of_answers(axis: str, description: str, *parameters: str) -> Stage:
-    """An evaluation of the classes of answers to questions, paired with the base checkpoint's."""
-    own = table("partitions", "questions")
-    reads = {
-        "prompts": AXIS_PROMPTS["questions"][0],
-        "partitions": own,
-        "base_partitions": own.replace("{condition}", "base"),
-    }
+def _of_answers(axis: str, description: str, *parameters: str, kinds: Sequence[str] = ("partitions",)) -> Stage:
+    """An evaluation of tables about answers to questions, each paired with the base checkpoint's."""
+    reads = {"prompts": AXIS_PROMPTS["questions"][0]}
+    for kind in kinds:
+        own = table(kind, "questions")
+        reads |= {kind: own, f"base_{kind}": own.replace("{condition}", "base")}
     return evaluation(axis, description, reads, parameters)
 
 
@@ -332,13 +332,9 @@ AXIS_STAGES = (
         (),
         "question_first_steps",
     ),
-    evaluation(
+    _of_answers(
         "uncertainty",
         "Measures of uncertainty against people's disagreement, and against right and wrong",
-        {
-            "prompts": AXIS_PROMPTS["questions"][0],
-            "partitions": table("partitions", "questions"),
-            "scores": table("scores", "questions"),
-        },
+        kinds=("partitions", "scores"),
     ),
 )

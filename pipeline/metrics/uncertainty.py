@@ -169,11 +169,30 @@ _uncertainty = partial(
 UNCERTAINTY_MEASURES = {
     "semantic_entropy": ("Semantic entropy", "entropy of the shares of the classes of answers"),
     "answer_uncertainty": ("Answer uncertainty", "one less the share of answers in the most frequent class"),
-    "token_entropy": ("First-token entropy, normalised", "entropy of the first token over ln V"),
+    "lexical_dissimilarity": ("Lexical dissimilarity", "one less the mean ROUGE-L between answers"),
+    "laplacian_eigenvalues": (
+        "Laplacian eigenvalues",
+        "sum of max(0, 1 - e) over the eigenvalues e of the normalised graph Laplacian of the answers' ROUGE-L",
+    ),
+    "token_entropy": ("First-token entropy", "entropy of the first token over ln V"),
     "token_surprise": ("First-token surprise", "negative log-probability of the most probable first token"),
-    "nucleus_entropy": ("Nucleus entropy", "entropy of the first token's 0.9-nucleus over the ln of its size"),
+    **{
+        f"top_{k}_entropy": (
+            f"Top-{k} entropy",
+            f"entropy of the {k} most probable first tokens, renormalised, over ln {k}",
+        )
+        for k in (5, 10, 25, 50, 100)
+    },
+    **{
+        f"nucleus_{percent}_entropy": (
+            f"Nucleus entropy, {percent}%",
+            f"entropy of the first token's {percent / 100:g}-nucleus, renormalised, over the ln of its size",
+        )
+        for percent in (95, 90, 75, 50)
+    },
 }
 """Title and meaning of each measure; larger for a less certain model."""
+_LENGTH_PAPER = "arXiv:2504.13677"
 
 
 def _uncertainty_metrics(measure: str, title: str, meaning: str, headline: int) -> Iterator[Metric]:
@@ -237,28 +256,14 @@ def _uncertainty_metrics(measure: str, title: str, meaning: str, headline: int) 
             "AUROC within lengths",
             "The AUROC within groups of answers of like length; well below the AUROC where that is the length's",
             "higher",
-            "arXiv:2504.13677",
-        ),
-        (
-            "auroc_length",
-            "AUROC of the length",
-            "AUROC of the length of the answers alone, short ones taken to be right",
-            "neither",
-            "arXiv:2504.13677",
+            _LENGTH_PAPER,
         ),
         (
             "length_score_spearman",
             "length and certainty",
             "Rank correlation of the length of the answers with the certainty",
             "neither",
-            "arXiv:2504.13677",
-        ),
-        (
-            "length_label_spearman",
-            "length and correctness",
-            "Rank correlation of the length of the answers with their being right",
-            "neither",
-            "arXiv:2504.13677",
+            _LENGTH_PAPER,
         ),
     ):
         function = {"risk_coverage": "risk_coverage_area", "rejection_ratio": "prediction_rejection_ratio"}
@@ -272,10 +277,37 @@ def _uncertainty_metrics(measure: str, title: str, meaning: str, headline: int) 
             source=source,
             function=f"{DISCRIMINATION}:{function.get(name, 'auroc' if name == 'auroc' else 'length_audit')}",
         )
+    for name, what in (("partial_pearson", "partial correlation"), ("auroc", "AUROC")):
+        yield _uncertainty(
+            name=f"uncertainty_{measure}_{name}_difference",
+            title=f"{title}, {what}, change",
+            definition=CHANGE.format(f"the {what} of {title[0].lower()}{title[1:]}"),
+            formula_text="own - base, on the same questions",
+            unit="correlation" if name == "partial_pearson" else "1",
+            direction="higher",
+            source=OURS,
+            function="pipeline.core.semantics.uncertainty_metrics:metric_rows",
+        )
 
 
-UNCERTAINTY = tuple(
-    metric
-    for place, (measure, (title, meaning)) in enumerate(UNCERTAINTY_MEASURES.items(), start=1)
-    for metric in _uncertainty_metrics(measure, title, meaning, place if place <= 2 else 0)
+_audit = partial(_uncertainty, source=_LENGTH_PAPER, function=f"{DISCRIMINATION}:length_audit")
+UNCERTAINTY = (
+    *(
+        metric
+        for place, (measure, (title, meaning)) in enumerate(UNCERTAINTY_MEASURES.items())
+        for metric in _uncertainty_metrics(measure, title, meaning, {0: 1, 4: 2}.get(place, 0))
+    ),
+    _audit(
+        name="uncertainty_auroc_length",
+        title="AUROC of the length",
+        definition="AUROC of the length of the answers alone, short ones taken to be right.",
+        formula_text="P(a right answer is shorter than a wrong one), ties one half",
+        unit="1",
+    ),
+    _audit(
+        name="uncertainty_length_label_spearman",
+        title="Length and correctness",
+        definition="Rank correlation of the length of the answers with their being right.",
+        formula_text="Spearman's correlation of length and right",
+    ),
 )

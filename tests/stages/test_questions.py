@@ -131,9 +131,10 @@ def test_uncertainty_of_base(answered):
     found = metrics_of(answered.evals("uncertainty", "base")).loc["all"]
     assert found.loc["uncertainty_semantic_entropy_raw_pearson", "n"] == len(QUESTIONS)
     assert found.loc["uncertainty_token_entropy_auroc", "n"] == 4
+    assert found.loc["uncertainty_token_entropy_auroc_difference", "value"] == 0
     table = pd.read_parquet(answered.evals("uncertainty", "base") / "per_prompt.parquet").set_index("prompt_id")
     # Two sides of a coin are less certain than a capital that was learnt.
-    for measure in ("semantic_entropy", "token_entropy", "token_surprise"):
+    for measure in ("semantic_entropy", "laplacian_eigenvalues", "token_entropy", "token_surprise", "top_5_entropy"):
         assert table.loc["open-season", measure] > table.loc["capital-france", measure]
 
 

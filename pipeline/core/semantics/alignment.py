@@ -9,15 +9,46 @@ import math
 import numpy as np
 from scipy.stats import rankdata
 
-from pipeline.core.statistics.intervals import percentile_interval
+
+def partial_correlation(
+    first: np.ndarray, second: np.ndarray, strata: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """Pearson's correlation of what is left of both after the mean of each stratum.
+
+    Args:
+        first: float64[..., N].
+        second: float64[..., N].
+        strata: int[N], the number of options.
+        weights: float64[..., N], how often each of N counts; None for once.
+
+    Returns:
+        float64[...]; NaN where nothing is left of one, or N is below 3.
+    """
+    first, second, weights = np.broadcast_arrays(_scaled(first), _scaled(second), 1.0 if weights is None else weights)
+    groups = (np.asarray(strata)[:, None] == np.unique(strata)).astype(np.float64)
+    sizes = weights @ groups
+
+    def product(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        means = (weights * one) @ groups * ((weights * other) @ groups) / np.where(sizes > 0, sizes, 1)
+        return (weights * one * other).sum(axis=-1) - means.sum(axis=-1)
+
+    spreads = np.array([product(first, first), product(second, second)])
+    # Rounding leaves a hair of a stratum that is constant.
+    defined = (spreads > 1e-12).all(axis=0) & (len(groups) >= 3)
+    found = product(first, second) / np.sqrt(np.where(defined, spreads.prod(axis=0), 1))
+    return np.where(defined, np.clip(found, -1, 1), math.nan)
+
+
+def _scaled(values: np.ndarray) -> np.ndarray:
+    """Values within 1/2 of 0, whose products do not lose the digits behind their mean."""
+    values = np.asarray(values, dtype=np.float64)
+    low, high = values.min(initial=math.inf), values.max(initial=-math.inf)
+    return (values - (low + high) / 2) / (high - low) if high > low else np.zeros(values.shape)
 
 
 def correlation(first: np.ndarray, second: np.ndarray) -> float:
     """Pearson's correlation of float64[N] and float64[N]; NaN where one is constant or N is below 3."""
-    first, second = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    if len(first) < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
-        return math.nan
-    return float(np.corrcoef(first, second)[0, 1])
+    return float(partial_correlation(first, second, np.zeros(len(first))))
 
 
 def rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
@@ -25,72 +56,43 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
     return correlation(rankdata(first), rankdata(second))
 
 
-def partial_correlation(first: np.ndarray, second: np.ndarray, strata: np.ndarray) -> float:
-    """Pearson's correlation of what is left of both after the mean of each stratum; NaN where nothing is left of one.
-
-    Args:
-        first: float64[N].
-        second: float64[N].
-        strata: int[N], the number of options.
-    """
-    parts = [_centred(np.asarray(values, dtype=np.float64), np.asarray(strata)) for values in (first, second)]
-    # Rounding leaves a hair of a stratum that is constant.
-    return correlation(*parts) if all(np.abs(part).max() > 1e-12 for part in parts) else math.nan
-
-
-def _centred(values: np.ndarray, strata: np.ndarray) -> np.ndarray:
-    _, place = np.unique(strata, return_inverse=True)
-    return values - (np.bincount(place, values) / np.bincount(place))[place]
-
-
-def _order_within(strata: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A random permutation of the places 0 to N - 1 that leaves every place in its stratum."""
-    order, keys = np.arange(len(strata)), rng.random(len(strata))
-    order[np.argsort(strata, kind="stable")] = np.lexsort((keys, strata))
-    return order
+def orders_within(strata: np.ndarray, replicates: int, rng: np.random.Generator) -> np.ndarray:
+    """Random permutations int64[R, N] of the places 0 to N - 1 that leave every place in its stratum, int[N]."""
+    _, group = np.unique(strata, return_inverse=True)
+    orders = np.empty((replicates, len(group)), dtype=np.int64)
+    # Sorted by stratum, in random order within each.
+    orders[:, np.argsort(group, kind="stable")] = np.argsort(group + rng.random(orders.shape), axis=1)
+    return orders
 
 
 def human_alignment(
-    measure: np.ndarray,
-    people_entropy: np.ndarray,
-    options: np.ndarray,
-    *,
-    replicates: int,
-    rng: np.random.Generator,
+    measure: np.ndarray, people_entropy: np.ndarray, options: np.ndarray, *, replicates: int, rng: np.random.Generator
 ) -> dict[str, float]:
     """Alignment of a measure of uncertainty with the entropy of people's answers over N questions.
 
-    The headline is the partial correlation given the number of options, with a 95% bootstrap interval over questions
-    and a permutation test that exchanges questions with as many options.
+    The headline is the partial correlation given the number of options, with a permutation test that exchanges
+    questions with as many options.
 
     Args:
         measure: float64[N], larger for less certain.
         people_entropy: float64[N], nats.
         options: int[N], options of each question, at least 2.
-        replicates: Resamples of the interval, and permutations of the test.
-        rng: Of both.
+        replicates: Permutations.
+        rng: Of the permutations.
 
     Returns:
-        raw_pearson, never to stand alone; normalised_pearson and normalised_spearman, both sides over ln of the number
-        of options; partial_pearson, partial_low, partial_high; and permutation_p, two-sided.
+        partial_pearson; normalised_pearson and normalised_spearman, both sides over ln of the number of options;
+        raw_pearson, never to stand alone; and permutation_p, two-sided.
     """
-    measure, people_entropy = np.asarray(measure, dtype=np.float64), np.asarray(people_entropy, dtype=np.float64)
-    options = np.asarray(options)
-    scale = np.log(options)
-    size, value = len(measure), partial_correlation(measure, people_entropy, options)
-    permuted = np.array(
-        [partial_correlation(measure[_order_within(options, rng)], people_entropy, options) for _ in range(replicates)]
-    )
-    picks = rng.integers(size, size=(replicates, size))
-    draws = np.array([partial_correlation(measure[pick], people_entropy[pick], options[pick]) for pick in picks])
-    low, high = percentile_interval(draws) if math.isfinite(value) else (math.nan, math.nan)
-    extreme = int((np.abs(permuted) >= abs(value) - 1e-12).sum()) if math.isfinite(value) else 0
+    measure, options = np.asarray(measure, dtype=np.float64), np.asarray(options)
+    value = float(partial_correlation(measure, people_entropy, options))
+    permuted = partial_correlation(measure[orders_within(options, replicates, rng)], people_entropy, options)
+    extreme = int((np.abs(permuted) >= abs(value) - 1e-12).sum())
+    normalised = measure / np.log(options), people_entropy / np.log(options)
     return {
-        "raw_pearson": correlation(measure, people_entropy),
-        "normalised_pearson": correlation(measure / scale, people_entropy / scale),
-        "normalised_spearman": rank_correlation(measure / scale, people_entropy / scale),
         "partial_pearson": value,
-        "partial_low": low,
-        "partial_high": high,
+        "normalised_pearson": correlation(*normalised),
+        "normalised_spearman": rank_correlation(*normalised),
+        "raw_pearson": correlation(measure, people_entropy),
         "permutation_p": (extreme + 1) / (replicates + 1) if math.isfinite(value) else math.nan,
     }

@@ -11,29 +11,24 @@ STRATA = 5
 """Groups of answers by length, of equal size, within which the AUROC is taken again."""
 
 
-def auroc(score: np.ndarray, labels: np.ndarray) -> float:
+def auroc(score: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """Probability that a right answer has a larger score than a wrong one, ties counted half (Mann and Whitney 1947).
 
     Args:
         score: float64[N], larger for answers that are thought to be right.
         labels: bool[N], whether they are.
+        weights: float64[..., N], how often each answer counts; None for once.
 
     Returns:
-        NaN where all are right or all are wrong.
+        float64[...]; NaN where all are right or all are wrong.
     """
-    labels = np.asarray(labels, dtype=bool)
-    right, wrong = int(labels.sum()), int((~labels).sum())
-    if not right or not wrong:
-        return math.nan
-    return float((rankdata(score)[labels].sum() - right * (right + 1) / 2) / (right * wrong))
-
-
-def _errors_by_score(score: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """float64[N] errors, largest score first; equal scores share theirs evenly, as in the mean over their orders."""
-    values, place = np.unique(-np.asarray(score, dtype=np.float64), return_inverse=True)
-    errors = 1 - np.asarray(labels, dtype=np.float64)
-    means = np.bincount(place, errors, minlength=len(values)) / np.bincount(place, minlength=len(values))
-    return means[np.sort(place)]
+    order = np.argsort(score, kind="stable")
+    starts = np.unique(np.asarray(score)[order], return_index=True)[1]
+    own, labels = np.ones(len(order)) if weights is None else weights[..., order], np.asarray(labels, dtype=bool)[order]
+    right, wrong = (np.add.reduceat(own * side, starts, axis=-1) for side in (labels, ~labels))
+    pairs = right.sum(axis=-1) * wrong.sum(axis=-1)
+    won = (right * (wrong.cumsum(axis=-1) - wrong / 2)).sum(axis=-1)
+    return np.where(pairs > 0, won / np.where(pairs > 0, pairs, 1), math.nan)
 
 
 def risk_coverage_area(score: np.ndarray, labels: np.ndarray) -> float:
@@ -43,34 +38,30 @@ def risk_coverage_area(score: np.ndarray, labels: np.ndarray) -> float:
         score: float64[N].
         labels: float64[N], 1 for right.
     """
-    errors = _errors_by_score(score, labels)
+    values, place = np.unique(-np.asarray(score, dtype=np.float64), return_inverse=True)
+    errors = 1 - np.asarray(labels, dtype=np.float64)
+    means = np.bincount(place, errors, minlength=len(values)) / np.bincount(place, minlength=len(values))
+    # Equal scores share their errors evenly, as in the mean over their orders.
+    errors = means[np.sort(place)]
     return float((np.cumsum(errors) / np.arange(1, len(errors) + 1)).mean())
 
 
-def prediction_rejection_ratio(score: np.ndarray, labels: np.ndarray) -> float:
+def prediction_rejection_ratio(score: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """PRR (Malinin and Gales 2021, Section 5): how much of what an oracle gains by rejecting errors the score gains.
 
     Answers are rejected from the smallest score on; the curve is the share of all answers that are errors and not yet
     rejected, by the share that is rejected. The ratio of the areas that the score and an oracle have below the
-    straight line of rejection at random: 1 for an oracle, 0 at random. For right or wrong it equals 2 AUROC - 1.
+    straight line of rejection at random: 1 for an oracle, 0 at random. For right or wrong that is 2 AUROC - 1.
 
     Args:
         score: float64[N], larger for answers that are thought to be right.
-        labels: float64[N], 1 for right.
+        labels: bool[N], whether they are.
+        weights: float64[..., N], how often each answer counts; None for once.
 
     Returns:
-        NaN where all are right or all are wrong.
+        float64[...]; NaN where all are right or all are wrong.
     """
-    labels = np.asarray(labels, dtype=np.float64)
-    if labels.min() == labels.max():
-        return math.nan
-
-    def area(by: np.ndarray) -> float:
-        left = np.concatenate([[0.0], np.cumsum(_errors_by_score(by, labels))]) / len(labels)
-        return float(np.trapezoid(left, dx=1 / len(labels)))
-
-    at_random = (1 - labels.mean()) / 2
-    return (at_random - area(score)) / (at_random - area(labels))
+    return 2 * auroc(score, labels, weights) - 1
 
 
 def length_audit(score: np.ndarray, labels: np.ndarray, lengths: np.ndarray) -> dict[str, float]:
@@ -82,9 +73,9 @@ def length_audit(score: np.ndarray, labels: np.ndarray, lengths: np.ndarray) -> 
         lengths: float64[N], tokens of the answers.
 
     Returns:
-        length_score_spearman, length_label_spearman; auroc; auroc_length, that of the length alone; and
-        auroc_within_length, the mean over groups of answers of like length, weighted by their pairs of a right and a
-        wrong answer. NaN where undefined.
+        length_score_spearman, length_label_spearman; auroc_length, that of the length alone, short answers taken to
+        be right; and auroc_within_length, the mean over groups of answers of like length, weighted by their pairs of a
+        right and a wrong answer. NaN where undefined.
     """
     labels, lengths = np.asarray(labels, dtype=bool), np.asarray(lengths, dtype=np.float64)
     strata = np.minimum((rankdata(lengths, method="average") - 1) * STRATA // max(1, len(lengths)), STRATA - 1)
@@ -93,12 +84,11 @@ def length_audit(score: np.ndarray, labels: np.ndarray, lengths: np.ndarray) -> 
         own = strata == stratum
         right = int(labels[own].sum())
         if number := right * (int(own.sum()) - right):
-            areas.append(auroc(np.asarray(score)[own], labels[own]))
+            areas.append(float(auroc(np.asarray(score)[own], labels[own])))
             pairs.append(number)
     return {
         "length_score_spearman": rank_correlation(lengths, score),
         "length_label_spearman": rank_correlation(lengths, labels.astype(np.float64)),
-        "auroc": auroc(score, labels),
-        "auroc_length": auroc(-lengths, labels),
+        "auroc_length": float(auroc(-lengths, labels)),
         "auroc_within_length": float(np.average(areas, weights=pairs)) if pairs else math.nan,
     }

@@ -7,6 +7,7 @@ is the answer of one of them drawn at random, whose expectation is the share of 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -162,9 +163,9 @@ def _statistics(found: Predictions, target: Target) -> dict[str, Callable[[np.nd
     if target == "gold":
         statistics["brier"] = mean((second - labels) ** 2)
         statistics["refinement"] = one_by_one(refinement)
-        statistics["auroc"] = one_by_one(lambda score, label: auroc(score, label > 0.5))
+        statistics["auroc"] = partial(auroc, second, labels > 0.5)
         statistics["risk_coverage"] = one_by_one(risk_coverage_area)
-        statistics["rejection_ratio"] = one_by_one(prediction_rejection_ratio)
+        statistics["rejection_ratio"] = partial(prediction_rejection_ratio, second, labels > 0.5)
     return statistics
 
 

@@ -3,6 +3,7 @@
 Those of arXiv:2508.08204, larger for a less certain model but for the log-probabilities. Logarithms are natural.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -78,6 +79,17 @@ def choice_measures(law: np.ndarray, spellings: Sequence[Sequence[int]]) -> dict
         "log_top_choice": math.log(masses.max() / total),
         "choice_mass": total,
     }
+
+
+def lexical_similarities(answers: Sequence[Sequence[str]]) -> np.ndarray:
+    """ROUGE-L F1 of all pairs of n answers, lists of words: float64[n, n]; of equal answers it is taken once."""
+    texts = [tuple(words) for words in answers]
+    names = list(dict.fromkeys(texts))
+    found = np.eye(len(names))
+    for place, other in itertools.combinations(range(len(names)), 2):
+        found[place, other] = found[other, place] = longest_common_share(names[place], names[other])
+    places = [names.index(words) for words in texts]
+    return found[np.ix_(places, places)]
 
 
 def similarity_measures(similarity: np.ndarray) -> dict[str, float]:

@@ -5,7 +5,7 @@ AUROC beside its audit for length (axis "uncertainty").
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import pandas as pd
 
 from pipeline.core.language.diversity import chao_wang_jost_entropy, plug_in_entropy
 from pipeline.core.random_streams import random_stream
-from pipeline.core.semantics.alignment import human_alignment
+from pipeline.core.semantics.alignment import human_alignment, partial_correlation
 from pipeline.core.semantics.confidence import modal_class, modal_confidence
 from pipeline.core.semantics.discrimination import (
     auroc,
@@ -21,21 +21,29 @@ from pipeline.core.semantics.discrimination import (
     prediction_rejection_ratio,
     risk_coverage_area,
 )
-from pipeline.core.semantics.partition import right_label
+from pipeline.core.semantics.partition import normalise, right_label
 from pipeline.core.semantics.question import Question, people_counts
-from pipeline.core.semantics.uncertainty import token_measures
+from pipeline.core.semantics.uncertainty import TOP_K, TOP_P, lexical_similarities, similarity_measures, token_measures
 from pipeline.core.statistics.intervals import Estimate, metric_row, percentile_interval
 
-MEASURES = ("semantic_entropy", "answer_uncertainty", "token_entropy", "token_surprise", "nucleus_entropy")
+_TOKEN_MEASURES = {
+    **{f"top_{k}_entropy": f"top_k_entropy_{k}" for k in TOP_K},
+    **{f"nucleus_{mass * 100:.0f}_entropy": f"top_p_entropy_{mass:g}" for mass in TOP_P},
+}
+MEASURES = (
+    *("semantic_entropy", "answer_uncertainty", "lexical_dissimilarity", "laplacian_eigenvalues"),
+    *("token_entropy", "token_surprise", *_TOKEN_MEASURES),
+)
 """Larger for a less certain model."""
-NUCLEUS = 0.9
-ALIGNMENT = ("partial_pearson", "normalised_pearson", "normalised_spearman", "raw_pearson", "permutation_p")
-AUDIT = ("auroc_within_length", "auroc_length", "length_score_spearman", "length_label_spearman")
+AUDIT = ("auroc_within_length", "length_score_spearman")
+LENGTH = ("auroc_length", "length_label_spearman")
+"""Of the answers alone, whatever the measure."""
 
 
 def question_row(
     question: Question,
     counts: Mapping[str, int],
+    answers: Sequence[str | None],
     law: np.ndarray,
     entropy: float,
     vocabulary: int,
@@ -47,6 +55,7 @@ def question_row(
     Args:
         question: What was asked.
         counts: Answers by class; at least one.
+        answers: Their texts, None for a reply without an answer.
         law: float64[K], the most probable first tokens, with all but a two-thousandth of the probability.
         entropy: Of the whole law of the first token, nats.
         vocabulary: Tokens of the whole law.
@@ -54,23 +63,27 @@ def question_row(
         rng: Of ties.
 
     Returns:
-        prompt_id, category, MEASURES, right (NaN where nothing is right), people_entropy_nats (NaN where people were
-        not asked), classes (of people, at least 2) and length.
+        prompt_id, category, MEASURES (those of similarity NaN for a single answer), right (NaN where nothing is),
+        people_entropy_nats (NaN where people were not asked), classes (of people, at least 2) and length.
     """
     values = np.array(list(counts.values()))
     answer, right = list(counts)[modal_class(values, rng)], right_label(question)
     ordered = np.asarray(law, dtype=np.float64)
-    # At least two tokens, of which the second may have no probability.
-    tokens = token_measures(np.append(ordered, [0.0, 0.0]) / ordered.sum())
+    # Tokens beyond those that were kept have next to no probability.
+    tokens = token_measures(np.append(ordered, np.zeros(max(TOP_K))) / ordered.sum())
     people = np.array(list(people_counts(question).values()), dtype=np.int64)
+    similarity = lexical_similarities([normalise(text or "").split() for text in answers])
+    alike = similarity_measures(similarity) if len(answers) > 1 else {}
     return {
         "prompt_id": question.prompt_id,
         "category": question.category,
         "semantic_entropy": plug_in_entropy(values),
         "answer_uncertainty": 1 - float(modal_confidence(values)),
+        "lexical_dissimilarity": 1 - alike.get("lexical_similarity", math.nan),
+        "laplacian_eigenvalues": alike.get("laplacian_eigenvalues", math.nan),
         "token_entropy": entropy / math.log(vocabulary),
         "token_surprise": -tokens["log_top_probability"],
-        "nucleus_entropy": tokens[f"top_p_entropy_{NUCLEUS:g}"],
+        **{name: tokens[measure] for name, measure in _TOKEN_MEASURES.items()},
         "right": math.nan if right is None else float(answer == right),
         "people_entropy_nats": chao_wang_jost_entropy(people) if len(people) else math.nan,
         "classes": max(2, len(question.human)),
@@ -78,45 +91,97 @@ def question_row(
     }
 
 
-def metric_rows(per_prompt: pd.DataFrame, *, seed: int, names: Sequence[str], replicates: int) -> list[dict[str, Any]]:
+def metric_rows(
+    per_prompt: pd.DataFrame, base: pd.DataFrame, *, seed: int, names: Sequence[str], replicates: int
+) -> list[dict[str, Any]]:
     """Rows of metrics.csv by measure: alignment with people's entropy, and telling right answers from wrong ones.
+
+    95% bootstrap intervals over questions, the same drawn for both sides of a change from base.
 
     Args:
         per_prompt: Rows of ``question_row``.
+        base: Those of the base checkpoint on the same questions, in the same order.
         seed: Root seed; ``names`` complete the streams' names.
         names: Axis, model, condition, split.
         replicates: Resamples per interval, and permutations per test.
     """
     rows = []
-    asked = per_prompt[np.isfinite(per_prompt["people_entropy_nats"])]
-    judged = per_prompt[np.isfinite(per_prompt["right"])]
-    for measure in MEASURES:
-        if len(asked):
+    asked, judged = (np.isfinite(per_prompt[name].to_numpy()) for name in ("people_entropy_nats", "right"))
+    if asked.any():
+        sides = [table[asked].reset_index(drop=True) for table in (per_prompt, base)]
+        weights = _resamples(int(asked.sum()), replicates, random_stream(seed, "bootstrap", *names, "people"))
+        for measure in MEASURES:
             rng = random_stream(seed, "alignment", *names, measure)
-            columns = (asked[name].to_numpy() for name in (measure, "people_entropy_nats", "classes"))
-            found = human_alignment(*columns, replicates=replicates, rng=rng)
-            for name in ALIGNMENT:
-                interval = (found["partial_low"], found["partial_high"]) if name == "partial_pearson" else ()
-                rows.append(_row(f"uncertainty_{measure}_{name}", found[name], len(asked), *interval))
-        if len(judged):
-            rng = random_stream(seed, "bootstrap", *names, measure)
-            rows += _correctness(judged, measure, rng, replicates)
+            rows += _alignment_rows(*sides, measure, weights, replicates, rng)
+    if judged.any():
+        sides = [table[judged].reset_index(drop=True) for table in (per_prompt, base)]
+        weights = _resamples(int(judged.sum()), replicates, random_stream(seed, "bootstrap", *names, "gold"))
+        for measure in MEASURES:
+            rows += _correctness_rows(*sides, measure, weights)
+        audit = _audit(sides[0], MEASURES[0])
+        rows += [_row(f"uncertainty_{name}", audit[name], len(sides[0])) for name in LENGTH]
     return rows
 
 
-def _correctness(judged: pd.DataFrame, measure: str, rng: np.random.Generator, replicates: int) -> list[dict[str, Any]]:
-    score, labels = -judged[measure].to_numpy(), judged["right"].to_numpy() > 0.5
-    picks = rng.integers(len(score), size=(replicates, len(score)))
-    interval = percentile_interval(np.array([auroc(score[pick], labels[pick]) for pick in picks]))
-    found = length_audit(score, labels, judged["length"].to_numpy())
-    size, prefix = len(judged), f"uncertainty_{measure}"
+def _resamples(size: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
+    return rng.multinomial(size, np.full(size, 1 / size), size=replicates).astype(np.float64)
+
+
+def _alignment_rows(
+    own: pd.DataFrame,
+    base: pd.DataFrame,
+    measure: str,
+    weights: np.ndarray,
+    replicates: int,
+    rng: np.random.Generator,
+) -> list[dict[str, Any]]:
+    people, classes = own["people_entropy_nats"].to_numpy(), own["classes"].to_numpy()
+    found = human_alignment(own[measure].to_numpy(), people, classes, replicates=replicates, rng=rng)
+
+    def partial(table: pd.DataFrame, weights: np.ndarray | None = None) -> np.ndarray:
+        return partial_correlation(table[measure].to_numpy(), people, classes, weights)
+
+    prefix = f"uncertainty_{measure}"
     return [
-        _row(f"{prefix}_auroc", found["auroc"], size, *interval),
+        *_paired(f"{prefix}_partial_pearson", partial, own, base, weights),
+        *(_row(f"{prefix}_{name}", value, len(own)) for name, value in found.items() if name != "partial_pearson"),
+    ]
+
+
+def _correctness_rows(own: pd.DataFrame, base: pd.DataFrame, measure: str, weights: np.ndarray) -> list[dict[str, Any]]:
+    def area(table: pd.DataFrame, weights: np.ndarray | None = None) -> np.ndarray:
+        return auroc(-table[measure].to_numpy(), table["right"].to_numpy() > 0.5, weights)
+
+    score, labels = -own[measure].to_numpy(), own["right"].to_numpy() > 0.5
+    audit, size, prefix = _audit(own, measure), len(own), f"uncertainty_{measure}"
+    return [
+        *_paired(f"{prefix}_auroc", area, own, base, weights),
         _row(f"{prefix}_risk_coverage", risk_coverage_area(score, labels), size),
-        _row(f"{prefix}_rejection_ratio", prediction_rejection_ratio(score, labels), size),
-        *(_row(f"{prefix}_{name}", found[name], size) for name in AUDIT),
+        _row(f"{prefix}_rejection_ratio", float(prediction_rejection_ratio(score, labels)), size),
+        *(_row(f"{prefix}_{name}", audit[name], size) for name in AUDIT),
+    ]
+
+
+def _audit(own: pd.DataFrame, measure: str) -> dict[str, float]:
+    return length_audit(-own[measure].to_numpy(), own["right"].to_numpy() > 0.5, own["length"].to_numpy())
+
+
+def _paired(
+    metric: str,
+    statistic: Callable[..., np.ndarray],
+    own: pd.DataFrame,
+    base: pd.DataFrame,
+    weights: np.ndarray,
+) -> list[dict[str, Any]]:
+    """A metric with its interval, then its change from base."""
+    value, draws = float(statistic(own)), statistic(own, weights)
+    change, changes = value - float(statistic(base)), draws - statistic(base, weights)
+    return [
+        _row(metric, value, len(own), *percentile_interval(draws)),
+        _row(f"{metric}_difference", change, len(own), *percentile_interval(changes)),
     ]
 
 
 def _row(metric: str, value: float, size: int, low: float = math.nan, high: float = math.nan) -> dict[str, Any]:
-    return metric_row(metric, Estimate(value, size, low, high, undefined=int(not math.isfinite(value))))
+    interval = (low, high) if math.isfinite(value) else ()
+    return metric_row(metric, Estimate(value, size, *interval, undefined=int(not math.isfinite(value))))

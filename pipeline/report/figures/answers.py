@@ -1,4 +1,4 @@
-"""Figures of answers to questions: reliability diagrams, and people's answers beside the model's."""
+"""Figures of answers to questions: reliability diagrams, and people's answers and entropies beside the model's."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,15 +21,16 @@ from pipeline.report.figures.drawing import (
 )
 
 POINTS = ("split", "target", "size", "confidence", "frequency", "band_low", "band_high")
+ENTROPIES = ("people_entropy_nats", "semantic_entropy")
 TARGET_TITLES = {"gold": "accepted answers", "people": "people"}
 SHOWN_QUESTIONS, SHOWN_CLASSES = 6, 8
 LABEL_LIMIT = 20
 
 
 def answer_drawings(params: Params, evaluations: Evaluations) -> dict[str, dict[str, Drawing]]:
-    """The figures of the axes human and semcal by axis and file name, where their tables exist."""
+    """The figures of the axes human, semcal and uncertainty by axis and file name, where their tables exist."""
     names, conditions = display_names(params), params.conditions
-    found: dict[str, dict[str, Drawing]] = {"human": {}, "semcal": {}}
+    found: dict[str, dict[str, Drawing]] = {"human": {}, "semcal": {}, "uncertainty": {}}
     points = evaluations.stacked("semcal", "reliability", POINTS, list(names), conditions)
     points = points[(points["split"] == "all") & (points["size"] > 0)] if len(points) else points
     if len(points):
@@ -51,7 +52,47 @@ def answer_drawings(params: Params, evaluations: Evaluations) -> dict[str, dict[
             f"Shares of people (black outline) and of {names[first]}'s answers in the most frequent classes of "
             "questions that are evenly spaced over the set.",
         )
+    asked = evaluations.stacked("uncertainty", "per_prompt", (*ENTROPIES, "classes"), list(names), conditions)
+    asked = asked.dropna(subset=list(ENTROPIES))
+    if len(asked):
+        found["uncertainty"]["uncertainty_people"] = Drawing(
+            entropies_of_people,
+            (asked, names, conditions),
+            "Semantic entropy of the model's answers by the entropy of people's, a mark for each question, both over "
+            "the logarithm of the number of people's classes: without that, both grow with it. A model may give more "
+            "classes of answers than people did.",
+        )
     return found
+
+
+def entropies_of_people(questions: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Figure:
+    """The model's semantic entropy by people's entropy, both normalised, a panel for each model and condition.
+
+    Args:
+        questions: Columns model, condition, classes and ENTROPIES.
+        models: Model name -> display name.
+        conditions: Base and the methods, in order.
+    """
+    shown = [model for model in models if (questions["model"] == model).any()]
+    colors = condition_colors(conditions)
+    scaled = questions[list(ENTROPIES)].div(np.log(questions["classes"]), axis=0)
+    with plt.rc_context(STYLE):
+        size = (2.2 * len(conditions) + 0.4, 2.2 * len(shown) + 0.4)
+        figure, grid = plt.subplots(
+            len(shown), len(conditions), figsize=size, squeeze=False, sharex=True, sharey=True, layout="constrained"
+        )
+        for line, model in zip(grid, shown, strict=True):
+            for panel, condition in zip(line, conditions, strict=True):
+                own = scaled[(questions["model"] == model) & (questions["condition"] == condition)]
+                panel.plot((0, 1), (0, 1), color=TARGET_COLOR, linewidth=0.7, linestyle=":", zorder=0)
+                panel.scatter(
+                    own["people_entropy_nats"], own["semantic_entropy"], s=8, color=colors[condition], alpha=0.6
+                )
+                panel.set_title(f"{models[model]}: {condition}", loc="left")
+            line[0].set_ylabel("model")
+        for panel in grid[-1]:
+            panel.set_xlabel("people")
+    return figure
 
 
 def reliability_diagrams(points: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Figure:

@@ -1,15 +1,27 @@
 """Tables of answers to questions: agreement with people, semantic calibration and its verdict, sets of laws."""
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
 from pipeline.metrics.uncertainty import UNCERTAINTY_MEASURES
+from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import methods_of, rows_of
 from pipeline.report.tables.retention import split_names
-from pipeline.report.tables.table import Measure, Table, detailed_table, interval_text, measure_of
+from pipeline.report.tables.table import (
+    DASH,
+    ListTable,
+    Measure,
+    Table,
+    detailed_table,
+    interval_text,
+    measure_of,
+    probability_text,
+)
 
 _QUESTIONS = "Brackets: 95% bootstrap intervals over questions."
 _PAIRED = f"Condition less base on the same questions. {_QUESTIONS}"
@@ -30,14 +42,22 @@ HUMAN_CHANGES = tuple(
 _LEVELS = ("accuracy", "confidence", "gap")
 _ERRORS = ("smooth_ece", "smooth_ece_sem1", "ece", "ece_equal_mass", "classwise_smooth_ece")
 _SCORES = ("brier", "refinement", "auroc", "risk_coverage", "rejection_ratio")
-_UNCERTAINTY = {
+_MEASURES = ("semantic_entropy", "answer_uncertainty", "laplacian_eigenvalues", "token_entropy", "nucleus_90_entropy")
+"""Measures of uncertainty in tables; all are in metrics.csv."""
+_OF_PEOPLE = {
     "partial_pearson": "Partial",
+    "partial_pearson_difference": "Change",
     "permutation_p": "p",
     "normalised_pearson": "Normalised",
+    "normalised_spearman": "Normalised, ranks",
     "raw_pearson": "Raw",
+}
+_OF_RIGHT = {
     "auroc": "AUROC",
-    "auroc_within_length": "AUROC within lengths",
-    "auroc_length": "AUROC of length",
+    "auroc_difference": "Change",
+    "auroc_within_length": "Within lengths",
+    "length_score_spearman": "Length and certainty",
+    "risk_coverage": "AURC",
     "rejection_ratio": "PRR",
 }
 _SETS = (
@@ -164,20 +184,58 @@ def credal_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: 
     return [table for table in tables if table is not None]
 
 
-def uncertainty_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> list[Table]:
-    """Each measure of uncertainty: alignment with people's entropy, and telling right from wrong with its audit."""
+def uncertainty_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> list[ListTable]:
+    """Measures of uncertainty against people's entropy, and against right and wrong with the audit for length."""
+    rows = rows_of(metrics, axis="uncertainty", split="all", family="")
+    found = {(row.metric, row.model, row.condition): row for row in rows.itertuples()}
+    people = (
+        "Correlation of a measure of uncertainty with the entropy of people's answers. Partial: over questions with as "
+        "many classes of people's, with its permutation test; normalised: both over ln of that number; raw: also large "
+        f"where both only grow with it. Change: condition less base. {_QUESTIONS}"
+    )
+    alone = [
+        f"{row.value:.2f} ({models[model]}, {condition})"
+        for model, condition in itertools.product(models, conditions)
+        if (row := found.get(("uncertainty_auroc_length", model, condition))) is not None and math.isfinite(row.value)
+    ]
+    right = (
+        "AUROC of a measure for wrong answers, and within groups of answers of like length; of the length alone: "
+        f"{', '.join(alone) or 'undefined'}. AURC: area under risk by coverage; PRR: prediction-rejection ratio. "
+        f"Change: condition less base. {_QUESTIONS}"
+    )
     tables = []
-    for measure, (title, meaning) in UNCERTAINTY_MEASURES.items():
-        shown = [measure_of(f"uncertainty_{measure}_{name}", title=short) for name, short in _UNCERTAINTY.items()]
-        note = (
-            f"{title}: {meaning}. Partial: correlation with the entropy of people's answers over questions with as "
-            "many classes of people's, with its permutation test; normalised: both over ln of that number; raw: also "
-            "large where both only grow with it. AUROC for wrong answers, and within groups of answers of like length; "
-            f"of length: that of the length alone. {_QUESTIONS} Bold: best condition of the model."
-        )
-        caption = f"Uncertainty: {title[0].lower()}{title[1:]}"
-        tables.append(detailed_table(f"uncertainty_{measure}", caption, note, metrics, models, shown, conditions))
-    return [table for table in tables if table is not None]
+    for name, caption, columns, note in (
+        ("uncertainty_people", "Uncertainty and people's entropy", _OF_PEOPLE, people),
+        ("uncertainty_right", "Uncertainty about right answers and wrong ones", _OF_RIGHT, right),
+    ):
+        texts, records = [], []
+        for model, measure, condition in itertools.product(models, _MEASURES, conditions):
+            own = {column: found.get((f"uncertainty_{measure}_{column}", model, condition)) for column in columns}
+            present = {column: row for column, row in own.items() if row is not None}
+            if present:
+                shown = [_correlation_text(column, row, condition) for column, row in own.items()]
+                texts.append([models[model], UNCERTAINTY_MEASURES[measure][0], condition, *shown])
+                record = {"model": model, "condition": condition, "measure": measure}
+                record |= {column: row.value for column, row in present.items()}
+                sources = dict.fromkeys(row.provenance for row in present.values())
+                records.append({**record, "provenance": join_sources(sources)})
+        if texts:
+            header = ["Model", "Measure", "Condition", *columns.values()]
+            tables.append(ListTable(name, caption, header, texts, 3, pd.DataFrame(records), note))
+    return tables
+
+
+def _correlation_text(column: str, row: Any, condition: str) -> str:
+    change = column.endswith("_difference")
+    if row is None or (change and condition == "base"):
+        return DASH
+    if not math.isfinite(row.value):
+        return "undefined"
+    if column == "permutation_p":
+        return probability_text(row.value)
+    sign = "+" if change else ""
+    interval = f" {interval_text(row.ci_low, row.ci_high, 2, sign)}" if math.isfinite(row.ci_low) else ""
+    return f"{row.value:{sign}.2f}{interval}"
 
 
 def calibration_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> list[Table]:

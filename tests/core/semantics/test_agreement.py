@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import entropy as scipy_entropy
+from scipy.stats import pearsonr
 
 from pipeline.core.semantics.agreement import (
     agreement,
@@ -16,7 +17,7 @@ from pipeline.core.semantics.agreement import (
     smoothed_divergence,
     total_variation,
 )
-from pipeline.core.semantics.alignment import correlation, human_alignment, partial_correlation
+from pipeline.core.semantics.alignment import correlation, human_alignment, orders_within, partial_correlation
 from pipeline.core.semantics.credal import (
     diameter,
     entropy,
@@ -30,6 +31,7 @@ from pipeline.core.semantics.credal import (
 from pipeline.core.semantics.question import OTHER
 from pipeline.core.semantics.uncertainty import (
     choice_measures,
+    lexical_similarities,
     longest_common_share,
     nucleus_size,
     similarity_measures,
@@ -181,6 +183,9 @@ def test_measures_of_samples():
     assert similarity_measures(np.ones((4, 4)))["laplacian_eigenvalues"] == pytest.approx(1)
     assert longest_common_share(["a", "b", "c", "d"], ["b", "x", "d"]) == pytest.approx(4 / 7)
     assert longest_common_share([], []) == 1 and longest_common_share([], ["a"]) == 0
+    found = lexical_similarities([["red", "fox"], [], ["red", "fox"], ["red"]])
+    expected = [[1, 0, 1, 2 / 3], [0, 1, 0, 0], [1, 0, 1, 2 / 3], [2 / 3, 0, 2 / 3, 1]]
+    np.testing.assert_allclose(found, expected)
 
 
 def independent_world(questions, rng):
@@ -202,13 +207,30 @@ def test_alignment_is_found_where_it_is_and_not_where_it_is_not():
     model, people, options = independent_world(150, rng)
     none = human_alignment(model, people, options, replicates=200, rng=rng)
     assert none["raw_pearson"] > 0.6 and none["permutation_p"] > 0.05
-    assert none["partial_low"] < 0 < none["partial_high"]
+    assert abs(none["partial_pearson"]) < 0.2
     some = human_alignment(people + 0.1 * model, people, options, replicates=200, rng=rng)
-    assert some["partial_low"] > 0.8 and some["permutation_p"] == pytest.approx(1 / 201)
+    assert some["partial_pearson"] > 0.8 and some["permutation_p"] == pytest.approx(1 / 201)
     assert some["normalised_pearson"] > 0.8
     constant = human_alignment(np.log(options), people, options, replicates=100, rng=rng)
     # A measure that is the number of options alone has nothing left.
     assert math.isnan(constant["partial_pearson"]) and math.isnan(constant["permutation_p"])
+
+
+def test_partial_correlations_are_those_of_residuals_and_weights_are_repetitions():
+    rng = np.random.default_rng(2)
+    strata = np.repeat([2, 3, 5], 8)
+    first, second = rng.normal(size=(2, 24)) + strata
+    residuals = [values - np.array([values[strata == own].mean() for own in strata]) for values in (first, second)]
+    assert partial_correlation(first, second, strata) == pytest.approx(pearsonr(*residuals).statistic)
+    # Many at once, strata that a resample lacks included.
+    weights = np.array([np.ones(24), rng.multinomial(24, np.full(24, 1 / 24)), strata > 2])
+    together = partial_correlation(first + 1e6, second, strata, weights)
+    for row, found in zip(weights.astype(int), together, strict=True):
+        repeated = [np.repeat(values, row) for values in (first, second, strata)]
+        assert found == pytest.approx(partial_correlation(*repeated), abs=1e-8)
+    orders = orders_within(strata, 50, rng)
+    assert (strata[orders] == strata).all() and len(np.unique(orders, axis=0)) == 50
+    assert (np.sort(orders, axis=1) == np.arange(24)).all()
 
 
 def test_the_permutation_test_keeps_its_level():

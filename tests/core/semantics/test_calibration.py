@@ -148,6 +148,28 @@ def test_a_calibrated_predictor_lies_within_the_band():
     assert (overconfident < low)[2:].all()
 
 
+def rejection_ratio_by_areas(score, labels):
+    """The definition written out; equal scores share their errors evenly."""
+
+    def area(by):
+        order = np.argsort(-by, kind="stable")
+        shared = [(~labels)[by == value].mean() for value in by[order]]
+        return np.trapezoid(np.concatenate([[0.0], np.cumsum(shared)]) / len(labels), dx=1 / len(labels))
+
+    at_random = (~labels).mean() / 2
+    return (at_random - area(score)) / (at_random - area(labels.astype(float)))
+
+
+def test_weighted_areas_are_those_of_repetitions():
+    rng = np.random.default_rng(3)
+    score, labels = np.round(rng.random(30), 1), rng.random(30) < 0.6
+    weights = np.vstack([rng.multinomial(30, np.full(30, 1 / 30), size=4), labels])
+    found = auroc(score, labels, weights)
+    assert np.isnan(found[4])
+    for row, area in zip(weights[:4], found, strict=False):
+        assert area == pytest.approx(auroc(np.repeat(score, row), np.repeat(labels, row)))
+
+
 @given(CONFIDENCES)
 def test_discrimination_against_scikit_learn_and_the_rejection_ratio_against_the_auroc(pair):
     score, labels = pair
@@ -156,7 +178,7 @@ def test_discrimination_against_scikit_learn_and_the_rejection_ratio_against_the
         return
     oracle = pytest.importorskip("sklearn.metrics")
     assert auroc(score, labels) == pytest.approx(oracle.roc_auc_score(labels, score))
-    assert prediction_rejection_ratio(score, labels) == pytest.approx(2 * auroc(score, labels) - 1)
+    assert prediction_rejection_ratio(score, labels) == pytest.approx(rejection_ratio_by_areas(score, labels))
     assert auroc(-score, labels) == pytest.approx(1 - auroc(score, labels))
     shuffled = np.random.default_rng(0).permutation(len(score))
     assert risk_coverage_area(score[shuffled], labels[shuffled]) == pytest.approx(risk_coverage_area(score, labels))
@@ -176,11 +198,12 @@ def test_a_score_that_is_the_length_alone():
     clean = rng.random(20_000) < 0.6
     biased = np.where(rng.random(20_000) < 0.02 * (lengths - 1), False, clean)
     found = [length_audit(-lengths, labels, lengths) for labels in (clean, biased)]
-    assert found[0]["auroc"] == pytest.approx(0.5, abs=0.02)
+    assert found[0]["auroc_length"] == auroc(-lengths, clean) == pytest.approx(0.5, abs=0.02)
     # With labels whose errors go with the length, the score looks as if it knew something.
-    assert found[1]["auroc"] > 0.55 and found[1]["length_label_spearman"] < -0.08
+    area = auroc(-lengths, biased)
+    assert area == found[1]["auroc_length"] > 0.55 and found[1]["length_label_spearman"] < -0.08
     assert found[1]["length_score_spearman"] == pytest.approx(-1)
-    assert abs(found[1]["auroc_within_length"] - 0.5) < (found[1]["auroc"] - 0.5) / 2
+    assert abs(found[1]["auroc_within_length"] - 0.5) < (area - 0.5) / 2
     # A score that knows more than the length keeps its AUROC within lengths.
-    knows = length_audit(clean + rng.normal(size=20_000), clean, lengths)
-    assert knows["auroc_within_length"] == pytest.approx(knows["auroc"], abs=0.01)
+    score = clean + rng.normal(size=20_000)
+    assert length_audit(score, clean, lengths)["auroc_within_length"] == pytest.approx(auroc(score, clean), abs=0.01)

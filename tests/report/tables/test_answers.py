@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from pipeline.report.figures.answers import people_bars, reliability_diagrams
+from pipeline.report.figures.answers import entropies_of_people, people_bars, reliability_diagrams
 from pipeline.report.tables.answers import (
     calibration_tables,
     calibration_verdict,
@@ -82,14 +82,20 @@ def test_tables_of_sets_of_laws():
 
 
 def test_tables_of_uncertainty_have_the_audits_beside_the_figures():
-    names = ("partial_pearson", "raw_pearson", "auroc", "auroc_within_length")
+    names = ("partial_pearson", "partial_pearson_difference", "raw_pearson", "auroc", "auroc_within_length")
     rows = [
-        metric_row("uncertainty", "alpha", condition, "all", f"uncertainty_token_entropy_{name}", 0.2)
+        metric_row("uncertainty", "alpha", condition, "all", metric, 0.2, width=0.1)
         for condition in CONDITIONS
-        for name in names
+        for metric in (*(f"uncertainty_token_entropy_{name}" for name in names), "uncertainty_auroc_length")
     ]
-    (table,) = uncertainty_tables(metric_frame(rows), MODELS, CONDITIONS)
-    assert [measure.title for measure in table.measures] == ["Partial", "Raw", "AUROC", "AUROC within lengths"]
+    people, right = uncertainty_tables(metric_frame(rows), MODELS, CONDITIONS)
+    assert [row[2] for row in people.rows] == list(CONDITIONS) and people.rows[0][1] == "First-token entropy"
+    shown = [dict(zip(people.header, row, strict=True)) for row in people.rows]
+    assert shown[0]["Partial"] == "0.20 [0.10, 0.30]" and shown[0]["Change"] == shown[0]["p"] == "—"
+    assert shown[1]["Change"] == "+0.20 [+0.10, +0.30]" and shown[1]["Raw"].startswith("0.20")
+    assert "of the length alone: 0.20 (Alpha, base), 0.20 (Alpha, soft)" in right.note
+    assert right.rows[2][right.header.index("Within lengths")].startswith("0.20")
+    assert right.frame["auroc"].tolist() == [0.2] * 3
 
 
 def test_figures():
@@ -117,6 +123,18 @@ def test_figures():
             "answers": [3, 0, 5],
         }
     )
+    asked = pd.DataFrame(
+        {
+            "model": "alpha",
+            "condition": ["base", "base", "soft"],
+            "classes": [2, 4, 2],
+            "people_entropy_nats": [math.log(2), math.log(2), 0.0],
+            "semantic_entropy": [0.0, math.log(4), math.log(2)],
+        }
+    )
+    panels = entropies_of_people(asked, MODELS, CONDITIONS).axes
+    points = [panel.collections[0].get_offsets().tolist() for panel in panels]
+    assert points[0] == [[1, 0], [pytest.approx(0.5), 1]] and points[1] == [[0, 1]] and points[2] == []
     figure = people_bars(classes, CONDITIONS)
     (panel,) = figure.axes
     widths = {bar.get_label(): [patch.get_width() for patch in bar] for bar in panel.containers}
