@@ -1,6 +1,7 @@
 """Conditions: the base checkpoint, its adapters, and baselines that ask or decode the base checkpoint otherwise."""
 
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from pipeline.config.evaluation import BASELINES, SAMPLED_AS
 from pipeline.config.params import BASE
@@ -26,6 +27,11 @@ def adapter_directory(condition: str, weights: "Path") -> "Path | None":
 def generation_settings(params: "Params", axis: str, condition: str) -> "GenerateConfig":
     """Sampling settings of a condition on an axis: a baseline has its own, the others the axis's (SAMPLED_AS)."""
     return getattr(params.generate, condition if condition in BASELINES else SAMPLED_AS.get(axis, axis))
+
+
+def decoding_settings(settings: "GenerateConfig") -> dict[str, dict[str, Any]]:
+    """Further decoding settings by name, each temperature, top_p and top_k; none but where questions are answered."""
+    return {name: asdict(decoding) for name, decoding in getattr(settings, "settings", {}).items()}
 
 
 def answer_protocol(params: "Params", model: str, condition: str) -> AnswerProtocol:

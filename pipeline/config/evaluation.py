@@ -11,14 +11,31 @@ PositiveInt = Annotated[StrictInt, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(strict=True, gt=0, le=1)]
 
-AXES = ("structured", "open", "mcq", "novelty", "retention", "paloma", "anchors", "laws")
+AXES = (
+    "structured",
+    "open",
+    "mcq",
+    "novelty",
+    "retention",
+    "paloma",
+    "anchors",
+    "laws",
+    "human",
+    "semcal",
+    "credal",
+    "uncertainty",
+)
 """What models are evaluated on, each with stages of its own."""
 SAMPLED_AXES = ("structured", "open", "mcq", "novelty", "anchors", "laws")
 """Those on which models write answers."""
 SAMPLED_AS = {"laws": "structured"}
 """Axes that are sampled under the settings of another."""
+QUESTION_AXES = ("human", "semcal", "credal", "uncertainty")
+"""Those that share one sample of answers to questions, and its classes."""
 BASELINES = ("ssot", "constrained", "batch", "verbalized")
 """Conditions of the base checkpoint that change how it is asked or decoded, not its weights."""
+DEFAULT_SETTING = "default"
+"""Name of the decoding setting that ``generate.questions`` itself gives."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -54,6 +71,28 @@ class BaselineConfig(GenerateConfig):
 
 
 @dataclass(frozen=True, config=STRICT)
+class DecodingConfig:
+    """One way to draw answers from the softmax."""
+
+    temperature: PositiveFloat
+    """Softmax temperature."""
+    top_p: Probability
+    """Nucleus mass; 1 samples from the whole distribution."""
+    top_k: PositiveInt | None
+    """Most probable tokens to draw from; null for all."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class QuestionsGenerateConfig(GenerateConfig):
+    """Sampling of answers to questions, under one decoding setting or several."""
+
+    num_samples: Annotated[StrictInt, Field(ge=2)]
+    """Answers to a question under each setting; half of them choose the class that the others are counted in."""
+    settings: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], DecodingConfig]
+    """Further decoding settings by name, each with as many samples; the setting "default" is the section's own."""
+
+
+@dataclass(frozen=True, config=STRICT)
 class GenerateAxes:
     """Sampling settings by axis, then those of the baselines."""
 
@@ -73,6 +112,8 @@ class GenerateAxes:
     """Several independent answers in one reply, on the axes structured and open."""
     verbalized: BaselineConfig
     """Candidates with stated probabilities, one drawn by them, on the axes structured and open."""
+    questions: QuestionsGenerateConfig | None = None
+    """Answers to the questions of a prompt set, which QUESTION_AXES need; none in what was recorded before them."""
 
 
 def enabled_baselines(generate: GenerateAxes) -> list[str]:
@@ -134,6 +175,15 @@ class NoveltyConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
+class PartitionConfig:
+    """What makes two answers to a question the same."""
+
+    rule: Literal["exact", "normalised", "aliases", "number"]
+    """"exact": the same text. "normalised": but for case, white space, punctuation and articles. "aliases": or both in
+    one class of people's answers. "number": the same last number."""
+
+
+@dataclass(frozen=True, config=STRICT)
 class EvaluateConfig:
     """Scoring and intervals."""
 
@@ -157,3 +207,5 @@ class EvaluateConfig:
     novelty: NoveltyConfig
     tokens_per_pass: PositiveInt
     """Tokens per forward pass of ``score_anchors`` at most, padding included. Results differ by rounding only."""
+    partition: PartitionConfig | None = None
+    """Classes of answers to questions, which QUESTION_AXES need; none in what was recorded before them."""

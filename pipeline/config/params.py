@@ -18,6 +18,7 @@ from pipeline.config.engine import EngineConfig
 from pipeline.config.evaluation import (
     AXES,
     BASELINES,
+    QUESTION_AXES,
     STRICT,
     EvaluateConfig,
     GenerateAxes,
@@ -25,6 +26,7 @@ from pipeline.config.evaluation import (
     PositiveInt,
 )
 from pipeline.config.methods import MethodConfig, merged_settings
+from pipeline.config.questions import QuestionsConfig, missing_section
 from pipeline.config.retention import PalomaConfig, RetentionConfig, TestsConfig
 from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ConfigError
@@ -92,6 +94,8 @@ class PromptsConfig:
     open: OpenPromptsConfig
     novelty: NoveltyPromptsConfig
     instructions: InstructionsConfig
+    questions: QuestionsConfig | None = None
+    """Which QUESTION_AXES need; none in parameters that were recorded before them."""
 
 
 MaxBins = Annotated[StrictInt, Field(ge=2, le=10_000_000)]
@@ -307,8 +311,8 @@ class Params:
     require_pinned_revisions: bool
     """Whether the DAG refuses to start while a checkpoint or data set of the hub has no commit (`make pin`)."""
     axes: Axes
-    """What is evaluated: one or more of AXES, in any order; "laws" where there are any. The stages
-    of the others do not exist. No artifact depends on it."""
+    """What is evaluated: one or more of ``AXES``, in any order; "laws" where there are any. The stages of the others do
+    not exist. No artifact depends on it."""
     profile_construction: StrictBool
     """Whether the DAG measures what output spaces and tries cost to build (Table 24)."""
     seed: RootSeed
@@ -355,6 +359,12 @@ class Params:
         places = {Path(file).parent for file in self.laws.values()}
         if len(places) > 1 or Path() in places:
             raise ValueError("laws: the files must lie in one directory, not the project's own, which DVC watches")
+        return self
+
+    @model_validator(mode="after")
+    def _questions_are_asked(self) -> "Params":
+        if key := missing_section(self):
+            raise ValueError(f"{key}: a value is missing, which {', '.join(QUESTION_AXES)} need")
         return self
 
     @model_validator(mode="after")

@@ -1,5 +1,7 @@
 """The stages of the axes: what models are sampled, scored and evaluated by."""
 
+from collections.abc import Sequence
+
 from pipeline.dag.declaration import Stage
 from pipeline.dag.stage_kinds import (
     AXIS_PROMPTS,
@@ -32,6 +34,15 @@ def _novelty(name: str, description: str, step: str, **more) -> Stage:
         device="gpu",
         **more,
     )
+
+
+def _of_answers(axis: str, description: str, *parameters: str, kinds: Sequence[str] = ("partitions",)) -> Stage:
+    """An evaluation of tables about answers to questions, each paired with the base checkpoint's."""
+    reads = {"prompts": AXIS_PROMPTS["questions"][0]}
+    for kind in kinds:
+        own = table(kind, "questions")
+        reads |= {kind: own, f"base_{kind}": own.replace("{condition}", "base")}
+    return evaluation(axis, description, reads, parameters)
 
 
 _SAMPLES = {
@@ -296,5 +307,34 @@ AXIS_STAGES = (
             "exact": table("exact", "laws"),
         },
         ("evaluate.floor_replicates", "models.{model}.chat"),
+    ),
+    generation("questions", "Answers to questions, under every decoding setting", "settings"),
+    Stage(
+        name="partition_questions",
+        description="Classes of answers to questions that say the same",
+        module="partition_questions",
+        over="sampled.questions",
+        chosen_by=PAIR,
+        reads={"prompts": AXIS_PROMPTS["questions"][0], "generations": table("generations", "questions")},
+        writes={"output": table("partitions", "questions")},
+        records=record(table("partitions", "questions")),
+        parameters=("evaluate.partition", "models.{model}.chat"),
+    ),
+    _of_answers("human", "Agreement of a model's answers with people's"),
+    _of_answers("semcal", "Semantic calibration, against accepted answers and people's", "evaluate.floor_replicates"),
+    _of_answers("credal", "The set of a model's laws under several decoding settings, against people's law"),
+    scoring(
+        "score_questions",
+        "First-step distributions of answers to questions",
+        "uncertainty",
+        {"prompts": AXIS_PROMPTS["questions"]},
+        {"output": table("scores", "questions")},
+        (),
+        "question_first_steps",
+    ),
+    _of_answers(
+        "uncertainty",
+        "Measures of uncertainty against people's disagreement, and against right and wrong",
+        kinds=("partitions", "scores"),
     ),
 )

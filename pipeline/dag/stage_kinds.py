@@ -14,6 +14,7 @@ AXIS_PROMPTS = {
     "anchors": ("{artifacts}/prompts/anchors.parquet",),
     "laws": ("{artifacts}/prompts/laws.parquet",),
     "instructions": ("{artifacts}/prompts/instructions.parquet",),
+    "questions": ("{artifacts}/prompts/questions.parquet",),
 }
 TOKENIZER = ("models.{model}.checkpoint", "models.{model}.revision", "models.{model}.terminator")
 """What a model's report says as well, by which the stages behind check_model depend on it."""
@@ -96,9 +97,10 @@ def training(kind: str, description: str, reads: dict[str, Paths], parameters: t
     )
 
 
-def generation(axis: str, description: str) -> Stage:
-    """A stage that samples answers of a model under a condition, for one axis."""
+def generation(axis: str, description: str, *more: str) -> Stage:
+    """A stage that samples answers of a model under a condition, for one axis; ``more`` are settings it alone has."""
     settings = ("num_samples", "answers_per_request", "max_new_tokens", "temperature", "top_p", "checkpoint_defaults")
+    settings = (*settings, *more)
     output = table("generations", axis)
     return Stage(
         name=f"generate_{axis}",

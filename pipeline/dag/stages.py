@@ -70,6 +70,12 @@ _ALL = (
         writes={"held_out": "{artifacts}/prompts/anchors.parquet"},
         parameters=("seed",),
     ),
+    reading(
+        "build_questions",
+        "Questions with people's answers, accepted ones or both",
+        "questions",
+        over="questions",
+    ),
     Stage(
         name="discretize",
         description="Output spaces that a method trains on; none where max_bins is null",

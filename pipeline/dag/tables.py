@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config.conditions import has_adapter
-from pipeline.config.evaluation import AXES, BASELINES, SAMPLED_AS, SAMPLED_AXES, enabled_baselines
+from pipeline.config.evaluation import AXES, BASELINES, QUESTION_AXES, SAMPLED_AS, SAMPLED_AXES, enabled_baselines
 from pipeline.config.methods import TARGETS
 from pipeline.config.params import BASE, Params
 from pipeline.config.retention import irt_is_pickle, is_local_path
@@ -114,11 +114,13 @@ def dag_section(params: Params) -> dict[str, Any]:
     # Constrained decoding needs a trie, which only the structured prompts have.
     of_axis = {"structured": baselines, "open": [name for name in baselines if name != "constrained"]}
     pairs, tries = _pairs(params, params.conditions), _tries(params, sources)
+    answered, questions = any(on[axis] for axis in QUESTION_AXES), params.prompts.questions
     anchored = any(method.anchors is not None for method in params.methods.values())
     return {
         # For stages that exist once, for one axis.
         "axes": {axis: {axis: {"axis": axis}} if on[axis] else {} for axis in AXES},
         "instructions": {"instructions": {}} if anchored or on["anchors"] else {},
+        "questions": {"questions": {}} if answered else {},
         "spaces": {space: {"space": space} for space in binned},
         "models": {
             name: {
@@ -142,7 +144,8 @@ def dag_section(params: Params) -> dict[str, Any]:
             for axis in SAMPLED_AXES
         }
         # The base checkpoint's replies that methods with anchors are trained on.
-        | {"instructions": _pairs(params, (BASE,), "instructions") if anchored else {}},
+        | {"instructions": _pairs(params, (BASE,), "instructions") if anchored else {}}
+        | {"questions": _pairs(params, params.conditions, "questions") if answered else {}},
         "hard_source": sources["hard"],
         # Our own list is code.
         "open_source": params.prompts.open.source or "conf/prompts",
@@ -150,6 +153,7 @@ def dag_section(params: Params) -> dict[str, Any]:
         # A data set of the hub is named by the parameters alone.
         "novelty_source": _source(params.prompts.novelty.source, "conf/prompts"),
         "instructions_source": _source(params.prompts.instructions.source, "conf/prompts"),
+        "questions_source": _source(questions.source, "conf/prompts") if questions else "conf/prompts",
         "retention_source": _source(params.retention.source, "conf/retention"),
         "paloma_source": _source(params.paloma.source, "conf/paloma"),
         # A pickle is named by its SHA-256 in the parameters; where it is missing, the stage says what to do.

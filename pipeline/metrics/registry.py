@@ -4,14 +4,19 @@ import ast
 from pathlib import Path
 
 from pipeline.config.evaluation import AXES
+from pipeline.metrics.answers import ANSWERS
 from pipeline.metrics.exact import EXACT
 from pipeline.metrics.language import LANGUAGE
 from pipeline.metrics.laws import LAWS
 from pipeline.metrics.metric import Metric
 from pipeline.metrics.retention import RETENTION
 from pipeline.metrics.structured import STRUCTURED
+from pipeline.metrics.uncertainty import CREDAL, UNCERTAINTY
 
-METRICS: dict[str, Metric] = {metric.name: metric for metric in (*STRUCTURED, *EXACT, *LANGUAGE, *RETENTION, *LAWS)}
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (*STRUCTURED, *EXACT, *LANGUAGE, *RETENTION, *LAWS, *ANSWERS, *CREDAL, *UNCERTAINTY)
+}
 """Every metric by its name, in the order of the page's definitions."""
 AXIS_TITLES = {
     "structured": "Structured sampling",
@@ -22,6 +27,10 @@ AXIS_TITLES = {
     "paloma": "Retention: PALOMA",
     "anchors": "Divergence from the base checkpoint",
     "laws": "Laws of one's own",
+    "human": "Agreement with people",
+    "semcal": "Semantic calibration",
+    "credal": "Sets of laws over decoding settings",
+    "uncertainty": "Uncertainty, people's and the model's",
 }
 SPLITS = {
     "structured": ("ood", "unseen"),
@@ -32,6 +41,10 @@ SPLITS = {
     "paloma": ("all",),
     "anchors": ("all",),
     "laws": ("held_out_template", "held_out_field"),
+    "human": ("all",),
+    "semcal": ("all",),
+    "credal": ("all",),
+    "uncertainty": ("all",),
 }
 """Splits by axis whose headline numbers are reported; "all" is all parts of an axis together."""
 SPLIT_TITLES = {"ood": "held-out families", "unseen": "unseen parameters"}

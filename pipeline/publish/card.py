@@ -11,6 +11,7 @@ import pandas as pd
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from pipeline.config.evaluation import QUESTION_AXES
 from pipeline.config.methods import training_settings
 from pipeline.config.params import BASE, Params
 from pipeline.config.retention import is_local_path
@@ -133,9 +134,19 @@ def result_table(rows: Sequence[ResultRow]) -> str:
     return markdown_table([RESULT_HEADER[place] for place in kept], texts)
 
 
+def axis_title(publication: Publication, axis: str) -> str:
+    """The title of an axis, with a word where what it compares with is not what it seems."""
+    questions = publication.params.prompts.questions
+    synthetic = axis in QUESTION_AXES and questions is not None and questions.synthetic_people
+    return AXIS_TITLES[axis] + (" (synthetic counts of people)" if synthetic else "")
+
+
 def evaluation_results(publication: Publication) -> list[EvalResult]:
     """The defined numbers of the adapter in the hub's terms; a metric's name says its sample size and interval."""
-    sources = {"paloma": publication.params.paloma.source, "novelty": publication.params.prompts.novelty.source}
+    prompts = publication.params.prompts
+    sources = {"paloma": publication.params.paloma.source, "novelty": prompts.novelty.source}
+    if prompts.questions is not None:
+        sources |= dict.fromkeys(QUESTION_AXES, prompts.questions.source)
     found = []
     for axis in publication.params.axes:
         source = sources.get(axis, "")
@@ -145,13 +156,13 @@ def evaluation_results(publication: Publication) -> list[EvalResult]:
                 continue
             interval = f", 95% interval [{cell.ci_low:.4g}, {cell.ci_high:.4g}]" if math.isfinite(cell.ci_low) else ""
             floor = f", a perfect sampler scores {cell.floor:.4g}" if math.isfinite(cell.floor) else ""
-            split = TITLES.get(measure.split, "")
+            title, split = axis_title(publication, axis), TITLES.get(measure.split, "")
             found.append(
                 EvalResult(
                     task_type="text-generation",
                     task_name=AXIS_TITLES[axis],
                     dataset_type=source if source and not is_local_path(source) else f"calibration-fine-tuning/{axis}",
-                    dataset_name=f"{AXIS_TITLES[axis]}, {split}" if split else AXIS_TITLES[axis],
+                    dataset_name=f"{title}, {split}" if split else title,
                     dataset_split=measure.split,
                     metric_type=measure.metric,
                     metric_name=f"{METRICS[measure.metric].title} (n = {cell.n:,} {METRICS[measure.metric].n}"
@@ -328,7 +339,11 @@ def model_card(publication: Publication) -> ModelCard:
             for split in SPLITS[axis]
             if (own := [row for row in rows.get(axis, ()) if row.measure.split == split])
         },
-        beyond={AXIS_TITLES[axis]: result_table(own) for axis, own in rows.items() if axis not in CALIBRATION and own},
+        beyond={
+            axis_title(publication, axis): result_table(own)
+            for axis, own in rows.items()
+            if axis not in CALIBRATION and own
+        },
         absent=[title for axis, title in AXIS_TITLES.items() if not rows.get(axis) and (axis != "laws" or params.laws)],
         training_commits=commits({"": publication.adapter, **publication.training}),
         evaluation_commits=commits(publication.evaluations),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from pipeline.config.evaluation import QUESTION_AXES
 from pipeline.config.params import Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
 from pipeline.core.prompts.structured import Prompt
@@ -15,6 +16,7 @@ from pipeline.report.ablations.figures import ablation_drawings, ablation_plots
 from pipeline.report.ablations.runs import Ablations
 from pipeline.report.ablations.tables import ablation_tables
 from pipeline.report.evaluations import Evaluations, display_names, methods_of, prompt_format
+from pipeline.report.figures.answers import answer_drawings
 from pipeline.report.figures.drawing import Drawing, draw_all
 from pipeline.report.figures.frontier import frontier_drawings
 from pipeline.report.figures.laws import law_drawings
@@ -23,6 +25,7 @@ from pipeline.report.figures.open_ended import open_drawings
 from pipeline.report.figures.retention import paloma_drawings, retention_drawings
 from pipeline.report.figures.structured import structured_drawings
 from pipeline.report.page.page import FigureBlock, Section, report_page
+from pipeline.report.tables.answers import calibration_tables, credal_tables, human_tables, uncertainty_tables
 from pipeline.report.tables.frontier import chosen_methods, frontier_table
 from pipeline.report.tables.frontier_costs import equal_calibration, equal_calibration_table
 from pipeline.report.tables.laws import law_tests_table, laws_table
@@ -44,6 +47,7 @@ DEMO = "demo"
 """Experiment whose results are not the paper's."""
 DEMO_NOTE = "Demo: a small embedded model and stand-ins for data and evaluators; no result of the paper's experiment. "
 DEMO_MARK = "demo: small embedded model, not the paper's experiment"
+SYNTHETIC_NOTE = "Nobody was asked these questions: the counts of people's answers are synthetic. "
 TITLES = {
     "summary": "Summary",
     **AXIS_TITLES,
@@ -67,6 +71,14 @@ EXPLANATIONS = {
     "from its base checkpoint's, token by token.",
     "laws": "Laws that files describe: does the model answer as they say, also where it is asked in other words, or "
     "about values that it was not trained on?",
+    "human": "Questions with people's answers: does the model's distribution over answers look like theirs, and how "
+    "alike are people among themselves?",
+    "semcal": "Does a model that gives an answer in seven of ten samples give the right one, or that of seven in ten "
+    "people?",
+    "credal": "A model's laws under several decoding settings, and all mixtures of them: is people's law among them, "
+    "and how far do the settings disagree?",
+    "uncertainty": "Is a model unsure where people disagree, and where it is wrong? The number of classes and the "
+    "length of answers make both look true; each figure has its audit beside it.",
     "seeds": "The same settings trained, sampled and evaluated anew with other seeds: how far a number of one run can "
     "be relied on. All other tables and figures are of one seed.",
     "ablation": "How fine the strings are that a model trains on, how many samples it sees, and what the strings cost "
@@ -144,6 +156,10 @@ def tables_by_section(
         "paloma": [*kept["paloma"], verdicts["paloma"]],
         "anchors": kept["anchors"],
         "laws": [laws_table(metrics, names, conditions), law_tests],
+        "human": human_tables(metrics, names, conditions),
+        "semcal": calibration_tables(metrics, names, conditions),
+        "credal": credal_tables(metrics, names, conditions),
+        "uncertainty": uncertainty_tables(metrics, names, conditions),
         "method": settings_tables(params, prompts),
     }
     between = verdicts_of([compared.frame, beyond] if compared is not None else [beyond])
@@ -172,6 +188,7 @@ def drawings_by_section(
         "retention": retention_drawings(params, metrics, tests["retention"]),
         "paloma": paloma_drawings(params, metrics, tests["paloma"]),
         "laws": law_drawings(params, evaluations),
+        **answer_drawings(params, evaluations),
         "method": method_drawings(params.seed),
     }
 
@@ -181,6 +198,11 @@ def _sections_of_demo(params: Params, ablations: Ablations) -> set[str]:
     if params.experiment != DEMO:
         return set()
     return set(TITLES) if ablations.are_all_of(params.models) else set(TITLES) - {"ablation"}
+
+
+def _sections_of_synthetic_people(params: Params) -> tuple[str, ...]:
+    questions = params.prompts.questions
+    return QUESTION_AXES if questions is not None and questions.synthetic_people else ()
 
 
 def _prefixed(tables: Sequence[Table | ListTable], note: str) -> list[Table | ListTable]:
@@ -196,6 +218,7 @@ def _all_tables(
 ) -> Tables:
     """The tables with those of ablations and, where there are several, over training seeds; each says what it is of."""
     tables = {**tables, "ablation": [*ablation_tables(ablations, params)]}
+    tables |= {name: _prefixed(tables[name], SYNTHETIC_NOTE) for name in _sections_of_synthetic_people(params)}
     if len(seeds) > 1:
         title = SEED_TITLES[varied[0]]
         note = (
@@ -224,8 +247,12 @@ def _draw(
         else own
         for section, own in drawings.items()
     }
+    notes = dict.fromkeys(_sections_of_synthetic_people(params), SYNTHETIC_NOTE)
     return {
-        section: [FigureBlock(name, drawings[section][name].caption, directory / f"{name}.png") for name in names]
+        section: [
+            FigureBlock(name, notes.get(section, "") + drawings[section][name].caption, directory / f"{name}.png")
+            for name in names
+        ]
         for section, names in draw_all(marked, directory).items()
     }
 

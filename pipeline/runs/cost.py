@@ -54,10 +54,11 @@ SEQUENCES_AT_ONCE: Mapping[str, float] = {
     "anchors": 5.0,
     "laws": 39.0,
     "instructions": 5.0,
+    "questions": 7.0,
     "ssot": 39.0,
 }
 """Sequences that a decoding step advances on average; for "ssot" assumed to be that of "structured", for replies to
-instructions that of "novelty"."""
+instructions that of "novelty", for questions that of "open"."""
 
 TYPICAL_COMPLETION_TOKENS: Mapping[str, float] = {
     "structured": 9,
@@ -67,6 +68,7 @@ TYPICAL_COMPLETION_TOKENS: Mapping[str, float] = {
     "anchors": 100,
     "laws": 9,
     "instructions": 100,
+    "questions": 5,
     "ssot": 600,
     "gsm8k": 130,
 }

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+from pipeline.config.conditions import decoding_settings
 from pipeline.config.evaluation import GenerateConfig
 from pipeline.config.methods import target_shares, training_settings
 from pipeline.config.params import Params
@@ -20,6 +21,7 @@ from pipeline.runs import cost
 from pipeline.runs.cost import Cost
 from pipeline.sources.instructions import read_instructions
 from pipeline.sources.open_prompts import read_open_prompts
+from pipeline.sources.questions import read_questions
 
 NOVELTY_SPLIT_SIZES = {"curated": 100, "wildchat": 1000}
 """Prompts of NoveltyBench's public splits."""
@@ -36,6 +38,8 @@ PREFLIGHT_READS = 600
 """Forward passes of a request: to choose the requests, and behind each first token of their exact laws."""
 NUM_INSTRUCTIONS, INSTRUCTION_TOKENS = 400, 40
 """Of a data set of the hub, where prompts.instructions.max_prompts does not say."""
+NUM_QUESTIONS = 100
+"""Of a data set of the hub, where prompts.questions.max_prompts does not say."""
 TOKENS_PER_DOCUMENT = 500
 """Of a PALOMA document, where their number is limited."""
 BOUNDS_SHARE = 0.1
@@ -80,7 +84,6 @@ class Prices:
     @cached_property
     def _axis_texts(self) -> dict[str, tuple[int, float]]:
         """Number of prompts and their mean tokens, by axis."""
-
         novelty = self._params.prompts.novelty
         limit = novelty.max_prompts_per_split
         if is_local_path(novelty.source) and (self._project / novelty.source).is_file():
@@ -98,7 +101,20 @@ class Prices:
             "novelty": (count, float(NOVELTY_PROMPT_TOKENS)),
             "laws": (len(own := [prompt.text for prompt in self._own_prompts[1]]), _mean_tokens(own)),
             **self._instructions,
+            "questions": self._questions,
         }
+
+    @cached_property
+    def _questions(self) -> tuple[int, float]:
+        """The same of questions."""
+        wanted = self._params.prompts.questions
+        if wanted is None:
+            return 0, 0.0
+        place = self._project / wanted.source
+        if not (is_local_path(wanted.source) and place.is_file()):
+            return wanted.max_prompts or NUM_QUESTIONS, float(cost.TEMPLATE_TOKENS + INSTRUCTION_TOKENS)
+        texts = [question.text for question in read_questions(replace(wanted, source=str(place)), None)]
+        return len(texts), _mean_tokens(texts)
 
     @cached_property
     def _instructions(self) -> dict[str, tuple[int, float]]:
@@ -193,7 +209,7 @@ class Prices:
             num_parameters=self._params.models[model].num_parameters,
             prompt_tokens=prompt_tokens,
             prompts=prompts,
-            samples=settings.num_samples,
+            samples=settings.num_samples * (1 + len(decoding_settings(settings))),
             completion_tokens=min(typical, settings.max_new_tokens),
             sequences_at_once=cost.SEQUENCES_AT_ONCE.get(condition, cost.SEQUENCES_AT_ONCE[axis]),
         )
@@ -236,12 +252,16 @@ class Prices:
             num_parameters=self._params.models[model].num_parameters, tokens=2 * float(sum(strings))
         )
 
-    def first_steps(self, model: str) -> Cost:
+    def first_steps(self, model: str, axis: str = "open") -> Cost:
         """Laws of first tokens."""
-        prompts, prompt_tokens = self._axis_texts["open"]
+        prompts, prompt_tokens = self._axis_texts[axis]
         return cost.scoring_cost(
             num_parameters=self._params.models[model].num_parameters, tokens=prompts * prompt_tokens
         )
+
+    def question_first_steps(self, model: str) -> Cost:
+        """The same of questions."""
+        return self.first_steps(model, "questions")
 
     def retention(self, model: str) -> Cost:
         """The tasks of what is kept."""

@@ -57,8 +57,9 @@ def _possible(params: Params) -> Iterator[tuple[str, str | None, Literal["model"
     """Key, repository, kind and files of everything that may come from the hub."""
     for name, model in params.models.items():
         yield f"models.{name}.revision", model.checkpoint, "model", CHECKPOINT_FILES
-    for name in ("novelty", "instructions"):
-        yield f"prompts.{name}.revision", getattr(params.prompts, name).source, "dataset", None
+    for name in ("novelty", "instructions", "questions"):
+        if prompts := getattr(params.prompts, name):
+            yield f"prompts.{name}.revision", prompts.source, "dataset", None
     classifier, reward = params.evaluate.novelty.classifier, params.evaluate.novelty.reward
     prefix = "evaluate.novelty"
     yield f"{prefix}.classifier.revision", classifier.checkpoint, "model", CHECKPOINT_FILES

@@ -17,7 +17,7 @@ import yaml
 
 from pipeline.artifacts.storage import atomic_path
 from pipeline.command import run_command
-from pipeline.config.evaluation import AXES
+from pipeline.config.evaluation import AXES, QUESTION_AXES
 from pipeline.config.params import Params, load_params
 from pipeline.config.retention import is_local_path, task_data_set
 from pipeline.errors import ConfigError, PipelineError
@@ -33,6 +33,7 @@ GROUPS: dict[str, tuple[tuple[Keys, Keys, Kind], ...]] = {
     "prompts": (
         (("novelty", "source"), ("novelty", "revision"), "dataset"),
         (("instructions", "source"), ("instructions", "revision"), "dataset"),
+        (("questions", "source"), ("questions", "revision"), "dataset"),
     ),
     "evaluate": (
         (("novelty", "classifier", "checkpoint"), ("novelty", "classifier", "revision"), "model"),
@@ -144,6 +145,9 @@ def hub_revisions(params: Params) -> dict[str, str | None]:
     }
     if not is_local_path(params.prompts.instructions.source):
         found["prompts.instructions.revision"] = params.prompts.instructions.revision
+    questions = params.prompts.questions
+    if questions and set(QUESTION_AXES) & set(params.axes) and not is_local_path(questions.source):
+        found["prompts.questions.revision"] = questions.revision
     if "novelty" in params.axes:
         found |= _novelty_revisions(params)
     if "retention" in params.axes and not is_local_path(params.retention.source):

@@ -3,24 +3,28 @@
 Finished samples are kept in the run's scratch until the table is written, so a killed run continues
 where it stopped and loses the rows that were being decoded. A sample depends on its own seed only,
 or on that of the request that it shares with its neighbours (``samples_per_request``).
+
+Questions are asked under several decoding settings in one call of the engine: each pair of a question and a further
+setting is a request of its own, with an id that names both, and the table says which in its column "setting".
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 from tqdm import tqdm
 
-from pipeline.artifacts.generations import GENERATION_COLUMNS
+from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN
 from pipeline.artifacts.journal import Journal
 from pipeline.artifacts.model_report import model_revision
 from pipeline.artifacts.prompts import read_requests
 from pipeline.artifacts.storage import write_table
 from pipeline.artifacts.tries import TrieStore
-from pipeline.config.conditions import answer_protocol, generation_settings
+from pipeline.config.conditions import answer_protocol, decoding_settings, generation_settings
 from pipeline.config.engine import samples_per_request
+from pipeline.config.evaluation import DEFAULT_SETTING
 from pipeline.config.params import Params
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.tries.trie import Trie
@@ -32,6 +36,20 @@ from pipeline.errors import ConfigError
 if TYPE_CHECKING:
     from pipeline.core.tries.constraint import TrieConstraint
     from pipeline.engines.sampling.text_engine import Sample, SampleRequest, TextEngine
+
+
+SETTING_MARK = "@"
+"""Between a question's id and a further decoding setting, in the id of their request; no prompt's id has it."""
+
+
+def _under_settings(prompts: Sequence[TextPrompt], settings: Iterable[str]) -> list[TextPrompt]:
+    """The prompts, then all of them again under each further decoding setting."""
+    again = [
+        replace(prompt, prompt_id=f"{prompt.prompt_id}{SETTING_MARK}{setting}")
+        for setting in settings
+        for prompt in prompts
+    ]
+    return [*prompts, *again]
 
 
 def _constraint(tries: TrieStore | None, prompt_id: str, max_new_tokens: int) -> "TrieConstraint | None":
@@ -67,6 +85,7 @@ def _requests(
 
     settings = generation_settings(config, axis, condition)
     law = sampling_law(settings, config.models[model], revision)
+    further = decoding_settings(settings)
     protocol = answer_protocol(config, model, condition)
     role = config.models[model].chat.reasoning.instruction_role
     requests = []
@@ -79,7 +98,7 @@ def _requests(
                 messages,
                 missing[prompt.prompt_id],
                 settings.max_new_tokens,
-                **law,
+                **further.get(prompt.prompt_id.partition(SETTING_MARK)[2], law),
                 # Reasoning traces and channels are told apart by special tokens.
                 skip_special_tokens=not protocol.reasons,
                 constraint=_constraint(tries, prompt.prompt_id, settings.max_new_tokens),
@@ -118,12 +137,17 @@ def _sample(
         progress.update(len(samples))
 
 
-def _table(journals: Iterable[Journal]) -> pd.DataFrame:
-    """The generations table, in the prompts' order, then by sample index."""
+def _table(journals: Iterable[Journal], with_settings: bool) -> pd.DataFrame:
+    """The generations table, in the prompts' order, then by sample index; ``with_settings``, also by setting."""
     # A sample that was drawn again is the later of its rows.
     finished = [{row["sample_index"]: row for row in journal.rows()} for journal in journals]
     rows = [by_index[index] for by_index in finished for index in sorted(by_index)]
-    return pd.DataFrame(rows, columns=list(GENERATION_COLUMNS))
+    table = pd.DataFrame(rows, columns=list(GENERATION_COLUMNS))
+    if not with_settings:
+        return table
+    parts = table["prompt_id"].str.partition(SETTING_MARK)
+    table["prompt_id"] = parts[0]
+    return table.assign(**{SETTING_COLUMN: parts[2].replace("", DEFAULT_SETTING)})
 
 
 def main(
@@ -141,7 +165,8 @@ def main(
 
     config = run.params
     check_engine(config, condition)
-    rows, count = read_requests(*prompts), generation_settings(config, axis, condition).num_samples
+    settings = generation_settings(config, axis, condition)
+    rows, count = _under_settings(read_requests(*prompts), decoding_settings(settings)), settings.num_samples
     together = samples_per_request(config.engine)
     # Another number of samples per request would draw other samples beside the kept ones.
     with run.scratch(f"-{together}") as scratch:
@@ -162,7 +187,7 @@ def main(
             with run.tracked() as tracking:
                 progress = tracking.bar(desc=run.title, unit="sample", total=total, initial=total - left)
                 _sample(engine, requests, journals, progress)
-        answers = _table(journals.values())
+        answers = _table(journals.values(), hasattr(settings, "settings"))
         write_table(output, answers)
         generated = int(answers["num_tokens"].sum())
         run.write_record(num_generations=len(answers), num_generated_tokens=generated, samples_per_request=together)

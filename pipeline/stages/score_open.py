@@ -16,10 +16,10 @@ from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
 
 
-def main(
-    run: StageRun, model: str, condition: str, model_report: Path, weights: Path, prompts: list[Path], output: Path
-) -> None:
-    """Write the leading part of each prompt's first-step law."""
+def first_step_laws(
+    run: StageRun, model: str, condition: str, model_report: Path, weights: Path, prompts: list[Path]
+) -> pd.DataFrame:
+    """The leading part of each prompt's first-step law; FIRST_STEP_COLUMNS."""
     from pipeline.engines.loading.model import position_logits
     from pipeline.engines.scoring.token_scores import first_step_law
 
@@ -32,8 +32,16 @@ def main(
         for prompt in tracking.bar(requests, desc=run.title, unit="prompt"):
             law = first_step_law(logits_at, opened.encode(prompt.text), opened.device)
             rows.append((prompt.prompt_id, *leading_tokens(law), law_entropy(law), len(law)))
-    write_table(output, pd.DataFrame(rows, columns=list(FIRST_STEP_COLUMNS)))
-    run.write_record(num_prompts=len(rows))
+    return pd.DataFrame(rows, columns=list(FIRST_STEP_COLUMNS))
+
+
+def main(
+    run: StageRun, model: str, condition: str, model_report: Path, weights: Path, prompts: list[Path], output: Path
+) -> None:
+    """Write the first-step laws of the open-ended requests."""
+    laws = first_step_laws(run, model, condition, model_report, weights, prompts)
+    write_table(output, laws)
+    run.write_record(num_prompts=len(laws))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@ import pytest
 
 from pipeline.compose import compose_params
 from pipeline.config.params import load_params, validate
+from pipeline.dag.tables import dag_section
 from pipeline.errors import ConfigError
+from pipeline.sources.fetch import downloads
 from tests.conftest import ROOT
 
 
@@ -19,11 +21,22 @@ def test_parameters_recorded_without_the_key_have_no_laws():
     assert load_params(ROOT / "results" / "laptop" / "params.yaml").laws == {}
 
 
+def test_parameters_recorded_before_there_were_questions_have_none():
+    recorded = load_params(ROOT / "results" / "laptop" / "params.yaml")
+    assert recorded.prompts.questions is recorded.generate.questions is recorded.evaluate.partition is None
+    assert dag_section(recorded)["sampled"]["questions"] == {}
+    assert not any("questions" in download.key for download in downloads(recorded))
+    values = composed("axes=[mcq,semcal]")
+    del values["evaluate"]["partition"]
+    with pytest.raises(ConfigError, match="evaluate.partition: a value is missing, which human, semcal"):
+        validate(values)
+
+
 def test_laws_are_named_on_the_command_line():
     assert composed("experiment=own_law")["laws"].keys() == {"destination", "delivery_hours", "drinks"}
     alone = composed("experiment=own_law", "laws=none", "+laws.lunch=data/mine/lunch.yaml")
     assert alone["laws"] == {"lunch": "data/mine/lunch.yaml"} and alone["axes"] == ["laws"]
-    assert validate(composed("+laws.lunch=data/mine/lunch.yaml")).possible_axes[-1] == "laws"
+    assert validate(composed("+laws.lunch=data/mine/lunch.yaml")).possible_axes[7] == "laws"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from pipeline.compose import compose_params, derived_files
+from pipeline.config.evaluation import AXES
 from pipeline.config.params import Params, read_yaml, validate
 from pipeline.config.seeds import SEEDS
 from pipeline.config.view import look_up
@@ -28,7 +29,7 @@ MODULES = {
 IN_THE_REPORT = {"tables", "figures", "page", "plots"}
 """Outputs that lie beside metrics.csv, whose directory the report is written into."""
 EVERYTHING = (
-    "axes=[structured,open,mcq,novelty,retention,paloma,anchors,laws]",
+    f"axes=[{','.join(AXES)}]",
     "+laws.destination=data/laws/destination.yaml",
     *(f"generate.{name}.enabled=true" for name in ("ssot", "constrained", "batch", "verbalized")),
     "profile_construction=true",

@@ -327,9 +327,8 @@ def test_the_command_line_says_what_it_does_not_know(params_file, monkeypatch, c
         run_command_line(monkeypatch, "generate", "--axis", "retention", "--params", params_file)
     assert ended.value.code == 2
     assert (
-        "invalid choice: 'retention' "
-        "(choose from 'instructions', 'structured', 'open', 'mcq', 'novelty', 'anchors', 'laws')"
-        in capsys.readouterr().err
+        "invalid choice: 'retention' (choose from 'instructions', 'structured', 'open', 'mcq', 'novelty', 'anchors', "
+        "'laws', 'questions')" in capsys.readouterr().err
     )
 
 

@@ -15,7 +15,9 @@ from pipeline.dag.tables import dag_section
 from pipeline.errors import ConfigError
 from tests.conftest import ROOT
 
-SUBSETS = [axes for size in (1, 2, 7, 8) for axes in itertools.combinations(AXES, size)]
+NEIGHBOURS = {tuple(sorted(pair, key=AXES.index)) for pair in zip(AXES, (*AXES[1:], AXES[0]), strict=True)}
+SUBSETS = [*((axis,) for axis in AXES), *NEIGHBOURS, *itertools.combinations(AXES, len(AXES) - 1), AXES]
+"""Every axis by itself, beside another, and left out: as many choices as grow with the axes, not with their pairs."""
 SHARED = {
     "check_params",
     "build_prompts",
@@ -32,6 +34,7 @@ SHARED = {
     "report",
 }
 ON_DEMAND = {"profile_construction"}
+QUESTIONS = {"build_questions", "generate_questions", "partition_questions"}
 OF_AXIS = {
     "structured": {
         "discretize_eval",
@@ -49,6 +52,11 @@ OF_AXIS = {
     "paloma": {"score_paloma", "eval_paloma"},
     "anchors": {"generate_anchors", "score_anchors", "eval_anchors"},
     "laws": {"build_laws", "generate_laws", "exact_laws", "eval_laws"},
+    # One sample of answers and its classes for all four.
+    "human": {*QUESTIONS, "eval_human"},
+    "semcal": {*QUESTIONS, "eval_semcal"},
+    "credal": {*QUESTIONS, "eval_credal"},
+    "uncertainty": {*QUESTIONS, "score_questions", "eval_uncertainty"},
 }
 LAW = "+laws.destination=data/laws/destination.yaml"
 
@@ -75,8 +83,9 @@ def choices(request) -> tuple[dict, dict[tuple[str, ...], StageGraph]]:
 
 
 def test_every_stage_belongs_to_one_axis_or_to_all():
-    assert sorted([*SHARED, *itertools.chain(*OF_AXIS.values()), *ON_DEMAND]) == sorted(STAGES)
-    assert list(OF_AXIS) == list(AXES) and len(SUBSETS) == 8 + 28 + 8 + 1
+    own = [stages - QUESTIONS for stages in OF_AXIS.values()]
+    assert sorted([*SHARED, *itertools.chain(*own), *QUESTIONS, *ON_DEMAND]) == sorted(STAGES)
+    assert list(OF_AXIS) == list(AXES)
 
 
 def test_axes_decide_which_stages_exist_and_nothing_else(choices):
@@ -138,6 +147,10 @@ def test_the_composition_follows_the_axes_in_any_order():
         "paloma": {},
         "anchors": {},
         "laws": {},
+        "human": {},
+        "semcal": {},
+        "credal": {},
+        "uncertainty": {},
     }
     assert {axis for axis, table in tables["conditions"].items() if table} == {"mcq", "retention"}
     assert {axis for axis, table in tables["sampled"].items() if table} == {"mcq"}

@@ -13,6 +13,8 @@ from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.retention import accuracy as retention
 from pipeline.core.retention import answers, divergence, perplexity
 from pipeline.core.retention.tasks import COLUMNS
+from pipeline.core.semantics import credal_metrics, human_metrics, semantic_calibration, uncertainty_metrics
+from pipeline.core.semantics.question import HumanClass, Question
 from pipeline.core.structured import aggregate, fidelity, law_metrics
 from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, METRICS, SPLITS, metric_sources
 from tests.conftest import ROOT
@@ -88,6 +90,38 @@ def divergence_names():
     return {row["metric"] for row in divergence.metric_rows(sums, seed=0, names=("x",), replicates=10)}
 
 
+def human_names():
+    question = Question("p", "?", human=(HumanClass("a", 2, ("a",)),), num_people=3)
+    table = pd.DataFrame([human_metrics.question_row(question, {"a": 2}, np.random.default_rng(0))])
+    return {row["metric"] for row in human_metrics.metric_rows(table, table, seed=0, names=("x",), replicates=10)}
+
+
+def semantic_calibration_names():
+    question = Question("p", "?", gold=("a",), human=(HumanClass("a", 2, ("a",)),), num_people=3)
+    table = pd.DataFrame([semantic_calibration.question_row(question, {"a": 2}, np.random.default_rng(0))])
+    names = set()
+    for target in semantic_calibration.TARGETS:
+        found = semantic_calibration.predictions_of([question], {"p": {"a": 2}}, table, target)
+        options = {"seed": 0, "names": ("x",), "replicates": 10, "floor_replicates": 2}
+        names |= {row["metric"] for row in semantic_calibration.metric_rows(found, found, target, **options)}
+    return names
+
+
+def credal_names():
+    question = Question("p", "?", human=(HumanClass("a", 2, ("a",)),), num_people=3)
+    table = credal_metrics.question_table([question], {"p": [{"a": 2}]}, None)
+    return {row["metric"] for row in credal_metrics.metric_rows(table, table, seed=0, names=("x",), replicates=10)}
+
+
+def uncertainty_names():
+    question = Question("p", "?", human=(HumanClass("a", 2, ("a",)),), num_people=3, gold=("a",))
+    rng = np.random.default_rng(0)
+    row = uncertainty_metrics.question_row(question, {"a": 2}, ["a", "a"], np.ones(1), 0.0, 9, 1.0, rng)
+    table = pd.DataFrame([row])
+    rows = uncertainty_metrics.metric_rows(table, table, seed=0, names=("x",), replicates=10)
+    return {row["metric"] for row in rows}
+
+
 AXES = {
     "structured": lambda: STRUCTURED,
     "open": open_ended_names,
@@ -97,6 +131,10 @@ AXES = {
     "paloma": perplexity_names,
     "anchors": divergence_names,
     "laws": lambda: {*law_metrics.LAW_TESTED, *law_metrics.EXACT, law_metrics.VALID_RATE, law_metrics.REJECTED_SHARE},
+    "human": human_names,
+    "semcal": semantic_calibration_names,
+    "credal": credal_names,
+    "uncertainty": uncertainty_names,
 }
 
 

@@ -195,10 +195,11 @@ def test_what_is_missing_is_said(tmp_path, two_models, prompts, capsys):
     assert "missing evaluations: alpha base (mcq); alpha hard (mcq, structured);" in printed
     assert (
         "beta ssot (structured)" in printed
-        and "axes without any evaluation: open, novelty, retention, paloma, anchors" in printed
+        and "axes without any evaluation: open, novelty, retention, paloma, anchors, human, semcal, credal, uncertainty"
+        in printed
     )
     page = (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
-    assert page.count('<p class="missing">Not run.</p>') == 6
+    assert page.count('<p class="missing">Not run.</p>') == 10
     assert not (tmp_path / "reports" / "tables" / "table10.csv").exists()
 
 
@@ -211,20 +212,17 @@ def test_axes_that_are_off_are_told_from_those_that_were_not_run(tmp_path, two_m
     params.write_text(yaml.safe_dump({**values, "axes": ["structured", "novelty"]}))
     write_report(load_params(params), [tmp_path / "evals"], [prompts[1]], tmp_path / "reports")
     printed = capsys.readouterr().out
-    assert "switched off (axes): open, retention, paloma, anchors\n" in printed
+    assert "switched off (axes): open, retention, paloma, anchors, human, semcal, credal, uncertainty\n" in printed
     assert "axes without any evaluation: novelty\n" in printed
     page = (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
-    assert page.count('<p class="missing">Switched off (axes).</p>') == 4
+    assert page.count('<p class="missing">Switched off (axes).</p>') == 8
     assert page.count('<p class="missing">Not run.</p>') == 2
     assert (tmp_path / "reports" / "tables" / "table20.csv").exists() and "<td>run</td>" in page
 
 
 def test_no_evaluation_at_all(tmp_path, two_models, prompts, capsys):
-    write_report(load_params(two_models), [tmp_path / "none"], [prompts[1]], tmp_path / "reports")
-    assert "Not known: no structured evaluation has been run" in (tmp_path / "reports" / "index.html").read_text(
-        encoding="utf-8"
-    )
-    assert (
-        "axes without any evaluation: structured, open, mcq, novelty, retention, paloma, anchors"
-        in capsys.readouterr().out
-    )
+    params = load_params(two_models)
+    write_report(params, [tmp_path / "none"], [prompts[1]], tmp_path / "reports")
+    page = (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
+    assert "Not known: no structured evaluation has been run" in page
+    assert f"axes without any evaluation: {', '.join(params.possible_axes)}" in capsys.readouterr().out

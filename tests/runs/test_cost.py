@@ -155,3 +155,13 @@ def test_instructions_are_counted_where_they_lie(tmp_path):
         reply = min(cost.TYPICAL_COMPLETION_TOKENS["anchors"], settings.max_new_tokens)
         written = prices.generation("embedded", axis, "base").completion_tokens
         assert written == count * settings.num_samples * reply
+
+
+def test_questions_are_counted_with_their_decoding_settings(tmp_path):
+    rows = [{"prompt_id": f"q{number}", "prompt": "Name a pet.", "gold": ["dog"]} for number in range(5)]
+    (tmp_path / "few.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    params = validate(compose_params(ROOT / "conf", ["prompts.questions.source=few.jsonl"]))
+    settings = params.generate.questions
+    written = Prices(params, tmp_path).generation("embedded", "questions", "base").completion_tokens
+    each = min(cost.TYPICAL_COMPLETION_TOKENS["questions"], settings.max_new_tokens)
+    assert written == 5 * settings.num_samples * (1 + len(settings.settings)) * each

@@ -230,8 +230,11 @@ def test_the_projects_own_stages_take_what_they_are_declared_with():
     # What loads a model of any kind, and nothing else.
     assert single == {
         "preflight",
-        *(f"generate_{axis}" for axis in ("structured", "open", "mcq", "novelty", "anchors", "instructions")),
-        *(f"score_{axis}" for axis in ("structured", "open", "retention", "paloma", "anchors")),
+        *(
+            f"generate_{axis}"
+            for axis in ("structured", "open", "mcq", "novelty", "anchors", "instructions", "questions")
+        ),
+        *(f"score_{axis}" for axis in ("structured", "open", "retention", "paloma", "anchors", "questions")),
         "exact_structured",
         "partition_novelty",
         "reward_novelty",

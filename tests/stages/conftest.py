@@ -17,7 +17,19 @@ from tests.stages.preloaded_python import preloaded_python
 __all__ = ["drawn_here"]
 
 CONDITIONS = ("base", "soft", "hard")
-AXES = ("structured", "open", "mcq", "novelty", "retention", "paloma", "anchors")
+AXES = (
+    "structured",
+    "open",
+    "mcq",
+    "novelty",
+    "retention",
+    "paloma",
+    "anchors",
+    "human",
+    "semcal",
+    "credal",
+    "uncertainty",
+)
 
 
 def run_stage(params: Path, name: str, **replaced: Path | list[Path]) -> StageRun:
@@ -62,6 +74,7 @@ class Dag:
             "build_prompts",
             "build_novelty_prompts@novelty",
             "build_instructions@instructions",
+            "build_questions@questions",
             "discretize@soft",
             "discretize@hard",
         )
@@ -82,6 +95,11 @@ class Dag:
             "retention": ("score_retention", "eval_retention"),
             "paloma": ("score_paloma", "eval_paloma"),
             "anchors": ("generate_anchors", "score_anchors", "eval_anchors"),
+            "human": ("generate_questions", "partition_questions", "eval_human"),
+            # Behind the axis human.
+            "semcal": ("eval_semcal",),
+            "credal": ("eval_credal",),
+            "uncertainty": ("score_questions", "eval_uncertainty"),
         }[axis]
         if condition in BASELINES:
             names = (f"generate_{axis}", f"eval_{axis}_baseline")

@@ -19,6 +19,7 @@ NAMES = [
     "build_prompts",
     "build_novelty_prompts@novelty",
     "build_instructions@instructions",
+    "build_questions@questions",
     "discretize@soft",
     "discretize_eval@structured",
     "check_model@embedded",

@@ -25,7 +25,7 @@ from pipeline.errors import ArtifactError, ConfigError, ModelError
 from pipeline.record.provenance import run_identity, sha256_path
 from pipeline.report.evaluations import METRIC_COLUMNS
 from tests.conftest import ROOT
-from tests.stages.conftest import CONDITIONS, run_stage
+from tests.stages.conftest import AXES, CONDITIONS, run_stage
 
 
 def edited(dag, tmp_path, key, value):
@@ -256,7 +256,7 @@ def test_report(dag, tmp_path, capsys):
     # A baseline has samples only.
     assert len(ssot) == (len(SAMPLED) * 4 + len(MEANS) + 3) * 2
     assert set(ssot["metric"]) == SAMPLED | MEANS | {"wasserstein_1_normalised_prompt_median"}
-    assert set(metrics["axis"]) == {"structured", "open", "mcq", "novelty", "retention", "paloma", "anchors"}
+    assert set(metrics["axis"]) == set(AXES)
     for name in ("table6", "table7"):
         table = pd.read_csv(tmp_path / "tables" / f"{name}.csv")
         assert len(table) == 9 and set(table["status"]) <= {"ok", "undefined"}

@@ -285,7 +285,10 @@ def test_settings_are_no_sources_of_a_cell():
     """A checkpoint or data set of the hub is named by parameters; a comment in conf/ changes none of them."""
     cell = cell_of("experiment=paper", targets=("report",))
     assert "conf/paloma" in cell.graph.sources("score_paloma@qwen3_8b-base")
-    assert cell.sources == ["data/instructions.jsonl", "data/laws", "data/published", "pipeline/report/page/templates"]
+    assert cell.sources == [
+        *("data/instructions.jsonl", "data/laws", "data/published", "data/questions.jsonl"),
+        "pipeline/report/page/templates",
+    ]
     demo = cell_of(targets=("report",)).sources
     assert {"models/embedded", "data/paloma", "data/novelty_prompts.jsonl"} < set(demo)
     assert not any(source.startswith("conf") or source.endswith(".yaml") for source in demo)
@@ -555,6 +558,9 @@ def test_plan_without_an_axis(tmp_path, capsys):
     plan(params, csv, all_stages=True)
     stages, printed = set(pd.read_csv(csv)["stage"]), capsys.readouterr().out
     assert stages >= {"eval_structured", "eval_open"} and not stages & {"reward_novelty", "import_irt", "score_paloma"}
-    assert "Experiment paper, without mcq, novelty, retention, paloma, anchors (axes): " in printed
+    assert (
+        "Experiment paper, without mcq, novelty, retention, paloma, anchors, human, semcal, credal, uncertainty "
+        "(axes): " in printed
+    )
     # The twelve models alone.
     assert "Checkpoints from the hub: 199 GB" in printed

@@ -1,0 +1,109 @@
+"""Questions of a prompt set: options, accepted answers, people's answers in classes, paraphrases."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+OTHER = "(other)"
+"""Class of the answers that are in no class of people's."""
+NO_ANSWER = "(no answer)"
+"""Class of replies without an answer; nobody gives it, and it is never right."""
+
+
+@dataclass(frozen=True)
+class HumanClass:
+    """Answers of people that say the same.
+
+    Attributes:
+        label: Names the class; unique within its question.
+        count: People who gave an answer of the class.
+        members: Their spellings of it.
+    """
+
+    label: str
+    count: int
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One prompt of a prompt set.
+
+    Attributes:
+        prompt_id: Names the prompt's random streams and rows; unique within its set.
+        text: The user message.
+        category: What it is about; empty where unknown.
+        options: What may be chosen from; empty for an open question.
+        gold: Accepted spellings of the right answer; empty where nothing is right or wrong.
+        human: Classes of people's answers; empty where people were not asked.
+        num_people: People who were asked, those whose answers are in no class included; 0 without ``human``.
+        variants: Paraphrases of ``text``.
+    """
+
+    prompt_id: str
+    text: str
+    category: str = ""
+    options: tuple[str, ...] = ()
+    gold: tuple[str, ...] = ()
+    human: tuple[HumanClass, ...] = ()
+    num_people: int = 0
+    variants: tuple[str, ...] = ()
+
+
+def people_counts(question: Question) -> dict[str, int]:
+    """People by class label, then OTHER for those in no class; empty where people were not asked."""
+    if not question.human:
+        return {}
+    counts = {item.label: item.count for item in question.human}
+    return {**counts, OTHER: question.num_people - sum(counts.values())}
+
+
+def question_problem(question: Question, key: Callable[[str], str]) -> str | None:
+    """What is wrong with a question; None where nothing is.
+
+    Args:
+        question: The question.
+        key: What two spellings share where they are the same answer.
+    """
+    if not question.gold and not question.human:
+        return "a question needs accepted answers (gold) or people's answers (human)"
+    for text in (*question.gold, *question.options, *(name for item in question.human for name in item.members)):
+        if not key(text):
+            return f"the answer {text!r} has no letter or digit"
+    owners: dict[str, str] = {}
+    for item in question.human:
+        if not item.label or item.label in (OTHER, NO_ANSWER):
+            return f"a class needs a label other than {OTHER!r} and {NO_ANSWER!r}, got {item.label!r}"
+        if not item.members:
+            return f"the class {item.label!r} has no members"
+        spellings = {key(name) for name in item.members}
+        if item.count < len(spellings):
+            return (
+                f"the class {item.label!r} has {item.count} answers of people and {len(spellings)} members; each "
+                "member must have been given at least once"
+            )
+        for spelling in spellings:
+            other = owners.setdefault(spelling, item.label)
+            if other != item.label:
+                return f"the classes {other!r} and {item.label!r} both have the spelling {spelling!r}"
+    labels = [item.label for item in question.human]
+    if len(set(labels)) < len(labels):
+        return f"the label {next(name for name in labels if labels.count(name) > 1)!r} is there twice"
+    total = sum(item.count for item in question.human)
+    if question.human and question.num_people < total:
+        return f"its classes have {total} answers of people, more than the {question.num_people} people asked"
+    if len({owners[key(text)] for text in question.gold if key(text) in owners}) > 1:
+        return "its accepted answers (gold) are in several classes of people's answers"
+    return None
+
+
+def people_law(question: Question) -> dict[str, float]:
+    """Share of people by class label and OTHER; empty where people were not asked."""
+    return {label: count / question.num_people for label, count in people_counts(question).items()}
+
+
+def aligned(*counts: Mapping[str, int]) -> np.ndarray:
+    """Counts by label of S sides as int64[S, K] over the union of their K labels."""
+    labels = dict.fromkeys(label for side in counts for label in side)
+    return np.array([[side.get(label, 0) for label in labels] for side in counts], dtype=np.int64)

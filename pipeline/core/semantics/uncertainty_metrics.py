@@ -1,0 +1,187 @@
+"""From answers and first tokens to reported numbers: is a model uncertain where people disagree, or where it is wrong?
+
+Every correlation with people's entropy stands beside its partial one given the number of people's classes, and every
+AUROC beside its audit for length (axis "uncertainty").
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipeline.core.language.diversity import chao_wang_jost_entropy, plug_in_entropy
+from pipeline.core.random_streams import random_stream
+from pipeline.core.semantics.alignment import human_alignment, partial_correlation
+from pipeline.core.semantics.confidence import modal_class, modal_confidence
+from pipeline.core.semantics.discrimination import (
+    auroc,
+    length_audit,
+    prediction_rejection_ratio,
+    risk_coverage_area,
+)
+from pipeline.core.semantics.partition import normalise, right_label
+from pipeline.core.semantics.question import Question, people_counts
+from pipeline.core.semantics.uncertainty import TOP_K, TOP_P, lexical_similarities, similarity_measures, token_measures
+from pipeline.core.statistics.intervals import Estimate, metric_row, percentile_interval
+
+_TOKEN_MEASURES = {
+    **{f"top_{k}_entropy": f"top_k_entropy_{k}" for k in TOP_K},
+    **{f"nucleus_{mass * 100:.0f}_entropy": f"top_p_entropy_{mass:g}" for mass in TOP_P},
+}
+MEASURES = (
+    *("semantic_entropy", "answer_uncertainty", "lexical_dissimilarity", "laplacian_eigenvalues"),
+    *("token_entropy", "token_surprise", *_TOKEN_MEASURES),
+)
+"""Larger for a less certain model."""
+AUDIT = ("auroc_within_length", "length_score_spearman")
+LENGTH = ("auroc_length", "length_label_spearman")
+"""Of the answers alone, whatever the measure."""
+
+
+def question_row(
+    question: Question,
+    counts: Mapping[str, int],
+    answers: Sequence[str | None],
+    law: np.ndarray,
+    entropy: float,
+    vocabulary: int,
+    length: float,
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    """A model's uncertainty about one question.
+
+    Args:
+        question: What was asked.
+        counts: Answers by class; at least one.
+        answers: Their texts, None for a reply without an answer.
+        law: float64[K], the most probable first tokens, with all but a two-thousandth of the probability.
+        entropy: Of the whole law of the first token, nats.
+        vocabulary: Tokens of the whole law.
+        length: Mean tokens of the answers.
+        rng: Of ties.
+
+    Returns:
+        prompt_id, category, MEASURES (those of similarity NaN for a single answer), right (NaN where nothing is),
+        people_entropy_nats (NaN where people were not asked), classes (of people, at least 2) and length.
+    """
+    values = np.array(list(counts.values()))
+    answer, right = list(counts)[modal_class(values, rng)], right_label(question)
+    ordered = np.asarray(law, dtype=np.float64)
+    # Tokens beyond those that were kept have next to no probability.
+    tokens = token_measures(np.append(ordered, np.zeros(max(TOP_K))) / ordered.sum())
+    people = np.array(list(people_counts(question).values()), dtype=np.int64)
+    similarity = lexical_similarities([normalise(text or "").split() for text in answers])
+    alike = similarity_measures(similarity) if len(answers) > 1 else {}
+    return {
+        "prompt_id": question.prompt_id,
+        "category": question.category,
+        "semantic_entropy": plug_in_entropy(values),
+        "answer_uncertainty": 1 - float(modal_confidence(values)),
+        "lexical_dissimilarity": 1 - alike.get("lexical_similarity", math.nan),
+        "laplacian_eigenvalues": alike.get("laplacian_eigenvalues", math.nan),
+        "token_entropy": entropy / math.log(vocabulary),
+        "token_surprise": -tokens["log_top_probability"],
+        **{name: tokens[measure] for name, measure in _TOKEN_MEASURES.items()},
+        "right": math.nan if right is None else float(answer == right),
+        "people_entropy_nats": chao_wang_jost_entropy(people) if len(people) else math.nan,
+        "classes": max(2, len(question.human)),
+        "length": length,
+    }
+
+
+def metric_rows(
+    per_prompt: pd.DataFrame, base: pd.DataFrame, *, seed: int, names: Sequence[str], replicates: int
+) -> list[dict[str, Any]]:
+    """Rows of metrics.csv by measure: alignment with people's entropy, and telling right answers from wrong ones.
+
+    95% bootstrap intervals over questions, the same drawn for both sides of a change from base.
+
+    Args:
+        per_prompt: Rows of ``question_row``.
+        base: Those of the base checkpoint on the same questions, in the same order.
+        seed: Root seed; ``names`` complete the streams' names.
+        names: Axis, model, condition, split.
+        replicates: Resamples per interval, and permutations per test.
+    """
+    rows = []
+    asked, judged = (np.isfinite(per_prompt[name].to_numpy()) for name in ("people_entropy_nats", "right"))
+    if asked.any():
+        sides = [table[asked].reset_index(drop=True) for table in (per_prompt, base)]
+        weights = _resamples(int(asked.sum()), replicates, random_stream(seed, "bootstrap", *names, "people"))
+        for measure in MEASURES:
+            rng = random_stream(seed, "alignment", *names, measure)
+            rows += _alignment_rows(*sides, measure, weights, replicates, rng)
+    if judged.any():
+        sides = [table[judged].reset_index(drop=True) for table in (per_prompt, base)]
+        weights = _resamples(int(judged.sum()), replicates, random_stream(seed, "bootstrap", *names, "gold"))
+        for measure in MEASURES:
+            rows += _correctness_rows(*sides, measure, weights)
+        audit = _audit(sides[0], MEASURES[0])
+        rows += [_row(f"uncertainty_{name}", audit[name], len(sides[0])) for name in LENGTH]
+    return rows
+
+
+def _resamples(size: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
+    return rng.multinomial(size, np.full(size, 1 / size), size=replicates).astype(np.float64)
+
+
+def _alignment_rows(
+    own: pd.DataFrame,
+    base: pd.DataFrame,
+    measure: str,
+    weights: np.ndarray,
+    replicates: int,
+    rng: np.random.Generator,
+) -> list[dict[str, Any]]:
+    people, classes = own["people_entropy_nats"].to_numpy(), own["classes"].to_numpy()
+    found = human_alignment(own[measure].to_numpy(), people, classes, replicates=replicates, rng=rng)
+
+    def partial(table: pd.DataFrame, weights: np.ndarray | None = None) -> np.ndarray:
+        return partial_correlation(table[measure].to_numpy(), people, classes, weights)
+
+    prefix = f"uncertainty_{measure}"
+    return [
+        *_paired(f"{prefix}_partial_pearson", partial, own, base, weights),
+        *(_row(f"{prefix}_{name}", value, len(own)) for name, value in found.items() if name != "partial_pearson"),
+    ]
+
+
+def _correctness_rows(own: pd.DataFrame, base: pd.DataFrame, measure: str, weights: np.ndarray) -> list[dict[str, Any]]:
+    def area(table: pd.DataFrame, weights: np.ndarray | None = None) -> np.ndarray:
+        return auroc(-table[measure].to_numpy(), table["right"].to_numpy() > 0.5, weights)
+
+    score, labels = -own[measure].to_numpy(), own["right"].to_numpy() > 0.5
+    audit, size, prefix = _audit(own, measure), len(own), f"uncertainty_{measure}"
+    return [
+        *_paired(f"{prefix}_auroc", area, own, base, weights),
+        _row(f"{prefix}_risk_coverage", risk_coverage_area(score, labels), size),
+        _row(f"{prefix}_rejection_ratio", float(prediction_rejection_ratio(score, labels)), size),
+        *(_row(f"{prefix}_{name}", audit[name], size) for name in AUDIT),
+    ]
+
+
+def _audit(own: pd.DataFrame, measure: str) -> dict[str, float]:
+    return length_audit(-own[measure].to_numpy(), own["right"].to_numpy() > 0.5, own["length"].to_numpy())
+
+
+def _paired(
+    metric: str,
+    statistic: Callable[..., np.ndarray],
+    own: pd.DataFrame,
+    base: pd.DataFrame,
+    weights: np.ndarray,
+) -> list[dict[str, Any]]:
+    """A metric with its interval, then its change from base."""
+    value, draws = float(statistic(own)), statistic(own, weights)
+    change, changes = value - float(statistic(base)), draws - statistic(base, weights)
+    return [
+        _row(metric, value, len(own), *percentile_interval(draws)),
+        _row(f"{metric}_difference", change, len(own), *percentile_interval(changes)),
+    ]
+
+
+def _row(metric: str, value: float, size: int, low: float = math.nan, high: float = math.nan) -> dict[str, Any]:
+    interval = (low, high) if math.isfinite(value) else ()
+    return metric_row(metric, Estimate(value, size, *interval, undefined=int(not math.isfinite(value))))

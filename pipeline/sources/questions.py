@@ -1,0 +1,142 @@
+"""Prompt sets with accepted answers, people's answers or both: our own format, ProtoQA, GSM8K, TriviaQA.
+
+Each is a file of JSON lines, or a data set of the hub with the same fields.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pipeline.artifacts.json_lines import read_json_lines
+from pipeline.config.questions import QuestionsConfig
+from pipeline.core.semantics.partition import normalise
+from pipeline.core.semantics.question import HumanClass, Question, question_problem
+from pipeline.errors import ArtifactError, ConfigError
+from pipeline.sources.prompt_rows import Row, read_splits, row_id, row_text
+
+KEY = "prompts.questions"
+FINAL = "####"
+"""What stands before the result in GSM8K's answers."""
+
+
+def read_questions(config: QuestionsConfig, revision: str | None) -> list[Question]:
+    """The questions in the source's order.
+
+    Args:
+        config: Where they come from.
+        revision: Commit of a hub data set.
+
+    Raises:
+        ConfigError: A data set has no such split, or a file is given one.
+        ArtifactError: The source cannot be read or has no questions, or one of them is empty, there twice, without
+            answers or at odds with itself; names the file and the question.
+    """
+    fields, convert = FORMATS[config.format]
+    questions: dict[str, Question] = {}
+    for number, row in enumerate(_rows(config, revision, fields)[: config.max_prompts], start=1):
+        where = f"{config.source}: question {number}"
+        try:
+            question = convert(row, number, where)
+        # The row's shape is not that of its format.
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ArtifactError(f"{where}: not a question of the format {config.format} ({error!r})") from None
+        if problem := question_problem(question, normalise):
+            raise ArtifactError(f"{where} ({question.prompt_id}): {problem}")
+        if question.prompt_id in questions:
+            raise ArtifactError(f"{where}: the id {question.prompt_id!r} is there twice")
+        asked = [config.template.replace("{prompt}", text) for text in (question.text, *question.variants)]
+        questions[question.prompt_id] = replace(question, text=asked[0], variants=tuple(asked[1:]))
+    if not questions:
+        raise ArtifactError(f"{config.source} has no questions")
+    return list(questions.values())
+
+
+def _rows(config: QuestionsConfig, revision: str | None, fields: Sequence[str]) -> Sequence[Row]:
+    source, split = config.source, config.split
+    if Path(source).is_file():
+        if split is not None:
+            raise ConfigError(f"{KEY}.split: {source} is a file, which has no splits; got {split!r}, must be null")
+        return read_json_lines(Path(source), fields)
+    if split is None:
+        raise ConfigError(f"{KEY}.split: must name a split of the data set {source}, got null")
+    rows = read_splits(source, revision, [split], fields)
+    if split not in rows:
+        raise ConfigError(f"{KEY}.split: {source} has no split {split!r}; it has {', '.join(sorted(rows))}")
+    return rows[split]
+
+
+def _texts(row: Mapping[str, Any], field: str, where: str) -> tuple[str, ...]:
+    """A list of texts; empty where the field is missing or null."""
+    found = row.get(field)
+    if found is not None and not (isinstance(found, list) and all(isinstance(text, str) for text in found)):
+        raise ArtifactError(f"{where}: the field {field!r} must be a list of texts or null, got {found!r}")
+    return tuple(found or ())
+
+
+def _count(value: Any, field: str, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ArtifactError(f"{where}: the field {field!r} must be a whole number of people, got {value!r}")
+    return value
+
+
+def _own(row: Row, number: int, where: str) -> Question:
+    human = row.get("human") or {"classes": [], "n": 0}
+    return Question(
+        row_id({"id": row["prompt_id"]}, where),
+        row_text(row, where).strip(),
+        row.get("category") or "",
+        _texts(row, "options", where),
+        _texts(row, "gold", where),
+        tuple(
+            HumanClass(item["label"], _count(item["count"], "count", where), _texts(item, "members", where))
+            for item in human["classes"]
+        ),
+        _count(human["n"], "n", where),
+        _texts(row, "variants", where),
+    )
+
+
+def _protoqa(row: Row, number: int, where: str) -> Question:
+    """Of ProtoQA's crowd-sourced files; a cluster is called like its most frequent answer.
+
+    Some answers are in no cluster: the people asked are those of the raw answers.
+    """
+    raw, clusters = row["answers"]["raw"], row["answers"]["clusters"]
+    human = tuple(
+        HumanClass(
+            max(cluster["answers"], key=lambda name: (raw.get(name, 0), name)),
+            _count(cluster["count"], "count", where),
+            tuple(cluster["answers"]),
+        )
+        for cluster in clusters.values()
+    )
+    people = sum(_count(count, "raw", where) for count in raw.values())
+    text = row_text({"prompt": row["question"]["original"]}, where).strip()
+    return Question(row_id(row["metadata"], where), text, "", human=human, num_people=people)
+
+
+def _gsm8k(row: Row, number: int, where: str) -> Question:
+    result = row["answer"].rpartition(FINAL)[2].strip()
+    if FINAL not in row["answer"] or not result:
+        raise ArtifactError(f"{where}: the answer has no result behind {FINAL}")
+    return Question(f"gsm8k-{number}", row_text({"prompt": row["question"]}, where).strip(), gold=(result,))
+
+
+def _trivia(row: Row, number: int, where: str) -> Question:
+    """Of TriviaQA: the answer's value, then its aliases."""
+    answer = row["answer"]
+    accepted = [answer["value"], *answer.get("aliases", ())]
+    gold = tuple(text for text in dict.fromkeys(accepted) if normalise(text))
+    prompt_id = re.sub(r"[^\w.-]", "_", str(row.get("question_id") or f"trivia-{number}"))
+    return Question(prompt_id, row_text({"prompt": row["question"]}, where).strip(), gold=gold)
+
+
+FORMATS = {
+    "questions": (("prompt_id", "prompt"), _own),
+    "protoqa": (("metadata", "question", "answers"), _protoqa),
+    "gsm8k": (("question", "answer"), _gsm8k),
+    "trivia": (("question", "answer"), _trivia),
+}
+"""By format, the fields of a row and what makes a question of it."""

@@ -1,0 +1,69 @@
+"""Agreement of a model's law over classes of answers with people's; no model is loaded."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.artifacts.prompts import read_questions
+from pipeline.core.random_streams import random_stream
+from pipeline.core.semantics.human_metrics import metric_rows, question_row
+from pipeline.core.semantics.partition import within_people
+from pipeline.core.semantics.question import people_counts
+from pipeline.dag.execution import StageRun, command_line
+from pipeline.errors import ArtifactError
+from pipeline.stages.answer_classes import counts_by_setting, split_name
+from pipeline.stages.evaluation_output import write_evaluation
+
+
+def main(
+    run: StageRun,
+    model: str,
+    condition: str,
+    prompts: Path,
+    partitions: Path,
+    base_partitions: Path,
+    output: Path,
+) -> None:
+    """Write an evaluation directory; its table ``classes`` has people and answers by class."""
+    questions = [question for question in read_questions(prompts) if question.human]
+    if not questions:
+        raise ArtifactError(f"{prompts} has no question that people were asked, which the axis human needs")
+    seed, replicates = run.params.seed, run.params.evaluate.bootstrap_replicates
+    own, base = (counts_by_setting(path, questions) for path in (partitions, base_partitions))
+    metrics, tables = [], []
+    for setting, counts in own.items():
+        names = {"axis": "human", "model": model, "condition": condition, "split": split_name(setting)}
+        rows = [
+            pd.DataFrame(
+                [
+                    # The same samples of people for all conditions.
+                    question_row(question, found[question.prompt_id], random_stream(seed, "people", question.prompt_id))
+                    for question in questions
+                ]
+            )
+            for found in (counts, base[setting])
+        ]
+        found = metric_rows(*rows, seed=seed, names=tuple(names.values()), replicates=replicates)
+        metrics += [{**names, **row} for row in found]
+        tables.append(rows[0].assign(split=names["split"]))
+    classes = [
+        {
+            "prompt_id": question.prompt_id,
+            "label": label,
+            "people": people.get(label, 0),
+            "answers": counts.get(label, 0),
+        }
+        for question in questions
+        for people, counts in [
+            (people_counts(question), within_people(next(iter(own.values()))[question.prompt_id], question))
+        ]
+        for label in dict.fromkeys((*people, *counts))
+    ]
+    per_prompt = pd.concat(tables, ignore_index=True)
+    write_evaluation(
+        run, output, metrics=metrics, failures={}, per_prompt=per_prompt, tables={"classes": pd.DataFrame(classes)}
+    )
+
+
+if __name__ == "__main__":
+    command_line()
