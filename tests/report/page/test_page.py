@@ -7,6 +7,7 @@ import re
 import pandas as pd
 import pytest
 
+from pipeline.config.evaluation import AXES
 from pipeline.config.params import load_params
 from pipeline.core.prompts.structured import build_split
 from pipeline.report import assemble
@@ -91,8 +92,8 @@ def test_coverage_of_axes_that_are_off():
     """What was evaluated before an axis was switched off counts as run."""
     existing = {("mcq", "alpha", "base"), ("open", "alpha", "base")}
     rows = coverage_rows({"alpha": "A"}, CONDITIONS, existing, ["ssot"], ["open", "novelty"])
-    assert rows[0] == ("A", "base", ["off", "run", "run", "not run", "off", "off", "off", "off"])
-    assert rows[3] == ("A", "ssot", ["off", "not run", *[""] * 6])
+    assert rows[0] == ("A", "base", ["off", "run", "run", "not run", *["off"] * (len(AXES) - 4)])
+    assert rows[3] == ("A", "ssot", ["off", "not run", *[""] * (len(AXES) - 2)])
 
 
 def test_coverage_of_baselines():
@@ -102,9 +103,10 @@ def test_coverage_of_baselines():
         for _, condition, cells in coverage_rows({"alpha": "A"}, CONDITIONS, existing, ["ssot", "constrained"])
     }
     assert list(rows) == ["base", "soft", "hard", "ssot", "constrained", "batch"]
-    assert rows["base"] == ["run", *["not run"] * 7]
-    assert rows["ssot"] == ["not run", "run", *[""] * 6]
-    assert rows["constrained"] == ["not run", *[""] * 7] and rows["batch"] == ["run", *[""] * 7]
+    others = len(AXES) - 1
+    assert rows["base"] == ["run", *["not run"] * others]
+    assert rows["ssot"] == ["not run", "run", *[""] * (others - 1)]
+    assert rows["constrained"] == ["not run", *[""] * others] and rows["batch"] == ["run", *[""] * others]
 
 
 def test_sources_name_files_commits_and_sizes():
