@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, StrictInt
+from pydantic import ConfigDict, Field, StrictBool, StrictInt, model_validator
 from pydantic.dataclasses import dataclass
 
 STRICT = ConfigDict(extra="forbid")
@@ -175,12 +175,39 @@ class NoveltyConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
+class JudgeConfig:
+    """A model of natural language inference, which says whether one answer follows from another."""
+
+    checkpoint: str
+    """Local directory or hub repository of the model and its tokenizer."""
+    revision: str | None
+    """Commit of a hub repository."""
+    dtype: Literal["float32", "bfloat16"]
+    """Weights and activations."""
+    strict: StrictBool
+    """Whether two answers must follow from each other; else none may contradict the other, and one must follow."""
+    max_tokens: PositiveInt
+    """Of a longer pair of texts, the question before each answer included, the beginnings are cut."""
+    tokens_per_pass: PositiveInt
+    """Tokens per forward pass at most, padding included. Results differ by rounding only."""
+
+
+@dataclass(frozen=True, config=STRICT)
 class PartitionConfig:
     """What makes two answers to a question the same."""
 
-    rule: Literal["exact", "normalised", "aliases", "number"]
+    rule: Literal["exact", "normalised", "aliases", "number", "entailment"]
     """"exact": the same text. "normalised": but for case, white space, punctuation and articles. "aliases": or both in
-    one class of people's answers. "number": the same last number."""
+    one class of people's answers. "number": the same last number. "entailment": as "aliases", or the judge takes them
+    to say the same."""
+    judge: JudgeConfig | None
+    """Needed by the rule "entailment"."""
+
+    @model_validator(mode="after")
+    def _entailment_has_a_judge(self) -> "PartitionConfig":
+        if self.rule == "entailment" and self.judge is None:
+            raise ValueError("the rule entailment needs a judge, got null")
+        return self
 
 
 @dataclass(frozen=True, config=STRICT)

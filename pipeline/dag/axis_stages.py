@@ -317,6 +317,7 @@ AXIS_STAGES = (
         chosen_by=PAIR,
         reads={"prompts": AXIS_PROMPTS["questions"][0], "generations": table("generations", "questions")},
         writes={"output": table("partitions", "questions")},
+        shares={"cache": "{artifacts}/cache/entailment.sqlite"},
         records=record(table("partitions", "questions")),
         parameters=("evaluate.partition", "models.{model}.chat"),
     ),

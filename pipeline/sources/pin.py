@@ -39,6 +39,7 @@ GROUPS: dict[str, tuple[tuple[Keys, Keys, Kind], ...]] = {
         (("novelty", "classifier", "checkpoint"), ("novelty", "classifier", "revision"), "model"),
         (("novelty", "classifier", "tokenizer"), ("novelty", "classifier", "tokenizer_revision"), "model"),
         (("novelty", "reward", "checkpoint"), ("novelty", "reward", "revision"), "model"),
+        (("partition", "judge", "checkpoint"), ("partition", "judge", "revision"), "model"),
     ),
     "retention": ((("source",), ("revisions",), "dataset"),),
     "paloma": ((("source",), ("revision",), "dataset"),),
@@ -145,9 +146,8 @@ def hub_revisions(params: Params) -> dict[str, str | None]:
     }
     if not is_local_path(params.prompts.instructions.source):
         found["prompts.instructions.revision"] = params.prompts.instructions.revision
-    questions = params.prompts.questions
-    if questions and set(QUESTION_AXES) & set(params.axes) and not is_local_path(questions.source):
-        found["prompts.questions.revision"] = questions.revision
+    if set(QUESTION_AXES) & set(params.axes):
+        found |= _question_revisions(params)
     if "novelty" in params.axes:
         found |= _novelty_revisions(params)
     if "retention" in params.axes and not is_local_path(params.retention.source):
@@ -155,6 +155,14 @@ def hub_revisions(params: Params) -> dict[str, str | None]:
         found |= {f"retention.revisions.{task}": revisions.get(task) for task in params.retention.tasks}
     if "paloma" in params.axes and not is_local_path(params.paloma.source):
         found["paloma.revision"] = params.paloma.revision
+    return found
+
+
+def _question_revisions(params: Params) -> dict[str, str | None]:
+    questions, partition = params.prompts.questions, params.evaluate.partition
+    found = {} if is_local_path(questions.source) else {"prompts.questions.revision": questions.revision}
+    if partition.rule == "entailment" and _is_hub(partition.judge.checkpoint):
+        found["evaluate.partition.judge.revision"] = partition.judge.revision
     return found
 
 

@@ -1,25 +1,59 @@
-"""Put every answer to a question into its class, by the rule of ``evaluate.partition``; no model is loaded."""
+"""Put every answer to a question into its class, by the rule of ``evaluate.partition``.
 
+Under the rule "entailment" a judge reads pairs of answers behind their question, both ways round. Every verdict goes
+into the cache as soon as its batch is done: a killed run loses one batch at most, and equal pairs are judged once for
+all conditions.
+"""
+
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS, PARTITION_COLUMNS, SETTING_COLUMN, read_answers
 from pipeline.artifacts.prompts import read_questions
+from pipeline.artifacts.score_cache import CachedScores, ScoreCache
 from pipeline.artifacts.storage import rows_by_prompt, write_table
 from pipeline.config.conditions import answer_protocol
+from pipeline.config.evaluation import JudgeConfig
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.text_answers import normalise_answer
-from pipeline.core.semantics.partition import classify
-from pipeline.core.semantics.question import NO_ANSWER
+from pipeline.core.semantics.partition import Judge, classify, says_the_same
+from pipeline.core.semantics.question import NO_ANSWER, Question
 from pipeline.dag.execution import StageRun, command_line
 
 
-def main(run: StageRun, model: str, condition: str, prompts: Path, generations: Path, output: Path) -> None:
+def _verdicts(run: StageRun, config: JudgeConfig, cache: Path) -> CachedScores:
+    """Verdicts on pairs of texts, from the cache where known."""
+    from pipeline.engines.judges.entailment import judge_identity, open_judge
+
+    identity = judge_identity(config)
+    run.record.add(judge=identity)
+    kept_under = {**identity, "code": run.code_of("pipeline.engines.judges.entailment.open_judge")}
+    return CachedScores(ScoreCache(cache), kept_under, lambda: open_judge(config, identity))
+
+
+def _judge_of(question: Question, verdicts: Callable[[Sequence[tuple[str, str]]], np.ndarray], strict: bool) -> Judge:
+    """Whether two answers say the same where they answer the question."""
+
+    def same(pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+        texts = [(f"{question.text} {first}", f"{question.text} {second}") for first, second in pairs]
+        found = verdicts([*texts, *((second, first) for first, second in texts)])
+        return says_the_same(*np.split(found, 2), strict=strict)
+
+    return same
+
+
+def main(
+    run: StageRun, model: str, condition: str, prompts: Path, generations: Path, cache: Path, output: Path
+) -> None:
     """Write the answer and its class for every generation, all decoding settings of a question together."""
     questions = {question.prompt_id: question for question in read_questions(prompts)}
     tables = rows_by_prompt(generations, (*GENERATION_COLUMNS, SETTING_COLUMN), list(questions))
-    protocol, rule = answer_protocol(run.params, model, condition), run.params.evaluate.partition.rule
+    protocol, partition = answer_protocol(run.params, model, condition), run.params.evaluate.partition
+    rule, judge = partition.rule, partition.judge
+    verdicts = _verdicts(run, judge, cache) if rule == "entailment" else None
     found = []
     for prompt_id, question in questions.items():
         table = tables[prompt_id]
@@ -27,13 +61,17 @@ def main(run: StageRun, model: str, condition: str, prompts: Path, generations: 
         # Of several lines the last number may be the result; elsewhere an answer is the first line.
         texts = replies if rule == "number" else [normalise_answer(reply) for reply in replies]
         answers = [None if isinstance(text, Invalid) else text for text in texts]
-        found.append(table.assign(answer=answers, label=classify(answers, question, rule)))
-    partition = pd.concat(found, ignore_index=True)[list(PARTITION_COLUMNS)]
-    write_table(output, partition)
-    without = int((partition["label"] == NO_ANSWER).sum())
-    run.write_record(num_answers=len(partition), num_without_answer=without)
-    classes = partition.groupby(["prompt_id", SETTING_COLUMN])["label"].nunique().mean()
-    print(f"{run.title}: {len(partition)} answers, {without} without an answer, {classes:.1f} classes to a question")
+        same = _judge_of(question, verdicts, judge.strict) if verdicts is not None else None
+        found.append(table.assign(answer=answers, label=classify(answers, question, rule, same)))
+    classes = pd.concat(found, ignore_index=True)[list(PARTITION_COLUMNS)]
+    write_table(output, classes)
+    without = int((classes["label"] == NO_ANSWER).sum())
+    calls = {} if verdicts is None else {"judge_calls": verdicts.calls, "cache_hits": verdicts.hits}
+    run.write_record(num_answers=len(classes), num_without_answer=without, **calls)
+    mean = classes.groupby(["prompt_id", SETTING_COLUMN])["label"].nunique().mean()
+    print(f"{run.title}: {len(classes)} answers, {without} without an answer, {mean:.1f} classes to a question")
+    if verdicts is not None:
+        print(f"{verdicts.asked} verdicts of entailment, {verdicts.calls} computed in this run")
 
 
 if __name__ == "__main__":

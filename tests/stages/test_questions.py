@@ -6,13 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from safetensors.numpy import load_file, save_file
 
 from pipeline.artifacts.prompts import read_questions
-from pipeline.core.semantics.partition import normalise
+from pipeline.core.semantics.partition import known_classes, normalise
+from pipeline.demo.stand_ins.evaluators import save_judge
 from pipeline.errors import ArtifactError
 from pipeline.metrics.registry import METRICS
 from tests.conftest import ROOT
-from tests.stages.conftest import Dag
+from tests.stages.conftest import Dag, run_stage
 
 pytestmark = pytest.mark.slow
 QUESTIONS = ("open-coin-side", "capital-france", "symbol-iron", "is-dolphin-fish", "open-season", "capital-italy")
@@ -72,6 +74,41 @@ def test_the_embedded_model_answers_in_part(partition):
     assert (
         partition.assign(key=partition["answer"].map(normalise)).groupby(["prompt_id", "key"])["label"].nunique() == 1
     ).all()
+
+
+def test_a_judge_of_entailment_merges_classes_and_is_asked_once(answered, partition, tmp_path):
+    values = yaml.safe_load(answered.params.read_text())
+    nli = save_judge(tmp_path / "nli")
+    weights = load_file(nli / "model.safetensors")
+    # Finds everything to say the same.
+    weights["classifier.bias"][:] = [0, 0, 1000]
+    save_file(weights, nli / "model.safetensors", metadata={"format": "pt"})
+    judge = {"checkpoint": str(nli), "revision": None, "dtype": "float32", "strict": False}
+    judge |= {"max_tokens": 64, "tokens_per_pass": 4096}
+    values["evaluate"]["partition"] = {"rule": "entailment", "judge": judge}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+    records = []
+    for name in ("first", "second"):
+        output, cache = tmp_path / name / "out.parquet", tmp_path / "cache.sqlite"
+        output.parent.mkdir()
+        run_stage(tmp_path / "params.yaml", "partition_questions@embedded-base", output=output, cache=cache)
+        found = pd.read_parquet(output)
+        records.append(json.loads(output.with_suffix(".provenance.json").read_text()))
+    first, second = records
+    assert first["judge_calls"] > 0 == second["judge_calls"] and second["cache_hits"] >= first["judge_calls"]
+    # What the table of spellings knows stays, the rest joins the first class that the judge finds to say the same.
+    moved = found[found["label"] != partition["label"]]
+    classes = {
+        question.prompt_id: list(known_classes(question, "aliases"))
+        for question in read_questions(answered.path("build_questions@questions"))
+    }
+    assert len(moved) and (moved["label"] == [classes[name][0] for name in moved["prompt_id"]]).all()
+    assert not any(
+        label in classes[name]
+        for name, label in partition.loc[moved.index, ["prompt_id", "label"]].itertuples(index=False)
+    )
+    assert found.apply(lambda row: row["label"] in classes[row["prompt_id"]], axis=1).all()
+    assert (found["answer"].fillna("") == partition["answer"].fillna("")).all()
 
 
 def test_agreement_and_calibration_of_base(answered):

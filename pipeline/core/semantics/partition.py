@@ -93,19 +93,19 @@ def classify(answers: Sequence[str | None], question: Question, rule: Rule, same
         Labels: those of ``known_classes``, the most frequent text of a class that is none of these, or NO_ANSWER.
     """
     key = {"exact": str.strip, "number": last_number}.get(rule, normalise)
-    table = {key(text): label for label, texts in reversed(known_classes(question, rule).items()) for text in texts}
+    known = known_classes(question, rule)
+    table = {key(text): label for label, texts in reversed(known.items()) for text in texts}
     keys = [key(answer) if answer is not None else "" for answer in answers]
     labels = {found: table.get(found, found) for found in keys if found}
     if rule == "entailment":
-        labels |= _by_meaning([found for found in labels if found not in table], keys, list(table.values()), same)
+        labels |= _by_meaning([found for found in labels if found not in table], keys, list(known), same)
     return [labels.get(found, NO_ANSWER) for found in keys]
 
 
-def _by_meaning(texts: Sequence[str], keys: Sequence[str], known: Sequence[str], same: Judge | None) -> dict[str, str]:
+def _by_meaning(texts: Sequence[str], keys: Sequence[str], names: Sequence[str], same: Judge | None) -> dict[str, str]:
     """Labels of the texts that no table has."""
     if same is None:
         raise ValueError("the rule entailment needs a judge")
-    names = list(dict.fromkeys(known))
     against = [(text, name) for text in texts for name in names]
     joined = np.asarray(same(against), dtype=bool).reshape(len(texts), len(names)) if against else np.zeros((0, 0))
     labels = {text: names[int(row.argmax())] for text, row in zip(texts, joined, strict=False) if row.any()}
@@ -123,19 +123,16 @@ def says_the_same(first: np.ndarray, second: np.ndarray, *, strict: bool) -> np.
     """Whether two texts are of one class, by the verdicts of a model of natural language inference.
 
     Args:
-        first: Verdicts of the first text entailing the second, [n] of "entailment", "neutral" and "contradiction".
+        first: Verdicts on the second text given the first, float64[n]: 1 it follows, 0 it may be, -1 it cannot be.
         second: The same the other way round.
-        strict: Whether both must be "entailment"; else neither may be "contradiction", and not both "neutral", as the
-            code of semantic entropy has it (Kuhn et al. 2023).
+        strict: Whether both must follow; else neither may be contradicted, and one must follow, as the code of
+            semantic entropy has it (Kuhn et al. 2023).
 
     Returns:
         bool[n].
     """
-    first, second = np.asarray(first), np.asarray(second)
-    if strict:
-        return (first == "entailment") & (second == "entailment")
-    contradicted = (first == "contradiction") | (second == "contradiction")
-    return ~contradicted & ~((first == "neutral") & (second == "neutral"))
+    least, most = np.minimum(first, second), np.maximum(first, second)
+    return least > 0 if strict else (least >= 0) & (most > 0)
 
 
 def counts_of(labels: Sequence[str]) -> dict[str, int]:

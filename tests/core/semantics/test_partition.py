@@ -89,6 +89,8 @@ def test_entailment_joins_the_question_s_classes_and_connects_the_rest():
     assert found == ["couch", "couch", "couch", "couch", "dog", "lamp"]
     order = np.random.default_rng(0).permutation(len(answers))
     assert classify([answers[i] for i in order], PETS, "entailment", judge) == [found[i] for i in order]
+    # Of several classes the first of the question's own.
+    assert classify(["sofa"], PETS, "entailment", lambda pairs: np.ones(len(pairs))) == [PETS.human[0].label]
     with pytest.raises(ValueError, match="needs a judge"):
         classify(["sofa"], PETS, "entailment")
 
@@ -102,8 +104,7 @@ def test_equal_texts_are_in_one_class_whatever_their_order(answers, rule):
 
 
 def test_verdicts_of_entailment():
-    first = ["entailment", "entailment", "neutral", "contradiction", "entailment"]
-    second = ["entailment", "neutral", "neutral", "entailment", "contradiction"]
+    first, second = [1, 1, 0, -1, 1], [1, 0, 0, 1, -1]
     assert says_the_same(first, second, strict=False).tolist() == [True, True, False, False, False]
     assert says_the_same(first, second, strict=True).tolist() == [True, False, False, False, False]
 
