@@ -74,7 +74,8 @@ def _answer(connection: socket.socket, child: int) -> None:
         connection.sendall(bytes([code if code >= 0 else 1]))
 
 
-def _draw_one(draw_all: Callable, drawings: dict[str, dict], directory: Path) -> dict[str, list[str]]:
+def draw_one(draw_all: Callable, drawings: dict[str, dict], directory: Path) -> dict[str, list[str]]:
+    """``draw_all`` of a report's first figure alone, which takes most of the time off a report."""
     first = next(iter(drawings))
     one = {name: dict([*members.items()][:1]) if name == first else {} for name, members in drawings.items()}
     return draw_all(one, directory, processes=1)
@@ -124,8 +125,8 @@ def preload() -> None:
     from pipeline.dag.stages import STAGES
     from pipeline.report import assemble
 
-    # Drawing takes most of a report's time; all figures are drawn by tests that call the stage.
-    assemble.draw_all = functools.partial(_draw_one, assemble.draw_all)
+    # All figures are drawn where a test calls the stage.
+    assemble.draw_all = functools.partial(draw_one, assemble.draw_all)
     compose_params(ROOT / "conf", [])
     for stage in STAGES.values():
         project_code().digest(stage.entry)
