@@ -17,18 +17,18 @@ from pipeline.config.params import load_params
 from pipeline.core.random_streams import random_stream
 from pipeline.dag.graph import StageGraph
 from tests.conftest import ROOT
+from tests.forked import ForkedModule
 from tests.stages import kill_server
 from tests.stages.clones import clone_project
 from tests.stages.conftest import run_stage
-from tests.stages.forked import ForkedStage
 from tests.test_architecture import STAGES
 from tests.waiting import wait_until
 
 
-def start(name: str, params: Path, output: Path) -> ForkedStage:
+def start(name: str, params: Path, output: Path) -> ForkedModule:
     """A process of a run by its name in DVC, with an output of its own."""
     command = StageGraph(load_params(params))[name].command.split()[2:]
-    return ForkedStage([*command, "--params", str(params), "--output", str(output)], ROOT)
+    return ForkedModule([*command, "--params", str(params), "--output", str(output)], ROOT)
 
 
 def test_sigkill_during_training(dag, tmp_path):
@@ -213,13 +213,13 @@ def test_a_second_run_is_refused_and_sigterm_keeps_what_is_done(kill_reports, pr
     scratch, (output, *_) = Path(job["scratch"][0]), map(Path, job["outputs"])
     lock = scratch.with_name(scratch.name + ".lock")
     before = kill_server.digest(output)
-    first = ForkedStage(command, project, tmp_path / "first")
+    first = ForkedModule(command, project, tmp_path / "first")
     wait_until(lambda: any(".partial" not in str(path) for path in scratch.rglob("*.json")), first)
     first.send_signal(signal.SIGSTOP)
     try:
         found = finished(scratch)
         assert found and lock.exists()
-        second = ForkedStage(command, project, tmp_path / "second")
+        second = ForkedModule(command, project, tmp_path / "second")
         assert second.wait() == 1
         assert f"error: exact_structured embedded soft is already running (process {first.pid} on " in second.errors
         assert finished(scratch) == found
@@ -230,5 +230,5 @@ def test_a_second_run_is_refused_and_sigterm_keeps_what_is_done(kill_reports, pr
     assert first.wait() == 143
     assert first.errors.endswith("terminated; finished parts are kept and the next run resumes\n")
     assert finished(scratch).items() >= found.items() and not lock.exists()
-    assert ForkedStage(command, project).wait() == 0
+    assert ForkedModule(command, project).wait() == 0
     assert kill_server.digest(output) == before and not scratch.exists()
