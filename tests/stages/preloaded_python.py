@@ -123,20 +123,21 @@ def preload() -> None:
     from pipeline.compose import compose_params
     from pipeline.dag.code_digest import project_code
     from pipeline.dag.stages import STAGES
-    from pipeline.report import assemble
 
-    # All figures are drawn where a test calls the stage.
-    assemble.draw_all = functools.partial(draw_one, assemble.draw_all)
     compose_params(ROOT / "conf", [])
     for stage in STAGES.values():
         project_code().digest(stage.entry)
-    # A collection in a child would copy all of this.
-    gc.freeze()
 
 
 def serve(address: str) -> None:
     """Load what stages take, then fork a child for every connection and answer with its exit status."""
     preload()
+    from pipeline.report import assemble
+
+    # All figures are drawn where a test calls the stage.
+    assemble.draw_all = functools.partial(draw_one, assemble.draw_all)
+    # A collection in a child would copy all of this.
+    gc.freeze()
     server = socket.socket(socket.AF_UNIX)
     server.bind(address)
     server.listen()
