@@ -74,7 +74,8 @@ def _answer(connection: socket.socket, child: int) -> None:
         connection.sendall(bytes([code if code >= 0 else 1]))
 
 
-def _draw_one(draw_all: Callable, drawings: dict[str, dict], directory: Path) -> dict[str, list[str]]:
+def draw_one(draw_all: Callable, drawings: dict[str, dict], directory: Path) -> dict[str, list[str]]:
+    """``draw_all`` of a report's first figure alone, which takes most of the time off a report."""
     first = next(iter(drawings))
     one = {name: dict([*members.items()][:1]) if name == first else {} for name, members in drawings.items()}
     return draw_all(one, directory, processes=1)
@@ -122,20 +123,21 @@ def preload() -> None:
     from pipeline.compose import compose_params
     from pipeline.dag.code_digest import project_code
     from pipeline.dag.stages import STAGES
-    from pipeline.report import assemble
 
-    # Drawing takes most of a report's time; all figures are drawn by tests that call the stage.
-    assemble.draw_all = functools.partial(_draw_one, assemble.draw_all)
     compose_params(ROOT / "conf", [])
     for stage in STAGES.values():
         project_code().digest(stage.entry)
-    # A collection in a child would copy all of this.
-    gc.freeze()
 
 
 def serve(address: str) -> None:
     """Load what stages take, then fork a child for every connection and answer with its exit status."""
     preload()
+    from pipeline.report import assemble
+
+    # All figures are drawn where a test calls the stage.
+    assemble.draw_all = functools.partial(draw_one, assemble.draw_all)
+    # A collection in a child would copy all of this.
+    gc.freeze()
     server = socket.socket(socket.AF_UNIX)
     server.bind(address)
     server.listen()

@@ -1,4 +1,4 @@
-"""Stages in processes of their own that are forked from this one, which has loaded what they take."""
+"""Modules in processes of their own that are forked from this one, which has loaded what they take."""
 
 import os
 import signal
@@ -10,26 +10,28 @@ from pathlib import Path
 from tests.stages.preloaded_python import run_module
 
 
-class ForkedStage:
-    """A stage's command line in a child of this process, with as much of ``subprocess.Popen`` as signals take.
+class ForkedModule:
+    """``python -m`` in a child of this process, with as much of ``subprocess.Popen`` as signals take.
 
     Args:
         command: Module and arguments, what follows ``python -m``.
         directory: Where it runs.
         errors: File for its standard error; the standard output is dropped.
+        variables: Variables of the environment besides those of this process.
 
     Attributes:
         pid: Its number.
         returncode: Exit status, negative for a signal; None while it runs.
     """
 
-    def __init__(self, command: Sequence[str], directory: Path, errors: Path | str = os.devnull):
+    def __init__(self, command: Sequence[str], directory: Path, errors: Path | str = os.devnull, **variables: str):
         self.returncode: int | None = None
         self._errors = Path(errors)
         sys.stdout.flush()
         sys.stderr.flush()
         self.pid = os.fork()
         if self.pid == 0:
+            os.environ |= variables
             self._become(*command, directory=directory)
 
     def _become(self, module: str, *arguments: str, directory: Path) -> None:
