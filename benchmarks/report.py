@@ -18,13 +18,14 @@ from benchmarks.table import print_rows
 from pipeline.artifacts.prompts import read_prompts, write_prompts
 from pipeline.artifacts.scores import CDF_COLUMNS
 from pipeline.artifacts.storage import write_json, write_table
-from pipeline.config.evaluation import AXES
+from pipeline.config.evaluation import QUESTION_AXES
 from pipeline.config.params import Params, load_params
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import Prompt, build_split
 from pipeline.core.random_streams import random_stream
 from pipeline.core.retention.accuracy import TEST_COLUMNS
 from pipeline.core.statistics.condition_tests import TESTED
+from pipeline.metrics.registry import METRICS
 from pipeline.report.tables.retention import ANCHORS
 from pipeline.report.tables.structured import BUDGET, CALIBRATION, EXACT, STREAMS, STRUCTURED, TAILS
 from pipeline.report.tables.transfer import CALLS, MCQ, OPEN, SHARES, SUPPORT_SIZE
@@ -164,6 +165,8 @@ def _evaluation(
         return _retained(axis, TASKS, ("gp_irt", "accuracy", "irt", "p_irt"), condition, rng)
     if axis == "anchors":
         return [_row(kind, measure.metric, rng) for kind in ("all", *KINDS) for measure in ANCHORS], {}
+    if axis in QUESTION_AXES:
+        return [_row("all", name, rng) for name, metric in METRICS.items() if metric.axis == axis], {}
     return _retained(axis, SLICES, ("bits_per_byte", "perplexity"), condition, rng)
 
 
@@ -182,7 +185,7 @@ def write_synthetic(root: Path, params: Path) -> Params:
     prompts = [prompt for split in ("unseen", "ood") for prompt in build_split(split, selection="selected")]
     write_prompts(root / "prompts.parquet", prompts)
     for model in values["models"]:
-        for axis in AXES:
+        for axis in written.axes:
             for condition in (*written.conditions, *(["ssot"] if axis in ("structured", "open") else [])):
                 rng = random_stream(SEED, "synthetic", axis, model, condition)
                 _write(root / "evals" / axis / model / condition, *_evaluation(axis, condition, prompts, rng))

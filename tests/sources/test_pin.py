@@ -170,6 +170,22 @@ def test_instructions_of_the_hub_are_pinned_whatever_is_evaluated(conf, asked, t
     assert pinned.prompts.instructions.revision == commit_of("owner/instructions") and unpinned(pinned) == []
 
 
+def test_questions_of_the_hub_and_their_judge_are_pinned_where_they_are_asked(conf):
+    judge = "checkpoint:owner/nli,revision:null,dtype:float32,strict:false,max_tokens:64,tokens_per_pass:4096"
+    overrides = ["prompts.questions.source=owner/questions", "prompts.questions.split=test"]
+    overrides += [f"evaluate.partition.judge={{{judge}}}"]
+    asked = ["prompts.questions.revision", "evaluate.partition.judge.revision"]
+    for axes, rule, expected in (
+        ("credal", "entailment", asked),
+        ("human", "aliases", asked[:1]),
+        ("mcq", "entailment", []),
+    ):
+        chosen = [*overrides, f"axes=[{axes}]", f"evaluate.partition.rule={rule}"]
+        assert unpinned(validate(compose_params(conf, chosen))) == expected
+    with pytest.raises(ConfigError, match="the rule entailment needs a judge, got null"):
+        compose_params(conf, ["evaluate.partition.rule=entailment"])
+
+
 def test_what_axes_need_that_are_off_is_left_alone(conf, asked, tmp_path, capsys):
     erase_pins(conf)
     params = tmp_path / "params.yaml"

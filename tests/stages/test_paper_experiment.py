@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from pipeline.compose import compose_params, write_files
-from pipeline.config.evaluation import AXES
 from pipeline.config.params import load_params
 from pipeline.dag.graph import StageGraph
 from tests.command_line import run_command_line
@@ -72,7 +71,7 @@ def test_every_kind_of_stage_runs(workspace, graph, monkeypatch, capsys):
     metrics = pd.read_csv(workspace / "reports" / "stand_ins" / "metrics.csv", keep_default_na=False)
     assert set(metrics["model"]) == set(CHOSEN)
     first = metrics[metrics["model"] == CHOSEN[0]]
-    assert set(first["axis"]) == set(AXES)
+    assert set(first["axis"]) == set(load_params(workspace / "params.yaml").axes)
     for model in CHOSEN:
         conditions = set(metrics.loc[metrics["model"] == model, "condition"])
         assert conditions == ({"base", "soft", "hard", "ssot"} if model == CHOSEN[0] else {"soft"}), model
