@@ -13,16 +13,16 @@ import importlib
 import json
 import os
 import pkgutil
-import runpy
+import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.forked import ROOT, ForkedModule, run_module
+
 CLIENT = """\
 #!{python} -S
 import json, os, socket, sys
@@ -52,21 +52,6 @@ def _run(connection: socket.socket) -> None:
     run_module(module, arguments)
 
 
-def run_module(module: str, arguments: list[str]) -> None:
-    """In a child: run a module as ``python -m`` does, in the current directory."""
-    directory = os.getcwd()
-    sys.argv[1:] = arguments
-    sys.path[0] = directory
-    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
-    code = Path(directory, "pipeline")
-    other = code.exists() and not code.samefile(ROOT / "pipeline")
-    for name in [name for name in sys.modules if name.partition(".")[0] == "pipeline"]:
-        # What runs as the main program must not be loaded under its own name as well.
-        if other or name == module:
-            del sys.modules[name]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
-
-
 def _answer(connection: socket.socket, child: int) -> None:
     """Tell the client how the child has ended."""
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -74,7 +59,8 @@ def _answer(connection: socket.socket, child: int) -> None:
         connection.sendall(bytes([code if code >= 0 else 1]))
 
 
-def _draw_one(draw_all: Callable, drawings: dict[str, dict], directory: Path) -> dict[str, list[str]]:
+def draw_one(draw_all: Callable, drawings: dict[str, dict], directory: Path) -> dict[str, list[str]]:
+    """``draw_all`` of a report's first figure alone, which takes most of the time off a report."""
     first = next(iter(drawings))
     one = {name: dict([*members.items()][:1]) if name == first else {} for name, members in drawings.items()}
     return draw_all(one, directory, processes=1)
@@ -122,20 +108,21 @@ def preload() -> None:
     from pipeline.compose import compose_params
     from pipeline.dag.code_digest import project_code
     from pipeline.dag.stages import STAGES
-    from pipeline.report import assemble
 
-    # Drawing takes most of a report's time; all figures are drawn by tests that call the stage.
-    assemble.draw_all = functools.partial(_draw_one, assemble.draw_all)
     compose_params(ROOT / "conf", [])
     for stage in STAGES.values():
         project_code().digest(stage.entry)
-    # A collection in a child would copy all of this.
-    gc.freeze()
 
 
 def serve(address: str) -> None:
     """Load what stages take, then fork a child for every connection and answer with its exit status."""
     preload()
+    from pipeline.report import assemble
+
+    # All figures are drawn where a test calls the stage.
+    assemble.draw_all = functools.partial(draw_one, assemble.draw_all)
+    # A collection in a child would copy all of this.
+    gc.freeze()
     server = socket.socket(socket.AF_UNIX)
     server.bind(address)
     server.listen()
@@ -168,14 +155,15 @@ def preloaded_python(directory: Path, environment: dict[str, str]) -> Iterator[P
     client.parent.mkdir(parents=True)
     client.write_text(CLIENT.format(python=sys.executable, address=address))
     client.chmod(0o755)
-    server = subprocess.Popen([sys.executable, __file__, address], env=environment, cwd=directory)
+    # Forked from here, which has loaded the most of it.
+    server = ForkedModule([__name__, address], ROOT, **environment)
     try:
         deadline = time.monotonic() + 120
         while not Path(address).exists() and server.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         yield client.parent
     finally:
-        server.kill()
+        server.send_signal(signal.SIGKILL)
         server.wait()
 
 

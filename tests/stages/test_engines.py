@@ -19,8 +19,8 @@ from pipeline.stages import generate
 from tests import vllm_stand_in
 from tests.completions_server import running_server
 from tests.conftest import ROOT
+from tests.forked import ForkedModule
 from tests.stages.conftest import Dag, run_stage
-from tests.stages.forked import ForkedStage
 from tests.waiting import wait_until
 
 AXIS, NUM_SAMPLES = "novelty", 10
@@ -154,7 +154,7 @@ def test_a_signal_does_not_wait_for_requests_under_way(dag, server, with_engine,
     server.behave(silent_from=answered)
     options = ["--axis", AXIS, "--model", "embedded", "--condition", "base", "--params", str(params)]
     options += ["--output", str(tmp_path / "stopped.parquet")]
-    stage = ForkedStage(["pipeline.stages.generate", *options], ROOT, tmp_path / "errors")
+    stage = ForkedModule(["pipeline.stages.generate", *options], ROOT, tmp_path / "errors")
     wait_until(lambda: server.counts()["requests"] >= answered + 3, stage)
     stage.send_signal(number)
     # A request would be waited for for ten minutes, and tried again.

@@ -17,8 +17,8 @@ from pipeline.dag.stages import STAGES
 from pipeline.errors import ArtifactError, ConfigError, ModelError
 from pipeline.stages import score_paloma
 from tests.conftest import ROOT
+from tests.forked import ForkedModule
 from tests.stages.conftest import run_stage
-from tests.stages.forked import ForkedStage
 from tests.waiting import wait_until
 
 
@@ -284,7 +284,7 @@ def test_sigkill_between_chunks(workplace, tmp_path):
     whole = score(workplace, "base", tmp_path / "whole.parquet", params)
     options = ["--params", str(params), "--output", str(tmp_path / "killed.parquet")]
     command = ["pipeline.stages.score_paloma", "--model", "embedded", "--condition", "base", *options]
-    killed = ForkedStage(command, ROOT)
+    killed = ForkedModule(command, ROOT)
 
     def journalled() -> list[bytes]:
         lines = [line for path in journals(params) for line in path.read_bytes().splitlines(True)]

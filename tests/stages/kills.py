@@ -1,6 +1,5 @@
 """Runs stages as forked children, kills them at chosen moments, and looks at what they leave.
 
-Reads jobs as JSON from the standard input and writes a report of each, as one line of JSON, to the standard output.
 The libraries are loaded once, before the forks: loading them takes longer than the work of a stage on a tiny model.
 """
 
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from tests.stages.preloaded_python import preload, run_module
+from tests.forked import run_module
 
 VARIABLE = {
     "started",
@@ -189,17 +188,3 @@ def examine(job: dict, log: Path) -> dict:
     if left := hidden(outputs) + [str(path) for path in scratch if path.exists() or Path(f"{path}.lock").exists()]:
         report["errors"].append(f"left over: {left}")
     return report
-
-
-def main() -> None:
-    """Answer jobs until the input ends."""
-    preload()
-    log = Path(sys.argv[1])
-    for line in sys.stdin:
-        job = json.loads(line)
-        os.chdir(job["directory"])
-        print(json.dumps(examine(job, log)), flush=True)
-
-
-if __name__ == "__main__":
-    main()

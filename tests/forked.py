@@ -1,35 +1,53 @@
-"""Stages in processes of their own that are forked from this one, which has loaded what they take."""
+"""Modules in processes of their own that are forked from this one, which has loaded what they take."""
 
 import os
+import runpy
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.stages.preloaded_python import run_module
+ROOT = Path(__file__).resolve().parents[1]
 
 
-class ForkedStage:
-    """A stage's command line in a child of this process, with as much of ``subprocess.Popen`` as signals take.
+def run_module(module: str, arguments: list[str]) -> None:
+    """In a child: run a module as ``python -m`` does, in the current directory."""
+    directory = os.getcwd()
+    sys.argv[1:] = arguments
+    sys.path.insert(0, directory)
+    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+    code = Path(directory, "pipeline")
+    other = code.exists() and not code.samefile(ROOT / "pipeline")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pipeline"]:
+        # What runs as the main program must not be loaded under its own name as well.
+        if other or name == module:
+            del sys.modules[name]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+class ForkedModule:
+    """``python -m`` in a child of this process, with as much of ``subprocess.Popen`` as signals take.
 
     Args:
         command: Module and arguments, what follows ``python -m``.
         directory: Where it runs.
         errors: File for its standard error; the standard output is dropped.
+        variables: Variables of the environment besides those of this process.
 
     Attributes:
         pid: Its number.
         returncode: Exit status, negative for a signal; None while it runs.
     """
 
-    def __init__(self, command: Sequence[str], directory: Path, errors: Path | str = os.devnull):
+    def __init__(self, command: Sequence[str], directory: Path, errors: Path | str = os.devnull, **variables: str):
         self.returncode: int | None = None
         self._errors = Path(errors)
         sys.stdout.flush()
         sys.stderr.flush()
         self.pid = os.fork()
         if self.pid == 0:
+            os.environ |= variables
             self._become(*command, directory=directory)
 
     def _become(self, module: str, *arguments: str, directory: Path) -> None:
