@@ -1,13 +1,29 @@
 """Modules in processes of their own that are forked from this one, which has loaded what they take."""
 
 import os
+import runpy
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.stages.preloaded_python import run_module
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def run_module(module: str, arguments: list[str]) -> None:
+    """In a child: run a module as ``python -m`` does, in the current directory."""
+    directory = os.getcwd()
+    sys.argv[1:] = arguments
+    sys.path.insert(0, directory)
+    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+    code = Path(directory, "pipeline")
+    other = code.exists() and not code.samefile(ROOT / "pipeline")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pipeline"]:
+        # What runs as the main program must not be loaded under its own name as well.
+        if other or name == module:
+            del sys.modules[name]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 class ForkedModule:

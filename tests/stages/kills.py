@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from tests.stages.preloaded_python import run_module
+from tests.forked import run_module
 
 VARIABLE = {
     "started",

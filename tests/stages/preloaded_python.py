@@ -13,16 +13,16 @@ import importlib
 import json
 import os
 import pkgutil
-import runpy
+import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.forked import ROOT, ForkedModule, run_module
+
 CLIENT = """\
 #!{python} -S
 import json, os, socket, sys
@@ -50,21 +50,6 @@ def _run(connection: socket.socket) -> None:
     os.environ.clear()
     os.environ.update(environment)
     run_module(module, arguments)
-
-
-def run_module(module: str, arguments: list[str]) -> None:
-    """In a child: run a module as ``python -m`` does, in the current directory."""
-    directory = os.getcwd()
-    sys.argv[1:] = arguments
-    sys.path[0] = directory
-    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
-    code = Path(directory, "pipeline")
-    other = code.exists() and not code.samefile(ROOT / "pipeline")
-    for name in [name for name in sys.modules if name.partition(".")[0] == "pipeline"]:
-        # What runs as the main program must not be loaded under its own name as well.
-        if other or name == module:
-            del sys.modules[name]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def _answer(connection: socket.socket, child: int) -> None:
@@ -170,14 +155,15 @@ def preloaded_python(directory: Path, environment: dict[str, str]) -> Iterator[P
     client.parent.mkdir(parents=True)
     client.write_text(CLIENT.format(python=sys.executable, address=address))
     client.chmod(0o755)
-    server = subprocess.Popen([sys.executable, __file__, address], env=environment, cwd=directory)
+    # Forked from here, which has loaded the most of it.
+    server = ForkedModule([__name__, address], ROOT, **environment)
     try:
         deadline = time.monotonic() + 120
         while not Path(address).exists() and server.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         yield client.parent
     finally:
-        server.kill()
+        server.send_signal(signal.SIGKILL)
         server.wait()
 
 
