@@ -20,6 +20,7 @@ BENCHMARKS = (
     "distributed",
     "loading",
     "estimators",
+    "anchors",
     "sampling",
     "preflight",
     "novelty",

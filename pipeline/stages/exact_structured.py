@@ -5,8 +5,7 @@ by best-first expansion of digit prefixes, and, where the trie of the evaluation
 small enough, exact figures over all of its strings. A killed run goes on behind its last finished prompt.
 """
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pandas as pd
 
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.scores import CDF_COLUMNS, EXACT_COLUMNS
-from pipeline.artifacts.storage import read_json, write_json, write_table
+from pipeline.artifacts.storage import write_table
 from pipeline.artifacts.tries import TrieStore
 from pipeline.config.conditions import adapter_directory
 from pipeline.config.params import Params
@@ -24,7 +23,7 @@ from pipeline.core.prompts.structured import Prompt
 from pipeline.core.structured.wasserstein import interquantile_width
 from pipeline.core.tries.trie import Trie
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.engines.loading.conditioned_model import ConditionedModel, open_model
+from pipeline.engines.loading.conditioned_model import ModelOnDemand
 
 
 def trie_figures(scorer, prompt_ids: list[int], trie: Trie, rule, width: float) -> dict[str, float]:
@@ -80,33 +79,17 @@ def distribution_table(entries: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return table.astype({name: "float64" for name in CDF_COLUMNS if name != "prompt_id"})
 
 
-class ExactFigures:
-    """Computes the row of a prompt; the model is loaded for the first one that is asked for."""
-
-    def __init__(self, config: Params, model: str, open_conditioned: Callable[[], ConditionedModel]):
-        self._config, self._model, self._open = config, config.models[model], open_conditioned
-
-    @functools.cached_property
-    def _loaded(self) -> tuple:
-        from pipeline.engines.loading.digit_rule import answer_tokens
-        from pipeline.engines.scoring.tree_scorer import TreeScorer
-
-        opened = self._open()
-        _, rule = answer_tokens(opened.tokenizer, self._model.terminator, self._config.discretize.eval.num_decimals)
-        return opened, TreeScorer(opened.model), rule
-
-    def row(self, prompt: Prompt, trie: Trie) -> dict[str, Any]:
-        """The figures of one prompt by column; what does not apply is left out."""
-        opened, scorer, rule = self._loaded
-        settings, ids = self._config.evaluate, opened.encode(prompt.text)
-        entry: dict[str, Any] = {"prompt_id": prompt.prompt_id, "num_prefixes": trie.num_prefixes}
-        if settings.exact_max_prefixes is None or trie.num_prefixes <= settings.exact_max_prefixes:
-            entry |= trie_figures(scorer, ids, trie, rule, interquantile_width(prompt.law))
-        # Without a digit rule the tokenizer's numbers cannot be expanded digit by digit.
-        if rule is not None:
-            longest = self._config.generate.structured.max_new_tokens
-            entry |= bound_figures(scorer, ids, prompt.law, rule, settings, longest)
-        return {key: value for key, value in entry.items() if value == value}
+def figures(config: Params, model: ModelOnDemand, prompt: Prompt, trie: Trie) -> dict[str, Any]:
+    """The figures of one prompt by column; what does not apply is left out."""
+    settings, ids, (_, rule) = config.evaluate, model.opened.encode(prompt.text), model.answer_tokens
+    found: dict[str, Any] = {"num_prefixes": trie.num_prefixes}
+    if settings.exact_max_prefixes is None or trie.num_prefixes <= settings.exact_max_prefixes:
+        found |= trie_figures(model.tree_scorer, ids, trie, rule, interquantile_width(prompt.law))
+    # Without a digit rule the tokenizer's numbers cannot be expanded digit by digit.
+    if rule is not None:
+        longest = config.generate.structured.max_new_tokens
+        found |= bound_figures(model.tree_scorer, ids, prompt.law, rule, settings, longest)
+    return {key: value for key, value in found.items() if value == value}
 
 
 def main(
@@ -121,23 +104,14 @@ def main(
     cdf: Path,
 ) -> None:
     """Write the exact figures of every prompt in ``prompts`` and, to ``cdf``, distribution functions."""
-    rows, store = read_prompts(*prompts), TrieStore(tries)
-    adapter = adapter_directory(condition, weights)
-    figures = ExactFigures(
-        run.params, model, lambda: open_model(run.params.models[model], model_report, adapter, rows[0].text)
-    )
-    entries = []
-    with run.scratch() as scratch:
-        with run.tracked() as tracking:
-            for prompt in tracking.bar(rows, desc=run.title, unit="prompt"):
-                path = scratch / f"{prompt.prompt_id}.json"
-                if not path.exists():
-                    write_json(path, figures.row(prompt, store[prompt.prompt_id]))
-                entries.append(read_json(path))
-        table = pd.DataFrame(entries, columns=list(EXACT_COLUMNS))
+    requests, store, config = read_prompts(*prompts), TrieStore(tries), run.params
+    adapter, num_decimals = adapter_directory(condition, weights), config.discretize.eval.num_decimals
+    opened = ModelOnDemand(config.models[model], model_report, adapter, requests[0].text, num_decimals)
+    with run.row_by_row(requests, lambda prompt: figures(config, opened, prompt, store[prompt.prompt_id])) as rows:
+        table = pd.DataFrame(rows, columns=list(EXACT_COLUMNS))
         write_table(output, table.astype({c: "float64" for c in EXACT_COLUMNS if c != "prompt_id"}))
-        write_table(cdf, distribution_table(entries))
-        run.write_record(num_prompts=len(entries))
+        write_table(cdf, distribution_table(rows))
+        run.write_record(num_prompts=len(rows))
 
 
 if __name__ == "__main__":

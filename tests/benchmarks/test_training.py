@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import estimators, training
+from benchmarks import anchors, estimators, training
 from benchmarks.workload import make_model, make_workload
 from pipeline.engines.loading.model import position_logits
 
@@ -46,3 +46,11 @@ def test_run_returns_one_row_per_estimator():
     rows = estimators.run(max_bins=5, num_prompts=2, draws=2, training_steps=1, estimators=chosen)
     assert [row["implementation"] for row in rows] == chosen
     assert rows[0]["ratio"] == 1 and rows[1]["variance_strings"] < 1e-6 < rows[0]["variance_strings"]
+
+
+def test_anchors_add_to_the_loss_of_a_step_and_take_nothing_from_it():
+    losses = {name: step() for name, step in anchors.make_steps(1, 1).items()}
+    # Fresh random replies of a model whose adapter does next to nothing: no divergence, and the cost of random text.
+    assert losses["soft"] == pytest.approx(losses["soft, 8 forward"], rel=1e-2)
+    assert losses["soft, 8 replayed"] > losses["soft"] + 3
+    assert [row["implementation"] for row in anchors.run(1, 1, 1)] == list(anchors.IMPLEMENTATIONS)

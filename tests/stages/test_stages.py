@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 from pipeline.artifacts.storage import read_table, write_table
 from pipeline.artifacts.tries import TrieStore
 from pipeline.config.params import load_params
-from pipeline.core.statistics.intervals import family_mean, family_median
+from pipeline.core.statistics.intervals import over_families
 from pipeline.core.structured.fidelity import DISTANCES, TAILS, UNIFORMITY_TESTS
 from pipeline.dag.execution import find_run
 from pipeline.dag.graph import StageGraph
@@ -79,8 +79,8 @@ def test_metrics(dag):
             assert valid["n"] == members["num_samples"].sum()
             kl = rows[split, "", "logit_kl_nats"]
             values = members["logit_kl_nats"].to_numpy(), members["family"].to_numpy()
-            assert kl["value"] == pytest.approx(family_mean(*values))
-            assert rows[split, "", "logit_kl_family_median_nats"]["value"] == pytest.approx(family_median(*values))
+            assert kl["value"] == pytest.approx(over_families(*values, "family_mean"))
+            assert rows[split, "", "logit_kl_family_median_nats"]["value"] == pytest.approx(over_families(*values))
             assert kl["ci_low"] <= kl["value"] <= kl["ci_high"]
             w1 = rows[split, "", "wasserstein_1_normalised"]
             assert (w1["value"] is None) == (w1["undefined"] > 0)
@@ -297,7 +297,7 @@ def test_report(dag, tmp_path, capsys):
     assert "default-src 'none'" in page
 
 
-def test_report_names_what_was_not_run(dag, tmp_path, capsys):
+def test_report_names_what_was_not_run(dag, tmp_path, capsys, one_figure):
     for condition in ("base", "soft"):
         shutil.copytree(dag.evals("structured", condition), tmp_path / "evals" / "structured" / "embedded" / condition)
     capsys.readouterr()
@@ -308,7 +308,7 @@ def test_report_names_what_was_not_run(dag, tmp_path, capsys):
     assert table[table["condition"] == "hard"]["value"].isna().all()
 
 
-def test_report_of_nothing(dag, tmp_path, capsys):
+def test_report_of_nothing(dag, tmp_path, one_figure):
     dag.run("report", evals=[tmp_path / "none"], adapters=[], metrics=tmp_path / "reports" / "metrics.csv")
     assert "No evaluation has been run yet" in (tmp_path / "reports" / "index.html").read_text()
 
@@ -380,7 +380,7 @@ def test_errors_reach_the_user_as_one_sentence(dag, tmp_path):
     assert result.stderr.count("\n") == 1 and not (tmp_path / "x.parquet").exists()
 
 
-def test_recorded_results_make_the_same_report(dag, tmp_path, capsys):
+def test_recorded_results_make_the_same_report(dag, tmp_path, one_figure):
     run = dag.run("report", adapters=[dag.root / "adapters"], metrics=tmp_path / "reports" / "metrics.csv")
     (tmp_path / "params.yaml").write_bytes(dag.params.read_bytes())
     (tmp_path / "dvc.lock").write_text("")

@@ -6,7 +6,6 @@ Source: arXiv:2605.11845, Table 5 and Appendix C.1.
 """
 
 import math
-from functools import cache
 
 from pipeline.core.laws.family import (
     Family,
@@ -347,15 +346,3 @@ def get_family(family_id: str) -> Family:
         return FAMILIES[family_id]
     except KeyError:
         raise DomainError(f"unknown family {family_id!r}; known families: {', '.join(FAMILIES)}") from None
-
-
-@cache
-def seen_families() -> tuple[str, ...]:
-    """Ids of the 24 training families, in table order."""
-    return tuple(family_id for family_id, family in FAMILIES.items() if family.seen)
-
-
-@cache
-def held_out_families() -> tuple[str, ...]:
-    """Ids of the 6 out-of-distribution families, in table order."""
-    return tuple(family_id for family_id, family in FAMILIES.items() if not family.seen)

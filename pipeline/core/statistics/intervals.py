@@ -62,27 +62,18 @@ def family_means(values: np.ndarray, families: np.ndarray) -> dict[str, float]:
     return means
 
 
-def family_median(values: np.ndarray, families: np.ndarray) -> float:
-    """The paper's aggregate: mean within family, median across families.
+def over_families(
+    values: np.ndarray, families: np.ndarray, statistic: Literal["family_median", "family_mean"] = "family_median"
+) -> float:
+    """Mean within family, then the median (the paper's aggregate) or the mean across families.
 
     Undefined (NaN) as soon as one family has no finite value (Section 4.2).
 
     Args:
         values: float64[P], one per prompt.
         families: str[P].
+        statistic: "family_median" or "family_mean".
     """
-    return over_families(values, families, "family_median")
-
-
-def family_mean(values: np.ndarray, families: np.ndarray) -> float:
-    """Mean within family, mean across families; undefined as ``family_median``, whose arguments it has."""
-    return over_families(values, families, "family_mean")
-
-
-def over_families(
-    values: np.ndarray, families: np.ndarray, statistic: Literal["family_median", "family_mean"]
-) -> float:
-    """One of the two aggregates over families, by its name."""
     means = np.array(list(family_means(values, families).values()))
     if not len(means) or not np.isfinite(means).all():
         return math.nan
@@ -115,8 +106,7 @@ def bootstrap_families(
     Args:
         values: float64[P], one per prompt; NaN where undefined.
         families: str[P].
-        statistic: "family_median" or "family_mean" (see the functions of these names), or "mean",
-            over all finite values.
+        statistic: "family_median" or "family_mean" (``over_families``), or "mean", over all finite values.
         replicates: Resamples.
         rng: The bootstrap's stream.
 

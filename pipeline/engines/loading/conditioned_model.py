@@ -2,11 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.artifacts.model_report import model_revision
 from pipeline.config.params import ModelConfig
+
+if TYPE_CHECKING:
+    from pipeline.core.tries.digit_tokens import DigitTokens
+    from pipeline.engines.loading.model import PositionLogits
+    from pipeline.engines.scoring.tree_scorer import TreeScorer
 
 
 @dataclass(frozen=True)
@@ -78,3 +84,45 @@ def open_checkpoint(
 def open_model(config: ModelConfig, report: Path, adapter: Path | None = None, probe: str = "") -> ConditionedModel:
     """``open_checkpoint`` at the revision that was checked; ``report`` is what check_model wrote of the checkpoint."""
     return open_checkpoint(config, model_revision(report), adapter, probe)
+
+
+class ModelOnDemand:
+    """A model that scores answers, loaded when the first of its parts is asked for.
+
+    Args:
+        config: The checkpoint.
+        report: What check_model wrote of it.
+        adapter: Directory of the adapter; None for the base checkpoint.
+        probe: A request on which the adapter must show.
+        num_decimals: Decimals of the strings that the digit rule is wanted for.
+    """
+
+    def __init__(self, config: ModelConfig, report: Path, adapter: Path | None, probe: str, num_decimals: int):
+        self._config, self._report, self._adapter, self._probe = config, report, adapter, probe
+        self._num_decimals = num_decimals
+
+    @cached_property
+    def opened(self) -> ConditionedModel:
+        """The model. Raises ModelError."""
+        return open_model(self._config, self._report, self._adapter, self._probe)
+
+    @cached_property
+    def answer_tokens(self) -> "tuple[int, DigitTokens | None]":
+        """The token that ends an answer, and the tokenizer's digit rule."""
+        from pipeline.engines.loading.digit_rule import answer_tokens
+
+        return answer_tokens(self.opened.tokenizer, self._config.terminator, self._num_decimals)
+
+    @cached_property
+    def tree_scorer(self) -> "TreeScorer":
+        """Scores of whole tries."""
+        from pipeline.engines.scoring.tree_scorer import TreeScorer
+
+        return TreeScorer(self.opened.model)
+
+    @cached_property
+    def logits_at(self) -> "PositionLogits":
+        """Logits at chosen positions."""
+        from pipeline.engines.loading.model import position_logits
+
+        return position_logits(self.opened.model)

@@ -1,21 +1,21 @@
 """The page's first screen in words: is the model calibrated, does it carry over to language, and what did it cost?"""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 import pandas as pd
 
+from pipeline.config.methods import TARGETS
 from pipeline.core.statistics.condition_tests import method_pairs
-from pipeline.core.statistics.frontier import Choice
 from pipeline.metrics.registry import METRICS, SPLIT_TITLES, SPLITS
-from pipeline.report.evaluations import methods_of, rows_of
-from pipeline.report.tables.retention_lists import VERDICTS, primary_counts, verdict_sentence
-from pipeline.report.tables.table import Measure, interval_text, probability_text, signed_text
+from pipeline.report.evaluations import rows_of
+from pipeline.report.page.aggregates import W1, Aggregates, medians_by_condition
+from pipeline.report.page.choices import RULE, Choices, choice_sentences, choice_word, chosen_by_model, compared_methods
+from pipeline.report.tables.retention_lists import VERDICTS, grouped, primary_counts, primary_sentence
+from pipeline.report.tables.table import interval_text, probability_text, signed_text
 
-W1 = "wasserstein_1_normalised"
 ALL_ANSWERS = "pit_wasserstein_1_all_answers"
 COST_AXES = ("retention", "paloma")
 """Axes whose tests against base say what was lost."""
@@ -28,50 +28,30 @@ NO_INFERENCE = {
 """By whether there are several models."""
 
 
-Choices = Mapping[str, tuple[Choice, Measure | None]]
-"""By model, the method to choose, and the cost that it was chosen by."""
-_RULE = (
-    "Rule: of the methods that are not shown to be worse calibrated than another on either split, the one that moved "
-    "least from base."
-)
+class TestCell(NamedTuple):
+    """What a paired test found: the difference with its interval, and the verdict; empty where there is no test."""
+
+    text: str = ""
+    verdict: str = ""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A question, its short answer, and the sentences behind it."""
+    """A question, its short answer, and what is behind it.
+
+    Attributes:
+        question: The question.
+        short: The answer in one or two sentences.
+        sentences: What it rests on.
+        tests: The same as a table: a row per pair of conditions, its cells by the titles of ``metrics``.
+        metrics: Titles of the columns of ``tests``.
+    """
 
     question: str
     short: str
     sentences: Sequence[str]
-
-
-class Aggregates:
-    """The aggregate rows of the metrics table by axis, split, metric, model and condition."""
-
-    def __init__(self, metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]):
-        """Keep the rows over all families.
-
-        Args:
-            metrics: The tidy metrics table.
-            models: Model name -> display name, of those that are spoken of.
-            conditions: Base and the methods, in order.
-        """
-        rows = rows_of(metrics, family="").itertuples()
-        self.models, self.conditions, self.methods = models, conditions, methods_of(conditions)
-        self._rows = {(row.axis, row.split, row.metric, row.model, row.condition): row for row in rows}
-
-    def get(self, axis: str, split: str, metric: str, model: str, condition: str):
-        """The row, or None where it does not exist."""
-        return self._rows.get((axis, split, metric, model, condition))
-
-    def defined(self, axis: str, split: str, metric: str, condition: str) -> list:
-        """The rows of a condition with a finite value, in the order of the models."""
-        rows = (self.get(axis, split, metric, model, condition) for model in self.models)
-        return [row for row in rows if row is not None and math.isfinite(row.value)]
-
-    def sizes(self, axis: str, metric: str) -> list[int]:
-        """Sample sizes of a metric in the parts of an axis (tasks, slices), all parts together left out."""
-        return [int(row.n) for key, row in self._rows.items() if (key[0], key[2]) == (axis, metric) and key[1] != "all"]
+    tests: Mapping[str, Sequence[TestCell]] = field(default_factory=dict)
+    metrics: Sequence[str] = ()
 
 
 Calibrated = Literal["calibrated", "not calibrated", "cannot tell"]
@@ -107,16 +87,20 @@ def calibration_answer(
     question = "Are the models calibrated?" if len(rows.models) > 1 else "Is the model calibrated?"
     sentences, found = [], []
     for split, name in SPLIT_TITLES.items():
-        parts = []
-        for condition in rows.conditions:
-            members = rows.defined("structured", split, W1, condition)
-            if not members:
-                continue
-            parts.append(_distance(condition, members, len(rows.models), margin))
-            if condition in rows.methods:
-                found += [calibration_verdict(row, margin) for row in members]
+        members = {each: rows.defined("structured", split, W1, each) for each in rows.conditions}
+        members = {condition: own for condition, own in members.items() if own}
+        methods = {name: own for name, own in members.items() if name in rows.methods}
+        found += [calibration_verdict(row, margin) for own in methods.values() for row in own]
+        # Base and the method that comes closest; all others stand in the table below.
+        closest = min(methods, key=lambda method: _median(methods[method]), default="")
+        parts = [
+            _distance(condition, own, len(rows.models), margin)
+            for condition, own in members.items()
+            if condition not in methods or condition == closest
+        ]
         if parts:
-            sentences.append(f"On {name}, normalised W1 is {'; '.join(parts)}.")
+            lowest = f", lowest of {len(methods)} methods" if len(methods) > 1 else ""
+            sentences.append(f"On {name}, normalised W1 is {'; '.join(parts)}{lowest}.")
     if not sentences:
         return Answer(question, "Not known: no structured evaluation has been run.", [])
     first, *others = over_models_sentences(rows, over_models, [("structured", W1)], SPLIT_TITLES)
@@ -182,14 +166,14 @@ def _comparison_sentences(comparisons: pd.DataFrame | None, conditions: Sequence
 
 
 def _pair_counts(tests: pd.DataFrame, conditions: Sequence[str]) -> list[str]:
-    """The verdicts of each pair of base and methods, counted."""
-    parts = []
+    """The verdicts of each pair of base and methods, counted; what is compared with the same, and comes out the same,
+    together."""
+    texts: dict[str, dict[str, str]] = {}
     for own, other in method_pairs(conditions):
         chosen = rows_of(tests, condition=own, against=other)
         counts = ", ".join(f"{count} {verdict}" for verdict, count in chosen["verdict"].value_counts().items())
-        if counts:
-            parts.append(f"{own} against {other} {counts}")
-    return parts
+        texts.setdefault(other, {})[own] = counts
+    return [part for other, counts in texts.items() for part in grouped(counts, f" against {other}")]
 
 
 def _calibration_word(
@@ -212,6 +196,10 @@ def _calibration_word(
     return f"{word}, and no test shows that fine-tuning brings it closer."
 
 
+def _median(members: Sequence) -> float:
+    return float(pd.Series([row.value for row in members]).median())
+
+
 def _distance(condition: str, members: Sequence, models: int, margin: float) -> str:
     """A condition's W1 with what it is in units of the perfect sampler's."""
     if models == 1:
@@ -223,12 +211,12 @@ def _distance(condition: str, members: Sequence, models: int, margin: float) -> 
             f"{condition} {interval}, {row.value / row.floor:.1f} times a perfect sampler's {row.floor:.3f} "
             f"({calibration_verdict(row, margin)})"
         )
-    values = pd.Series([row.value for row in members])
+    values = [row.value for row in members]
     ratios = pd.Series([row.value / row.floor for row in members])
     count = sum(calibration_verdict(row, margin) == "calibrated" for row in members)
     return (
-        f"{condition} {values.median():.3f} (median of {len(members)} models, {values.min():.3f} to "
-        f"{values.max():.3f}), {ratios.median():.1f} times a perfect sampler's; {count} shown to be within {margin:g} "
+        f"{condition} {_median(members):.3f} (median of {len(members)} models, {min(values):.3f} to "
+        f"{max(values):.3f}), {ratios.median():.1f} times a perfect sampler's; {count} shown to be within {margin:g} "
         "of it"
     )
 
@@ -248,23 +236,34 @@ def transfer_answer(rows: Aggregates, tests: pd.DataFrame | None, over_models: p
         return Answer(question, "Not known: no two conditions have been evaluated beyond numbers.", [])
     primary = tests[~tests["split"].isin(SECONDARY_SPLITS) & ~tests["metric"].str.endswith("_tolerant")]
     keys = list(dict.fromkeys(zip(primary["axis"], primary["metric"], strict=True)))
-    first, *others = over_models_sentences(rows, over_models, keys, dict.fromkeys(primary["split"], ""))
-    if len(rows.models) > 1:
-        first, others = "Over models:", [first, *others]
-    for _, metric in keys if len(rows.models) == 1 else ():
-        parts = [f"{_pair_text(row)})" for row in rows_of(primary, metric=metric).itertuples()]
-        others.append(f"{METRICS[metric].title}: {'; '.join(parts)}.")
-    listed = over_models if len(rows.models) > 1 and over_models is not None else primary
+    # What the question asks: the paper's methods against base, and each other where both are there.
+    asked = ["base", *(TARGETS if both else rows.methods)]
+    if len(rows.models) == 1:
+        counts = "; ".join(_pair_counts(primary, asked))
+        tested = set(zip(primary["condition"], primary["against"], strict=True))
+        pairs = [pair for pair in method_pairs(rows.conditions) if pair in tested]
+        cells = {
+            f"{own} − {other}": [_test_cell(primary, own, other, metric) for _, metric in keys] for own, other in pairs
+        }
+        return Answer(
+            question, f"{counts}, of {len(keys)} metrics.", [], cells, [METRICS[metric].title for _, metric in keys]
+        )
+    listed = over_models if over_models is not None else primary
     listed = listed[listed["metric"].isin([metric for _, metric in keys]) & ~listed["split"].isin(SECONDARY_SPLITS)]
-    counts = "; ".join(_pair_counts(listed, rows.conditions))
-    return Answer(question, f"{first} {counts}, of {len(keys)} metrics.", others)
+    counts = "; ".join(_pair_counts(listed, asked))
+    sentences = over_models_sentences(rows, over_models, keys, dict.fromkeys(primary["split"], ""))
+    return Answer(question, f"Over models: {counts}, of {len(keys)} metrics.", sentences)
 
 
-def medians_by_condition(rows: Aggregates, axis: str, split: str, metric: str, form: str) -> str:
-    """Median over the models by condition in the given format, as "base 1, soft 2"; empty without any."""
-    found = {name: rows.defined(axis, split, metric, name) for name in rows.conditions}
-    medians = {name: pd.Series([row.value for row in members]).median() for name, members in found.items() if members}
-    return ", ".join(f"{name} {value:{form}}" for name, value in medians.items())
+def _test_cell(tests: pd.DataFrame, own: str, other: str, metric: str) -> TestCell:
+    found = rows_of(tests, condition=own, against=other, metric=metric)
+    if found.empty:
+        return TestCell()
+    row = next(found.itertuples())
+    decimals = METRICS[metric].decimals
+    return TestCell(
+        f"{signed_text(row.difference, decimals)} {interval_text(row.ci_low, row.ci_high, decimals)}", row.verdict
+    )
 
 
 def cost_answer(
@@ -290,7 +289,7 @@ def cost_answer(
         at_equal_calibration: ``pipeline.report.tables.frontier_costs.equal_calibration``.
     """
     # Of a single method there is nothing to choose.
-    choices = {model: found for model, found in (choices or {}).items() if len(_compared_methods(found[0])) > 1}
+    choices = {model: found for model, found in (choices or {}).items() if len(compared_methods(found[0])) > 1}
     sentences = []
     if len(rows.models) > 1:
         asked = [("retention", "accuracy"), ("paloma", bits_per_byte)]
@@ -303,88 +302,14 @@ def cost_answer(
         (split,) = SPLITS[axis]
         listed = medians_by_condition(rows, axis, split, metric, form)
         if listed:
-            measured = {"retention": "accuracy", "paloma": bits_per_byte}.get(axis, "")
-            verdicts = ""
-            if axis in tests:
-                verdicts = verdict_sentence(axis, tests[axis], rows.methods, rows.sizes(axis, measured))
+            verdicts = primary_sentence(axis, tests[axis], rows.methods) if axis in tests else ""
             sentences.append(f"{sentence.format(listed)} {verdicts}".strip())
     if len(rows.models) == 1:
         for model, (choice, measure) in choices.items():
-            sentences += _choice_sentences(rows, model, choice, measure, comparisons, at_equal_calibration)
+            sentences += choice_sentences(rows, model, choice, measure, comparisons, at_equal_calibration)
     elif choices:
-        sentences.append(f"{_RULE} By model: {_chosen_by_model(rows, choices)}.")
-    return Answer("What did it cost?", f"{_cost_word(rows, tests)} {_choice_word(choices)}".strip(), sentences)
-
-
-def _compared_methods(choice: Choice) -> list[str]:
-    return [*choice.candidates, *choice.worse]
-
-
-def _choice_word(choices: Choices) -> str:
-    """The method to choose, counted over models where they differ; empty where there was no choice."""
-    counts = Counter(choice.method for choice, _ in choices.values())
-    named = [(method, count) for method, count in counts.most_common() if method]
-    if not named:
-        return "No method can be named." if choices else ""
-    if len(choices) == 1 or (len(named) == 1 and not counts[""]):
-        return f"To choose: {named[0][0]}."
-    return f"To choose: {', '.join(f'{method} ({count} of {len(choices)} models)' for method, count in named)}."
-
-
-def _chosen_by_model(rows: Aggregates, choices: Choices) -> str:
-    members: dict[str, list[str]] = {}
-    for model, (choice, _) in choices.items():
-        members.setdefault(choice.method or "none", []).append(rows.models[model])
-    return "; ".join(f"{method} for {', '.join(names)}" for method, names in members.items())
-
-
-def _choice_sentences(
-    rows: Aggregates,
-    model: str,
-    choice: Choice,
-    measure: Measure | None,
-    comparisons: pd.DataFrame | None,
-    at_equal_calibration: pd.DataFrame | None,
-) -> list[str]:
-    """Why a method is the one to choose for a model, or why none can be named."""
-    sentences = []
-    if choice.method and measure is not None:
-        found = [
-            (name, rows.get(measure.axis, measure.split, measure.metric, model, name)) for name in choice.candidates
-        ]
-        decimals, unit = METRICS[measure.metric].decimals, METRICS[measure.metric].unit
-        values = (
-            f"{name} {row.value:.{decimals}f} {interval_text(row.ci_low, row.ci_high, decimals, '')}"
-            for name, row in found
-        )
-        sentences.append(f"{_RULE} {METRICS[measure.metric].title}, {unit}: {', '.join(values)}.")
-    elif choice.candidates:
-        listed = ", ".join(choice.candidates)
-        sentences.append(f"{_RULE} Neither divergence nor bits per byte was measured under all of {listed}.")
-    else:
-        sentences.append(f"{_RULE} Each is shown to be worse than another on some split.")
-    if choice.worse:
-        reasons = ", ".join(_reason(name, *why) for name, why in choice.worse.items())
-        sentences.append(f"Left out as worse calibrated: {reasons}.")
-    if choice.method and comparisons is not None:
-        tested = rows_of(comparisons, model=model, metric=W1, condition=choice.method, against="base")
-        if len(tested) and not (tested["verdict"] == "better").any():
-            sentences.append(f"No test shows {choice.method} to be closer to the target than base.")
-    if choice.method and measure is not None and at_equal_calibration is not None:
-        chosen = rows_of(at_equal_calibration, model=model, metric=measure.metric, condition=choice.method)
-        sentences += [
-            f"At equal calibration, against mixtures of {row.reference}: {choice.method} {row.verdict} "
-            f"({signed_text(row.difference, decimals)} {interval_text(row.ci_low, row.ci_high, decimals)})."
-            for row in chosen.itertuples()
-        ]
-    return sentences
-
-
-def _reason(method: str, split: str, other: str, tested: bool) -> str:
-    where = SPLIT_TITLES[split]
-    if not other:
-        return f"{method} (undefined on {where})"
-    return f"{method} (than {other} on {where}{'' if tested else ', by their intervals, without a test'})"
+        sentences.append(f"{RULE} By model: {chosen_by_model(rows, choices)}.")
+    return Answer("What did it cost?", f"{_cost_word(rows, tests)} {choice_word(choices)}".strip(), sentences)
 
 
 def _cost_word(rows: Aggregates, tests: Mapping[str, pd.DataFrame]) -> str:

@@ -19,12 +19,13 @@ from pipeline.core.prompts.structured import Prompt
 from pipeline.metrics.registry import METRICS, SPLIT_TITLES
 from pipeline.report.evaluations import AXES, EvaluationKey, Evaluations, display_names
 from pipeline.report.figures.drawing import condition_colors
-from pipeline.report.page.answers import Aggregates, calibration_answer, cost_answer, transfer_answer
+from pipeline.report.page.aggregates import Aggregates
+from pipeline.report.page.answers import calibration_answer, cost_answer, transfer_answer
 from pipeline.report.page.explorer import explorer_payload
 from pipeline.report.page.explorer_views import LEVELS
 from pipeline.report.page.frontier_plots import frontier_plots
 from pipeline.report.page.plots import Plot, condition_dashes, condition_symbols, forest_plots
-from pipeline.report.page.summary import SUMMARY_TITLES, headline, summary_rows
+from pipeline.report.page.summary import SUMMARY_TITLES, summary_rows
 from pipeline.report.tables.frontier import FRONTIER_TABLE, chosen_methods
 from pipeline.report.tables.frontier_costs import COSTS_TABLE
 from pipeline.report.tables.model_tests import MODELS_TABLE
@@ -238,7 +239,6 @@ def report_page(
         seed=getattr(params, seed_key),
         seed_title=SEED_TITLES[seed_key],
         seeds=seeds,
-        headline=headline(metrics, conditions, tests),
         forest=[_drawn(plot, provenance) for plot in forest],
         frontier=[_drawn(plot, provenance) for plot in frontier],
         frontier_table=_first_row(sections, FRONTIER_TABLE),

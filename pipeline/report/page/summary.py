@@ -1,18 +1,18 @@
-"""The page's first screen in numbers: all axes in sentences, and a row per model and condition."""
+"""The page's first screen in numbers: a row per model and condition."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pandas as pd
 
 from pipeline.metrics.registry import SPLIT_TITLES
 from pipeline.report.evaluations import rows_of
-from pipeline.report.page.answers import COST_AXES, W1, Aggregates, medians_by_condition
-from pipeline.report.tables.retention import GP_IRT, difference_from_base, paloma_measures
-from pipeline.report.tables.retention_lists import primary_counts, verdict_sentence
+from pipeline.report.page.aggregates import W1, Aggregates
+from pipeline.report.page.answers import COST_AXES
+from pipeline.report.tables.retention import difference_from_base
+from pipeline.report.tables.retention_lists import primary_counts
 from pipeline.report.tables.table import DASH, MISSING
-from pipeline.report.tables.transfer import SUPPORT_SIZE, TOTAL_VARIATION, UTILITY, utility_measure
 
 
 @dataclass(frozen=True)
@@ -22,41 +22,6 @@ class SummaryCell:
     text: str
     detail: str = ""
     title: str = ""
-
-
-def headline(metrics: pd.DataFrame, conditions: Sequence[str], tests: Mapping[str, pd.DataFrame] | None = None) -> str:
-    """One sentence per axis (structured: per split): the median over models by condition.
-
-    An axis is left out where base is undefined or was not run.
-
-    Args:
-        metrics: The tidy metrics table.
-        conditions: Base and the methods, in order.
-        tests: Axis -> tests against base, columns condition and verdict; their verdicts are counted.
-    """
-    rows = Aggregates(metrics, dict.fromkeys(metrics["model"]), conditions)
-    utility, bits_per_byte = utility_measure(metrics, "all"), paloma_measures(metrics)[1]
-    stand_in = " by a stand-in evaluator, not the benchmark's" if utility.metric == UTILITY[True] else ""
-    sentences = []
-    for split, name in SPLIT_TITLES.items():
-        found = rows_of(metrics, axis="structured", split=split, family="", metric=W1)
-        floor = found.loc[found["condition"].isin(conditions), "floor"].median()
-        if rows.defined("structured", split, W1, "base"):
-            medians = medians_by_condition(rows, "structured", split, W1, ".3f")
-            sentences.append(f"On {name}, normalised W1 is {medians}; a perfect sampler scores {floor:.3f}.")
-    for measure, sentence in (
-        (SUPPORT_SIZE, "For an open-ended random answer, 90% of the first token's probability is on {} tokens."),
-        (TOTAL_VARIATION, "The correct option's position in multiple-choice questions is off uniform by a TV of {}."),
-        (utility, f"NoveltyBench utility{stand_in} is {{}}."),
-        (GP_IRT, "Accuracy on TinyBenchmarks, as gp-IRT estimates it, is {}."),
-        (bits_per_byte, "Held-out text costs {} bits per byte."),
-    ):
-        names = (measure.axis, measure.split, measure.metric)
-        if rows.defined(*names, "base"):
-            sentences.append(sentence.format(medians_by_condition(rows, *names, f".{measure.decimals}f")))
-        if tests and measure in (GP_IRT, bits_per_byte):
-            sentences.append(verdict_sentence(measure.axis, tests[measure.axis], rows.methods))
-    return " ".join(filter(None, sentences)) or "No evaluation has been run yet."
 
 
 SUMMARY_TITLES = (

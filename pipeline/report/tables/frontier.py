@@ -232,7 +232,9 @@ def frontier_table(
     measures = existing_measures(metrics, [*wasserstein, replace(VALID_RATE, split="ood", title="Valid rate, OOD")])
     if not measures:
         return None
-    measures = [replace(measure, lower_is_better=None) for measure in measures] + kept_measures(metrics)
+    # The last column, whether a condition is dominated, has to fit on the page beside all of these.
+    kept = [replace(measure, decimals=min(3, measure.decimals)) for measure in kept_measures(metrics)]
+    measures = [replace(measure, lower_is_better=None) for measure in measures] + kept
     present = {name: title for name, title in models.items() if _is_evaluated(metrics, name, measures)}
     table = build_table(
         FRONTIER_TABLE,

@@ -13,7 +13,7 @@ from pipeline.core.structured.law_metrics import LAW_TESTED, REJECTED_SHARE, VAL
 from pipeline.metrics.registry import LAW_SPLIT_TITLES, METRICS
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import Evaluations, rows_of
-from pipeline.report.tables.structured import TEST_TITLES, test_row
+from pipeline.report.tables.structured import TEST_TITLES, perfect_sampler_scores, test_row
 from pipeline.report.tables.table import DASH, ListTable, interval_text
 
 TITLES = [
@@ -120,9 +120,7 @@ def law_tests_table(
     table = evaluations.stacked("laws", "per_prompt", LAW_COLUMNS, list(models), conditions, optional=tuple(COMPARED))
     # In the order of SPLITS: what was not trained on first.
     table = table.sort_values("split", key=lambda split: split.map(SPLITS.index), kind="stable")
-    aggregates = rows_of(evaluations.metrics, axis="laws", family="")
-    columns = ["model", "condition", "split", "metric"]
-    floors = dict(zip(aggregates[columns].itertuples(index=False, name=None), aggregates["floor"], strict=True))
+    floors = perfect_sampler_scores(evaluations.metrics, "laws", COMPARED)
     parts = []
     for metric, statistic in COMPARED.items():
         of_kind = table

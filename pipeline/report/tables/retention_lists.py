@@ -119,9 +119,7 @@ def verdict_table(
     name, caption, unit, decimals = _TITLES[axis]
     tests = tests.assign(axis=axis, n=_sizes(axis, tests, metrics))
     rows = [_test_row(row, models, decimals) for row in tests.itertuples()]
-    counts = "; ".join(
-        f"{method}: {listed}" for method in methods if (listed := _listed(verdict_counts(tests, method)))
-    )
+    counts = "; ".join(grouped({method: _listed(verdict_counts(tests, method)) for method in methods}, ":"))
     note = (
         f"{_READINGS[axis]} Both p-values are adjusted for the {unit.lower()}s of a model and condition (Holm), level "
         f"{significance:g}. Kept: the difference is shown to be within the margin on both sides (two one-sided tests), "
@@ -193,25 +191,31 @@ def primary_counts(tests: pd.DataFrame, condition: str) -> dict[str, int]:
     return {verdict: int((verdicts == verdict).sum()) for verdict in VERDICTS} if len(verdicts) else {}
 
 
-def verdict_sentence(axis: str, tests: pd.DataFrame, methods: Sequence[str], sizes: Sequence[int] = ()) -> str:
-    """The verdicts of an axis in words, on the primary question first; empty where there are none.
+def grouped(texts: Mapping[str, str], between: str = "") -> list[str]:
+    """Names with one text together: ``{"a": "1 kept", "b": "1 lost", "c": "1 kept"}`` as "a, c 1 kept", "b 1 lost".
+
+    Args:
+        texts: By name; the names of an empty text are left out.
+        between: What stands between the names and their text.
+    """
+    names: dict[str, list[str]] = {}
+    for name, text in texts.items():
+        if text:
+            names.setdefault(text, []).append(name)
+    return [f"{', '.join(members)}{between} {text}" for text, members in names.items()]
+
+
+def primary_sentence(axis: str, tests: pd.DataFrame, methods: Sequence[str]) -> str:
+    """The verdicts on an axis's primary question in words; empty where there are none.
 
     Args:
         axis: "retention" or "paloma".
         tests: Columns model, condition, split, metric and verdict.
         methods: The conditions that are tested, in order.
-        sizes: Items or documents of each task or slice, named behind "cannot tell".
     """
-    size = f"{min(sizes):,}" if len(set(sizes)) == 1 else f"{min(sizes):,} to {max(sizes):,}" if sizes else ""
+    found = grouped({method: _listed(primary_counts(tests, method)) for method in methods})
     unit = {"retention": "tasks", "paloma": "slices"}[axis]
-    sentences = []
-    for counts, question in ((primary_counts, f"all {unit} together"), (verdict_counts, f"over models and {unit}")):
-        found = [f"{method} {listed}" for method in methods if (listed := _listed(counts(tests, method)))]
-        if found:
-            sentence = f"Tested against base, {question}: {'; '.join(found)}."
-            named = size and counts is verdict_counts
-            sentences.append(sentence.replace("cannot tell", f"cannot tell at n={size}") if named else sentence)
-    return " ".join(sentences)
+    return f"Tested against base, all {unit} together: {'; '.join(found)}." if found else ""
 
 
 def _verdict(verdict: str, n: float) -> str:

@@ -1,7 +1,7 @@
 """Tables of structured sampling: 6 to 9, calibration, tails, the exact law, equal token budgets, and paired tests."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -86,12 +86,12 @@ TEST_TITLES = (
     "Prompts",
     "Difference",
     "95% interval",
+    "Verdict",
+    "Adjusted p",
+    "p",
+    "p, these families",
     "Margin",
     "Perfect samplers",
-    "p, these families",
-    "p",
-    "Adjusted p",
-    "Verdict",
 )
 BUDGET = (
     measure_of("wasserstein_1_normalised_at_budget"),
@@ -261,10 +261,12 @@ def per_prompt_metrics(evaluations: Evaluations, models: Mapping[str, str], cond
     return evaluations.stacked("structured", "per_prompt", names, models, conditions, optional=TESTED)
 
 
-def perfect_sampler_scores(metrics: pd.DataFrame) -> dict[tuple[str, str, str, str], float]:
-    """Floor of each aggregate of structured sampling by (model, condition, split, metric)."""
-    aggregates = rows_of(metrics, axis="structured", family="")
-    chosen = aggregates[aggregates["metric"].isin(TESTED)]
+def perfect_sampler_scores(
+    metrics: pd.DataFrame, axis: str = "structured", tested: Collection[str] = tuple(TESTED)
+) -> dict[tuple[str, str, str, str], float]:
+    """Floor of each of an axis's ``tested`` aggregates by (model, condition, split, metric)."""
+    aggregates = rows_of(metrics, axis=axis, family="")
+    chosen = aggregates[aggregates["metric"].isin(tested)]
     columns = ["model", "condition", "split", "metric"]
     return dict(zip(chosen[columns].itertuples(index=False, name=None), chosen["floor"], strict=True))
 
@@ -332,12 +334,12 @@ def test_row(row: Any, models: Mapping[str, str]) -> list[str]:
         str(row.prompts),
         signed_text(row.difference),
         interval_text(row.ci_low, row.ci_high),
+        f"undefined: {row.undefined} prompts" if row.verdict == "undefined" else row.verdict,
+        probability_text(row.p_adjusted),
+        probability_text(row.p),
+        probability_text(row.p_these_families),
         f"{row.margin:g}",
         signed_text(row.floor_difference),
-        probability_text(row.p_these_families),
-        probability_text(row.p),
-        probability_text(row.p_adjusted),
-        f"undefined: {row.undefined} prompts" if row.verdict == "undefined" else row.verdict,
     ]
 
 

@@ -110,6 +110,8 @@ CellKey = tuple[str, str, str, str]
 """Axis, split, metric and condition."""
 Verdicts = Mapping[tuple[str, str, str], Mapping[tuple[str, str, str], str]]
 """Of paired tests: axis, split and metric -> model, condition and what it was tested against -> verdict."""
+MOST_COLUMNS = 12
+"""Of a table with a column for each measure and condition; a page holds no more with their intervals."""
 BOLD_BY_TESTS = (
     " Where conditions were tested against each other, bold stands only where the best is shown to be better than "
     "every other."
@@ -282,7 +284,7 @@ def build_table(
         models: Model name -> display name, in row order.
         measures: Column groups.
         conditions: Conditions in order.
-        conditions_are_rows: See Table.
+        conditions_are_rows: See Table; so is a table of more than MOST_COLUMNS.
     """
     wanted = {name for measure in measures for name in (measure.metric, measure.attempts)}
     chosen = metrics[(metrics["family"] == "") & metrics["metric"].isin(wanted)]
@@ -295,7 +297,8 @@ def build_table(
                 tried = rows.get((measure.axis, measure.split, measure.attempts, model, condition))
                 key = (measure.axis, measure.split, measure.metric, condition)
                 cells[model][key] = None if row is None else _cell(row, measure, tried)
-    return Table(name, caption, models, conditions, measures, cells, conditions_are_rows=conditions_are_rows)
+    wide = len(conditions) * len(measures) > MOST_COLUMNS
+    return Table(name, caption, models, conditions, measures, cells, conditions_are_rows=conditions_are_rows or wide)
 
 
 def _cell(row, measure: Measure, tried) -> Cell:

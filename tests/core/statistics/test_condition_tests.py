@@ -22,7 +22,7 @@ from pipeline.core.statistics.condition_tests import (
     family_signed_rank_test,
     method_pairs,
 )
-from pipeline.core.statistics.intervals import family_median
+from pipeline.core.statistics.intervals import over_families
 from pipeline.core.statistics.paired_tests import holm
 
 MARGINS = dict.fromkeys(TESTED, 0.01)
@@ -152,8 +152,8 @@ def test_the_difference_is_that_of_the_tables_not_the_median_of_differences():
     other = np.array([0.1, 0.45, 0.3, 0.5, 0.2])
     labels = np.array(list("abcde"))
     found = compare(own, other, labels, 0, ("test",), 400)
-    assert found.value == family_median(own, labels) == 0.3
-    assert found.difference == pytest.approx(0.3 - 0.3) and family_median(own - other, labels) == pytest.approx(-0.05)
+    assert found.value == over_families(own, labels) == 0.3
+    assert found.difference == pytest.approx(0.3 - 0.3) and over_families(own - other, labels) == pytest.approx(-0.05)
     assert found.ci_low <= found.difference <= found.ci_high
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.core.statistics.condition_tests import comparison_verdict
-from pipeline.core.statistics.intervals import family_median, paired_difference_draws
+from pipeline.core.statistics.intervals import over_families, paired_difference_draws
 from pipeline.core.statistics.model_tests import over_models
 
 
@@ -42,7 +42,7 @@ def test_level_and_power_over_models():
     for _ in range(120):
         for effect in (0.0, -0.06):
             own, base, families = simulated(effect, rng)
-            medians = [np.array([family_median(row, families) for row in side]) for side in (own, base)]
+            medians = [np.array([over_families(row, families) for row in side]) for side in (own, base)]
             draws = paired_difference_draws(own, base, families, replicates=200, rng=rng)
             result = over_models(medians[0] - medians[1], draws, rng)
             verdict = comparison_verdict((result.ci_low, result.ci_high), result.p, 0.05, 0.01)

@@ -14,7 +14,7 @@ from pipeline.core.laws.family import Law
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.intervals import bootstrap_families, family_median, over_families, wilson_interval
+from pipeline.core.statistics.intervals import bootstrap_families, over_families, wilson_interval
 from pipeline.core.structured.aggregate import aggregate_split
 from pipeline.core.structured.wasserstein import (
     bootstrap_prompt,
@@ -90,15 +90,15 @@ def test_perfect_sampler_floor_at_1000(split, low, high):
         [perfect_sampler_replicates(p.law, 1000, 40, random_stream(0, "test", p.prompt_id)) for p in prompts]
     )
     families = np.array([prompt.family for prompt in prompts])
-    values = [family_median(column, families) for column in replicates.T]
+    values = [over_families(column, families) for column in replicates.T]
     assert low < np.mean(values) < high
 
 
 def test_family_median_by_hand():
     values = np.array([1.0, 3.0, math.nan, 10.0, 4.0])
     families = np.array(["a", "a", "b", "b", "c"])
-    assert family_median(values, families) == 4.0  # medians of 2, 10, 4
-    assert math.isnan(family_median(np.array([1.0, math.nan]), np.array(["a", "b"])))
+    assert over_families(values, families) == 4.0  # medians of 2, 10, 4
+    assert math.isnan(over_families(np.array([1.0, math.nan]), np.array(["a", "b"])))
 
 
 def test_bootstrap_covers_a_normal_mean():

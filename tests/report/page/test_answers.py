@@ -10,9 +10,8 @@ from scipy import stats
 
 from pipeline.core.statistics.frontier import Choice
 from pipeline.core.statistics.intervals import bootstrap_families
+from pipeline.report.page.aggregates import W1, Aggregates
 from pipeline.report.page.answers import (
-    W1,
-    Aggregates,
     calibration_answer,
     calibration_verdict,
     cost_answer,
@@ -167,15 +166,12 @@ def test_transfer_in_words():
         ]
     )
     found = transfer_answer(Aggregates(metric_frame([w1("soft", 0.1)]), ONE, CONDITIONS), tests, None)
-    assert found.short == (
-        "One model: there is no inference over models. soft against base 1 better; soft against hard 1 worse, 1 cannot "
-        "tell, of 2 metrics."
-    )
-    assert found.sentences == [
-        "Unique output rate: soft against base better (+0.100 [+0.080, +0.120]); soft against hard worse (-0.050 "
-        "[-0.070, -0.030]).",
-        "Utility: soft against hard cannot tell (+0.10 [+0.08, +0.12]).",
-    ]
+    assert found.short == "soft against base 1 better; soft against hard 1 worse, 1 cannot tell, of 2 metrics."
+    assert found.metrics == ["Unique output rate", "Utility"] and not found.sentences
+    assert found.tests == {
+        "soft − base": [("+0.100 [+0.080, +0.120]", "better"), ("", "")],
+        "soft − hard": [("-0.050 [-0.070, -0.030]", "worse"), ("+0.10 [+0.08, +0.12]", "cannot tell")],
+    }
     models = pd.DataFrame([over("open", "unique_fraction", "open", "better", difference=0.1)])
     found = transfer_answer(Aggregates(metric_frame([w1("soft", 0.1)]), TWO, CONDITIONS), tests, models)
     assert found.short == "Over models: soft against base 1 better, of 2 metrics." and len(found.sentences) == 1
@@ -228,14 +224,13 @@ def test_cost_in_words():
     assert cost({"structured": verdicts("lost")}).short == "Not known: no retention evaluation has been run."
 
 
-def test_cannot_tell_names_the_sample_size():
-    rows = [metric_row("retention", "alpha", c, "all", "gp_irt", 0.5, n=300) for c in ("base", "soft")]
-    rows += [metric_row("retention", "alpha", "soft", split, "accuracy", 0.5, n=100) for split in ("t0", "t1")]
-    found = cost({"retention": verdicts("cannot tell", "kept", "cannot tell")}, rows)
-    assert found.sentences[0].endswith(
-        "Tested against base, all tasks together: soft 1 cannot tell. Tested against base, over models and tasks: soft "
-        "1 kept, 1 cannot tell at n=100."
-    )
+def test_methods_of_one_verdict_stand_together():
+    rows = [metric_row("retention", "alpha", c, "all", "gp_irt", 0.5, n=300) for c in CONDITIONS]
+    tests = [verdicts("cannot tell", "kept"), verdicts("cannot tell").assign(condition="hard")]
+    assert cost({"retention": pd.concat(tests)}, rows).sentences == [
+        "Accuracy on TinyBenchmarks (gp-IRT) is base 0.500, soft 0.500, hard 0.500. Tested against base, all tasks "
+        "together: soft, hard 1 cannot tell."
+    ]
 
 
 def test_lost_form_of_questions_is_a_cost():

@@ -5,10 +5,10 @@ import math
 import pandas as pd
 import pytest
 
-from pipeline.report.page.answers import Aggregates
+from pipeline.report.page.aggregates import Aggregates
 from pipeline.report.page.plots import ForestPanel, forest_plot, forest_plots
-from pipeline.report.page.summary import SUMMARY_TITLES, headline, summary_rows
-from tests.report.conftest import CONDITIONS, metric_frame, metric_row, paired_rows, sampled
+from pipeline.report.page.summary import SUMMARY_TITLES, summary_rows
+from tests.report.conftest import CONDITIONS, metric_frame, metric_row, paired_rows
 
 ONE = {"alpha": "Alpha"}
 TWO = {"alpha": "Alpha", "beta": "Beta"}
@@ -75,62 +75,3 @@ def test_margins_and_zero_line_of_differences():
     band, zero = plots[0].figure["layout"]["shapes"]
     assert (band["x0"], band["x1"]) == (-0.02, 0.02) and (zero["x0"], zero["x1"]) == (0, 0)
     assert pd.isna(ForestPanel("p", "t", "a", "s", "m", "u").margin)
-
-
-def test_headline_of_structured_sampling_is_the_median_over_models():
-    values = {
-        ("a", "base"): 0.5,
-        ("a", "soft"): 0.1,
-        ("a", "hard"): 0.2,
-        ("b", "base"): math.nan,
-        ("b", "soft"): 0.3,
-        ("a", "ssot"): 0.4,
-    }
-    text = headline(metric_frame(sampled(values)), CONDITIONS)
-    assert text.startswith(
-        "On held-out families, normalised W1 is base 0.500, soft 0.200, hard 0.200; a perfect sampler scores 0.020."
-    )
-
-
-def test_headline_of_the_other_axes():
-    rows = [
-        metric_row("open", "a", "base", "open", "top_p_support_size", 3.0),
-        metric_row("open", "a", "soft", "open", "top_p_support_size", 300.0),
-        metric_row("mcq", "a", "base", "mcq", "mcq_total_variation", math.nan),
-        metric_row("mcq", "a", "soft", "mcq", "mcq_total_variation", 0.1),
-        metric_row("novelty", "a", "base", "all", "utility_stand_in", 4.0),
-        metric_row("novelty", "a", "base", "curated", "utility_stand_in", 1.0),
-    ]
-    text = headline(metric_frame(rows), CONDITIONS)
-    assert "90% of the first token's probability is on base 3.0, soft 300.0 tokens." in text
-    assert "TV" not in text  # base is undefined, so there is nothing to compare with
-    assert text.endswith("NoveltyBench utility by a stand-in evaluator, not the benchmark's is base 4.00.")
-
-
-def test_headline_of_retention_counts_verdicts():
-    rows = [
-        metric_row("retention", "a", "base", "all", "gp_irt", 0.5),
-        metric_row("retention", "a", "soft", "all", "gp_irt", 0.25),
-        metric_row("paloma", "a", "base", "all", "bits_per_byte_without_bos", 1.5),
-    ]
-    tests = {
-        "retention": pd.DataFrame(
-            {
-                "condition": ["soft"] * 3,
-                "split": ["tinyMMLU", "tinyGSM8k (strict)", "tinyGSM8k (flexible)"],
-                "verdict": ["kept", "lost", "cannot tell"],
-                "model": ["a"] * 3,
-                "metric": ["accuracy"] * 3,
-            }
-        ),
-        "paloma": pd.DataFrame(columns=["model", "condition", "split", "metric", "verdict"], dtype=str),
-    }
-    # GSM8K counts once, in its flexible reading.
-    assert headline(metric_frame(rows), CONDITIONS, tests) == (
-        "Accuracy on TinyBenchmarks, as gp-IRT estimates it, is base 0.500, soft 0.250. Tested against base, over "
-        "models and tasks: soft 1 kept, 1 cannot tell. Held-out text costs base 1.5000 bits per byte."
-    )
-
-
-def test_headline_of_nothing():
-    assert headline(metric_frame([]), CONDITIONS) == "No evaluation has been run yet."

@@ -10,8 +10,8 @@ from pipeline.report.tables.retention_lists import (
     estimate_table,
     one_variant,
     primary_counts,
+    primary_sentence,
     verdict_counts,
-    verdict_sentence,
     verdict_table,
 )
 from pipeline.report.tables.table import ListTable
@@ -84,8 +84,6 @@ def test_a_second_reading_of_the_same_answers_is_counted_only_alone():
     assert verdict_counts(both, "soft") == {"kept": 1, "lost": 0, "gained": 0, "cannot tell": 0}
     alone = of_model("a", "soft", [(STRICT, *row, "lost")])
     assert verdict_counts(alone, "soft")["lost"] == 1 and verdict_counts(alone, "hard") == {}
-    assert verdict_sentence("retention", both, METHODS) == "Tested against base, over models and tasks: soft 1 kept."
-    assert verdict_sentence("retention", both.iloc[:0], METHODS) == ""
 
 
 def test_all_slices_together_and_a_second_variant_are_listed_but_not_counted():
@@ -106,8 +104,8 @@ def test_all_slices_together_and_a_second_variant_are_listed_but_not_counted():
     assert verdict_counts(both, "soft") == {"kept": 0, "lost": 0, "gained": 1, "cannot tell": 1}
     assert primary_counts(both, "soft") == {"kept": 1, "lost": 0, "gained": 0, "cannot tell": 0}
     assert primary_counts(only, "hard") == {}
-    sentence = "Tested against base, all slices together: soft 1 kept. Tested against base, over models and slices: "
-    assert verdict_sentence("paloma", both, METHODS) == sentence + "soft 1 gained, 1 cannot tell."
+    assert primary_sentence("paloma", both, METHODS) == "Tested against base, all slices together: soft 1 kept."
+    assert primary_sentence("paloma", both.iloc[:0], METHODS) == ""
     table = verdict_table("paloma", both, metric_frame([]), NAMES, METHODS, 0.05)
     assert [line[2:4] for line in table.rows[:3]] == [
         ["prose", "bits per byte"],

@@ -93,6 +93,15 @@ def test_conditions_as_rows_and_a_floor_column():
     assert len(table_text.to_frame(table)) == 4  # the floor is a column of the same row
 
 
+@pytest.mark.parametrize(("number", "as_rows"), [(4, False), (5, True)])
+def test_what_is_too_wide_for_a_page_has_its_conditions_as_rows(number, as_rows):
+    measures = [Measure(f"m{place}", "M", 2, True, split="ood") for place in range(number)]
+    table = build_table("t", "T", metrics(VALUES), NAMES, measures, ("base", "soft", "hard"))
+    assert table.conditions_are_rows is as_rows
+    labels, cells = next(table.lines())
+    assert (len(labels), len(cells)) == ((2, number) if as_rows else (1, 3 * number))
+
+
 def test_bold_follows_the_direction_and_ties_are_all_bold():
     rows = [metric_row("open", "a", c, "open", "m", v) for c, v in (("base", 1.0), ("soft", 2.0), ("hard", 2.0))]
     for lower_is_better, bold in ((True, [True, False, False]), (False, [False, True, True]), (None, [False] * 3)):
