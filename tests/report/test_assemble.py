@@ -223,12 +223,6 @@ def test_axes_that_are_off_are_told_from_those_that_were_not_run(tmp_path, two_m
 def test_no_evaluation_at_all(tmp_path, two_models, prompts, capsys):
     params = load_params(two_models)
     write_report(params, [tmp_path / "none"], [prompts[1]], tmp_path / "reports")
-<<<<<<< HEAD
     page = (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
     assert "Not known: no structured evaluation has been run" in page
-=======
-    assert "Not known: no structured evaluation has been run" in (tmp_path / "reports" / "index.html").read_text(
-        encoding="utf-8"
-    )
->>>>>>> 9e28c626785360df8e818b9979a800e587e6d749
     assert f"axes without any evaluation: {', '.join(params.possible_axes)}" in capsys.readouterr().out
