@@ -7,20 +7,18 @@ import inspect
 import os
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pipeline.artifacts.journal import Journal
 from pipeline.artifacts.locks import exclusive
 from pipeline.artifacts.storage import require
 from pipeline.command import run_command
 from pipeline.config.params import Params, load_params
 from pipeline.config.seeds import SEEDS
 from pipeline.config.view import ParamsView, look_up
-from pipeline.core.prompts.structured import Prompt
 from pipeline.dag.code_digest import engines_besides, project_code
 from pipeline.dag.declaration import Paths, Stage, fill, flat
 from pipeline.dag.launch import DIRECTORY, launch, run_launched
@@ -148,26 +146,6 @@ class StageRun:
             shutil.rmtree(own, ignore_errors=True)
             with contextlib.suppress(OSError):
                 own.parent.rmdir()
-
-    @contextlib.contextmanager
-    def row_by_row(
-        self, prompts: Sequence[Prompt], make_row: Callable[[Prompt], Mapping[str, Any]]
-    ) -> Iterator[list[dict[str, Any]]]:
-        """The row of every prompt, made and kept one by one: a killed run goes on behind its last finished prompt.
-
-        Yields:
-            ``prompt_id`` and what ``make_row`` gives, which JSON must be able to hold, in the order of ``prompts``.
-            Tables are to be written inside the context, whose good end removes the unfinished work.
-        """
-        with self.scratch() as scratch:
-            journal = Journal(scratch / "rows.jsonl")
-            done = {row["prompt_id"]: row for row in journal.rows()}
-            with self.tracked() as tracking:
-                for prompt in tracking.bar(prompts, desc=self.title, unit="prompt"):
-                    if prompt.prompt_id not in done:
-                        done[prompt.prompt_id] = {"prompt_id": prompt.prompt_id, **make_row(prompt)}
-                        journal.append([done[prompt.prompt_id]])
-            yield [done[prompt.prompt_id] for prompt in prompts]
 
 
 def _say_what_is_set_aside(own: Path) -> None:

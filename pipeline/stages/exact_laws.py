@@ -21,6 +21,7 @@ from pipeline.core.tries.trie_walks import trie_levels
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import ModelOnDemand
 from pipeline.errors import ConfigError
+from pipeline.stages.row_by_row import row_by_row
 
 
 def figures(config: Params, model: ModelOnDemand, prompt: Prompt) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def main(
     requests, config = read_prompts(*prompts), run.params
     adapter, num_decimals = adapter_directory(condition, weights), config.discretize.eval.num_decimals
     opened = ModelOnDemand(config.models[model], model_report, adapter, requests[0].text, num_decimals)
-    with run.row_by_row(requests, lambda prompt: figures(config, opened, prompt)) as rows:
+    with row_by_row(run, requests, lambda prompt: figures(config, opened, prompt)) as rows:
         table = pd.DataFrame(rows, columns=["prompt_id", *EXACT])
         write_table(output, table.astype(dict.fromkeys(EXACT, "float64")))
         run.write_record(num_prompts=len(table))

@@ -24,6 +24,7 @@ from pipeline.core.structured.wasserstein import interquantile_width
 from pipeline.core.tries.trie import Trie
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import ModelOnDemand
+from pipeline.stages.row_by_row import row_by_row
 
 
 def trie_figures(scorer, prompt_ids: list[int], trie: Trie, rule, width: float) -> dict[str, float]:
@@ -107,7 +108,7 @@ def main(
     requests, store, config = read_prompts(*prompts), TrieStore(tries), run.params
     adapter, num_decimals = adapter_directory(condition, weights), config.discretize.eval.num_decimals
     opened = ModelOnDemand(config.models[model], model_report, adapter, requests[0].text, num_decimals)
-    with run.row_by_row(requests, lambda prompt: figures(config, opened, prompt, store[prompt.prompt_id])) as rows:
+    with row_by_row(run, requests, lambda prompt: figures(config, opened, prompt, store[prompt.prompt_id])) as rows:
         table = pd.DataFrame(rows, columns=list(EXACT_COLUMNS))
         write_table(output, table.astype({c: "float64" for c in EXACT_COLUMNS if c != "prompt_id"}))
         write_table(cdf, distribution_table(rows))

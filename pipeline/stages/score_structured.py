@@ -22,6 +22,7 @@ from pipeline.core.tries.implicit_trie import ImplicitTrie
 from pipeline.core.tries.trie import Trie
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import ModelOnDemand
+from pipeline.stages.row_by_row import row_by_row
 
 
 def path_scores(config: Params, name: str, model: ModelOnDemand, prompt: Prompt, trie: Trie) -> list[tuple]:
@@ -67,7 +68,7 @@ def main(
     def scores(prompt: Prompt) -> dict[str, list[tuple]]:
         return {"scores": path_scores(config, model, opened, prompt, store[prompt.prompt_id])}
 
-    with run.row_by_row(requests, scores) as rows:
+    with row_by_row(run, requests, scores) as rows:
         entries = [(row["prompt_id"], *scored) for row in rows for scored in row["scores"]]
         write_table(output, pd.DataFrame(entries, columns=list(PATH_SCORE_COLUMNS)))
         run.write_record(num_prefixes=len(entries))

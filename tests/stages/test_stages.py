@@ -310,7 +310,7 @@ def test_report_names_what_was_not_run(dag, tmp_path, capsys, one_figure):
 
 def test_report_of_nothing(dag, tmp_path, one_figure):
     dag.run("report", evals=[tmp_path / "none"], adapters=[], metrics=tmp_path / "reports" / "metrics.csv")
-    assert "No evaluation has been run yet" in (tmp_path / "reports" / "index.html").read_text()
+    assert "Not known: no structured evaluation has been run" in (tmp_path / "reports" / "index.html").read_text()
 
 
 def test_tokenizer_without_terminator(dag, tmp_path):
