@@ -4,7 +4,6 @@
 """
 
 import contextlib
-import functools
 import hashlib
 import importlib.metadata
 import platform
@@ -13,7 +12,6 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from pipeline import PROJECT
@@ -95,14 +93,13 @@ def _device() -> str:
     return f"CPU {platform.machine()}, {torch.get_num_threads()} threads" if torch is not None else "CPU"
 
 
-@functools.cache
-def package_versions() -> Mapping[str, str]:
-    """Versions of the packages that results depend on, read once: that takes as long as a small stage."""
+def package_versions() -> dict[str, str]:
+    """Versions of the packages that results depend on."""
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     for name in OPTIONAL_PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
-    return MappingProxyType(versions)
+    return versions
 
 
 class StageRecord:
@@ -165,7 +162,7 @@ class StageRecord:
             "seed": self.seed,
             "git": self.git,
             "python": platform.python_version(),
-            "packages": dict(package_versions()),
+            "packages": package_versions(),
             "device": _device(),
             "started": self.usage.started.isoformat(timespec="seconds"),
         }
