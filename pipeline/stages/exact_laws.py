@@ -56,8 +56,7 @@ def main(
     """Write EXACT of every prompt in ``prompts``."""
     # A request that is trained on is in the table once.
     requests, config = read_prompts(*prompts), run.params
-    adapter, num_decimals = adapter_directory(condition, weights), config.discretize.eval.num_decimals
-    opened = ModelOnDemand(config.models[model], model_report, adapter, requests[0].text, num_decimals)
+    opened = ModelOnDemand(config, model, model_report, adapter_directory(condition, weights), requests[0].text)
     with row_by_row(run, requests, lambda prompt: figures(config, opened, prompt)) as rows:
         table = pd.DataFrame(rows, columns=["prompt_id", *EXACT])
         write_table(output, table.astype(dict.fromkeys(EXACT, "float64")))

@@ -106,8 +106,7 @@ def main(
 ) -> None:
     """Write the exact figures of every prompt in ``prompts`` and, to ``cdf``, distribution functions."""
     requests, store, config = read_prompts(*prompts), TrieStore(tries), run.params
-    adapter, num_decimals = adapter_directory(condition, weights), config.discretize.eval.num_decimals
-    opened = ModelOnDemand(config.models[model], model_report, adapter, requests[0].text, num_decimals)
+    opened = ModelOnDemand(config, model, model_report, adapter_directory(condition, weights), requests[0].text)
     with row_by_row(run, requests, lambda prompt: figures(config, opened, prompt, store[prompt.prompt_id])) as rows:
         table = pd.DataFrame(rows, columns=list(EXACT_COLUMNS))
         write_table(output, table.astype({c: "float64" for c in EXACT_COLUMNS if c != "prompt_id"}))

@@ -62,8 +62,7 @@ def main(
 ) -> None:
     """Write KL(q || model) in nats per prompt, target, path and prefix."""
     requests, store, config = read_prompts(*prompts), TrieStore(tries), run.params
-    adapter, num_decimals = adapter_directory(condition, weights), config.discretize.eval.num_decimals
-    opened = ModelOnDemand(config.models[model], model_report, adapter, requests[0].text, num_decimals)
+    opened = ModelOnDemand(config, model, model_report, adapter_directory(condition, weights), requests[0].text)
 
     def scores(prompt: Prompt) -> dict[str, list[tuple]]:
         return {"scores": path_scores(config, model, opened, prompt, store[prompt.prompt_id])}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.artifacts.model_report import model_revision
-from pipeline.config.params import ModelConfig
+from pipeline.config.params import ModelConfig, Params
 
 if TYPE_CHECKING:
     from pipeline.core.tries.digit_tokens import DigitTokens
@@ -90,16 +90,16 @@ class ModelOnDemand:
     """A model that scores answers, loaded when the first of its parts is asked for.
 
     Args:
-        config: The checkpoint.
+        config: All parameters; the digit rule is that of the evaluation's strings.
+        model: Name of the checkpoint in them.
         report: What check_model wrote of it.
         adapter: Directory of the adapter; None for the base checkpoint.
         probe: A request on which the adapter must show.
-        num_decimals: Decimals of the strings that the digit rule is wanted for.
     """
 
-    def __init__(self, config: ModelConfig, report: Path, adapter: Path | None, probe: str, num_decimals: int):
-        self._config, self._report, self._adapter, self._probe = config, report, adapter, probe
-        self._num_decimals = num_decimals
+    def __init__(self, config: Params, model: str, report: Path, adapter: Path | None, probe: str):
+        self._config, self._num_decimals = config.models[model], config.discretize.eval.num_decimals
+        self._report, self._adapter, self._probe = report, adapter, probe
 
     @cached_property
     def opened(self) -> ConditionedModel:

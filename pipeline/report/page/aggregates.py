@@ -35,8 +35,13 @@ class Aggregates:
         return [row for row in rows if row is not None and math.isfinite(row.value)]
 
 
+def median(members: Sequence) -> float:
+    """Median of the rows' values."""
+    return float(pd.Series([row.value for row in members]).median())
+
+
 def medians_by_condition(rows: Aggregates, axis: str, split: str, metric: str, form: str) -> str:
     """Median over the models by condition in the given format, as "base 1, soft 2"; empty without any."""
     found = {name: rows.defined(axis, split, metric, name) for name in rows.conditions}
-    medians = {name: pd.Series([row.value for row in members]).median() for name, members in found.items() if members}
+    medians = {name: median(members) for name, members in found.items() if members}
     return ", ".join(f"{name} {value:{form}}" for name, value in medians.items())

@@ -11,7 +11,7 @@ from pipeline.config.methods import TARGETS
 from pipeline.core.statistics.condition_tests import method_pairs
 from pipeline.metrics.registry import METRICS, SPLIT_TITLES, SPLITS
 from pipeline.report.evaluations import rows_of
-from pipeline.report.page.aggregates import W1, Aggregates, medians_by_condition
+from pipeline.report.page.aggregates import W1, Aggregates, median, medians_by_condition
 from pipeline.report.page.choices import RULE, Choices, choice_sentences, choice_word, chosen_by_model, compared_methods
 from pipeline.report.tables.retention_lists import VERDICTS, grouped, primary_counts, primary_sentence
 from pipeline.report.tables.table import interval_text, probability_text, signed_text
@@ -89,10 +89,10 @@ def calibration_answer(
     for split, name in SPLIT_TITLES.items():
         members = {each: rows.defined("structured", split, W1, each) for each in rows.conditions}
         members = {condition: own for condition, own in members.items() if own}
-        methods = {name: own for name, own in members.items() if name in rows.methods}
+        methods = {condition: own for condition, own in members.items() if condition in rows.methods}
         found += [calibration_verdict(row, margin) for own in methods.values() for row in own]
         # Base and the method that comes closest; all others stand in the table below.
-        closest = min(methods, key=lambda method: _median(methods[method]), default="")
+        closest = min(methods, key=lambda method: median(methods[method]), default="")
         parts = [
             _distance(condition, own, len(rows.models), margin)
             for condition, own in members.items()
@@ -149,9 +149,12 @@ def over_models_sentences(
 
 def _pair_text(row) -> str:
     """A pair, its verdict, difference and interval; the parenthesis is left open."""
+    return f"{row.condition} against {row.against} {row.verdict} ({_difference_text(row)}"
+
+
+def _difference_text(row) -> str:
     decimals = METRICS[row.metric].decimals
-    interval = f"{row.difference:+.{decimals}f} [{row.ci_low:+.{decimals}f}, {row.ci_high:+.{decimals}f}]"
-    return f"{row.condition} against {row.against} {row.verdict} ({interval}"
+    return f"{signed_text(row.difference, decimals)} {interval_text(row.ci_low, row.ci_high, decimals)}"
 
 
 def _compared(p: float) -> str:
@@ -196,10 +199,6 @@ def _calibration_word(
     return f"{word}, and no test shows that fine-tuning brings it closer."
 
 
-def _median(members: Sequence) -> float:
-    return float(pd.Series([row.value for row in members]).median())
-
-
 def _distance(condition: str, members: Sequence, models: int, margin: float) -> str:
     """A condition's W1 with what it is in units of the perfect sampler's."""
     if models == 1:
@@ -215,7 +214,7 @@ def _distance(condition: str, members: Sequence, models: int, margin: float) -> 
     ratios = pd.Series([row.value / row.floor for row in members])
     count = sum(calibration_verdict(row, margin) == "calibrated" for row in members)
     return (
-        f"{condition} {_median(members):.3f} (median of {len(members)} models, {min(values):.3f} to "
+        f"{condition} {median(members):.3f} (median of {len(members)} models, {min(values):.3f} to "
         f"{max(values):.3f}), {ratios.median():.1f} times a perfect sampler's; {count} shown to be within {margin:g} "
         "of it"
     )
@@ -260,10 +259,7 @@ def _test_cell(tests: pd.DataFrame, own: str, other: str, metric: str) -> TestCe
     if found.empty:
         return TestCell()
     row = next(found.itertuples())
-    decimals = METRICS[metric].decimals
-    return TestCell(
-        f"{signed_text(row.difference, decimals)} {interval_text(row.ci_low, row.ci_high, decimals)}", row.verdict
-    )
+    return TestCell(_difference_text(row), row.verdict)
 
 
 def cost_answer(
