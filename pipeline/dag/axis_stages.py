@@ -320,6 +320,7 @@ AXIS_STAGES = (
         shares={"cache": "{artifacts}/cache/entailment.sqlite"},
         records=record(table("partitions", "questions")),
         parameters=("evaluate.partition", "models.{model}.chat"),
+        device="gpu",
     ),
     _of_answers("human", "Agreement of a model's answers with people's"),
     _of_answers("semcal", "Semantic calibration, against accepted answers and people's", "evaluate.floor_replicates"),
