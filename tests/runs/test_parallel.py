@@ -229,6 +229,7 @@ def test_the_projects_own_stages_take_what_they_are_declared_with():
     single = {name for name, gpus in taken.items() if gpus == (3,)}
     # What loads a model of any kind, and nothing else.
     assert single == {
+        "partition_questions",
         "preflight",
         *(
             f"generate_{axis}"
