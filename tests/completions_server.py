@@ -10,8 +10,7 @@ import argparse
 import contextlib
 import json
 import os
-import subprocess
-import sys
+import signal
 import threading
 import time
 import urllib.request
@@ -20,6 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from tests.conftest import ROOT
+from tests.forked import ForkedModule
 from tests.reference_sampler import draw, next_log_probabilities
 
 STANDARD = {
@@ -301,15 +301,14 @@ class Server:
 def running_server(models, directory):
     """A server process over ``models`` (NAME=DIRECTORY[:ADAPTER]); ``directory`` takes the file with its port."""
     port_file = directory / "port"
-    command = [sys.executable, "-m", "tests.completions_server", "--port-file", str(port_file), *models]
-    process = subprocess.Popen(command, cwd=ROOT)
+    process = ForkedModule(["tests.completions_server", "--port-file", str(port_file), *models], ROOT)
     try:
         deadline = time.monotonic() + 120
         while not port_file.exists() and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.02)
         yield Server(int(port_file.read_text()))
     finally:
-        process.kill()
+        process.send_signal(signal.SIGKILL)
         process.wait()
 
 

@@ -141,9 +141,16 @@ def tiny_model(tmp_path_factory) -> Path:
 def tiny_params(tiny_model, tmp_path_factory) -> Path:
     """A params.yaml that runs the demo experiment's DAG on the tiny model in seconds."""
     from pipeline.compose import compose_params, render
+    from tests.stages.clones import FEW_OPEN_PROMPTS, write_few_open_prompts
 
     path = tmp_path_factory.mktemp("params") / "params.yaml"
-    overrides = [*TINY_OVERRIDES, f"models.embedded.checkpoint={tiny_model}", f"artifacts={path.parent / 'artifacts'}"]
+    write_few_open_prompts(path.parent)
+    own = {
+        "models.embedded.checkpoint": tiny_model,
+        "artifacts": path.parent / "artifacts",
+        "prompts.open.source": path.parent / FEW_OPEN_PROMPTS,
+    }
+    overrides = [*TINY_OVERRIDES, *(f"{key}={value}" for key, value in own.items())]
     path.write_text(render(compose_params(ROOT / "conf", overrides), overrides))
     return path
 

@@ -1,11 +1,18 @@
 """Waiting for other processes on machines that may be slow or shared."""
 
-import subprocess
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 
-def wait_until(condition: Callable[[], object], process: subprocess.Popen | None = None, seconds: float = 600) -> None:
+class Process(Protocol):
+    """What may end."""
+
+    def poll(self) -> int | None:
+        """The exit status, once it has ended."""
+
+
+def wait_until(condition: Callable[[], object], process: Process | None = None, seconds: float = 600) -> None:
     """Return once the condition holds, or once the process that is to bring it about has ended.
 
     The limit is for defects; nothing that works comes near it, even where many other processes run.

@@ -164,7 +164,7 @@ def provenance(publication: Publication) -> dict[str, Any]:
         "adapter": publication.adapter,
         "training": publication.training,
         "evaluations": by_name(publication.evaluations),
-        "published": {"git": git_revision(), "packages": package_versions()},
+        "published": {"git": git_revision(), "packages": dict(package_versions())},
     }
 
 

@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import functools
 import hashlib
 import importlib.metadata
 import platform
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pipeline import PROJECT
@@ -93,13 +95,14 @@ def _device() -> str:
     return f"CPU {platform.machine()}, {torch.get_num_threads()} threads" if torch is not None else "CPU"
 
 
-def package_versions() -> dict[str, str]:
-    """Versions of the packages that results depend on."""
+@functools.cache
+def package_versions() -> Mapping[str, str]:
+    """Versions of the packages that results depend on, read once: that takes as long as a small stage."""
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     for name in OPTIONAL_PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
-    return versions
+    return MappingProxyType(versions)
 
 
 class StageRecord:
@@ -162,7 +165,7 @@ class StageRecord:
             "seed": self.seed,
             "git": self.git,
             "python": platform.python_version(),
-            "packages": package_versions(),
+            "packages": dict(package_versions()),
             "device": _device(),
             "started": self.usage.started.isoformat(timespec="seconds"),
         }

@@ -33,17 +33,26 @@ def write_params(project: Path, checkpoint: Path, *overrides: str) -> None:
     write_files(project, compose_params(project / "conf", chosen), chosen)
 
 
+IGNORED = shutil.ignore_patterns("__pycache__", "cache", "tmp", "config.local")
+
+
 def clone_project(directory: Path, checkpoint: Path, *overrides: str) -> Path:
-    """A directory with all that stages need, and parameters for a DAG of seconds."""
+    """A directory with all that stages need, but for the code a copy, and parameters for a DAG of seconds."""
     directory.mkdir(exist_ok=True)
-    ignored = shutil.ignore_patterns("__pycache__", "cache", "tmp", "config.local")
-    for name in ("conf", "data", "pipeline", ".dvc"):
-        shutil.copytree(ROOT / name, directory / name, ignore=ignored)
+    for name in ("conf", "data", ".dvc"):
+        shutil.copytree(ROOT / name, directory / name, ignore=IGNORED)
+    (directory / "pipeline").symlink_to(ROOT / "pipeline")
     for name in (".gitignore", ".dvcignore"):
         shutil.copy(ROOT / name, directory / name)
     write_few_open_prompts(directory)
     write_params(directory, checkpoint, *overrides)
     return directory
+
+
+def copy_code(clone: Path) -> None:
+    """Give a clone code of its own, for what edits it."""
+    (clone / "pipeline").unlink()
+    shutil.copytree(ROOT / "pipeline", clone / "pipeline", ignore=IGNORED)
 
 
 def run(directory: Path, environment: dict[str, str], *command: str) -> str:

@@ -1,5 +1,6 @@
 """The stages' own functions in DAG order, on the tiny model."""
 
+import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -11,8 +12,9 @@ import pytest
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import load_params
 from pipeline.dag.execution import StageRun, execute, named_run
+from pipeline.report.figures.drawing import draw_all
 from tests.report.conftest import drawn_here
-from tests.stages.preloaded_python import preloaded_python
+from tests.stages.preloaded_python import draw_one, preloaded_python
 
 __all__ = ["drawn_here"]
 
@@ -108,6 +110,12 @@ class Dag:
 
     def report(self, output: Path) -> None:
         self.run("report", adapters=[], metrics=output / "metrics.csv")
+
+
+@pytest.fixture
+def one_figure(monkeypatch) -> None:
+    """Reports have one figure, for tests of their tables."""
+    monkeypatch.setattr("pipeline.report.assemble.draw_all", functools.partial(draw_one, draw_all))
 
 
 @pytest.fixture(scope="session")

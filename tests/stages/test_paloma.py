@@ -4,8 +4,6 @@ import gzip
 import json
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ from pipeline.dag.stages import STAGES
 from pipeline.errors import ArtifactError, ConfigError, ModelError
 from pipeline.stages import score_paloma
 from tests.conftest import ROOT
+from tests.forked import ForkedModule
 from tests.stages.conftest import run_stage
 from tests.waiting import wait_until
 
@@ -284,8 +283,8 @@ def test_sigkill_between_chunks(workplace, tmp_path):
     params = tmp_path / "params.yaml"
     whole = score(workplace, "base", tmp_path / "whole.parquet", params)
     options = ["--params", str(params), "--output", str(tmp_path / "killed.parquet")]
-    command = [sys.executable, "-m", "pipeline.stages.score_paloma", "--model", "embedded", "--condition", "base"]
-    killed = subprocess.Popen([*command, *options], cwd=ROOT, stderr=subprocess.DEVNULL)
+    command = ["pipeline.stages.score_paloma", "--model", "embedded", "--condition", "base", *options]
+    killed = ForkedModule(command, ROOT)
 
     def journalled() -> list[bytes]:
         lines = [line for path in journals(params) for line in path.read_bytes().splitlines(True)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.runs.trace import trace_cell
-from tests.stages.clones import clone_project, dvc, run
+from tests.stages.clones import clone_project, copy_code, dvc, run
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs Git")
 
@@ -28,6 +28,7 @@ REPORT = (
 def computed(tmp_path_factory, environment, tiny_model) -> Path:
     """A clone in which one evaluation was run, with its tables; ``dvc.lock`` committed, the cache pushed."""
     clone = clone_project(tmp_path_factory.mktemp("remote") / "first", tiny_model)
+    copy_code(clone)
     run(clone, environment, "git", "init", "-q")
     dvc(clone, environment, "remote", "add", "-d", "store", "../store")
     run(clone, environment, "git", "add", "-A")

@@ -297,7 +297,7 @@ def test_report(dag, tmp_path, capsys):
     assert "default-src 'none'" in page
 
 
-def test_report_names_what_was_not_run(dag, tmp_path, capsys):
+def test_report_names_what_was_not_run(dag, tmp_path, capsys, one_figure):
     for condition in ("base", "soft"):
         shutil.copytree(dag.evals("structured", condition), tmp_path / "evals" / "structured" / "embedded" / condition)
     capsys.readouterr()
@@ -308,7 +308,7 @@ def test_report_names_what_was_not_run(dag, tmp_path, capsys):
     assert table[table["condition"] == "hard"]["value"].isna().all()
 
 
-def test_report_of_nothing(dag, tmp_path, capsys):
+def test_report_of_nothing(dag, tmp_path, one_figure):
     dag.run("report", evals=[tmp_path / "none"], adapters=[], metrics=tmp_path / "reports" / "metrics.csv")
     assert "Not known: no structured evaluation has been run" in (tmp_path / "reports" / "index.html").read_text()
 
@@ -380,7 +380,7 @@ def test_errors_reach_the_user_as_one_sentence(dag, tmp_path):
     assert result.stderr.count("\n") == 1 and not (tmp_path / "x.parquet").exists()
 
 
-def test_recorded_results_make_the_same_report(dag, tmp_path, capsys):
+def test_recorded_results_make_the_same_report(dag, tmp_path, one_figure):
     run = dag.run("report", adapters=[dag.root / "adapters"], metrics=tmp_path / "reports" / "metrics.csv")
     (tmp_path / "params.yaml").write_bytes(dag.params.read_bytes())
     (tmp_path / "dvc.lock").write_text("")

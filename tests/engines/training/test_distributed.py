@@ -2,10 +2,8 @@
 
 import itertools
 import json
-import os
 import shutil
-import subprocess
-import sys
+import socket
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +17,9 @@ from pipeline.engines.training import distributed as distributed_module
 from pipeline.engines.training.distributed import ProcessGroup, decoder_layers, process_group, single_process
 from pipeline.errors import ConfigError, ModelError
 from tests.conftest import ROOT
-from tests.engines import training_process
+from tests.engines import training_process, turns_process
 from tests.engines.training_process import CASES, STEPS, local_bytes, train
+from tests.forked import ForkedModule
 
 # What one process had left when it was killed in its third step; two processes go on with it.
 CONTINUED = ("ddp_soft", "fsdp_exact")
@@ -34,6 +33,13 @@ def test_summed_gradients_keep_the_dtype_of_their_weights(monkeypatch):
     ProcessGroup(0, 2, torch.device("cpu"), shards=False).sum_gradients(weights)
     assert weights[0].grad.dtype == torch.bfloat16 and weights[0].grad.tolist() == [1.0] * 3
     assert weights[1].grad is None
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 @dataclass
@@ -60,24 +66,21 @@ def launched(config_of, tiny_params, stand_ins, tmp_path_factory):
     for case in CONTINUED:
         train(config_of(case), case, single_process(), directory, stop=3)
         assert (directory / f"{case}.state").exists()
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            "--standalone",
-            "--nproc_per_node",
-            "2",
-            training_process.__file__,
-            str(tiny_params),
-            str(stand_ins["gemma3"].parent),
-            str(directory),
-        ],
-        cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        check=True,
-        timeout=120,
-    )
+    arguments = [str(tiny_params), str(stand_ins["gemma3"].parent), str(directory)]
+    store = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    processes = [
+        ForkedModule(
+            [training_process.__name__, *arguments],
+            ROOT,
+            directory / f"errors{rank}",
+            **store,
+            RANK=str(rank),
+            LOCAL_RANK=str(rank),
+        )
+        for rank in range(2)
+    ]
+    statuses = [process.wait() for process in processes]
+    assert statuses == [0, 0], [process.errors for process in processes]
     return Launched(directory)
 
 
@@ -235,52 +238,22 @@ def test_divergence_is_not_taken_for_a_difference(three_processes):
             group.check_agreement(4, [torch.nn.Parameter(torch.tensor(weights))])
 
 
-TURNS = """
-import json, os, socket, sys, time, traceback
-from pathlib import Path
-from pipeline.engines.training.distributed import process_group
-
-def member(directory, failing):
-    with process_group("ddp", 3) as group:
-        with group.in_turn():
-            started = time.monotonic()
-            time.sleep(0.05)
-            if group.rank == failing:
-                raise ZeroDivisionError
-            ended = time.monotonic()
-        (directory / str(group.rank)).write_text(json.dumps([started, ended, time.monotonic()]))
-
-def start(rank, directory, failing, port):
-    child = os.fork()
-    if child:
-        return child
-    status = 1
-    try:
-        os.environ |= {"WORLD_SIZE": "3", "RANK": str(rank), "LOCAL_RANK": str(rank),
-                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        member(directory, failing)
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(status)
-
-for failing in (-1, 0, 1, 2):
-    directory = Path(sys.argv[1]) / str(failing)
-    directory.mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    children = [start(rank, directory, failing, port) for rank in range(3)]
-    statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-    (directory / "statuses").write_text(json.dumps(statuses))
-"""
-"""Three processes take turns, of which none fails, or one. Nobody ends the others then."""
-
-
 def test_processes_of_a_machine_take_turns_and_none_waits_for_one_that_failed(tmp_path):
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, "-c", TURNS, str(tmp_path)], cwd=ROOT, env=environment, check=True, timeout=300)
+    for failing in (-1, 0, 1, 2):
+        (tmp_path / str(failing)).mkdir()
+        store = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        processes = [
+            ForkedModule(
+                [turns_process.__name__, str(tmp_path / str(failing)), str(failing)],
+                ROOT,
+                **store,
+                RANK=str(rank),
+                LOCAL_RANK=str(rank),
+            )
+            for rank in range(3)
+        ]
+        statuses = [process.wait() for process in processes]
+        (tmp_path / str(failing) / "statuses").write_text(json.dumps(statuses))
     read = {path.parent.name + path.name: json.loads(path.read_text()) for path in tmp_path.glob("*/*")}
     assert read.pop("-1statuses") == [0, 0, 0]
     turns = [read.pop(f"-1{rank}") for rank in range(3)]

@@ -1,6 +1,5 @@
 """Runs stages as forked children, kills them at chosen moments, and looks at what they leave.
 
-Reads jobs as JSON from the standard input and writes a report of each, as one line of JSON, to the standard output.
 The libraries are loaded once, before the forks: loading them takes longer than the work of a stage on a tiny model.
 """
 
@@ -8,7 +7,6 @@ import contextlib
 import hashlib
 import json
 import os
-import runpy
 import select
 import shutil
 import signal
@@ -18,6 +16,8 @@ import traceback
 from pathlib import Path
 
 import pyarrow.parquet as pq
+
+from tests.forked import run_module
 
 VARIABLE = {
     "started",
@@ -35,40 +35,7 @@ VARIABLE = {
 """What a run says about itself in provenance and training logs: times, how much it found already done, and hashes of
 outputs with either in them; the outputs themselves are compared."""
 
-LOOK_SECONDS = 0.001
-
-
-def preload() -> None:
-    """Load what the stages load, and draw once, which makes matplotlib's list of fonts."""
-    import datasets
-    import hydra
-    import lm_eval.tasks
-    import matplotlib.pyplot
-    import pandas
-    import peft
-    import plotly.offline
-    import pydantic.dataclasses
-    import scipy.stats
-    import torch
-    import transformers
-
-    loaded = (
-        datasets,
-        hydra,
-        lm_eval.tasks,
-        pandas,
-        peft.PeftModel,
-        plotly.offline,
-        pydantic.dataclasses,
-        scipy.stats,
-        torch,
-        transformers.AutoTokenizer,
-        transformers.AutoModelForCausalLM,
-        transformers.Qwen3ForCausalLM,
-    )
-    assert loaded
-    matplotlib.use("Agg")
-    matplotlib.pyplot.figure()
+LOOK_SECONDS = 0.002
 
 
 def processor_seconds(process: int) -> float:
@@ -95,9 +62,7 @@ def run(job: dict, log: Path, kill_after: float | None) -> tuple[int, float]:
             descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(descriptor, 1)
             os.dup2(descriptor, 2)
-            sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
-            sys.argv[1:], sys.path[0] = job["arguments"], os.getcwd()
-            runpy.run_module(job["module"], run_name="__main__", alter_sys=True)
+            run_module(job["module"], job["arguments"])
             status = 0
         except SystemExit as stopped:
             status = stopped.code if isinstance(stopped.code, int) else int(stopped.code is not None)
@@ -223,17 +188,3 @@ def examine(job: dict, log: Path) -> dict:
     if left := hidden(outputs) + [str(path) for path in scratch if path.exists() or Path(f"{path}.lock").exists()]:
         report["errors"].append(f"left over: {left}")
     return report
-
-
-def main() -> None:
-    """Answer jobs until the input ends."""
-    preload()
-    log = Path(sys.argv[1])
-    for line in sys.stdin:
-        job = json.loads(line)
-        os.chdir(job["directory"])
-        print(json.dumps(examine(job, log)), flush=True)
-
-
-if __name__ == "__main__":
-    main()

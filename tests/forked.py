@@ -1,0 +1,98 @@
+"""Modules in processes of their own that are forked from this one, which has loaded what they take."""
+
+import os
+import runpy
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def run_module(module: str, arguments: list[str]) -> None:
+    """In a child: run a module as ``python -m`` does, in the current directory."""
+    directory = os.getcwd()
+    sys.argv[1:] = arguments
+    sys.path.insert(0, directory)
+    # Files of their own: one that goes out of use would close what the next one writes to.
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
+    code = Path(directory, "pipeline")
+    other = code.exists() and not code.samefile(ROOT / "pipeline")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pipeline"]:
+        # What runs as the main program must not be loaded under its own name as well.
+        if other or name == module:
+            del sys.modules[name]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+class ForkedModule:
+    """``python -m`` in a child of this process, with as much of ``subprocess.Popen`` as signals take.
+
+    Args:
+        command: Module and arguments, what follows ``python -m``.
+        directory: Where it runs.
+        errors: File for its standard error; the standard output is dropped.
+        variables: Variables of the environment besides those of this process.
+
+    Attributes:
+        pid: Its number.
+        returncode: Exit status, negative for a signal; None while it runs.
+    """
+
+    def __init__(self, command: Sequence[str], directory: Path, errors: Path | str = os.devnull, **variables: str):
+        self.returncode: int | None = None
+        self._errors = Path(errors)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.environ |= variables
+            self._become(*command, directory=directory)
+
+    def _become(self, module: str, *arguments: str, directory: Path) -> None:
+        status = 1
+        try:
+            # As in a process that was started: what the test has caught and patched stays with the test.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            for target, place in ((1, Path(os.devnull)), (2, self._errors)):
+                os.dup2(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), target)
+            os.chdir(directory)
+            run_module(module, list(arguments))
+            status = 0
+        except SystemExit as stopped:
+            status = stopped.code if isinstance(stopped.code, int) else int(stopped.code is not None)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            # Whatever happens, it must not go on as the test that it was forked from.
+            try:
+                sys.stdout.flush()
+                sys.stderr.flush()
+            finally:
+                os._exit(status)
+
+    def poll(self) -> int | None:
+        """The exit status, once it has ended."""
+        if self.returncode is None:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            if ended:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def wait(self) -> int:
+        """Wait for its end; the exit status."""
+        if self.returncode is None:
+            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.returncode
+
+    @property
+    def errors(self) -> str:
+        """What it has written to its standard error."""
+        return self._errors.read_text()
