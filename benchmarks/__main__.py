@@ -22,6 +22,7 @@ BENCHMARKS = (
     "estimators",
     "anchors",
     "sampling",
+    "questions",
     "preflight",
     "novelty",
     "perplexity",

@@ -28,6 +28,20 @@ OPPOSITES = ("hot", "early", "wet")
 NEW_CAPITALS = {"Belgium": "Brussels", "Brazil": "Brasilia", "Romania": "Bucharest", "Thailand": "Bangkok"}
 NEW_SYMBOLS = {"tungsten": "W", "mercury": "Hg", "nickel": "Ni"}
 NEW_OPPOSITES = {"day": "night", "buy": "sell", "strong": "weak"}
+# Each question, then its paraphrases.
+TEXTS = {
+    "capital": ("What is the capital of {}?", "Which city is the capital of {}?", "Name the capital city of {}."),
+    "symbol": (
+        "What is the chemical symbol of {}?",
+        "Which symbol does {} have in chemistry?",
+        "Give the chemical symbol for {}.",
+    ),
+    "opposite": (
+        'What is the opposite of "{}"?',
+        'Which word is the opposite of "{}"?',
+        'Give a word that means the opposite of "{}".',
+    ),
+}
 PRODUCTS = ((7, 8), (9, 12), (6, 7), (11, 12), (3, 4), (8, 12))
 SUMS = ((17, 26), (38, 45), (9, 14), (27, 36))
 MEMBERSHIPS = (
@@ -58,7 +72,7 @@ def _open(category: str, rng: np.random.Generator) -> dict:
     answers = [str(answer) for answer in rng.permutation(knowledge.CATEGORIES[category])]
     weights = 1 / np.arange(1, len(answers) + 1) ** rng.uniform(0.5, 2.0)
     shares = np.append(0.95 * weights / weights.sum(), 0.05)
-    verbs = ("Name", "Think of", "Choose", "Pick")
+    verbs = ("Name", "Think of", "Choose")
     texts = [f"{verb} a random {category}. Output ONLY the answer." for verb in verbs]
     return {
         "prompt_id": f"open-{category.replace(' ', '-')}",
@@ -89,30 +103,35 @@ def questions() -> list[dict]:
         return [str(name) for name in rng(f"others of {key}").choice(names, size=4, replace=False)]
 
     rows = [_open(category, rng(category)) for category in OPEN]
-    for kind, chosen, values, text in (
-        ("capital", CAPITALS, knowledge.CAPITALS, "What is the capital of {}?"),
-        ("capital", NEW_CAPITALS, knowledge.CAPITALS | NEW_CAPITALS, "What is the capital of {}?"),
-        ("symbol", SYMBOLS, knowledge.SYMBOLS, "What is the chemical symbol of {}?"),
-        ("symbol", NEW_SYMBOLS, knowledge.SYMBOLS | NEW_SYMBOLS, "What is the chemical symbol of {}?"),
-        ("opposite", OPPOSITES, knowledge.OPPOSITES, 'What is the opposite of "{}"?'),
-        ("opposite", NEW_OPPOSITES, knowledge.OPPOSITES | NEW_OPPOSITES, 'What is the opposite of "{}"?'),
+    for kind, chosen, values, texts in (
+        ("capital", CAPITALS, knowledge.CAPITALS, TEXTS["capital"]),
+        ("capital", NEW_CAPITALS, knowledge.CAPITALS | NEW_CAPITALS, TEXTS["capital"]),
+        ("symbol", SYMBOLS, knowledge.SYMBOLS, TEXTS["symbol"]),
+        ("symbol", NEW_SYMBOLS, knowledge.SYMBOLS | NEW_SYMBOLS, TEXTS["symbol"]),
+        ("opposite", OPPOSITES, knowledge.OPPOSITES, TEXTS["opposite"]),
+        ("opposite", NEW_OPPOSITES, knowledge.OPPOSITES | NEW_OPPOSITES, TEXTS["opposite"]),
     ):
-        rows += [
-            _factual(f"{kind}-{key.lower()}", text.format(key), values[key], others(values, key), rng(key))
-            for key in chosen
-        ]
+        for key in chosen:
+            prompt, *variants = (text.format(key) for text in texts)
+            name = f"{kind}-{key.lower()}"
+            rows.append(_factual(name, prompt, values[key], others(values, key), rng(key), variants=variants))
     for sign, pairs, apply in (("*", PRODUCTS, int.__mul__), ("+", SUMS, int.__add__)):
         for first, second in pairs:
             right, prompt = apply(first, second), f"What is {first} {sign} {second}?"
+            variants = [f"Calculate {first} {sign} {second}.", f"{first} {sign} {second} ="]
             wrong = [str(right + step) for step in (-10, -1, 1, 10)]
             name = f"{'product' if sign == '*' else 'sum'}-{first}-{second}"
-            rows.append(_factual(name, prompt, str(right), wrong, rng(prompt)))
+            rows.append(_factual(name, prompt, str(right), wrong, rng(prompt), variants=variants))
     for word, category in MEMBERSHIPS:
         right = "yes" if word in knowledge.CATEGORIES[category] else "no"
         prompt = f"Is {word} an example of a {category}? Answer yes or no."
         wrong = ["no" if right == "yes" else "yes"]
-        row = _factual(f"is-{word}-{category}", prompt, right, wrong, rng(prompt), options=["yes", "no"])
-        rows.append(row)
+        variants = [
+            f"Does {word} belong to the category {category}? Answer yes or no.",
+            f"Yes or no: is {word} a {category}?",
+        ]
+        more = {"options": ["yes", "no"], "variants": variants}
+        rows.append(_factual(f"is-{word}-{category}", prompt, right, wrong, rng(prompt), **more))
     return rows
 
 

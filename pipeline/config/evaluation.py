@@ -1,5 +1,6 @@
 """The sections of ``params.yaml`` that say how models are sampled and evaluated."""
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, StrictBool, StrictInt, model_validator
@@ -36,6 +37,13 @@ BASELINES = ("ssot", "constrained", "batch", "verbalized")
 """Conditions of the base checkpoint that change how it is asked or decoded, not its weights."""
 DEFAULT_SETTING = "default"
 """Name of the decoding setting that ``generate.questions`` itself gives."""
+VARIANT = "variant"
+"""With a number from 1 on, in a setting's place: a paraphrase of the question, under the default setting."""
+
+
+def is_variant(setting: str) -> bool:
+    """Whether a setting's name stands for a paraphrase."""
+    return re.fullmatch(rf"{VARIANT}[0-9]+", setting) is not None
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -90,6 +98,19 @@ class QuestionsGenerateConfig(GenerateConfig):
     """Answers to a question under each setting; half of them choose the class that the others are counted in."""
     settings: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], DecodingConfig]
     """Further decoding settings by name, each with as many samples; the setting "default" is the section's own."""
+    variants: Annotated[StrictInt, Field(ge=0)] = 0
+    """Paraphrases of a question, at most, that are asked as well, each with as many samples under the setting
+    "default"; questions without paraphrases have none."""
+
+    @model_validator(mode="after")
+    def _names_are_free(self) -> "QuestionsGenerateConfig":
+        for name in self.settings:
+            if name == DEFAULT_SETTING or is_variant(name):
+                raise ValueError(
+                    f"settings: the name {name!r} is taken (the section's own setting is {DEFAULT_SETTING!r}, "
+                    f"paraphrases are {VARIANT + '1'!r} and so on); choose another"
+                )
+        return self
 
 
 @dataclass(frozen=True, config=STRICT)

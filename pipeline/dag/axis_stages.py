@@ -36,13 +36,15 @@ def _novelty(name: str, description: str, step: str, **more) -> Stage:
     )
 
 
-def _of_answers(axis: str, description: str, *parameters: str, kinds: Sequence[str] = ("partitions",)) -> Stage:
-    """An evaluation of tables about answers to questions, each paired with the base checkpoint's."""
+def _of_answers(
+    axis: str, description: str, *parameters: str, kinds: Sequence[str] = ("partitions",), **more: str
+) -> Stage:
+    """An evaluation of tables about answers to questions, each paired with the base checkpoint's; ``more`` are not."""
     reads = {"prompts": AXIS_PROMPTS["questions"][0]}
     for kind in kinds:
         own = table(kind, "questions")
         reads |= {kind: own, f"base_{kind}": own.replace("{condition}", "base")}
-    return evaluation(axis, description, reads, parameters)
+    return evaluation(axis, description, {**reads, **more}, parameters)
 
 
 _SAMPLES = {
@@ -53,6 +55,7 @@ _SAMPLES = {
 _STRUCTURED = ("evaluate.floor_replicates", "evaluate.token_budget", "models.{model}.chat")
 _OPEN = ("generate.open.num_samples", "models.{model}.chat")
 _BASELINE = "generate.{condition}.answers_per_request"
+_JUDGED = "{artifacts}/partitions/questions/{model}/{condition}.counts.json"
 _TRIES = "{artifacts}/tries/{tokenizer}/eval"
 
 AXIS_STAGES = (
@@ -308,7 +311,7 @@ AXIS_STAGES = (
         },
         ("evaluate.floor_replicates", "models.{model}.chat"),
     ),
-    generation("questions", "Answers to questions, under every decoding setting", "settings"),
+    generation("questions", "Answers to questions, under every decoding setting", "settings", "variants"),
     Stage(
         name="partition_questions",
         description="Classes of answers to questions that say the same",
@@ -316,13 +319,13 @@ AXIS_STAGES = (
         over="sampled.questions",
         chosen_by=PAIR,
         reads={"prompts": AXIS_PROMPTS["questions"][0], "generations": table("generations", "questions")},
-        writes={"output": table("partitions", "questions")},
+        writes={"output": table("partitions", "questions"), "counts": _JUDGED},
         shares={"cache": "{artifacts}/cache/entailment.sqlite"},
         records=record(table("partitions", "questions")),
         parameters=("evaluate.partition", "models.{model}.chat"),
         device="gpu",
     ),
-    _of_answers("human", "Agreement of a model's answers with people's"),
+    _of_answers("human", "Agreement of a model's answers with people's", counts=_JUDGED),
     _of_answers("semcal", "Semantic calibration, against accepted answers and people's", "evaluate.floor_replicates"),
     _of_answers("credal", "The set of a model's laws under several decoding settings, against people's law"),
     scoring(

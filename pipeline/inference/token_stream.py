@@ -11,7 +11,7 @@ from pipeline.engines.loading.conditioned_model import ConditionedModel
 from pipeline.engines.sampling.generate import generation_from_tokens
 from pipeline.engines.sampling.greedy import first_stop
 from pipeline.engines.sampling.row_decoder import sample_rows
-from pipeline.engines.sampling.samplers import GenerationStatistics, RandomDraws
+from pipeline.engines.sampling.samplers import GenerationStatistics, RandomDraws, SamplingLaw
 
 
 @dataclass(frozen=True)
@@ -81,15 +81,9 @@ class _WatchedDraws(RandomDraws):
         seeds = [seed for own in job.seeds for seed in own]
         rows = [np.random.Generator(np.random.Philox(seed)).random(job.max_new_tokens) for seed in seeds]
         greedy = job.temperature == 0
-        super().__init__(
-            loaded.model,
-            torch.from_numpy(np.stack(rows)).to(loaded.device),
-            loaded.stop_ids,
-            1.0 if greedy else job.temperature,
-            job.top_p,
-            GenerationStatistics(),
-            top_k=1 if greedy else None,
-        )
+        law = SamplingLaw(1.0 if greedy else job.temperature, job.top_p, 1 if greedy else None)
+        uniforms = torch.from_numpy(np.stack(rows)).to(loaded.device)
+        super().__init__(loaded.model, uniforms, loaded.stop_ids, [law] * len(seeds), GenerationStatistics())
         self._job, self._tokenizer = job, loaded.tokenizer
         self._text_of = lru_cache(100_000)(lambda token: loaded.tokenizer.decode([token]))
         self.scores: list[list[TokenScore]] = [[] for _ in seeds]

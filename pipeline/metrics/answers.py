@@ -149,6 +149,42 @@ HUMAN = (
     ),
 )
 
+_judge = partial(
+    _human, aggregate="over all questions and settings", n="evaluations", undefined="value", source=OURS, decimals=0
+)
+_JUDGE = (
+    _judge(
+        name="judge_pairs",
+        title="Pairs of answers",
+        definition="Ordered pairs of answers to one question, which a judge of entailment could be asked for.",
+        formula_text="sum over questions of answers * (answers - 1)",
+        unit="pairs",
+        direction="neither",
+        function="pipeline.core.semantics.human_metrics:judge_rows",
+        column="Pairs",
+    ),
+    _judge(
+        name="judge_calls",
+        title="Pairs judged",
+        definition="Different pairs that neither equal texts nor people's spellings decide.",
+        formula_text="verdicts",
+        unit="calls",
+        direction="neither",
+        function="pipeline.core.semantics.partition:classify",
+        column="Judged",
+    ),
+    _judge(
+        name="judge_calls_saved",
+        title="Calls of the judge saved",
+        definition="Share of pairs without a call, with a cache that is empty at first.",
+        formula_text="1 - calls / pairs",
+        unit="share of pairs",
+        direction="higher",
+        function="pipeline.core.semantics.human_metrics:judge_rows",
+        column="Saved",
+        decimals=4,
+    ),
+)
 _semcal = partial(
     Metric,
     axis="semcal",
@@ -331,4 +367,4 @@ SEMANTIC_CALIBRATION = (
     *_SCORES,
 )
 
-ANSWERS = (*HUMAN, *SEMANTIC_CALIBRATION)
+ANSWERS = (*HUMAN, *_JUDGE, *SEMANTIC_CALIBRATION)

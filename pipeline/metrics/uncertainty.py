@@ -104,6 +104,16 @@ CREDAL = (
         column="Between (nats)",
     ),
     _credal(
+        name="credal_between_variants_nats",
+        title="Entropy between paraphrases",
+        definition="Jensen-Shannon divergence of the laws under a question's own wording and its paraphrases, at the "
+        "default decoding setting; over the questions that have paraphrases.",
+        formula_text="H(mean of p_v) - mean of H(p_v), over wordings v",
+        source="Lin 1991",
+        function=f"{SETS}:entropy_split",
+        column="Between paraphrases (nats)",
+    ),
+    _credal(
         name="credal_diameter",
         title="Diameter of the set",
         definition="Largest total variation between two members.",
@@ -149,6 +159,7 @@ CREDAL = (
         for name, title, unit, direction in (
             ("distance", "People's distance from the set", "probability", "lower"),
             ("between_entropy_nats", "Entropy between members", "nats", "neither"),
+            ("between_variants_nats", "Entropy between paraphrases", "nats", "neither"),
             ("imprecision_nats", "Imprecision", "nats", "neither"),
         )
     ),

@@ -24,7 +24,7 @@ from pipeline.report.figures.method import method_drawings
 from pipeline.report.figures.open_ended import open_drawings
 from pipeline.report.figures.retention import paloma_drawings, retention_drawings
 from pipeline.report.figures.structured import structured_drawings
-from pipeline.report.page.page import FigureBlock, Section, report_page
+from pipeline.report.page.page import SYNTHETIC_NOTE, FigureBlock, Section, report_page
 from pipeline.report.tables.answers import calibration_tables, credal_tables, human_tables, uncertainty_tables
 from pipeline.report.tables.frontier import chosen_methods, frontier_table
 from pipeline.report.tables.frontier_costs import equal_calibration, equal_calibration_table
@@ -47,7 +47,6 @@ DEMO = "demo"
 """Experiment whose results are not the paper's."""
 DEMO_NOTE = "Demo: a small embedded model and stand-ins for data and evaluators; no result of the paper's experiment. "
 DEMO_MARK = "demo: small embedded model, not the paper's experiment"
-SYNTHETIC_NOTE = "Nobody was asked these questions: the counts of people's answers are synthetic. "
 TITLES = {
     "summary": "Summary",
     **AXIS_TITLES,

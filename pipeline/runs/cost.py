@@ -205,7 +205,7 @@ def sampling_cost(
     num_parameters: int,
     prompt_tokens: float,
     prompts: int,
-    samples: int,
+    samples: float,
     completion_tokens: float,
     sequences_at_once: float,
 ) -> Cost:
@@ -215,7 +215,7 @@ def sampling_cost(
         num_parameters: Of the model.
         prompt_tokens: Mean tokens of a prompt, template included.
         prompts: Prompts.
-        samples: Generations per prompt.
+        samples: Generations per prompt, in the mean.
         completion_tokens: Mean tokens of a reply.
         sequences_at_once: Sequences that a decoding step advances.
     """

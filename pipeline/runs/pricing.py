@@ -16,6 +16,7 @@ from pipeline.core.prompts.instructions import HELD_OUT
 from pipeline.core.prompts.multiple_choice import MCQ_PROMPT
 from pipeline.core.prompts.structured import Prompt, build_split
 from pipeline.core.retention.tasks import GENERATIVE_TASKS, TASKS
+from pipeline.core.semantics.question import Question
 from pipeline.dag.graph import StageNode
 from pipeline.runs import cost
 from pipeline.runs.cost import Cost
@@ -110,11 +111,18 @@ class Prices:
         wanted = self._params.prompts.questions
         if wanted is None:
             return 0, 0.0
-        place = self._project / wanted.source
-        if not (is_local_path(wanted.source) and place.is_file()):
+        if not self._local_questions:
             return wanted.max_prompts or NUM_QUESTIONS, float(cost.TEMPLATE_TOKENS + INSTRUCTION_TOKENS)
-        texts = [question.text for question in read_questions(replace(wanted, source=str(place)), None)]
+        texts = [question.text for question in self._local_questions]
         return len(texts), _mean_tokens(texts)
+
+    @cached_property
+    def _local_questions(self) -> list[Question]:
+        """Questions of a file; none of a data set of the hub."""
+        wanted = self._params.prompts.questions
+        place = self._project / wanted.source
+        found = is_local_path(wanted.source) and place.is_file()
+        return read_questions(replace(wanted, source=str(place)), None) if found else []
 
     @cached_property
     def _instructions(self) -> dict[str, tuple[int, float]]:
@@ -202,6 +210,10 @@ class Prices:
         typical = cost.TYPICAL_COMPLETION_TOKENS.get(condition, cost.TYPICAL_COMPLETION_TOKENS[axis])
         if baseline is not None and condition != "constrained":
             prompt_tokens += cost.PROTOCOL_TOKENS
+        requests = prompts * (1 + len(decoding_settings(settings)))
+        if most := getattr(settings, "variants", 0):
+            paraphrases = sum(min(most, len(question.variants)) for question in self._local_questions)
+            prompts, requests = prompts + paraphrases, requests + paraphrases
         if settings.answers_per_request > 1:
             each = cost.TOKENS_PER_VERBALIZED_ANSWER if condition == "verbalized" else typical
             typical = settings.answers_per_request * each
@@ -209,7 +221,7 @@ class Prices:
             num_parameters=self._params.models[model].num_parameters,
             prompt_tokens=prompt_tokens,
             prompts=prompts,
-            samples=settings.num_samples * (1 + len(decoding_settings(settings))),
+            samples=settings.num_samples * requests / max(1, prompts),
             completion_tokens=min(typical, settings.max_new_tokens),
             sequences_at_once=cost.SEQUENCES_AT_ONCE.get(condition, cost.SEQUENCES_AT_ONCE[axis]),
         )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pipeline.artifacts.generations import PARTITION_COLUMNS, SETTING_COLUMN
 from pipeline.artifacts.storage import read_table
-from pipeline.config.evaluation import DEFAULT_SETTING
+from pipeline.config.evaluation import DEFAULT_SETTING, is_variant
 from pipeline.core.semantics.partition import counts_of
 from pipeline.core.semantics.question import Question
 from pipeline.errors import ArtifactError
@@ -14,12 +14,18 @@ Counts = dict[str, dict[str, int]]
 """Answers by class, by prompt id."""
 
 
-def counts_by_setting(partitions: Path, questions: Sequence[Question]) -> dict[str, Counts]:
-    """Counts of each decoding setting, the default one first. Raises ArtifactError for a question without answers."""
+def _all_counts(partitions: Path) -> dict[str, Counts]:
+    """Counts of everything in the column of settings, the default one first."""
     table = read_table(partitions, PARTITION_COLUMNS)
     found: dict[str, Counts] = {name: {} for name in (DEFAULT_SETTING, *table[SETTING_COLUMN].unique())}
     for (setting, prompt_id), own in table.groupby([SETTING_COLUMN, "prompt_id"], sort=False):
         found[setting][prompt_id] = counts_of(own["label"].tolist())
+    return found
+
+
+def counts_by_setting(partitions: Path, questions: Sequence[Question]) -> dict[str, Counts]:
+    """Counts of each decoding setting, the default one first. Raises ArtifactError for a question without answers."""
+    found = {name: counts for name, counts in _all_counts(partitions).items() if not is_variant(name)}
     for setting, counts in found.items():
         for question in questions:
             if question.prompt_id not in counts:
@@ -27,6 +33,16 @@ def counts_by_setting(partitions: Path, questions: Sequence[Question]) -> dict[s
                     f"{partitions} has no answers to the question {question.prompt_id} (setting {setting})"
                 )
     return found
+
+
+def counts_by_wording(partitions: Path) -> dict[str, dict[str, dict[str, int]]]:
+    """Counts of a question's own wording ("default") and of its paraphrases, by prompt id; of those that have any."""
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for name, counts in _all_counts(partitions).items():
+        if name == DEFAULT_SETTING or is_variant(name):
+            for prompt_id, own in counts.items():
+                found.setdefault(prompt_id, {})[name] = own
+    return {prompt_id: members for prompt_id, members in found.items() if len(members) > 1}
 
 
 def split_name(setting: str) -> str:

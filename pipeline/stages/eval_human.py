@@ -5,8 +5,10 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.artifacts.prompts import read_questions
+from pipeline.artifacts.storage import read_json
+from pipeline.config.evaluation import DEFAULT_SETTING
 from pipeline.core.random_streams import random_stream
-from pipeline.core.semantics.human_metrics import metric_rows, question_row
+from pipeline.core.semantics.human_metrics import judge_rows, metric_rows, question_row
 from pipeline.core.semantics.partition import within_people
 from pipeline.core.semantics.question import people_counts
 from pipeline.dag.execution import StageRun, command_line
@@ -22,6 +24,7 @@ def main(
     prompts: Path,
     partitions: Path,
     base_partitions: Path,
+    counts: Path,
     output: Path,
 ) -> None:
     """Write an evaluation directory; its table ``classes`` has people and answers by class."""
@@ -31,7 +34,7 @@ def main(
     seed, replicates = run.params.seed, run.params.evaluate.bootstrap_replicates
     own, base = (counts_by_setting(path, questions) for path in (partitions, base_partitions))
     metrics, tables = [], []
-    for setting, counts in own.items():
+    for setting, answers in own.items():
         names = {"axis": "human", "model": model, "condition": condition, "split": split_name(setting)}
         rows = [
             pd.DataFrame(
@@ -41,23 +44,25 @@ def main(
                     for question in questions
                 ]
             )
-            for found in (counts, base[setting])
+            for found in (answers, base[setting])
         ]
         found = metric_rows(*rows, seed=seed, names=tuple(names.values()), replicates=replicates)
         metrics += [{**names, **row} for row in found]
-        tables.append(rows[0].assign(split=names["split"]))
+        if setting == DEFAULT_SETTING:
+            metrics += [{**names, **row} for row in judge_rows(read_json(counts))]
+        tables.append(rows[0].assign(split=names["split"], prompt=[question.text for question in questions]))
     classes = [
         {
             "prompt_id": question.prompt_id,
             "label": label,
             "people": people.get(label, 0),
-            "answers": counts.get(label, 0),
+            "answers": answers.get(label, 0),
         }
         for question in questions
-        for people, counts in [
+        for people, answers in [
             (people_counts(question), within_people(next(iter(own.values()))[question.prompt_id], question))
         ]
-        for label in dict.fromkeys((*people, *counts))
+        for label in dict.fromkeys((*people, *answers))
     ]
     per_prompt = pd.concat(tables, ignore_index=True)
     write_evaluation(

@@ -4,8 +4,9 @@ Finished samples are kept in the run's scratch until the table is written, so a 
 where it stopped and loses the rows that were being decoded. A sample depends on its own seed only,
 or on that of the request that it shares with its neighbours (``samples_per_request``).
 
-Questions are asked under several decoding settings in one call of the engine: each pair of a question and a further
-setting is a request of its own, with an id that names both, and the table says which in its column "setting".
+Questions are asked under several decoding settings in one call of the engine, which runs a question once for all of
+them: each pair of a question and a further setting is a request of its own, with an id that names both, and so is each
+paraphrase of a question, under the default setting. The table says which in its column "setting".
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,12 +20,12 @@ from tqdm import tqdm
 from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN
 from pipeline.artifacts.journal import Journal
 from pipeline.artifacts.model_report import model_revision
-from pipeline.artifacts.prompts import read_requests
+from pipeline.artifacts.prompts import read_questions, read_requests
 from pipeline.artifacts.storage import write_table
 from pipeline.artifacts.tries import TrieStore
 from pipeline.config.conditions import answer_protocol, decoding_settings, generation_settings
 from pipeline.config.engine import samples_per_request
-from pipeline.config.evaluation import DEFAULT_SETTING
+from pipeline.config.evaluation import DEFAULT_SETTING, VARIANT
 from pipeline.config.params import Params
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.tries.trie import Trie
@@ -39,17 +40,30 @@ if TYPE_CHECKING:
 
 
 SETTING_MARK = "@"
-"""Between a question's id and a further decoding setting, in the id of their request; no prompt's id has it."""
+"""Between a question's id and a further decoding setting or paraphrase, in the id of their request; no prompt's id has
+it."""
 
 
-def _under_settings(prompts: Sequence[TextPrompt], settings: Iterable[str]) -> list[TextPrompt]:
-    """The prompts, then all of them again under each further decoding setting."""
-    again = [
-        replace(prompt, prompt_id=f"{prompt.prompt_id}{SETTING_MARK}{setting}")
-        for setting in settings
-        for prompt in prompts
-    ]
-    return [*prompts, *again]
+def _all_requests(
+    prompts: Sequence[TextPrompt], settings: Iterable[str], variants: Mapping[str, Sequence[str]]
+) -> list[TextPrompt]:
+    """Each prompt, the same under each further decoding setting, and its paraphrases (``variants``, by prompt id).
+
+    A prompt's settings are next to each other, so that engines run it once.
+    """
+    names, asked = list(settings), []
+    for prompt in prompts:
+        texts = {name: prompt.text for name in names}
+        texts |= {f"{VARIANT}{place}": text for place, text in enumerate(variants.get(prompt.prompt_id, ()), start=1)}
+        further = ((f"{prompt.prompt_id}{SETTING_MARK}{name}", text) for name, text in texts.items())
+        asked += [prompt, *(replace(prompt, prompt_id=name, text=text) for name, text in further)]
+    return asked
+
+
+def _paraphrases(prompts: Sequence[Path], most: int) -> dict[str, tuple[str, ...]]:
+    """The first ``most`` paraphrases of each question, by prompt id."""
+    found = (question for path in prompts for question in read_questions(path)) if most else ()
+    return {question.prompt_id: question.variants[:most] for question in found}
 
 
 def _constraint(tries: TrieStore | None, prompt_id: str, max_new_tokens: int) -> "TrieConstraint | None":
@@ -138,7 +152,7 @@ def _sample(
 
 
 def _table(journals: Iterable[Journal], with_settings: bool) -> pd.DataFrame:
-    """The generations table, in the prompts' order, then by sample index; ``with_settings``, also by setting."""
+    """The generations table, in the prompts' order, then by sample index; ``with_settings``, with their column."""
     # A sample that was drawn again is the later of its rows.
     finished = [{row["sample_index"]: row for row in journal.rows()} for journal in journals]
     rows = [by_index[index] for by_index in finished for index in sorted(by_index)]
@@ -166,7 +180,8 @@ def main(
     config = run.params
     check_engine(config, condition)
     settings = generation_settings(config, axis, condition)
-    rows, count = _under_settings(read_requests(*prompts), decoding_settings(settings)), settings.num_samples
+    variants = _paraphrases(prompts, getattr(settings, "variants", 0))
+    rows, count = _all_requests(read_requests(*prompts), decoding_settings(settings), variants), settings.num_samples
     together = samples_per_request(config.engine)
     # Another number of samples per request would draw other samples beside the kept ones.
     with run.scratch(f"-{together}") as scratch:

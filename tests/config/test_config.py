@@ -95,6 +95,11 @@ def test_paper_experiment():
         ("train.soft.estimator", "pathes", "train.soft.estimator: .*'path', 'paths' or 'exact', got 'pathes'"),
         ("train.soft.completions_per_prompt", 1, "unknown key; the keys allowed here are epochs, sam"),
         ("generate.structured.top_p", 1.5, "generate.structured.top_p: .*less than or equal to 1"),
+        (
+            "generate.questions.settings",
+            {"variant1": {"temperature": 0.7, "top_p": 1.0, "top_k": None}},
+            "generate.questions: .*settings: the name 'variant1' is taken",
+        ),
         ("models.embedded.dtype", "int8", "models.embedded.dtype: .*'float32' or 'bfloat16', got 'int8'"),
         ("models.embedded.typo", 1, "models.embedded.typo: unknown key; the keys allowed here are display_name"),
         ("distributed", {"strategy": "ddp", "num_processes": 1}, "distributed: strategy ddp with num_processes 1"),

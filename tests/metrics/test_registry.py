@@ -93,7 +93,9 @@ def divergence_names():
 def human_names():
     question = Question("p", "?", human=(HumanClass("a", 2, ("a",)),), num_people=3)
     table = pd.DataFrame([human_metrics.question_row(question, {"a": 2}, np.random.default_rng(0))])
-    return {row["metric"] for row in human_metrics.metric_rows(table, table, seed=0, names=("x",), replicates=10)}
+    rows = human_metrics.metric_rows(table, table, seed=0, names=("x",), replicates=10)
+    rows += human_metrics.judge_rows({human_metrics.JUDGE_PAIRS: 6, human_metrics.JUDGE_CALLS: 2})
+    return {row["metric"] for row in rows}
 
 
 def semantic_calibration_names():
@@ -109,7 +111,7 @@ def semantic_calibration_names():
 
 def credal_names():
     question = Question("p", "?", human=(HumanClass("a", 2, ("a",)),), num_people=3)
-    table = credal_metrics.question_table([question], {"p": [{"a": 2}]}, None)
+    table = credal_metrics.question_table([question], {"p": [{"a": 2}]}, None, {"p": [{"a": 2}, {"a": 1}]})
     return {row["metric"] for row in credal_metrics.metric_rows(table, table, seed=0, names=("x",), replicates=10)}
 
 

@@ -165,3 +165,8 @@ def test_questions_are_counted_with_their_decoding_settings(tmp_path):
     written = Prices(params, tmp_path).generation("embedded", "questions", "base").completion_tokens
     each = min(cost.TYPICAL_COMPLETION_TOKENS["questions"], settings.max_new_tokens)
     assert written == 5 * settings.num_samples * (1 + len(settings.settings)) * each
+    # Of three paraphrases two are asked.
+    rows[0]["variants"] = ["Think of a pet.", "Which pet?", "A pet?"]
+    (tmp_path / "few.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    more = Prices(params, tmp_path).generation("embedded", "questions", "base").completion_tokens
+    assert settings.variants == 2 and more == pytest.approx(written + 2 * settings.num_samples * each)

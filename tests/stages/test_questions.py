@@ -56,7 +56,7 @@ def metrics_of(directory):
 def test_every_setting_has_its_samples_and_its_temperature(answered, partition):
     generations = pd.read_parquet(answered.generations("base", "questions"))
     assert generations.groupby(["prompt_id", "setting"]).size().to_dict() == {
-        (name, setting): 20 for name in QUESTIONS for setting in ("cold", "default")
+        (name, setting): 20 for name in QUESTIONS for setting in ("cold", "default", "variant1", "variant2")
     }
     assert not generations.duplicated(["prompt_id", "setting", "sample_index"]).any()
     assert generations["seed"].nunique() == len(generations)
@@ -64,6 +64,26 @@ def test_every_setting_has_its_samples_and_its_temperature(answered, partition):
     texts = generations.groupby(["setting", "prompt_id"])["text"].nunique().groupby("setting").mean()
     assert texts["cold"] < 1.5 < texts["default"]
     assert len(partition) == len(generations)
+
+
+def test_without_paraphrases_the_samples_are_the_same(answered, tmp_path):
+    """And so they are with other settings beside them: a request's draws are its own."""
+    values = yaml.safe_load(answered.params.read_text())
+    warm = {"warm": {"temperature": 1.3, "top_p": 0.9, "top_k": 20}}
+    values["generate"]["questions"] |= {
+        "variants": 0,
+        "settings": {**warm, **values["generate"]["questions"]["settings"]},
+    }
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+    run_stage(tmp_path / "params.yaml", "generate_questions@embedded-base", output=tmp_path / "other.parquet")
+    index = ["prompt_id", "setting", "sample_index"]
+    own, other = (
+        pd.read_parquet(path).set_index(index)[["seed", "text", "num_tokens"]]
+        for path in (answered.generations("base", "questions"), tmp_path / "other.parquet")
+    )
+    assert set(other.index.get_level_values("setting")) == {"default", "cold", "warm"}
+    kept = own[own.index.get_level_values("setting").isin(["default", "cold"])]
+    pd.testing.assert_frame_equal(other.loc[kept.index], kept)
 
 
 def test_the_embedded_model_answers_in_part(partition):
@@ -91,11 +111,20 @@ def test_a_judge_of_entailment_merges_classes_and_is_asked_once(answered, partit
     for name in ("first", "second"):
         output, cache = tmp_path / name / "out.parquet", tmp_path / "cache.sqlite"
         output.parent.mkdir()
-        run_stage(tmp_path / "params.yaml", "partition_questions@embedded-base", output=output, cache=cache)
+        paths = {"output": output, "cache": cache, "counts": output.with_name("counts.json")}
+        run_stage(tmp_path / "params.yaml", "partition_questions@embedded-base", **paths)
         found = pd.read_parquet(output)
         records.append(json.loads(output.with_suffix(".provenance.json").read_text()))
     first, second = records
     assert first["judge_calls"] > 0 == second["judge_calls"] and second["cache_hits"] >= first["judge_calls"]
+    # Counted with a full cache as with an empty one.
+    counts = json.loads(paths["counts"].read_text())
+    assert counts == {"judge_pairs": first["judge_pairs"], "judge_calls": first["judge_calls"]}
+    given = found.dropna(subset="answer").groupby("prompt_id").size()
+    assert counts["judge_pairs"] == (given * (given - 1)).sum() > 10 * counts["judge_calls"]
+    answered.run("eval_human@embedded-base", counts=paths["counts"], output=tmp_path / "human")
+    saved = metrics_of(tmp_path / "human").loc[("all", "judge_calls_saved"), "value"]
+    assert saved == pytest.approx(1 - counts["judge_calls"] / counts["judge_pairs"])
     # What the table of spellings knows stays, the rest joins the first class that the judge finds to say the same.
     moved = found[found["label"] != partition["label"]]
     classes = {
@@ -114,6 +143,8 @@ def test_a_judge_of_entailment_merges_classes_and_is_asked_once(answered, partit
 def test_agreement_and_calibration_of_base(answered):
     answered.run("eval_human@embedded-base", "eval_semcal@embedded-base")
     human, semcal = (metrics_of(answered.evals(axis, "base")) for axis in ("human", "semcal"))
+    # Nobody was asked where spellings decide.
+    assert not any("judge" in name for name in human.index.get_level_values("metric"))
     for table in (human, semcal):
         assert set(table.index.get_level_values("split")) == {"all", "cold"}
         assert {METRICS[name].axis for name in table.index.get_level_values("metric")} == {table["axis"].iloc[0]}
@@ -145,9 +176,10 @@ def test_a_condition_that_answers_as_people_do_is_better_than_base(answered, par
         own = people["prompt_id"] == question.prompt_id
         people.loc[own, "label"] = rng.choice(labels, size=own.sum(), p=weights)
     people.to_parquet(tmp_path / "people.parquet")
-    found = {}
-    for axis in ("human", "semcal"):
-        answered.run(f"eval_{axis}@embedded-soft", partitions=tmp_path / "people.parquet", output=tmp_path / axis)
+    found, counts = {}, answered.path("partition_questions@embedded-base", "counts")
+    for axis, more in (("human", {"counts": counts}), ("semcal", {})):
+        paths = {"partitions": tmp_path / "people.parquet", "output": tmp_path / axis, **more}
+        answered.run(f"eval_{axis}@embedded-soft", **paths)
         found[axis] = metrics_of(tmp_path / axis).loc["all"]
     change = found["human"].loc["human_tv_difference"]
     assert change["value"] < 0 and found["human"].loc["human_tv", "value"] < 2 * found["human"].loc["human_tv", "floor"]
@@ -161,6 +193,16 @@ def test_the_set_of_laws_of_base(answered):
     assert found.loc["credal_between_entropy_nats", "value"] > 0
     assert found.loc["credal_distance_difference", "value"] == 0
     assert found.loc["credal_imprecision_nats", "n"] == len(QUESTIONS)
+    # Another wording is another question to the model.
+    assert found.loc["credal_between_variants_nats", "value"] > 0
+    members = pd.read_parquet(answered.evals("credal", "base") / "members.parquet")
+    sizes = members.groupby(["kind", "member"])["count"].sum().to_dict()
+    answers = 20 * len(QUESTIONS)
+    assert sizes == {
+        ("people", "people"): 100 * len(QUESTIONS),
+        **{("settings", name): answers for name in ("cold", "default")},
+        **{("variants", name): answers for name in ("variant1", "variant2")},
+    }
 
 
 def test_uncertainty_of_base(answered):

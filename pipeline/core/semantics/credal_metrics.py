@@ -1,6 +1,7 @@
 """From answers under several decoding settings to reported numbers: the set of their laws (axis "credal").
 
-The members are a model's laws over classes of answers under each setting.
+The members of the set are a model's laws over classes of answers under each setting. Beside it, how far the laws under
+a question's paraphrases are from each other.
 """
 
 import math
@@ -30,16 +31,19 @@ ENTROPIES = (
     *("lower_entropy_nats", "upper_entropy_nats", "imprecision_nats"),
     *("total_entropy_nats", "within_entropy_nats", "between_entropy_nats"),
 )
+VARIANTS = "between_variants_nats"
+"""Column that is undefined for a question without paraphrases."""
 MEANS = {
     "distance": "credal_distance",
     "covered": "credal_covered",
     "nearest_member": "credal_nearest_member",
     **{name: f"credal_{name}" for name in ENTROPIES},
+    VARIANTS: "credal_between_variants_nats",
     "diameter": "credal_diameter",
     "relative_volume": "credal_relative_volume",
     "people_within_bounds": "credal_people_within_bounds",
 }
-DIFFERENCES = ("distance", "between_entropy_nats", "imprecision_nats")
+DIFFERENCES = ("distance", "between_entropy_nats", VARIANTS, "imprecision_nats")
 """Those whose change from base is reported as well, paired by question."""
 EXPECTED_COVERED = 0.95
 """Share of questions covered where people's law is in every set."""
@@ -53,7 +57,10 @@ def _counts(question: Question, settings: Sequence[Mapping[str, int]]) -> tuple[
 
 
 def question_table(
-    questions: Sequence[Question], counts: Mapping[str, Sequence[Mapping[str, int]]], rng: np.random.Generator | None
+    questions: Sequence[Question],
+    counts: Mapping[str, Sequence[Mapping[str, int]]],
+    rng: np.random.Generator | None,
+    wordings: Mapping[str, Sequence[Mapping[str, int]]] | None = None,
 ) -> pd.DataFrame:
     """The set of a model's laws on every question, against people's law where they were asked.
 
@@ -64,14 +71,16 @@ def question_table(
         questions: What was asked.
         counts: By prompt id, answers by class under each setting; at least one answer each.
         rng: Of the bands; None leaves them out, which takes most of the time, and whether people are covered.
+        wordings: By prompt id, answers by class to the question as it is and to its paraphrases, under one setting; of
+            the questions that have paraphrases.
 
     Returns:
         prompt_id, category, num_members, num_classes, distance (NaN without people), distance_null and
-        distance_null_95, covered, nearest_member, ENTROPIES, diameter, relative_volume, people_entropy_nats and
-        people_within_bounds.
+        distance_null_95, covered, nearest_member, ENTROPIES, VARIANTS, diameter, relative_volume, people_entropy_nats
+        and people_within_bounds.
     """
     tables = [_counts(question, counts[question.prompt_id]) for question in questions]
-    laws = [members / members.sum(axis=1, keepdims=True) for members, _ in tables]
+    laws = [_laws(members) for members, _ in tables]
     asked = [place for place, question in enumerate(questions) if question.human]
     people = {place: tables[place][1] / tables[place][1].sum() for place in asked}
     found = dict(zip(asked, hull_distances([laws[place] for place in asked], list(people.values())), strict=True))
@@ -95,6 +104,7 @@ def question_table(
             **_against_people(law, people.get(place), found.get(place), bands.get(place)),
             **entropy_bounds(law),
             **entropy_split(law),
+            VARIANTS: _between(question, (wordings or {}).get(question.prompt_id)),
             "diameter": diameter(law),
             "relative_volume": _relative_volume(law),
         }
@@ -102,6 +112,15 @@ def question_table(
         row["people_within_bounds"] = float(inside) if place in people else math.nan
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _laws(counts: np.ndarray) -> np.ndarray:
+    return counts / counts.sum(axis=1, keepdims=True)
+
+
+def _between(question: Question, wordings: Sequence[Mapping[str, int]] | None) -> float:
+    """Entropy between a question's wordings, nats; NaN where it has one."""
+    return entropy_split(_laws(_counts(question, wordings)[0]))["between_entropy_nats"] if wordings else math.nan
 
 
 def _against_people(
@@ -130,6 +149,8 @@ def metric_rows(
 ) -> list[dict[str, Any]]:
     """Means over questions with 95% bootstrap intervals over questions, and paired changes from base.
 
+    Nothing is said of paraphrases where no question has any.
+
     Args:
         per_prompt: From ``question_table``.
         base: The base checkpoint's on the same questions, in the same order.
@@ -138,4 +159,7 @@ def metric_rows(
         replicates: Resamples per interval.
     """
     floors = {"distance": float(per_prompt["distance_null"].mean()), "covered": EXPECTED_COVERED}
-    return paired_rows(per_prompt, base, MEANS, DIFFERENCES, floors, seed=seed, names=names, replicates=replicates)
+    left_out = () if per_prompt[VARIANTS].notna().any() else (VARIANTS,)
+    means = {column: metric for column, metric in MEANS.items() if column not in left_out}
+    changes = [column for column in DIFFERENCES if column not in left_out]
+    return paired_rows(per_prompt, base, means, changes, floors, seed=seed, names=names, replicates=replicates)

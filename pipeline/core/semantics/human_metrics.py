@@ -10,6 +10,7 @@ from pipeline.core.semantics.agreement import agreement, people_against_people
 from pipeline.core.semantics.partition import within_people
 from pipeline.core.semantics.question import Question, people_counts
 from pipeline.core.semantics.question_means import paired_rows
+from pipeline.core.statistics.intervals import Estimate, metric_row
 
 MEANS = (
     *("human_tv", "human_js_bits", "human_kl_nats", "human_recall", "same_top_answer", "human_within_band"),
@@ -19,6 +20,7 @@ FLOORS = ("human_tv", "human_js_bits", "human_kl_nats")
 """Those with a null: people against people."""
 DIFFERENCES = ("human_tv", "human_js_bits", "human_recall")
 """Those whose change from base is reported as well, paired by question."""
+JUDGE_PAIRS, JUDGE_CALLS, JUDGE_SAVED = "judge_pairs", "judge_calls", "judge_calls_saved"
 EXPECTED_WITHIN = 0.95
 """Share of questions on which a model that answers as people do is within the band."""
 
@@ -70,3 +72,16 @@ def metric_rows(
     floors["human_within_band"] = EXPECTED_WITHIN
     own = {name: name for name in MEANS}
     return paired_rows(per_prompt, base, own, DIFFERENCES, floors, seed=seed, names=names, replicates=replicates)
+
+
+def judge_rows(counts: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Rows of the judge's calls and of the share of pairs of answers that needed none; none where none was asked.
+
+    Args:
+        counts: JUDGE_PAIRS, ordered pairs of answers to one question, and JUDGE_CALLS, verdicts.
+    """
+    pairs, calls = counts[JUDGE_PAIRS], counts[JUDGE_CALLS]
+    if not pairs:
+        return []
+    values = {JUDGE_PAIRS: float(pairs), JUDGE_CALLS: float(calls), JUDGE_SAVED: 1 - calls / pairs}
+    return [metric_row(metric, Estimate(value, 1)) for metric, value in values.items()]

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 from pipeline.core.random_streams import stream_seed
 from pipeline.core.tries.constraint import TrieConstraint
 from pipeline.engines.sampling.row_decoder import sample_rows
-from pipeline.engines.sampling.samplers import GenerationStatistics, RandomDraws, sample_merged
+from pipeline.engines.sampling.samplers import GenerationStatistics, RandomDraws, SamplingLaw, sample_merged
 
 
 @dataclass(frozen=True)
@@ -55,29 +55,29 @@ def generate_prompts(
     *,
     stop_ids: set[int],
     max_new_tokens: int,
-    temperature: float,
-    top_p: float,
+    temperature: float | Sequence[float],
+    top_p: float | Sequence[float],
     batch_size: int,
     strategy: Literal["merged", "rows"] = "merged",
-    top_k: int | None = None,
+    top_k: int | Sequence[int | None] | None = None,
     constraint: TrieConstraint | None = None,
     skip_special_tokens: bool = True,
     statistics: GenerationStatistics | None = None,
 ) -> Iterator[list[tuple[int, int, Generation]]]:
     """Sample one answer per seed, independently, and hand them over as they are finished.
 
-    Every prompt is run once. Every sample draws step k with the k-th number of its own stream,
-    so neither the strategy nor the rows it is decoded with matter (up to rounding of
+    Every distinct prompt is run once, whatever its samples are drawn under. Every sample draws step k with the k-th
+    number of its own stream, so neither the strategy nor the rows it is decoded with matter (up to rounding of
     batched matrix products). The model's own generation_config plays no part.
 
     Args:
         model: Causal language model, with or without adapter, in evaluation mode.
         tokenizer: For decoding.
-        prompts: The encoded requests.
+        prompts: The encoded requests; equal ones share their rows.
         seeds: For each prompt, one seed per sample.
         stop_ids: Tokens that end a generation.
         max_new_tokens: Longest generation in tokens.
-        temperature: Softmax temperature.
+        temperature: Softmax temperature; as the next and ``top_k``, of all prompts or one for each.
         top_p: Nucleus mass, 1 for none.
         batch_size: Most rows decoded together.
         strategy: "merged" runs every distinct prefix of a prompt's samples once for all that have it;
@@ -91,24 +91,27 @@ def generate_prompts(
     Yields:
         Index of the prompt, index of the seed and the answer, as samples end; every pair once.
     """
-    places = [(prompt, index) for prompt, own in enumerate(seeds) for index in range(len(own))]
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for prompt, ids in enumerate(prompts):
+        alike.setdefault(tuple(ids), []).append(prompt)
+    places = [(prompt, index) for own in alike.values() for prompt in own for index in range(len(seeds[prompt]))]
     if not places:
         return
-    flat = [seed for own in seeds for seed in own]
+    flat = [seeds[prompt][index] for prompt, index in places]
+    laws = list(map(SamplingLaw, *(_each(value, len(prompts)) for value in (temperature, top_p, top_k))))
     draws = RandomDraws(
         model,
         _uniforms(flat, max_new_tokens, next(model.parameters()).device),
         stop_ids,
-        temperature,
-        top_p,
+        [laws[prompt] for prompt, _ in places],
         statistics or GenerationStatistics(),
         constraint,
-        top_k,
     )
+    counts = [sum(len(seeds[prompt]) for prompt in own) for own in alike.values()]
     # Samples are often equal, and decoding takes longer than looking them up.
     known: dict[tuple[int, ...], Generation] = {}
     sample = {"merged": sample_merged, "rows": sample_rows}[strategy]
-    for finished in sample(draws, prompts, [len(own) for own in seeds], batch_size):
+    for finished in sample(draws, list(alike), counts, batch_size):
         answers = []
         for place, tokens in zip(finished.tolist(), draws.drawn(finished), strict=True):
             if tokens not in known:
@@ -116,6 +119,11 @@ def generate_prompts(
             answers.append((*places[place], replace(known[tokens], seed=flat[place])))
         if answers:
             yield answers
+
+
+def _each(value: Any, count: int) -> Sequence[Any]:
+    """One value for each of ``count`` prompts, from one for all or from such a sequence."""
+    return value if isinstance(value, Sequence) else [value] * count
 
 
 def _uniforms(seeds: Sequence[int], max_new_tokens: int, device: torch.device) -> torch.Tensor:

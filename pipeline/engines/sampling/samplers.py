@@ -8,6 +8,7 @@ of the samples that have just been finished.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from transformers import Cache
@@ -28,6 +29,14 @@ class GenerationStatistics:
 
     positions: int = 0
     forward_passes: int = 0
+
+
+class SamplingLaw(NamedTuple):
+    """How a token is drawn from the model's law; see ``pipeline.core.sampling.sample_tokens``."""
+
+    temperature: float
+    top_p: float
+    top_k: int | None
 
 
 class Draws:
@@ -125,22 +134,25 @@ class Draws:
 
 
 class RandomDraws(Draws):
-    """Samples of the model's law, each drawn with its own uniform numbers."""
+    """Samples of the model's law, each drawn with its own uniform numbers and under its own decoding setting."""
 
     def __init__(
         self,
         model: torch.nn.Module,
         uniforms: torch.Tensor,
         stop_ids: set[int],
-        temperature: float,
-        top_p: float,
+        laws: Sequence[SamplingLaw],
         statistics: GenerationStatistics,
         constraint: TrieConstraint | None = None,
-        top_k: int | None = None,
     ) -> None:
-        """``uniforms`` is float64[N, max_new_tokens] on the model's device; ``constraint`` restricts every step."""
+        """``uniforms`` is float64[N, max_new_tokens] on the model's device, ``laws`` has N entries; ``constraint``
+        restricts every step."""
         super().__init__(model, *uniforms.shape, stop_ids, statistics)
-        self._uniforms, self._temperature, self._top_p, self._top_k = uniforms, temperature, top_p, top_k
+        self._uniforms = uniforms
+        self._laws = list(dict.fromkeys(laws))
+        places = {law: place for place, law in enumerate(self._laws)}
+        # The place of each sample's law among the different ones.
+        self._law_of = torch.tensor([places[law] for law in laws], device=uniforms.device)
         # The trie prefix that each sample has reached, where a trie restricts what may follow.
         self._constraint, self._prefixes = constraint, torch.zeros_like(self.lengths)
 
@@ -151,7 +163,14 @@ class RandomDraws(Draws):
         if self._constraint is not None:
             logits, rows = self._restricted(logits, rows, samples)
         uniforms = self._uniforms[samples, step]
-        drawn = sample_tokens(logits, uniforms, self._temperature, self._top_p, rows, self._top_k)
+        if len(self._laws) == 1:
+            drawn = _sample(logits, uniforms, rows, self._laws[0])
+        else:
+            drawn, law_of = torch.empty_like(samples), self._law_of[samples]
+            for place in law_of.unique().tolist():
+                own = law_of == place
+                used, index = rows[own].unique(return_inverse=True)
+                drawn[own] = _sample(logits[used], uniforms[own], index, self._laws[place])
         if self._constraint is not None:
             self._prefixes[samples] = self._constraint.advance(self._prefixes[samples], drawn)
         return drawn
@@ -165,6 +184,10 @@ class RandomDraws(Draws):
         # Samples that share a row have the same tokens so far, so any of them may say which prefix that is.
         prefixes[index] = self._prefixes[samples]
         return self._constraint.restrict(logits[used], prefixes), index
+
+
+def _sample(logits: torch.Tensor, uniforms: torch.Tensor, rows: torch.Tensor, law: SamplingLaw) -> torch.Tensor:
+    return sample_tokens(logits, uniforms, law.temperature, law.top_p, rows, law.top_k)
 
 
 @dataclass(frozen=True)

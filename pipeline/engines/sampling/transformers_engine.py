@@ -34,6 +34,8 @@ class TransformersEngine:
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[list[Sample]]:
         """See TextEngine. With the strategy "rows", samples of different requests are decoded together.
 
+        A prompt of several requests, which may differ in their decoding settings, is run once for all of them.
+
         Where the GPU's memory is too small for ``batch_size`` rows, half as many are decoded from there on, and the
         samples that were under way are drawn again. Raises ModelError where a single row does not fit.
         """
@@ -68,9 +70,9 @@ class TransformersEngine:
                 [list(request.seeds.values()) for request in alike],
                 stop_ids=self._stop_ids,
                 max_new_tokens=alike[0].max_new_tokens,
-                temperature=alike[0].temperature,
-                top_p=alike[0].top_p,
-                top_k=alike[0].top_k,
+                temperature=[request.temperature for request in alike],
+                top_p=[request.top_p for request in alike],
+                top_k=[request.top_k for request in alike],
                 batch_size=self._batch_size,
                 strategy=self._strategy,
                 constraint=alike[0].constraint,
@@ -87,8 +89,7 @@ class TransformersEngine:
 
 def _together(request: SampleRequest) -> tuple:
     """Neighbouring requests with equal keys are decoded together."""
-    law = (request.temperature, request.top_p, request.top_k)
-    return (request.max_new_tokens, *law, request.skip_special_tokens, id(request.constraint))
+    return (request.max_new_tokens, request.skip_special_tokens, id(request.constraint))
 
 
 def _without(request: SampleRequest, finished: AbstractSet[int]) -> SampleRequest:

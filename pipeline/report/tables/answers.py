@@ -39,6 +39,7 @@ HUMAN_CHANGES = tuple(
     measure_of(f"{name}_difference", title=title)
     for name, title in (("human_tv", "TV"), ("human_js_bits", "JS (bits)"), ("human_recall", "Recall"))
 )
+JUDGE = tuple(measure_of(name) for name in ("judge_pairs", "judge_calls", "judge_calls_saved"))
 _LEVELS = ("accuracy", "confidence", "gap")
 _ERRORS = ("smooth_ece", "smooth_ece_sem1", "ece", "ece_equal_mass", "classwise_smooth_ece")
 _SCORES = ("brier", "refinement", "auroc", "risk_coverage", "rejection_ratio")
@@ -62,9 +63,9 @@ _OF_RIGHT = {
 }
 _SETS = (
     *("distance", "covered", "nearest_member", "lower_entropy_nats", "upper_entropy_nats", "imprecision_nats"),
-    *("within_entropy_nats", "between_entropy_nats", "diameter", "people_within_bounds"),
+    *("within_entropy_nats", "between_entropy_nats", "between_variants_nats", "diameter", "people_within_bounds"),
 )
-_SET_CHANGES = ("distance", "between_entropy_nats", "imprecision_nats")
+_SET_CHANGES = ("distance", "between_entropy_nats", "between_variants_nats", "imprecision_nats")
 _CHANGES = ("smooth_ece_difference", "gap_difference", "accuracy_difference")
 
 
@@ -161,6 +162,16 @@ def human_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: S
             (HUMAN[0], HUMAN[7]),
             *conditions,
         ),
+        detailed_table(
+            "human_judge",
+            "What the judge of entailment was asked",
+            "Pairs: ordered pairs of answers to one question, under all settings. Judged: different ones that neither "
+            "equal texts nor people's spellings decide, counted with a cache that is empty at first.",
+            metrics,
+            models,
+            JUDGE,
+            conditions,
+        ),
     )
     return [table for table in tables if table is not None]
 
@@ -172,8 +183,8 @@ def credal_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: 
     note = (
         "The set of a question holds all mixtures of the model's laws under the decoding settings. Distance: total "
         "variation of people's law from it; inside: what people whose law is in the set score. Between: Jensen-Shannon "
-        f"divergence of the members, the question's expected information gain. {_QUESTIONS} Bold: best condition of "
-        "the model."
+        "divergence of the members, the question's expected information gain; between paraphrases: that of the laws "
+        f"under the question's wordings. {_QUESTIONS} Bold: best condition of the model."
     )
     changes = [measure_of(f"credal_{name}_difference") for name in _SET_CHANGES]
     caption = "Sets of laws: differences from base, paired"

@@ -67,3 +67,18 @@ def test_questions_that_people_were_not_asked_have_entropies_alone():
     assert math.isnan(table["distance"][0]) and rows["credal_distance"]["undefined"] == 1
     assert rows["credal_between_entropy_nats"]["value"] == pytest.approx(0.06329, abs=1e-5)
     assert rows["credal_relative_volume"]["value"] == pytest.approx(0.3)
+
+
+def test_wordings_have_a_part_between_of_their_own():
+    questions = [Question(name, "?", gold=("a",), variants=variants) for name, variants in (("p", ("!",)), ("q", ()))]
+    counts = {name: [{"a": 50}, {"a": 50}] for name in "pq"}
+    wordings = {"p": [{"a": 60, "b": 40}, {"a": 90, "b": 10}]}
+    tables = [credal_metrics.question_table(questions, counts, None, found) for found in (wordings, {"p": [{"a": 9}]})]
+    found = {row["metric"]: row for row in credal_metrics.metric_rows(*tables, seed=0, names=("x",), replicates=100)}
+    between = found["credal_between_variants_nats"]
+    # The settings agree, the wordings do not; the question without paraphrases says nothing.
+    assert between["value"] == pytest.approx(0.06329, abs=1e-5) and between["n"] == between["undefined"] == 1
+    assert found["credal_between_variants_nats_difference"]["value"] == pytest.approx(0.06329, abs=1e-5)
+    assert found["credal_between_entropy_nats"]["value"] == 0
+    rows, _ = rows_of(questions, counts)
+    assert not any("variants" in name for name in rows)

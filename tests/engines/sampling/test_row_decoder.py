@@ -12,9 +12,9 @@ from tests.engines.sampling.test_samplers import STOPS, VOCABULARY, Numbers, sma
 LENGTHS = (11, 3, 20, 6, 1, 14)
 
 
-def prompts():
+def prompts(times=1):
     generator = torch.Generator().manual_seed(5)
-    return [torch.randint(20, VOCABULARY, (length,), generator=generator).tolist() for length in LENGTHS]
+    return [torch.randint(20, VOCABULARY, (length,), generator=generator).tolist() for length in LENGTHS * times]
 
 
 def together(model, requests, seeds, strategy="rows", **settings):
@@ -43,7 +43,7 @@ def test_samples_are_those_of_each_prompt_alone(small_model, law):  # noqa: F811
 
 
 def test_rows_stay_full_over_prompts(small_model):  # noqa: F811
-    requests, cost = prompts() * 5, GenerationStatistics()
+    requests, cost = prompts(5), GenerationStatistics()
     seeds = [sample_seeds(1, ("full", str(place)), 4) for place in range(len(requests))]
     widths, lengths = [], []
 
@@ -82,3 +82,24 @@ def test_nothing_to_do(small_model):  # noqa: F811
     everything = {**settings, "stop_ids": set(range(VOCABULARY))}
     answers = together(small_model, prompts()[:2], [[1, 2], [3]], **everything)
     assert [[answer.num_tokens for answer in own] for own in answers] == [[1, 1], [1]]
+
+
+SETTINGS = {"temperature": (1.0, 0.6, 1.5, 1.0), "top_p": (1.0, 1.0, 0.8, 0.5), "top_k": (None, None, 9, None)}
+
+
+@pytest.mark.parametrize("strategy", ["merged", "rows"])
+def test_a_prompt_under_several_decoding_settings_is_run_once(small_model, strategy):  # noqa: F811
+    """And its samples are bit for bit those of a call for each setting."""
+    distinct = prompts()[:3]
+    requests = [ids for ids in distinct for _ in SETTINGS["top_k"]]
+    seeds = [sample_seeds(2, ("settings", str(place)), 8) for place in range(len(requests))]
+    common = {"stop_ids": STOPS, "max_new_tokens": 7, "batch_size": 6, "strategy": strategy}
+    cost, apart = GenerationStatistics(), GenerationStatistics()
+    laws = {name: list(values) * len(distinct) for name, values in SETTINGS.items()}
+    found = together(small_model, requests, seeds, **common, **laws, statistics=cost)
+    for place, (ids, own) in enumerate(zip(requests, seeds, strict=True)):
+        law = {name: values[place] for name, values in laws.items()}
+        assert found[place] == generate(small_model, Numbers(), ids, own, **common, **law, statistics=apart), place
+    saved = apart.positions - sum(map(len, distinct)) * (len(SETTINGS["top_k"]) - 1) - cost.positions
+    # Merged, equal prefixes are run once for all settings as well.
+    assert saved > 0 if strategy == "merged" else cost.forward_passes < apart.forward_passes

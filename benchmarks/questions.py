@@ -1,0 +1,161 @@
+"""Time answers to questions under several decoding settings, and the sets of their laws.
+
+Sampling: all settings in one call, which runs a question and every prefix of its answers once, against a call for each
+setting. Sets of laws: the distances of people's laws from them as linear programmes, one by one and together, and
+entropies. Each pair is measured in turn, and must give the same.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.table import print_rows
+from benchmarks.workload import MODEL
+from pipeline.artifacts.json_lines import read_json_lines
+from pipeline.core.semantics.credal import entropy_bounds, entropy_split, hull_distances
+from pipeline.engines.loading.chat import encode_request
+from pipeline.engines.loading.model import load_model, load_tokenizer, stop_ids
+from pipeline.engines.sampling.generate import Generation, generate_prompts, sample_seeds
+from pipeline.engines.sampling.samplers import GenerationStatistics, SamplingLaw
+
+QUESTIONS = Path(__file__).parents[1] / "data" / "questions.jsonl"
+SETTINGS = (
+    SamplingLaw(1.0, 1.0, None),
+    SamplingLaw(0.7, 1.0, None),
+    SamplingLaw(1.2, 1.0, None),
+    SamplingLaw(1.0, 0.9, None),
+    SamplingLaw(1.0, 0.95, None),
+    SamplingLaw(1.0, 1.0, 40),
+)
+"""The section's own and five further decoding settings."""
+CLASSES = 8
+"""Classes of answers of the sets of laws, people's OTHER included."""
+Answers = dict[tuple[int, int], Generation]
+"""By the place of the request and the sample's index."""
+
+
+def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    started = time.perf_counter()
+    result = call()
+    return time.perf_counter() - started, result
+
+
+def _row(case: str, implementation: str, seconds: float, plain: float, **more: Any) -> dict[str, Any]:
+    return {
+        "benchmark": "questions",
+        "case": case,
+        "implementation": implementation,
+        "seconds": seconds,
+        "ratio": plain / seconds,
+        **more,
+    }
+
+
+def sampling_rows(questions: int, samples: int, repeats: int, device: str | None) -> list[dict[str, Any]]:
+    """One row for a call per setting and one for all settings in one call."""
+    model, tokenizer = load_model(MODEL, device=device), load_tokenizer(MODEL)
+    rows = read_json_lines(QUESTIONS, ("prompt_id", "prompt"))[:questions]
+    encoded = [encode_request(tokenizer, row["prompt"], MODEL.chat.template_arguments) for row in rows]
+    # Questions under the first setting, then under the next, as a call for each takes them.
+    laws = [law for law in SETTINGS for _ in encoded]
+    names = [(row["prompt_id"], str(place)) for place in range(len(SETTINGS)) for row in rows]
+    seeds = [sample_seeds(0, ("benchmark", *name), samples) for name in names]
+    stops = stop_ids(model, tokenizer, MODEL.terminator)
+
+    def sampled(places: range, cost: GenerationStatistics) -> Answers:
+        of_laws = zip(*(laws[place] for place in places), strict=True)
+        stream = generate_prompts(
+            model,
+            tokenizer,
+            [encoded[place % len(encoded)] for place in places],
+            [seeds[place] for place in places],
+            stop_ids=stops,
+            max_new_tokens=16,
+            batch_size=250,
+            statistics=cost,
+            **dict(zip(("temperature", "top_p", "top_k"), of_laws, strict=True)),
+        )
+        return {(places[place], index): answer for found in stream for place, index, answer in found}
+
+    def apart(cost: GenerationStatistics) -> Answers:
+        calls = (range(start, start + len(encoded)) for start in range(0, len(laws), len(encoded)))
+        return {key: answer for places in calls for key, answer in sampled(places, cost).items()}
+
+    ways = {"a call for each setting": apart, "one call": lambda cost: sampled(range(len(laws)), cost)}
+    # The first calls of a shape are slower.
+    sampled(range(2), GenerationStatistics())
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    costs, answers = {}, {}
+    for _ in range(repeats):
+        for name, way in ways.items():
+            costs[name] = GenerationStatistics()
+            taken, answers[name] = _timed(lambda way=way, name=name: way(costs[name]))
+            seconds[name].append(taken)
+    first = next(iter(ways))
+    case = f"{len(encoded)} questions, {len(SETTINGS)} settings, {samples} samples"
+    return [
+        _row(
+            case,
+            name,
+            min(seconds[name]),
+            min(seconds[first]),
+            positions=costs[name].positions,
+            forward_passes=costs[name].forward_passes,
+            different=sum(answers[first][key] != answer for key, answer in answers[name].items()),
+        )
+        for name in ways
+    ]
+
+
+def credal_rows(prompts: int) -> list[dict[str, Any]]:
+    """Rows of the linear programmes, one by one and together, and of the entropies of the sets."""
+    rng = np.random.default_rng(0)
+    members = [rng.dirichlet(np.full(CLASSES, 0.5), size=len(SETTINGS)) for _ in range(prompts)]
+    people = list(rng.dirichlet(np.full(CLASSES, 0.5), size=prompts))
+
+    def one_by_one() -> list[float]:
+        return [hull_distances([own], [law])[0][0] for own, law in zip(members, people, strict=True)]
+
+    case = f"{prompts:,} questions, {len(SETTINGS)} laws of {CLASSES} classes"
+    plain, expected = _timed(one_by_one)
+    seconds, found = _timed(lambda: [distance for distance, _ in hull_distances(members, people)])
+    entropies, _ = _timed(lambda: [(entropy_bounds(own), entropy_split(own)) for own in members])
+    difference = float(np.abs(np.subtract(found, expected)).max())
+    return [
+        _row(f"{case}: distances", "one programme each", plain, plain),
+        _row(f"{case}: distances", "fifty in a programme", seconds, plain, largest_difference=difference),
+        {**_row(f"{case}: entropies", "bounds and split", entropies, entropies), "ratio": None},
+    ]
+
+
+def run(
+    questions: int = 52, samples: int = 50, repeats: int = 2, prompts: int = 1000, device: str | None = None
+) -> list[dict[str, Any]]:
+    """Time both on the embedded model; of sampling the fastest of ``repeats`` interleaved runs counts.
+
+    Args:
+        questions: Those of the shipped set that are asked, as many as ProtoQA's development set has.
+        samples: Answers to a question under each setting.
+        repeats: Runs of each way to sample.
+        prompts: Sets of laws.
+        device: Where the model runs; None takes a GPU where there is one.
+
+    Returns:
+        Rows with case, implementation, seconds, and ratio, the first implementation's seconds over this one's; of
+        sampling also positions (tokens that the model ran), forward_passes, and different, the answers that are not
+        those of a call for each setting, which only rounding can cause.
+    """
+    return [*sampling_rows(questions, samples, repeats, device), *credal_rows(prompts)]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.questions", description=__doc__)
+    parser.add_argument("--questions", type=int, default=52, help="questions (default: %(default)s)")
+    parser.add_argument("--samples", type=int, default=50, help="answers under each setting (default: %(default)s)")
+    parser.add_argument("--repeats", type=int, default=2, help="runs of each, the fastest counts")
+    parser.add_argument("--prompts", type=int, default=1000, help="sets of laws (default: %(default)s)")
+    print_rows(run(**vars(parser.parse_args())))
