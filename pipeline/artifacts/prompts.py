@@ -128,6 +128,28 @@ def read_questions(path: Path) -> list[Question]:
     ]
 
 
+PERTURBATION_COLUMNS = ("prompt_id", "split", "prompt", "question_id")
+"""A question and its perturbations are requests of their own, with the ids ID~0, ID~1 and so on."""
+
+
+def write_perturbations(path: Path, questions: Sequence[tuple[str, Sequence[str]]]) -> None:
+    """Write questions by id, each with its own text and then its perturbations, split "perturbations"."""
+    rows = [
+        (f"{name}~{number}", "perturbations", text, name)
+        for name, texts in questions
+        for number, text in enumerate(texts)
+    ]
+    write_table(path, pd.DataFrame(rows, columns=list(PERTURBATION_COLUMNS)))
+
+
+def read_perturbations(path: Path) -> dict[str, dict[str, str]]:
+    """Texts by request and question: the question's own, then its perturbations, in file order."""
+    found: dict[str, dict[str, str]] = {}
+    for row in read_table(path, PERTURBATION_COLUMNS).itertuples():
+        found.setdefault(row.question_id, {})[row.prompt_id] = row.prompt
+    return found
+
+
 def read_requests(*paths: Path) -> list[TextPrompt]:
     """The requests of any prompt tables, in file order; of structured ones the law is left unread."""
     tables = [read_table(path, ("prompt_id", "split", "prompt")) for path in paths]

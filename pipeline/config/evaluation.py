@@ -25,13 +25,14 @@ AXES = (
     "semcal",
     "credal",
     "uncertainty",
+    "inv_entropy",
 )
 """What models are evaluated on, each with stages of its own."""
 SAMPLED_AXES = ("structured", "open", "mcq", "novelty", "anchors", "laws")
 """Those on which models write answers."""
 SAMPLED_AS = {"laws": "structured"}
 """Axes that are sampled under the settings of another."""
-QUESTION_AXES = ("human", "semcal", "credal", "uncertainty")
+QUESTION_AXES = ("human", "semcal", "credal", "uncertainty", "inv_entropy")
 """Those that share one sample of answers to questions, and its classes."""
 BASELINES = ("ssot", "constrained", "batch", "verbalized")
 """Conditions of the base checkpoint that change how it is asked or decoded, not its weights."""
@@ -135,6 +136,9 @@ class GenerateAxes:
     """Candidates with stated probabilities, one drawn by them, on the axes structured and open."""
     questions: QuestionsGenerateConfig | None = None
     """Answers to the questions of a prompt set, which QUESTION_AXES need; none in what was recorded before them."""
+    perturbations: QuestionsGenerateConfig | None = None
+    """Answers to the perturbations of questions, which the axis inv_entropy needs; settings that differ in temperature
+    alone are what TSU compares."""
 
 
 def enabled_baselines(generate: GenerateAxes) -> list[str]:
@@ -232,6 +236,40 @@ class PartitionConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
+class SimilarityConfig:
+    """What says how alike two texts are."""
+
+    kind: Literal["ngrams", "embedding"]
+    """"ngrams": cosine of counts of three characters, for machines without weights. "embedding": cosine of a model's
+    mean-pooled last hidden states."""
+    checkpoint: str | None
+    """Local directory or hub repository of the model and its tokenizer; null for "ngrams"."""
+    revision: str | None
+    """Commit of a hub repository."""
+    dtype: Literal["float32", "bfloat16"]
+    """Weights and activations."""
+    max_tokens: PositiveInt
+    """Longer texts are cut at the end."""
+    tokens_per_pass: PositiveInt
+    """Tokens per forward pass at most, padding included. Results differ by rounding only."""
+
+    @model_validator(mode="after")
+    def _embedding_has_a_checkpoint(self) -> "SimilarityConfig":
+        if self.kind == "embedding" and self.checkpoint is None:
+            raise ValueError("the similarity embedding needs a checkpoint, got null")
+        return self
+
+
+@dataclass(frozen=True, config=STRICT)
+class InverseEntropyConfig:
+    """Inv-Entropy of answers to perturbed questions."""
+
+    draws: PositiveInt
+    """Draws of one answer to each perturbation, over which measures are averaged."""
+    similarity: SimilarityConfig
+
+
+@dataclass(frozen=True, config=STRICT)
 class EvaluateConfig:
     """Scoring and intervals."""
 
@@ -257,3 +295,5 @@ class EvaluateConfig:
     """Tokens per forward pass of ``score_anchors`` at most, padding included. Results differ by rounding only."""
     partition: PartitionConfig | None = None
     """Classes of answers to questions, which QUESTION_AXES need; none in what was recorded before them."""
+    inverse_entropy: InverseEntropyConfig | None = None
+    """Which the axis inv_entropy needs; none in what was recorded before it."""

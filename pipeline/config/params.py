@@ -18,7 +18,6 @@ from pipeline.config.engine import EngineConfig
 from pipeline.config.evaluation import (
     AXES,
     BASELINES,
-    QUESTION_AXES,
     STRICT,
     EvaluateConfig,
     GenerateAxes,
@@ -26,7 +25,7 @@ from pipeline.config.evaluation import (
     PositiveInt,
 )
 from pipeline.config.methods import MethodConfig, merged_settings
-from pipeline.config.questions import QuestionsConfig, missing_section
+from pipeline.config.questions import PerturbationsConfig, QuestionsConfig, missing_section
 from pipeline.config.retention import PalomaConfig, RetentionConfig, TestsConfig
 from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ConfigError
@@ -95,7 +94,8 @@ class PromptsConfig:
     novelty: NoveltyPromptsConfig
     instructions: InstructionsConfig
     questions: QuestionsConfig | None = None
-    """Which QUESTION_AXES need; none in parameters that were recorded before them."""
+    perturbations: PerturbationsConfig | None = None
+    """Which QUESTION_AXES and the axis inv_entropy need; none in parameters that were recorded before them."""
 
 
 MaxBins = Annotated[StrictInt, Field(ge=2, le=10_000_000)]
@@ -363,8 +363,8 @@ class Params:
 
     @model_validator(mode="after")
     def _questions_are_asked(self) -> "Params":
-        if key := missing_section(self):
-            raise ValueError(f"{key}: a value is missing, which {', '.join(QUESTION_AXES)} need")
+        if problem := missing_section(self):
+            raise ValueError(problem)
         return self
 
     @model_validator(mode="after")

@@ -2,16 +2,18 @@
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from pipeline.config.evaluation import QUESTION_AXES, STRICT, PositiveInt
+from pipeline.config.evaluation import QUESTION_AXES, STRICT, PositiveInt, SimilarityConfig
 
 if TYPE_CHECKING:
     from pipeline.config.params import Params
 
 SYNTHETIC = "data/questions.jsonl"
 """Our own set (scripts/make_questions.py)."""
+PERTURBED_AXES = ("inv_entropy",)
+"""Those that also ask perturbations of the questions."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -37,12 +39,61 @@ class QuestionsConfig:
         return self.source == SYNTHETIC
 
 
+@dataclass(frozen=True, config=STRICT)
+class GeneticConfig:
+    """Perturbations by a genetic algorithm over a lexicon (GAAP, arXiv:2506.09684)."""
+
+    lexicon: str
+    """JSON file of synonyms, hypernyms and hyponyms by word (docs/questions.md)."""
+    population: PositiveInt
+    """Different texts after which the search stops."""
+    mutation_rate: Annotated[float, Field(strict=True, ge=0, le=1)]
+    """Probability that a child has one keyword substituted anew."""
+    least_similarity: Annotated[float, Field(strict=True, ge=0, le=1)]
+    """The search stops at the first generation whose mean similarity to the question is lower."""
+    similarity: SimilarityConfig
+    """Of texts and the question."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class PerturbationsConfig:
+    """Perturbed questions, whose answers Inv-Entropy compares."""
+
+    kind: Literal["templates", "variants", "genetic"]
+    """"templates": the question in each of ``templates``. "variants": the question's own paraphrases. "genetic": words
+    substituted by a genetic algorithm."""
+    number: PositiveInt
+    """Perturbations of a question at most; the paper takes 9."""
+    max_questions: PositiveInt | None
+    """So many questions, evenly spaced in the prompt set; null takes all."""
+    templates: list[Annotated[str, Field(pattern=r"\{prompt\}")]]
+    """Requests that mean the same; {prompt} stands for the question."""
+    genetic: GeneticConfig | None
+    """Needed by the kind "genetic"."""
+
+    @model_validator(mode="after")
+    def _kind_is_described(self) -> "PerturbationsConfig":
+        if self.kind == "genetic" and self.genetic is None:
+            raise ValueError("the kind genetic needs a section genetic, got null")
+        if self.kind == "templates" and len(set(self.templates) - {"{prompt}"}) < self.number:
+            raise ValueError(
+                f"{self.number} perturbations need as many templates that differ from {{prompt}} and from each other, "
+                f"got {len(self.templates)} templates"
+            )
+        return self
+
+
 def missing_section(params: "Params") -> str | None:
-    """The first section that the axes of questions need and parameters from before them lack; None where none is."""
+    """What is wrong where parameters from before the axes of questions lack a section that one needs; else None."""
     sections = {
-        "prompts.questions": params.prompts.questions,
-        "generate.questions": params.generate.questions,
-        "evaluate.partition": params.evaluate.partition,
+        "prompts.questions": (params.prompts.questions, QUESTION_AXES),
+        "generate.questions": (params.generate.questions, QUESTION_AXES),
+        "evaluate.partition": (params.evaluate.partition, QUESTION_AXES),
+        "prompts.perturbations": (params.prompts.perturbations, PERTURBED_AXES),
+        "generate.perturbations": (params.generate.perturbations, PERTURBED_AXES),
+        "evaluate.inverse_entropy": (params.evaluate.inverse_entropy, PERTURBED_AXES),
     }
-    asked = not set(QUESTION_AXES).isdisjoint(params.axes)
-    return next((key for key, section in sections.items() if asked and section is None), None)
+    for key, (section, axes) in sections.items():
+        if section is None and not set(axes).isdisjoint(params.axes):
+            return f"{key}: a value is missing, which {', '.join(axes)} need"
+    return None

@@ -1,6 +1,7 @@
 """The stages of the axes: what models are sampled, scored and evaluated by."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 
 from pipeline.dag.declaration import Stage
 from pipeline.dag.stage_kinds import (
@@ -37,14 +38,18 @@ def _novelty(name: str, description: str, step: str, **more) -> Stage:
 
 
 def _of_answers(
-    axis: str, description: str, *parameters: str, kinds: Sequence[str] = ("partitions",), **more: str
+    axis: str,
+    description: str,
+    *parameters: str,
+    kinds: Sequence[str] = ("partitions",),
+    more: Mapping[str, str] | None = None,
 ) -> Stage:
-    """An evaluation of tables about answers to questions, each paired with the base checkpoint's; ``more`` are not."""
-    reads = {"prompts": AXIS_PROMPTS["questions"][0]}
+    """An evaluation of tables about answers to questions, each paired with the base checkpoint's, and of ``more``."""
+    reads = {"prompts": AXIS_PROMPTS["questions"][0], **(more or {})}
     for kind in kinds:
         own = table(kind, "questions")
         reads |= {kind: own, f"base_{kind}": own.replace("{condition}", "base")}
-    return evaluation(axis, description, {**reads, **more}, parameters)
+    return evaluation(axis, description, reads, parameters)
 
 
 _SAMPLES = {
@@ -325,7 +330,7 @@ AXIS_STAGES = (
         parameters=("evaluate.partition", "models.{model}.chat"),
         device="gpu",
     ),
-    _of_answers("human", "Agreement of a model's answers with people's", counts=_JUDGED),
+    _of_answers("human", "Agreement of a model's answers with people's", more={"counts": _JUDGED}),
     _of_answers("semcal", "Semantic calibration, against accepted answers and people's", "evaluate.floor_replicates"),
     _of_answers("credal", "The set of a model's laws under several decoding settings, against people's law"),
     scoring(
@@ -341,5 +346,34 @@ AXIS_STAGES = (
         "uncertainty",
         "Measures of uncertainty against people's disagreement, and against right and wrong",
         kinds=("partitions", "scores"),
+    ),
+    Stage(
+        name="build_perturbations",
+        description="Questions with their perturbations, each a request of its own",
+        module="build_perturbations",
+        over="axes.inv_entropy",
+        sources=("{dag.lexicon_source}",),
+        reads={"prompts": AXIS_PROMPTS["questions"][0]},
+        writes={"output": AXIS_PROMPTS["perturbations"][0]},
+        records=record(AXIS_PROMPTS["perturbations"][0]),
+        parameters=("seed", "prompts.perturbations"),
+        device="gpu",
+    ),
+    generation("perturbations", "Answers to perturbed questions, at several temperatures", "settings"),
+    dataclasses.replace(
+        _of_answers(
+            "inv_entropy",
+            "Inv-Entropy of answers to perturbed questions, and whether it rises with the temperature",
+            "evaluate.inverse_entropy",
+            "evaluate.partition.rule",
+            "models.{model}.chat",
+            *(f"generate.perturbations.{name}" for name in ("temperature", "top_p", "checkpoint_defaults", "settings")),
+            more={
+                "perturbations": AXIS_PROMPTS["perturbations"][0],
+                "generations": table("generations", "perturbations"),
+                "base_generations": table("generations", "perturbations").replace("{condition}", "base"),
+            },
+        ),
+        device="gpu",
     ),
 )

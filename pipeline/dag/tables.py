@@ -115,6 +115,7 @@ def dag_section(params: Params) -> dict[str, Any]:
     of_axis = {"structured": baselines, "open": [name for name in baselines if name != "constrained"]}
     pairs, tries = _pairs(params, params.conditions), _tries(params, sources)
     answered, questions = any(on[axis] for axis in QUESTION_AXES), params.prompts.questions
+    perturbed = params.prompts.perturbations
     anchored = any(method.anchors is not None for method in params.methods.values())
     return {
         # For stages that exist once, for one axis.
@@ -145,7 +146,8 @@ def dag_section(params: Params) -> dict[str, Any]:
         }
         # The base checkpoint's replies that methods with anchors are trained on.
         | {"instructions": _pairs(params, (BASE,), "instructions") if anchored else {}}
-        | {"questions": _pairs(params, params.conditions, "questions") if answered else {}},
+        | {"questions": _pairs(params, params.conditions, "questions") if answered else {}}
+        | {"perturbations": _pairs(params, params.conditions, "perturbations") if on["inv_entropy"] else {}},
         "hard_source": sources["hard"],
         # Our own list is code.
         "open_source": params.prompts.open.source or "conf/prompts",
@@ -154,6 +156,8 @@ def dag_section(params: Params) -> dict[str, Any]:
         "novelty_source": _source(params.prompts.novelty.source, "conf/prompts"),
         "instructions_source": _source(params.prompts.instructions.source, "conf/prompts"),
         "questions_source": _source(questions.source, "conf/prompts") if questions else "conf/prompts",
+        # Perturbations without a lexicon follow from the parameters.
+        "lexicon_source": perturbed.genetic.lexicon if perturbed and perturbed.kind == "genetic" else "conf/prompts",
         "retention_source": _source(params.retention.source, "conf/retention"),
         "paloma_source": _source(params.paloma.source, "conf/paloma"),
         # A pickle is named by its SHA-256 in the parameters; where it is missing, the stage says what to do.

@@ -6,6 +6,7 @@ from pathlib import Path
 from pipeline.config.evaluation import AXES
 from pipeline.metrics.answers import ANSWERS
 from pipeline.metrics.exact import EXACT
+from pipeline.metrics.inverse_entropy import INVERSE_ENTROPY
 from pipeline.metrics.language import LANGUAGE
 from pipeline.metrics.laws import LAWS
 from pipeline.metrics.metric import Metric
@@ -15,7 +16,10 @@ from pipeline.metrics.uncertainty import CREDAL, UNCERTAINTY
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
-    for metric in (*STRUCTURED, *EXACT, *LANGUAGE, *RETENTION, *LAWS, *ANSWERS, *CREDAL, *UNCERTAINTY)
+    for metric in (
+        *(*STRUCTURED, *EXACT, *LANGUAGE, *RETENTION, *LAWS),
+        *(*ANSWERS, *CREDAL, *UNCERTAINTY, *INVERSE_ENTROPY),
+    )
 }
 """Every metric by its name, in the order of the page's definitions."""
 AXIS_TITLES = {
@@ -31,6 +35,7 @@ AXIS_TITLES = {
     "semcal": "Semantic calibration",
     "credal": "Sets of laws over decoding settings",
     "uncertainty": "Uncertainty, people's and the model's",
+    "inv_entropy": "Inv-Entropy of perturbed questions",
 }
 SPLITS = {
     "structured": ("ood", "unseen"),
@@ -45,6 +50,7 @@ SPLITS = {
     "semcal": ("all",),
     "credal": ("all",),
     "uncertainty": ("all",),
+    "inv_entropy": ("all",),
 }
 """Splits by axis whose headline numbers are reported; "all" is all parts of an axis together."""
 SPLIT_TITLES = {"ood": "held-out families", "unseen": "unseen parameters"}

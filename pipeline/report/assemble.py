@@ -28,6 +28,7 @@ from pipeline.report.page.page import SYNTHETIC_NOTE, FigureBlock, Section, repo
 from pipeline.report.tables.answers import calibration_tables, credal_tables, human_tables, uncertainty_tables
 from pipeline.report.tables.frontier import chosen_methods, frontier_table
 from pipeline.report.tables.frontier_costs import equal_calibration, equal_calibration_table
+from pipeline.report.tables.inverse_entropy import inverse_entropy_tables
 from pipeline.report.tables.laws import law_tests_table, laws_table
 from pipeline.report.tables.model_tests import model_comparisons, model_tests_table
 from pipeline.report.tables.novelty_cases import CaseTable, novelty_cases, write_case_texts
@@ -78,6 +79,8 @@ EXPLANATIONS = {
     "and how far do the settings disagree?",
     "uncertainty": "Is a model unsure where people disagree, and where it is wrong? The number of classes and the "
     "length of answers make both look true; each figure has its audit beside it.",
+    "inv_entropy": "The same question in other words: how far do the answers spread beside the requests, and do they "
+    "spread more at higher temperatures, and where the model is wrong?",
     "seeds": "The same settings trained, sampled and evaluated anew with other seeds: how far a number of one run can "
     "be relied on. All other tables and figures are of one seed.",
     "ablation": "How fine the strings are that a model trains on, how many samples it sees, and what the strings cost "
@@ -159,6 +162,7 @@ def tables_by_section(
         "semcal": calibration_tables(metrics, names, conditions),
         "credal": credal_tables(metrics, names, conditions),
         "uncertainty": uncertainty_tables(metrics, names, conditions),
+        "inv_entropy": inverse_entropy_tables(metrics, names, conditions),
         "method": settings_tables(params, prompts),
     }
     between = verdicts_of([compared.frame, beyond] if compared is not None else [beyond])

@@ -55,10 +55,12 @@ SEQUENCES_AT_ONCE: Mapping[str, float] = {
     "laws": 39.0,
     "instructions": 5.0,
     "questions": 7.0,
+    "perturbations": 7.0,
     "ssot": 39.0,
 }
 """Sequences that a decoding step advances on average; for "ssot" assumed to be that of "structured", for replies to
-instructions that of "novelty", for questions that of "open"."""
+instructions that of "novelty", for questions and their
+perturbations that of "open"."""
 
 TYPICAL_COMPLETION_TOKENS: Mapping[str, float] = {
     "structured": 9,
@@ -69,6 +71,7 @@ TYPICAL_COMPLETION_TOKENS: Mapping[str, float] = {
     "laws": 9,
     "instructions": 100,
     "questions": 5,
+    "perturbations": 5,
     "ssot": 600,
     "gsm8k": 130,
 }

@@ -41,6 +41,8 @@ NUM_INSTRUCTIONS, INSTRUCTION_TOKENS = 400, 40
 """Of a data set of the hub, where prompts.instructions.max_prompts does not say."""
 NUM_QUESTIONS = 100
 """Of a data set of the hub, where prompts.questions.max_prompts does not say."""
+PERTURBATION_TOKENS = 3
+"""That a template adds to a question."""
 TOKENS_PER_DOCUMENT = 500
 """Of a PALOMA document, where their number is limited."""
 BOUNDS_SHARE = 0.1
@@ -103,7 +105,17 @@ class Prices:
             "laws": (len(own := [prompt.text for prompt in self._own_prompts[1]]), _mean_tokens(own)),
             **self._instructions,
             "questions": self._questions,
+            "perturbations": self._perturbations,
         }
+
+    @property
+    def _perturbations(self) -> tuple[int, float]:
+        """The same of questions and their perturbations, which are a little longer."""
+        wanted, (count, tokens) = self._params.prompts.perturbations, self._questions
+        if wanted is None:
+            return 0, 0.0
+        asked = count if wanted.max_questions is None else min(count, wanted.max_questions)
+        return asked * (wanted.number + 1), tokens + PERTURBATION_TOKENS
 
     @cached_property
     def _questions(self) -> tuple[int, float]:

@@ -17,7 +17,7 @@ import yaml
 
 from pipeline.artifacts.storage import atomic_path
 from pipeline.command import run_command
-from pipeline.config.evaluation import AXES, QUESTION_AXES
+from pipeline.config.evaluation import AXES, QUESTION_AXES, SimilarityConfig
 from pipeline.config.params import Params, load_params
 from pipeline.config.retention import is_local_path, task_data_set
 from pipeline.errors import ConfigError, PipelineError
@@ -34,12 +34,22 @@ GROUPS: dict[str, tuple[tuple[Keys, Keys, Kind], ...]] = {
         (("novelty", "source"), ("novelty", "revision"), "dataset"),
         (("instructions", "source"), ("instructions", "revision"), "dataset"),
         (("questions", "source"), ("questions", "revision"), "dataset"),
+        (
+            ("perturbations", "genetic", "similarity", "checkpoint"),
+            ("perturbations", "genetic", "similarity", "revision"),
+            "model",
+        ),
     ),
     "evaluate": (
         (("novelty", "classifier", "checkpoint"), ("novelty", "classifier", "revision"), "model"),
         (("novelty", "classifier", "tokenizer"), ("novelty", "classifier", "tokenizer_revision"), "model"),
         (("novelty", "reward", "checkpoint"), ("novelty", "reward", "revision"), "model"),
         (("partition", "judge", "checkpoint"), ("partition", "judge", "revision"), "model"),
+        (
+            ("inverse_entropy", "similarity", "checkpoint"),
+            ("inverse_entropy", "similarity", "revision"),
+            "model",
+        ),
     ),
     "retention": ((("source",), ("revisions",), "dataset"),),
     "paloma": ((("source",), ("revision",), "dataset"),),
@@ -163,6 +173,21 @@ def _question_revisions(params: Params) -> dict[str, str | None]:
     found = {} if is_local_path(questions.source) else {"prompts.questions.revision": questions.revision}
     if partition.rule == "entailment" and _is_hub(partition.judge.checkpoint):
         found["evaluate.partition.judge.revision"] = partition.judge.revision
+    if "inv_entropy" in params.axes:
+        found |= {
+            f"{key}.revision": config.revision
+            for key, config in similarities(params).items()
+            if config.kind == "embedding" and _is_hub(config.checkpoint) and not Path(str(config.checkpoint)).is_dir()
+        }
+    return found
+
+
+def similarities(params: Params) -> dict[str, SimilarityConfig]:
+    """What compares texts for the axis inv_entropy, by dotted key."""
+    perturbed, evaluated = params.prompts.perturbations, params.evaluate.inverse_entropy
+    found = {} if evaluated is None else {"evaluate.inverse_entropy.similarity": evaluated.similarity}
+    if perturbed is not None and perturbed.kind == "genetic":
+        found["prompts.perturbations.genetic.similarity"] = perturbed.genetic.similarity
     return found
 
 

@@ -1,17 +1,30 @@
-"""What the evaluations of answers to questions share: how often each class was answered, by setting and question."""
+"""What stages of answers to questions share: their texts, and how often each class was answered, by setting."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.artifacts.generations import PARTITION_COLUMNS, SETTING_COLUMN
+import pandas as pd
+
+from pipeline.artifacts.generations import PARTITION_COLUMNS, SETTING_COLUMN, read_answers
 from pipeline.artifacts.storage import read_table
 from pipeline.config.evaluation import DEFAULT_SETTING, is_variant
-from pipeline.core.semantics.partition import counts_of
+from pipeline.core.prompts.number_answers import Invalid
+from pipeline.core.prompts.protocols import AnswerProtocol
+from pipeline.core.prompts.text_answers import normalise_answer
+from pipeline.core.semantics.partition import Rule, counts_of
 from pipeline.core.semantics.question import Question
 from pipeline.errors import ArtifactError
 
 Counts = dict[str, dict[str, int]]
 """Answers by class, by prompt id."""
+
+
+def answer_texts(protocol: AnswerProtocol, table: pd.DataFrame, rule: Rule) -> list[str | None]:
+    """The answer in each row of a generations table; None where there is none."""
+    replies = [answers[0] for answers in read_answers(protocol, table)]
+    # Of several lines the last number may be the result; elsewhere an answer is the first line.
+    texts = replies if rule == "number" else [normalise_answer(reply) for reply in replies]
+    return [None if isinstance(text, Invalid) else text for text in texts]
 
 
 def _all_counts(partitions: Path) -> dict[str, Counts]:

@@ -11,17 +11,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline.artifacts.generations import GENERATION_COLUMNS, PARTITION_COLUMNS, SETTING_COLUMN, read_answers
+from pipeline.artifacts.generations import GENERATION_COLUMNS, PARTITION_COLUMNS, SETTING_COLUMN
 from pipeline.artifacts.prompts import read_questions
 from pipeline.artifacts.score_cache import CachedScores, ScoreCache
 from pipeline.artifacts.storage import rows_by_prompt, write_json, write_table
 from pipeline.config.conditions import answer_protocol
 from pipeline.config.evaluation import JudgeConfig
-from pipeline.core.prompts.number_answers import Invalid
-from pipeline.core.prompts.text_answers import normalise_answer
 from pipeline.core.semantics.partition import Judge, classify, says_the_same
 from pipeline.core.semantics.question import NO_ANSWER, Question
 from pipeline.dag.execution import StageRun, command_line
+from pipeline.stages.answer_classes import answer_texts
 
 
 def _verdicts(run: StageRun, config: JudgeConfig, cache: Path) -> CachedScores:
@@ -61,10 +60,7 @@ def main(
     found, pairs = [], 0
     for prompt_id, question in questions.items():
         table = tables[prompt_id]
-        replies = [answers[0] for answers in read_answers(protocol, table)]
-        # Of several lines the last number may be the result; elsewhere an answer is the first line.
-        texts = replies if rule == "number" else [normalise_answer(reply) for reply in replies]
-        answers = [None if isinstance(text, Invalid) else text for text in texts]
+        answers = answer_texts(protocol, table, rule)
         given = sum(answer is not None for answer in answers)
         pairs += given * (given - 1)
         same = _judge_of(question, verdicts, judge.strict) if verdicts is not None else None

@@ -32,6 +32,21 @@ def test_parameters_recorded_before_there_were_questions_have_none():
         validate(values)
 
 
+def test_inverse_entropy_needs_its_sections_and_perturbations_that_differ():
+    values = composed("axes=[inv_entropy]")
+    del values["generate"]["perturbations"]
+    with pytest.raises(ConfigError, match="generate.perturbations: a value is missing, which inv_entropy need"):
+        validate(values)
+    assert validate({**values, "axes": ["semcal"]}).generate.perturbations is None
+    for override, message in (
+        ("prompts.perturbations.number=10", "10 perturbations need as many templates"),
+        ("prompts.perturbations={kind:genetic,genetic:null}", "the kind genetic needs a section genetic, got null"),
+        ("evaluate.inverse_entropy.similarity.kind=embedding", "the similarity embedding needs a checkpoint, got null"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            composed("axes=[inv_entropy]", "experiment=paper", override)
+
+
 def test_laws_are_named_on_the_command_line():
     assert composed("experiment=own_law")["laws"].keys() == {"destination", "delivery_hours", "drinks"}
     alone = composed("experiment=own_law", "laws=none", "+laws.lunch=data/mine/lunch.yaml")

@@ -13,7 +13,13 @@ from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.retention import accuracy as retention
 from pipeline.core.retention import answers, divergence, perplexity
 from pipeline.core.retention.tasks import COLUMNS
-from pipeline.core.semantics import credal_metrics, human_metrics, semantic_calibration, uncertainty_metrics
+from pipeline.core.semantics import (
+    credal_metrics,
+    human_metrics,
+    inverse_entropy_metrics,
+    semantic_calibration,
+    uncertainty_metrics,
+)
 from pipeline.core.semantics.question import HumanClass, Question
 from pipeline.core.structured import aggregate, fidelity, law_metrics
 from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, METRICS, SPLITS, metric_sources
@@ -124,6 +130,14 @@ def uncertainty_names():
     return {row["metric"] for row in rows}
 
 
+def inverse_entropy_names():
+    means = dict.fromkeys(inverse_entropy_metrics.REPORTED, 0.5)
+    rows = [{"prompt_id": name, "split": split, "right": name, **means} for name in (0, 1) for split in ("all", "hot")]
+    table = pd.DataFrame(rows)
+    options = {"seed": 0, "names": ("x",), "replicates": 10}
+    return {row["metric"] for row in inverse_entropy_metrics.metric_rows(table, table, ["all", "hot"], **options)}
+
+
 AXES = {
     "structured": lambda: STRUCTURED,
     "open": open_ended_names,
@@ -137,6 +151,7 @@ AXES = {
     "semcal": semantic_calibration_names,
     "credal": credal_names,
     "uncertainty": uncertainty_names,
+    "inv_entropy": inverse_entropy_names,
 }
 
 

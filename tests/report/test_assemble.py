@@ -195,7 +195,8 @@ def test_what_is_missing_is_said(tmp_path, two_models, prompts, capsys):
     assert "missing evaluations: alpha base (mcq); alpha hard (mcq, structured);" in printed
     assert (
         "beta ssot (structured)" in printed
-        and "axes without any evaluation: open, novelty, retention, paloma, anchors, human, semcal, credal, uncertainty"
+        and "axes without any evaluation: open, novelty, retention, paloma, anchors, human, semcal, credal, "
+        "uncertainty, inv_entropy"
         in printed
     )
     page = (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
@@ -212,7 +213,10 @@ def test_axes_that_are_off_are_told_from_those_that_were_not_run(tmp_path, two_m
     params.write_text(yaml.safe_dump({**values, "axes": ["structured", "novelty"]}))
     write_report(load_params(params), [tmp_path / "evals"], [prompts[1]], tmp_path / "reports")
     printed = capsys.readouterr().out
-    assert "switched off (axes): open, retention, paloma, anchors, human, semcal, credal, uncertainty\n" in printed
+    assert (
+        "switched off (axes): open, retention, paloma, anchors, human, semcal, credal, uncertainty, inv_entropy\n"
+        in printed
+    )
     assert "axes without any evaluation: novelty\n" in printed
     page = (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
     assert page.count('<p class="missing">Switched off (axes).</p>') == 8

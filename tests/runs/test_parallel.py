@@ -233,12 +233,17 @@ def test_the_projects_own_stages_take_what_they_are_declared_with():
         "preflight",
         *(
             f"generate_{axis}"
-            for axis in ("structured", "open", "mcq", "novelty", "anchors", "instructions", "questions")
+            for axis in (
+                *("structured", "open", "mcq", "novelty", "anchors", "instructions"),
+                *("questions", "perturbations"),
+            )
         ),
         *(f"score_{axis}" for axis in ("structured", "open", "retention", "paloma", "anchors", "questions")),
         "exact_structured",
         "partition_novelty",
         "reward_novelty",
+        # Where a judge says what answers mean.
+        *("partition_questions", "build_perturbations", "eval_inv_entropy"),
     }
     assert all(gpus == () for name, gpus in taken.items() if name not in training | single)
 

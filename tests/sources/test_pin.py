@@ -10,6 +10,7 @@ from pipeline.compose import compose_params
 from pipeline.config.params import validate
 from pipeline.errors import ArtifactError, ConfigError, ModelError
 from pipeline.sources import repository as hub
+from pipeline.sources.fetch import downloads
 from pipeline.sources.pin import conf_sources, is_commit, main, pin, unpinned, write_revision
 from tests.conftest import ROOT
 
@@ -186,6 +187,23 @@ def test_questions_of_the_hub_and_their_judge_are_pinned_where_they_are_asked(co
         compose_params(conf, ["evaluate.partition.rule=entailment"])
 
 
+def test_embeddings_of_the_hub_are_pinned_and_fetched_where_texts_are_compared(conf):
+    embedding = "{kind:embedding,checkpoint:owner/encoder}"
+    overrides = [f"evaluate.inverse_entropy.similarity={embedding}"]
+    overrides += [f"prompts.perturbations.genetic.similarity={embedding}"]
+    evaluated = "evaluate.inverse_entropy.similarity.revision"
+    genetic = "prompts.perturbations.genetic.similarity.revision"
+    for axes, kind, expected in (
+        ("inv_entropy", "templates", [evaluated]),
+        ("inv_entropy", "genetic", [evaluated, genetic]),
+        ("semcal", "genetic", []),
+    ):
+        params = validate(compose_params(conf, [*overrides, f"axes=[{axes}]", f"prompts.perturbations.kind={kind}"]))
+        found = [key for key in unpinned(params) if key.endswith("similarity.revision")]
+        assert found == expected
+        assert [download.key for download in downloads(params) if download.repository == "owner/encoder"] == expected
+
+
 def test_what_axes_need_that_are_off_is_left_alone(conf, asked, tmp_path, capsys):
     erase_pins(conf)
     params = tmp_path / "params.yaml"
@@ -193,7 +211,8 @@ def test_what_axes_need_that_are_off_is_left_alone(conf, asked, tmp_path, capsys
     # tinyBenchmarks cannot be reached, and nobody asks for it.
     main(conf, check=False, update=False, params=params)
     assert (
-        "left alone: what only structured, mcq, novelty, retention, anchors, laws, human, semcal, credal, uncertainty "
+        "left alone: what only structured, mcq, novelty, retention, anchors, laws, human, semcal, credal, "
+        "uncertainty, inv_entropy "
         "would need" in capsys.readouterr().out
     )
     assert {repository for repository, _, kind in asked if kind == "dataset"} == {"allenai/paloma"}

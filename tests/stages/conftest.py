@@ -31,6 +31,7 @@ AXES = (
     "semcal",
     "credal",
     "uncertainty",
+    "inv_entropy",
 )
 
 
@@ -77,6 +78,7 @@ class Dag:
             "build_novelty_prompts@novelty",
             "build_instructions@instructions",
             "build_questions@questions",
+            "build_perturbations@inv_entropy",
             "discretize@soft",
             "discretize@hard",
         )
@@ -102,6 +104,7 @@ class Dag:
             "semcal": ("eval_semcal",),
             "credal": ("eval_credal",),
             "uncertainty": ("score_questions", "eval_uncertainty"),
+            "inv_entropy": ("generate_perturbations", "eval_inv_entropy"),
         }[axis]
         if condition in BASELINES:
             names = (f"generate_{axis}", f"eval_{axis}_baseline")

@@ -85,7 +85,7 @@ OUTSIDE_THE_DAG = {"profile_construction", "build_laws", "exact_laws", "eval_law
 """What is off unless it is asked for; laws of one's own are sampled and scored by what others are."""
 NEEDED_OF_BASE = (
     *("score_retention", "score_paloma", "generate_anchors", "generate_instructions"),
-    *("generate_questions", "score_questions", "partition_questions"),
+    *("generate_questions", "score_questions", "partition_questions", "generate_perturbations"),
 )
 
 

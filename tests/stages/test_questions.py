@@ -8,7 +8,7 @@ import pytest
 import yaml
 from safetensors.numpy import load_file, save_file
 
-from pipeline.artifacts.prompts import read_questions
+from pipeline.artifacts.prompts import read_perturbations, read_questions
 from pipeline.core.semantics.partition import known_classes, normalise
 from pipeline.demo.stand_ins.evaluators import save_judge
 from pipeline.errors import ArtifactError
@@ -17,7 +17,8 @@ from tests.conftest import ROOT
 from tests.stages.conftest import Dag, run_stage
 
 pytestmark = pytest.mark.slow
-QUESTIONS = ("open-coin-side", "capital-france", "symbol-iron", "is-dolphin-fish", "open-season", "capital-italy")
+QUESTIONS = ("open-season", "open-coin-side", "capital-france", "capital-italy", "symbol-iron", "is-dolphin-fish")
+"""In the order of the file."""
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +31,9 @@ def answered(tiny_params, tmp_path_factory) -> Dag:
     (directory / "questions.jsonl").write_text("\n".join(chosen))
     values["artifacts"] = str(directory / "artifacts")
     values["prompts"]["questions"] |= {"source": str(directory / "questions.jsonl"), "max_prompts": None}
+    values["prompts"]["perturbations"] |= {"number": 3, "max_questions": None}
+    settings = {"hot": {"temperature": 1.6, "top_p": 1.0, "top_k": None}}
+    values["generate"]["perturbations"] |= {"num_samples": 3, "max_new_tokens": 8, "settings": settings}
     values["models"]["embedded"]["checkpoint"] = str(ROOT / "models" / "embedded")
     settings = {"cold": {"temperature": 0.05, "top_p": 1.0, "top_k": None}}
     values["generate"]["questions"] |= {"num_samples": 20, "max_new_tokens": 8, "batch_size": 64, "settings": settings}
@@ -215,6 +219,63 @@ def test_uncertainty_of_base(answered):
     # Two sides of a coin are less certain than a capital that was learnt.
     for measure in ("semantic_entropy", "laplacian_eigenvalues", "token_entropy", "token_surprise", "top_5_entropy"):
         assert table.loc["open-season", measure] > table.loc["capital-france", measure]
+
+
+def test_inverse_entropy_of_base(answered):
+    answered.run("build_perturbations@inv_entropy", "generate_perturbations@embedded-base")
+    requests = read_perturbations(answered.path("build_perturbations@inv_entropy"))
+    assert tuple(requests) == QUESTIONS and {len(own) for own in requests.values()} == {4}
+    assert requests["symbol-iron"]["symbol-iron~1"] == f"Please answer: {requests['symbol-iron']['symbol-iron~0']}"
+    generations = pd.read_parquet(answered.generations("base", "perturbations"))
+    assert generations.groupby("setting").size().to_dict() == dict.fromkeys(("default", "hot"), len(QUESTIONS) * 4 * 3)
+    answered.run("eval_inv_entropy@embedded-base")
+    table = metrics_of(answered.evals("inv_entropy", "base"))
+    assert set(table.index.get_level_values("split")) == {"all", "hot"}
+    found = table.loc["all"]
+    excess = found.loc["inv_entropy_excess_nats", "value"]
+    assert excess == pytest.approx(found.loc["inv_entropy_nats", "value"] - np.log(4))
+    assert found.loc["inv_entropy_excess_nats_difference", "value"] == 0
+    assert found.loc["inv_entropy_auroc", "n"] == 4 and found.loc["inv_entropy_tsu", "n"] == len(QUESTIONS)
+    # Two temperatures: what ignores them rises half of the time.
+    assert found.loc["inv_entropy_tsu", "floor"] == 0.5
+    hot = table.loc["hot"]
+    assert hot.loc["inv_output_dispersion", "value"] > found.loc["inv_output_dispersion", "value"]
+    assert hot.loc["inv_input_dispersion", "value"] == found.loc["inv_input_dispersion", "value"] > 0
+    # The same answers mean the same right and wrong as on the axis uncertainty.
+    rows = pd.read_parquet(answered.evals("inv_entropy", "base") / "per_prompt.parquet")
+    assert rows.groupby("prompt_id")["right"].nunique(dropna=False).eq(1).all()
+    assert rows.loc[rows["prompt_id"] == "capital-france", "right"].eq(1).all()
+
+
+def perturbed_with(answered, tmp_path, **settings) -> Dag:
+    values = yaml.safe_load(answered.params.read_text())
+    values["prompts"]["perturbations"] |= settings
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+    return Dag(tmp_path / "params.yaml")
+
+
+def test_perturbations_by_a_genetic_algorithm(answered, tmp_path):
+    output = tmp_path / "genetic.parquet"
+    dag = perturbed_with(answered, tmp_path, kind="genetic", max_questions=3)
+    dag.run("build_perturbations@inv_entropy", output=output)
+    found = read_perturbations(output)
+    # Evenly spaced in the prompt set, the same on every run.
+    assert list(found) == [QUESTIONS[place] for place in (0, 2, 5)]
+    assert all(2 <= len(own) <= 4 and len(set(own.values())) == len(own) for own in found.values())
+    dag.run("build_perturbations@inv_entropy", output=tmp_path / "again.parquet")
+    assert read_perturbations(tmp_path / "again.parquet") == found
+
+
+def test_a_question_without_perturbations_is_named(answered, tmp_path):
+    dag = perturbed_with(answered, tmp_path, kind="variants")
+    with pytest.raises(ArtifactError, match=r"kind=variants: the question capital-\w+ of .* has no perturbations"):
+        dag.run("build_perturbations@inv_entropy", output=tmp_path / "out.parquet")
+    genetic = yaml.safe_load(answered.params.read_text())["prompts"]["perturbations"]["genetic"]
+    (tmp_path / "words.json").write_text('{"tungsten": {"synonyms": ["wolfram"]}}')
+    own = genetic | {"lexicon": str(tmp_path / "words.json")}
+    dag = perturbed_with(answered, tmp_path, kind="genetic", genetic=own)
+    with pytest.raises(ArtifactError, match="has no perturbations: none of its words is in the lexicon"):
+        dag.run("build_perturbations@inv_entropy", output=tmp_path / "out.parquet")
 
 
 def test_a_question_without_answers_is_named(answered, partition, tmp_path):

@@ -559,7 +559,8 @@ def test_plan_without_an_axis(tmp_path, capsys):
     stages, printed = set(pd.read_csv(csv)["stage"]), capsys.readouterr().out
     assert stages >= {"eval_structured", "eval_open"} and not stages & {"reward_novelty", "import_irt", "score_paloma"}
     assert (
-        "Experiment paper, without mcq, novelty, retention, paloma, anchors, human, semcal, credal, uncertainty "
+        "Experiment paper, without mcq, novelty, retention, paloma, anchors, human, semcal, credal, uncertainty, "
+        "inv_entropy "
         "(axes): " in printed
     )
     # The twelve models alone.

@@ -5,7 +5,7 @@ AUROC beside its audit for length (axis "uncertainty").
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,8 @@ from pipeline.core.semantics.discrimination import (
 )
 from pipeline.core.semantics.partition import normalise, right_label
 from pipeline.core.semantics.question import Question, people_counts
+from pipeline.core.semantics.question_means import paired_statistic, resamples, value_row
 from pipeline.core.semantics.uncertainty import TOP_K, TOP_P, lexical_similarities, similarity_measures, token_measures
-from pipeline.core.statistics.intervals import Estimate, metric_row, percentile_interval
 
 _TOKEN_MEASURES = {
     **{f"top_{k}_entropy": f"top_k_entropy_{k}" for k in TOP_K},
@@ -38,6 +38,18 @@ MEASURES = (
 AUDIT = ("auroc_within_length", "length_score_spearman")
 LENGTH = ("auroc_length", "length_label_spearman")
 """Of the answers alone, whatever the measure."""
+
+
+def modal_answer_is_right(question: Question, counts: Mapping[str, int], rng: np.random.Generator) -> float:
+    """1 where the most frequent class of answers is right, else 0; NaN where nothing is right or wrong.
+
+    Args:
+        question: What was asked.
+        counts: Answers by class; at least one.
+        rng: Of ties.
+    """
+    answer, right = list(counts)[modal_class(np.array(list(counts.values())), rng)], right_label(question)
+    return math.nan if right is None else float(answer == right)
 
 
 def question_row(
@@ -67,7 +79,6 @@ def question_row(
         people_entropy_nats (NaN where people were not asked), classes (of people, at least 2) and length.
     """
     values = np.array(list(counts.values()))
-    answer, right = list(counts)[modal_class(values, rng)], right_label(question)
     ordered = np.asarray(law, dtype=np.float64)
     # Tokens beyond those that were kept have next to no probability.
     tokens = token_measures(np.append(ordered, np.zeros(max(TOP_K))) / ordered.sum())
@@ -84,7 +95,7 @@ def question_row(
         "token_entropy": entropy / math.log(vocabulary),
         "token_surprise": -tokens["log_top_probability"],
         **{name: tokens[measure] for name, measure in _TOKEN_MEASURES.items()},
-        "right": math.nan if right is None else float(answer == right),
+        "right": modal_answer_is_right(question, counts, rng),
         "people_entropy_nats": chao_wang_jost_entropy(people) if len(people) else math.nan,
         "classes": max(2, len(question.human)),
         "length": length,
@@ -109,22 +120,18 @@ def metric_rows(
     asked, judged = (np.isfinite(per_prompt[name].to_numpy()) for name in ("people_entropy_nats", "right"))
     if asked.any():
         sides = [table[asked].reset_index(drop=True) for table in (per_prompt, base)]
-        weights = _resamples(int(asked.sum()), replicates, random_stream(seed, "bootstrap", *names, "people"))
+        weights = resamples(int(asked.sum()), replicates, random_stream(seed, "bootstrap", *names, "people"))
         for measure in MEASURES:
             rng = random_stream(seed, "alignment", *names, measure)
             rows += _alignment_rows(*sides, measure, weights, replicates, rng)
     if judged.any():
         sides = [table[judged].reset_index(drop=True) for table in (per_prompt, base)]
-        weights = _resamples(int(judged.sum()), replicates, random_stream(seed, "bootstrap", *names, "gold"))
+        weights = resamples(int(judged.sum()), replicates, random_stream(seed, "bootstrap", *names, "gold"))
         for measure in MEASURES:
             rows += _correctness_rows(*sides, measure, weights)
         audit = _audit(sides[0], MEASURES[0])
-        rows += [_row(f"uncertainty_{name}", audit[name], len(sides[0])) for name in LENGTH]
+        rows += [value_row(f"uncertainty_{name}", audit[name], len(sides[0])) for name in LENGTH]
     return rows
-
-
-def _resamples(size: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
-    return rng.multinomial(size, np.full(size, 1 / size), size=replicates).astype(np.float64)
 
 
 def _alignment_rows(
@@ -143,8 +150,8 @@ def _alignment_rows(
 
     prefix = f"uncertainty_{measure}"
     return [
-        *_paired(f"{prefix}_partial_pearson", partial, own, base, weights),
-        *(_row(f"{prefix}_{name}", value, len(own)) for name, value in found.items() if name != "partial_pearson"),
+        *paired_statistic(f"{prefix}_partial_pearson", partial, own, base, weights),
+        *(value_row(f"{prefix}_{name}", value, len(own)) for name, value in found.items() if name != "partial_pearson"),
     ]
 
 
@@ -155,33 +162,12 @@ def _correctness_rows(own: pd.DataFrame, base: pd.DataFrame, measure: str, weigh
     score, labels = -own[measure].to_numpy(), own["right"].to_numpy() > 0.5
     audit, size, prefix = _audit(own, measure), len(own), f"uncertainty_{measure}"
     return [
-        *_paired(f"{prefix}_auroc", area, own, base, weights),
-        _row(f"{prefix}_risk_coverage", risk_coverage_area(score, labels), size),
-        _row(f"{prefix}_rejection_ratio", float(prediction_rejection_ratio(score, labels)), size),
-        *(_row(f"{prefix}_{name}", audit[name], size) for name in AUDIT),
+        *paired_statistic(f"{prefix}_auroc", area, own, base, weights),
+        value_row(f"{prefix}_risk_coverage", risk_coverage_area(score, labels), size),
+        value_row(f"{prefix}_rejection_ratio", float(prediction_rejection_ratio(score, labels)), size),
+        *(value_row(f"{prefix}_{name}", audit[name], size) for name in AUDIT),
     ]
 
 
 def _audit(own: pd.DataFrame, measure: str) -> dict[str, float]:
     return length_audit(-own[measure].to_numpy(), own["right"].to_numpy() > 0.5, own["length"].to_numpy())
-
-
-def _paired(
-    metric: str,
-    statistic: Callable[..., np.ndarray],
-    own: pd.DataFrame,
-    base: pd.DataFrame,
-    weights: np.ndarray,
-) -> list[dict[str, Any]]:
-    """A metric with its interval, then its change from base."""
-    value, draws = float(statistic(own)), statistic(own, weights)
-    change, changes = value - float(statistic(base)), draws - statistic(base, weights)
-    return [
-        _row(metric, value, len(own), *percentile_interval(draws)),
-        _row(f"{metric}_difference", change, len(own), *percentile_interval(changes)),
-    ]
-
-
-def _row(metric: str, value: float, size: int, low: float = math.nan, high: float = math.nan) -> dict[str, Any]:
-    interval = (low, high) if math.isfinite(value) else ()
-    return metric_row(metric, Estimate(value, size, *interval, undefined=int(not math.isfinite(value))))

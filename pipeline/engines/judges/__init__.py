@@ -1,1 +1,1 @@
-"""NoveltyBench's evaluators."""
+"""Models that judge texts: NoveltyBench's evaluators, entailment, sentence embeddings."""

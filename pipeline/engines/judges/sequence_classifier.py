@@ -1,4 +1,4 @@
-"""Loading of the evaluators that are sequence classifiers, and what pins their content."""
+"""Loading of the evaluators, most of them sequence classifiers, and what pins their content."""
 
 import os
 from pathlib import Path
@@ -35,15 +35,41 @@ def pinned(checkpoint: str, revision: str | None) -> dict[str, Any]:
 
 
 def load_sequence_classifier(checkpoint: str, revision: str | None, dtype: str, device: str | None, **options: Any):
-    """A sequence classifier in evaluation mode, from safetensors where there are any; remote code is never run.
+    """A sequence classifier in evaluation mode. Raises what ``load_evaluator`` raises."""
+    from transformers import AutoModelForSequenceClassification
+
+    kind = AutoModelForSequenceClassification, "sequence classifier"
+    return load_evaluator(*kind, checkpoint, revision, dtype, device, **options)
+
+
+def load_evaluator(
+    loader: Any,
+    kind: str,
+    checkpoint: str,
+    revision: str | None,
+    dtype: str,
+    device: str | None,
+    unused: str = "",
+    **options: Any,
+):
+    """A model in evaluation mode, from safetensors where there are any; remote code is never run.
 
     A checkpoint with PyTorch weights only is read without unpickling objects (``weights_only``).
+
+    Args:
+        loader: Class of transformers that loads it.
+        kind: What it is, in errors.
+        checkpoint: Local directory or hub repository.
+        revision: Commit of the latter.
+        dtype: Weights and activations.
+        device: Where it runs; None for the default device.
+        unused: Start of the names of weights that nothing reads, and that may be missing; empty for none.
+        options: Of ``from_pretrained``.
 
     Raises:
         ModelError: It cannot be loaded, or weights are missing, which would leave them random.
     """
     import torch
-    from transformers import AutoModelForSequenceClassification
     from transformers.utils.logging import disable_progress_bar
 
     from pipeline.engines.loading.model import default_device
@@ -54,7 +80,7 @@ def load_sequence_classifier(checkpoint: str, revision: str | None, dtype: str, 
     # Else a repository without safetensors is sent to a converter on the hub in the background.
     os.environ.setdefault("DISABLE_SAFETENSORS_CONVERSION", "1")
     try:
-        model, report = AutoModelForSequenceClassification.from_pretrained(
+        model, report = loader.from_pretrained(
             checkpoint,
             revision=revision,
             dtype=getattr(torch, dtype),
@@ -64,8 +90,8 @@ def load_sequence_classifier(checkpoint: str, revision: str | None, dtype: str, 
             **options,
         )
     except Exception as error:  # safetensors, transformers and torch each raise their own types
-        raise ModelError(f"cannot load the sequence classifier {checkpoint}: {first_line(error)}") from None
-    if missing := sorted(report["missing_keys"]):
+        raise ModelError(f"cannot load the {kind} {checkpoint}: {first_line(error)}") from None
+    if missing := sorted(key for key in report["missing_keys"] if not unused or not key.startswith(unused)):
         raise ModelError(f"checkpoint {checkpoint} has no weights for {missing[0]} ({len(missing)} missing)")
     return count_tokens(model.to(device or default_device()).eval())
 

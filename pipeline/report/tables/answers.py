@@ -23,8 +23,8 @@ from pipeline.report.tables.table import (
     probability_text,
 )
 
-_QUESTIONS = "Brackets: 95% bootstrap intervals over questions."
-_PAIRED = f"Condition less base on the same questions. {_QUESTIONS}"
+QUESTIONS = "Brackets: 95% bootstrap intervals over questions."
+PAIRED = f"Condition less base on the same questions. {QUESTIONS}"
 HUMAN = (
     measure_of("human_tv", title="TV"),
     measure_of("human_tv", title="TV of people", field="floor", bold=False),
@@ -111,15 +111,16 @@ def calibration_verdict(metrics: pd.DataFrame, models: Mapping[str, str], condit
     return " ".join(sentences)
 
 
-def _by_setting(
+def by_setting(
     name: str,
     caption: str,
+    section: str,
     metrics: pd.DataFrame,
     models: Mapping[str, str],
     shown: Sequence[Measure],
     *conditions: str,
 ) -> Table | None:
-    """The measures under every decoding setting; None where there is one alone."""
+    """The measures under every setting of a section of ``generate``; None where there is one alone."""
     settings = split_names(metrics, shown[0].axis, *(measure.metric for measure in shown))
     measures = [
         dataclasses.replace(
@@ -130,7 +131,7 @@ def _by_setting(
     ]
     if not settings:
         return None
-    note = f"Default: as in the other tables; further decoding settings: generate.questions.settings. {_QUESTIONS}"
+    note = f"Default: as in the other tables; further decoding settings: generate.{section}.settings. {QUESTIONS}"
     return detailed_table(name, caption, note, metrics, models, measures, conditions)
 
 
@@ -140,7 +141,7 @@ def human_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: S
         "TV: total variation of the model's law over classes of answers from people's. TV of people: what as many "
         "answers drawn from people's own law score; within the band: questions at most at its 95% quantile, 0.95 for a "
         "model that answers as people do. Recall: share of people whose class was answered at least once. Entropy gap: "
-        f"model less people, corrected for the number of answers (Chao, Wang and Jost 2013). {_QUESTIONS} Bold: best "
+        f"model less people, corrected for the number of answers (Chao, Wang and Jost 2013). {QUESTIONS} Bold: best "
         "condition of the model."
     )
     tables = (
@@ -148,15 +149,16 @@ def human_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: S
         detailed_table(
             "human_differences",
             "Agreement with people: differences from base, paired",
-            _PAIRED,
+            PAIRED,
             metrics,
             models,
             HUMAN_CHANGES,
             methods_of(conditions),
         ),
-        _by_setting(
+        by_setting(
             "human_by_setting",
             "Agreement with people by decoding setting",
+            "questions",
             metrics,
             models,
             (HUMAN[0], HUMAN[7]),
@@ -184,13 +186,13 @@ def credal_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: 
         "The set of a question holds all mixtures of the model's laws under the decoding settings. Distance: total "
         "variation of people's law from it; inside: what people whose law is in the set score. Between: Jensen-Shannon "
         "divergence of the members, the question's expected information gain; between paraphrases: that of the laws "
-        f"under the question's wordings. {_QUESTIONS} Bold: best condition of the model."
+        f"under the question's wordings. {QUESTIONS} Bold: best condition of the model."
     )
     changes = [measure_of(f"credal_{name}_difference") for name in _SET_CHANGES]
     caption = "Sets of laws: differences from base, paired"
     tables = (
         detailed_table("credal", "Sets of laws over decoding settings", note, metrics, models, measures, conditions),
-        detailed_table("credal_differences", caption, _PAIRED, metrics, models, changes, methods_of(conditions)),
+        detailed_table("credal_differences", caption, PAIRED, metrics, models, changes, methods_of(conditions)),
     )
     return [table for table in tables if table is not None]
 
@@ -202,7 +204,7 @@ def uncertainty_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditi
     people = (
         "Correlation of a measure of uncertainty with the entropy of people's answers. Partial: over questions with as "
         "many classes of people's, with its permutation test; normalised: both over ln of that number; raw: also large "
-        f"where both only grow with it. Change: condition less base. {_QUESTIONS}"
+        f"where both only grow with it. Change: condition less base. {QUESTIONS}"
     )
     alone = [
         f"{row.value:.2f} ({models[model]}, {condition})"
@@ -212,7 +214,7 @@ def uncertainty_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditi
     right = (
         "AUROC of a measure for wrong answers, and within groups of answers of like length; of the length alone: "
         f"{', '.join(alone) or 'undefined'}. AURC: area under risk by coverage; PRR: prediction-rejection ratio. "
-        f"Change: condition less base. {_QUESTIONS}"
+        f"Change: condition less base. {QUESTIONS}"
     )
     tables = []
     for name, caption, columns, note in (
@@ -260,7 +262,7 @@ def calibration_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditi
             "answers in the class that is most frequent in the other half; Sem1: the share of all, which is too high. "
             f"Overconfidence: mean confidence less mean label, whether the most frequent class is {label}. SmoothECE, "
             "calibrated: what a calibrated model with the same laws, questions and answers scores. Class-wise: over "
-            f"all pairs of a question and a class. {_QUESTIONS} Those of errors are centred on the estimate. Bold: "
+            f"all pairs of a question and a class. {QUESTIONS} Those of errors are centred on the estimate. Bold: "
             "best condition of the model."
         )
         tables.append(
@@ -277,9 +279,9 @@ def calibration_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditi
     changes = [measure_of(f"semcal_{prefix}{name}") for prefix in ("", "people_") for name in _CHANGES]
     caption = "Semantic calibration: differences from base, paired"
     tables.append(
-        detailed_table("semcal_differences", caption, _PAIRED, metrics, models, changes, methods_of(conditions))
+        detailed_table("semcal_differences", caption, PAIRED, metrics, models, changes, methods_of(conditions))
     )
     shown = [measure_of(f"semcal_{prefix}smooth_ece") for prefix in ("", "people_")]
     caption = "Semantic calibration by decoding setting"
-    tables.append(_by_setting("semcal_by_setting", caption, metrics, models, shown, *conditions))
+    tables.append(by_setting("semcal_by_setting", caption, "questions", metrics, models, shown, *conditions))
     return [table for table in tables if table is not None]

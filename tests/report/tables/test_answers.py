@@ -13,6 +13,7 @@ from pipeline.report.tables.answers import (
     human_tables,
     uncertainty_tables,
 )
+from pipeline.report.tables.inverse_entropy import inverse_entropy_tables
 from tests.report.conftest import CONDITIONS, metric_frame, metric_row
 
 MODELS = {"alpha": "Alpha"}
@@ -96,6 +97,29 @@ def test_tables_of_uncertainty_have_the_audits_beside_the_figures():
     assert "of the length alone: 0.20 (Alpha, base), 0.20 (Alpha, soft)" in right.note
     assert right.rows[2][right.header.index("Within lengths")].startswith("0.20")
     assert right.frame["auroc"].tolist() == [0.2] * 3
+
+
+def test_tables_of_inverse_entropy_have_the_null_and_the_dispersions_beside_the_figures():
+    names = ("inv_entropy_nats", "inv_entropy_excess_nats", "inv_input_dispersion", "inv_output_dispersion")
+    rows = [
+        metric_row("inv_entropy", "alpha", condition, split, metric, 0.2, n=40)
+        for condition in CONDITIONS
+        for split in ("all", "t14")
+        for metric in names
+    ]
+    for condition in CONDITIONS:
+        rows.append(metric_row("inv_entropy", "alpha", condition, "all", "inv_entropy_tsu", 0.5, floor=1 / 24, n=40))
+    rows.append(metric_row("inv_entropy", "alpha", "soft", "all", "inv_entropy_tsu_difference", 0.1, n=40))
+    means, scores, changes, settings = inverse_entropy_tables(metric_frame(rows), MODELS, CONDITIONS)
+    assert [measure.metric for measure in means.measures] == list(names)
+    assert [(measure.title, measure.field) for measure in scores.measures] == [
+        ("TSU by chance", "floor"),
+        ("TSU, Inv-Entropy", "value"),
+    ]
+    assert tuple(changes.conditions) == ("soft",) and [measure.title for measure in changes.measures] == ["TSU"]
+    assert [measure.split for measure in settings.measures] == ["all", "t14"] * 2
+    assert "generate.perturbations.settings" in settings.note
+    assert inverse_entropy_tables(metric_frame([]), MODELS, CONDITIONS) == []
 
 
 def test_figures():
