@@ -9,7 +9,7 @@ RUN = BIN=$$(scripts/setup_environment.sh) && export PATH="$$BIN:$$PATH" PYTHONP
 # Sets the shell variables A (artifacts) and R (reports) to the directories of params.yaml.
 ROOTS = read A R < <(python -c "import yaml; p = yaml.safe_load(open('params.yaml')); print(p['artifacts'], p['reports'])")
 
-.PHONY: help setup demo laptop test test-quick params check-params repro plan spent sweep tables record ablations serve dag bench bench-gpu embedded-model pin fetch stand-ins wandb-sync dashboard provenance publish sample serve-model test-kills lint clean test-real
+.PHONY: help setup demo laptop test test-quick params check-params repro plan spent sweep tables record ablations serve dag bench gpu-check embedded-model pin fetch stand-ins wandb-sync dashboard provenance publish sample serve-model test-kills lint clean test-real
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -40,8 +40,8 @@ check-params:  ## fail unless params.yaml is what conf/ composes to
 repro: check-params  ## run what is out of date in the DAG of params.yaml (JOBS=4 GPUS=0,1,2,3 side by side)
 	@$(RUN) $(if $(JOBS),python -m pipeline.runs.parallel --jobs $(JOBS) $(if $(GPUS),--gpus $(GPUS)),scripts/repro.sh)
 
-plan: check-params  ## estimated tokens, GPU hours and disk of the DAG of params.yaml, by stage and model
-	@$(RUN) python -m pipeline.runs.plan
+plan: check-params  ## estimated tokens, GPU hours and disk of the DAG of params.yaml (RATES=FILE: a device of your own)
+	@$(RUN) python -m pipeline.runs.plan $(if $(RATES),--rates $(RATES))
 
 spent:  ## measured time, tokens and memory of what has run, by stage, model and condition (ARGS="--csv FILE")
 	@$(RUN) python -m pipeline.runs.spent $(ARGS)
@@ -71,8 +71,8 @@ dag:  ## print the DAG
 bench:  ## speed and memory against plain baselines (BENCHMARKS="tries sampling" for some); about six minutes
 	@$(RUN) python -m benchmarks $(BENCHMARKS)
 
-bench-gpu:  ## training, scoring and sampling at real model sizes with random weights
-	@$(RUN) python -m benchmarks.gpu --output reports/benchmarks_gpu.json $(BENCHMARK_ARGUMENTS)
+gpu-check:  ## is this GPU ready? Ten minutes on models of real shapes, a report to paste, rates for `make plan` (ARGS=--help)
+	@$(RUN) python -m benchmarks.gpu $(ARGS)
 
 embedded-model:  ## train models/embedded again from the recipe (an hour and a half on two cores)
 	@$(RUN) $(ROOTS) && python -m pipeline.demo.build_model --output models/embedded \

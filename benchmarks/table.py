@@ -15,7 +15,8 @@ COLUMNS = {
 }
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """A value as a table shows it: three digits, or whole numbers from 100 on."""
     if value is None or value == "":
         return ""
     if isinstance(value, float):
@@ -31,9 +32,9 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
         shown.append("note")
     lines = ["| " + " | ".join(COLUMNS[key] for key in shown) + " |", "|" + "---|" * len(shown)]
     for row, extra in zip(rows, extras, strict=True):
-        cells = [_cell(row.get(key)) for key in shown]
+        cells = [cell(row.get(key)) for key in shown]
         if "note" in shown:
-            further = ", ".join(f"{key} {_cell(value)}" for key, value in extra.items() if value is not None)
+            further = ", ".join(f"{key} {cell(value)}" for key, value in extra.items() if value is not None)
             cells[shown.index("note")] = "; ".join(part for part in (cells[shown.index("note")], further) if part)
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

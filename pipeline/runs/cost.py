@@ -13,12 +13,16 @@ structured, open-ended, multiple-choice, TinyBenchmarks, PALOMA and NoveltyBench
 wall-clock times; the text does not say how many GPUs a run used, and one is assumed. They are times of the
 paper's code: sampling that shares prefixes, packed completions or vLLM may take a fraction of it. Baselines,
 exact laws and preflight are not among the totals; their rates are carried over from the nearest kind of work.
+
+``Rates`` of a device, measured with this code, replace the three shapes of work. Loading stays an assumption.
 """
 
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+
+from pipeline.runs.rates import Rates
 
 PEAK_OPERATIONS = 312e12
 """Dense bf16 operations per second of an A100."""
@@ -95,6 +99,13 @@ within their error."""
 TOKENS_PER_SLICE = 700_000
 """Tokens of a PALOMA test slice; assumed."""
 
+ACTIVATION_BYTES = 3.0
+"""What a token keeps for the backward pass, by number of weights to the power 2/3 (width times depth). Counted with
+autograd for bfloat16 layers with float32 LoRA on attention and dropout: 2.4 to 3.2 from Gemma-3-1B to 27B, 4.3 for
+Qwen3-0.6B, 1.0 for GPT-OSS, of whose weights most are experts that a token does not meet."""
+LOGIT_BYTES = 16 * 2**25
+"""Logits of one chunk of positions, their softmax and gradients, in float32."""
+
 BYTES_PER_STRING_IN_TRIE = 75
 """Measured: tries of 1,988 prompts take 165 MB at 1,001 strings and 2.1 GB at 16,384."""
 BYTES_PER_STRING_IN_SPACE = 20
@@ -112,7 +123,7 @@ class Cost:
     Attributes:
         prompt_tokens: Tokens that a model reads.
         completion_tokens: Tokens that a model generates or is trained on.
-        gpu_hours: On an A100.
+        gpu_hours: On an A100, or on the device of the rates.
         disk_bytes: Left on disk, once.
     """
 
@@ -139,19 +150,38 @@ def loading_hours(num_parameters: int) -> float:
     return (LOADING_SECONDS + 2 * num_parameters / LOADING_BYTES_PER_SECOND) / 3600
 
 
-def prefill_hours(tokens: float, num_parameters: int, utilisation: float = PREFILL_UTILISATION) -> float:
-    """GPU hours to read ``tokens``."""
+def prefill_hours(
+    tokens: float, num_parameters: int, utilisation: float = PREFILL_UTILISATION, rates: Rates | None = None
+) -> float:
+    """GPU hours to read ``tokens``; ``utilisation`` is of the paper's code, which ``rates`` replace."""
+    if rates is not None:
+        return tokens * rates.seconds("reading_token", num_parameters) / 3600
     return tokens * 2 * num_parameters / (PEAK_OPERATIONS * utilisation) / 3600
 
 
-def decoding_hours(tokens: float, num_parameters: int, sequences_at_once: float) -> float:
-    """GPU hours to generate ``tokens``, with so many sequences advanced by each step."""
+def decoding_hours(
+    tokens: float, num_parameters: int, sequences_at_once: float, rates: Rates | None = None, rows: int = 1
+) -> float:
+    """GPU hours to generate ``tokens``.
+
+    Args:
+        tokens: Generated in total.
+        num_parameters: Of the model.
+        sequences_at_once: Sequences that a step of the paper's code advances.
+        rates: Replace those of the paper's code.
+        rows: Sequences that a step advances where ``rates`` are given.
+    """
+    if rates is not None:
+        return rates.decoding_seconds(tokens, num_parameters, rows) / 3600
     step = DECODING_STEP_SECONDS + 2 * num_parameters / (PEAK_BANDWIDTH * BANDWIDTH_UTILISATION)
     return tokens / sequences_at_once * step / 3600
 
 
-def training_hours(steps: int, tokens: float, num_parameters: int) -> float:
+def training_hours(steps: int, tokens: float, num_parameters: int, rates: Rates | None = None) -> float:
     """GPU hours of optimiser steps on ``tokens`` in total, all GPUs together; loading is not in it."""
+    if rates is not None:
+        step, token = (rates.seconds(figure, num_parameters) for figure in ("training_step", "training_token"))
+        return (steps * step + tokens * token) / 3600
     operations = 4 * num_parameters * tokens
     return (steps * TRAINING_STEP_GPU_SECONDS + operations / (PEAK_OPERATIONS * TRAINING_UTILISATION)) / 3600
 
@@ -170,6 +200,20 @@ def adapter_bytes(num_parameters: int, rank: int, num_modules: int) -> float:
     return 4 * 15.3e6 * (num_parameters / 8.19e9) ** (2 / 3) * rank / 16 * num_modules / 4
 
 
+def training_memory_bytes(num_parameters: int, tokens_per_pass: float, rank: int, num_modules: int) -> float:
+    """Memory of a GPU that trains an adapter alone: weights, adapter with gradient and moments, activations and logits.
+
+    Args:
+        num_parameters: Of the base model, in bfloat16.
+        tokens_per_pass: Tokens of the largest pass, padding included.
+        rank: LoRA rank.
+        num_modules: Modules per layer with LoRA weights.
+    """
+    adapter = 4 * adapter_bytes(num_parameters, rank, num_modules)
+    activations = ACTIVATION_BYTES * num_parameters ** (2 / 3) * tokens_per_pass
+    return 2 * num_parameters + adapter + activations + LOGIT_BYTES
+
+
 def training_cost(
     *,
     num_parameters: int,
@@ -181,6 +225,7 @@ def training_cost(
     global_batch_size: int,
     rank: int,
     num_modules: int,
+    rates: Rates | None = None,
 ) -> Cost:
     """Cost of one adapter.
 
@@ -194,12 +239,13 @@ def training_cost(
         global_batch_size: Examples per step.
         rank: LoRA rank.
         num_modules: Modules per layer with LoRA weights.
+        rates: Replace those of the paper's code.
     """
     examples = epochs * prompts * samples_per_prompt / completions_per_example
     completion = examples * completions_per_example * TYPICAL_COMPLETION_TOKENS["structured"]
     steps = training_steps_of(prompts, samples_per_prompt // completions_per_example, epochs, global_batch_size)
     read = examples * prompt_tokens
-    hours = training_hours(steps, read + completion, num_parameters)
+    hours = training_hours(steps, read + completion, num_parameters, rates)
     return Cost(read, completion, hours, adapter_bytes(num_parameters, rank, num_modules))
 
 
@@ -211,6 +257,8 @@ def sampling_cost(
     samples: float,
     completion_tokens: float,
     sequences_at_once: float,
+    rates: Rates | None = None,
+    rows: int = 1,
 ) -> Cost:
     """Cost of generations: the prompt is read once for all samples of it, replies are decoded.
 
@@ -220,15 +268,20 @@ def sampling_cost(
         prompts: Prompts.
         samples: Generations per prompt, in the mean.
         completion_tokens: Mean tokens of a reply.
-        sequences_at_once: Sequences that a decoding step advances.
+        sequences_at_once: Sequences that a decoding step of the paper's code advances.
+        rates: Replace those of the paper's code.
+        rows: Sequences that a decoding step advances where ``rates`` are given.
     """
     read, written = prompts * prompt_tokens, prompts * samples * completion_tokens
-    hours = loading_hours(num_parameters) + prefill_hours(read, num_parameters)
-    hours += decoding_hours(written, num_parameters, sequences_at_once)
+    hours = loading_hours(num_parameters) + prefill_hours(read, num_parameters, rates=rates)
+    hours += decoding_hours(written, num_parameters, sequences_at_once, rates, rows)
     disk = written * BYTES_PER_GENERATED_TOKEN + prompts * samples * BYTES_PER_GENERATION
     return Cost(read, written, hours, disk)
 
 
-def scoring_cost(*, num_parameters: int, tokens: float, utilisation: float = PREFILL_UTILISATION) -> Cost:
+def scoring_cost(
+    *, num_parameters: int, tokens: float, utilisation: float = PREFILL_UTILISATION, rates: Rates | None = None
+) -> Cost:
     """Cost of reading ``tokens`` for their log-probabilities."""
-    return Cost(tokens, 0.0, loading_hours(num_parameters) + prefill_hours(tokens, num_parameters, utilisation))
+    hours = loading_hours(num_parameters) + prefill_hours(tokens, num_parameters, utilisation, rates)
+    return Cost(tokens, 0.0, hours)

@@ -1,7 +1,8 @@
 """Price the DAG of params.yaml before anything is spent: ``python -m pipeline.runs.plan``.
 
-Tokens, A100 hours and disk by stage and by model, for all of it and for what is still to run. Nothing is
-loaded and no model is needed. The figures are estimates; ``pipeline/runs/cost.py`` says what they rest on.
+Tokens, GPU hours and disk by stage and by model, for all of it and for what is still to run. Nothing is
+loaded and no model is needed. The figures are estimates; ``pipeline/runs/cost.py`` says what they rest on. Hours are of
+an A100 and the paper's own code, or of a device that was measured: ``--rates FILE``, which ``make gpu-check`` writes.
 """
 
 import argparse
@@ -14,16 +15,37 @@ from pipeline.command import run_command
 from pipeline.config.params import Params, load_params
 from pipeline.config.retention import is_local_path
 from pipeline.dag.graph import StageGraph, stages_out_of_date
-from pipeline.runs.cost import Cost
+from pipeline.runs.cost import LOADING_BYTES_PER_SECOND, LOADING_SECONDS, Cost
 from pipeline.runs.pricing import CLASSIFIER_PARAMETERS, REWARD_PARAMETERS, Prices
+from pipeline.runs.rates import Rates, read_rates
 
 SUMMED = ("stages", "to_run", "tokens", "gpu_hours", "gpu_hours_to_run", "disk_gb")
 NOTE = """\
-Estimates. GPU hours are those of A100s, from rates fitted to the totals that the paper states for its own code: \
+Estimates. {clock} Disk counts outputs once; DVC's cache doubles it where the file system has no reflinks."""
+PAPER_CLOCK = """\
+GPU hours are those of A100s, from rates fitted to the totals that the paper states for its own code: \
 2.6 and 26.7 GPU-hours of soft and hard training, and 4.5 h of structured, 3.1 h of open-ended, 17.6 h of \
 multiple-choice, 4.8 h of TinyBenchmarks, 11.5 h of PALOMA and 194 h of NoveltyBench evaluation. Baselines, exact laws \
-and preflight are not among those totals. Shared prefixes, packed completions or vLLM may take a fraction of it. Disk \
-counts outputs once; DVC's cache doubles it where the file system has no reflinks."""
+and preflight are not among those totals. Shared prefixes, packed completions or vLLM may take a fraction of it."""
+MEASURED_CLOCK = """\
+GPU hours are those of one {device}, from rates that this code had there with random weights ({measured}; {path}): \
+{shapes}. Sizes between them are interpolated, larger ones in proportion. Sampling is the Hugging Face engine's with a \
+row for every sample; merged prefixes or vLLM may take a fraction of it. Loading is assumed: {loading:.0f} s and \
+{speed:.0f} GB/s."""
+
+
+def clock(rates: Rates | None, path: Path | None) -> str:
+    """What the GPU hours are hours of."""
+    if rates is None:
+        return PAPER_CLOCK
+    return MEASURED_CLOCK.format(
+        device=rates.device,
+        measured=rates.measured,
+        path=path,
+        shapes=", ".join(rates.models),
+        loading=LOADING_SECONDS,
+        speed=LOADING_BYTES_PER_SECOND / 1e9,
+    )
 
 
 def checkpoint_bytes(params: Params) -> float:
@@ -36,7 +58,9 @@ def checkpoint_bytes(params: Params) -> float:
     return 2.0 * sum(sizes)
 
 
-def price_table(graph: StageGraph, params: Params, to_run: set[str], project: Path) -> pd.DataFrame:
+def price_table(
+    graph: StageGraph, params: Params, to_run: set[str], project: Path, rates: Rates | None = None
+) -> pd.DataFrame:
     """One row per kind of stage and model, in the DAG's order.
 
     Args:
@@ -44,12 +68,13 @@ def price_table(graph: StageGraph, params: Params, to_run: set[str], project: Pa
         params: Its parameters.
         to_run: Names of the stages that are not done.
         project: Where relative paths of data start.
+        rates: Of the device that runs it; None for those of the paper's code on an A100.
 
     Returns:
         Columns stage, model (empty where models share it), stages, to_run, tokens (prompt and completion),
-        gpu_hours, gpu_hours_to_run (A100) and disk_gb (10^9 bytes).
+        gpu_hours, gpu_hours_to_run and disk_gb (10^9 bytes).
     """
-    prices, rows = Prices(params, project), []
+    prices, rows = Prices(params, project, rates), []
     for name, node in graph.items():
         cost: Cost = prices.of(node)
         waits = name in to_run
@@ -77,18 +102,24 @@ def _text(table: pd.DataFrame, by: str) -> str:
     )
 
 
-def main(params: Path, csv: Path | None, all_stages: bool) -> None:
+def main(params: Path, csv: Path | None, all_stages: bool, rates: Path | None = None) -> None:
     """Print the tables, and write the rows by stage and model to ``csv``.
 
     Args:
         params: Composed parameters; dvc.yaml and the workspace are beside it.
         csv: File to write; None writes none.
         all_stages: Price everything as if nothing were done, without asking DVC.
+        rates: File of rates; None for those of the paper's code.
+
+    Raises:
+        ArtifactError: There is no such file of rates.
+        ConfigError: Something in it is not allowed.
     """
+    measured = None if rates is None else read_rates(rates)
     project, config = params.resolve().parent, load_params(params)
     graph = StageGraph(config)
     to_run = set(graph) if all_stages else graph.downstream(stages_out_of_date(project) & set(graph))
-    table = price_table(graph, config, to_run, project)
+    table = price_table(graph, config, to_run, project, measured)
     if csv is not None:
         with atomic_path(csv) as temporary:
             table.to_csv(temporary, index=False)
@@ -96,7 +127,11 @@ def main(params: Path, csv: Path | None, all_stages: bool) -> None:
     without = f", without {', '.join(off)} (axes)" if off else ""
     print(f"Experiment {config.experiment}{without}: {len(graph)} stages, {len(to_run)} of them to run or to check\n")
     print(f"{_text(table, 'stage')}\n\n{_text(table, 'model')}\n")
-    print(f"Checkpoints from the hub: {checkpoint_bytes(config) / 1e9:.0f} GB\n\n{NOTE}")
+    prices = Prices(config, project)
+    memory = ", ".join(f"{model} {prices.training_memory(model) / 1e9:.1f}" for model in config.models)
+    print(f"Memory of a GPU that trains by itself, GB: {memory}")
+    print(f"Checkpoints from the hub: {checkpoint_bytes(config) / 1e9:.0f} GB\n")
+    print(NOTE.format(clock=clock(measured, rates)))
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -104,6 +139,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
     parser.add_argument("--csv", type=Path, help="file for the rows by stage and model")
+    parser.add_argument(
+        "--rates", type=Path, help="file of rates of a device (make gpu-check); default: the paper's code on an A100"
+    )
     parser.add_argument(
         "--all", dest="all_stages", action="store_true", help="price everything, whatever DVC says is done"
     )

@@ -20,6 +20,7 @@ from pipeline.core.semantics.question import Question
 from pipeline.dag.graph import StageNode
 from pipeline.runs import cost
 from pipeline.runs.cost import Cost
+from pipeline.runs.rates import Rates
 from pipeline.sources.instructions import read_instructions
 from pipeline.sources.open_prompts import read_open_prompts
 from pipeline.sources.questions import read_questions
@@ -37,6 +38,8 @@ PREFLIGHT_REQUESTS, PREFLIGHT_SAMPLES = 4, 4000
 """Of the checks of the sampled law: requests, and samples of each, half of them of one token and half of two."""
 PREFLIGHT_READS = 600
 """Forward passes of a request: to choose the requests, and behind each first token of their exact laws."""
+PREFLIGHT_ROWS = 256
+"""Answers that the preflight draws at once."""
 NUM_INSTRUCTIONS, INSTRUCTION_TOKENS = 400, 40
 """Of a data set of the hub, where prompts.instructions.max_prompts does not say."""
 NUM_QUESTIONS = 100
@@ -56,9 +59,9 @@ def _mean_tokens(texts: Sequence[str]) -> float:
 class Prices:
     """Costs of stages under one set of parameters; a stage that loads no model costs no GPU time."""
 
-    def __init__(self, params: Params, project: Path = Path()):
-        """``project`` is where relative paths of local data start."""
-        self._params, self._project = params, project
+    def __init__(self, params: Params, project: Path = Path(), rates: Rates | None = None):
+        """``project`` is where relative paths of local data start; ``rates`` replace those of the paper's code."""
+        self._params, self._project, self._rates = params, project, rates
 
     @cached_property
     def _train_texts(self) -> list[str]:
@@ -183,7 +186,26 @@ class Prices:
         read, written = sequences * self._instructions["instructions"][1], sequences * reply
         # The base checkpoint's law takes one more forward pass.
         passes = 1.0 if made.anchors.divergence == "replay" else 1.5
-        return total + Cost(read, written, cost.training_hours(0, passes * (read + written), size))
+        return total + Cost(read, written, cost.training_hours(0, passes * (read + written), size, self._rates))
+
+    def training_memory(self, model: str) -> float:
+        """Bytes that the largest pass of any method takes on a GPU that trains by itself."""
+        config, typical = self._params.models[model], cost.TYPICAL_COMPLETION_TOKENS
+        # A pass is as wide as its longest row.
+        longest = cost.TEMPLATE_TOKENS + max(map(cost.estimate_tokens, self._train_texts), default=0)
+        most = 0.0
+        for method, made in self._params.methods.items():
+            train = training_settings(self._params, method)
+            packed = [self._packed(method, target)[-1] for target in target_shares(made)]
+            rows = [longest + strings * typical["structured"] for strings in packed]
+            if made.anchors is not None:
+                reply = min(typical["anchors"], self._params.generate.instructions.max_new_tokens)
+                rows.append(self._instructions["instructions"][1] + reply)
+            tokens = train.micro_batch_size * max(rows, default=0.0)
+            tokens = min(tokens, train.tokens_per_pass or tokens)
+            modules = len(config.lora_target_modules)
+            most = max(most, cost.training_memory_bytes(config.num_parameters, tokens, train.lora_rank, modules))
+        return most
 
     def _packed(self, method: str, target: str) -> tuple[int, int, int]:
         """Epochs, strings per prompt and epoch, and strings per example of a target."""
@@ -212,6 +234,7 @@ class Prices:
             global_batch_size=train.global_batch_size,
             rank=train.lora_rank,
             num_modules=len(self._params.models[model].lora_target_modules),
+            rates=self._rates,
         )
 
     def generation(self, model: str, axis: str, condition: str) -> Cost:
@@ -236,6 +259,8 @@ class Prices:
             samples=settings.num_samples * requests / max(1, prompts),
             completion_tokens=min(typical, settings.max_new_tokens),
             sequences_at_once=cost.SEQUENCES_AT_ONCE.get(condition, cost.SEQUENCES_AT_ONCE[axis]),
+            rates=self._rates,
+            rows=min(settings.batch_size, prompts * settings.num_samples) or 1,
         )
 
     def preflight(self, model: str) -> Cost:
@@ -248,7 +273,13 @@ class Prices:
             samples=PREFLIGHT_SAMPLES,
             completion_tokens=1.5,
             sequences_at_once=cost.SEQUENCES_AT_ONCE["structured"],
+            rates=self._rates,
+            rows=PREFLIGHT_ROWS,
         )
+
+    def _scoring(self, model: str, tokens: float, utilisation: float = cost.PREFILL_UTILISATION) -> Cost:
+        size = self._params.models[model].num_parameters
+        return cost.scoring_cost(num_parameters=size, tokens=tokens, utilisation=utilisation, rates=self._rates)
 
     def path_scores(self, model: str) -> Cost:
         """Divergences along paths."""
@@ -256,7 +287,7 @@ class Prices:
         path = prompt_tokens + cost.TYPICAL_COMPLETION_TOKENS["structured"]
         # Against the evaluation grid, and against every decimal.
         tokens = 2 * prompts * self._params.evaluate.paths_per_prompt * path
-        return cost.scoring_cost(num_parameters=self._params.models[model].num_parameters, tokens=tokens)
+        return self._scoring(model, tokens)
 
     def exact_law(self, model: str) -> Cost:
         """Bounds, and figures over whole tries."""
@@ -265,23 +296,17 @@ class Prices:
         whole = self._params.evaluate.exact_max_prefixes
         # A trie has about two prefixes for each of its strings.
         positions += 2 * largest if whole is None or 2 * largest <= whole else 0
-        return cost.scoring_cost(
-            num_parameters=self._params.models[model].num_parameters, tokens=len(self._test_texts) * positions
-        )
+        return self._scoring(model, len(self._test_texts) * positions)
 
     def exact_own_laws(self, model: str) -> Cost:
         """Whole tries of finite laws; about two prefixes for each string."""
         strings = [len(prompt.law.strings) for prompt in self._own_prompts[1] if isinstance(prompt.law, FiniteLaw)]
-        return cost.scoring_cost(
-            num_parameters=self._params.models[model].num_parameters, tokens=2 * float(sum(strings))
-        )
+        return self._scoring(model, 2 * float(sum(strings)))
 
     def first_steps(self, model: str, axis: str = "open") -> Cost:
         """Laws of first tokens."""
         prompts, prompt_tokens = self._axis_texts[axis]
-        return cost.scoring_cost(
-            num_parameters=self._params.models[model].num_parameters, tokens=prompts * prompt_tokens
-        )
+        return self._scoring(model, prompts * prompt_tokens)
 
     def question_first_steps(self, model: str) -> Cost:
         """The same of questions."""
@@ -291,16 +316,15 @@ class Prices:
         """The tasks of what is kept."""
         retention = self._params.retention
         items = {task: TASKS[task].items for task in retention.tasks}
-        scored = cost.scoring_cost(
-            num_parameters=self._params.models[model].num_parameters,
-            tokens=sum(count * cost.TASK_TOKENS[task] for task, count in items.items()),
-            utilisation=cost.RETENTION_UTILISATION,
-        )
+        tokens = sum(count * cost.TASK_TOKENS[task] for task, count in items.items())
+        scored = self._scoring(model, tokens, cost.RETENTION_UTILISATION)
         answers = sum(count for task, count in items.items() if task in GENERATIVE_TASKS)
         if not answers:
             return scored
         written = answers * min(cost.TYPICAL_COMPLETION_TOKENS["gsm8k"], retention.max_new_tokens)
-        hours = cost.decoding_hours(written, self._params.models[model].num_parameters, cost.SEQUENCES_AT_ONCE["mcq"])
+        rows = max(retention.tokens_per_pass // cost.TASK_TOKENS["gsm8k"], 1)
+        size, together = self._params.models[model].num_parameters, cost.SEQUENCES_AT_ONCE["mcq"]
+        hours = cost.decoding_hours(written, size, together, self._rates, rows)
         return scored + Cost(completion_tokens=written, gpu_hours=hours)
 
     def paloma(self, model: str) -> Cost:
@@ -320,9 +344,7 @@ class Prices:
             limit = paloma.max_documents_per_slice
             tokens += whole if limit is None else min(whole, limit * TOKENS_PER_DOCUMENT)
         read = tokens * len(paloma.bos) * paloma.window / paloma.stride
-        return cost.scoring_cost(
-            num_parameters=self._params.models[model].num_parameters, tokens=read, utilisation=cost.PALOMA_UTILISATION
-        )
+        return self._scoring(model, read, cost.PALOMA_UTILISATION)
 
     def divergences(self, model: str) -> Cost:
         """Replies of base and of the condition, each read with and without the adapter."""
@@ -330,7 +352,7 @@ class Prices:
         settings = self._params.generate.anchors
         reply = min(cost.TYPICAL_COMPLETION_TOKENS["anchors"], settings.max_new_tokens)
         tokens = 4 * prompts * settings.num_samples * (prompt_tokens + reply)
-        return cost.scoring_cost(num_parameters=self._params.models[model].num_parameters, tokens=tokens)
+        return self._scoring(model, tokens)
 
     def _responses(self) -> tuple[int, float]:
         """Responses of a condition on NoveltyBench, and their mean tokens."""
@@ -345,7 +367,7 @@ class Prices:
             return Cost()
         responses, tokens = self._responses()
         read = responses * PAIRS_PER_RESPONSE * 2 * min(tokens, classifier.max_tokens)
-        return cost.scoring_cost(num_parameters=CLASSIFIER_PARAMETERS, tokens=read)
+        return cost.scoring_cost(num_parameters=CLASSIFIER_PARAMETERS, tokens=read, rates=self._rates)
 
     def reward(self, model: str) -> Cost:
         """Their rewards."""
@@ -356,4 +378,4 @@ class Prices:
             else self._params.models[model].num_parameters
         )
         read = responses * (NOVELTY_PROMPT_TOKENS + tokens)
-        return cost.scoring_cost(num_parameters=size, tokens=read)
+        return cost.scoring_cost(num_parameters=size, tokens=read, rates=self._rates)

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmarks import gpu, tries
+from benchmarks import tries
 from benchmarks.measure import in_subprocess
-from benchmarks.table import markdown
 from pipeline.core.laws.discretize import discretize_all
 from pipeline.core.prompts.structured import build_split
 from pipeline.engines.loading.digit_rule import find_digit_tokens, tries_of
@@ -26,17 +25,6 @@ def test_the_dictionary_of_tuples_holds_the_same_targets(max_group):
             tokens, probabilities = trie.next_tokens(prefix)
             assert tokens.tolist() == sorted(children)
             np.testing.assert_allclose(probabilities, [children[token] for token in tokens.tolist()], atol=1e-9)
-
-
-def test_every_case_runs_on_a_tiny_model():
-    rows = gpu.run(["tiny"], device="cpu", repeats=1)
-    cases = [row["case"] for row in rows]
-    assert len(cases) == len(set(cases)) == 9
-    for row in rows:
-        assert row["seconds"] > 0 and row["tokens_per_second"] > 0 and row["fraction_of_matmul"] > 0
-    packed, unpacked = (next(r for r in rows if r["case"].endswith(f", {kind}")) for kind in ("packed", "unpacked"))
-    assert packed["sequences"] == unpacked["sequences"] == 128
-    assert "tiny: sampling" in markdown(rows)
 
 
 def test_measurement_in_a_process_of_its_own():

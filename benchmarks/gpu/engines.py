@@ -1,0 +1,101 @@
+"""Engines that are compared with ours on one model: transformers' ``generate`` as it is, and vLLM."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import torch
+from transformers import GenerationConfig
+
+from benchmarks.gpu.shapes import STOP
+from benchmarks.workload import MODEL
+from pipeline.config.engine import VllmConfig
+from pipeline.demo.stand_ins import tokenizers
+from pipeline.engines.sampling.generate import generation_from_tokens
+from pipeline.engines.sampling.text_engine import Sample, SampleRequest, TextEngine
+from pipeline.engines.sampling.vllm_engine import open_vllm
+
+
+class TokenNames:
+    """Stands in for a tokenizer where only decoding is asked for: a text is its tokens' ids."""
+
+    # No request begins with one, so that engines cannot double it.
+    bos_token_id = None
+
+    def decode(self, tokens: Sequence[int], **_: object) -> str:
+        """The token ids as text."""
+        return " ".join(map(str, tokens))
+
+    def batch_decode(self, rows: Sequence[Sequence[int]], **_: object) -> list[str]:
+        """``decode`` of each row."""
+        return [self.decode(row) for row in rows]
+
+
+class PlainGenerate:
+    """``generate`` of transformers as it is, for the same law in other hands; a ``TextEngine``."""
+
+    def __init__(self, model: torch.nn.Module, rows: int):
+        """``rows`` are run together at most."""
+        self._model, self._rows = model, rows
+
+    @torch.inference_mode()
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[list[Sample]]:
+        """See TextEngine; the draws are torch's own, and ``seeds`` name them only."""
+        torch.manual_seed(0)
+        for request in requests:
+            settings = GenerationConfig(
+                do_sample=True,
+                temperature=request.temperature,
+                top_p=request.top_p,
+                top_k=0,
+                max_new_tokens=request.max_new_tokens,
+                eos_token_id=STOP,
+                pad_token_id=0,
+            )
+            pairs = list(request.seeds.items())
+            for start in range(0, len(pairs), self._rows):
+                part = pairs[start : start + self._rows]
+                ids = torch.tensor([request.prompt_ids] * len(part), device=self._model.device)
+                drawn = self._model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=settings)
+                rows = drawn[:, ids.shape[1] :].tolist()
+                answers = [row[: row.index(STOP) + 1] if STOP in row else row for row in rows]
+                yield [
+                    Sample(request.key, index, generation_from_tokens(TokenNames(), tokens, seed, {STOP}, False))
+                    for (index, seed), tokens in zip(part, answers, strict=True)
+                ]
+
+
+@contextlib.contextmanager
+def opened_in_vllm(base: torch.nn.Module, dtype: str, probe_ids: list[int]) -> Iterator[TextEngine]:
+    """vLLM on the weights of ``base``, which may have adapter layers in it, in what memory is free beside it.
+
+    Args:
+        base: The causal language model.
+        dtype: Its own.
+        probe_ids: A request.
+
+    Raises:
+        ModelError: vLLM cannot load it.
+    """
+    share = 0.9
+    if torch.cuda.is_available():
+        free, total = torch.cuda.mem_get_info()
+        share = 0.9 * free / total
+    settings = VllmConfig(
+        tensor_parallel_size=1,
+        gpu_memory_utilization=share,
+        max_model_len=256,
+        samples_per_request=250,
+        requests_per_call=64,
+        enforce_eager=True,
+    )
+    weights = {
+        name.replace(".base_layer", ""): value for name, value in base.state_dict().items() if "lora_" not in name
+    }
+    with tempfile.TemporaryDirectory() as directory:
+        base.save_pretrained(directory, state_dict=weights)
+        # vLLM opens a tokenizer; no text of it is used.
+        tokenizers.qwen3().save_pretrained(directory)
+        config = replace(MODEL, checkpoint=directory, dtype=dtype)
+        yield open_vllm(config, settings, None, TokenNames(), {STOP}, None, probe_ids)

@@ -1,0 +1,154 @@
+"""Rates of a device: files that are read or refused, sizes between those measured, and hours of a plan."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pipeline.compose import compose_params
+from pipeline.config.params import validate
+from pipeline.core.prompts.structured import build_split
+from pipeline.dag.graph import StageGraph
+from pipeline.errors import ArtifactError, ConfigError
+from pipeline.runs import cost
+from pipeline.runs.plan import main as plan
+from pipeline.runs.pricing import Prices
+from pipeline.runs.rates import Rates, read_rates
+from tests.conftest import ROOT
+
+BILLION = 10**9
+SMALL = {
+    "num_parameters": BILLION,
+    "experts": False,
+    "training_step": 0.1,
+    "training_token": 1e-5,
+    "reading_token": 2e-6,
+    "decoding_step": 0.03,
+}
+LARGE = {
+    "num_parameters": 9 * BILLION,
+    "experts": False,
+    "training_step": 0.3,
+    "training_token": 9e-5,
+    "reading_token": 18e-6,
+    "decoding_step": 0.05,
+}
+EXPERTS = LARGE | {"num_parameters": 20 * BILLION, "experts": True, "reading_token": 5e-6}
+FILE = {
+    "device": "NVIDIA X",
+    "measured": "2026-01-01",
+    "decoding_rows": 100,
+    "models": {"large": LARGE, "small": SMALL, "experts": EXPERTS},
+}
+
+
+@pytest.fixture
+def rates(tmp_path) -> Rates:
+    path = tmp_path / "rates.json"
+    path.write_text(json.dumps(FILE))
+    return read_rates(path)
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"device": ""}, "device: .*at least 1 character"),
+        ({"models": {}}, "models: .*at least 1 item"),
+        ({"models": {"m": SMALL | {"training_token": 0}}}, r"models\.m\.training_token: .*greater than 0, got 0"),
+        ({"models": {"m": SMALL | {"reading_token": "fast"}}}, r"models\.m\.reading_token: .*number.*got 'fast'"),
+        ({"models": {"m": {**SMALL, "speed": 1.0}}}, r"models\.m\.speed: unknown key; .*training_step"),
+        ({"decoding_rows": 0}, "decoding_rows: .*greater than or equal to 1"),
+    ],
+)
+def test_a_file_that_is_not_allowed_is_refused_by_key(tmp_path, change, said):
+    path = tmp_path / "rates.json"
+    path.write_text(json.dumps(FILE | change))
+    with pytest.raises(ConfigError, match=rf"rates\.json: {said}"):
+        read_rates(path)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    path = tmp_path / "rates.json"
+    with pytest.raises(ArtifactError, match=r"rates\.json does not exist; `make gpu-check` writes rates"):
+        read_rates(path)
+    path.write_text('{"device": ')
+    with pytest.raises(ArtifactError, match="not complete JSON"):
+        read_rates(path)
+    path.write_text("[1]")
+    with pytest.raises(ConfigError, match=r"rates\.json"):
+        read_rates(path)
+
+
+@pytest.mark.parametrize(
+    "billions, expected",
+    [(0.2, 2e-6), (1, 2e-6), (5, 10e-6), (9, 18e-6), (9.05, 18e-6), (12, 24e-6), (20, 5e-6), (27, 54e-6)],
+    ids=["smaller", "measured", "between", "measured too", "nearly", "larger", "experts", "largest"],
+)
+def test_rates_of_other_sizes(rates, billions, expected):
+    assert rates.seconds("reading_token", int(billions * BILLION)) == pytest.approx(expected)
+
+
+def test_experts_alone_stand_for_all(tmp_path):
+    (tmp_path / "rates.json").write_text(json.dumps(FILE | {"models": {"m": EXPERTS}}))
+    assert read_rates(tmp_path / "rates.json").seconds("reading_token", 40 * BILLION) == pytest.approx(10e-6)
+
+
+def test_hours_by_hand(rates):
+    assert cost.training_hours(10, 1000, BILLION, rates) == pytest.approx((10 * 0.1 + 1000 * 1e-5) / 3600)
+    assert cost.prefill_hours(1000, BILLION, rates=rates) == pytest.approx(2e-3 / 3600)
+    # A hundred rows were measured; fifty take as long, and two hundred twice as long.
+    for rows, steps in ((50, 20), (100, 10), (200, 10)):
+        assert cost.decoding_hours(1000, BILLION, 7.0, rates, rows) == pytest.approx(steps * 0.03 / 3600)
+
+
+def test_memory_of_training_by_hand():
+    values = compose_params(ROOT / "conf", ["experiment=paper", "axes=[structured,mcq]"])
+    params = validate(values)
+    prices = Prices(params, Path(ROOT))
+    # Eight of the longest prompts with a path of nine tokens each.
+    texts = [prompt.text for prompt in build_split("train")]
+    tokens = 8 * (max(map(cost.estimate_tokens, texts)) + cost.TEMPLATE_TOKENS + 9)
+    size = 8190735360
+    # Rank 16: 15.3 million weights, their gradients and two moments in float32.
+    by_hand = 2 * size + 16 * 15.3e6 + 3 * size ** (2 / 3) * tokens + 2**29
+    assert prices.training_memory("qwen3_8b") == pytest.approx(by_hand, rel=1e-3)
+    values["train"]["tokens_per_pass"] = 256
+    fewer = by_hand - prices_memory(values)
+    assert fewer == pytest.approx(3 * size ** (2 / 3) * (tokens - 256), rel=1e-2)
+
+
+def prices_memory(values) -> float:
+    return Prices(validate(values), Path(ROOT)).training_memory("qwen3_8b")
+
+
+def test_a_plan_takes_the_hours_of_the_rates(tmp_path, capsys):
+    paths = [tmp_path / name for name in ("params.yaml", "rates.json", "plan.csv")]
+    values = compose_params(ROOT / "conf", ["experiment=paper", "axes=[structured,mcq]"])
+    paths[0].write_text(yaml.safe_dump(values))
+    # Every model takes the same time, whatever its size: as large as the smallest of them.
+    same = SMALL | {"num_parameters": 10**12}
+    paths[1].write_text(json.dumps(FILE | {"models": {"m": same}}))
+    plan(paths[0], paths[2], all_stages=True, rates=paths[1])
+    printed = capsys.readouterr().out
+    assert re.search(r"GPU that trains by itself, GB: .*\bqwen3_8b 26\.\d\b", printed)
+    assert "those of one NVIDIA X" in printed and "2026-01-01" in printed and "A100" not in printed
+
+    params, rates = validate(values), read_rates(paths[1])
+    measured, papers = Prices(params, Path(ROOT), rates), Prices(params, Path(ROOT))
+    for name, node in StageGraph(params).items():
+        ours, theirs = measured.of(node), papers.of(node)
+        # What is done does not depend on the device.
+        assert (ours.prompt_tokens, ours.completion_tokens, ours.disk_bytes) == (
+            theirs.prompt_tokens,
+            theirs.completion_tokens,
+            theirs.disk_bytes,
+        ), name
+    soft = measured.training("qwen3_8b", "soft")
+    tokens = soft.prompt_tokens + soft.completion_tokens
+    assert soft.gpu_hours == pytest.approx((189 * 0.1 + tokens * 1e-5) / 3600)
+    mcq = measured.generation("qwen3_8b", "mcq", "base")
+    rows = min(params.generate.mcq.batch_size, FILE["decoding_rows"])
+    seconds = mcq.prompt_tokens * 2e-6 + mcq.completion_tokens / rows * 0.03
+    assert mcq.gpu_hours == pytest.approx(seconds / 3600 + cost.loading_hours(8190735360))
