@@ -168,8 +168,8 @@ def test_questions_are_counted_with_their_decoding_settings(tmp_path):
     assert written == 5 * settings.num_samples * (1 + len(settings.settings)) * each
     # Each question and its four perturbations.
     perturbed = params.generate.perturbations
-    written = prices.generation("embedded", "perturbations", "base").completion_tokens
-    assert written == 5 * 5 * perturbed.num_samples * (1 + len(perturbed.settings)) * each
+    asked = prices.generation("embedded", "perturbations", "base").completion_tokens
+    assert asked == 5 * 5 * perturbed.num_samples * (1 + len(perturbed.settings)) * each
     # Of three paraphrases two are asked.
     rows[0]["variants"] = ["Think of a pet.", "Which pet?", "A pet?"]
     (tmp_path / "few.jsonl").write_text("\n".join(map(json.dumps, rows)))
