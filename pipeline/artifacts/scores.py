@@ -48,6 +48,9 @@ DOCUMENT_SCORE_COLUMNS = (
 )
 """One row per variant and document; starts_with_bos: whether the model read a BOS token before it."""
 
+WORD_DISTANCE_COLUMNS = ("prompt_id", "summary", "summary_index", "answer", "word", "distance")
+"""One row per question, summary (its kind, and which of that kind), answer and hidden word of the answer."""
+
 CDF_COLUMNS = ("prompt_id", "x", "cdf_low", "cdf_high", "target_cdf")
 """Columns of a table of distribution functions, one row per prompt and x."""
 

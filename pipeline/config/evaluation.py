@@ -24,13 +24,18 @@ AXES = (
     "semcal",
     "credal",
     "uncertainty",
+    "selfreflect",
 )
 """What models are evaluated on, each with stages of its own."""
-SAMPLED_AXES = ("structured", "open", "mcq", "novelty", "anchors", "laws")
+OPTIONAL_AXES = ("selfreflect",)
+"""Those that no experiment has unless it is asked for them."""
+SAMPLED_AXES = ("structured", "open", "mcq", "novelty", "anchors", "laws", "selfreflect")
 """Those on which models write answers."""
 SAMPLED_AS = {"laws": "structured"}
 """Axes that are sampled under the settings of another."""
-QUESTION_AXES = ("human", "semcal", "credal", "uncertainty")
+PEOPLE_AXES = ("human", "semcal", "credal", "uncertainty")
+"""Those on which answers to questions are compared with people's."""
+QUESTION_AXES = (*PEOPLE_AXES, "selfreflect")
 """Those that share one sample of answers to questions, and its classes."""
 BASELINES = ("ssot", "constrained", "batch", "verbalized")
 """Conditions of the base checkpoint that change how it is asked or decoded, not its weights."""
@@ -114,6 +119,8 @@ class GenerateAxes:
     """Candidates with stated probabilities, one drawn by them, on the axes structured and open."""
     questions: QuestionsGenerateConfig | None = None
     """Answers to the questions of a prompt set, which QUESTION_AXES need; none in what was recorded before them."""
+    selfreflect: GenerateConfig | None = None
+    """Summaries of a model's answers to questions; none in what was recorded before the axis."""
 
 
 def enabled_baselines(generate: GenerateAxes) -> list[str]:

@@ -10,12 +10,13 @@ from pipeline.metrics.language import LANGUAGE
 from pipeline.metrics.laws import LAWS
 from pipeline.metrics.metric import Metric
 from pipeline.metrics.retention import RETENTION
+from pipeline.metrics.selfreflect import SELFREFLECT
 from pipeline.metrics.structured import STRUCTURED
 from pipeline.metrics.uncertainty import CREDAL, UNCERTAINTY
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
-    for metric in (*STRUCTURED, *EXACT, *LANGUAGE, *RETENTION, *LAWS, *ANSWERS, *CREDAL, *UNCERTAINTY)
+    for metric in (*STRUCTURED, *EXACT, *LANGUAGE, *RETENTION, *LAWS, *ANSWERS, *CREDAL, *UNCERTAINTY, *SELFREFLECT)
 }
 """Every metric by its name, in the order of the page's definitions."""
 AXIS_TITLES = {
@@ -31,6 +32,7 @@ AXIS_TITLES = {
     "semcal": "Semantic calibration",
     "credal": "Sets of laws over decoding settings",
     "uncertainty": "Uncertainty, people's and the model's",
+    "selfreflect": "Summaries of a model's answers",
 }
 SPLITS = {
     "structured": ("ood", "unseen"),
@@ -45,6 +47,7 @@ SPLITS = {
     "semcal": ("all",),
     "credal": ("all",),
     "uncertainty": ("all",),
+    "selfreflect": ("all",),
 }
 """Splits by axis whose headline numbers are reported; "all" is all parts of an axis together."""
 SPLIT_TITLES = {"ood": "held-out families", "unseen": "unseen parameters"}

@@ -62,6 +62,8 @@ def _possible(params: Params) -> Iterator[tuple[str, str | None, Literal["model"
             yield f"prompts.{name}.revision", prompts.source, "dataset", None
     if (partition := params.evaluate.partition) and partition.judge:
         yield "evaluate.partition.judge.revision", partition.judge.checkpoint, "model", CHECKPOINT_FILES
+    if params.selfreflect and (judge := params.selfreflect.judge):
+        yield "selfreflect.judge.revision", judge.checkpoint, "model", CHECKPOINT_FILES
     classifier, reward = params.evaluate.novelty.classifier, params.evaluate.novelty.reward
     prefix = "evaluate.novelty"
     yield f"{prefix}.classifier.revision", classifier.checkpoint, "model", CHECKPOINT_FILES

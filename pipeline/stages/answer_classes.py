@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
+
 from pipeline.artifacts.generations import PARTITION_COLUMNS, SETTING_COLUMN
 from pipeline.artifacts.storage import read_table
 from pipeline.config.evaluation import DEFAULT_SETTING
@@ -26,6 +28,21 @@ def counts_by_setting(partitions: Path, questions: Sequence[Question]) -> dict[s
                 raise ArtifactError(
                     f"{partitions} has no answers to the question {question.prompt_id} (setting {setting})"
                 )
+    return found
+
+
+def default_answers(partitions: Path, questions: Sequence[Question]) -> dict[str, pd.DataFrame]:
+    """Rows of the default decoding setting by prompt id, in the order of their samples; ``answer`` is None where null.
+
+    Raises ArtifactError for a question without answers.
+    """
+    table = read_table(partitions, PARTITION_COLUMNS)
+    table = table[table[SETTING_COLUMN] == DEFAULT_SETTING].sort_values("sample_index", kind="stable")
+    table = table.assign(answer=table["answer"].astype(object).where(table["answer"].notna(), None))
+    found = dict(iter(table.groupby("prompt_id")))
+    for question in questions:
+        if question.prompt_id not in found:
+            raise ArtifactError(f"{partitions} has no answers to the question {question.prompt_id}")
     return found
 
 

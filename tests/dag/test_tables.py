@@ -52,11 +52,12 @@ OF_AXIS = {
     "paloma": {"score_paloma", "eval_paloma"},
     "anchors": {"generate_anchors", "score_anchors", "eval_anchors"},
     "laws": {"build_laws", "generate_laws", "exact_laws", "eval_laws"},
-    # One sample of answers and its classes for all four.
+    # One sample of answers and its classes for all five.
     "human": {*QUESTIONS, "eval_human"},
     "semcal": {*QUESTIONS, "eval_semcal"},
     "credal": {*QUESTIONS, "eval_credal"},
     "uncertainty": {*QUESTIONS, "score_questions", "eval_uncertainty"},
+    "selfreflect": {*QUESTIONS, "request_summaries", "generate_selfreflect", "score_selfreflect", "eval_selfreflect"},
 }
 LAW = "+laws.destination=data/laws/destination.yaml"
 
@@ -151,6 +152,7 @@ def test_the_composition_follows_the_axes_in_any_order():
         "semcal": {},
         "credal": {},
         "uncertainty": {},
+        "selfreflect": {},
     }
     assert {axis for axis, table in tables["conditions"].items() if table} == {"mcq", "retention"}
     assert {axis for axis, table in tables["sampled"].items() if table} == {"mcq"}

@@ -13,8 +13,15 @@ from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.retention import accuracy as retention
 from pipeline.core.retention import answers, divergence, perplexity
 from pipeline.core.retention.tasks import COLUMNS
-from pipeline.core.semantics import credal_metrics, human_metrics, semantic_calibration, uncertainty_metrics
+from pipeline.core.semantics import (
+    credal_metrics,
+    human_metrics,
+    selfreflect_metrics,
+    semantic_calibration,
+    uncertainty_metrics,
+)
 from pipeline.core.semantics.question import HumanClass, Question
+from pipeline.core.semantics.selfreflect import SUMMARIES
 from pipeline.core.structured import aggregate, fidelity, law_metrics
 from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, METRICS, SPLITS, metric_sources
 from tests.conftest import ROOT
@@ -122,6 +129,12 @@ def uncertainty_names():
     return {row["metric"] for row in rows}
 
 
+def selfreflect_names():
+    distances = pd.DataFrame({"prompt_id": "p", "summary": SUMMARIES, "distance": 0.1})
+    table = selfreflect_metrics.question_table(["p"], distances)
+    return {row["metric"] for row in selfreflect_metrics.metric_rows(table, table, seed=0, names=("x",), replicates=10)}
+
+
 AXES = {
     "structured": lambda: STRUCTURED,
     "open": open_ended_names,
@@ -135,6 +148,7 @@ AXES = {
     "semcal": semantic_calibration_names,
     "credal": credal_names,
     "uncertainty": uncertainty_names,
+    "selfreflect": selfreflect_names,
 }
 
 

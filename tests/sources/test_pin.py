@@ -193,8 +193,8 @@ def test_what_axes_need_that_are_off_is_left_alone(conf, asked, tmp_path, capsys
     # tinyBenchmarks cannot be reached, and nobody asks for it.
     main(conf, check=False, update=False, params=params)
     assert (
-        "left alone: what only structured, mcq, novelty, retention, anchors, laws, human, semcal, credal, uncertainty "
-        "would need" in capsys.readouterr().out
+        "left alone: what only structured, mcq, novelty, retention, anchors, laws, human, semcal, credal, uncertainty, "
+        "selfreflect would need" in capsys.readouterr().out
     )
     assert {repository for repository, _, kind in asked if kind == "dataset"} == {"allenai/paloma"}
     assert not any("Skywork" in repository or "deberta" in repository for repository, _, _ in asked)
