@@ -329,7 +329,7 @@ AXIS_STAGES = (
         "score_questions",
         "First-step distributions of answers to questions",
         "uncertainty",
-        {"prompts": AXIS_PROMPTS["questions"]},
+        {"prompts": AXIS_PROMPTS["questions"][0]},
         {"output": table("scores", "questions")},
         (),
         "question_first_steps",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.artifacts.prompts import read_questions
-from pipeline.artifacts.scores import FIRST_STEP_COLUMNS
+from pipeline.artifacts.scores import QUESTION_STEP_COLUMNS
 from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.config.evaluation import DEFAULT_SETTING
 from pipeline.core.random_streams import random_stream
@@ -20,13 +20,13 @@ from pipeline.stages.evaluation_output import write_evaluation
 def _question_table(questions: Sequence[Question], partitions: Path, scores: Path, seed: int) -> pd.DataFrame:
     """A row of ``question_row`` for each question, under the default decoding setting."""
     counts = counts_by_setting(partitions, questions)[DEFAULT_SETTING]
-    laws = rows_by_prompt(scores, FIRST_STEP_COLUMNS, list(counts))
+    laws = rows_by_prompt(scores, QUESTION_STEP_COLUMNS, list(counts))
     by_question = default_answers(partitions, questions)
     rows = []
     for question in questions:
         name = question.prompt_id
         law, own = laws[name].iloc[0], by_question[name]
-        found = law["probabilities"], law["entropy_nats"], int(law["vocabulary"])
+        found = law["probabilities"], law["entropy_nats"], int(law["vocabulary"]), law["choice_probabilities"]
         rng = random_stream(seed, "ties", name)
         rows.append(
             question_row(question, counts[name], own["answer"].tolist(), *found, float(own["num_tokens"].mean()), rng)

@@ -123,7 +123,7 @@ def credal_names():
 def uncertainty_names():
     question = Question("p", "?", human=(HumanClass("a", 2, ("a",)),), num_people=3, gold=("a",))
     rng = np.random.default_rng(0)
-    row = uncertainty_metrics.question_row(question, {"a": 2}, ["a", "a"], np.ones(1), 0.0, 9, 1.0, rng)
+    row = uncertainty_metrics.question_row(question, {"a": 2}, ["a", "a"], np.ones(1), 0.0, 9, np.ones(2) / 2, 1.0, rng)
     table = pd.DataFrame([row])
     rows = uncertainty_metrics.metric_rows(table, table, seed=0, names=("x",), replicates=10)
     return {row["metric"] for row in rows}

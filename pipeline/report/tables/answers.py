@@ -42,7 +42,14 @@ HUMAN_CHANGES = tuple(
 _LEVELS = ("accuracy", "confidence", "gap")
 _ERRORS = ("smooth_ece", "smooth_ece_sem1", "ece", "ece_equal_mass", "classwise_smooth_ece")
 _SCORES = ("brier", "refinement", "auroc", "risk_coverage", "rejection_ratio")
-_MEASURES = ("semantic_entropy", "answer_uncertainty", "laplacian_eigenvalues", "token_entropy", "nucleus_90_entropy")
+_MEASURES = (
+    "semantic_entropy",
+    "answer_uncertainty",
+    "laplacian_eigenvalues",
+    "token_entropy",
+    "nucleus_90_entropy",
+    "choice_entropy",
+)
 """Measures of uncertainty in tables; all are in metrics.csv."""
 _OF_PEOPLE = {
     "partial_pearson": "Partial",
