@@ -53,6 +53,8 @@ MEMBERSHIPS = (
     ("carrot", "fruit"),
 )
 
+CHOICES = ("fruit", "tool", "bird", "sport", "gemstone", "vehicle")
+
 
 def _classes(answers: list[str], shares: np.ndarray, rng: np.random.Generator, countable: bool = False) -> dict:
     """Counts of PEOPLE people drawn from the shares; the last share is of answers in no class.
@@ -90,6 +92,16 @@ def _factual(name: str, prompt: str, right: str, wrong: list[str], rng: np.rando
     shares[-1] = max(0.0, 1 - shares.sum())
     human = _classes([right, *wrong], shares, rng)
     return {"prompt_id": name, "category": "factual", "prompt": prompt, "gold": [right], "human": human, **more}
+
+
+def _choice(category: str, rng: np.random.Generator) -> dict:
+    """Which of four words is of the category; the others are of one other category each."""
+    right = str(rng.choice(knowledge.CATEGORIES[category]))
+    others = rng.choice([name for name in CHOICES if name != category], size=3, replace=False)
+    wrong = [str(rng.choice(knowledge.CATEGORIES[name])) for name in others]
+    options = [str(option) for option in rng.permutation([right, *wrong])]
+    row = _factual(f"choice-{category}", f"Which of these is a {category}?", right, wrong, rng, options=options)
+    return {**row, "category": "choice"}
 
 
 def questions() -> list[dict]:
@@ -130,9 +142,8 @@ def questions() -> list[dict]:
             f"Does {word} belong to the category {category}? Answer yes or no.",
             f"Yes or no: is {word} a {category}?",
         ]
-        more = {"options": ["yes", "no"], "variants": variants}
-        rows.append(_factual(f"is-{word}-{category}", prompt, right, wrong, rng(prompt), **more))
-    return rows
+        rows.append(_factual(f"is-{word}-{category}", prompt, right, wrong, rng(prompt), variants=variants))
+    return rows + [_choice(category, rng(f"choice of {category}")) for category in CHOICES]
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ def test_rooms_can_be_taken_in_at_a_glance():
 
 
 def test_every_stage_says_how_to_run_it(monkeypatch, capsys):
-    assert len(STAGES) == 44
+    assert len(STAGES) == 47
     for stage, options in (
         ("build_prompts", ("--train", "--mcq")),
         ("generate", ("--axis", "--model", "--condition", "--weights", "--prompts", "--output")),

@@ -33,6 +33,9 @@ EXACT_COLUMNS = (
 FIRST_STEP_COLUMNS = ("prompt_id", "token_ids", "probabilities", "entropy_nats", "vocabulary")
 """One row per prompt; ids and probabilities are lists, most probable first; the entropy is that of the whole law."""
 
+QUESTION_STEP_COLUMNS = (*FIRST_STEP_COLUMNS, "choice_probabilities")
+"""The same of questions, with the probability of each option's letter as the first token; empty without options."""
+
 ITEM_SCORE_COLUMNS = ("task", "item", "metric", "value", "details", "prompt_format")
 """One row per task, item (position in the task's split) and metric; details are JSON; all rows have one format."""
 
@@ -47,6 +50,9 @@ DOCUMENT_SCORE_COLUMNS = (
     "starts_with_bos",
 )
 """One row per variant and document; starts_with_bos: whether the model read a BOS token before it."""
+
+WORD_DISTANCE_COLUMNS = ("prompt_id", "summary", "summary_index", "answer", "word", "distance")
+"""One row per question, summary (its kind, and which of that kind), answer and hidden word of the answer."""
 
 CDF_COLUMNS = ("prompt_id", "x", "cdf_low", "cdf_high", "target_cdf")
 """Columns of a table of distribution functions, one row per prompt and x."""

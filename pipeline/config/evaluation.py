@@ -26,14 +26,17 @@ AXES = (
     "credal",
     "uncertainty",
     "inv_entropy",
+    "selfreflect",
 )
 """What models are evaluated on, each with stages of its own."""
-SAMPLED_AXES = ("structured", "open", "mcq", "novelty", "anchors", "laws")
+SAMPLED_AXES = ("structured", "open", "mcq", "novelty", "anchors", "laws", "selfreflect")
 """Those on which models write answers."""
 SAMPLED_AS = {"laws": "structured"}
 """Axes that are sampled under the settings of another."""
-QUESTION_AXES = ("human", "semcal", "credal", "uncertainty", "inv_entropy")
-"""Those that share one sample of answers to questions, and its classes."""
+PEOPLE_AXES = ("human", "semcal", "credal", "uncertainty")
+"""Those on which answers to questions are compared with people's."""
+QUESTION_AXES = (*PEOPLE_AXES, "inv_entropy", "selfreflect")
+"""Those that share a prompt set of questions. No experiment has them unless it asks for them."""
 BASELINES = ("ssot", "constrained", "batch", "verbalized")
 """Conditions of the base checkpoint that change how it is asked or decoded, not its weights."""
 DEFAULT_SETTING = "default"
@@ -139,6 +142,8 @@ class GenerateAxes:
     perturbations: QuestionsGenerateConfig | None = None
     """Answers to the perturbations of questions, which the axis inv_entropy needs; settings that differ in temperature
     alone are what TSU compares."""
+    selfreflect: GenerateConfig | None = None
+    """Summaries of a model's answers to questions; none in what was recorded before the axis."""
 
 
 def enabled_baselines(generate: GenerateAxes) -> list[str]:

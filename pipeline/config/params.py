@@ -18,6 +18,7 @@ from pipeline.config.engine import EngineConfig
 from pipeline.config.evaluation import (
     AXES,
     BASELINES,
+    QUESTION_AXES,
     STRICT,
     EvaluateConfig,
     GenerateAxes,
@@ -25,8 +26,10 @@ from pipeline.config.evaluation import (
     PositiveInt,
 )
 from pipeline.config.methods import MethodConfig, merged_settings
+from pipeline.config.models import ModelConfig
 from pipeline.config.questions import PerturbationsConfig, QuestionsConfig, missing_section
 from pipeline.config.retention import PalomaConfig, RetentionConfig, TestsConfig
+from pipeline.config.selfreflect import SelfReflectConfig, selfreflect_problem
 from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ConfigError
 
@@ -219,57 +222,6 @@ class TrainConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
-class ReasoningConfig:
-    """How a request becomes the model's input where the model is to reason first (String Seed of Thought)."""
-
-    template_arguments: dict[str, Any]
-    """Keyword arguments of the chat template, e.g. enable_thinking: true."""
-    instruction_role: Literal["system", "developer"]
-    """Role of the message that carries the instruction."""
-    answer_channel: str | None
-    """Harmony channel with the answer ("final"); null where the answer is in a tag of plain text."""
-
-
-@dataclass(frozen=True, config=STRICT)
-class ChatConfig:
-    """How a request becomes the model's input."""
-
-    template_arguments: dict[str, Any]
-    """Keyword arguments of the chat template, e.g. enable_thinking."""
-    answer_prefix: str
-    """Text appended after the generation prompt (Harmony's final channel); empty for most models."""
-    add_special_tokens: bool
-    """Whether the tokenizer adds its special tokens to what the template has printed; true gives a second BOS token
-    where the template prints one (Gemma, Llama), as the released code does."""
-    reasoning: ReasoningConfig
-
-
-@dataclass(frozen=True, config=STRICT)
-class ModelConfig:
-    """One checkpoint and all that differs between model families."""
-
-    display_name: str
-    """Name in tables and figures."""
-    checkpoint: str
-    """Local directory or hub repository."""
-    revision: str | None
-    """Commit of a hub repository; null takes the current one, which check_model records."""
-    num_parameters: PositiveInt
-    """Parameters of the checkpoint, for estimates of cost."""
-    tokenizer: str
-    """Name under which tries are shared by models with the same tokenizer."""
-    dtype: Literal["float32", "bfloat16"]
-    """Weights and activations; those of adapters are ``train.adapter_dtype``."""
-    attention: Literal["sdpa", "eager", "flash_attention_2"]
-    """Attention implementation."""
-    terminator: str
-    """Token that ends the model's turn; "eos" takes the tokenizer's EOS token."""
-    lora_target_modules: Annotated[list[str], Field(min_length=1)]
-    """Modules that get LoRA weights."""
-    chat: ChatConfig
-
-
-@dataclass(frozen=True, config=STRICT)
 class TrackingConfig:
     """Weights & Biases. Not part of any artifact's identity."""
 
@@ -338,11 +290,14 @@ class Params:
     laws: dict[str, str] = field(default_factory=dict)
     """Laws of one's own: a file of each by name (pipeline/config/laws.py), all in one directory. Parameters that were
     recorded without the key have none."""
+    selfreflect: SelfReflectConfig | None = None
+    """Which the axis "selfreflect" needs; none in parameters that were recorded before it."""
 
     @property
     def possible_axes(self) -> tuple[str, ...]:
-        """AXES, but for laws where there are none."""
-        return tuple(axis for axis in AXES if axis != "laws" or self.laws)
+        """AXES, but for laws where there are none, and for QUESTION_AXES where they are off."""
+        absent = {axis for axis in QUESTION_AXES if axis not in self.axes} | ({"laws"} if not self.laws else set())
+        return tuple(axis for axis in AXES if axis not in absent)
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -364,6 +319,8 @@ class Params:
     @model_validator(mode="after")
     def _questions_are_asked(self) -> "Params":
         if problem := missing_section(self):
+            raise ValueError(problem)
+        if problem := selfreflect_problem(self):
             raise ValueError(problem)
         return self
 

@@ -16,6 +16,7 @@ AXIS_PROMPTS = {
     "instructions": ("{artifacts}/prompts/instructions.parquet",),
     "questions": ("{artifacts}/prompts/questions.parquet",),
     "perturbations": ("{artifacts}/prompts/perturbations.parquet",),
+    "selfreflect": ("{artifacts}/requests/selfreflect/{model}/{condition}.parquet",),
 }
 TOKENIZER = ("models.{model}.checkpoint", "models.{model}.revision", "models.{model}.terminator")
 """What a model's report says as well, by which the stages behind check_model depend on it."""

@@ -11,6 +11,7 @@ from pipeline.metrics.language import LANGUAGE
 from pipeline.metrics.laws import LAWS
 from pipeline.metrics.metric import Metric
 from pipeline.metrics.retention import RETENTION
+from pipeline.metrics.selfreflect import SELFREFLECT
 from pipeline.metrics.structured import STRUCTURED
 from pipeline.metrics.uncertainty import CREDAL, UNCERTAINTY
 
@@ -18,7 +19,7 @@ METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         *(*STRUCTURED, *EXACT, *LANGUAGE, *RETENTION, *LAWS),
-        *(*ANSWERS, *CREDAL, *UNCERTAINTY, *INVERSE_ENTROPY),
+        *(*ANSWERS, *CREDAL, *UNCERTAINTY, *INVERSE_ENTROPY, *SELFREFLECT),
     )
 }
 """Every metric by its name, in the order of the page's definitions."""
@@ -36,6 +37,7 @@ AXIS_TITLES = {
     "credal": "Sets of laws over decoding settings",
     "uncertainty": "Uncertainty, people's and the model's",
     "inv_entropy": "Inv-Entropy of perturbed questions",
+    "selfreflect": "Summaries of a model's answers",
 }
 SPLITS = {
     "structured": ("ood", "unseen"),
@@ -51,6 +53,7 @@ SPLITS = {
     "credal": ("all",),
     "uncertainty": ("all",),
     "inv_entropy": ("all",),
+    "selfreflect": ("all",),
 }
 """Splits by axis whose headline numbers are reported; "all" is all parts of an axis together."""
 SPLIT_TITLES = {"ood": "held-out families", "unseen": "unseen parameters"}

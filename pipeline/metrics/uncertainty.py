@@ -201,6 +201,15 @@ UNCERTAINTY_MEASURES = {
         )
         for percent in (95, 90, 75, 50)
     },
+    "choice_entropy": (
+        "Choice entropy",
+        "of questions with options, entropy of the first token over the options' letters, renormalised, over the ln of "
+        "their number",
+    ),
+    "choice_surprise": (
+        "Choice surprise",
+        "of questions with options, negative log-probability of the most probable letter among them",
+    ),
 }
 """Title and meaning of each measure; larger for a less certain model."""
 _LENGTH_PAPER = "arXiv:2504.13677"

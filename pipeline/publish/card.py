@@ -11,7 +11,7 @@ import pandas as pd
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from pipeline.config.evaluation import QUESTION_AXES
+from pipeline.config.evaluation import PEOPLE_AXES, QUESTION_AXES
 from pipeline.config.methods import training_settings
 from pipeline.config.params import BASE, Params
 from pipeline.config.retention import is_local_path
@@ -137,7 +137,7 @@ def result_table(rows: Sequence[ResultRow]) -> str:
 def axis_title(publication: Publication, axis: str) -> str:
     """The title of an axis, with a word where what it compares with is not what it seems."""
     questions = publication.params.prompts.questions
-    synthetic = axis in QUESTION_AXES and questions is not None and questions.synthetic_people
+    synthetic = axis in PEOPLE_AXES and questions is not None and questions.synthetic_people
     return AXIS_TITLES[axis] + (" (synthetic counts of people)" if synthetic else "")
 
 

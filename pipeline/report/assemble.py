@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.config.evaluation import QUESTION_AXES
+from pipeline.config.evaluation import PEOPLE_AXES, QUESTION_AXES
 from pipeline.config.params import Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
 from pipeline.core.prompts.structured import Prompt
@@ -25,7 +25,13 @@ from pipeline.report.figures.open_ended import open_drawings
 from pipeline.report.figures.retention import paloma_drawings, retention_drawings
 from pipeline.report.figures.structured import structured_drawings
 from pipeline.report.page.page import SYNTHETIC_NOTE, FigureBlock, Section, report_page
-from pipeline.report.tables.answers import calibration_tables, credal_tables, human_tables, uncertainty_tables
+from pipeline.report.tables.answers import (
+    calibration_tables,
+    credal_tables,
+    human_tables,
+    selfreflect_tables,
+    uncertainty_tables,
+)
 from pipeline.report.tables.frontier import chosen_methods, frontier_table
 from pipeline.report.tables.frontier_costs import equal_calibration, equal_calibration_table
 from pipeline.report.tables.inverse_entropy import inverse_entropy_tables
@@ -81,6 +87,8 @@ EXPLANATIONS = {
     "length of answers make both look true; each figure has its audit beside it.",
     "inv_entropy": "The same question in other words: how far do the answers spread beside the requests, and do they "
     "spread more at higher temperatures, and where the model is wrong?",
+    "selfreflect": "A model says in a sentence or two what it answers: how much does a reader learn from that about "
+    "the distribution of its answers?",
     "seeds": "The same settings trained, sampled and evaluated anew with other seeds: how far a number of one run can "
     "be relied on. All other tables and figures are of one seed.",
     "ablation": "How fine the strings are that a model trains on, how many samples it sees, and what the strings cost "
@@ -163,6 +171,7 @@ def tables_by_section(
         "credal": credal_tables(metrics, names, conditions),
         "uncertainty": uncertainty_tables(metrics, names, conditions),
         "inv_entropy": inverse_entropy_tables(metrics, names, conditions),
+        "selfreflect": selfreflect_tables(metrics, names, conditions),
         "method": settings_tables(params, prompts),
     }
     between = verdicts_of([compared.frame, beyond] if compared is not None else [beyond])
@@ -205,7 +214,7 @@ def _sections_of_demo(params: Params, ablations: Ablations) -> set[str]:
 
 def _sections_of_synthetic_people(params: Params) -> tuple[str, ...]:
     questions = params.prompts.questions
-    return QUESTION_AXES if questions is not None and questions.synthetic_people else ()
+    return PEOPLE_AXES if questions is not None and questions.synthetic_people else ()
 
 
 def _prefixed(tables: Sequence[Table | ListTable], note: str) -> list[Table | ListTable]:
@@ -287,7 +296,8 @@ def _sections(
     cases: Mapping[str, list[CaseTable]],
     sources: Mapping[str, Mapping[str, dict]],
 ) -> list[Section]:
-    """The page's sections in order; those over training seeds and of laws of one's own where there are such tables."""
+    """The page's sections in order; those over training seeds, of laws of one's own and of summaries where there are
+    such tables."""
     return [
         Section(
             name,
@@ -299,7 +309,7 @@ def _sections(
             sources.get(name),
         )
         for name, text in EXPLANATIONS.items()
-        if name not in ("seeds", "laws") or tables.get(name)
+        if name not in ("seeds", "laws", *QUESTION_AXES) or tables.get(name)
     ]
 
 

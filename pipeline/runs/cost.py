@@ -60,11 +60,11 @@ SEQUENCES_AT_ONCE: Mapping[str, float] = {
     "instructions": 5.0,
     "questions": 7.0,
     "perturbations": 7.0,
+    "selfreflect": 5.0,
     "ssot": 39.0,
 }
 """Sequences that a decoding step advances on average; for "ssot" assumed to be that of "structured", for replies to
-instructions that of "novelty", for questions and their
-perturbations that of "open"."""
+instructions and summaries that of "novelty", for questions and their perturbations that of "open"."""
 
 TYPICAL_COMPLETION_TOKENS: Mapping[str, float] = {
     "structured": 9,
@@ -76,6 +76,7 @@ TYPICAL_COMPLETION_TOKENS: Mapping[str, float] = {
     "instructions": 100,
     "questions": 5,
     "perturbations": 5,
+    "selfreflect": 60,
     "ssot": 600,
     "gsm8k": 130,
 }
@@ -86,6 +87,8 @@ TEMPLATE_TOKENS = 14
 """Tokens that a chat template puts around a request."""
 PROTOCOL_TOKENS = 180
 """Tokens of a baseline's instruction."""
+SUMMARY_REQUEST_TOKENS = 45
+"""Tokens around question and answers in a request for their summary, and for a hidden word."""
 TASK_TOKENS: Mapping[str, int] = {
     "tinyMMLU": 800,
     "tinyHellaswag": 4600,

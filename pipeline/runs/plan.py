@@ -55,6 +55,8 @@ def checkpoint_bytes(params: Params) -> float:
     if "novelty" in params.axes:
         sizes += [CLASSIFIER_PARAMETERS] if novelty.classifier.kind == "deberta" else []
         sizes += [REWARD_PARAMETERS] if novelty.reward.kind == "skywork" else []
+    if "selfreflect" in params.axes and (judge := params.selfreflect.judge) and not is_local_path(judge.checkpoint):
+        sizes.append(judge.num_parameters)
     return 2.0 * sum(sizes)
 
 

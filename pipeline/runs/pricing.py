@@ -46,6 +46,10 @@ NUM_QUESTIONS = 100
 """Of a data set of the hub, where prompts.questions.max_prompts does not say."""
 PERTURBATION_TOKENS = 3
 """That a template adds to a question."""
+LIST_MARK_TOKENS = 2
+"""Around an answer in a list."""
+WORDS_PER_ANSWER = 1.5
+"""Content words of an answer to a question; assumed."""
 TOKENS_PER_DOCUMENT = 500
 """Of a PALOMA document, where their number is limited."""
 BOUNDS_SHARE = 0.1
@@ -109,6 +113,7 @@ class Prices:
             **self._instructions,
             "questions": self._questions,
             "perturbations": self._perturbations,
+            "selfreflect": self._summaries,
         }
 
     @property
@@ -130,6 +135,20 @@ class Prices:
             return wanted.max_prompts or NUM_QUESTIONS, float(cost.TEMPLATE_TOKENS + INSTRUCTION_TOKENS)
         texts = [question.text for question in self._local_questions]
         return len(texts), _mean_tokens(texts)
+
+    def _listed_tokens(self) -> float:
+        """Tokens of the list of a question's answers."""
+        drawn, summarised = self._params.generate.questions, self._params.selfreflect
+        if drawn is None or summarised is None:
+            return 0.0
+        each = min(cost.TYPICAL_COMPLETION_TOKENS["questions"], drawn.max_new_tokens) + LIST_MARK_TOKENS
+        return (drawn.num_samples - summarised.test_answers) * each
+
+    @cached_property
+    def _summaries(self) -> tuple[int, float]:
+        """The same of requests for summaries: of every question with its answers, and without them."""
+        questions, tokens = self._questions
+        return 2 * questions, tokens + cost.SUMMARY_REQUEST_TOKENS + self._listed_tokens() / 2
 
     @cached_property
     def _local_questions(self) -> list[Question]:
@@ -311,6 +330,18 @@ class Prices:
     def question_first_steps(self, model: str) -> Cost:
         """The same of questions."""
         return self.first_steps(model, "questions")
+
+    def judged_words(self, model: str) -> Cost:
+        """Hidden words of the tested answers: behind the list, each of two written summaries and two references."""
+        settings, (questions, prompt_tokens) = self._params.selfreflect, self._questions
+        written = self._params.generate.selfreflect
+        reply = min(cost.TYPICAL_COMPLETION_TOKENS["selfreflect"], written.max_new_tokens)
+        # The null is a written summary, the perfect one about as long as the list.
+        contexts = 2 * self._listed_tokens() + 3 * written.num_samples * reply
+        each = (2 + 3 * written.num_samples) * (prompt_tokens + cost.SUMMARY_REQUEST_TOKENS) + contexts
+        judge = settings.judge or self._params.models[model]
+        tokens = questions * settings.test_answers * WORDS_PER_ANSWER * each
+        return cost.scoring_cost(num_parameters=judge.num_parameters, tokens=tokens)
 
     def retention(self, model: str) -> Cost:
         """The tasks of what is kept."""

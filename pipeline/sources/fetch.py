@@ -64,6 +64,8 @@ def _possible(params: Params) -> Iterator[tuple[str, str | None, Literal["model"
         yield "evaluate.partition.judge.revision", partition.judge.checkpoint, "model", CHECKPOINT_FILES
     for key, similarity in similarities(params).items():
         yield f"{key}.revision", similarity.checkpoint, "model", CHECKPOINT_FILES
+    if params.selfreflect and (judge := params.selfreflect.judge):
+        yield "selfreflect.judge.revision", judge.checkpoint, "model", CHECKPOINT_FILES
     classifier, reward = params.evaluate.novelty.classifier, params.evaluate.novelty.reward
     prefix = "evaluate.novelty"
     yield f"{prefix}.classifier.revision", classifier.checkpoint, "model", CHECKPOINT_FILES

@@ -158,6 +158,8 @@ def hub_revisions(params: Params) -> dict[str, str | None]:
         found["prompts.instructions.revision"] = params.prompts.instructions.revision
     if set(QUESTION_AXES) & set(params.axes):
         found |= _question_revisions(params)
+    if "selfreflect" in params.axes and (judge := params.selfreflect.judge) and _is_hub(judge.checkpoint):
+        found["selfreflect.judge.revision"] = judge.revision
     if "novelty" in params.axes:
         found |= _novelty_revisions(params)
     if "retention" in params.axes and not is_local_path(params.retention.source):

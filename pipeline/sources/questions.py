@@ -12,7 +12,7 @@ from typing import Any
 from pipeline.artifacts.json_lines import read_json_lines
 from pipeline.config.questions import QuestionsConfig
 from pipeline.core.semantics.partition import normalise
-from pipeline.core.semantics.question import HumanClass, Question, question_problem
+from pipeline.core.semantics.question import HumanClass, Question, question_problem, with_options
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources.prompt_rows import Row, read_splits, row_id, row_text
 
@@ -46,7 +46,8 @@ def read_questions(config: QuestionsConfig, revision: str | None) -> list[Questi
             raise ArtifactError(f"{where} ({question.prompt_id}): {problem}")
         if question.prompt_id in questions:
             raise ArtifactError(f"{where}: the id {question.prompt_id!r} is there twice")
-        asked = [config.template.replace("{prompt}", text) for text in (question.text, *question.variants)]
+        shown = [with_options(text, question.options) for text in (question.text, *question.variants)]
+        asked = [config.template.replace("{prompt}", text) for text in shown]
         questions[question.prompt_id] = replace(question, text=asked[0], variants=tuple(asked[1:]))
     if not questions:
         raise ArtifactError(f"{config.source} has no questions")

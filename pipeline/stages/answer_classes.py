@@ -58,6 +58,21 @@ def counts_by_wording(partitions: Path) -> dict[str, dict[str, dict[str, int]]]:
     return {prompt_id: members for prompt_id, members in found.items() if len(members) > 1}
 
 
+def default_answers(partitions: Path, questions: Sequence[Question]) -> dict[str, pd.DataFrame]:
+    """Rows of the default decoding setting by prompt id, in the order of their samples; ``answer`` is None where null.
+
+    Raises ArtifactError for a question without answers.
+    """
+    table = read_table(partitions, PARTITION_COLUMNS)
+    table = table[table[SETTING_COLUMN] == DEFAULT_SETTING].sort_values("sample_index", kind="stable")
+    table = table.assign(answer=table["answer"].astype(object).where(table["answer"].notna(), None))
+    found = dict(iter(table.groupby("prompt_id")))
+    for question in questions:
+        if question.prompt_id not in found:
+            raise ArtifactError(f"{partitions} has no answers to the question {question.prompt_id}")
+    return found
+
+
 def split_name(setting: str) -> str:
     """The split that a setting is reported as: "all" for the default one."""
     return "all" if setting == DEFAULT_SETTING else setting

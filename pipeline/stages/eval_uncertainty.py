@@ -5,33 +5,32 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.artifacts.generations import PARTITION_COLUMNS, SETTING_COLUMN
 from pipeline.artifacts.prompts import read_questions
-from pipeline.artifacts.scores import FIRST_STEP_COLUMNS
-from pipeline.artifacts.storage import read_table, rows_by_prompt
+from pipeline.artifacts.scores import QUESTION_STEP_COLUMNS
+from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.config.evaluation import DEFAULT_SETTING
 from pipeline.core.random_streams import random_stream
 from pipeline.core.semantics.question import Question
 from pipeline.core.semantics.uncertainty_metrics import metric_rows, question_row
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.stages.answer_classes import counts_by_setting
+from pipeline.stages.answer_classes import counts_by_setting, default_answers
 from pipeline.stages.evaluation_output import write_evaluation
 
 
 def _question_table(questions: Sequence[Question], partitions: Path, scores: Path, seed: int) -> pd.DataFrame:
     """A row of ``question_row`` for each question, under the default decoding setting."""
     counts = counts_by_setting(partitions, questions)[DEFAULT_SETTING]
-    laws = rows_by_prompt(scores, FIRST_STEP_COLUMNS, list(counts))
-    answers = read_table(partitions, PARTITION_COLUMNS)
-    by_question = dict(list(answers[answers[SETTING_COLUMN] == DEFAULT_SETTING].groupby("prompt_id")))
+    laws = rows_by_prompt(scores, QUESTION_STEP_COLUMNS, list(counts))
+    by_question = default_answers(partitions, questions)
     rows = []
     for question in questions:
         name = question.prompt_id
         law, own = laws[name].iloc[0], by_question[name]
-        texts = [text if isinstance(text, str) else None for text in own["answer"]]
-        found = law["probabilities"], law["entropy_nats"], int(law["vocabulary"])
+        found = law["probabilities"], law["entropy_nats"], int(law["vocabulary"]), law["choice_probabilities"]
         rng = random_stream(seed, "ties", name)
-        rows.append(question_row(question, counts[name], texts, *found, float(own["num_tokens"].mean()), rng))
+        rows.append(
+            question_row(question, counts[name], own["answer"].tolist(), *found, float(own["num_tokens"].mean()), rng)
+        )
     return pd.DataFrame(rows)
 
 

@@ -47,6 +47,21 @@ def test_inverse_entropy_needs_its_sections_and_perturbations_that_differ():
             composed("axes=[inv_entropy]", "experiment=paper", override)
 
 
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["selfreflect.test_answers=50"], "test_answers: got 50; must be less than generate.questions.num_samples"),
+        (["selfreflect.temperature=0"], "selfreflect.temperature: input should be greater than 0, got 0"),
+        (["selfreflect=null"], "selfreflect: a value is missing, which the axis selfreflect needs"),
+        (["generate.selfreflect=null"], "generate.selfreflect: a value is missing"),
+    ],
+)
+def test_summaries_need_their_settings_where_they_are_asked_for(overrides, message):
+    assert "selfreflect" not in validate(composed()).possible_axes
+    with pytest.raises(ConfigError, match=message):
+        composed("axes=[human,selfreflect]", *overrides)
+
+
 def test_laws_are_named_on_the_command_line():
     assert composed("experiment=own_law")["laws"].keys() == {"destination", "delivery_hours", "drinks"}
     alone = composed("experiment=own_law", "laws=none", "+laws.lunch=data/mine/lunch.yaml")

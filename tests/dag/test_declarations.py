@@ -236,4 +236,5 @@ def test_what_a_stage_may_read_and_does_not_depend_on():
         "evaluate.novelty.reward.tokens_per_pass",
         "retention.tokens_per_pass",
         "paloma.tokens_per_pass",
+        "selfreflect.tokens_per_pass",
     }

@@ -328,7 +328,7 @@ def test_the_command_line_says_what_it_does_not_know(params_file, monkeypatch, c
     assert ended.value.code == 2
     assert (
         "invalid choice: 'retention' (choose from 'instructions', 'structured', 'open', 'mcq', 'novelty', 'anchors', "
-        "'laws', 'questions', 'perturbations')" in capsys.readouterr().err
+        "'laws', 'questions', 'perturbations', 'selfreflect')" in capsys.readouterr().err
     )
 
 

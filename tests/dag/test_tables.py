@@ -58,6 +58,7 @@ OF_AXIS = {
     "credal": {*QUESTIONS, "eval_credal"},
     "uncertainty": {*QUESTIONS, "score_questions", "eval_uncertainty"},
     "inv_entropy": {*QUESTIONS, "build_perturbations", "generate_perturbations", "eval_inv_entropy"},
+    "selfreflect": {*QUESTIONS, "request_summaries", "generate_selfreflect", "score_selfreflect", "eval_selfreflect"},
 }
 LAW = "+laws.destination=data/laws/destination.yaml"
 
@@ -153,6 +154,7 @@ def test_the_composition_follows_the_axes_in_any_order():
         "credal": {},
         "uncertainty": {},
         "inv_entropy": {},
+        "selfreflect": {},
     }
     assert {axis for axis, table in tables["conditions"].items() if table} == {"mcq", "retention"}
     assert {axis for axis, table in tables["sampled"].items() if table} == {"mcq"}

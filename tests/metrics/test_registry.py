@@ -17,10 +17,12 @@ from pipeline.core.semantics import (
     credal_metrics,
     human_metrics,
     inverse_entropy_metrics,
+    selfreflect_metrics,
     semantic_calibration,
     uncertainty_metrics,
 )
 from pipeline.core.semantics.question import HumanClass, Question
+from pipeline.core.semantics.selfreflect import SUMMARIES
 from pipeline.core.structured import aggregate, fidelity, law_metrics
 from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, METRICS, SPLITS, metric_sources
 from tests.conftest import ROOT
@@ -124,7 +126,7 @@ def credal_names():
 def uncertainty_names():
     question = Question("p", "?", human=(HumanClass("a", 2, ("a",)),), num_people=3, gold=("a",))
     rng = np.random.default_rng(0)
-    row = uncertainty_metrics.question_row(question, {"a": 2}, ["a", "a"], np.ones(1), 0.0, 9, 1.0, rng)
+    row = uncertainty_metrics.question_row(question, {"a": 2}, ["a", "a"], np.ones(1), 0.0, 9, np.ones(2) / 2, 1.0, rng)
     table = pd.DataFrame([row])
     rows = uncertainty_metrics.metric_rows(table, table, seed=0, names=("x",), replicates=10)
     return {row["metric"] for row in rows}
@@ -136,6 +138,12 @@ def inverse_entropy_names():
     table = pd.DataFrame(rows)
     options = {"seed": 0, "names": ("x",), "replicates": 10}
     return {row["metric"] for row in inverse_entropy_metrics.metric_rows(table, table, ["all", "hot"], **options)}
+
+
+def selfreflect_names():
+    distances = pd.DataFrame({"prompt_id": "p", "summary": SUMMARIES, "distance": 0.1})
+    table = selfreflect_metrics.question_table(["p"], distances)
+    return {row["metric"] for row in selfreflect_metrics.metric_rows(table, table, seed=0, names=("x",), replicates=10)}
 
 
 AXES = {
@@ -152,6 +160,7 @@ AXES = {
     "credal": credal_names,
     "uncertainty": uncertainty_names,
     "inv_entropy": inverse_entropy_names,
+    "selfreflect": selfreflect_names,
 }
 
 

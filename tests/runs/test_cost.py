@@ -14,7 +14,9 @@ from pipeline.config.params import validate
 from pipeline.dag.graph import StageGraph
 from pipeline.runs import cost
 from pipeline.runs.cost import Cost
+from pipeline.runs.plan import checkpoint_bytes
 from pipeline.runs.pricing import Prices
+from pipeline.sources.pin import unpinned
 from tests.conftest import ROOT
 
 BILLION = 10**9
@@ -155,6 +157,24 @@ def test_instructions_are_counted_where_they_lie(tmp_path):
         reply = min(cost.TYPICAL_COMPLETION_TOKENS["anchors"], settings.max_new_tokens)
         written = prices.generation("embedded", axis, "base").completion_tokens
         assert written == count * settings.num_samples * reply
+
+
+def test_summaries_and_their_judge_are_priced(tmp_path):
+    rows = [{"prompt_id": f"q{number}", "prompt": "Name a pet.", "gold": ["dog"]} for number in range(5)]
+    (tmp_path / "few.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    overrides = ["prompts.questions.source=few.jsonl", "axes=[selfreflect]"]
+    params = validate(compose_params(ROOT / "conf", overrides))
+    prices = Prices(params, tmp_path)
+    written = prices.generation("embedded", "selfreflect", "base")
+    assert written.completion_tokens == 5 * 2 * cost.TYPICAL_COMPLETION_TOKENS["selfreflect"]
+    assert prices.judged_words("embedded").prompt_tokens > 5 * 10 * 5 * cost.SUMMARY_REQUEST_TOKENS
+    # The judge's size counts, not that of the model whose summaries it reads.
+    judged = validate(compose_params(ROOT / "conf", [*overrides, "+model@selfreflect.judge=qwen3_8b"]))
+    dear = Prices(judged, tmp_path).judged_words("embedded")
+    assert dear.prompt_tokens == prices.judged_words("embedded").prompt_tokens
+    assert dear.gpu_hours > prices.judged_words("embedded").gpu_hours
+    assert checkpoint_bytes(judged) == 2 * judged.selfreflect.judge.num_parameters
+    assert unpinned(judged) == ([] if judged.selfreflect.judge.revision else ["selfreflect.judge.revision"])
 
 
 def test_questions_are_counted_with_their_decoding_settings(tmp_path):

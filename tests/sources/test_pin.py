@@ -212,7 +212,7 @@ def test_what_axes_need_that_are_off_is_left_alone(conf, asked, tmp_path, capsys
     main(conf, check=False, update=False, params=params)
     assert (
         "left alone: what only structured, mcq, novelty, retention, anchors, laws, human, semcal, credal, "
-        "uncertainty, inv_entropy "
+        "uncertainty, inv_entropy, selfreflect "
         "would need" in capsys.readouterr().out
     )
     assert {repository for repository, _, kind in asked if kind == "dataset"} == {"allenai/paloma"}

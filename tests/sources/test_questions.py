@@ -45,7 +45,9 @@ def real(name):
 def test_our_own_format(tmp_path):
     row = {**PET, "gold": ["Puppy"], "options": ["dog", "cat"], "variants": ["A pet?"], "category": "animals"}
     (found,) = read(write(tmp_path / "a.jsonl", row), template="{prompt} One word.")
-    assert found.text == "Name a pet. One word." and found.variants == ("A pet? One word.",)
+    shown = "\nA. dog\nB. cat\nAnswer with the letter only. One word."
+    assert found.text == f"Name a pet.{shown}" and found.variants == (f"A pet?{shown}",)
+    assert classify(["A", "b", "puppy"], found, "aliases") == ["dog", "cat", "dog"]
     assert found.options == ("dog", "cat") and right_label(found) == "dog"
     assert people_counts(found) == {"dog": 6, OTHER: 4}
 
@@ -80,6 +82,9 @@ def test_a_data_set_with_splits(tmp_path):
         ([{**PET, "human": {**PET["human"], "n": 5}}], "more than the 5 people asked"),
         ([{**PET, "human": {**PET["human"], "n": 7.5}}], "must be a whole number of people, got 7.5"),
         ([{**PET, "prompt_id": "a/b"}], "the id must be letters, digits"),
+        ([{**PET, "options": ["dog"]}], "a choice has 2 to 26 options, got 1"),
+        ([{**PET, "options": ["dog", "Dog!"]}], "two of its options are the same: 'dog', 'Dog!'"),
+        ([{**PET, "options": ["dog", "cat"], "gold": ["A"]}], "the answer 'A' reads like the letter of an option"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(rows, message, tmp_path):
@@ -146,7 +151,8 @@ def test_the_shipped_set_is_what_its_script_writes_and_the_embedded_model_knows_
     found = read(OWN)
     assert sum(bool(question.gold) for question in found) >= 25 and len(found) >= 50
     assert all(question.human for question in found)
-    assert {question.category for question in found} == {"open", "factual"}
+    assert {question.category for question in found} == {"open", "factual", "choice"}
+    assert all(bool(question.options) == (question.category == "choice") for question in found)
     # Questions that most people get right, and some that most get wrong.
     shares = [people_counts(q)[right_label(q)] / q.num_people for q in found if q.gold]
     assert min(shares) < 0.5 < np.median(shares)

@@ -17,8 +17,20 @@ from tests.conftest import ROOT
 from tests.stages.conftest import Dag, run_stage
 
 pytestmark = pytest.mark.slow
-QUESTIONS = ("open-season", "open-coin-side", "capital-france", "capital-italy", "symbol-iron", "is-dolphin-fish")
-"""In the order of the file."""
+QUESTIONS = ("open-coin-side", "capital-france", "symbol-iron", "is-dolphin-fish", "open-season", "capital-italy")
+CHOICE = "choice-fruit"
+
+
+def answering(directory, values) -> Dag:
+    """The DAG of ``values``, with the base checkpoint's answers and their classes."""
+    (directory / "params.yaml").write_text(yaml.safe_dump(values))
+    dag = Dag(directory / "params.yaml")
+    dag.run("build_prompts", "build_questions@questions", "check_model@embedded")
+    preflight = dag.root / "preflight" / "embedded.json"
+    preflight.parent.mkdir(parents=True)
+    preflight.write_text("{}")
+    dag.run("generate_questions@embedded-base", "partition_questions@embedded-base")
+    return dag
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +49,7 @@ def answered(tiny_params, tmp_path_factory) -> Dag:
     values["models"]["embedded"]["checkpoint"] = str(ROOT / "models" / "embedded")
     settings = {"cold": {"temperature": 0.05, "top_p": 1.0, "top_k": None}}
     values["generate"]["questions"] |= {"num_samples": 20, "max_new_tokens": 8, "batch_size": 64, "settings": settings}
-    (directory / "params.yaml").write_text(yaml.safe_dump(values))
-    dag = Dag(directory / "params.yaml")
-    dag.run("build_prompts", "build_questions@questions", "check_model@embedded")
-    preflight = dag.root / "preflight" / "embedded.json"
-    preflight.parent.mkdir(parents=True)
-    preflight.write_text("{}")
-    dag.run("generate_questions@embedded-base", "partition_questions@embedded-base")
-    return dag
+    return answering(directory, values)
 
 
 @pytest.fixture(scope="module")
@@ -276,6 +281,31 @@ def test_a_question_without_perturbations_is_named(answered, tmp_path):
     dag = perturbed_with(answered, tmp_path, kind="genetic", genetic=own)
     with pytest.raises(ArtifactError, match="has no perturbations: none of its words is in the lexicon"):
         dag.run("build_perturbations@inv_entropy", output=tmp_path / "out.parquet")
+
+
+def test_letters_of_options_have_a_law_and_a_class(answered, tmp_path):
+    lines = (ROOT / "data" / "questions.jsonl").read_text().splitlines()
+    chosen = [line for line in lines if json.loads(line)["prompt_id"] in (CHOICE, "capital-italy")]
+    (tmp_path / "questions.jsonl").write_text("\n".join(chosen))
+    values = yaml.safe_load(answered.params.read_text())
+    values["artifacts"] = str(tmp_path / "artifacts")
+    values["prompts"]["questions"]["source"] = str(tmp_path / "questions.jsonl")
+    dag = answering(tmp_path, values)
+    dag.run("score_questions@embedded-base", "eval_uncertainty@embedded-base")
+    table = pd.read_parquet(dag.evals("uncertainty", "base") / "per_prompt.parquet").set_index("prompt_id")
+    # The embedded model answers with letters where it is shown some.
+    choice = table.loc[CHOICE]
+    assert 0.5 < choice["choice_mass"] <= 1 and 0 <= choice["choice_entropy"] <= 1
+    assert table.loc["capital-italy", ["choice_mass", "choice_entropy"]].isna().all()
+    partition = pd.read_parquet(dag.path("partition_questions@embedded-base"))
+    (question,) = [each for each in read_questions(dag.path("build_questions@questions")) if each.options]
+    own = partition[(partition["prompt_id"] == CHOICE) & (partition["setting"] == "default")]
+    assert own["label"].isin(question.options).mean() > 0.5
+    # The law over letters is that of what is answered.
+    scores = pd.read_parquet(dag.path("score_questions@embedded-base")).set_index("prompt_id")
+    law = dict(zip(question.options, scores.loc[CHOICE, "choice_probabilities"], strict=True))
+    shares = own["label"].value_counts(normalize=True)
+    assert max(abs(law[option] - shares.get(option, 0.0)) for option in law) < 0.4
 
 
 def test_a_question_without_answers_is_named(answered, partition, tmp_path):

@@ -19,7 +19,7 @@ from typing import Literal
 import networkx
 import numpy as np
 
-from pipeline.core.semantics.question import NO_ANSWER, OTHER, Question
+from pipeline.core.semantics.question import LETTERS, NO_ANSWER, OTHER, Question
 
 Rule = Literal["exact", "normalised", "aliases", "number", "entailment"]
 Judge = Callable[[Sequence[tuple[str, str]]], np.ndarray]
@@ -50,15 +50,20 @@ def known_classes(question: Question, rule: Rule) -> dict[str, tuple[str, ...]]:
     """Spellings of the classes that the question itself names, by label.
 
     They are those of people's answers, then the right answer and the options where they are in none of these. By the
-    rules "exact" and "normalised" a class has its label, by the others its members as well.
+    rules "exact" and "normalised" a class has its label, by the others its members as well. The class of an option has
+    its letter, too: "B", "B.", "(B)" and "B. TEXT".
     """
     with_members = rule not in ("exact", "normalised")
     classes = {item.label: (item.label, *(item.members if with_members else ())) for item in question.human}
     right = right_label(question)
     if right is not None:
         classes[right] = (*classes.get(right, ()), *question.gold)
-    spelled = {normalise(text) for spellings in classes.values() for text in spellings}
-    return classes | {option: (option,) for option in question.options if normalise(option) not in spelled}
+    spelled = {normalise(text): label for label, spellings in classes.items() for text in spellings}
+    for letter, option in zip(LETTERS, question.options, strict=False):
+        label = spelled.get(normalise(option), option)
+        lettered = (letter, f"{letter}.", f"({letter})", f"{letter}. {option}")
+        classes[label] = (*classes.get(label, (option,)), *lettered)
+    return classes
 
 
 def right_label(question: Question) -> str | None:

@@ -1,6 +1,7 @@
 """Questions of a prompt set: options, accepted answers, people's answers in classes, paraphrases."""
 
-from collections.abc import Callable, Mapping
+import string
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,10 @@ OTHER = "(other)"
 """Class of the answers that are in no class of people's."""
 NO_ANSWER = "(no answer)"
 """Class of replies without an answer; nobody gives it, and it is never right."""
+
+LETTERS = string.ascii_uppercase
+"""Of options, in their order."""
+CHOICE_REQUEST = "Answer with the letter only."
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,8 @@ class Question:
         prompt_id: Names the prompt's random streams and rows; unique within its set.
         text: The user message.
         category: What it is about; empty where unknown.
-        options: What may be chosen from; empty for an open question.
+        options: What may be chosen from, at most one for each of LETTERS; ``text`` shows them with their letters. Empty
+            for an open question.
         gold: Accepted spellings of the right answer; empty where nothing is right or wrong.
         human: Classes of people's answers; empty where people were not asked.
         num_people: People who were asked, those whose answers are in no class included; 0 without ``human``.
@@ -49,6 +55,15 @@ class Question:
     human: tuple[HumanClass, ...] = ()
     num_people: int = 0
     variants: tuple[str, ...] = ()
+
+
+def with_options(text: str, options: Sequence[str]) -> str:
+    """A question with its options in lines of their own, each behind its letter, and CHOICE_REQUEST.
+
+    Without options the text as it is.
+    """
+    lines = [f"{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False)]
+    return "\n".join([text, *lines, CHOICE_REQUEST]) if lines else text
 
 
 def people_counts(question: Question) -> dict[str, int]:
@@ -71,6 +86,8 @@ def question_problem(question: Question, key: Callable[[str], str]) -> str | Non
     for text in (*question.gold, *question.options, *(name for item in question.human for name in item.members)):
         if not key(text):
             return f"the answer {text!r} has no letter or digit"
+    if problem := _option_problem(question, key):
+        return problem
     owners: dict[str, str] = {}
     for item in question.human:
         if not item.label or item.label in (OTHER, NO_ANSWER):
@@ -95,6 +112,21 @@ def question_problem(question: Question, key: Callable[[str], str]) -> str | Non
         return f"its classes have {total} answers of people, more than the {question.num_people} people asked"
     if len({owners[key(text)] for text in question.gold if key(text) in owners}) > 1:
         return "its accepted answers (gold) are in several classes of people's answers"
+    return None
+
+
+def _option_problem(question: Question, key: Callable[[str], str]) -> str | None:
+    options = question.options
+    if not options:
+        return None
+    if not 2 <= len(options) <= len(LETTERS):
+        return f"a choice has 2 to {len(LETTERS)} options, got {len(options)}"
+    if len({key(option) for option in options}) < len(options):
+        return f"two of its options are the same: {', '.join(map(repr, options))}"
+    letters = {key(letter) for letter in LETTERS[: len(options)]}
+    for text in (*options, *question.gold, *(name for item in question.human for name in item.members)):
+        if key(text) in letters:
+            return f"the answer {text!r} reads like the letter of an option; give the option's text"
     return None
 
 

@@ -24,15 +24,24 @@ from pipeline.core.semantics.discrimination import (
 from pipeline.core.semantics.partition import normalise, right_label
 from pipeline.core.semantics.question import Question, people_counts
 from pipeline.core.semantics.question_means import paired_statistic, resamples, value_row
-from pipeline.core.semantics.uncertainty import TOP_K, TOP_P, lexical_similarities, similarity_measures, token_measures
+from pipeline.core.semantics.uncertainty import (
+    TOP_K,
+    TOP_P,
+    choice_measures,
+    lexical_similarities,
+    similarity_measures,
+    token_measures,
+)
 
 _TOKEN_MEASURES = {
     **{f"top_{k}_entropy": f"top_k_entropy_{k}" for k in TOP_K},
     **{f"nucleus_{mass * 100:.0f}_entropy": f"top_p_entropy_{mass:g}" for mass in TOP_P},
 }
+CHOICE_MEASURES = ("choice_entropy", "choice_surprise")
+"""Those of the law over the letters of options, on questions that have any."""
 MEASURES = (
     *("semantic_entropy", "answer_uncertainty", "lexical_dissimilarity", "laplacian_eigenvalues"),
-    *("token_entropy", "token_surprise", *_TOKEN_MEASURES),
+    *("token_entropy", "token_surprise", *_TOKEN_MEASURES, *CHOICE_MEASURES),
 )
 """Larger for a less certain model."""
 AUDIT = ("auroc_within_length", "length_score_spearman")
@@ -59,6 +68,7 @@ def question_row(
     law: np.ndarray,
     entropy: float,
     vocabulary: int,
+    choices: np.ndarray,
     length: float,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
@@ -71,17 +81,20 @@ def question_row(
         law: float64[K], the most probable first tokens, with all but a two-thousandth of the probability.
         entropy: Of the whole law of the first token, nats.
         vocabulary: Tokens of the whole law.
+        choices: float64[n], probabilities of the letters of its options as the first token; empty without options.
         length: Mean tokens of the answers.
         rng: Of ties.
 
     Returns:
-        prompt_id, category, MEASURES (those of similarity NaN for a single answer), right (NaN where nothing is),
+        prompt_id, category, MEASURES (those of similarity NaN for a single answer, CHOICE_MEASURES without options),
+        choice_mass, the probability of all options' letters (NaN without options), right (NaN where nothing is),
         people_entropy_nats (NaN where people were not asked), classes (of people, at least 2) and length.
     """
     values = np.array(list(counts.values()))
     ordered = np.asarray(law, dtype=np.float64)
     # Tokens beyond those that were kept have next to no probability.
     tokens = token_measures(np.append(ordered, np.zeros(max(TOP_K))) / ordered.sum())
+    chosen = choice_measures(choices, [[place] for place in range(len(choices))]) if len(choices) else {}
     people = np.array(list(people_counts(question).values()), dtype=np.int64)
     similarity = lexical_similarities([normalise(text or "").split() for text in answers])
     alike = similarity_measures(similarity) if len(answers) > 1 else {}
@@ -95,6 +108,9 @@ def question_row(
         "token_entropy": entropy / math.log(vocabulary),
         "token_surprise": -tokens["log_top_probability"],
         **{name: tokens[measure] for name, measure in _TOKEN_MEASURES.items()},
+        "choice_entropy": chosen.get("choice_entropy", math.nan),
+        "choice_surprise": -chosen.get("log_top_choice", math.nan),
+        "choice_mass": chosen.get("choice_mass", math.nan),
         "right": modal_answer_is_right(question, counts, rng),
         "people_entropy_nats": chao_wang_jost_entropy(people) if len(people) else math.nan,
         "classes": max(2, len(question.human)),
@@ -107,7 +123,8 @@ def metric_rows(
 ) -> list[dict[str, Any]]:
     """Rows of metrics.csv by measure: alignment with people's entropy, and telling right answers from wrong ones.
 
-    95% bootstrap intervals over questions, the same drawn for both sides of a change from base.
+    95% bootstrap intervals over questions, the same drawn for both sides of a change from base. CHOICE_MEASURES are
+    over the questions that have options, and have no rows where none has.
 
     Args:
         per_prompt: Rows of ``question_row``.
@@ -118,20 +135,32 @@ def metric_rows(
     """
     rows = []
     asked, judged = (np.isfinite(per_prompt[name].to_numpy()) for name in ("people_entropy_nats", "right"))
-    if asked.any():
-        sides = [table[asked].reset_index(drop=True) for table in (per_prompt, base)]
-        weights = resamples(int(asked.sum()), replicates, random_stream(seed, "bootstrap", *names, "people"))
-        for measure in MEASURES:
-            rng = random_stream(seed, "alignment", *names, measure)
-            rows += _alignment_rows(*sides, measure, weights, replicates, rng)
+    chosen = np.logical_and(*(np.isfinite(table[CHOICE_MEASURES[0]].to_numpy()) for table in (per_prompt, base)))
+    plain = tuple(measure for measure in MEASURES if measure not in CHOICE_MEASURES)
+    for measures, given, stream in ((plain, np.ones_like(chosen), ()), (CHOICE_MEASURES, chosen, ("choices",))):
+        if (asked & given).any():
+            sides, weights = _drawn((per_prompt, base), asked & given, replicates, seed, (*names, "people", *stream))
+            for measure in measures:
+                rng = random_stream(seed, "alignment", *names, measure)
+                rows += _alignment_rows(*sides, measure, weights, replicates, rng)
+        if (judged & given).any():
+            sides, weights = _drawn((per_prompt, base), judged & given, replicates, seed, (*names, "gold", *stream))
+            for measure in measures:
+                rows += _correctness_rows(*sides, measure, weights)
     if judged.any():
-        sides = [table[judged].reset_index(drop=True) for table in (per_prompt, base)]
-        weights = resamples(int(judged.sum()), replicates, random_stream(seed, "bootstrap", *names, "gold"))
-        for measure in MEASURES:
-            rows += _correctness_rows(*sides, measure, weights)
-        audit = _audit(sides[0], MEASURES[0])
-        rows += [value_row(f"uncertainty_{name}", audit[name], len(sides[0])) for name in LENGTH]
+        own = per_prompt[judged]
+        audit = _audit(own, MEASURES[0])
+        rows += [value_row(f"uncertainty_{name}", audit[name], len(own)) for name in LENGTH]
     return rows
+
+
+def _drawn(
+    sides: Sequence[pd.DataFrame], kept: np.ndarray, replicates: int, seed: int, stream: Sequence[str]
+) -> tuple[list[pd.DataFrame], np.ndarray]:
+    """The kept questions of both sides, and how often each resample has each of them: float64[R, N]."""
+    size = int(kept.sum())
+    drawn = resamples(size, replicates, random_stream(seed, "bootstrap", *stream))
+    return [table[kept].reset_index(drop=True) for table in sides], drawn
 
 
 def _alignment_rows(

@@ -162,6 +162,12 @@ def encode_answers(tokenizer: PreTrainedTokenizerBase, answers: Sequence[str]) -
     return tokenizer(list(answers), add_special_tokens=False)["input_ids"]
 
 
+def single_tokens(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[int]:
+    """Ids of those of the texts that are one token each, in ascending order, each once."""
+    found = {ids[0] for ids in encode_answers(tokenizer, texts) if len(ids) == 1}
+    return sorted(found - {tokenizer.unk_token_id})
+
+
 def reply_ids(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], ended: Sequence[bool], terminator: int
 ) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""Tables of answers to questions: agreement with people, semantic calibration and its verdict, sets of laws."""
+"""Tables of answers to questions: agreement with people, calibration and its verdict, sets of laws, summaries."""
 
 import dataclasses
 import itertools
@@ -43,7 +43,14 @@ JUDGE = tuple(measure_of(name) for name in ("judge_pairs", "judge_calls", "judge
 _LEVELS = ("accuracy", "confidence", "gap")
 _ERRORS = ("smooth_ece", "smooth_ece_sem1", "ece", "ece_equal_mass", "classwise_smooth_ece")
 _SCORES = ("brier", "refinement", "auroc", "risk_coverage", "rejection_ratio")
-_MEASURES = ("semantic_entropy", "answer_uncertainty", "laplacian_eigenvalues", "token_entropy", "nucleus_90_entropy")
+_MEASURES = (
+    "semantic_entropy",
+    "answer_uncertainty",
+    "laplacian_eigenvalues",
+    "token_entropy",
+    "nucleus_90_entropy",
+    "choice_entropy",
+)
 """Measures of uncertainty in tables; all are in metrics.csv."""
 _OF_PEOPLE = {
     "partial_pearson": "Partial",
@@ -193,6 +200,32 @@ def credal_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: 
     tables = (
         detailed_table("credal", "Sets of laws over decoding settings", note, metrics, models, measures, conditions),
         detailed_table("credal_differences", caption, PAIRED, metrics, models, changes, methods_of(conditions)),
+    )
+    return [table for table in tables if table is not None]
+
+
+def selfreflect_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> list[Table]:
+    """How well summaries carry the distribution of a model's answers, and changes from base."""
+    measures = [measure_of(f"selfreflect_{name}") for name in ("sampled", "direct", "gain", "perfect", "null")]
+    changes = [measure_of(f"selfreflect_{name}_difference") for name in ("sampled", "direct", "gain")]
+    note = (
+        "Distance of a judge's law of a hidden word given a summary of the model's answers, from its law given their "
+        "list. Sampled: the model was shown its answers; direct: it was not. Counts in words: what a complete summary "
+        f"scores; other question: what one scores that has nothing to do with the answers. {QUESTIONS} Bold: best "
+        "condition of the model."
+    )
+    caption = "Summaries of a model's answers"
+    tables = (
+        detailed_table("selfreflect", caption, note, metrics, models, measures, conditions),
+        detailed_table(
+            "selfreflect_differences",
+            f"{caption}: differences from base, paired",
+            PAIRED,
+            metrics,
+            models,
+            changes,
+            methods_of(conditions),
+        ),
     )
     return [table for table in tables if table is not None]
 

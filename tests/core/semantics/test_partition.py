@@ -53,6 +53,17 @@ def test_the_right_class_is_people_s_where_an_accepted_answer_is_in_one():
     assert set(known_classes(free, "aliases")) == {"paris", "Rome"}
 
 
+@pytest.mark.parametrize("rule", ["exact", "normalised", "aliases"])
+def test_a_letter_is_a_spelling_of_its_option(rule):
+    pets = dataclasses.replace(PETS, options=("owl", "dog", "cat"))
+    answers = ["B", "B.", "(B)", "B. dog", "dog", "A", "A. owl", "owl", "C", "D", "E"]
+    expected = ["dog"] * 5 + ["owl"] * 3 + ["cat"]
+    assert classify(answers, pets, rule)[:9] == expected
+    # A letter that no option has is an answer of its own, and an open question has no letters.
+    assert set(classify(["D", "E"], pets, rule)).isdisjoint(expected)
+    assert "dog" not in classify(["B", "(B)"], PETS, rule)
+
+
 @pytest.mark.parametrize(
     ("text", "number"),
     [

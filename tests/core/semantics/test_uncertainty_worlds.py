@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from pipeline.core.semantics.question import HumanClass, Question
-from pipeline.core.semantics.uncertainty_metrics import MEASURES, metric_rows, question_row
+from pipeline.core.semantics.uncertainty_metrics import CHOICE_MEASURES, MEASURES, metric_rows, question_row
 
 WORDS = ("red fox", "blue whale", "green frog", "white owl", "black cat")
 
@@ -27,7 +27,7 @@ def table_of(like_people, size=60):
         drawn = rng.multinomial(50, law)
         counts = {name: int(count) for name, count in zip(names, drawn, strict=True) if count}
         answers, entropy = np.repeat(names, drawn).tolist(), float(-(law * np.log(law)).sum())
-        rows.append(question_row(question, counts, answers, law, entropy, 1000, float(rng.poisson(5)), rng))
+        rows.append(question_row(question, counts, answers, law, entropy, 1000, law / 2, float(rng.poisson(5)), rng))
     return pd.DataFrame(rows)
 
 
@@ -78,8 +78,9 @@ def test_an_independent_model_is_not_although_the_raw_correlation_says_so(tables
 
 def test_a_certain_model_and_a_question_without_people():
     question, rng = Question("q", "?", gold=("a",)), np.random.default_rng(0)
-    row = question_row(question, {"a": 4}, ["Owl", "owl", "owl.", "the owl"], np.array([1.0]), 0.0, 50, 2.0, rng)
+    row = question_row(question, {"a": 4}, ["Owl", "owl", "owl.", "the owl"], np.array([1.0]), 0.0, 50, [], 2.0, rng)
     found = {measure: row[measure] for measure in MEASURES}
+    assert all(math.isnan(found.pop(measure)) for measure in CHOICE_MEASURES)
     # One cluster of answers.
     assert found.pop("laplacian_eigenvalues") == pytest.approx(1)
     assert set(found.values()) == {0}
@@ -87,6 +88,24 @@ def test_a_certain_model_and_a_question_without_people():
     table = pd.DataFrame([row])
     rows = metric_rows(table, table, seed=0, names=(), replicates=20)
     assert all(math.isnan(each["value"]) or each["metric"].endswith("coverage") for each in rows)
+    assert not any("choice" in each["metric"] for each in rows)
     # Nothing is alike or unlike in a single reply.
-    row = question_row(question, {"a": 1}, [None], np.array([1.0]), 0.0, 50, 2.0, rng)
+    row = question_row(question, {"a": 1}, [None], np.array([1.0]), 0.0, 50, [], 2.0, rng)
     assert math.isnan(row["lexical_dissimilarity"]) and math.isnan(row["laplacian_eigenvalues"])
+
+
+def test_choices_are_measured_where_there_are_options(tables):
+    table = tables[0].copy()
+    assert table["choice_mass"].to_numpy() == pytest.approx(0.5)
+    # Renormalised over the options, whatever the law of the other tokens.
+    people = [0.5, 0.3, 0.2]
+    question, rng = Question("q", "?", options=("x", "y", "z"), gold=("x",)), np.random.default_rng(0)
+    row = question_row(question, {"x": 4}, ["x"] * 4, np.array([1.0]), 0.0, 50, np.array(people) / 4, 2.0, rng)
+    assert row["choice_entropy"] == pytest.approx(-sum(p * math.log(p) for p in people) / math.log(3))
+    assert row["choice_surprise"] == pytest.approx(-math.log(0.5)) and row["choice_mass"] == pytest.approx(0.25)
+    # Over these questions alone, and the other measures over all as before.
+    table.loc[::2, list(CHOICE_MEASURES)] = math.nan
+    rows, whole = rows_of(table), rows_of(tables[0])
+    for name in ("partial_pearson", "auroc"):
+        assert rows[f"uncertainty_choice_entropy_{name}"]["n"] == len(table) // 2
+        assert rows[f"uncertainty_token_entropy_{name}"] == whole[f"uncertainty_token_entropy_{name}"]

@@ -11,6 +11,7 @@ from pipeline.report.tables.answers import (
     calibration_verdict,
     credal_tables,
     human_tables,
+    selfreflect_tables,
     uncertainty_tables,
 )
 from pipeline.report.tables.inverse_entropy import inverse_entropy_tables
@@ -72,6 +73,15 @@ def test_tables_of_agreement_with_people():
     assert [table.name for table in tables] == ["human", "human_differences", "human_by_setting"]
     assert [measure.field for measure in tables[0].measures] == ["value", "floor"]
     assert [measure.title for measure in tables[2].measures] == ["TV, default", "TV, cool"]
+
+
+def test_tables_of_summaries():
+    assert selfreflect_tables(metric_frame([]), MODELS, CONDITIONS) == []
+    rows = [metric_row("selfreflect", "alpha", name, "all", "selfreflect_sampled", 0.2, n=40) for name in CONDITIONS]
+    rows.append(metric_row("selfreflect", "alpha", "soft", "all", "selfreflect_sampled_difference", -0.1, n=40))
+    first, changes = selfreflect_tables(metric_frame(rows), MODELS, CONDITIONS)
+    assert [measure.title for measure in first.measures] == ["Sampled"] and first.measures[0].lower_is_better
+    assert changes.name == "selfreflect_differences"
 
 
 def test_tables_of_sets_of_laws():

@@ -1,0 +1,71 @@
+"""A causal language model as a judge that guesses a word: its law over some words' first tokens, and all others."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from pipeline.core.semantics.selfreflect import with_rest
+from pipeline.engines.loading.chat import encode_answers
+from pipeline.engines.loading.memory import MemoryLimit, right_padded
+from pipeline.engines.loading.model import position_logits
+from pipeline.engines.scoring.token_scores import POSITIONS_PER_CALL, candidate_log_probabilities
+
+if TYPE_CHECKING:
+    from pipeline.engines.loading.conditioned_model import ConditionedModel
+
+
+class WordJudge:
+    """The law of a reply's first token, over the first tokens of given words.
+
+    Words with the same first token are one outcome, and all other tokens together are another: so the law is over as
+    many outcomes as the answers have words, whatever the judge's vocabulary, and a context that leads the judge away
+    from all of them counts.
+
+    Args:
+        opened: The judge in evaluation mode.
+        tokens_per_pass: Tokens per forward pass at most, padding included; a longer request goes alone.
+    """
+
+    def __init__(self, opened: "ConditionedModel", tokens_per_pass: int):
+        self._opened, self._logits_at, self._memory = opened, position_logits(opened.model), MemoryLimit()
+        # Without hidden states all logits of a pass are there at once.
+        whole = self._logits_at.gathers_hidden
+        self._tokens_per_pass = tokens_per_pass if whole else min(tokens_per_pass, POSITIONS_PER_CALL)
+
+    def first_tokens(self, words: Sequence[str]) -> tuple[int, ...]:
+        """Ids of the tokens that replies with these words begin with, each once, in ascending order."""
+        return tuple(sorted({ids[0] for ids in encode_answers(self._opened.tokenizer, words) if ids}))
+
+    @torch.inference_mode()
+    def laws(self, requests: Sequence[str], tokens: Sequence[Sequence[int]]) -> Iterator[list[tuple[int, np.ndarray]]]:
+        """Log-probabilities of the first token of the reply to each request.
+
+        Args:
+            requests: User messages.
+            tokens: For each request, the ids of its K outcomes (``first_tokens``), at least one.
+
+        Yields:
+            (index of the request, float64[K + 1] nats, all other tokens last), a forward pass at a time.
+
+        Raises:
+            ModelError: The GPU's memory is too small for a single request.
+        """
+        rows = [self._opened.encode(request) for request in requests]
+
+        def run(members: list[int]) -> list[np.ndarray]:
+            # Padding is on the right, where attention does not look, and needs no mask.
+            ids, own = right_padded([rows[index] for index in members], self._logits_at.device)
+            states = self._logits_at.forward(
+                {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
+            )[0]
+            last = states[torch.arange(len(members), device=states.device), own.sum(dim=1) - 1]
+            wanted = [np.asarray(tokens[index], dtype=np.int64) for index in members]
+            owners = np.repeat(np.arange(len(members)), [len(each) for each in wanted])
+            found = candidate_log_probabilities(self._logits_at, last, owners, np.concatenate(wanted))
+            ends = np.cumsum([len(each) for each in wanted])[:-1]
+            return list(map(with_rest, np.split(found, ends)))
+
+        for members, found in self._memory.run(list(map(len, rows)), self._tokens_per_pass, run):
+            yield list(zip(members, found, strict=True))

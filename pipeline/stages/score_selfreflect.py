@@ -1,0 +1,138 @@
+"""What a judge thinks of hidden words of a model's answers: given a summary of others, and given their list."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from pipeline.artifacts.generations import GENERATION_COLUMNS
+from pipeline.artifacts.model_report import model_revision
+from pipeline.artifacts.prompts import read_questions, read_text_prompts
+from pipeline.artifacts.scores import WORD_DISTANCE_COLUMNS
+from pipeline.artifacts.storage import rows_by_prompt, write_table
+from pipeline.core.prompts.number_answers import strip_reasoning
+from pipeline.core.semantics.question import NO_ANSWER, Question
+from pipeline.core.semantics.selfreflect import (
+    SUMMARIES,
+    answer_list,
+    listed_and_tested,
+    masked_words,
+    other_question,
+    perfect_summary,
+    tempered_distance,
+    word_request,
+)
+from pipeline.dag.execution import StageRun, command_line
+from pipeline.stages.answer_classes import default_answers
+
+if TYPE_CHECKING:
+    from pipeline.engines.loading.conditioned_model import ConditionedModel
+
+Summaries = dict[tuple[str, str], list[str]]
+"""Texts by question and kind of summary."""
+
+
+def _judge(run: StageRun, model: str, report: Path) -> "ConditionedModel":
+    """The configured judge, or the base checkpoint that is evaluated; the record says which."""
+    from pipeline.engines.judges.sequence_classifier import pinned
+    from pipeline.engines.loading.conditioned_model import open_checkpoint
+
+    config = run.params.selfreflect.judge
+    if config is None:
+        config, revision = run.params.models[model], model_revision(report)
+        run.record.add(judge={"repository": config.checkpoint, "revision": revision})
+    else:
+        identity = pinned(config.checkpoint, config.revision)
+        revision = identity.get("revision")
+        run.record.add(judge=identity)
+    return open_checkpoint(config, revision)
+
+
+def _written(requests: Path, generations: Path) -> Summaries:
+    """What the model wrote."""
+    asked = read_text_prompts(requests)
+    replies = rows_by_prompt(generations, GENERATION_COLUMNS, [request.prompt_id for request in asked])
+    return {
+        (request.category, request.split): [strip_reasoning(text) or "" for text in replies[request.prompt_id]["text"]]
+        for request in asked
+    }
+
+
+def _with_references(
+    written: Summaries, lists: Mapping[str, Sequence[str]], questions: Sequence[Question]
+) -> Summaries:
+    """The summaries with the counts in words, and those of other questions."""
+    names = [question.prompt_id for question in questions]
+    perfect = {(name, "perfect"): [perfect_summary(lists[name])] for name in names}
+    null = {
+        (name, "null"): written[names[other_question(place, len(names))], "sampled"] for place, name in enumerate(names)
+    }
+    return written | perfect | null
+
+
+def _comparisons(
+    questions: Sequence[Question], answers: Mapping[str, tuple[list[str], list[str]]], summaries: Summaries
+) -> list[tuple[str, str, int, str, str, str, str]]:
+    """All of WORD_DISTANCE_COLUMNS but the distance, then the judge's requests behind the list and the summary."""
+    found = []
+    for question in questions:
+        name = question.prompt_id
+        listed, tested = answers[name]
+        for answer, kind in itertools.product(tested, SUMMARIES):
+            for (word, masked), (index, summary) in itertools.product(
+                masked_words(answer), enumerate(summaries[name, kind])
+            ):
+                asked = [word_request(question.text, context, masked) for context in (answer_list(listed), summary)]
+                found.append((name, kind, index, answer, word, *asked))
+    return found
+
+
+def main(
+    run: StageRun,
+    model: str,
+    condition: str,
+    model_report: Path,
+    prompts: Path,
+    partitions: Path,
+    requests: Path,
+    generations: Path,
+    output: Path,
+) -> None:
+    """Write the distance of the judge's laws for each summary and hidden word."""
+    from pipeline.engines.judges.word_judge import WordJudge
+
+    settings, questions = run.params.selfreflect, read_questions(prompts)
+    answers = {
+        name: listed_and_tested(rows["answer"].tolist(), settings.test_answers)
+        for name, rows in default_answers(partitions, questions).items()
+    }
+    lists = {name: listed for name, (listed, _) in answers.items()}
+    compared = _comparisons(questions, answers, _with_references(_written(requests, generations), lists, questions))
+    judge = WordJudge(_judge(run, model, model_report), settings.tokens_per_pass)
+    outcomes = {
+        name: judge.first_tokens(
+            [word for answer in {*listed, *tested} - {NO_ANSWER} for word, _ in masked_words(answer)]
+        )
+        for name, (listed, tested) in answers.items()
+    }
+    # Equal requests are judged once.
+    asked = list(dict.fromkeys((row[0], text) for row in compared for text in row[-2:]))
+    laws = {}
+    with run.tracked() as tracking, tracking.bar(desc=run.title, unit="request", total=len(asked)) as progress:
+        for found in judge.laws([text for _, text in asked], [outcomes[name] for name, _ in asked]):
+            laws |= {asked[index]: law for index, law in found}
+            progress.update(len(found))
+    rows = [
+        (*names, tempered_distance(*(laws[names[0], text] for text in texts), settings.temperature))
+        for *names, first, second in compared
+        for texts in [(first, second)]
+    ]
+    table = pd.DataFrame(rows, columns=list(WORD_DISTANCE_COLUMNS)).astype({"distance": float})
+    write_table(output, table)
+    run.write_record(num_prompts=len(questions), num_words=len(rows), judge_calls=len(asked))
+
+
+if __name__ == "__main__":
+    command_line()
