@@ -57,7 +57,7 @@ def test_paper_experiment():
     params = validate(composed)
     tables = dag_section(params)
     assert len(composed["models"]) == 12
-    assert [len(table) for table in tables["conditions"].values()] == [36] * 7 + [0] + [36] * 4
+    assert [len(table) for table in tables["conditions"].values()] == [36] * 7 + [0] * 7
     # Tries belong to tokenizers: four families, two output spaces.
     assert len(tables["tries"]) == 8
     train = params.train
