@@ -56,8 +56,8 @@ INVERSE_ENTROPY = (
     _inverse(
         name="inv_max_probability",
         title="MAX: largest probability of a request's own answer",
-        definition="Largest probability with which the walk from a request ends at its own answer; it grows as answers "
-        "differ, which a walk then does not leave.",
+        definition="Largest probability with which the walk from a request ends at its own answer; it grows "
+        "where all answers differ alike, and may fall where only some do.",
         formula_text="max of the diagonal of P(requests) P(answers)",
         unit="probability",
         column="MAX",

@@ -186,10 +186,11 @@ def test_questions_are_counted_with_their_decoding_settings(tmp_path):
     written = prices.generation("embedded", "questions", "base").completion_tokens
     each = min(cost.TYPICAL_COMPLETION_TOKENS["questions"], settings.max_new_tokens)
     assert written == 5 * settings.num_samples * (1 + len(settings.settings)) * each
-    # Each question and its four perturbations.
+    # Each question and its perturbations.
     perturbed = params.generate.perturbations
     asked = prices.generation("embedded", "perturbations", "base").completion_tokens
-    assert asked == 5 * 5 * perturbed.num_samples * (1 + len(perturbed.settings)) * each
+    requests = 5 * (1 + params.prompts.perturbations.number)
+    assert asked == requests * perturbed.num_samples * (1 + len(perturbed.settings)) * each
     # Of three paraphrases two are asked.
     rows[0]["variants"] = ["Think of a pet.", "Which pet?", "A pet?"]
     (tmp_path / "few.jsonl").write_text("\n".join(map(json.dumps, rows)))

@@ -89,9 +89,10 @@ def measures(inputs: np.ndarray, outputs: np.ndarray) -> dict[str, np.ndarray]:
     Returns:
         float64[...] by name. inv_entropy_nats: - sum of c ln c over the diagonal c of P_y P_x, which is P(x_i | y_i).
         ni_entropy_nats: the same of the diagonal of P_x P_y, P(y_i | x_i). max_probability: its largest entry, which
-        grows as answers differ: a walk then stays with its own. wasserstein: between the states' laws after one step of
-        either chain from a uniform start. The order of states means nothing, so any two are 1 apart, and the distance
-        is half the sum of |P(X) - P(Y)|. input_dispersion and output_dispersion: ``dispersion`` of either side.
+        grows where all answers differ alike, and may fall where only some do. wasserstein: between the states' laws
+        after one step of either chain from a uniform start. The order of states means nothing, so any two are 1 apart,
+        and the distance is half the sum of |P(X) - P(Y)|. input_dispersion and output_dispersion: ``dispersion`` of
+        either side.
 
     Raises:
         DomainError: As ``transitions``.
