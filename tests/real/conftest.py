@@ -4,9 +4,11 @@ Packages are installed once, into $REAL_CACHE (``~/.cache/calibration-fine-tunin
 or does not have one, the tests are skipped with the reason.
 """
 
+import contextlib
 import dataclasses
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tarfile
@@ -165,7 +167,9 @@ class RealServer:
         variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         variables |= {"VLLM_CPU_KVCACHE_SPACE": "1"}
         with self._log.open("a") as log:
-            self._process = subprocess.Popen(self._command, env=variables, stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                self._command, env=variables, stdout=log, stderr=log, start_new_session=True
+            )
         wait_until(self._answers, self._process)
         assert self._process.poll() is None, f"{self.name} has ended:\n{self._log.read_text()[-2000:]}"
 
@@ -177,9 +181,10 @@ class RealServer:
             return False
 
     def kill(self) -> None:
-        """Kill it where it stands."""
+        """Kill it where it stands, with the processes it has started."""
         if self._process is not None:
-            self._process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
 
