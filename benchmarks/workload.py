@@ -8,7 +8,7 @@ import torch
 from peft import PeftModel
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from pipeline.config.params import ChatConfig, ModelConfig, ReasoningConfig
+from pipeline.config.models import ChatConfig, ModelConfig, ReasoningConfig
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.training.examples import Example, hard_example, soft_example

@@ -95,19 +95,16 @@ class DecodingConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
-class QuestionsGenerateConfig(GenerateConfig):
-    """Sampling of answers to questions, under one decoding setting or several."""
+class SettingsGenerateConfig(GenerateConfig):
+    """Sampling under one decoding setting or several."""
 
     num_samples: Annotated[StrictInt, Field(ge=2)]
     """Answers to a question under each setting; half of them choose the class that the others are counted in."""
     settings: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], DecodingConfig]
     """Further decoding settings by name, each with as many samples; the setting "default" is the section's own."""
-    variants: Annotated[StrictInt, Field(ge=0)] = 0
-    """Paraphrases of a question, at most, that are asked as well, each with as many samples under the setting
-    "default"; questions without paraphrases have none."""
 
     @model_validator(mode="after")
-    def _names_are_free(self) -> "QuestionsGenerateConfig":
+    def _names_are_free(self) -> "SettingsGenerateConfig":
         for name in self.settings:
             if name == DEFAULT_SETTING or is_variant(name):
                 raise ValueError(
@@ -115,6 +112,15 @@ class QuestionsGenerateConfig(GenerateConfig):
                     f"paraphrases are {VARIANT + '1'!r} and so on); choose another"
                 )
         return self
+
+
+@dataclass(frozen=True, config=STRICT)
+class QuestionsGenerateConfig(SettingsGenerateConfig):
+    """Sampling of answers to questions, and to their paraphrases."""
+
+    variants: Annotated[StrictInt, Field(ge=0)] = 0
+    """Paraphrases of a question, at most, that are asked as well, each with as many samples under the setting
+    "default"; questions without paraphrases have none."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -139,7 +145,7 @@ class GenerateAxes:
     """Candidates with stated probabilities, one drawn by them, on the axes structured and open."""
     questions: QuestionsGenerateConfig | None = None
     """Answers to the questions of a prompt set, which QUESTION_AXES need; none in what was recorded before them."""
-    perturbations: QuestionsGenerateConfig | None = None
+    perturbations: SettingsGenerateConfig | None = None
     """Answers to the perturbations of questions, which the axis inv_entropy needs; settings that differ in temperature
     alone are what TSU compares."""
     selfreflect: GenerateConfig | None = None

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.artifacts.model_report import model_revision
-from pipeline.config.params import BASE, ChatConfig, ModelConfig, Params, ReasoningConfig
+from pipeline.config.models import ChatConfig, ModelConfig, ReasoningConfig
+from pipeline.config.params import BASE, Params
 from pipeline.config.retention import is_local_path
 from pipeline.dag.graph import StageGraph
 from pipeline.errors import ArtifactError, ConfigError, ModelError, first_line
