@@ -34,7 +34,7 @@ from transformers import GptOssConfig, GptOssForCausalLM, PreTrainedModel, Qwen3
 
 from benchmarks.table import print_rows
 from benchmarks.workload import CHECKPOINT, MODEL
-from pipeline.config.params import ModelConfig
+from pipeline.config.models import ModelConfig
 from pipeline.demo.stand_ins.mxfp4 import quantise_experts
 from pipeline.engines.loading.model import add_lora, load_model
 from pipeline.engines.training.distributed import ProcessGroup, process_group

@@ -19,7 +19,7 @@ import torch
 
 from benchmarks.table import markdown
 from benchmarks.workload import MODEL
-from pipeline.config.params import ModelConfig
+from pipeline.config.models import ModelConfig
 from pipeline.core.retention.windows import scoring_windows
 from pipeline.engines.loading.model import default_device, load_model, load_tokenizer
 from pipeline.engines.scoring.perplexity import PerplexityScorer

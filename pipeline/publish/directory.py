@@ -14,7 +14,8 @@ from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.model_report import model_revision
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.storage import read_json, require, write_json
-from pipeline.config.params import BASE, ModelConfig, Params
+from pipeline.config.models import ModelConfig
+from pipeline.config.params import BASE, Params
 from pipeline.dag.execution import named_run
 from pipeline.dag.graph import StageGraph
 from pipeline.errors import ArtifactError, ConfigError

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.storage import read_json, sha256_file, write_json
 from pipeline.command import run_command
-from pipeline.config.params import ModelConfig
+from pipeline.config.models import ModelConfig
 from pipeline.errors import ConfigError, ModelError, first_line
 
 if TYPE_CHECKING:

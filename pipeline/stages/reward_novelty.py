@@ -19,7 +19,7 @@ from pipeline.artifacts.novelty import PARTITION_FIELDS, read_splits
 from pipeline.artifacts.score_cache import CachedScores, ScoreCache
 from pipeline.artifacts.storage import read_json, write_json, write_table
 from pipeline.config.evaluation import RewardConfig
-from pipeline.config.params import ModelConfig
+from pipeline.config.models import ModelConfig
 from pipeline.core.language.novelty import (
     LIKELIHOOD_RATING_THRESHOLDS,
     RATING_THRESHOLDS,

@@ -20,7 +20,7 @@ from pipeline.artifacts.model_report import model_revision
 from pipeline.artifacts.scores import ITEM_SCORE_COLUMNS
 from pipeline.artifacts.storage import sha256_json, write_table
 from pipeline.config.conditions import adapter_directory
-from pipeline.config.params import ModelConfig
+from pipeline.config.models import ModelConfig
 from pipeline.core.retention.tasks import TASKS
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model

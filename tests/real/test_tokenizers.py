@@ -8,7 +8,8 @@ import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from pipeline.compose import compose_params
-from pipeline.config.params import ModelConfig, validate
+from pipeline.config.models import ModelConfig
+from pipeline.config.params import validate
 from pipeline.demo.stand_ins import tokenizers as stand_ins
 from pipeline.engines.loading import chat
 from pipeline.engines.loading.digit_rule import find_digit_tokens

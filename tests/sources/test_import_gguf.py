@@ -13,7 +13,7 @@ import torch
 from pydantic import TypeAdapter
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from pipeline.config.params import ModelConfig
+from pipeline.config.models import ModelConfig
 from pipeline.errors import ConfigError, ModelError
 from pipeline.sources import import_gguf
 

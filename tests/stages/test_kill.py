@@ -81,7 +81,10 @@ def test_sigkill_in_the_middle_of_one_prompts_samples(dag, tmp_path):
 
 KILLS = int(os.environ.get("KILLS_PER_STAGE", "1"))
 """How often every kind of stage is killed; many more than in the default test are worth an occasional night."""
-OUTSIDE_THE_DAG = {"profile_construction", "build_laws", "exact_laws", "eval_laws", "generate_laws"}
+OUTSIDE_THE_DAG = {
+    *("profile_construction", "build_laws", "exact_laws", "eval_laws", "generate_laws"),
+    *("request_summaries", "generate_selfreflect", "score_selfreflect", "eval_selfreflect"),
+}
 """What is off unless it is asked for; laws of one's own are sampled and scored by what others are."""
 NEEDED_OF_BASE = (
     *("score_retention", "score_paloma", "generate_anchors", "generate_instructions"),

@@ -1,6 +1,7 @@
 """Questions through their stages: samples under several settings, their classes, and the axes human and semcal."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 import yaml
 from safetensors.numpy import load_file, save_file
 
-from pipeline.artifacts.prompts import read_perturbations, read_questions
+from pipeline.artifacts.prompts import read_perturbations, read_questions, write_questions
 from pipeline.core.semantics.partition import known_classes, normalise
 from pipeline.demo.stand_ins.evaluators import save_judge
 from pipeline.errors import ArtifactError
@@ -17,7 +18,8 @@ from tests.conftest import ROOT
 from tests.stages.conftest import Dag, run_stage
 
 pytestmark = pytest.mark.slow
-QUESTIONS = ("open-coin-side", "capital-france", "symbol-iron", "is-dolphin-fish", "open-season", "capital-italy")
+QUESTIONS = ("open-season", "open-coin-side", "capital-france", "capital-italy", "symbol-iron", "is-dolphin-fish")
+"""In the order of the file."""
 CHOICE = "choice-fruit"
 
 
@@ -273,8 +275,12 @@ def test_perturbations_by_a_genetic_algorithm(answered, tmp_path):
 
 def test_a_question_without_perturbations_is_named(answered, tmp_path):
     dag = perturbed_with(answered, tmp_path, kind="variants")
-    with pytest.raises(ArtifactError, match=r"kind=variants: the question capital-\w+ of .* has no perturbations"):
-        dag.run("build_perturbations@inv_entropy", output=tmp_path / "out.parquet")
+    first, *others = read_questions(answered.path("build_questions@questions"))
+    write_questions(tmp_path / "questions.parquet", [*others, replace(first, variants=())])
+    with pytest.raises(ArtifactError, match="kind=variants: the question open-season of .* has no perturbations"):
+        dag.run(
+            "build_perturbations@inv_entropy", prompts=tmp_path / "questions.parquet", output=tmp_path / "out.parquet"
+        )
     genetic = yaml.safe_load(answered.params.read_text())["prompts"]["perturbations"]["genetic"]
     (tmp_path / "words.json").write_text('{"tungsten": {"synonyms": ["wolfram"]}}')
     own = genetic | {"lexicon": str(tmp_path / "words.json")}

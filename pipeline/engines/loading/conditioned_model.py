@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.artifacts.model_report import model_revision
-from pipeline.config.params import ModelConfig, Params
+from pipeline.config.models import ModelConfig
+from pipeline.config.params import Params
 
 if TYPE_CHECKING:
     from pipeline.core.tries.digit_tokens import DigitTokens

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
 from pipeline.artifacts.storage import sha256_file
-from pipeline.config.params import ModelConfig
+from pipeline.config.models import ModelConfig
 from pipeline.config.retention import is_local_path
 from pipeline.engines.loading.chat import answer_terminator
 from pipeline.engines.loading.token_count import count_tokens

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pipeline.artifacts.model_report import model_revision
 from pipeline.config.conditions import adapter_directory, answer_protocol, generation_settings, has_adapter
-from pipeline.config.params import ModelConfig, Params
+from pipeline.config.models import ModelConfig
+from pipeline.config.params import Params
 from pipeline.engines.loading.conditioned_model import message_encoder, open_model
 from pipeline.errors import ConfigError
 

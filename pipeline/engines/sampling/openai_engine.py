@@ -19,7 +19,7 @@ import openai
 from transformers import PreTrainedTokenizerBase
 
 from pipeline.config.engine import OpenaiConfig
-from pipeline.config.params import ModelConfig
+from pipeline.config.models import ModelConfig
 from pipeline.engines.sampling.completion_protocol import CompletionProtocol
 from pipeline.engines.sampling.text_engine import EngineError, Sample, SampleRequest, first_seed, seed_groups
 from pipeline.errors import ConfigError, ModelError, first_line

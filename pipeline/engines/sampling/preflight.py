@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from pipeline.config.params import ModelConfig, TrainConfig
+from pipeline.config.models import ModelConfig
+from pipeline.config.params import TrainConfig
 from pipeline.core.random_streams import stream_seed
 from pipeline.core.tries.constraint import TrieConstraint
 from pipeline.core.tries.trie import build_trie

@@ -13,7 +13,7 @@ from packaging.version import Version
 from transformers import AutoConfig, GenerationConfig, PreTrainedTokenizerBase
 
 from pipeline.config.evaluation import GenerateConfig
-from pipeline.config.params import ModelConfig
+from pipeline.config.models import ModelConfig
 from pipeline.core.tries.constraint import TrieConstraint
 from pipeline.engines.loading.model import stop_ids
 from pipeline.engines.sampling.generate import Generation

@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerBase
 
 from pipeline.artifacts.storage import read_json
 from pipeline.config.engine import VllmConfig
-from pipeline.config.params import ModelConfig
+from pipeline.config.models import ModelConfig
 from pipeline.engines.sampling.generate import generation_from_tokens
 from pipeline.engines.sampling.text_engine import (
     COMPARED_TOKENS,
