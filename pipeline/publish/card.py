@@ -344,7 +344,7 @@ def model_card(publication: Publication) -> ModelCard:
             for axis, own in rows.items()
             if axis not in CALIBRATION and own
         },
-        absent=[title for axis, title in AXIS_TITLES.items() if not rows.get(axis) and (axis != "laws" or params.laws)],
+        absent=[title for axis, title in AXIS_TITLES.items() if not rows.get(axis) and axis in params.possible_axes],
         training_commits=commits({"": publication.adapter, **publication.training}),
         evaluation_commits=commits(publication.evaluations),
     )

@@ -157,7 +157,10 @@ def make_cell(overrides: Sequence[str], patterns: Sequence[str], project: Path) 
     for key in ("artifacts", "reports"):
         if Path(values[key]).is_absolute() or ".." in Path(values[key]).parts:
             raise ConfigError(f"{key}: got {values[key]!r}; in a sweep it must be a path inside the cell's directory")
-    params, everything = validate(values), {**values, "axes": list(AXES)}
+    params = validate(values)
+    # Summaries take more answers to questions than experiments without them need have.
+    all_axes = [axis for axis in AXES if axis != "selfreflect" or axis in params.axes]
+    everything = {**values, "axes": all_axes}
     graph, whole = StageGraph(params), StageGraph(validate(everything))
     wanted = _select(whole, patterns, params)
     targets = tuple(name for name in wanted if name in graph)
