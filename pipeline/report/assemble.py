@@ -1,7 +1,7 @@
 """All tables, figures and cases of the evaluations, written into a directory with the page that shows them."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -295,9 +295,11 @@ def _sections(
     figures: Mapping[str, list[FigureBlock]],
     cases: Mapping[str, list[CaseTable]],
     sources: Mapping[str, Mapping[str, dict]],
+    axes: Collection[str],
 ) -> list[Section]:
-    """The page's sections in order; those over training seeds, of laws of one's own and of summaries where there are
-    such tables."""
+    """The page's sections in order; those over training seeds, of laws of one's own and of questions where there are
+    such tables, or ``axes`` asks for them."""
+    optional = {"seeds", "laws", *QUESTION_AXES} - set(axes)
     return [
         Section(
             name,
@@ -309,7 +311,7 @@ def _sections(
             sources.get(name),
         )
         for name, text in EXPLANATIONS.items()
-        if name not in ("seeds", "laws", *QUESTION_AXES) or tables.get(name)
+        if name not in optional or tables.get(name)
     ]
 
 
@@ -351,7 +353,7 @@ def assemble(
     cases = {"novelty": novelty_cases(evaluations, display_names(params), params.conditions)}
     by_seed = {path: content for read in seeds.values() for path, content in read.provenance.items()}
     sources = {"ablation": ablations.provenance, "seeds": by_seed}
-    sections = _sections(tables, figures, cases, sources)
+    sections = _sections(tables, figures, cases, sources, params.axes)
     _write_tables(sections, evaluations, directory / "tables")
     plots = ablation_plots(ablations, params)
     page = report_page(params, evaluations, metrics, tests, prompts, sections, plots, list(seeds), varied[0])

@@ -200,7 +200,7 @@ def test_what_is_missing_is_said(tmp_path, two_models, prompts, capsys):
         in printed
     )
     page = (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
-    assert page.count('<p class="missing">Not run.</p>') == 6
+    assert page.count('<p class="missing">Not run.</p>') == 11
     assert not (tmp_path / "reports" / "tables" / "table10.csv").exists()
 
 
