@@ -8,7 +8,9 @@ test -f "$reports/metrics.csv" || { echo "error: $reports/metrics.csv does not e
 mkdir -p "$(dirname "$directory")"
 new=$(mktemp -d "$directory.XXXXXX.partial")
 trap 'rm -rf "$new"' EXIT
-cp params.yaml dvc.lock "$reports/metrics.csv" "$new"
+cp params.yaml "$reports/metrics.csv" "$new"
+# Stages that were run one by one leave none.
+if [ -f dvc.lock ]; then cp dvc.lock "$new"; fi
 cp -R "$artifacts/evals" "$artifacts/models" "$new"
 mkdir "$new/prompts"
 cp "$artifacts"/prompts/{unseen,ood}.parquet "$artifacts/prompts/provenance.json" "$new/prompts"
