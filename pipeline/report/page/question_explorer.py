@@ -1,5 +1,6 @@
 """The data behind the page's explorer of questions: people's answers and every model's, question by question."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,8 @@ from pipeline.report.figures.answers import ENTROPIES, POINTS
 
 MAX_QUESTIONS = 200
 """Most questions on a page."""
+LONG_BEGINNING = 40
+"""Characters that all texts begin with, from which on they are not repeated in the list of questions."""
 SHOWN_CLASSES = 12
 """Most of people's classes in a question's bars."""
 CORNERS = 3
@@ -29,9 +32,10 @@ def question_payload(evaluations: Evaluations, models: Mapping[str, str], condit
         conditions: Base and the methods, in order.
 
     Returns:
-        ``models`` (those with answers) and ``conditions``, ``questions`` (text by prompt id), ``omitted``, how many
-        were left out for size, and ``results[model][condition]``: ``bars``, ``simplex`` and ``entropies`` by prompt
-        id, and ``reliability`` by kind of label. No questions where the axis human was not evaluated.
+        ``models`` (those with answers) and ``conditions``, ``questions`` (text by prompt id), ``labels`` (the same
+        without a long beginning that all share, such as examples), ``omitted``, how many were left out for size, and
+        ``results[model][condition]``: ``bars``, ``simplex`` and ``entropies`` by prompt id, and ``reliability`` by kind
+        of label. No questions where the axis human was not evaluated.
     """
     texts: dict[str, str] = {}
     results: dict[str, dict[str, Any]] = {}
@@ -57,6 +61,7 @@ def question_payload(evaluations: Evaluations, models: Mapping[str, str], condit
         "models": {model: models[model] for model in results},
         "conditions": [name for name in conditions if any(name in own for own in results.values())],
         "questions": shown,
+        "labels": _labels(shown),
         "omitted": len(texts) - len(shown),
         "results": results,
     }
@@ -68,6 +73,16 @@ def _texts(evaluations: Evaluations, model: str, condition: str, classes: pd.Dat
     table = pd.DataFrame() if path is None else read_table(path, ("prompt_id",))
     known = dict(zip(table["prompt_id"], table["prompt"], strict=True)) if "prompt" in table else {}
     return {name: known.get(name, name) for name in classes["prompt_id"].unique()}
+
+
+def _labels(texts: Mapping[str, str]) -> dict[str, str]:
+    """What tells the texts apart, by the same names."""
+    words = [text.split(" ") for text in texts.values()]
+    shared = " ".join(
+        column[0] for column in itertools.takewhile(lambda column: len(set(column)) == 1, zip(*words, strict=False))
+    )
+    cut = len(shared) if len(words) > 1 and len(shared) > LONG_BEGINNING else 0
+    return {name: text[cut:].strip() for name, text in texts.items()}
 
 
 def _shares(counts: pd.Series) -> dict[str, float]:

@@ -107,6 +107,17 @@ def test_questions_are_thinned_for_size_and_none_are_no_explorer(tmp_path, monke
     assert nothing["questions"] == nothing["results"] == {} and nothing["conditions"] == []
 
 
+def test_the_list_of_questions_leaves_out_what_all_begin_with():
+    examples = "Answer like this. Q: Name a fruit. A: apple. Q: Name"
+    labels = question_explorer._labels
+    assert labels({"p": f"{examples} a pet.", "q": f"{examples} a part of a car."}) == {
+        "p": "a pet.",
+        "q": "a part of a car.",
+    }
+    assert labels({"p": "Which pet?", "q": "Which part?"}) == {"p": "Which pet?", "q": "Which part?"}
+    assert labels({"p": examples}) == {"p": examples}
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 def test_the_script_draws_every_view(tmp_path):
     evaluated(tmp_path / "evals", "base")

@@ -96,7 +96,7 @@
   }
 
   options(element("question-model"), Object.entries(data.models));
-  options(element("choose-question"), Object.entries(data.questions));
+  options(element("choose-question"), Object.entries(data.labels));
   element("question-explorer").addEventListener("change", drawAll);
   drawAll();
 })();
