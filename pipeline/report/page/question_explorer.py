@@ -82,7 +82,7 @@ def _labels(texts: Mapping[str, str]) -> dict[str, str]:
         column[0] for column in itertools.takewhile(lambda column: len(set(column)) == 1, zip(*words, strict=False))
     )
     cut = len(shared) if len(words) > 1 and len(shared) > LONG_BEGINNING else 0
-    return {name: text[cut:].strip() for name, text in texts.items()}
+    return {name: text[cut:].strip() or text for name, text in texts.items()}
 
 
 def _shares(counts: pd.Series) -> dict[str, float]:

@@ -110,10 +110,8 @@ def test_questions_are_thinned_for_size_and_none_are_no_explorer(tmp_path, monke
 def test_the_list_of_questions_leaves_out_what_all_begin_with():
     examples = "Answer like this. Q: Name a fruit. A: apple. Q: Name"
     labels = question_explorer._labels
-    assert labels({"p": f"{examples} a pet.", "q": f"{examples} a part of a car."}) == {
-        "p": "a pet.",
-        "q": "a part of a car.",
-    }
+    texts = {"p": f"{examples} a pet.", "q": f"{examples} apparel.", "r": examples}
+    assert labels(texts) == {"p": "a pet.", "q": "apparel.", "r": examples}
     assert labels({"p": "Which pet?", "q": "Which part?"}) == {"p": "Which pet?", "q": "Which part?"}
     assert labels({"p": examples}) == {"p": examples}
 
