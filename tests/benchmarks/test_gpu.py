@@ -29,30 +29,34 @@ check = partial(gpu.check, backend="eager", **SMALL)
 
 
 @pytest.mark.slow
-def test_the_whole_check_on_tiny_models_of_all_architectures(tmp_path):
+@pytest.mark.parametrize(("shapes", "without"), [(TINY[:1], ()), (TINY[1:], ("laws",))], ids=["all cases", "others"])
+def test_the_check_on_tiny_models_of_all_architectures(tmp_path, monkeypatch, shapes, without):
+    # What engines sample is compared with the exact law on one of them, as it takes longer than all the rest.
+    monkeypatch.setattr(gpu, "CASES", tuple(case for case in gpu.CASES if case not in without))
     # Compilers take minutes on a slow machine.
     with torch.compiler.set_stance("force_eager"):
-        found = check(TINY, "cpu", tmp_path, 60)
+        found = check(shapes, "cpu", tmp_path, 60)
     written = json.loads((tmp_path / "check.json").read_text())
     assert written["rows"] == found.rows and [(row["shape"], row["case"]) for row in found.rows] == [
-        (shape, case) for shape in TINY for case in gpu.CASES
+        (shape, case) for shape in shapes for case in gpu.CASES
     ]
     assert {row["status"] for row in found.rows} == {"measured"}, found.rows
     rows = {(row["shape"], row["case"]): row for row in found.rows}
-    for shape in TINY:
+    for shape in shapes:
         few, packed, compiled = (rows[shape, case] for case in ("train_paths", "train_packed", "compile"))
         assert few["tokens"] < packed["tokens"] == compiled["tokens"] and compiled["ratio"] > 0
         assert packed["planned_gb"] > rows[shape, "load"]["planned_gb"] > 0
         assert rows[shape, "sample"]["tokens"] == 64 * cases.ANSWER_TOKENS
-        laws = rows[shape, "laws"]
-        assert set(laws["p_values"]) == {"merged", "rows", "plain generate"}
-        assert min(laws["power"].values()) > 0.9, laws["power"]
+        if "laws" not in without:
+            laws = rows[shape, "laws"]
+            assert set(laws["p_values"]) == {"merged", "rows", "plain generate"}
+            assert min(laws["power"].values()) > 0.9, laws["power"]
     text = (tmp_path / "report.md").read_text()
-    assert all(f"## {shape}" in text for shape in TINY) and "attention kernels: " in text
+    assert all(f"## {shape}" in text for shape in shapes) and "attention kernels: " in text
 
     rates = read_rates(tmp_path / "rates.json")
     assert {shape: model.experts for shape, model in rates.models.items()} == {
-        shape: shape == "tiny_gpt_oss" for shape in TINY
+        shape: shape == "tiny_gpt_oss" for shape in shapes
     }
     params = validate(compose_params(ROOT / "conf", []))
     soft = Prices(params, ROOT, rates).training("embedded", "soft")
