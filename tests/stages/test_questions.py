@@ -50,7 +50,8 @@ def answered(tiny_params, tmp_path_factory) -> Dag:
     values["generate"]["perturbations"] |= {"num_samples": 3, "max_new_tokens": 8, "settings": settings}
     values["models"]["embedded"]["checkpoint"] = str(ROOT / "models" / "embedded")
     settings = {"cold": {"temperature": 0.05, "top_p": 1.0, "top_k": None}}
-    values["generate"]["questions"] |= {"num_samples": 20, "max_new_tokens": 8, "batch_size": 64, "settings": settings}
+    sizes = {"num_samples": 20, "variants": 2, "max_new_tokens": 8, "batch_size": 64}
+    values["generate"]["questions"] |= {**sizes, "settings": settings}
     return answering(directory, values)
 
 
