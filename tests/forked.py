@@ -5,8 +5,9 @@ import runpy
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -24,7 +25,30 @@ def run_module(module: str, arguments: list[str]) -> None:
         # What runs as the main program must not be loaded under its own name as well.
         if other or name == module:
             del sys.modules[name]
+    if torch := sys.modules.get("torch"):
+        # Behind a fork PyTorch makes its pool of threads anew at the first use, which fails where several threads are
+        # the first, as when a model is loaded.
+        torch.set_num_threads(torch.get_num_threads())
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def end_with(work: Callable[[], None]) -> NoReturn:
+    """In a child: do the work, and end with the exit status that a process of its own would have."""
+    status = 1
+    try:
+        work()
+        status = 0
+    except SystemExit as stopped:
+        status = stopped.code if isinstance(stopped.code, int) else int(stopped.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        # Whatever happens, it must not go on as the process that it was forked from.
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(status)
 
 
 class ForkedModule:
@@ -52,26 +76,15 @@ class ForkedModule:
             self._become(*command, directory=directory)
 
     def _become(self, module: str, *arguments: str, directory: Path) -> None:
-        status = 1
-        try:
+        def run() -> None:
             # As in a process that was started: what the test has caught and patched stays with the test.
             signal.signal(signal.SIGINT, signal.default_int_handler)
             for target, place in ((1, Path(os.devnull)), (2, self._errors)):
                 os.dup2(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), target)
             os.chdir(directory)
             run_module(module, list(arguments))
-            status = 0
-        except SystemExit as stopped:
-            status = stopped.code if isinstance(stopped.code, int) else int(stopped.code is not None)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            # Whatever happens, it must not go on as the test that it was forked from.
-            try:
-                sys.stdout.flush()
-                sys.stderr.flush()
-            finally:
-                os._exit(status)
+
+        end_with(run)
 
     def poll(self) -> int | None:
         """The exit status, once it has ended."""

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.forked import ROOT, ForkedModule, run_module
+from tests.forked import ROOT, ForkedModule, end_with, run_module
 
 CLIENT = """\
 #!{python} -S
@@ -130,22 +130,7 @@ def serve(address: str) -> None:
         connection, _ = server.accept()
         child = os.fork()
         if child == 0:
-            status = 0
-            try:
-                _run(connection)
-            except SystemExit as stopped:
-                status = stopped.code if isinstance(stopped.code, int) else int(stopped.code is not None)
-            except BaseException:
-                import traceback
-
-                traceback.print_exc()
-                status = 1
-            finally:
-                try:
-                    sys.stdout.flush()
-                    sys.stderr.flush()
-                finally:
-                    os._exit(status)
+            end_with(functools.partial(_run, connection))
         # Not here: what runs in a child may start another one.
         threading.Thread(target=_answer, args=(connection, child), daemon=True).start()
 
