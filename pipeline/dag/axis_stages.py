@@ -1,7 +1,7 @@
 """The stages of the axes: what models are sampled, scored and evaluated by."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from pipeline.dag.declaration import Stage
 from pipeline.dag.stage_kinds import (
@@ -13,6 +13,7 @@ from pipeline.dag.stage_kinds import (
     PREFLIGHT,
     TEST_PROMPTS,
     TOKENIZER,
+    base_table,
     evaluation,
     generation,
     record,
@@ -43,13 +44,13 @@ def _of_answers(
     *parameters: str,
     kinds: Sequence[str] = ("partitions",),
     more: Mapping[str, str] | None = None,
+    device: Literal["none", "gpu"] = "none",
 ) -> Stage:
     """An evaluation of tables about answers to questions, each paired with the base checkpoint's, and of ``more``."""
     reads = {"prompts": AXIS_PROMPTS["questions"][0], **(more or {})}
     for kind in kinds:
-        own = table(kind, "questions")
-        reads |= {kind: own, f"base_{kind}": own.replace("{condition}", "base")}
-    return evaluation(axis, description, reads, parameters)
+        reads |= {kind: table(kind, "questions"), f"base_{kind}": base_table(kind, "questions")}
+    return evaluation(axis, description, reads, parameters, device=device)
 
 
 _SAMPLES = {
@@ -360,20 +361,18 @@ AXIS_STAGES = (
         device="gpu",
     ),
     generation("perturbations", "Answers to perturbed questions, at several temperatures", "settings"),
-    dataclasses.replace(
-        _of_answers(
-            "inv_entropy",
-            "Inv-Entropy of answers to perturbed questions, and whether it rises with the temperature",
-            "evaluate.inverse_entropy",
-            "evaluate.partition.rule",
-            "models.{model}.chat",
-            *(f"generate.perturbations.{name}" for name in ("temperature", "top_p", "checkpoint_defaults", "settings")),
-            more={
-                "perturbations": AXIS_PROMPTS["perturbations"][0],
-                "generations": table("generations", "perturbations"),
-                "base_generations": table("generations", "perturbations").replace("{condition}", "base"),
-            },
-        ),
+    _of_answers(
+        "inv_entropy",
+        "Inv-Entropy of answers to perturbed questions, and whether it rises with the temperature",
+        "evaluate.inverse_entropy",
+        "evaluate.partition.rule",
+        "models.{model}.chat",
+        *(f"generate.perturbations.{name}" for name in ("temperature", "top_p", "checkpoint_defaults", "settings")),
+        more={
+            "perturbations": AXIS_PROMPTS["perturbations"][0],
+            "generations": table("generations", "perturbations"),
+            "base_generations": base_table("generations", "perturbations"),
+        },
         device="gpu",
     ),
     Stage(
@@ -415,7 +414,7 @@ AXIS_STAGES = (
         {
             "prompts": AXIS_PROMPTS["questions"][0],
             "scores": table("scores", "selfreflect"),
-            "base_scores": table("scores", "selfreflect").replace("{condition}", "base"),
+            "base_scores": base_table("scores", "selfreflect"),
         },
     ),
 )

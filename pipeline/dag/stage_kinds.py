@@ -1,5 +1,7 @@
 """What stages have in common: paths, groups of parameters, and kinds of stages by what they do."""
 
+from typing import Literal
+
 from pipeline.dag.declaration import Paths, Stage
 
 PARAMS_CHECKED = "{artifacts}/params_checked.json"
@@ -51,6 +53,11 @@ TRAINING = (
 def table(kind: str, axis: str) -> str:
     """Path of a table by model and condition, e.g. of generations."""
     return f"{{artifacts}}/{kind}/{axis}/{{model}}/{{condition}}.parquet"
+
+
+def base_table(kind: str, axis: str) -> str:
+    """Path of the base checkpoint's table, which methods are compared with."""
+    return table(kind, axis).replace("{condition}", "base")
 
 
 def record(path: str) -> str:
@@ -160,8 +167,9 @@ def evaluation(
     parameters: tuple[str, ...] = (),
     over: str = "conditions",
     name: str = "",
+    device: Literal["none", "gpu"] = "none",
 ) -> Stage:
-    """A stage that turns what a model did into metrics; it loads no model."""
+    """A stage that turns what a model did into metrics; it loads no language model."""
     return Stage(
         name=name or f"eval_{axis}",
         description=description,
@@ -171,4 +179,5 @@ def evaluation(
         reads=reads,
         writes={"output": f"{{artifacts}}/evals/{axis}/{{model}}/{{condition}}"},
         parameters=(*BOOTSTRAP, *parameters),
+        device=device,
     )

@@ -1,14 +1,12 @@
 """General instructions, from a JSON-lines file or from a data set of the hub."""
 
 import hashlib
-from pathlib import Path
 
-from pipeline.artifacts.json_lines import read_json_lines
 from pipeline.config.params import InstructionsConfig
 from pipeline.core.prompts.instructions import HELD_OUT, hold_out
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.sources.prompt_rows import Row, read_splits, row_id, row_text
+from pipeline.sources.prompt_rows import Row, read_rows, row_id, row_text
 
 KEY = "prompts.instructions"
 FIELDS = ("prompt",)
@@ -30,8 +28,9 @@ def read_instructions(config: InstructionsConfig, revision: str | None, seed: in
             kind is unusable.
     """
     prompts: dict[str, TextPrompt] = {}
+    rows = read_rows(KEY, config.source, revision, config.split, FIELDS)
     texts: set[str] = set()
-    for number, row in enumerate(_rows(config, revision)[: config.max_prompts], start=1):
+    for number, row in enumerate(rows[: config.max_prompts], start=1):
         where = f"{config.source}: prompt {number}"
         text, kind = row_text(row, where).strip(), row.get("kind") or ""
         if not isinstance(kind, str):
@@ -52,20 +51,6 @@ def read_instructions(config: InstructionsConfig, revision: str | None, seed: in
             f"{config.source} that are kept (max_prompts)"
         )
     return found
-
-
-def _rows(config: InstructionsConfig, revision: str | None) -> list[Row]:
-    source, split = config.source, config.split
-    if Path(source).is_file():
-        if split is not None:
-            raise ConfigError(f"{KEY}.split: {source} is a file, which has no splits; got {split!r}, must be null")
-        return read_json_lines(Path(source), FIELDS)
-    if split is None:
-        raise ConfigError(f"{KEY}.split: must name a split of the data set {source}, got null")
-    rows = read_splits(source, revision, [split], FIELDS)
-    if split not in rows:
-        raise ConfigError(f"{KEY}.split: {source} has no split {split!r}; it has {', '.join(sorted(rows))}")
-    return list(rows[split])
 
 
 def _prompt_id(row: Row, where: str, text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.artifacts.json_lines import read_json_lines
 from pipeline.config.retention import is_local_path
-from pipeline.errors import ArtifactError
+from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources.repository import PUBLISHED_RESULTS, fetched, pinned_commit
 
 Row = Mapping[str, Any]
@@ -70,6 +70,32 @@ def read_splits(source: str, revision: str | None, splits: Sequence[str], fields
                 raise ArtifactError(f"{source}: split {split!r} has no field {missing[0]!r}; it has {', '.join(names)}")
             rows[split] = rows[split].to_list()
     return rows
+
+
+def read_rows(key: str, source: str, revision: str | None, split: str | None, fields: Sequence[str]) -> Sequence[Row]:
+    """Rows of a JSON-lines file, or of one split of what ``read_splits`` reads.
+
+    Args:
+        key: Of the source's section in params.yaml.
+        source: The file, or as of ``read_splits``.
+        revision: Commit of a data set of the hub.
+        split: The split of a data set; None for a file.
+        fields: What every row must have.
+
+    Raises:
+        ConfigError: A data set has no such split, or a file is given one.
+        ArtifactError: The source cannot be read or lacks a field.
+    """
+    if Path(source).is_file():
+        if split is not None:
+            raise ConfigError(f"{key}.split: {source} is a file, which has no splits; got {split!r}, must be null")
+        return read_json_lines(Path(source), fields)
+    if split is None:
+        raise ConfigError(f"{key}.split: must name a split of the data set {source}, got null")
+    rows = read_splits(source, revision, [split], fields)
+    if split not in rows:
+        raise ConfigError(f"{key}.split: {source} has no split {split!r}; it has {', '.join(sorted(rows))}")
+    return rows[split]
 
 
 def row_text(row: Row, where: str) -> str:

@@ -4,17 +4,15 @@ Each is a file of JSON lines, or a data set of the hub with the same fields.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from pipeline.artifacts.json_lines import read_json_lines
 from pipeline.config.questions import QuestionsConfig
 from pipeline.core.semantics.partition import normalise
 from pipeline.core.semantics.question import HumanClass, Question, question_problem, with_options
-from pipeline.errors import ArtifactError, ConfigError
-from pipeline.sources.prompt_rows import Row, read_splits, row_id, row_text
+from pipeline.errors import ArtifactError
+from pipeline.sources.prompt_rows import Row, read_rows, row_id, row_text
 
 KEY = "prompts.questions"
 FINAL = "####"
@@ -35,7 +33,8 @@ def read_questions(config: QuestionsConfig, revision: str | None) -> list[Questi
     """
     fields, convert = FORMATS[config.format]
     questions: dict[str, Question] = {}
-    for number, row in enumerate(_rows(config, revision, fields)[: config.max_prompts], start=1):
+    rows = read_rows(KEY, config.source, revision, config.split, fields)
+    for number, row in enumerate(rows[: config.max_prompts], start=1):
         where = f"{config.source}: question {number}"
         try:
             question = convert(row, number, where)
@@ -52,20 +51,6 @@ def read_questions(config: QuestionsConfig, revision: str | None) -> list[Questi
     if not questions:
         raise ArtifactError(f"{config.source} has no questions")
     return list(questions.values())
-
-
-def _rows(config: QuestionsConfig, revision: str | None, fields: Sequence[str]) -> Sequence[Row]:
-    source, split = config.source, config.split
-    if Path(source).is_file():
-        if split is not None:
-            raise ConfigError(f"{KEY}.split: {source} is a file, which has no splits; got {split!r}, must be null")
-        return read_json_lines(Path(source), fields)
-    if split is None:
-        raise ConfigError(f"{KEY}.split: must name a split of the data set {source}, got null")
-    rows = read_splits(source, revision, [split], fields)
-    if split not in rows:
-        raise ConfigError(f"{KEY}.split: {source} has no split {split!r}; it has {', '.join(sorted(rows))}")
-    return rows[split]
 
 
 def _texts(row: Mapping[str, Any], field: str, where: str) -> tuple[str, ...]:

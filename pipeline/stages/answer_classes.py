@@ -1,8 +1,10 @@
 """What stages of answers to questions share: their texts, and how often each class was answered, by setting."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.generations import PARTITION_COLUMNS, SETTING_COLUMN, read_answers
@@ -11,6 +13,7 @@ from pipeline.config.evaluation import DEFAULT_SETTING, is_variant
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.protocols import AnswerProtocol
 from pipeline.core.prompts.text_answers import normalise_answer
+from pipeline.core.random_streams import random_stream
 from pipeline.core.semantics.partition import Rule, counts_of
 from pipeline.core.semantics.question import Question
 from pipeline.errors import ArtifactError
@@ -71,6 +74,22 @@ def default_answers(partitions: Path, questions: Sequence[Question]) -> dict[str
         if question.prompt_id not in found:
             raise ArtifactError(f"{partitions} has no answers to the question {question.prompt_id}")
     return found
+
+
+def question_table(
+    questions: Sequence[Question],
+    counts: Counts,
+    row: Callable[[Question, dict[str, int], np.random.Generator], dict[str, Any]],
+    seed: int,
+    stream: str,
+) -> pd.DataFrame:
+    """A row of ``row`` for each question. Its random stream is named by question alone: the same for all conditions."""
+    return pd.DataFrame(
+        [
+            row(question, counts[question.prompt_id], random_stream(seed, stream, question.prompt_id))
+            for question in questions
+        ]
+    )
 
 
 def split_name(setting: str) -> str:

@@ -48,7 +48,7 @@ def main(
     """Write an evaluation directory; its table ``members`` has the answers by class behind every law."""
     questions, seed = read_questions(prompts), run.params.seed
     names = {"axis": "credal", "model": model, "condition": condition, "split": "all"}
-    tables, members = [], []
+    tables = []
     for path, rng in ((partitions, random_stream(seed, "band", *names.values())), (base_partitions, None)):
         settings, wordings = counts_by_setting(path, questions), counts_by_wording(path)
         counts = {
@@ -56,12 +56,13 @@ def main(
         }
         asked = {prompt_id: list(found.values()) for prompt_id, found in wordings.items()}
         tables.append(question_table(questions, counts, rng, asked))
-        members.append(_members(questions, settings, wordings))
+        if rng is not None:
+            members = _members(questions, settings, wordings)
     replicates = run.params.evaluate.bootstrap_replicates
     rows = metric_rows(*tables, seed=seed, names=tuple(names.values()), replicates=replicates)
     metrics = [{**names, **row} for row in rows]
     per_prompt = tables[0].assign(split="all")
-    write_evaluation(run, output, metrics=metrics, failures={}, per_prompt=per_prompt, tables={"members": members[0]})
+    write_evaluation(run, output, metrics=metrics, failures={}, per_prompt=per_prompt, tables={"members": members})
 
 
 if __name__ == "__main__":

@@ -7,13 +7,12 @@ import pandas as pd
 from pipeline.artifacts.prompts import read_questions
 from pipeline.artifacts.storage import read_json
 from pipeline.config.evaluation import DEFAULT_SETTING
-from pipeline.core.random_streams import random_stream
 from pipeline.core.semantics.human_metrics import judge_rows, metric_rows, question_row
 from pipeline.core.semantics.partition import within_people
 from pipeline.core.semantics.question import people_counts
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError
-from pipeline.stages.answer_classes import counts_by_setting, split_name
+from pipeline.stages.answer_classes import counts_by_setting, question_table, split_name
 from pipeline.stages.evaluation_output import write_evaluation
 
 
@@ -36,16 +35,7 @@ def main(
     metrics, tables = [], []
     for setting, answers in own.items():
         names = {"axis": "human", "model": model, "condition": condition, "split": split_name(setting)}
-        rows = [
-            pd.DataFrame(
-                [
-                    # The same samples of people for all conditions.
-                    question_row(question, found[question.prompt_id], random_stream(seed, "people", question.prompt_id))
-                    for question in questions
-                ]
-            )
-            for found in (answers, base[setting])
-        ]
+        rows = [question_table(questions, found, question_row, seed, "people") for found in (answers, base[setting])]
         found = metric_rows(*rows, seed=seed, names=tuple(names.values()), replicates=replicates)
         metrics += [{**names, **row} for row in found]
         if setting == DEFAULT_SETTING:

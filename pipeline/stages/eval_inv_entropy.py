@@ -10,7 +10,7 @@ from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN
 from pipeline.artifacts.prompts import read_perturbations, read_questions
 from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.config.conditions import answer_protocol
-from pipeline.config.evaluation import DEFAULT_SETTING, QuestionsGenerateConfig
+from pipeline.config.evaluation import DEFAULT_SETTING, SettingsGenerateConfig
 from pipeline.config.params import BASE
 from pipeline.core.prompts.protocols import AnswerProtocol
 from pipeline.core.random_streams import random_stream
@@ -66,7 +66,7 @@ def _rows(
     ]
 
 
-def _temperatures(settings: QuestionsGenerateConfig) -> list[str]:
+def _temperatures(settings: SettingsGenerateConfig) -> list[str]:
     """Splits that differ in temperature alone, by ascending temperature, each temperature once."""
     found = {} if settings.checkpoint_defaults else {settings.temperature: DEFAULT_SETTING}
     for name, other in settings.settings.items():

@@ -14,7 +14,7 @@ from pipeline.core.semantics.semantic_calibration import (
     reliability,
 )
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.stages.answer_classes import counts_by_setting, split_name
+from pipeline.stages.answer_classes import counts_by_setting, question_table, split_name
 from pipeline.stages.evaluation_output import write_evaluation
 
 
@@ -34,15 +34,7 @@ def main(
     metrics, tables, diagrams = [], [], []
     for setting, counts in own.items():
         names = {"axis": "semcal", "model": model, "condition": condition, "split": split_name(setting)}
-        sides = [
-            pd.DataFrame(
-                [
-                    question_row(question, found[question.prompt_id], random_stream(seed, "halves", question.prompt_id))
-                    for question in questions
-                ]
-            )
-            for found in (counts, base[setting])
-        ]
+        sides = [question_table(questions, found, question_row, seed, "halves") for found in (counts, base[setting])]
         tables.append(sides[0].assign(split=names["split"]))
         for target in TARGETS:
             found, of_base = (

@@ -25,6 +25,7 @@ from pipeline.core.semantics.confidence import held_out_confidence, modal_class,
 from pipeline.core.semantics.discrimination import auroc, prediction_rejection_ratio, risk_coverage_area
 from pipeline.core.semantics.partition import right_label
 from pipeline.core.semantics.question import NO_ANSWER, OTHER, Question, people_law
+from pipeline.core.semantics.question_means import resamples
 from pipeline.core.statistics.intervals import Estimate, metric_row, percentile_interval
 
 Target = Literal["gold", "people"]
@@ -232,7 +233,7 @@ def metric_rows(
     if not size:
         return []
     rng = random_stream(seed, "bootstrap", *names, target)
-    weights = rng.multinomial(size, np.full(size, 1 / size), size=replicates).astype(np.float64)
+    weights = resamples(size, replicates, rng)
     once = np.ones((1, size))
     floors = simulated_errors(found, random_stream(seed, "floor", *names, target), floor_replicates)
     rows, prefix = [], f"semcal_{TARGETS[target]}"

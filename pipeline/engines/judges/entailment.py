@@ -17,6 +17,7 @@ from pipeline.engines.judges.sequence_classifier import (
     check_vocabulary,
     load_evaluator_tokenizer,
     load_sequence_classifier,
+    padded_inputs,
     pinned,
 )
 from pipeline.engines.loading.memory import MemoryLimit
@@ -66,8 +67,7 @@ class EntailmentJudge(PairScorer):
         encoded = self.tokenizer(*map(list, zip(*pairs, strict=True)), truncation=True, max_length=self.max_tokens)
 
         def run(indices: list[int]) -> np.ndarray:
-            rows = {name: [values[index] for index in indices] for name, values in encoded.items()}
-            inputs = self.tokenizer.pad(rows, padding_side="right", return_tensors="pt").to(self.model.device)
+            inputs = padded_inputs(self.tokenizer, encoded, indices).to(self.model.device)
             return self._verdicts[self.model(**inputs).logits.argmax(dim=-1).cpu().numpy()]
 
         yield from self._memory.run([len(row) for row in encoded["input_ids"]], self.tokens_per_pass, run)

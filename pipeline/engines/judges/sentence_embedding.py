@@ -14,6 +14,7 @@ from pipeline.engines.judges.sequence_classifier import (
     check_vocabulary,
     load_evaluator,
     load_evaluator_tokenizer,
+    padded_inputs,
     pinned,
 )
 from pipeline.engines.loading.memory import MemoryLimit
@@ -50,8 +51,7 @@ class SentenceEmbedder:
         encoded = self.tokenizer([texts[place] for place in places], truncation=True, max_length=self.max_tokens)
 
         def run(indices: list[int]) -> np.ndarray:
-            rows = {name: [values[index] for index in indices] for name, values in encoded.items()}
-            inputs = self.tokenizer.pad(rows, padding_side="right", return_tensors="pt").to(self.model.device)
+            inputs = padded_inputs(self.tokenizer, encoded, indices).to(self.model.device)
             hidden = self.model(**inputs).last_hidden_state.float()
             own = inputs["attention_mask"].unsqueeze(-1)
             return ((hidden * own).sum(dim=1) / own.sum(dim=1)).double().cpu().numpy()

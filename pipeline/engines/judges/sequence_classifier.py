@@ -1,6 +1,7 @@
 """Loading of the evaluators, most of them sequence classifiers, and what pins their content."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from pipeline.errors import ModelError, first_line
 from pipeline.sources.repository import pinned_commit
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 
 
 def pinned(checkpoint: str, revision: str | None) -> dict[str, Any]:
@@ -107,6 +108,14 @@ def load_evaluator_tokenizer(checkpoint: str, revision: str | None) -> "PreTrain
         if Path(checkpoint, "spm.model").exists() or "tiktoken" in str(error):
             hint = "; a tokenizer with a SentencePiece model only needs the packages sentencepiece and protobuf"
         raise ModelError(f"cannot load the tokenizer of {checkpoint}: {first_line(error)}{hint}") from None
+
+
+def padded_inputs(
+    tokenizer: "PreTrainedTokenizerBase", encoded: "BatchEncoding", indices: Sequence[int]
+) -> "BatchEncoding":
+    """The encoded texts with these indices as right-padded int64[B, T] inputs."""
+    rows = {name: [values[index] for index in indices] for name, values in encoded.items()}
+    return tokenizer.pad(rows, padding_side="right", return_tensors="pt")
 
 
 def check_vocabulary(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", checkpoint: str) -> None:

@@ -27,6 +27,11 @@ SHOWN_QUESTIONS, SHOWN_CLASSES = 6, 8
 LABEL_LIMIT = 20
 
 
+def evenly_spaced(size: int, most: int) -> np.ndarray:
+    """Places of at most ``most`` of ``size`` things, the first and the last among them; none of none."""
+    return np.unique(np.linspace(0, size - 1, min(most, size)).astype(int))
+
+
 def answer_drawings(params: Params, evaluations: Evaluations) -> dict[str, dict[str, Drawing]]:
     """The figures of the axes human, semcal and uncertainty by axis and file name, where their tables exist."""
     names, conditions = display_names(params), params.conditions
@@ -142,7 +147,7 @@ def people_bars(classes: pd.DataFrame, conditions: Sequence[str]) -> Figure:
         conditions: Base and the methods, in order.
     """
     questions = classes["prompt_id"].unique()
-    picks = np.unique(np.linspace(0, len(questions) - 1, min(SHOWN_QUESTIONS, len(questions))).astype(int))
+    picks = evenly_spaced(len(questions), SHOWN_QUESTIONS)
     colors, columns = condition_colors(conditions), min(3, len(picks))
     with plt.rc_context(STYLE):
         lines = -(-len(picks) // columns)

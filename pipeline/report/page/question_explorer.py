@@ -10,7 +10,7 @@ import pandas as pd
 
 from pipeline.artifacts.storage import read_table
 from pipeline.report.evaluations import Evaluations, rows_of
-from pipeline.report.figures.answers import ENTROPIES, POINTS
+from pipeline.report.figures.answers import ENTROPIES, POINTS, evenly_spaced
 
 MAX_QUESTIONS = 200
 """Most questions on a page."""
@@ -46,7 +46,7 @@ def question_payload(evaluations: Evaluations, models: Mapping[str, str], condit
             classes = read_table(path, ("prompt_id", "label", "people", "answers"))
             results.setdefault(model, {})[condition] = {"bars": _bars(classes)}
             texts = texts or _texts(evaluations, model, condition, classes)
-    places = np.unique(np.linspace(0, len(texts) - 1, min(MAX_QUESTIONS, len(texts))).astype(int))
+    places = evenly_spaced(len(texts), MAX_QUESTIONS)
     shown = {name: texts[name] for name in np.array(list(texts), dtype=object)[places]} if texts else {}
     for model, by_condition in results.items():
         triangles = _triangles(evaluations, model, list(by_condition))

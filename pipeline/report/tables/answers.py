@@ -142,6 +142,19 @@ def by_setting(
     return detailed_table(name, caption, note, metrics, models, measures, conditions)
 
 
+def differences_table(
+    name: str,
+    caption: str,
+    metrics: pd.DataFrame,
+    models: Mapping[str, str],
+    changes: Sequence[Measure],
+    conditions: Sequence[str],
+) -> Table | None:
+    """Paired changes from base of the methods among ``conditions``; None where there are none."""
+    title = f"{caption}: differences from base, paired"
+    return detailed_table(f"{name}_differences", title, PAIRED, metrics, models, changes, methods_of(conditions))
+
+
 def human_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> list[Table]:
     """Agreement with people, its changes from base, and by decoding setting; those that exist."""
     people = (
@@ -153,15 +166,7 @@ def human_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: S
     )
     tables = (
         detailed_table("human", "Agreement with people", people, metrics, models, HUMAN, conditions),
-        detailed_table(
-            "human_differences",
-            "Agreement with people: differences from base, paired",
-            PAIRED,
-            metrics,
-            models,
-            HUMAN_CHANGES,
-            methods_of(conditions),
-        ),
+        differences_table("human", "Agreement with people", metrics, models, HUMAN_CHANGES, conditions),
         by_setting(
             "human_by_setting",
             "Agreement with people by decoding setting",
@@ -196,10 +201,9 @@ def credal_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: 
         f"under the question's wordings. {QUESTIONS} Bold: best condition of the model."
     )
     changes = [measure_of(f"credal_{name}_difference") for name in _SET_CHANGES]
-    caption = "Sets of laws: differences from base, paired"
     tables = (
         detailed_table("credal", "Sets of laws over decoding settings", note, metrics, models, measures, conditions),
-        detailed_table("credal_differences", caption, PAIRED, metrics, models, changes, methods_of(conditions)),
+        differences_table("credal", "Sets of laws", metrics, models, changes, conditions),
     )
     return [table for table in tables if table is not None]
 
@@ -217,15 +221,7 @@ def selfreflect_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditi
     caption = "Summaries of a model's answers"
     tables = (
         detailed_table("selfreflect", caption, note, metrics, models, measures, conditions),
-        detailed_table(
-            "selfreflect_differences",
-            f"{caption}: differences from base, paired",
-            PAIRED,
-            metrics,
-            models,
-            changes,
-            methods_of(conditions),
-        ),
+        differences_table("selfreflect", caption, metrics, models, changes, conditions),
     )
     return [table for table in tables if table is not None]
 
@@ -310,10 +306,7 @@ def calibration_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditi
             )
         )
     changes = [measure_of(f"semcal_{prefix}{name}") for prefix in ("", "people_") for name in _CHANGES]
-    caption = "Semantic calibration: differences from base, paired"
-    tables.append(
-        detailed_table("semcal_differences", caption, PAIRED, metrics, models, changes, methods_of(conditions))
-    )
+    tables.append(differences_table("semcal", "Semantic calibration", metrics, models, changes, conditions))
     shown = [measure_of(f"semcal_{prefix}smooth_ece") for prefix in ("", "people_")]
     caption = "Semantic calibration by decoding setting"
     tables.append(by_setting("semcal_by_setting", caption, "questions", metrics, models, shown, *conditions))

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from pipeline.metrics.inverse_entropy import MEASURES
-from pipeline.report.evaluations import methods_of
-from pipeline.report.tables.answers import PAIRED, QUESTIONS, by_setting
+from pipeline.report.tables.answers import QUESTIONS, by_setting, differences_table
 from pipeline.report.tables.table import Table, detailed_table, measure_of
 
 _MEANS = (
@@ -45,14 +44,7 @@ def inverse_entropy_tables(metrics: pd.DataFrame, models: Mapping[str, str], con
         detailed_table(
             "inv_entropy_scores", "Inv-Entropy: temperature, and right and wrong", scored, *own, measures, conditions
         ),
-        detailed_table(
-            "inv_entropy_differences",
-            "Inv-Entropy: differences from base, paired",
-            PAIRED,
-            *own,
-            changes,
-            methods_of(conditions),
-        ),
+        differences_table("inv_entropy", "Inv-Entropy", *own, changes, conditions),
         by_setting(
             "inv_entropy_by_setting", "Inv-Entropy by decoding setting", "perturbations", *own, shown, *conditions
         ),
