@@ -34,7 +34,7 @@ AXIS_TITLES = {
     "laws": "Laws of one's own",
     "human": "Agreement with people",
     "semcal": "Semantic calibration",
-    "credal": "Sets of laws over decoding settings",
+    "credal": "Sets of laws",
     "uncertainty": "Uncertainty, people's and the model's",
     "inv_entropy": "Inv-Entropy of perturbed questions",
     "selfreflect": "Summaries of a model's answers",

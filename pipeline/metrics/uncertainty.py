@@ -1,4 +1,4 @@
-"""The metrics of how unsure answers are: sets of laws over decoding settings, measures of uncertainty at inference."""
+"""The metrics of how unsure answers are: sets of laws, measures of uncertainty at inference."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -14,7 +14,8 @@ _credal = partial(
     unit="nats",
     direction="neither",
     source=HUMAN_PAPER,
-    aggregate="mean over questions; the set of a question holds all mixtures of the laws under its decoding settings",
+    aggregate="mean over questions; the set of a question holds all mixtures of its members' laws: under the decoding "
+    "settings (split all), or to its own wording and its paraphrases (split variants)",
     decimals=3,
     undefined="questions",
 )
@@ -96,27 +97,19 @@ CREDAL = (
     _credal(
         name="credal_between_entropy_nats",
         title="Entropy between members (expected information gain)",
-        definition="Jensen-Shannon divergence of the members: the mutual information of the answer and the setting it "
-        "is from, which BED-LLM calls a question's expected information gain.",
+        definition="Jensen-Shannon divergence of the members: the mutual information of the answer and the member it "
+        "is from, which BED-LLM calls a question's expected information gain. The floor is that of members that answer "
+        "by one law, at these numbers of answers.",
         formula_text="H(mean of p_s) - mean of H(p_s)",
         source="Lin 1991; arXiv:2508.21184",
         function=f"{SETS}:entropy_split",
         column="Between (nats)",
     ),
     _credal(
-        name="credal_between_variants_nats",
-        title="Entropy between paraphrases",
-        definition="Jensen-Shannon divergence of the laws under a question's own wording and its paraphrases, at the "
-        "default decoding setting; over the questions that have paraphrases.",
-        formula_text="H(mean of p_v) - mean of H(p_v), over wordings v",
-        source="Lin 1991",
-        function=f"{SETS}:entropy_split",
-        column="Between paraphrases (nats)",
-    ),
-    _credal(
         name="credal_diameter",
         title="Diameter of the set",
-        definition="Largest total variation between two members.",
+        definition="Largest total variation between two members. The floor is that of members that answer by one law, "
+        "at these numbers of answers.",
         formula_text="max over s, t of TV(p_s, p_t)",
         unit="probability",
         function=f"{SETS}:diameter",
@@ -159,7 +152,6 @@ CREDAL = (
         for name, title, unit, direction in (
             ("distance", "People's distance from the set", "probability", "lower"),
             ("between_entropy_nats", "Entropy between members", "nats", "neither"),
-            ("between_variants_nats", "Entropy between paraphrases", "nats", "neither"),
             ("imprecision_nats", "Imprecision", "nats", "neither"),
         )
     ),

@@ -27,11 +27,11 @@ from pipeline.report.figures.structured import structured_drawings
 from pipeline.report.page.page import SYNTHETIC_NOTE, FigureBlock, Section, report_page
 from pipeline.report.tables.answers import (
     calibration_tables,
-    credal_tables,
     human_tables,
     selfreflect_tables,
     uncertainty_tables,
 )
+from pipeline.report.tables.credal import condition_sets, credal_tables, seed_sets
 from pipeline.report.tables.frontier import chosen_methods, frontier_table
 from pipeline.report.tables.frontier_costs import equal_calibration, equal_calibration_table
 from pipeline.report.tables.inverse_entropy import inverse_entropy_tables
@@ -81,8 +81,8 @@ EXPLANATIONS = {
     "alike are people among themselves?",
     "semcal": "Does a model that gives an answer in seven of ten samples give the right one, or that of seven in ten "
     "people?",
-    "credal": "A model's laws under several decoding settings, and all mixtures of them: is people's law among them, "
-    "and how far do the settings disagree?",
+    "credal": "A model's laws under several decoding settings, to several wordings or of several conditions, and all "
+    "mixtures of them: is people's law among them, and how far are they apart?",
     "uncertainty": "Is a model unsure where people disagree, and where it is wrong? The number of classes and the "
     "length of answers make both look true; each figure has its audit beside it.",
     "inv_entropy": "The same question in other words: how far do the answers spread beside the requests, and do they "
@@ -168,7 +168,7 @@ def tables_by_section(
         "laws": [laws_table(metrics, names, conditions), law_tests],
         "human": human_tables(metrics, names, conditions),
         "semcal": calibration_tables(metrics, names, conditions),
-        "credal": credal_tables(metrics, names, conditions),
+        "credal": [*credal_tables(metrics, names, conditions), condition_sets(evaluations, params)],
         "uncertainty": uncertainty_tables(metrics, names, conditions),
         "inv_entropy": inverse_entropy_tables(metrics, names, conditions),
         "selfreflect": selfreflect_tables(metrics, names, conditions),
@@ -239,7 +239,8 @@ def _all_tables(
         )
         of_one_seed = set(TITLES) - {"ablation", "method"}
         tables = {name: _prefixed(own, note) if name in of_one_seed else own for name, own in tables.items()}
-        tables["seeds"] = [*seed_tables(seeds, params, varied)]
+        sets = seed_sets(seeds, params, varied)
+        tables["seeds"] = [*seed_tables(seeds, params, varied), *([] if sets is None else [sets])]
     demo = _sections_of_demo(params, ablations)
     return {name: _prefixed(own, DEMO_NOTE) if name in demo else own for name, own in tables.items()}
 

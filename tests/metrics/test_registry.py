@@ -119,7 +119,7 @@ def semantic_calibration_names():
 
 def credal_names():
     question = Question("p", "?", human=(HumanClass("a", 2, ("a",)),), num_people=3)
-    table = credal_metrics.question_table([question], {"p": [{"a": 2}]}, None, {"p": [{"a": 2}, {"a": 1}]})
+    table = credal_metrics.question_table([question], {"p": [{"a": 2}]}, None)
     return {row["metric"] for row in credal_metrics.metric_rows(table, table, seed=0, names=("x",), replicates=10)}
 
 

@@ -200,13 +200,19 @@ def test_a_condition_that_answers_as_people_do_is_better_than_base(answered, par
 
 def test_the_set_of_laws_of_base(answered):
     answered.run("eval_credal@embedded-base")
-    found = metrics_of(answered.evals("credal", "base")).loc["all"]
-    assert found.loc["credal_distance", "value"] <= found.loc["credal_nearest_member", "value"] + 1e-9
-    assert found.loc["credal_between_entropy_nats", "value"] > 0
-    assert found.loc["credal_distance_difference", "value"] == 0
-    assert found.loc["credal_imprecision_nats", "n"] == len(QUESTIONS)
-    # Another wording is another question to the model.
-    assert found.loc["credal_between_variants_nats", "value"] > 0
+    table = metrics_of(answered.evals("credal", "base"))
+    assert set(table.index.get_level_values("split")) == {"all", "variants"}
+    for split in ("all", "variants"):
+        found = table.loc[split]
+        assert found.loc["credal_distance", "value"] <= found.loc["credal_nearest_member", "value"] + 1e-9
+        # Another wording is another question to the model.
+        assert found.loc["credal_between_entropy_nats", "value"] > 0
+        assert found.loc["credal_between_entropy_nats", "floor"] > 0
+        assert found.loc["credal_distance_difference", "value"] == 0
+        assert found.loc["credal_imprecision_nats", "n"] == len(QUESTIONS)
+    per_prompt = pd.read_parquet(answered.evals("credal", "base") / "per_prompt.parquet")
+    members = per_prompt.groupby("split")["num_members"].unique().map(list).to_dict()
+    assert members == {"all": [2], "variants": [3]}
     members = pd.read_parquet(answered.evals("credal", "base") / "members.parquet")
     sizes = members.groupby(["kind", "member"])["count"].sum().to_dict()
     answers = 20 * len(QUESTIONS)

@@ -1,6 +1,6 @@
-"""Credal sets: the mixtures of a model's laws over answers under several settings, against people's law.
+"""Credal sets: the mixtures of a model's laws over answers, against people's law.
 
-The members p_1, ..., p_S are laws over the same K classes: of decoding settings, paraphrases, seeds or checkpoints.
+The members p_1, ..., p_S are laws over the same K classes: of decoding settings, wordings, conditions or seeds.
 The set is their convex hull. Quantities are named by what they measure (arXiv:2505.22655).
 """
 

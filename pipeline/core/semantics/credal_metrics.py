@@ -1,7 +1,7 @@
-"""From answers under several decoding settings to reported numbers: the set of their laws (axis "credal").
+"""From answers to reported numbers: the set of a model's laws, members of one kind at a time (axis "credal").
 
-The members of the set are a model's laws over classes of answers under each setting. Beside it, how far the laws under
-a question's paraphrases are from each other.
+The members are laws over classes of answers: of one model under several decoding settings, to several wordings of a
+question, under several conditions, or of several seeds.
 """
 
 import math
@@ -31,57 +31,85 @@ ENTROPIES = (
     *("lower_entropy_nats", "upper_entropy_nats", "imprecision_nats"),
     *("total_entropy_nats", "within_entropy_nats", "between_entropy_nats"),
 )
-VARIANTS = "between_variants_nats"
-"""Column that is undefined for a question without paraphrases."""
+MEMBER_COLUMNS = ("prompt_id", "kind", "member", "label", "count")
+"""Of a table of answers by class: kind is "people", "settings" or "variants"."""
 MEANS = {
     "distance": "credal_distance",
     "covered": "credal_covered",
     "nearest_member": "credal_nearest_member",
     **{name: f"credal_{name}" for name in ENTROPIES},
-    VARIANTS: "credal_between_variants_nats",
     "diameter": "credal_diameter",
     "relative_volume": "credal_relative_volume",
     "people_within_bounds": "credal_people_within_bounds",
 }
-DIFFERENCES = ("distance", "between_entropy_nats", VARIANTS, "imprecision_nats")
+DIFFERENCES = ("distance", "between_entropy_nats", "imprecision_nats")
 """Those whose change from base is reported as well, paired by question."""
 EXPECTED_COVERED = 0.95
 """Share of questions covered where people's law is in every set."""
 
 
-def _counts(question: Question, settings: Sequence[Mapping[str, int]]) -> tuple[np.ndarray, np.ndarray]:
-    """int64[S, K] answers by setting and class, and int64[K] people, zeros where they were not asked."""
-    pooled = [within_people(dict(counts), question) if question.human else dict(counts) for counts in settings]
-    people, *members = aligned(people_counts(question), *pooled)
-    return np.array(members), people
+Counts = Mapping[str, tuple[np.ndarray, np.ndarray]]
+"""By prompt id, int64[S, K] answers by member and class, and int64[K] people, zeros where they were not asked."""
+
+
+def _counts(question: Question, members: Sequence[Mapping[str, int]]) -> tuple[np.ndarray, np.ndarray]:
+    pooled = [within_people(dict(counts), question) if question.human else dict(counts) for counts in members]
+    people, *rows = aligned(people_counts(question), *pooled)
+    return np.array(rows), people
+
+
+def tabled_counts(members: pd.DataFrame, people: pd.DataFrame) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Counts for ``set_table`` of the questions that all members answered.
+
+    Args:
+        members: Columns prompt_id, member, label and count.
+        people: Columns prompt_id, label and count, of the questions that people were asked.
+    """
+    asked, found = dict(iter(people.groupby("prompt_id"))), {}
+    for prompt_id, own in members.groupby("prompt_id", sort=False):
+        if own["member"].nunique() < members["member"].nunique():
+            continue
+        sides = [own[own["member"] == member] for member in own["member"].unique()]
+        sides.append(asked.get(prompt_id, people.iloc[:0]))
+        *rows, last = aligned(*(dict(zip(side["label"], side["count"], strict=True)) for side in sides))
+        found[prompt_id] = np.array(rows), last
+    return found
 
 
 def question_table(
-    questions: Sequence[Question],
-    counts: Mapping[str, Sequence[Mapping[str, int]]],
-    rng: np.random.Generator | None,
-    wordings: Mapping[str, Sequence[Mapping[str, int]]] | None = None,
+    questions: Sequence[Question], counts: Mapping[str, Sequence[Mapping[str, int]]], rng: np.random.Generator | None
 ) -> pd.DataFrame:
-    """The set of a model's laws on every question, against people's law where they were asked.
+    """``set_table`` of questions, with a column category.
+
+    Args:
+        questions: What was asked; those without ``counts`` are left out.
+        counts: By prompt id, answers by class of each member; at least one answer each.
+        rng: Of the bands and floors.
+    """
+    asked = {question.prompt_id: question for question in questions if question.prompt_id in counts}
+    table = set_table({name: _counts(question, counts[name]) for name, question in asked.items()}, rng)
+    return table.assign(category=[asked[name].category for name in table["prompt_id"]])
+
+
+def set_table(counts: Counts, rng: np.random.Generator | None) -> pd.DataFrame:
+    """The set of its members' laws on every question, against people's law where they were asked.
 
     The band of a distance: people and answers are drawn anew, as many as there are, the people from the mixture that is
     nearest to them, the answers from the members; the distance is taken again.
 
     Args:
-        questions: What was asked.
-        counts: By prompt id, answers by class under each setting; at least one answer each.
-        rng: Of the bands; None leaves them out, which takes most of the time, and whether people are covered.
-        wordings: By prompt id, answers by class to the question as it is and to its paraphrases, under one setting; of
-            the questions that have paraphrases.
+        counts: At least one answer of each member, at least one question.
+        rng: Of the bands and floors; None leaves them out, which takes most of the time, and whether people are
+            covered.
 
     Returns:
-        prompt_id, category, num_members, num_classes, distance (NaN without people), distance_null and
-        distance_null_95, covered, nearest_member, ENTROPIES, VARIANTS, diameter, relative_volume, people_entropy_nats
-        and people_within_bounds.
+        prompt_id, num_members, num_classes, distance (NaN without people), distance_null and distance_null_95, covered,
+        nearest_member, ENTROPIES, diameter, between_null and diameter_null (means where all members answer by one law,
+        their pooled one), relative_volume, people_entropy_nats and people_within_bounds.
     """
-    tables = [_counts(question, counts[question.prompt_id]) for question in questions]
-    laws = [_laws(members) for members, _ in tables]
-    asked = [place for place, question in enumerate(questions) if question.human]
+    names, tables = list(counts), list(counts.values())
+    laws = [members / members.sum(axis=1, keepdims=True) for members, _ in tables]
+    asked = [place for place, (_, people) in enumerate(tables) if people.any()]
     people = {place: tables[place][1] / tables[place][1].sum() for place in asked}
     found = dict(zip(asked, hull_distances([laws[place] for place in asked], list(people.values())), strict=True))
     drawn_members, drawn_people = [], []
@@ -95,17 +123,16 @@ def question_table(
     distances = [distance for distance, _ in hull_distances(drawn_members, drawn_people)]
     bands = dict(zip(asked, np.split(np.array(distances), max(1, len(asked))), strict=False)) if distances else {}
     rows = []
-    for place, (question, law) in enumerate(zip(questions, laws, strict=True)):
+    for place, (name, law) in enumerate(zip(names, laws, strict=True)):
         row = {
-            "prompt_id": question.prompt_id,
-            "category": question.category,
+            "prompt_id": name,
             "num_members": len(law),
             "num_classes": law.shape[1],
             **_against_people(law, people.get(place), found.get(place), bands.get(place)),
             **entropy_bounds(law),
             **entropy_split(law),
-            VARIANTS: _between(question, (wordings or {}).get(question.prompt_id)),
             "diameter": diameter(law),
+            **_of_one_law(tables[place][0], rng),
             "relative_volume": _relative_volume(law),
         }
         inside = row["lower_entropy_nats"] <= row["people_entropy_nats"] <= row["upper_entropy_nats"]
@@ -114,13 +141,16 @@ def question_table(
     return pd.DataFrame(rows)
 
 
-def _laws(counts: np.ndarray) -> np.ndarray:
-    return counts / counts.sum(axis=1, keepdims=True)
-
-
-def _between(question: Question, wordings: Sequence[Mapping[str, int]] | None) -> float:
-    """Entropy between a question's wordings, nats; NaN where it has one."""
-    return entropy_split(_laws(_counts(question, wordings)[0]))["between_entropy_nats"] if wordings else math.nan
+def _of_one_law(members: np.ndarray, rng: np.random.Generator | None) -> dict[str, float]:
+    """What members int64[S, K] would be apart if all answered by their pooled law: means over redrawn answers."""
+    if rng is None:
+        return {"between_null": math.nan, "diameter_null": math.nan}
+    pooled = members.sum(axis=0) / members.sum()
+    sizes = members.sum(axis=1)
+    drawn = np.stack([rng.multinomial(size, pooled, size=BAND_REPLICATES) / size for size in sizes], axis=1)
+    between = entropy(drawn.mean(axis=1)) - entropy(drawn).mean(axis=1)
+    widest = total_variation(drawn[:, :, None], drawn[:, None]).max(axis=(1, 2))
+    return {"between_null": float(np.maximum(between, 0).mean()), "diameter_null": float(widest.mean())}
 
 
 def _against_people(
@@ -145,21 +175,19 @@ def _relative_volume(law: np.ndarray) -> float:
 
 
 def metric_rows(
-    per_prompt: pd.DataFrame, base: pd.DataFrame, *, seed: int, names: Sequence[str], replicates: int
+    per_prompt: pd.DataFrame, base: pd.DataFrame | None, *, seed: int, names: Sequence[str], replicates: int
 ) -> list[dict[str, Any]]:
     """Means over questions with 95% bootstrap intervals over questions, and paired changes from base.
 
-    Nothing is said of paraphrases where no question has any.
-
     Args:
-        per_prompt: From ``question_table``.
-        base: The base checkpoint's on the same questions, in the same order.
+        per_prompt: From ``set_table``.
+        base: The base checkpoint's on the same questions, in the same order; None leaves out the changes.
         seed: Root seed of the bootstrap; ``names`` complete its streams' names.
         names: Axis, model, condition, split.
         replicates: Resamples per interval.
     """
-    floors = {"distance": float(per_prompt["distance_null"].mean()), "covered": EXPECTED_COVERED}
-    left_out = () if per_prompt[VARIANTS].notna().any() else (VARIANTS,)
-    means = {column: metric for column, metric in MEANS.items() if column not in left_out}
-    changes = [column for column in DIFFERENCES if column not in left_out]
-    return paired_rows(per_prompt, base, means, changes, floors, seed=seed, names=names, replicates=replicates)
+    nulls = {"distance": "distance_null", "between_entropy_nats": "between_null", "diameter": "diameter_null"}
+    floors = {column: float(per_prompt[null].mean()) for column, null in nulls.items()}
+    floors["covered"] = EXPECTED_COVERED
+    other, changes = (per_prompt, ()) if base is None else (base, DIFFERENCES)
+    return paired_rows(per_prompt, other, MEANS, changes, floors, seed=seed, names=names, replicates=replicates)

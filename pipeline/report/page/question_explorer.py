@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.storage import read_table
+from pipeline.core.semantics.credal_metrics import MEMBER_COLUMNS
 from pipeline.report.evaluations import Evaluations, rows_of
 from pipeline.report.figures.answers import ENTROPIES, POINTS, evenly_spaced
 
@@ -20,7 +21,6 @@ SHOWN_CLASSES = 12
 """Most of people's classes in a question's bars."""
 CORNERS = 3
 """Classes of a question whose laws are drawn in a triangle."""
-MEMBERS = ("prompt_id", "kind", "member", "label", "count")
 
 
 def question_payload(evaluations: Evaluations, models: Mapping[str, str], conditions: Sequence[str]) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _triangles(
 
     Of each question: ``labels``, ``people``, and the laws of ``settings`` and ``variants``, each a law with its name.
     """
-    table = evaluations.stacked("credal", "members", MEMBERS, [model], conditions)
+    table = evaluations.stacked("credal", "members", MEMBER_COLUMNS, [model], conditions)
     table = table[table["count"] > 0]
     triangles: dict[str, dict[str, dict[str, list[Any]]]] = {}
     for prompt_id, own in table.groupby("prompt_id", sort=False):

@@ -1,4 +1,4 @@
-"""Tables of answers to questions: agreement with people, calibration and its verdict, sets of laws, summaries."""
+"""Tables of answers to questions: agreement with people, calibration and its verdict, summaries."""
 
 import dataclasses
 import itertools
@@ -68,11 +68,7 @@ _OF_RIGHT = {
     "risk_coverage": "AURC",
     "rejection_ratio": "PRR",
 }
-_SETS = (
-    *("distance", "covered", "nearest_member", "lower_entropy_nats", "upper_entropy_nats", "imprecision_nats"),
-    *("within_entropy_nats", "between_entropy_nats", "between_variants_nats", "diameter", "people_within_bounds"),
-)
-_SET_CHANGES = ("distance", "between_entropy_nats", "between_variants_nats", "imprecision_nats")
+_CHANGES = ("distance", "between_entropy_nats", "between_variants_nats", "imprecision_nats")
 _CHANGES = ("smooth_ece_difference", "gap_difference", "accuracy_difference")
 
 
@@ -186,24 +182,6 @@ def human_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: S
             JUDGE,
             conditions,
         ),
-    )
-    return [table for table in tables if table is not None]
-
-
-def credal_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> list[Table]:
-    """Sets of laws over decoding settings: people's distance from them, their entropies, and changes from base."""
-    measures = [measure_of(f"credal_{name}") for name in _SETS]
-    measures.insert(1, measure_of("credal_distance", title="Distance, inside", field="floor", bold=False))
-    note = (
-        "The set of a question holds all mixtures of the model's laws under the decoding settings. Distance: total "
-        "variation of people's law from it; inside: what people whose law is in the set score. Between: Jensen-Shannon "
-        "divergence of the members, the question's expected information gain; between paraphrases: that of the laws "
-        f"under the question's wordings. {QUESTIONS} Bold: best condition of the model."
-    )
-    changes = [measure_of(f"credal_{name}_difference") for name in _SET_CHANGES]
-    tables = (
-        detailed_table("credal", "Sets of laws over decoding settings", note, metrics, models, measures, conditions),
-        differences_table("credal", "Sets of laws", metrics, models, changes, conditions),
     )
     return [table for table in tables if table is not None]
 

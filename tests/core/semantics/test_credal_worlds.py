@@ -3,10 +3,11 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pipeline.core.semantics import credal_metrics
-from pipeline.core.semantics.question import HumanClass, Question
+from pipeline.core.semantics.question import HumanClass, Question, people_counts
 
 
 @pytest.fixture(autouse=True)
@@ -69,16 +70,54 @@ def test_questions_that_people_were_not_asked_have_entropies_alone():
     assert rows["credal_relative_volume"]["value"] == pytest.approx(0.3)
 
 
-def test_wordings_have_a_part_between_of_their_own():
-    questions = [Question(name, "?", gold=("a",), variants=variants) for name, variants in (("p", ("!",)), ("q", ()))]
-    counts = {name: [{"a": 50}, {"a": 50}] for name in "pq"}
-    wordings = {"p": [{"a": 60, "b": 40}, {"a": 90, "b": 10}]}
-    tables = [credal_metrics.question_table(questions, counts, None, found) for found in (wordings, {"p": [{"a": 9}]})]
-    found = {row["metric"]: row for row in credal_metrics.metric_rows(*tables, seed=0, names=("x",), replicates=100)}
-    between = found["credal_between_variants_nats"]
-    # The settings agree, the wordings do not; the question without paraphrases says nothing.
-    assert between["value"] == pytest.approx(0.06329, abs=1e-5) and between["n"] == between["undefined"] == 1
-    assert found["credal_between_variants_nats_difference"]["value"] == pytest.approx(0.06329, abs=1e-5)
-    assert found["credal_between_entropy_nats"]["value"] == 0
-    rows, _ = rows_of(questions, counts)
-    assert not any("variants" in name for name in rows)
+def test_questions_without_members_are_left_out():
+    """As those without paraphrases are of the set over wordings."""
+    questions = [Question(name, "?", category=name, gold=("a",)) for name in "pq"]
+    rows, table = rows_of(questions, {"q": [{"a": 60, "b": 40}, {"a": 90, "b": 10}]}, base={"q": [{"a": 9}]})
+    assert table["prompt_id"].tolist() == table["category"].tolist() == ["q"]
+    between = rows["credal_between_entropy_nats"]
+    assert between["value"] == pytest.approx(0.06329, abs=1e-5) and (between["n"], between["undefined"]) == (1, 0)
+    assert rows["credal_between_entropy_nats_difference"]["value"] == between["value"]
+
+
+def test_members_of_one_law_are_apart_as_the_floors_say(monkeypatch):
+    monkeypatch.setattr(credal_metrics, "BAND_REPLICATES", 40)
+    rng, classes, members, size = np.random.default_rng(5), 4, 3, 60
+    drawn = rng.multinomial(size, np.full(classes, 1 / classes), size=(160, members))
+    table = credal_metrics.set_table(
+        {f"q{place}": (own, np.zeros(classes, dtype=int)) for place, own in enumerate(drawn)}, np.random.default_rng(6)
+    )
+    # (S - 1)(K - 1) / (2 S n), the mean of a chi-squared law over twice the number of answers (Wilks 1938).
+    assert table["between_null"].mean() == pytest.approx(2 * 3 / (2 * members * size), rel=0.1)
+    # A question's own part has a standard deviation of 0.6 of its mean: three standard errors of 160 are 0.14.
+    for column, null in (("between_entropy_nats", "between_null"), ("diameter", "diameter_null")):
+        assert table[column].mean() == pytest.approx(table[null].mean(), rel=0.15)
+    apart = np.eye(classes, dtype=int)[:members] * size
+    found = credal_metrics.set_table({"q": (apart, np.zeros(classes, dtype=int))}, np.random.default_rng(7))
+    assert found["between_entropy_nats"][0] == pytest.approx(math.log(members)) and found["diameter"][0] == 1
+    assert found["between_null"][0] < 0.05 and found["diameter_null"][0] < 0.5
+
+
+def test_counts_of_tables_are_those_of_questions():
+    questions, counts = world(np.random.default_rng(4), inside=True, size=5)
+    members = pd.DataFrame(
+        [
+            (name, member, *item)
+            for name, own in counts.items()
+            for member, answers in enumerate(own)
+            for item in answers.items()
+        ],
+        columns=["prompt_id", "member", "label", "count"],
+    )
+    people = pd.DataFrame(
+        [(q.prompt_id, *item) for q in questions for item in people_counts(q).items()],
+        columns=["prompt_id", "label", "count"],
+    )
+    found = credal_metrics.set_table(credal_metrics.tabled_counts(members, people), None)
+    expected = credal_metrics.question_table(questions, counts, None).drop(columns="category")
+    pd.testing.assert_frame_equal(found, expected)
+    # A question that a member did not answer has no set.
+    fewer = members[(members["prompt_id"] != "q0") | (members["member"] != 1)]
+    assert list(credal_metrics.tabled_counts(fewer, people)) == ["q1", "q2", "q3", "q4"]
+    alone = credal_metrics.tabled_counts(members, people[people["prompt_id"] != "q0"])
+    assert not alone["q0"][1].any() and alone["q1"][1].sum() == 100

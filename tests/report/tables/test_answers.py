@@ -9,7 +9,6 @@ from pipeline.report.figures.answers import entropies_of_people, people_bars, re
 from pipeline.report.tables.answers import (
     calibration_tables,
     calibration_verdict,
-    credal_tables,
     human_tables,
     selfreflect_tables,
     uncertainty_tables,
@@ -50,7 +49,6 @@ def test_no_verdict_without_an_interval_or_an_evaluation():
     assert calibration_verdict(calibration(math.nan, (math.nan, math.nan)), MODELS, CONDITIONS, ERROR) == ""
     assert human_tables(metric_frame([]), MODELS, CONDITIONS) == []
     assert calibration_tables(metric_frame([]), MODELS, CONDITIONS) == []
-    assert credal_tables(metric_frame([]), MODELS, CONDITIONS) == []
     assert uncertainty_tables(metric_frame([]), MODELS, CONDITIONS) == []
 
 
@@ -82,14 +80,6 @@ def test_tables_of_summaries():
     first, changes = selfreflect_tables(metric_frame(rows), MODELS, CONDITIONS)
     assert [measure.title for measure in first.measures] == ["Sampled"] and first.measures[0].lower_is_better
     assert changes.name == "selfreflect_differences"
-
-
-def test_tables_of_sets_of_laws():
-    rows = [metric_row("credal", "alpha", name, "all", "credal_distance", 0.2, floor=0.1, n=40) for name in CONDITIONS]
-    rows.append(metric_row("credal", "alpha", "soft", "all", "credal_between_entropy_nats_difference", 0.1, n=40))
-    first, changes = credal_tables(metric_frame(rows), MODELS, CONDITIONS)
-    assert [measure.title for measure in first.measures] == ["Distance", "Distance, inside"]
-    assert tuple(changes.conditions) == ("soft",)
 
 
 def test_tables_of_uncertainty_have_the_audits_beside_the_figures():
