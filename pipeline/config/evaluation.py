@@ -307,4 +307,4 @@ class EvaluateConfig:
     partition: PartitionConfig | None = None
     """Classes of answers to questions, which QUESTION_AXES need; none in what was recorded before them."""
     inverse_entropy: InverseEntropyConfig | None = None
-    """Which the axis inv_entropy needs; none in what was recorded before it."""
+    """Which the axes inv_entropy and, of it the similarity, credal need; none in what was recorded before them."""

@@ -14,6 +14,8 @@ SYNTHETIC = "data/questions.jsonl"
 """Our own set (scripts/make_questions.py)."""
 PERTURBED_AXES = ("inv_entropy",)
 """Those that also ask perturbations of the questions."""
+EMBEDDED_AXES = ("credal", *PERTURBED_AXES)
+"""Those that compare texts by ``evaluate.inverse_entropy.similarity``."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -91,7 +93,7 @@ def missing_section(params: "Params") -> str | None:
         "evaluate.partition": (params.evaluate.partition, QUESTION_AXES),
         "prompts.perturbations": (params.prompts.perturbations, PERTURBED_AXES),
         "generate.perturbations": (params.generate.perturbations, PERTURBED_AXES),
-        "evaluate.inverse_entropy": (params.evaluate.inverse_entropy, PERTURBED_AXES),
+        "evaluate.inverse_entropy": (params.evaluate.inverse_entropy, EMBEDDED_AXES),
     }
     for key, (section, axes) in sections.items():
         if section is None and not set(axes).isdisjoint(params.axes):

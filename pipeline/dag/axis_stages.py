@@ -333,7 +333,12 @@ AXIS_STAGES = (
     ),
     _of_answers("human", "Agreement of a model's answers with people's", more={"counts": _JUDGED}),
     _of_answers("semcal", "Semantic calibration, against accepted answers and people's", "evaluate.floor_replicates"),
-    _of_answers("credal", "The set of a model's laws under several decoding settings, against people's law"),
+    _of_answers(
+        "credal",
+        "The sets of a model's laws under several decoding settings and to several wordings, against people's law",
+        "evaluate.inverse_entropy.similarity",
+        device="gpu",
+    ),
     scoring(
         "score_questions",
         "First-step distributions of answers to questions",

@@ -13,13 +13,13 @@ from pipeline.metrics.metric import Metric
 from pipeline.metrics.retention import RETENTION
 from pipeline.metrics.selfreflect import SELFREFLECT
 from pipeline.metrics.structured import STRUCTURED
-from pipeline.metrics.uncertainty import CREDAL, UNCERTAINTY
+from pipeline.metrics.uncertainty import CREDAL, PUBLISHED, UNCERTAINTY
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         *(*STRUCTURED, *EXACT, *LANGUAGE, *RETENTION, *LAWS),
-        *(*ANSWERS, *CREDAL, *UNCERTAINTY, *INVERSE_ENTROPY, *SELFREFLECT),
+        *(*ANSWERS, *CREDAL, *PUBLISHED, *UNCERTAINTY, *INVERSE_ENTROPY, *SELFREFLECT),
     )
 }
 """Every metric by its name, in the order of the page's definitions."""

@@ -156,6 +156,67 @@ CREDAL = (
         )
     ),
 )
+_PUBLISHED = "pipeline.core.semantics.published_sets"
+_published = partial(
+    Metric,
+    axis="credal",
+    n="questions",
+    unit="1",
+    direction="neither",
+    source=HUMAN_PAPER,
+    function=f"{_PUBLISHED}:hull_comparison",
+    aggregate="mean over the groups of statistics whose hulls are not flat; a hull has a point for each question",
+    decimals=2,
+    undefined="groups of statistics",
+)
+_GROUPS = "Groups of three statistics of a question's answers: distances of embeddings, distances of words, lengths"
+PUBLISHED = (
+    *(
+        metric
+        for scaling, scaled, by in (
+            ("", "as published", "each source standardised by itself, which removes location and scale"),
+            ("referenced_", "in people's units", "all sources standardised by people's mean and standard deviation"),
+        )
+        for metric in (
+            _published(
+                name=f"published_{scaling}volume",
+                title=f"Volume of the hull of diversity, {scaled}",
+                definition=f"{_GROUPS}; {by}. The floor is the volume of people's hull.",
+                formula_text="volume of the hull of a setting's points in the three dimensions of a group",
+                column="Volume" if not scaling else "Volume, people's units",
+            ),
+            _published(
+                name=f"published_{scaling}overlap",
+                title=f"Overlap of the hulls of diversity, {scaled}",
+                definition="Share of the vertices of a setting's hull within 1 of a vertex of people's. "
+                f"{_GROUPS}; {by}.",
+                formula_text="vertices with a vertex of people's at less than 1 / vertices",
+                unit="share of vertices",
+                column="Overlap" if not scaling else "Overlap, people's units",
+            ),
+            _published(
+                name=f"published_{scaling}hausdorff",
+                title=f"Hausdorff distance of the hulls of diversity, {scaled}",
+                definition=f"Between the vertices of a setting's hull and those of people's. {_GROUPS}; {by}.",
+                formula_text="largest distance of a vertex of either hull from the nearest of the other",
+                column="Hausdorff" if not scaling else "Hausdorff, people's units",
+            ),
+        )
+    ),
+    _published(
+        name="published_decoding_share",
+        title="Share of the variance of diversity between decoding settings",
+        definition="Variance of nine statistics between the means of settings, over that between and within; the "
+        "paper's epistemic over total uncertainty, an analysis of variance's eta squared. The floor is its mean where "
+        "settings are exchanged at random within each question.",
+        formula_text="between / (between + within), all settings standardised together",
+        unit="share of variance",
+        function=f"{_PUBLISHED}:decoding_variance",
+        aggregate="mean over the nine statistics, over all questions",
+        undefined="questions",
+        column="Decoding share",
+    ),
+)
 UNCERTAINTY_PAPER = "arXiv:2508.08204"
 ALIGNMENT = "pipeline.core.semantics.alignment"
 _uncertainty = partial(

@@ -19,6 +19,7 @@ from pipeline.artifacts.storage import atomic_path
 from pipeline.command import run_command
 from pipeline.config.evaluation import AXES, QUESTION_AXES, SimilarityConfig
 from pipeline.config.params import Params, load_params
+from pipeline.config.questions import EMBEDDED_AXES, PERTURBED_AXES
 from pipeline.config.retention import is_local_path, task_data_set
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.sources import repository as hub
@@ -175,21 +176,21 @@ def _question_revisions(params: Params) -> dict[str, str | None]:
     found = {} if is_local_path(questions.source) else {"prompts.questions.revision": questions.revision}
     if partition.rule == "entailment" and _is_hub(partition.judge.checkpoint):
         found["evaluate.partition.judge.revision"] = partition.judge.revision
-    if "inv_entropy" in params.axes:
-        found |= {
-            f"{key}.revision": config.revision
-            for key, config in similarities(params).items()
-            if config.kind == "embedding" and _is_hub(config.checkpoint) and not Path(str(config.checkpoint)).is_dir()
-        }
+    found |= {
+        f"{key}.revision": config.revision
+        for key, config in similarities(params).items()
+        if config.kind == "embedding" and _is_hub(config.checkpoint) and not Path(str(config.checkpoint)).is_dir()
+    }
     return found
 
 
 def similarities(params: Params) -> dict[str, SimilarityConfig]:
-    """What compares texts for the axis inv_entropy, by dotted key."""
-    perturbed, evaluated = params.prompts.perturbations, params.evaluate.inverse_entropy
-    found = {} if evaluated is None else {"evaluate.inverse_entropy.similarity": evaluated.similarity}
-    if perturbed is not None and perturbed.kind == "genetic":
-        found["prompts.perturbations.genetic.similarity"] = perturbed.genetic.similarity
+    """What compares texts for the axes that are on, by dotted key."""
+    found = {}
+    if set(EMBEDDED_AXES) & set(params.axes):
+        found["evaluate.inverse_entropy.similarity"] = params.evaluate.inverse_entropy.similarity
+    if set(PERTURBED_AXES) & set(params.axes) and params.prompts.perturbations.kind == "genetic":
+        found["prompts.perturbations.genetic.similarity"] = params.prompts.perturbations.genetic.similarity
     return found
 
 

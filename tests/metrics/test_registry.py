@@ -17,6 +17,7 @@ from pipeline.core.semantics import (
     credal_metrics,
     human_metrics,
     inverse_entropy_metrics,
+    published_sets,
     selfreflect_metrics,
     semantic_calibration,
     uncertainty_metrics,
@@ -120,7 +121,9 @@ def semantic_calibration_names():
 def credal_names():
     question = Question("p", "?", human=(HumanClass("a", 2, ("a",)),), num_people=3)
     table = credal_metrics.question_table([question], {"p": [{"a": 2}]}, None)
-    return {row["metric"] for row in credal_metrics.metric_rows(table, table, seed=0, names=("x",), replicates=10)}
+    rows = credal_metrics.metric_rows(table, table, seed=0, names=("x",), replicates=10)
+    rows += published_sets.metric_rows({"all": np.zeros((0, 9))}, np.zeros((0, 9)), 1)["all"]
+    return {row["metric"] for row in rows}
 
 
 def uncertainty_names():

@@ -243,7 +243,7 @@ def test_the_projects_own_stages_take_what_they_are_declared_with():
         "partition_novelty",
         "reward_novelty",
         # Where a judge says what answers mean.
-        *("partition_questions", "build_perturbations", "eval_inv_entropy"),
+        *("partition_questions", "build_perturbations", "eval_inv_entropy", "eval_credal"),
     }
     assert all(gpus == () for name, gpus in taken.items() if name not in training | single)
 

@@ -196,6 +196,7 @@ def test_embeddings_of_the_hub_are_pinned_and_fetched_where_texts_are_compared(c
     for axes, kind, expected in (
         ("inv_entropy", "templates", [evaluated]),
         ("inv_entropy", "genetic", [evaluated, genetic]),
+        ("credal", "genetic", [evaluated]),
         ("semcal", "genetic", []),
     ):
         params = validate(compose_params(conf, [*overrides, f"axes=[{axes}]", f"prompts.perturbations.kind={kind}"]))

@@ -201,7 +201,7 @@ def test_a_condition_that_answers_as_people_do_is_better_than_base(answered, par
 def test_the_set_of_laws_of_base(answered):
     answered.run("eval_credal@embedded-base")
     table = metrics_of(answered.evals("credal", "base"))
-    assert set(table.index.get_level_values("split")) == {"all", "variants"}
+    assert set(table.index.get_level_values("split")) == {"all", "variants", "cold"}
     for split in ("all", "variants"):
         found = table.loc[split]
         assert found.loc["credal_distance", "value"] <= found.loc["credal_nearest_member", "value"] + 1e-9
@@ -211,6 +211,15 @@ def test_the_set_of_laws_of_base(answered):
         assert found.loc["credal_distance_difference", "value"] == 0
         assert found.loc["credal_imprecision_nats", "n"] == len(QUESTIONS)
     per_prompt = pd.read_parquet(answered.evals("credal", "base") / "per_prompt.parquet")
+    # All six have answers in classes; of one or two words, whose lengths may not vary.
+    published = table.loc["cold"]
+    assert published.loc["published_overlap", "n"].tolist() == [len(QUESTIONS)] * 4
+    assert table.loc["all"].loc["published_decoding_share", "value"] > 0
+    diversity = pd.read_parquet(answered.evals("credal", "base") / "diversity.parquet")
+    assert set(diversity["source"]) == {"people", "all", "cold"} and len(diversity) == 3 * len(QUESTIONS)
+    # Almost greedy.
+    means = diversity.groupby("source")[["cosine_mean", "jaccard_mean", "type_token_ratio"]].mean()
+    assert (means.loc["cold"] < means.loc["all"]).all()
     members = per_prompt.groupby("split")["num_members"].unique().map(list).to_dict()
     assert members == {"all": [2], "variants": [3]}
     members = pd.read_parquet(answered.evals("credal", "base") / "members.parquet")

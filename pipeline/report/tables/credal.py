@@ -36,7 +36,7 @@ _COVERED = (
 
 
 def credal_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> list[Table]:
-    """Sets of laws over decoding settings and over wordings, and changes from base; those that exist."""
+    """Sets of laws over decoding settings and over wordings, changes from base, published figures; those that exist."""
     members = {
         "all": ("credal", "decoding settings", "under the decoding settings", (*_COLUMNS, *_MORE)),
         "variants": ("credal_variants", "wordings", "to its own wording and to its paraphrases", _COLUMNS),
@@ -56,7 +56,26 @@ def credal_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: 
             detailed_table(name, caption, f"{note} Bold: best condition.", metrics, models, measures, conditions),
             differences_table(name, caption, metrics, models, changes, conditions),
         ]
+    tables.append(_published_table(metrics, models, conditions))
     return [table for table in tables if table is not None]
+
+
+def _published_table(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Table | None:
+    measures = [measure_of(f"published_{name}") for name in ("volume", "overlap", "hausdorff")]
+    measures.insert(1, measure_of("published_volume", title="Volume of people's", field="floor"))
+    measures += [measure_of(f"published_referenced_{name}") for name in ("volume", "overlap", "hausdorff")]
+    measures.append(measure_of("published_decoding_share"))
+    measures.append(measure_of("published_decoding_share", title="By chance", field="floor"))
+    note = (
+        "Not sets of laws: hulls of statistics of the answers' diversity, a point for each question, default setting, "
+        "means over groups of three statistics whose hulls are not flat. Each source standardised by itself, which "
+        "removes location and scale, so that the figures cannot tell a model from people by either; then in people's "
+        "units. Overlap counts vertices near vertices. Decoding share: eta squared of the decoding settings. Other "
+        "settings and single groups: metrics.csv. No intervals: a hull of fewer questions is smaller."
+    )
+    return detailed_table(
+        "credal_published", "Sets as published (arXiv:2509.23088)", note, metrics, models, measures, conditions
+    )
 
 
 def condition_sets(evaluations: Evaluations, params: Params) -> ListTable | None:

@@ -57,7 +57,10 @@ def test_tables_of_settings_and_wordings():
         for metric in ("credal_distance", "credal_between_entropy_nats", "credal_nearest_member")
     ]
     rows.append(metric_row("credal", "alpha", "soft", "all", "credal_between_entropy_nats_difference", 0.1, n=40))
-    settings, changes, wordings = credal_tables(metric_frame(rows), MODELS, CONDITIONS)
+    rows.append(metric_row("credal", "alpha", "base", "all", "published_volume", 3.0, floor=2.0, n=40))
+    settings, changes, wordings, published = credal_tables(metric_frame(rows), MODELS, CONDITIONS)
+    assert [measure.title for measure in published.measures] == ["Volume", "Volume of people's"]
+    assert tuple(published.conditions) == ("base",)
     titles = ["Distance", "Distance, inside", "Between (nats)", "Between, one law"]
     assert [measure.title for measure in wordings.measures] == titles
     assert [measure.title for measure in settings.measures] == [*titles, "Nearest member"]
