@@ -68,7 +68,6 @@ _OF_RIGHT = {
     "risk_coverage": "AURC",
     "rejection_ratio": "PRR",
 }
-_CHANGES = ("distance", "between_entropy_nats", "between_variants_nats", "imprecision_nats")
 _CHANGES = ("smooth_ece_difference", "gap_difference", "accuracy_difference")
 
 
