@@ -10,6 +10,7 @@ import yaml
 from safetensors.numpy import load_file, save_file
 
 from pipeline.artifacts.prompts import read_perturbations, read_questions, write_questions
+from pipeline.config.params import load_params
 from pipeline.core.semantics.partition import known_classes, normalise
 from pipeline.demo.stand_ins.evaluators import save_judge
 from pipeline.errors import ArtifactError
@@ -253,6 +254,9 @@ def test_inverse_entropy_of_base(answered):
     rows = pd.read_parquet(answered.evals("inv_entropy", "base") / "per_prompt.parquet")
     assert rows.groupby("prompt_id")["right"].nunique(dropna=False).eq(1).all()
     assert rows.loc[rows["prompt_id"] == "capital-france", "right"].eq(1).all()
+    temperatures = rows.groupby("split")["temperature"].unique().map(list).to_dict()
+    perturbed = load_params(answered.params).generate.perturbations
+    assert temperatures == {"all": [perturbed.temperature], "hot": [perturbed.settings["hot"].temperature]}
 
 
 def perturbed_with(answered, tmp_path, **settings) -> Dag:
