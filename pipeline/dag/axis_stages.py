@@ -341,12 +341,13 @@ AXIS_STAGES = (
     ),
     scoring(
         "score_questions",
-        "First-step distributions of answers to questions",
+        "First-step distributions of answers to questions, and their measures along sampled answers",
         "uncertainty",
-        {"prompts": AXIS_PROMPTS["questions"][0]},
+        {"prompts": AXIS_PROMPTS["questions"][0], "generations": table("generations", "questions")},
         {"output": table("scores", "questions")},
         (),
-        "question_first_steps",
+        "question_steps",
+        ("evaluate.tokens_per_pass",),
     ),
     _of_answers(
         "uncertainty",

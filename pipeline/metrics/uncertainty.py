@@ -230,6 +230,20 @@ _uncertainty = partial(
     decimals=3,
     undefined="value",
 )
+_LEADING_TOKENS = {
+    **{
+        f"top_{k}_entropy": (f"Top-{k} entropy", f"entropy of the {k} most probable {{}}, renormalised, over ln {k}")
+        for k in (5, 10, 25, 50, 100)
+    },
+    **{
+        f"nucleus_{percent}_entropy": (
+            f"Nucleus entropy, {percent}%",
+            f"entropy of the {percent / 100:g}-nucleus of {{}}, renormalised, over the ln of its size",
+        )
+        for percent in (95, 90, 75, 50)
+    },
+}
+_STEPS = "mean over the tokens of each answer, its end included, then over the answers"
 UNCERTAINTY_MEASURES = {
     "semantic_entropy": ("Semantic entropy", "entropy of the shares of the classes of answers"),
     "answer_uncertainty": ("Answer uncertainty", "one less the share of answers in the most frequent class"),
@@ -240,20 +254,7 @@ UNCERTAINTY_MEASURES = {
     ),
     "token_entropy": ("First-token entropy", "entropy of the first token over ln V"),
     "token_surprise": ("First-token surprise", "negative log-probability of the most probable first token"),
-    **{
-        f"top_{k}_entropy": (
-            f"Top-{k} entropy",
-            f"entropy of the {k} most probable first tokens, renormalised, over ln {k}",
-        )
-        for k in (5, 10, 25, 50, 100)
-    },
-    **{
-        f"nucleus_{percent}_entropy": (
-            f"Nucleus entropy, {percent}%",
-            f"entropy of the first token's {percent / 100:g}-nucleus, renormalised, over the ln of its size",
-        )
-        for percent in (95, 90, 75, 50)
-    },
+    **{name: (title, meaning.format("first tokens")) for name, (title, meaning) in _LEADING_TOKENS.items()},
     "choice_entropy": (
         "Choice entropy",
         "of questions with options, entropy of the first token over the options' letters, renormalised, over the ln of "
@@ -263,6 +264,15 @@ UNCERTAINTY_MEASURES = {
         "Choice surprise",
         "of questions with options, negative log-probability of the most probable letter among them",
     ),
+    "mean_token_entropy": ("Mean token entropy", f"entropy of the next token over ln V, {_STEPS}"),
+    "mean_token_surprise": (
+        "Mean token surprise",
+        f"negative log-probability of the most probable next token, {_STEPS}",
+    ),
+    **{
+        f"mean_{name}": (f"Mean {title[0].lower()}{title[1:]}", f"{meaning.format('next tokens')}, {_STEPS}")
+        for name, (title, meaning) in _LEADING_TOKENS.items()
+    },
 }
 """Title and meaning of each measure; larger for a less certain model."""
 _LENGTH_PAPER = "arXiv:2504.13677"

@@ -19,6 +19,7 @@ from pipeline.report.evaluations import Evaluations, display_names, methods_of, 
 from pipeline.report.figures.answers import answer_drawings
 from pipeline.report.figures.drawing import Drawing, draw_all
 from pipeline.report.figures.frontier import frontier_drawings
+from pipeline.report.figures.inverse_entropy import inverse_entropy_drawings
 from pipeline.report.figures.laws import law_drawings
 from pipeline.report.figures.method import method_drawings
 from pipeline.report.figures.open_ended import open_drawings
@@ -201,6 +202,7 @@ def drawings_by_section(
         "paloma": paloma_drawings(params, metrics, tests["paloma"]),
         "laws": law_drawings(params, evaluations),
         **answer_drawings(params, evaluations),
+        "inv_entropy": inverse_entropy_drawings(params, evaluations),
         "method": method_drawings(params.seed),
     }
 

@@ -322,14 +322,16 @@ class Prices:
         strings = [len(prompt.law.strings) for prompt in self._own_prompts[1] if isinstance(prompt.law, FiniteLaw)]
         return self._scoring(model, 2 * float(sum(strings)))
 
-    def first_steps(self, model: str, axis: str = "open") -> Cost:
+    def first_steps(self, model: str) -> Cost:
         """Laws of first tokens."""
-        prompts, prompt_tokens = self._axis_texts[axis]
+        prompts, prompt_tokens = self._axis_texts["open"]
         return self._scoring(model, prompts * prompt_tokens)
 
-    def question_first_steps(self, model: str) -> Cost:
-        """The same of questions."""
-        return self.first_steps(model, "questions")
+    def question_steps(self, model: str) -> Cost:
+        """The same of questions, and of all tokens of the default setting's answers; equal answers are read once."""
+        (questions, prompt_tokens), settings = self._questions, self._params.generate.questions
+        reply = min(cost.TYPICAL_COMPLETION_TOKENS["questions"], settings.max_new_tokens)
+        return self._scoring(model, questions * (prompt_tokens + settings.num_samples * (prompt_tokens + reply)))
 
     def judged_words(self, model: str) -> Cost:
         """Hidden words of the tested answers: behind the list, each of two written summaries and two references."""

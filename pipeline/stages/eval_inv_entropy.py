@@ -66,13 +66,13 @@ def _rows(
     ]
 
 
-def _temperatures(settings: SettingsGenerateConfig) -> list[str]:
-    """Splits that differ in temperature alone, by ascending temperature, each temperature once."""
+def _temperatures(settings: SettingsGenerateConfig) -> dict[str, float]:
+    """Temperatures of the splits that differ in them alone, ascending, each temperature once."""
     found = {} if settings.checkpoint_defaults else {settings.temperature: DEFAULT_SETTING}
     for name, other in settings.settings.items():
         if other.top_p == settings.top_p and other.top_k is None:
             found.setdefault(other.temperature, name)
-    return [split_name(found[temperature]) for temperature in sorted(found)]
+    return {split_name(found[temperature]): temperature for temperature in sorted(found)}
 
 
 def main(
@@ -106,16 +106,18 @@ def main(
             right = modal_answer_is_right(question, own[name], random_stream(seed, "ties", name))
             side += [{"prompt_id": name, "category": question.category, "right": right, **row} for row in rows]
     own, base = map(pd.DataFrame, sides)
+    temperatures = _temperatures(params.generate.perturbations)
     names = {"axis": "inv_entropy", "model": model, "condition": condition}
     rows = metric_rows(
         own,
         base,
-        _temperatures(params.generate.perturbations),
+        list(temperatures),
         seed=seed,
         names=tuple(names.values()),
         replicates=params.evaluate.bootstrap_replicates,
     )
-    write_evaluation(run, output, metrics=[{**names, **row} for row in rows], failures={}, per_prompt=own)
+    per_prompt = own.assign(temperature=own["split"].map(temperatures).astype(float))
+    write_evaluation(run, output, metrics=[{**names, **row} for row in rows], failures={}, per_prompt=per_prompt)
 
 
 if __name__ == "__main__":

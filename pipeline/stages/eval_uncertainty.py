@@ -26,10 +26,10 @@ def _question_table(questions: Sequence[Question], partitions: Path, scores: Pat
     for question in questions:
         name = question.prompt_id
         law, own = laws[name].iloc[0], by_question[name]
-        found = law["probabilities"], law["entropy_nats"], int(law["vocabulary"]), law["choice_probabilities"]
-        rng = random_stream(seed, "ties", name)
+        first = law["probabilities"], law["entropy_nats"], int(law["vocabulary"]), law["choice_probabilities"]
+        length, rng = float(own["num_tokens"].mean()), random_stream(seed, "ties", name)
         rows.append(
-            question_row(question, counts[name], own["answer"].tolist(), *found, float(own["num_tokens"].mean()), rng)
+            question_row(question, counts[name], own["answer"].tolist(), *first, law["step_means"], length, rng)
         )
     return pd.DataFrame(rows)
 

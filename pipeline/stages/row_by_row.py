@@ -2,16 +2,19 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pipeline.artifacts.journal import Journal
 from pipeline.core.prompts.structured import Prompt
+from pipeline.core.semantics.question import Question
 from pipeline.dag.execution import StageRun
+
+AnyPrompt = TypeVar("AnyPrompt", Prompt, Question)
 
 
 @contextlib.contextmanager
 def row_by_row(
-    run: StageRun, prompts: Sequence[Prompt], make_row: Callable[[Prompt], Mapping[str, Any]]
+    run: StageRun, prompts: Sequence[AnyPrompt], make_row: Callable[[AnyPrompt], Mapping[str, Any]]
 ) -> Iterator[list[dict[str, Any]]]:
     """The row of every prompt, made and kept one by one: a killed run goes on behind its last finished prompt.
 

@@ -5,7 +5,7 @@ Enough of each law is kept for the support size at every threshold to be compute
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -15,28 +15,38 @@ from pipeline.artifacts.scores import FIRST_STEP_COLUMNS
 from pipeline.artifacts.storage import write_table
 from pipeline.config.conditions import adapter_directory
 from pipeline.core.language.open_ended import law_entropy, leading_tokens
+from pipeline.core.prompts.text import TextPrompt
+from pipeline.core.semantics.question import Question
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from pipeline.engines.loading.conditioned_model import ConditionedModel
+    from pipeline.engines.loading.model import PositionLogits
+
+Request = TypeVar("Request", TextPrompt, Question)
+
+
+def open_requested(
+    run: StageRun, model: str, condition: str, model_report: Path, weights: Path, requests: Sequence[Request]
+) -> "tuple[ConditionedModel, PositionLogits]":
+    """The model under its condition, and its logits at chosen positions. Raises what ``open_model`` raises."""
+    from pipeline.engines.loading.model import position_logits
+
+    adapter = adapter_directory(condition, weights)
+    opened = open_model(run.params.models[model], model_report, adapter, requests[0].text)
+    return opened, position_logits(opened.model)
 
 
 def first_step_laws(
-    run: StageRun, model: str, condition: str, model_report: Path, weights: Path, prompts: Sequence[Path]
-) -> Iterator[tuple[str, np.ndarray, "PreTrainedTokenizerBase"]]:
-    """Id, first-step law (float32[V] log-probabilities, nats) and tokenizer for each prompt, in file order."""
-    from pipeline.engines.loading.model import position_logits
+    run: StageRun, opened: "ConditionedModel", logits_at: "PositionLogits", requests: Sequence[Request]
+) -> Iterator[tuple[Request, np.ndarray]]:
+    """Each request and its first-step law, float32[V] log-probabilities, nats."""
     from pipeline.engines.scoring.token_scores import first_step_law
 
-    requests = read_requests(*prompts)
-    adapter = adapter_directory(condition, weights)
-    opened = open_model(run.params.models[model], model_report, adapter, requests[0].text)
-    logits_at = position_logits(opened.model)
     with run.tracked() as tracking:
-        for prompt in tracking.bar(requests, desc=run.title, unit="prompt"):
-            law = first_step_law(logits_at, opened.encode(prompt.text), opened.device)
-            yield prompt.prompt_id, law, opened.tokenizer
+        for request in tracking.bar(requests, desc=run.title, unit="prompt"):
+            yield request, first_step_law(logits_at, opened.encode(request.text), opened.device)
 
 
 def leading_row(prompt_id: str, law: np.ndarray) -> tuple:
@@ -48,8 +58,9 @@ def main(
     run: StageRun, model: str, condition: str, model_report: Path, weights: Path, prompts: list[Path], output: Path
 ) -> None:
     """Write the first-step laws of the open-ended requests."""
-    found = first_step_laws(run, model, condition, model_report, weights, prompts)
-    rows = [leading_row(prompt_id, law) for prompt_id, law, _ in found]
+    requests = read_requests(*prompts)
+    opened = open_requested(run, model, condition, model_report, weights, requests)
+    rows = [leading_row(request.prompt_id, law) for request, law in first_step_laws(run, *opened, requests)]
     write_table(output, pd.DataFrame(rows, columns=list(FIRST_STEP_COLUMNS)))
     run.write_record(num_prompts=len(rows))
 

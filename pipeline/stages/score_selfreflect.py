@@ -1,9 +1,12 @@
-"""What a judge thinks of hidden words of a model's answers: given a summary of others, and given their list."""
+"""What a judge thinks of hidden words of a model's answers: given a summary of others, and given their list.
+
+A killed run goes on behind the last question whose words were all judged.
+"""
 
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -26,8 +29,10 @@ from pipeline.core.semantics.selfreflect import (
 )
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.stages.answer_classes import default_answers
+from pipeline.stages.row_by_row import row_by_row
 
 if TYPE_CHECKING:
+    from pipeline.engines.judges.word_judge import WordJudge
     from pipeline.engines.loading.conditioned_model import ConditionedModel
 
 Summaries = dict[tuple[str, str], list[str]]
@@ -73,20 +78,49 @@ def _with_references(
 
 
 def _comparisons(
-    questions: Sequence[Question], answers: Mapping[str, tuple[list[str], list[str]]], summaries: Summaries
-) -> list[tuple[str, str, int, str, str, str, str]]:
-    """All of WORD_DISTANCE_COLUMNS but the distance, then the judge's requests behind the list and the summary."""
-    found = []
-    for question in questions:
-        name = question.prompt_id
-        listed, tested = answers[name]
-        for answer, kind in itertools.product(tested, SUMMARIES):
-            for (word, masked), (index, summary) in itertools.product(
-                masked_words(answer), enumerate(summaries[name, kind])
-            ):
-                asked = [word_request(question.text, context, masked) for context in (answer_list(listed), summary)]
-                found.append((name, kind, index, answer, word, *asked))
-    return found
+    question: Question, listed: Sequence[str], tested: Sequence[str], summaries: Summaries
+) -> list[tuple[str, int, str, str, str, str]]:
+    """WORD_DISTANCE_COLUMNS between question and distance, then the requests behind the list and the summary."""
+    return [
+        (kind, index, answer, word, *(word_request(question.text, context, masked) for context in (shown, summary)))
+        for shown in [answer_list(listed)]
+        for answer, kind in itertools.product(tested, SUMMARIES)
+        for word, masked in masked_words(answer)
+        for index, summary in enumerate(summaries[question.prompt_id, kind])
+    ]
+
+
+def judged(
+    judge: "WordJudge",
+    question: Question,
+    answers: tuple[list[str], list[str]],
+    summaries: Summaries,
+    temperature: float,
+) -> dict[str, Any]:
+    """The distances of one question.
+
+    Args:
+        judge: Gives the laws of hidden words.
+        question: Whose answers they are.
+        answers: Those of the list, and those whose words are hidden.
+        summaries: Of all questions and kinds.
+        temperature: What log-probabilities are divided by.
+
+    Returns:
+        ``rows``, WORD_DISTANCE_COLUMNS behind the question; ``judge_calls``, requests to the judge.
+    """
+    listed, tested = answers
+    outcomes = judge.first_tokens(
+        [word for answer in {*listed, *tested} - {NO_ANSWER} for word, _ in masked_words(answer)]
+    )
+    compared = _comparisons(question, listed, tested, summaries)
+    # Equal requests are judged once. No pass has requests of two questions, so that a law does not depend on where a
+    # run was interrupted.
+    asked = list(dict.fromkeys(text for row in compared for text in row[-2:]))
+    found = itertools.chain.from_iterable(judge.laws(asked, [outcomes] * len(asked)))
+    laws = {asked[index]: law for index, law in found}
+    rows = [[*names, tempered_distance(laws[first], laws[second], temperature)] for *names, first, second in compared]
+    return {"rows": rows, "judge_calls": len(asked)}
 
 
 def main(
@@ -109,29 +143,18 @@ def main(
         for name, rows in default_answers(partitions, questions).items()
     }
     lists = {name: listed for name, (listed, _) in answers.items()}
-    compared = _comparisons(questions, answers, _with_references(_written(requests, generations), lists, questions))
+    summaries = _with_references(_written(requests, generations), lists, questions)
     judge = WordJudge(_judge(run, model, model_report), settings.tokens_per_pass)
-    outcomes = {
-        name: judge.first_tokens(
-            [word for answer in {*listed, *tested} - {NO_ANSWER} for word, _ in masked_words(answer)]
-        )
-        for name, (listed, tested) in answers.items()
-    }
-    # Equal requests are judged once.
-    asked = list(dict.fromkeys((row[0], text) for row in compared for text in row[-2:]))
-    laws = {}
-    with run.tracked() as tracking, tracking.bar(desc=run.title, unit="request", total=len(asked)) as progress:
-        for found in judge.laws([text for _, text in asked], [outcomes[name] for name, _ in asked]):
-            laws |= {asked[index]: law for index, law in found}
-            progress.update(len(found))
-    rows = [
-        (*names, tempered_distance(*(laws[names[0], text] for text in texts), settings.temperature))
-        for *names, first, second in compared
-        for texts in [(first, second)]
-    ]
-    table = pd.DataFrame(rows, columns=list(WORD_DISTANCE_COLUMNS)).astype({"distance": float})
-    write_table(output, table)
-    run.write_record(num_prompts=len(questions), num_words=len(rows), judge_calls=len(asked))
+
+    def distances(question: Question) -> dict[str, Any]:
+        return judged(judge, question, answers[question.prompt_id], summaries, settings.temperature)
+
+    with row_by_row(run, questions, distances) as finished:
+        rows = [(entry["prompt_id"], *row) for entry in finished for row in entry["rows"]]
+        table = pd.DataFrame(rows, columns=list(WORD_DISTANCE_COLUMNS)).astype({"distance": float})
+        write_table(output, table)
+        calls = sum(entry["judge_calls"] for entry in finished)
+        run.write_record(num_prompts=len(questions), num_words=len(rows), judge_calls=calls)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from pipeline.core.semantics import (
 )
 from pipeline.core.semantics.question import HumanClass, Question
 from pipeline.core.semantics.selfreflect import SUMMARIES
+from pipeline.core.semantics.uncertainty import token_measures
 from pipeline.core.structured import aggregate, fidelity, law_metrics
 from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, METRICS, SPLITS, metric_sources
 from tests.conftest import ROOT
@@ -129,7 +130,8 @@ def credal_names():
 def uncertainty_names():
     question = Question("p", "?", human=(HumanClass("a", 2, ("a",)),), num_people=3, gold=("a",))
     rng = np.random.default_rng(0)
-    row = uncertainty_metrics.question_row(question, {"a": 2}, ["a", "a"], np.ones(1), 0.0, 9, np.ones(2) / 2, 1.0, rng)
+    laws = np.ones(1), 0.0, 9, np.ones(2) / 2, token_measures(np.ones(2) / 2)
+    row = uncertainty_metrics.question_row(question, {"a": 2}, ["a", "a"], *laws, 1.0, rng)
     table = pd.DataFrame([row])
     rows = uncertainty_metrics.metric_rows(table, table, seed=0, names=("x",), replicates=10)
     return {row["metric"] for row in rows}

@@ -186,6 +186,10 @@ def test_questions_are_counted_with_their_decoding_settings(tmp_path):
     written = prices.generation("embedded", "questions", "base").completion_tokens
     each = min(cost.TYPICAL_COMPLETION_TOKENS["questions"], settings.max_new_tokens)
     assert written == 5 * settings.num_samples * (1 + len(settings.settings)) * each
+    # Laws along the default setting's answers read each of them behind its question.
+    asked = cost.TEMPLATE_TOKENS + cost.estimate_tokens("Name a pet.")
+    read = 5 * (asked + settings.num_samples * (asked + each))
+    assert prices.question_steps("embedded").prompt_tokens == pytest.approx(read)
     # Each question and its perturbations.
     perturbed = params.generate.perturbations
     asked = prices.generation("embedded", "perturbations", "base").completion_tokens

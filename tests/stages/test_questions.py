@@ -10,6 +10,7 @@ import yaml
 from safetensors.numpy import load_file, save_file
 
 from pipeline.artifacts.prompts import read_perturbations, read_questions, write_questions
+from pipeline.config.params import load_params
 from pipeline.core.semantics.partition import known_classes, normalise
 from pipeline.demo.stand_ins.evaluators import save_judge
 from pipeline.errors import ArtifactError
@@ -240,8 +241,31 @@ def test_uncertainty_of_base(answered):
     assert found.loc["uncertainty_token_entropy_auroc_difference", "value"] == 0
     table = pd.read_parquet(answered.evals("uncertainty", "base") / "per_prompt.parquet").set_index("prompt_id")
     # Two sides of a coin are less certain than a capital that was learnt.
-    for measure in ("semantic_entropy", "laplacian_eigenvalues", "token_entropy", "token_surprise", "top_5_entropy"):
+    unsure = "semantic_entropy", "laplacian_eigenvalues", "token_entropy", "token_surprise", "top_5_entropy"
+    for measure in (*unsure, "mean_token_entropy", "mean_token_surprise", "mean_nucleus_90_entropy"):
         assert table.loc["open-season", measure] > table.loc["capital-france", measure]
+
+
+def test_means_over_steps_weigh_the_default_settings_answers_alike(answered, tmp_path):
+    generations = pd.read_parquet(answered.generations("base", "questions"))
+    default = generations["setting"] == "default"
+
+    def means(*texts):
+        """The means where the default setting's answers are ``texts`` in turn."""
+        own = pd.Series([texts[index % len(texts)] for index in generations["sample_index"]])
+        table = generations.assign(text=own.where(default, "elsewhere"), finish_reason="stop")
+        table.to_parquet(tmp_path / "answers.parquet")
+        answered.run(
+            "score_questions@embedded-base",
+            generations=tmp_path / "answers.parquet",
+            output=tmp_path / "scores.parquet",
+        )
+        return pd.DataFrame(pd.read_parquet(tmp_path / "scores.parquet")["step_means"].tolist())
+
+    first, second = means("Paris"), means("a spring day")
+    assert len(first) == len(QUESTIONS) and (first["total_entropy"] - second["total_entropy"]).abs().min() > 1e-4
+    mixed = means("Paris", "a spring day", "Paris", "Paris")
+    np.testing.assert_allclose(mixed, 0.75 * first + 0.25 * second, atol=1e-6)
 
 
 def test_inverse_entropy_of_base(answered):
@@ -268,6 +292,9 @@ def test_inverse_entropy_of_base(answered):
     rows = pd.read_parquet(answered.evals("inv_entropy", "base") / "per_prompt.parquet")
     assert rows.groupby("prompt_id")["right"].nunique(dropna=False).eq(1).all()
     assert rows.loc[rows["prompt_id"] == "capital-france", "right"].eq(1).all()
+    temperatures = rows.groupby("split")["temperature"].unique().map(list).to_dict()
+    perturbed = load_params(answered.params).generate.perturbations
+    assert temperatures == {"all": [perturbed.temperature], "hot": [perturbed.settings["hot"].temperature]}
 
 
 def perturbed_with(answered, tmp_path, **settings) -> Dag:

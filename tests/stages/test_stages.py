@@ -286,7 +286,7 @@ def test_report(dag, tmp_path, capsys):
         *(f"figure{number}" for number in range(1, 14)),
         "support_curve",
         *("retention_differences", "paloma_differences"),
-        *("human_answers", "reliability", "uncertainty_people"),
+        *("human_answers", "reliability", "uncertainty_people", "inv_entropy_temperature"),
     }
     for figure in figures:
         assert (tmp_path / "figures" / f"{figure}.png").read_bytes().startswith(b"\x89PNG")

@@ -37,11 +37,15 @@ _TOKEN_MEASURES = {
     **{f"top_{k}_entropy": f"top_k_entropy_{k}" for k in TOP_K},
     **{f"nucleus_{mass * 100:.0f}_entropy": f"top_p_entropy_{mass:g}" for mass in TOP_P},
 }
+_STEP_MEASURES = {
+    f"mean_{name}": measure for name, measure in ({"token_entropy": "total_entropy"} | _TOKEN_MEASURES).items()
+}
 CHOICE_MEASURES = ("choice_entropy", "choice_surprise")
 """Those of the law over the letters of options, on questions that have any."""
 MEASURES = (
     *("semantic_entropy", "answer_uncertainty", "lexical_dissimilarity", "laplacian_eigenvalues"),
     *("token_entropy", "token_surprise", *_TOKEN_MEASURES, *CHOICE_MEASURES),
+    *("mean_token_surprise", *_STEP_MEASURES),
 )
 """Larger for a less certain model."""
 AUDIT = ("auroc_within_length", "length_score_spearman")
@@ -69,6 +73,7 @@ def question_row(
     entropy: float,
     vocabulary: int,
     choices: np.ndarray,
+    steps: Mapping[str, float],
     length: float,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
@@ -82,6 +87,7 @@ def question_row(
         entropy: Of the whole law of the first token, nats.
         vocabulary: Tokens of the whole law.
         choices: float64[n], probabilities of the letters of its options as the first token; empty without options.
+        steps: Means over the steps of the answers of what ``token_measures`` returns.
         length: Mean tokens of the answers.
         rng: Of ties.
 
@@ -108,6 +114,8 @@ def question_row(
         "token_entropy": entropy / math.log(vocabulary),
         "token_surprise": -tokens["log_top_probability"],
         **{name: tokens[measure] for name, measure in _TOKEN_MEASURES.items()},
+        **{name: steps[measure] for name, measure in _STEP_MEASURES.items()},
+        "mean_token_surprise": -steps["log_top_probability"],
         "choice_entropy": chosen.get("choice_entropy", math.nan),
         "choice_surprise": -chosen.get("log_top_choice", math.nan),
         "choice_mass": chosen.get("choice_mass", math.nan),

@@ -166,14 +166,25 @@ def _float32_head(head: torch.nn.Linear, states: torch.Tensor) -> torch.Tensor:
     return torch.cat(parts, dim=1)
 
 
+def float32_logits(logits_at: PositionLogits, states: torch.Tensor) -> torch.Tensor:
+    """float32[P, V] logits of whole laws whose small differences count.
+
+    A bfloat16 head rounds logits to 8 bits, which makes many tokens equally probable and moves the support size. The
+    head's product is therefore done in float32 whatever the model's dtype; the hidden state behind it is what the model
+    computes in its own. Where the head is not one linear map, its logits are taken as they are.
+
+    Args:
+        logits_at: The model, from ``pipeline.engines.loading.model.position_logits``.
+        states: float[P, ...] from ``PositionLogits.states`` or ``forward``.
+    """
+    head = logits_at.model.get_output_embeddings() if logits_at.gathers_hidden else None
+    is_linear = isinstance(head, torch.nn.Linear)
+    return _float32_head(head, states) if is_linear else logits_at.head(states).float()
+
+
 @torch.inference_mode()
 def first_step_law(logits_at: PositionLogits, prompt_ids: Sequence[int], device: torch.device | str) -> np.ndarray:
-    """Log-probabilities of the token after a request, normalised over the full vocabulary.
-
-    A bfloat16 head rounds logits to 8 bits, which makes many tokens equally probable and moves the
-    support size. The head's product is therefore done in float32 whatever the model's dtype; the
-    hidden state behind it is what the model computes in its own. Where the head is not one linear
-    map, its logits are taken as they are.
+    """Log-probabilities of the token after a request, normalised over the full vocabulary; of ``float32_logits``.
 
     Args:
         logits_at: The model, from ``pipeline.engines.loading.model.position_logits``.
@@ -186,9 +197,7 @@ def first_step_law(logits_at: PositionLogits, prompt_ids: Sequence[int], device:
     ids = torch.tensor([list(prompt_ids)], device=device)
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
     states = logits_at.forward(inputs, last_only=True)[0][:, 0]
-    head = logits_at.model.get_output_embeddings() if logits_at.gathers_hidden else None
-    is_linear = isinstance(head, torch.nn.Linear)
-    logits = _float32_head(head, states) if is_linear else logits_at.head(states).float()
+    logits = float32_logits(logits_at, states)
     return torch.log_softmax(logits[0].cpu().double(), dim=-1).float().numpy()
 
 

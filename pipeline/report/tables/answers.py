@@ -49,6 +49,7 @@ _MEASURES = (
     "laplacian_eigenvalues",
     "token_entropy",
     "nucleus_90_entropy",
+    "mean_token_entropy",
     "choice_entropy",
 )
 """Measures of uncertainty in tables; all are in metrics.csv."""

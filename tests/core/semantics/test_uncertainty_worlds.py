@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 
 from pipeline.core.semantics.question import HumanClass, Question
+from pipeline.core.semantics.uncertainty import token_measures
 from pipeline.core.semantics.uncertainty_metrics import CHOICE_MEASURES, MEASURES, metric_rows, question_row
 
 WORDS = ("red fox", "blue whale", "green frog", "white owl", "black cat")
+CERTAIN, STEPS = (np.array([1.0]), 0.0, 50), token_measures(np.array([1.0, 0.0]))
 
 
 def table_of(like_people, size=60):
@@ -27,7 +29,8 @@ def table_of(like_people, size=60):
         drawn = rng.multinomial(50, law)
         counts = {name: int(count) for name, count in zip(names, drawn, strict=True) if count}
         answers, entropy = np.repeat(names, drawn).tolist(), float(-(law * np.log(law)).sum())
-        rows.append(question_row(question, counts, answers, law, entropy, 1000, law / 2, float(rng.poisson(5)), rng))
+        found = answers, law, entropy, 1000, law / 2, token_measures(law), float(rng.poisson(5))
+        rows.append(question_row(question, counts, *found, rng))
     return pd.DataFrame(rows)
 
 
@@ -78,7 +81,7 @@ def test_an_independent_model_is_not_although_the_raw_correlation_says_so(tables
 
 def test_a_certain_model_and_a_question_without_people():
     question, rng = Question("q", "?", gold=("a",)), np.random.default_rng(0)
-    row = question_row(question, {"a": 4}, ["Owl", "owl", "owl.", "the owl"], np.array([1.0]), 0.0, 50, [], 2.0, rng)
+    row = question_row(question, {"a": 4}, ["Owl", "owl", "owl.", "the owl"], *CERTAIN, [], STEPS, 2.0, rng)
     found = {measure: row[measure] for measure in MEASURES}
     assert all(math.isnan(found.pop(measure)) for measure in CHOICE_MEASURES)
     # One cluster of answers.
@@ -90,8 +93,20 @@ def test_a_certain_model_and_a_question_without_people():
     assert all(math.isnan(each["value"]) or each["metric"].endswith("coverage") for each in rows)
     assert not any("choice" in each["metric"] for each in rows)
     # Nothing is alike or unlike in a single reply.
-    row = question_row(question, {"a": 1}, [None], np.array([1.0]), 0.0, 50, [], 2.0, rng)
+    row = question_row(question, {"a": 1}, [None], *CERTAIN, [], STEPS, 2.0, rng)
     assert math.isnan(row["lexical_dissimilarity"]) and math.isnan(row["laplacian_eigenvalues"])
+
+
+def test_measures_of_steps_are_those_of_the_steps_alone():
+    question, law = Question("q", "?", gold=("a",)), np.array([0.5, 0.3, 0.2])
+    steps = {name: value / 2 for name, value in token_measures(law).items()}
+    row = question_row(question, {"a": 4}, ["a"] * 4, *CERTAIN, [], steps, 2.0, np.random.default_rng(0))
+    assert row["token_entropy"] == row["token_surprise"] == row["nucleus_75_entropy"] == 0
+    assert row["mean_token_entropy"] == pytest.approx(-(law * np.log(law)).sum() / math.log(3) / 2)
+    assert row["mean_token_surprise"] == pytest.approx(math.log(2) / 2)
+    # The nucleus holds the first two.
+    kept = np.array([0.625, 0.375])
+    assert row["mean_nucleus_75_entropy"] == pytest.approx(-(kept * np.log(kept)).sum() / math.log(2) / 2)
 
 
 def test_choices_are_measured_where_there_are_options(tables):
@@ -100,7 +115,7 @@ def test_choices_are_measured_where_there_are_options(tables):
     # Renormalised over the options, whatever the law of the other tokens.
     people = [0.5, 0.3, 0.2]
     question, rng = Question("q", "?", options=("x", "y", "z"), gold=("x",)), np.random.default_rng(0)
-    row = question_row(question, {"x": 4}, ["x"] * 4, np.array([1.0]), 0.0, 50, np.array(people) / 4, 2.0, rng)
+    row = question_row(question, {"x": 4}, ["x"] * 4, *CERTAIN, np.array(people) / 4, STEPS, 2.0, rng)
     assert row["choice_entropy"] == pytest.approx(-sum(p * math.log(p) for p in people) / math.log(3))
     assert row["choice_surprise"] == pytest.approx(-math.log(0.5)) and row["choice_mass"] == pytest.approx(0.25)
     # Over these questions alone, and the other measures over all as before.
