@@ -6,4 +6,5 @@ if ! git rev-parse --git-dir >/dev/null 2>&1; then
   # Unpacked from an archive: DVC has to be told that there is no Git.
   dvc config --local core.no_scm true
 fi
-exec dvc repro "$@"
+# The same as `dvc repro`, in a third of the time where hundreds of stages have nothing to do.
+exec python -m pipeline.dag.dvc_command repro "$@"
