@@ -3,6 +3,7 @@
 Property tests take the same examples in every run; ``pytest --hypothesis-profile=random`` takes new ones.
 """
 
+import gc
 import os
 import random
 import signal
@@ -12,6 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Until all is imported: what is, stays, and to look through it time and again would take a third of the time.
+gc.disable()
 
 os.environ.setdefault("WANDB_MODE", "disabled")
 # Another number of threads would round otherwise than the processes that tests start, and is no faster at this size.
@@ -90,6 +94,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if not asked_for and item.get_closest_marker("real"):
             item.add_marker(pytest.mark.skip("needs packages from the registry: make test-real"))
         item.add_marker(pytest.mark.xdist_group(sharing.get(item.path, str(item.path.relative_to(ROOT)))))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """From here on garbage is looked for among what tests make, not among libraries and the tests themselves."""
+    gc.freeze()
+    gc.enable()
 
 
 def reset_global_state() -> None:
