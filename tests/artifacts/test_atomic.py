@@ -266,9 +266,7 @@ def test_a_checkpoint_after_each_operation(tmp_path):
     written = Checkpoint(tmp_path / "written" / "state.safetensors")
     written.save(1, *state(1.0), [{"step": 1}])
     second, seen = state(2.0), []
-    left = deaths(
-        lambda: written.save(2, *second, [{"step": 1}, {"step": 2}]), tmp_path / "written", tmp_path / "left"
-    )
+    left = deaths(lambda: written.save(2, *second, [{"step": 1}, {"step": 2}]), tmp_path / "written", tmp_path / "left")
     for root in left:
         checkpoint = Checkpoint(root / "state.safetensors")
         parameters, optimizer = state(9.0)
