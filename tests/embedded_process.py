@@ -13,8 +13,8 @@ import traceback
 from pathlib import Path
 
 from pipeline.demo import build_model
+from pipeline.demo.embedded import batches, training
 from pipeline.demo.embedded import recipe as embedded
-from pipeline.demo.embedded import training
 
 
 def train(directory: Path, recipe: Path, killed_at: tuple[str, int] | None) -> None:
@@ -58,7 +58,10 @@ def run(directory: Path, recipe: Path, number: int, killed_at: tuple[str, int] |
 def main() -> None:
     """See the module."""
     recipe = Path(sys.argv[2])
-    # Less text makes a tokenizer of 400 tokens as well.
+    # Less text makes a tokenizer of 400 tokens as well, and as many batches as these runs take.
+    some = embedded.prose_documents()[::10]
+    for module in (embedded, batches):
+        module.prose_documents = lambda: some
     embedded.tokenizer_texts = functools.partial(embedded.tokenizer_texts, groups=50)
     moments = [(phase, int(step)) for phase, step in (word.split(":") for word in sys.argv[3:])]
     for name, ends in (("whole", [None]), ("killed", [*moments, None])):

@@ -57,7 +57,8 @@ class ForkedModule:
     Args:
         command: Module and arguments, what follows ``python -m``.
         directory: Where it runs.
-        errors: File for its standard error; the standard output is dropped.
+        errors: File for its standard error.
+        output: File for its standard output; dropped unless named.
         variables: Variables of the environment besides those of this process.
 
     Attributes:
@@ -65,9 +66,16 @@ class ForkedModule:
         returncode: Exit status, negative for a signal; None while it runs.
     """
 
-    def __init__(self, command: Sequence[str], directory: Path, errors: Path | str = os.devnull, **variables: str):
+    def __init__(
+        self,
+        command: Sequence[str],
+        directory: Path,
+        errors: Path | str = os.devnull,
+        output: Path | str = os.devnull,
+        **variables: str,
+    ):
         self.returncode: int | None = None
-        self._errors = Path(errors)
+        self._errors, self._output = Path(errors), Path(output)
         sys.stdout.flush()
         sys.stderr.flush()
         self.pid = os.fork()
@@ -79,7 +87,7 @@ class ForkedModule:
         def run() -> None:
             # As in a process that was started: what the test has caught and patched stays with the test.
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            for target, place in ((1, Path(os.devnull)), (2, self._errors)):
+            for target, place in ((1, self._output), (2, self._errors)):
                 os.dup2(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), target)
             os.chdir(directory)
             run_module(module, list(arguments))

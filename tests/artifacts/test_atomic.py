@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -49,31 +50,44 @@ def snapshot(path: Path) -> object:
 @contextlib.contextmanager
 def counted(names, act: Callable[[int, Callable], object]):
     """Call ``act`` with the number of each call of the named functions of ``os``, and the call itself."""
-    calls = 0
+    calls, acting = 0, False
     with pytest.MonkeyPatch.context() as patch:
         for name in names:
             original = getattr(os, name)
 
             def call(*arguments, original=original, **named):
-                nonlocal calls
-                calls += 1
-                return act(calls, lambda: original(*arguments, **named))
+                nonlocal calls, acting
+                if acting:
+                    return original(*arguments, **named)
+                calls, acting = calls + 1, True
+                try:
+                    return act(calls, lambda: original(*arguments, **named))
+                finally:
+                    acting = False
 
             patch.setattr(os, name, call)
         yield lambda: calls
 
 
-def die_after(number: int) -> Callable[[int, Callable], object]:
-    """End the process as SIGKILL would, after the call of that number, whether it failed or not."""
+def deaths(work: Callable[[], None], directory: Path, copies: Path) -> list[Path]:
+    """What a writer in ``directory`` leaves that dies after an operation, whether that failed or not: a copy for each.
 
-    def act(count, call):
+    A death takes the writer's locks and buffers with it, and neither is copied. The last one is of a writer that lived.
+    """
+
+    def copy(number):
+        shutil.copytree(directory, copies / str(number), symlinks=True)
+
+    def act(number, call):
         try:
             return call()
         finally:
-            if count == number:
-                os._exit(KILLED)
+            copy(number)
 
-    return act
+    with counted(OPERATIONS, act) as calls:
+        work()
+    copy(calls() + 1)
+    return [copies / str(number) for number in range(1, calls() + 2)]
 
 
 def in_child(work: Callable[[], None]) -> int:
@@ -152,41 +166,28 @@ def without(content: object, names) -> object:
 @pytest.mark.parametrize("fresh", [False, True], ids=["replaced", "first"])
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_death_after_each_operation(tmp_path, name, fresh):
-    writer = WRITERS[name]
-
-    deaths, number, seen = 0, 0, set()
-    while True:
-        number += 1
-        root = tmp_path / str(number)
-        root.mkdir()
+    writer, seen = WRITERS[name], set()
+    (tmp_path / "written").mkdir()
+    if not fresh:
+        writer.prepare(tmp_path / "written" / "target")
+    left = deaths(lambda: writer.write(tmp_path / "written" / "target", "new"), tmp_path / "written", tmp_path / "left")
+    before, after = (None if fresh else writer.content("old")), writer.content("new")
+    for root in left:
         target = root / "target"
-        if not fresh:
-            writer.prepare(target)
-
-        def work(target=target, number=number):
-            with counted(OPERATIONS, die_after(number)):
-                writer.write(target, "new")
-
-        status = in_child(work)
-        if status == 0:
-            break
-        assert status == KILLED
-        deaths += 1
-        before, after = (None if fresh else writer.content("old")), writer.content("new")
         # What any reader finds, at once: the old, the new, or for a moment nothing; never a mixture.
         found = without(snapshot(target), writer.kept())
-        assert found in ((before, after) if name == "file" else (before, after, None)), number
+        assert found in ((before, after) if name == "file" else (before, after, None)), root
         # And one that looks for what is missing: the old or the new, and everything else that was there.
         recover(target)
         found = snapshot(target)
         wanted = [before if fresh else writer.whole("old"), after if fresh else writer.whole("new")]
-        assert found in wanted, number
+        assert found in wanted, root
         seen.add(wanted.index(found))
-        assert os.listdir(root) == (["target"] if found is not None else []), number
+        assert os.listdir(root) == (["target"] if found is not None else []), root
         writer.write(target, "next")
         assert snapshot(target) == (writer.content("next") if fresh else writer.whole("next"))
         assert os.listdir(root) == ["target"]
-    assert deaths > 10 and seen == {0, 1}
+    assert len(left) > 11 and seen == {0, 1}
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
@@ -228,21 +229,11 @@ def test_a_refusal_of_each_operation(tmp_path, name, number):
 
 def test_a_journal_after_each_operation(tmp_path):
     old, new = [{"n": 1, "text": "a\n"}], [{"n": 2}, {"n": 3}]
-    number = 0
-    while True:
-        number += 1
-        path = tmp_path / str(number) / "rows.jsonl"
-        Journal(path).append(old)
-
-        def work(path=path, number=number):
-            with counted(OPERATIONS, die_after(number)):
-                Journal(path).append(new)
-
-        status = in_child(work)
-        assert Journal(path).rows() in (old, old + new)
-        if status == 0:
-            break
-    assert number > 1 and Journal(path).rows() == old + new
+    written = Journal(tmp_path / "written" / "rows.jsonl")
+    written.append(old)
+    left = deaths(lambda: Journal(written.path).append(new), tmp_path / "written", tmp_path / "left")
+    found = [Journal(root / "rows.jsonl").rows() for root in left]
+    assert len(left) > 2 and all(rows in (old, old + new) for rows in found) and found[-1] == old + new
 
 
 def test_a_short_write_leaves_no_part_of_a_batch(tmp_path):
@@ -272,27 +263,20 @@ def test_a_checkpoint_after_each_operation(tmp_path):
         optimizer.step()
         return {"weight": parameter}, optimizer
 
-    number = 0
-    while True:
-        number += 1
-        checkpoint = Checkpoint(tmp_path / str(number) / "state.safetensors")
-        checkpoint.save(1, *state(1.0), [{"step": 1}])
-        second = state(2.0)
-
-        def work(checkpoint=checkpoint, second=second, number=number):
-            with counted(OPERATIONS, die_after(number)):
-                checkpoint.save(2, *second, [{"step": 1}, {"step": 2}])
-
-        status = in_child(work)
+    written = Checkpoint(tmp_path / "written" / "state.safetensors")
+    written.save(1, *state(1.0), [{"step": 1}])
+    second, seen = state(2.0), []
+    left = deaths(lambda: written.save(2, *second, [{"step": 1}, {"step": 2}]), tmp_path / "written", tmp_path / "left")
+    for root in left:
+        checkpoint = Checkpoint(root / "state.safetensors")
         parameters, optimizer = state(9.0)
         step, log = checkpoint.restore(parameters, optimizer)
         expected = state(float(step))[0]["weight"]
         assert step in (1, 2) and len(log) == step and torch.equal(parameters["weight"], expected)
-        if status == 0:
-            break
+        seen.append(step)
         checkpoint.save(3, *second, [])
-        assert os.listdir(checkpoint.path.parent) == ["state.safetensors"]
-    assert number > 10 and step == 2
+        assert os.listdir(root) == ["state.safetensors"]
+    assert len(left) > 10 and seen[0] == 1 and seen[-1] == 2
 
 
 def test_living_writers_are_left_alone(tmp_path):

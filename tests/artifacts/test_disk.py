@@ -2,7 +2,9 @@
 
 import argparse
 import contextlib
+import ctypes
 import errno
+import importlib
 import json
 import os
 import shutil
@@ -21,9 +23,13 @@ from pipeline.command import run_command
 from pipeline.errors import ArtifactError, StorageError, storage_error
 from tests.artifacts.test_atomic import in_child, snapshot
 from tests.conftest import ROOT
+from tests.forked import ForkedModule, end_with
 
 pytestmark = pytest.mark.slow
 
+CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
+"""Flags of unshare(2), which Python has from 3.12 on."""
+FORBIDDEN = 77
 BYTES = 1 << 20
 """Size of the file system of the tests: a tmpfs in a mount namespace of its own."""
 
@@ -162,13 +168,24 @@ def attempt(name: str, path: Path, size: int) -> str:
 def stage(params: Path, output: Path) -> dict:
     """What a real stage says and returns."""
     tables = [f"--{name}={output / name}.parquet" for name in ("train", "unseen", "ood", "open", "mcq")]
-    command = [sys.executable, "-m", "pipeline.stages.build_prompts", "--params", str(params), *tables]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    return {"status": done.returncode, "stderr": done.stderr, "stdout": done.stdout}
+    command = ["pipeline.stages.build_prompts", "--params", str(params), *tables]
+    said = [params.with_name(name) for name in ("stderr", "stdout")]
+    status = ForkedModule(command, ROOT, *said).wait()
+    return {"status": status, **{path.name: path.read_text() for path in said}}
+
+
+def enter_namespace() -> None:
+    """Leave this process's mounts to it alone, as ``unshare -rm`` does. Raises OSError where that is forbidden."""
+    user, group = os.geteuid(), os.getegid()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS | CLONE_NEWUSER):
+        raise OSError(ctypes.get_errno(), "unshare")
+    for name, content in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+        Path("/proc/self", name).write_text(content)
 
 
 def inside(directory: Path, params: Path) -> None:
-    """In the namespace: try every writer on the full file system, then on the read-only one; print the outcomes."""
+    """In the namespace: try every writer on the full file system, then on the read-only one; write the outcomes."""
     outcomes: dict = {"full": {}, "read-only": {}}
     for name in WRITERS:
         (directory / name).mkdir()
@@ -191,38 +208,33 @@ def inside(directory: Path, params: Path) -> None:
     for name in WRITERS:
         outcomes["read-only"][name] = attempt(name, directory / name, 10)
     outcomes["stage read-only"] = stage(params, directory / "prompts2")
-    print("OUTCOMES" + json.dumps(outcomes))
+    params.with_name("outcomes.json").write_text(json.dumps(outcomes))
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory):
-    from pipeline.compose import compose_params, render
-
     directory, params = tmp_path_factory.mktemp("full"), tmp_path_factory.mktemp("params") / "params.yaml"
-    params.write_text(render(compose_params(ROOT / "conf", []), []))
-    script = 'mount -t tmpfs -o size="$1" tmpfs "$2" && exec "$3" -c "$4" "$2" "$5"'
-    code = "import sys, pathlib; from tests.artifacts.test_disk import inside; inside(*map(pathlib.Path, sys.argv[1:]))"
-    if shutil.which("unshare") is None:
-        pytest.skip("there is no unshare to make a small file system with")
-    probe = ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", str(directory)]
-    if subprocess.run(probe, capture_output=True).returncode != 0:
+    shutil.copy(ROOT / "params.yaml", params)
+    # Loaded here once, for the children as well.
+    importlib.import_module("pipeline.engines.training.fit")
+    importlib.import_module("pipeline.stages.build_prompts")
+
+    def work():
+        try:
+            enter_namespace()
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={BYTES}", "tmpfs", str(directory)], check=True)
+        except (OSError, subprocess.CalledProcessError):
+            sys.exit(FORBIDDEN)
+        inside(directory, params)
+
+    child = os.fork()
+    if child == 0:
+        end_with(work)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status == FORBIDDEN:
         pytest.skip("this machine forbids mounting a small file system in a namespace of its own")
-    command = [
-        "unshare",
-        "-rm",
-        "sh",
-        "-c",
-        script,
-        "sh",
-        str(BYTES),
-        str(directory),
-        sys.executable,
-        code,
-        str(params),
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.partition("OUTCOMES")[2])
+    assert status == 0
+    return json.loads(params.with_name("outcomes.json").read_text())
 
 
 @pytest.mark.parametrize("name", WRITERS)

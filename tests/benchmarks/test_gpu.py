@@ -14,8 +14,7 @@ from peft import LoraConfig, get_peft_model
 from benchmarks.gpu import __main__ as gpu
 from benchmarks.gpu import cases, report
 from benchmarks.gpu.shapes import SHAPES, TINY, empty_model
-from pipeline.compose import compose_params
-from pipeline.config.params import validate
+from pipeline.config.params import load_params
 from pipeline.engines.sampling import preflight_law
 from pipeline.errors import ConfigError, ModelError
 from pipeline.runs import cost
@@ -33,6 +32,9 @@ check = partial(gpu.check, backend="eager", **SMALL)
 def test_the_check_on_tiny_models_of_all_architectures(tmp_path, monkeypatch, shapes, without):
     # What engines sample is compared with the exact law on one of them, as it takes longer than all the rest.
     monkeypatch.setattr(gpu, "CASES", tuple(case for case in gpu.CASES if case not in without))
+    # Two passes in a training step, and as few samples as show an engine that cuts a twentieth off.
+    monkeypatch.setattr(cases, "NUM_PROMPTS", 10)
+    monkeypatch.setattr(preflight_law, "NUM_SAMPLES", 800)
     # Compilers take minutes on a slow machine.
     with torch.compiler.set_stance("force_eager"):
         found = check(shapes, "cpu", tmp_path, 60)
@@ -58,7 +60,7 @@ def test_the_check_on_tiny_models_of_all_architectures(tmp_path, monkeypatch, sh
     assert {shape: model.experts for shape, model in rates.models.items()} == {
         shape: shape == "tiny_gpt_oss" for shape in shapes
     }
-    params = validate(compose_params(ROOT / "conf", []))
+    params = load_params(ROOT / "params.yaml")
     soft = Prices(params, ROOT, rates).training("embedded", "soft")
     assert soft.gpu_hours > 0 and soft.gpu_hours != Prices(params, ROOT).training("embedded", "soft").gpu_hours
 
@@ -144,6 +146,7 @@ def test_an_engine_that_samples_another_law_is_named(monkeypatch):
             return super().sample([replace(request, temperature=0.8) for request in requests])
 
     monkeypatch.setattr(cases, "PlainGenerate", Sharper)
+    monkeypatch.setattr(preflight_law, "NUM_SAMPLES", 400)
     model = cases.Measurements("tiny_llama3", "cpu", "float32", peak=None, ceiling=1.0, **SMALL)
     with pytest.raises(ModelError, match="^plain generate: tiny_llama3: the samples do not follow"):
         model.laws()

@@ -48,7 +48,11 @@ def test_run_returns_one_row_per_estimator():
     assert rows[0]["ratio"] == 1 and rows[1]["variance_strings"] < 1e-6 < rows[0]["variance_strings"]
 
 
-def test_anchors_add_to_the_loss_of_a_step_and_take_nothing_from_it():
+def test_anchors_add_to_the_loss_of_a_step_and_take_nothing_from_it(monkeypatch):
+    monkeypatch.setattr(anchors, "INSTRUCTION_TOKENS", 3)
+    monkeypatch.setattr(anchors, "REPLY_TOKENS", 5)
+    # Processes of their own have a test in test_benchmarks.py.
+    monkeypatch.setattr(anchors, "in_subprocess", lambda module, function, **sizes: getattr(anchors, function)(**sizes))
     losses = {name: step() for name, step in anchors.make_steps(1, 1).items()}
     # Fresh random replies of a model whose adapter does next to nothing: no divergence, and the cost of random text.
     assert losses["soft"] == pytest.approx(losses["soft, 8 forward"], rel=1e-2)

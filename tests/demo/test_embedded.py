@@ -2,10 +2,7 @@
 
 import itertools
 import json
-import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -16,6 +13,7 @@ from pipeline.demo.embedded.batches import BatchStream
 from pipeline.demo.embedded.instructions import OTHER_KINDS, InstructionStream, draw_parameters, numeric_exchanges
 from pipeline.errors import ConfigError
 from tests.conftest import ROOT
+from tests.forked import ForkedModule
 
 pytestmark = pytest.mark.slow
 
@@ -129,13 +127,9 @@ def test_a_killed_training_ends_with_the_same_model(tmp_path):
     recipe.write_text(json.dumps(TINY))
     # In every phase; before a phase has a checkpoint of its own; and at the step of a checkpoint.
     moments = ["first:9", "sharpening:2", "sharpening:11", "sharpening:12", "requests:7"]
-    subprocess.run(
-        [sys.executable, "-m", "tests.embedded_process", str(tmp_path), str(recipe), *moments],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        check=True,
-        timeout=300,
-    )
+    command = ["tests.embedded_process", str(tmp_path), str(recipe), *moments]
+    process = ForkedModule(command, ROOT, tmp_path / "errors")
+    assert process.wait() == 0, process.errors
     whole, killed = (tmp_path / name / "model" for name in ("whole", "killed"))
     names = sorted(path.name for path in whole.iterdir())
     assert names == sorted(path.name for path in killed.iterdir()) and "model.safetensors" in names

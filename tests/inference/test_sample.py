@@ -4,7 +4,6 @@ import itertools
 import json
 import os
 import re
-import subprocess
 import sys
 
 import pandas as pd
@@ -21,6 +20,7 @@ from pipeline.engines.sampling.text_engine import Sample
 from pipeline.errors import ArtifactError, ConfigError, DomainError, ModelError, PipelineError
 from pipeline.inference import opening, sampling
 from tests.conftest import ROOT
+from tests.forked import ForkedModule
 from tests.stages.conftest import run_stage
 
 LAW = ["poisson", "lambda=4"]
@@ -221,18 +221,12 @@ def test_what_does_not_work_is_said_in_a_sentence(run, words, error, message):
         run(*words)
 
 
-def test_a_reader_that_has_enough_ends_the_drawing(project):
-    command = [sys.executable, "-m", "pipeline.sample", "--params", str(project.path), "--law", *LAW, "-n", "100000"]
-    process = subprocess.Popen(
-        [*command, "--condition", "soft"],
-        cwd=ROOT,
-        env=os.environ | {"COLUMNS": "200"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    first = process.stdout.readline()
-    process.stdout.close()
-    err = process.stderr.read()
-    assert process.wait() == 0 and first and "Traceback" not in err
-    assert "answers to: Generate exactly ONE random number" in err
+def test_a_reader_that_has_enough_ends_the_drawing(project, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    words = ["--params", str(project.path), "--law", *LAW, "-n", "100000", "--condition", "soft"]
+    process = ForkedModule(["pipeline.sample", *words], ROOT, tmp_path / "errors", pipe, COLUMNS="200")
+    with pipe.open() as answers:
+        first = answers.readline()
+    assert process.wait() == 0 and first and "Traceback" not in process.errors
+    assert "answers to: Generate exactly ONE random number" in process.errors

@@ -2,11 +2,8 @@
 
 import dataclasses
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import urllib.error
 import urllib.request
@@ -28,6 +25,7 @@ from pipeline.inference import opening
 from pipeline.inference.server import ModelServer
 from tests.conftest import ROOT
 from tests.engines.engine_cases import collect, make_request
+from tests.forked import ForkedModule
 from tests.waiting import wait_until
 
 KEY = "sk-test"
@@ -334,30 +332,21 @@ def test_the_preflight_passes(engine, loaded, tokenizer):
         preflight_law.check_laws(engine("base", **batched), checks, **common)
 
 
-def test_the_command_serves_until_it_is_interrupted(project):
-    command = [
-        sys.executable,
-        "-m",
-        "pipeline.serve",
-        "--params",
-        str(project.path),
-        "--condition",
-        "soft",
-        "--port",
-        "0",
-    ]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    line = process.stdout.readline()
-    assert line.startswith("embedded and embedded-soft at http://127.0.0.1:")
+def test_the_command_serves_until_it_is_interrupted(project, tmp_path):
+    words = ["--params", str(project.path), "--condition", "soft", "--port", "0"]
+    said, errors = tmp_path / "said", tmp_path / "errors"
+    process = ForkedModule(["pipeline.serve", *words], ROOT, errors, said)
+    wait_until(lambda: said.exists() and said.read_text().endswith("\n"), process)
+    line = said.read_text()
+    assert line.startswith("embedded and embedded-soft at http://127.0.0.1:"), process.errors
     with openai.OpenAI(base_url=line.split()[4].rstrip(";"), api_key="any", max_retries=0) as client:
         stream = client.chat.completions.create(model="embedded-soft", messages=MESSAGES, n=200, stream=True)
         next(stream)
-        os.kill(process.pid, signal.SIGINT)
+        process.send_signal(signal.SIGINT)
         with pytest.raises(openai.APIError, match="the server is ending"):
             for _ in stream:
                 pass
-        out, err = process.communicate()
-    assert (process.returncode, err.strip(), out) == (130, "interrupted", "")
+    assert (process.wait(), process.errors.strip(), said.read_text()) == (130, "interrupted", line)
 
 
 def test_an_address_in_use_is_refused():

@@ -1,8 +1,10 @@
 """Fabricated evaluations: small directories of the shape that the evaluation stages write."""
 
+import contextlib
 import functools
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -89,6 +91,22 @@ def drawn_here():
     """Reports draw in this process: starting others, which tests of drawing do, takes longer than these few figures."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pipeline.report.assemble.draw_all", functools.partial(draw_all, processes=1))
+        yield
+
+
+@contextlib.contextmanager
+def figures_drawn(*names: str) -> Iterator[None]:
+    """Reports draw these figures alone, where the others show nothing: drawing takes most of a report's time."""
+
+    def draw_few(drawings, directory):
+        few = {
+            section: {name: drawing for name, drawing in members.items() if name in names}
+            for section, members in drawings.items()
+        }
+        return draw_all(few, directory, processes=1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.report.assemble.draw_all", draw_few)
         yield
 
 

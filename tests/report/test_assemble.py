@@ -12,7 +12,17 @@ from pipeline.errors import ArtifactError
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.tables.novelty_cases import novelty_cases
 from pipeline.report.write import write_report
-from tests.report.conftest import CONDITIONS, by_prompt, mcq, novelty, open_ended, paloma, retention, structured
+from tests.report.conftest import (
+    CONDITIONS,
+    by_prompt,
+    figures_drawn,
+    mcq,
+    novelty,
+    open_ended,
+    paloma,
+    retention,
+    structured,
+)
 
 CASES = {f"table{number}_stand_in" for number in range(11, 20)}
 
@@ -36,6 +46,12 @@ def written(tmp_path_factory, two_models, prompts):
     everything(root / "evals", prompts[0])
     write_report(load_params(two_models), [root / "evals"], [prompts[1]], root / "reports", sweeps=root / "sweeps")
     return root / "reports"
+
+
+@pytest.fixture
+def no_figures():
+    with figures_drawn():
+        yield
 
 
 def test_every_table_scrolls_by_itself_and_keeps_what_names_its_rows_in_sight(written):
@@ -143,6 +159,7 @@ def test_retention_is_said_in_tables_and_page(written):
     assert list(chosen["value"]) == pytest.approx([1.3, 1.2, 1.1]) and set(chosen["n"]) == {2}
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_prompt_formats_are_told_and_never_mixed(tmp_path, two_models, prompts):
     for name, formats in {"mixed": ("chat", "plain"), "same": ("plain", "plain")}.items():
         for model, prompt_format in zip(("alpha", "beta"), formats, strict=True):
@@ -187,6 +204,7 @@ def test_the_papers_evaluators_have_the_papers_names(tmp_path):
     ]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_what_is_missing_is_said(tmp_path, two_models, prompts, capsys):
     structured(tmp_path / "evals", "alpha", "base", 0.4, prompts[0])
     mcq(tmp_path / "evals", "beta", "hard", 50)
@@ -204,6 +222,7 @@ def test_what_is_missing_is_said(tmp_path, two_models, prompts, capsys):
     assert not (tmp_path / "reports" / "tables" / "table10.csv").exists()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_axes_that_are_off_are_told_from_those_that_were_not_run(tmp_path, two_models, prompts, capsys):
     """What was evaluated on an axis before it was switched off is still shown."""
     structured(tmp_path / "evals", "alpha", "base", 0.4, prompts[0])
@@ -221,6 +240,7 @@ def test_axes_that_are_off_are_told_from_those_that_were_not_run(tmp_path, two_m
     assert (tmp_path / "reports" / "tables" / "table20.csv").exists() and "<td>run</td>" in page
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_no_evaluation_at_all(tmp_path, two_models, prompts, capsys):
     params = load_params(two_models)
     write_report(params, [tmp_path / "none"], [prompts[1]], tmp_path / "reports")

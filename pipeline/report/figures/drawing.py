@@ -164,9 +164,12 @@ def draw(name: str, drawing: Drawing, directory: Path) -> bool:
         return False
     if drawing.mark:
         _mark(figure, drawing.mark)
+    figure.set_dpi(200)
+    if (engine := figure.get_layout_engine()) is not None:
+        # Here, once: with an engine, each file would be drawn twice, first for the layout.
+        engine.execute(figure)
+        figure.set_layout_engine(None)
     figure.savefig(directory / f"{name}.png", dpi=200)
-    # The layout stays; to compute it again takes as long as drawing.
-    figure.set_layout_engine("none")
     figure.savefig(directory / f"{name}.pdf", metadata={"CreationDate": None})
     plt.close(figure)
     return True

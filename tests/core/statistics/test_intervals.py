@@ -71,7 +71,7 @@ def test_hierarchical_bootstrap_equals_the_plain_loop(statistic):
     found = hierarchical_bootstrap(
         values, families, statistic, replicates=20_000, rng=random_stream(1), deviations=deviations
     )
-    expected = plain_loop(values, families, deviations, statistic, 4000, rng)
+    expected = plain_loop(values, families, deviations, statistic, 1500, rng)
     assert found == pytest.approx(expected, abs=0.15)
 
 
@@ -208,7 +208,7 @@ def test_draws_of_a_paired_difference_are_those_of_the_tables_figures(statistic)
         labels = np.repeat(np.arange(6), 3)
         return over_families(own[picks], labels, statistic) - over_families(other[picks], labels, statistic)
 
-    plain = [one(rng) for _ in range(4_000)]
+    plain = [one(rng) for _ in range(1_500)]
     assert np.percentile(draws, [2.5, 97.5]) == pytest.approx(np.percentile(plain, [2.5, 97.5]), abs=0.12)
     # A difference that is the same at every prompt has no spread, however much the prompts differ.
     same = paired_difference_draws(own, own - 0.25, families, replicates=50, rng=rng)

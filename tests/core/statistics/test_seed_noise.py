@@ -95,7 +95,7 @@ def test_undefined_settings_are_no_candidates():
 values = st.lists(st.floats(0, 10), min_size=2, max_size=4)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(values, min_size=2, max_size=4), st.floats(-5, 5), st.floats(0.1, 10))
 def test_margins_scale_and_ignore_shifts(groups, shift, scale):
     plain = compare_with_best([spread(group) for group in groups])

@@ -106,8 +106,8 @@ def test_an_interrupted_run_draws_the_same(opened, tokenizer):
 @pytest.mark.parametrize("endpoint", ["completions", "chat"])
 @pytest.mark.parametrize("dialect", ["vllm", "openai"])
 def test_law(opened, server, model, tokenizer, endpoint, dialect):
-    stops, request = {tokenizer.eos_token_id}, make_request(tokenizer, 2000)
-    narrow = make_request(tokenizer, 1000, top_p=0.7)
+    stops, request = {tokenizer.eos_token_id}, make_request(tokenizer, 1000)
+    narrow = make_request(tokenizer, 500, top_p=0.7)
     plain = endpoint == "chat" and dialect == "openai"
     if plain:
         request, narrow = (without_arguments(tokenizer, asked) for asked in (request, narrow))
@@ -173,7 +173,7 @@ def test_log_probabilities(opened, server, model, tokenizer):
 def test_adapter(opened, server, model, tokenizer, adapter, capsys):
     from pipeline.engines.loading.model import load_adapter
 
-    stops, request = {tokenizer.eos_token_id}, make_request(tokenizer, 2000)
+    stops, request = {tokenizer.eos_token_id}, make_request(tokenizer, 1000)
     engine = opened("soft", samples_per_request=500)
     base_law = two_token_law(model, tokenizer, request, stops)
     answers = collect(engine, [request]).values()

@@ -3,6 +3,7 @@
 import itertools
 from collections import Counter
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import pytest
@@ -65,8 +66,12 @@ class Opened:
     def checks(self, model=None, requests=None):
         return preflight_law.law_checks(model or self.model, self.tokenizer, requests or [self.request], self.stops)
 
+    @cached_property
+    def own_checks(self):
+        return {check.num_tokens: check for check in self.checks()}
+
     def check(self, engine, num_tokens):
-        check = next(check for check in self.checks() if check.num_tokens == num_tokens)
+        check = self.own_checks[num_tokens]
         return preflight_law.check_laws(engine, [check], seed=0, model="stand-in")
 
 
@@ -92,7 +97,7 @@ def opened(request, stand_ins, paper):
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def qwen3(stand_ins, paper):
     return Opened(replace(paper.models["qwen3_0_6b"], checkpoint=str(stand_ins["qwen3"]), dtype="float32"))
 
@@ -290,7 +295,7 @@ def test_adapters_take_effect_and_merge(opened, paper, dtype):
 def test_an_adapter_without_effect_is_caught(qwen3, paper, monkeypatch):
     monkeypatch.setattr(preflight, "TRIAL_ADAPTER_SCALE", 0.0)
     with pytest.raises(ModelError, match="changes the log-probabilities by 0 nats"):
-        preflight.check_adapter(qwen3.model, qwen3.config, paper.train, qwen3.ids, 0)
+        preflight.check_adapter(load_model(qwen3.config, device="cpu"), qwen3.config, paper.train, qwen3.ids, 0)
 
 
 def test_a_wrong_merge_is_caught(qwen3, paper, monkeypatch):
@@ -299,7 +304,7 @@ def test_a_wrong_merge_is_caught(qwen3, paper, monkeypatch):
     plain = Linear.get_delta_weight
     monkeypatch.setattr(Linear, "get_delta_weight", lambda self, adapter: plain(self, adapter) / 2)
     with pytest.raises(ModelError, match="merging does not work"):
-        preflight.check_adapter(qwen3.model, qwen3.config, paper.train, qwen3.ids, 0)
+        preflight.check_adapter(load_model(qwen3.config, device="cpu"), qwen3.config, paper.train, qwen3.ids, 0)
 
 
 def test_rounding_is_no_reason_to_refuse_and_a_cut_is():

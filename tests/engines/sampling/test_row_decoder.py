@@ -30,14 +30,14 @@ def together(model, requests, seeds, strategy="rows", **settings):
 def test_samples_are_those_of_each_prompt_alone(small_model, law):  # noqa: F811
     requests = prompts()
     # Prompts with different numbers of samples, one with none.
-    seeds = [sample_seeds(0, ("prompts", str(place)), count) for place, count in enumerate((5, 9, 2, 0, 7, 4))]
-    settings = {"stop_ids": STOPS, "max_new_tokens": 12, **law}
+    seeds = [sample_seeds(0, ("prompts", str(place)), count) for place, count in enumerate((4, 7, 1, 0, 5, 3))]
+    settings = {"stop_ids": STOPS, "max_new_tokens": 9, **law}
     expected = [
         generate(small_model, Numbers(), ids, own, batch_size=3, strategy="rows", **settings)
         for ids, own in zip(requests, seeds, strict=True)
     ]
     assert {answer.finish_reason for own in expected for answer in own} == {"stop", "length"}
-    for strategy, batch_size in itertools.product(("rows", "merged"), (1, 4, 7, 100)):
+    for strategy, batch_size in itertools.product(("rows", "merged"), (1, 4, 100)):
         found = together(small_model, requests, seeds, strategy, batch_size=batch_size, **settings)
         assert found == expected, (strategy, batch_size)
 

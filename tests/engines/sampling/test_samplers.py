@@ -72,13 +72,13 @@ def alone(model, seeds, *, stop_ids, max_new_tokens, temperature, top_p):
 
 @pytest.mark.parametrize("law", [{"temperature": 1.5, "top_p": 1.0}, {"temperature": 2.0, "top_p": 0.8}])
 def test_every_strategy_and_batch_size_gives_what_each_sample_gives_alone(small_model, law):
-    seeds = sample_seeds(0, ("alone",), 24)
+    seeds = sample_seeds(0, ("alone",), 16)
     settings = {"stop_ids": STOPS, "max_new_tokens": 9, **law}
     expected = alone(small_model, seeds, **settings)
     assert {generation.finish_reason for generation in expected} == {"stop", "length"}
     assert len({generation.num_tokens for generation in expected}) > 4
     for strategy in ("merged", "rows"):
-        for batch_size in (1, 3, 7, 100):
+        for batch_size in (1, 3, 100):
             found = generate(
                 small_model, Numbers(), PROMPT, seeds, batch_size=batch_size, strategy=strategy, **settings
             )

@@ -1,5 +1,6 @@
 """Several terms in a step: weights, the base checkpoint as reference, budgets, and what a resumed run goes on with."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from pipeline.core.training.objectives import forward_anchor_loss, hard_target_l
 from pipeline.engines.training.distributed import single_process
 from pipeline.engines.training.fit import Term
 from pipeline.engines.training.on_policy import OnPolicyReplies
-from tests.engines.training.test_fit import Killed, adapter, examples, run
+from tests.engines.training.test_fit import SETTINGS, Killed, adapter, examples, run
 
 REPLIES = [([30, 31], [32, 33, 34]), ([35], [36, 37]), ([38, 39, 40], [41])]
 STEPS = 6
@@ -32,6 +33,8 @@ def held(weight=2.0, **more):
 
 
 trained = partial(run, steps=STEPS)
+# Runs that nothing kills.
+UNBROKEN = replace(SETTINGS, checkpoint_every_steps=1000)
 
 
 def divergence(model_config, weights):
@@ -45,8 +48,9 @@ def divergence(model_config, weights):
 
 
 def test_anchors_keep_the_model_near_its_base_while_it_learns(model_config, tmp_path):
-    alone, _ = trained(model_config, tmp_path / "alone", [soft()], steps=90)
-    both, log = trained(model_config, tmp_path / "both", [soft(), held(1.0)], steps=90)
+    quick = {"steps": 40, "settings": replace(UNBROKEN, learning_rate=1e-2)}
+    alone, _ = trained(model_config, tmp_path / "alone", [soft()], **quick)
+    both, log = trained(model_config, tmp_path / "both", [soft(), held(1.0)], **quick)
     moved, learned = divergence(model_config, alone)
     kept, also_learned = divergence(model_config, both)
     assert kept < moved / 3 and also_learned < log[0]["loss/soft"] / 1.5 and learned < log[0]["loss/soft"] / 1.5
@@ -96,12 +100,19 @@ def on_policy(model):
     return [soft(), Term("anchors", make, forward_anchor_loss, 2.0, compares=True, memory=replies)]
 
 
+TERMS = {"budget": [soft(), held(kl_budget=0.05)], "replies of the trained model": on_policy}
+
+
+@pytest.fixture(scope="module", params=TERMS)
+def whole(request, model_config, tmp_path_factory):
+    """Terms, and what a run with them that is not killed ends with."""
+    terms = TERMS[request.param]
+    return terms, *trained(model_config, tmp_path_factory.mktemp("whole") / "state", terms)
+
+
 @pytest.mark.parametrize("killed_after", [1, 3, 4, 5])
-@pytest.mark.parametrize(
-    "terms", [[soft(), held(kl_budget=0.05)], on_policy], ids=["budget", "replies of the trained model"]
-)
-def test_a_killed_run_goes_on_with_the_same_weights_and_replies(model_config, tmp_path, terms, killed_after):
-    whole, whole_log = trained(model_config, tmp_path / "whole", terms)
+def test_a_killed_run_goes_on_with_the_same_weights_and_replies(model_config, tmp_path, whole, killed_after):
+    terms, expected, whole_log = whole
 
     def kill(record):
         if record["step"] == killed_after:
@@ -110,7 +121,7 @@ def test_a_killed_run_goes_on_with_the_same_weights_and_replies(model_config, tm
     with pytest.raises(Killed):
         trained(model_config, tmp_path / "state", terms, on_step=kill)
     resumed, log = trained(model_config, tmp_path / "state", terms)
-    assert all(torch.equal(value, resumed[name]) for name, value in whole.items())
+    assert all(torch.equal(value, resumed[name]) for name, value in expected.items())
     drop = {"seconds"}
     assert [{k: v for k, v in entry.items() if k not in drop} for entry in log] == [
         {k: v for k, v in entry.items() if k not in drop} for entry in whole_log
@@ -135,9 +146,9 @@ def test_the_trained_models_replies_change_with_it(model_config, tmp_path):
 
 
 def test_a_budget_is_kept(model_config, tmp_path):
-    _, free = trained(model_config, tmp_path / "free", [soft(), held(1e-3)], steps=120)
-    _, log = trained(model_config, tmp_path / "kept", [soft(), held(1e-3, kl_budget=0.3)], steps=120)
+    _, free = trained(model_config, tmp_path / "free", [soft(), held(1e-3)], steps=60, settings=UNBROKEN)
+    terms = [soft(), held(1e-3, kl_budget=0.3)]
+    _, log = trained(model_config, tmp_path / "kept", terms, steps=120, settings=UNBROKEN)
     divergences = [[entry["loss/anchors"] for entry in entries[-30:]] for entries in (free, log)]
-    print(np.mean(divergences, axis=1), log[-1]["weight/anchors"])
     assert np.mean(divergences[0]) > 0.6 and 0.1 < np.mean(divergences[1]) < 0.4
     assert log[-1]["weight/anchors"] > 5 * log[0]["weight/anchors"]
