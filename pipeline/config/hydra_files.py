@@ -13,10 +13,9 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf._utils import get_yaml_loader
 
 _load = OmegaConf.load
-_Loader = get_yaml_loader()
-if hasattr(yaml, "CSafeLoader"):
-    # What a text means and which keys are refused stays OmegaConf's own.
-    _Loader = type("_Loader", (yaml.CSafeLoader, _Loader), {})
+# What a text means and which keys are refused stays OmegaConf's own.
+_BASES = (yaml.CSafeLoader, get_yaml_loader()) if hasattr(yaml, "CSafeLoader") else (get_yaml_loader(),)
+_Loader = type("_Loader", _BASES, {})
 
 
 @functools.lru_cache(maxsize=256)
