@@ -72,8 +72,6 @@ def preload() -> None:
     Lazily loaded, and the larger part of what a stage waits for; drawing makes matplotlib's list of fonts.
     """
     import datasets
-    import dvc.cli.parser
-    import dvc.repo.reproduce
     import hydra
     import lm_eval.tasks
     import matplotlib.pyplot
@@ -87,7 +85,6 @@ def preload() -> None:
 
     loaded = (
         datasets,
-        dvc.repo.reproduce,
         hydra,
         lm_eval.tasks,
         pandas,
