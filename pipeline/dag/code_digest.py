@@ -183,14 +183,15 @@ class Module:
         self.name = name
         package = path.name == "__init__.py"
         self._parent = name if package else name.rpartition(".")[0]
-        self._statements = [statement for statement in ast.parse(source, filename=str(path)).body if _runs(statement)]
-        self.imports = self._imports(self._statements)
-        self._by_name: dict[str, list[ast.stmt]] = {}
-        for statement in self._statements:
+        statements = [statement for statement in ast.parse(source, filename=str(path)).body if _runs(statement)]
+        self.imports = self._imports(statements)
+        by_name: dict[str, list[ast.stmt]] = {}
+        for statement in statements:
             if not isinstance(statement, ast.Import | ast.ImportFrom):
                 for bound in _bound(statement) or [""]:
-                    self._by_name.setdefault(bound, []).append(statement)
-        self._made: dict[str, Definition] = {}
+                    by_name.setdefault(bound, []).append(statement)
+        # All at once: trees of syntax that stay for later take longer in collections of garbage than to go through.
+        self._by_name = {bound: self._definition(bound, by_name) for bound in by_name}
 
     def _imports(self, statements: Iterable[ast.AST]) -> dict[str, str]:
         """What import statements bind, at any depth: dotted targets by local name."""
@@ -214,28 +215,26 @@ class Module:
 
     def definitions(self, name: str | None) -> list[Definition]:
         """The definition of a name, or with None all of them."""
-        return [self._definition(each) for each in (self.names if name is None else [name])]
+        return [*self._by_name.values()] if name is None else [self._by_name[name]]
 
     def effects(self, module_named: Callable[[str], "Module | None"]) -> list[Definition]:
         """What runs when the module is imported: its bare statements, and those of the packages that it is in."""
         parts = self.name.split(".")
         above = (module_named(".".join(parts[:length])) for length in range(1, len(parts) + 1))
-        return [module._definition("") for module in above if module is not None and "" in module.names]
+        return [module._by_name[""] for module in above if module is not None and "" in module.names]
 
-    def _definition(self, name: str) -> Definition:
-        if name not in self._made:
-            syntax = _Syntax()
-            for statement in self._by_name[name]:
-                syntax.add(statement)
-            names = {}
-            for chain in syntax.names:
-                first, _, rest = chain.partition(".")
-                if first in self.imports:
-                    names[chain] = ".".join(filter(None, [self.imports[first], rest]))
-                elif first in self._by_name and first != name:
-                    names[chain] = f"{self.name}.{chain}"
-            self._made[name] = Definition(self.name, name, syntax.digest, names)
-        return self._made[name]
+    def _definition(self, name: str, by_name: Mapping[str, list[ast.stmt]]) -> Definition:
+        syntax = _Syntax()
+        for statement in by_name[name]:
+            syntax.add(statement)
+        names = {}
+        for chain in syntax.names:
+            first, _, rest = chain.partition(".")
+            if first in self.imports:
+                names[chain] = ".".join(filter(None, [self.imports[first], rest]))
+            elif first in by_name and first != name:
+                names[chain] = f"{self.name}.{chain}"
+        return Definition(self.name, name, syntax.digest, names)
 
 
 # Definitions follow from the text alone: whoever looks at the code again parses only what has changed.
@@ -252,8 +251,9 @@ class Code:
     """
 
     def __init__(self, root: Path = PROJECT, package: str = PACKAGE, exempt: Iterable[str] = EXEMPT):
-        self._root, self._package, self._exempt = root, package, tuple(exempt)
+        self._root, self._package, self._exempt = root, package, tuple(f"{name}." for name in exempt)
         self._modules: dict[str, Module | None] = {}
+        self._resolved: dict[str, tuple[Module, str | None] | None] = {}
 
     def module(self, name: str) -> Module | None:
         """The module of that dotted name; None where there is none."""
@@ -265,13 +265,18 @@ class Code:
         return self._modules[name]
 
     def _counts(self, module: str, leave_out: Collection[str]) -> bool:
-        return not any(module == name or module.startswith(name + ".") for name in (*self._exempt, *leave_out))
+        return not f"{module}.".startswith((*self._exempt, *(f"{name}." for name in leave_out)))
 
     def resolve(self, dotted: str) -> tuple[Module, str | None] | None:
         """The module and the name in it that a dotted name stands for; None in the place of the name is all of it.
 
         Names of other packages give None, as does what is not at the top level of its module.
         """
+        if dotted not in self._resolved:
+            self._resolved[dotted] = self._resolve(dotted)
+        return self._resolved[dotted]
+
+    def _resolve(self, dotted: str) -> tuple[Module, str | None] | None:
         parts = dotted.split(".")
         for length in range(len(parts), 0, -1):
             module = self.module(".".join(parts[:length]))
@@ -298,7 +303,7 @@ class Code:
         if self.resolve(entry) is None:
             raise LookupError(f"there is no {entry}")
         found: dict[tuple[str, str], Definition] = {}
-        waiting = [entry]
+        waiting, seen = [entry], {entry}
         while waiting:
             place = self.resolve(waiting.pop())
             if place is None or not self._counts(place[0].name, leave_out):
@@ -308,7 +313,8 @@ class Code:
                 key = (definition.module, definition.name)
                 if key not in found:
                     found[key] = definition
-                    waiting.extend(definition.names.values())
+                    waiting.extend(target for target in definition.names.values() if target not in seen)
+                    seen.update(definition.names.values())
         return found
 
     def digest(self, entry: str, leave_out: Collection[str] = ()) -> str:

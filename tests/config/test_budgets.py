@@ -2,17 +2,16 @@
 
 import pytest
 
-from pipeline.compose import compose_params
 from pipeline.config.params import Params, validate
 from pipeline.core.training.examples import training_steps
 from pipeline.errors import ConfigError
 from pipeline.report.tables.settings import method_settings, training_prompts
 from pipeline.runs.pricing import Prices
-from tests.conftest import ROOT
+from tests.composition import composed_params
 
 
 def composed(*overrides: str) -> Params:
-    return validate(compose_params(ROOT / "conf", list(overrides)))
+    return validate(composed_params(*overrides))
 
 
 def steps(params: Params) -> tuple[int, int]:

@@ -23,12 +23,13 @@ from pipeline.dag.tables import dag_section
 from pipeline.errors import ConfigError
 from pipeline.sources.fetch import downloads
 from pipeline.sources.pin import unpinned
+from tests.composition import composed_params
 from tests.conftest import ROOT
 
 
 @pytest.fixture(scope="module")
 def values():
-    return compose_params(ROOT / "conf", [])
+    return composed_params()
 
 
 def changed(values, key, value):
@@ -53,7 +54,7 @@ def test_committed_params_are_the_composition_of_conf():
 
 
 def test_paper_experiment():
-    composed = compose_params(ROOT / "conf", ["experiment=paper"])
+    composed = composed_params("experiment=paper")
     params = validate(composed)
     tables = dag_section(params)
     assert len(composed["models"]) == 12
@@ -145,7 +146,7 @@ def test_missing_value_is_named(values):
 )
 def test_bad_overrides_are_named(override, message):
     with pytest.raises(ConfigError, match=message):
-        compose_params(ROOT / "conf", [override])
+        composed_params(override)
 
 
 def test_hand_edited_params_are_refused(tmp_path):
@@ -222,7 +223,7 @@ def test_experiments_of_dvc_may_not_change_which_stages_there_are(tmp_path, monk
 
 
 def test_the_laptop_experiment_asks_nothing_of_the_hub():
-    params = validate(compose_params(ROOT / "conf", ["experiment=laptop"]))
+    params = validate(composed_params("experiment=laptop"))
     (model,) = params.models.values()
     assert "Q4_1" in model.display_name and is_local_path(model.checkpoint)
     # The Makefile imports the file to where the model's settings look for it.
@@ -232,8 +233,8 @@ def test_the_laptop_experiment_asks_nothing_of_the_hub():
 
 
 def test_stand_ins_replace_every_checkpoint_and_nothing_else_of_a_model():
-    whole = compose_params(ROOT / "conf", ["experiment=paper"])
-    small = compose_params(ROOT / "conf", ["experiment=paper", "stand_ins=tiny"])
+    whole = composed_params("experiment=paper")
+    small = composed_params("experiment=paper", "stand_ins=tiny")
     assert list(small["models"]) == list(whole["models"]) and "stand_ins" not in small
     for name, model in small["models"].items():
         assert model["checkpoint"].startswith("models/stand_ins/")
@@ -246,13 +247,13 @@ def test_stand_ins_replace_every_checkpoint_and_nothing_else_of_a_model():
     }
     assert whole["require_pinned_revisions"] and not small["require_pinned_revisions"]
     with pytest.raises(ConfigError, match=r"stand_ins.checkpoints: no entry for the model embedded.*gemma3_1b"):
-        compose_params(ROOT / "conf", ["stand_ins=tiny"])
+        composed_params("stand_ins=tiny")
 
 
 @pytest.mark.parametrize("experiment", ["demo", "paper"])
 def test_released_code_sets_every_key_where_practice_differs_and_no_other(experiment):
-    ours = compose_params(ROOT / "conf", [f"experiment={experiment}"])
-    theirs = compose_params(ROOT / "conf", [f"experiment={experiment}", "compat=released_code"])
+    ours = composed_params(f"experiment={experiment}")
+    theirs = composed_params(f"experiment={experiment}", "compat=released_code")
     assert (ours["compat"], theirs["compat"]) == ("none", "released_code")
     params = validate(theirs)
     for name, model in params.models.items():
@@ -281,13 +282,13 @@ def test_released_code_sets_every_key_where_practice_differs_and_no_other(experi
         "bos",
     }
     # A value on the command line wins over the switch.
-    single = compose_params(ROOT / "conf", [f"experiment={experiment}", "compat=released_code", "retention.gsm8k=once"])
+    single = composed_params(f"experiment={experiment}", "compat=released_code", "retention.gsm8k=once")
     assert single["retention"]["gsm8k"] == "once"
 
 
 def test_unknown_practice_is_named():
     with pytest.raises(ConfigError, match="compat: there is no 'release_code'; did you mean released_code"):
-        compose_params(ROOT / "conf", ["compat=release_code"])
+        composed_params("compat=release_code")
 
 
 def test_the_paper_experiment_does_not_start_without_commits(tmp_path, monkeypatch):

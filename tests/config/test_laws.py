@@ -2,16 +2,16 @@
 
 import pytest
 
-from pipeline.compose import compose_params
 from pipeline.config.params import load_params, validate
 from pipeline.dag.tables import dag_section
 from pipeline.errors import ConfigError
 from pipeline.sources.fetch import downloads
+from tests.composition import composed_params
 from tests.conftest import ROOT
 
 
 def composed(*overrides: str) -> dict:
-    return compose_params(ROOT / "conf", ["methods=paper", *overrides])
+    return composed_params("methods=paper", *overrides)
 
 
 def test_parameters_recorded_without_the_key_have_no_laws():

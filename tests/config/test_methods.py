@@ -2,18 +2,17 @@
 
 import pytest
 
-from pipeline.compose import compose_params
 from pipeline.config.methods import training_settings
 from pipeline.config.params import validate
 from pipeline.dag.graph import StageGraph
 from pipeline.errors import ConfigError
-from tests.conftest import ROOT
+from tests.composition import composed_params
 
 ANCHORED = "+method@methods.anchored=anchored"
 
 
 def params(*overrides):
-    return validate(compose_params(ROOT / "conf", ["methods=paper", *overrides]))
+    return validate(composed_params("methods=paper", *overrides))
 
 
 def test_conditions_follow_the_methods():

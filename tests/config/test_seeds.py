@@ -2,9 +2,8 @@
 
 import pytest
 
-from pipeline.compose import compose_params
 from pipeline.config.seeds import SEEDS, varied_seeds
-from tests.conftest import ROOT
+from tests.composition import composed_params
 
 
 @pytest.mark.parametrize(
@@ -17,7 +16,7 @@ from tests.conftest import ROOT
     ],
 )
 def test_seeds_follow_the_first(overrides, expected):
-    values = compose_params(ROOT / "conf", overrides)
+    values = composed_params(*overrides)
     assert tuple(values[key] for key in SEEDS) == expected
 
 

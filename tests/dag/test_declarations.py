@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from pipeline.compose import compose_params, derived_files
+from pipeline.compose import derived_files
 from pipeline.config.evaluation import AXES
 from pipeline.config.params import Params, read_yaml, validate
 from pipeline.config.seeds import SEEDS
@@ -20,7 +20,8 @@ from pipeline.dag.dvc_file import dvc_file_text
 from pipeline.dag.execution import find_run, named_run
 from pipeline.dag.graph import StageGraph
 from pipeline.dag.stages import STAGES
-from pipeline.dag.tables import rows_of, template_names
+from pipeline.dag.tables import dag_section, rows_of, template_names
+from tests.composition import composed_params
 from tests.conftest import ROOT
 
 MODULES = {
@@ -48,7 +49,7 @@ def offered(stage: Stage) -> set[str]:
 @pytest.fixture(scope="module", params=["demo", "paper"])
 def values(request) -> dict:
     """All stages there can be: every baseline, method and the measurement of construction are switched on."""
-    return compose_params(ROOT / "conf", [f"experiment={request.param}", *EVERYTHING])
+    return composed_params(f"experiment={request.param}", *EVERYTHING)
 
 
 @pytest.fixture(scope="module")
@@ -137,11 +138,12 @@ def test_the_engine_is_a_parameter_of_what_samples_and_of_nothing_else():
 
 
 def test_every_parameter_exists(params, values):
+    tables = dag_section(params)
     for stage in STAGES.values():
-        rows = rows_of(stage.over, params)
+        rows = rows_of(stage.over, params, tables)
         assert rows, f"{stage.name} does not exist although everything is switched on"
         for row in rows.values():
-            names, templates = template_names(row, params), (*stage.parameters, *stage.free_parameters)
+            names, templates = template_names(row, params, tables), (*stage.parameters, *stage.free_parameters)
             keys = [fill(key, names) for key in templates]
             # The first target of a method and its last one may be the same.
             one_target = names.get("first_target") == names.get("last_target")
@@ -152,9 +154,10 @@ def test_every_parameter_exists(params, values):
 
 
 def test_no_parameter_is_inside_another_of_the_same_stage(params):
+    tables = dag_section(params)
     for stage in STAGES.values():
-        for row in rows_of(stage.over, params).values():
-            names = template_names(row, params)
+        for row in rows_of(stage.over, params, tables).values():
+            names = template_names(row, params, tables)
             keys = [fill(key, names) for key in (*stage.parameters, *stage.free_parameters)]
             inside = [(one, other) for one in keys for other in keys if other.startswith(f"{one}.")]
             assert not inside, stage.name

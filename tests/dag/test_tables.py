@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.compose import compose_params
 from pipeline.config.evaluation import AXES
 from pipeline.config.params import validate
 from pipeline.config.view import look_up
@@ -13,6 +12,7 @@ from pipeline.dag.graph import StageGraph
 from pipeline.dag.stages import STAGES
 from pipeline.dag.tables import dag_section
 from pipeline.errors import ConfigError
+from tests.composition import composed_params
 from tests.conftest import ROOT
 
 NEIGHBOURS = {tuple(sorted(pair, key=AXES.index)) for pair in zip(AXES, (*AXES[1:], AXES[0]), strict=True)}
@@ -64,7 +64,7 @@ LAW = "+laws.destination=data/laws/destination.yaml"
 
 
 def values_of(*overrides: str) -> dict:
-    return compose_params(ROOT / "conf", ["methods=paper", *overrides])
+    return composed_params("methods=paper", *overrides)
 
 
 def tables_of(*overrides: str) -> dict:

@@ -67,10 +67,12 @@ class Walk:
         self.resolved: dict[str, tuple[str, str | None] | None] = {}
 
     def load(self, module: str) -> bool:
+        if module in self.modules or not module.startswith("pipeline"):
+            return module in self.modules
         place = ROOT.joinpath(*module.split("."))
         path = next((p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file()), None)
-        if module in self.modules or path is None or not module.startswith("pipeline"):
-            return module in self.modules
+        if path is None:
+            return False
         defined: dict[str, set[str]] = {}
         self.modules[module], self.imports[module] = defined, {}
         for statement in ast.parse(path.read_text()).body:

@@ -26,6 +26,7 @@ from pipeline.sweep.merging import (
 )
 from pipeline.sweep.run import Record, write_record
 from pipeline.sweep.tables import main, parse_arguments
+from tests.composition import composed_params
 from tests.conftest import ROOT
 from tests.report.conftest import mcq, metric_row, structured, write_fabricated
 
@@ -45,6 +46,8 @@ def project(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     # Figures take most of a report's time and are those of any report.
     monkeypatch.setattr("pipeline.report.assemble.draw_all", lambda drawings, directory: {})
+    # The order of the paper's models, which each command composes the configuration for.
+    monkeypatch.setattr("pipeline.sweep.tables.compose_params", lambda conf, overrides: composed_params(*overrides))
     (tmp_path / "data").symlink_to(ROOT / "data")
     (tmp_path / "dvc.yaml").write_text("stages: {}\n")
     return tmp_path

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.compose import compose_params
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import validate
 from pipeline.dag.graph import StageGraph
@@ -17,6 +16,7 @@ from pipeline.runs.cost import Cost
 from pipeline.runs.plan import checkpoint_bytes
 from pipeline.runs.pricing import Prices
 from pipeline.sources.pin import unpinned
+from tests.composition import composed_params
 from tests.conftest import ROOT
 
 BILLION = 10**9
@@ -79,7 +79,7 @@ def test_more_of_anything_never_costs_less(key, factor):
 
 def hours_of(overrides: tuple[str, ...]) -> dict[str, list[float]]:
     """GPU hours of the paper's experiment by stage, one entry per run; baselines apart, as no stated total has them."""
-    params = validate(compose_params(ROOT / "conf", ["experiment=paper", *overrides]))
+    params = validate(composed_params("experiment=paper", *overrides))
     prices, hours = Prices(params, Path(ROOT)), {}
     for node in StageGraph(params).values():
         of_baseline = " of a baseline" if node.row.get("condition") in BASELINES else ""
@@ -150,7 +150,7 @@ def test_instructions_are_counted_where_they_lie(tmp_path):
         "prompts.instructions.source=few.jsonl",
         "prompts.instructions.held_out_share=0.25",
     ]
-    params = validate(compose_params(ROOT / "conf", overrides))
+    params = validate(composed_params(*overrides))
     prices = Prices(params, tmp_path)
     for axis, count in (("instructions", 12), ("anchors", 4)):
         settings = getattr(params.generate, axis)
@@ -163,13 +163,13 @@ def test_summaries_and_their_judge_are_priced(tmp_path):
     rows = [{"prompt_id": f"q{number}", "prompt": "Name a pet.", "gold": ["dog"]} for number in range(5)]
     (tmp_path / "few.jsonl").write_text("\n".join(map(json.dumps, rows)))
     overrides = ["prompts.questions.source=few.jsonl", "axes=[selfreflect]"]
-    params = validate(compose_params(ROOT / "conf", overrides))
+    params = validate(composed_params(*overrides))
     prices = Prices(params, tmp_path)
     written = prices.generation("embedded", "selfreflect", "base")
     assert written.completion_tokens == 5 * 2 * cost.TYPICAL_COMPLETION_TOKENS["selfreflect"]
     assert prices.judged_words("embedded").prompt_tokens > 5 * 10 * 5 * cost.SUMMARY_REQUEST_TOKENS
     # The judge's size counts, not that of the model whose summaries it reads.
-    judged = validate(compose_params(ROOT / "conf", [*overrides, "+model@selfreflect.judge=qwen3_8b"]))
+    judged = validate(composed_params(*overrides, "+model@selfreflect.judge=qwen3_8b"))
     dear = Prices(judged, tmp_path).judged_words("embedded")
     assert dear.prompt_tokens == prices.judged_words("embedded").prompt_tokens
     assert dear.gpu_hours > prices.judged_words("embedded").gpu_hours
@@ -180,7 +180,7 @@ def test_summaries_and_their_judge_are_priced(tmp_path):
 def test_questions_are_counted_with_their_decoding_settings(tmp_path):
     rows = [{"prompt_id": f"q{number}", "prompt": "Name a pet.", "gold": ["dog"]} for number in range(5)]
     (tmp_path / "few.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    params = validate(compose_params(ROOT / "conf", ["prompts.questions.source=few.jsonl"]))
+    params = validate(composed_params("prompts.questions.source=few.jsonl"))
     settings = params.generate.questions
     prices = Prices(params, tmp_path)
     written = prices.generation("embedded", "questions", "base").completion_tokens

@@ -174,20 +174,16 @@ def test_a_source_that_was_committed_has_changed_since(project):
     assert not any(artifact.problems for artifact in artifacts.values())
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-m", "pipeline.runs.trace", *arguments], capture_output=True, text=True)
-
-
-def test_command_prints_a_tree_and_json(project):
-    result = command(str(TABLE), "--row", "metric=wasserstein_1_normalised", "--column", "soft")
-    assert result.returncode == 0, result.stderr
-    text = result.stdout
+def test_a_tree_and_json_are_printed(project, capsys):
+    main(TABLE, ["metric=wasserstein_1_normalised"], "soft", False)
+    text = capsys.readouterr().out
     assert text.startswith("reports/table6.csv, row 1, column value: 0.1\n") and "seed=7" in text
     assert git("rev-parse", "HEAD") in text and "pipeline/core/structured/wasserstein.py evaluate_prompt" in text
     # Inputs are indented below what was made of them.
     depth = {line.split()[0]: len(line) - len(line.lstrip()) for line in text.splitlines() if "<-" in line}
     assert depth == {EVALUATION: 0, SAMPLES: 4, PROMPTS: 8}
-    found = json.loads(command(str(TABLE), "--row", "1", "--json").stdout)
+    main(TABLE, ["1"], None, True)
+    found = json.loads(capsys.readouterr().out)
     assert found["row"]["condition"] == "soft" and found["mismatches"] == []
     samples = found["artifacts"][SAMPLES]
     assert samples["provenance"]["command"] == "run generate_structured"
@@ -206,11 +202,16 @@ def test_a_run_says_whether_its_code_is_that_of_now(project, capsys):
     assert f"code: {older}, of another state; now it is {code_of('generate_structured')}" in text
 
 
-def test_command_fails_on_a_mismatch(project):
+def test_command_fails_on_a_mismatch(project, capsys):
     write(PROMPTS, "other prompts")
-    result = command(str(TABLE), "--row", "1")
-    assert result.returncode == 1
-    assert "[MISMATCH]" in result.stdout and f"error: MISMATCH: {PROMPTS} is not what" in result.stderr
+    with pytest.raises(ArtifactError, match=f"^MISMATCH: {PROMPTS} is not what"):
+        main(TABLE, ["1"], None, False)
+    assert "[MISMATCH]" in capsys.readouterr().out
+    chosen = ["--row", "metric=wasserstein_1_normalised", "--column", "soft", "--json"]
+    command = [sys.executable, "-m", "pipeline.runs.trace", str(TABLE), *chosen]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 1 and json.loads(result.stdout)["mismatches"]
+    assert f"error: MISMATCH: {PROMPTS} is not what" in result.stderr
 
 
 @pytest.mark.parametrize(

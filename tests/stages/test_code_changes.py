@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import shutil
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from pipeline.config.params import load_params, read_yaml
 from pipeline.dag import dvc_file
 from pipeline.dag.code_digest import EXEMPT, Code, engines_besides
 from pipeline.dag.graph import StageGraph
-from tests.stages.clones import clone_project, copy_code, dvc, insert_statement, run
+from tests.stages.clones import clone_project, copy_code, insert_statement, run
 
 pytestmark = [pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs Git"), pytest.mark.slow]
 
@@ -32,7 +33,7 @@ def clone(tmp_path_factory, tiny_model, variables) -> Path:
         if not (clone / path).exists():
             (clone / path).parent.mkdir(parents=True, exist_ok=True)
             (clone / path).write_text(path)
-    dvc(clone, variables, "commit", "--force", "--quiet")
+    run(clone, variables, sys.executable, "-m", "pipeline.dag.dvc_command", "commit", "--force", "--quiet")
     return clone
 
 

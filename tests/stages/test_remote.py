@@ -59,17 +59,23 @@ def test_the_lock_is_committed_and_artifacts_are_not(computed, environment):
     assert untracked.split() == ["??", "reports/metrics.json"]
 
 
-def test_tables_are_the_same_without_a_model(computed, pulled, environment):
+@pytest.fixture(scope="module")
+def reported(pulled, environment) -> Path:
+    """That clone with the tables, made where no model can be opened."""
     (pulled / "pipeline" / "engines" / "loading" / "model.py").write_text(
         "raise AssertionError('a model was opened')\n"
     )
     run(pulled, environment, *REPORT)
     run(pulled, environment, "git", "checkout", "pipeline")
+    return pulled
+
+
+def test_tables_are_the_same_without_a_model(computed, reported):
     names = sorted(path.relative_to(computed) for path in (computed / "reports" / "tables").iterdir())
     names.append(Path("reports/metrics.csv"))
     assert Path("reports/tables/table6.csv") in names
-    assert filecmp.cmpfiles(computed, pulled, names, shallow=False) == (names, [], [])
-    assert sorted(path.name for path in (pulled / "reports" / "tables").iterdir()) == [
+    assert filecmp.cmpfiles(computed, reported, names, shallow=False) == (names, [], [])
+    assert sorted(path.name for path in (reported / "reports" / "tables").iterdir()) == [
         path.name for path in names if path.parent.name == "tables"
     ]
 
@@ -78,10 +84,9 @@ def test_nothing_is_to_be_run_again(pulled, environment):
     assert "Running stage" not in dvc(pulled, environment, "repro", "--dry", TARGET)
 
 
-def test_a_cell_is_traced_in_the_second_clone(computed, pulled, environment):
+def test_a_cell_is_traced_in_the_second_clone(computed, reported, environment):
     """Through real records and DVC's own hashes, of files and directories."""
-    run(pulled, environment, *REPORT)
-    origin = trace_cell(pulled / "reports" / "tables" / "table6.csv", ["wasserstein_1_normalised", "base"], None)
+    origin = trace_cell(reported / "reports" / "tables" / "table6.csv", ["wasserstein_1_normalised", "base"], None)
     assert origin.mismatches == [] and origin.comparison[0] == "ok"
     (evaluation,) = origin.evaluations
     assert evaluation.stage == TARGET.partition("@")[0]

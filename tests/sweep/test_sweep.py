@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.compose import check, compose_params, recorded_overrides
+from pipeline.compose import check, recorded_overrides
 from pipeline.config.params import validate
 from pipeline.config.view import look_up
 from pipeline.dag.declaration import fill
@@ -33,6 +33,7 @@ from pipeline.sweep.settings import (
     override_text,
     sweep_config,
 )
+from tests.composition import composed_params
 from tests.conftest import ROOT
 
 PRESETS = tuple(sorted(path.stem for path in (CONF / "sweep").glob("*.yaml")))
@@ -364,7 +365,7 @@ def test_stage_graph_is_that_of_dvc(tmp_path, monkeypatch, overrides):
     from dvc.repo import Repo
 
     overrides = ["+model@models.qwen3_4b=qwen3_4b", "generate.constrained.enabled=true", "artifacts=made", *overrides]
-    values = compose_params(ROOT / "conf", overrides)
+    values = composed_params(*overrides)
     prepare_workspace(tmp_path, ROOT, values, overrides, tmp_path / "c", [])
     ours = StageGraph(validate(values))
     monkeypatch.chdir(tmp_path)
@@ -390,7 +391,7 @@ def test_stage_graph_is_that_of_dvc(tmp_path, monkeypatch, overrides):
 
 
 def test_closure_is_ordered_and_downstream_is_its_inverse():
-    graph = StageGraph(validate(compose_params(ROOT / "conf", [])))
+    graph = StageGraph(validate(composed_params()))
     order = graph.closure(["eval_structured@embedded-hard"])
     for position, name in enumerate(order):
         assert graph.upstream(name) <= set(order[:position])
@@ -412,7 +413,7 @@ def test_workspace_keeps_what_it_has(tmp_path):
 
     def prepare(seed: int) -> None:
         overrides = [f"seed={seed}"]
-        values = compose_params(ROOT / "conf", overrides)
+        values = composed_params(*overrides)
         prepare_workspace(directory, ROOT, values, overrides, cache, ["data/a", "/absolute", "benchmarks/x.py"])
 
     prepare(0)
@@ -536,7 +537,7 @@ def test_a_plan_pays_a_cell_once():
 
 
 def test_plan_of_params_yaml(tmp_path, capsys):
-    values = compose_params(ROOT / "conf", ["experiment=paper"])
+    values = composed_params("experiment=paper")
     params, csv = tmp_path / "params.yaml", tmp_path / "plan.csv"
     params.write_text(yaml.safe_dump(values))
     plan(params, csv, all_stages=True)
@@ -552,7 +553,7 @@ def test_plan_of_params_yaml(tmp_path, capsys):
 
 
 def test_plan_without_an_axis(tmp_path, capsys):
-    values = compose_params(ROOT / "conf", ["experiment=paper", "axes=[structured,open]"])
+    values = composed_params("experiment=paper", "axes=[structured,open]")
     params, csv = tmp_path / "params.yaml", tmp_path / "plan.csv"
     params.write_text(yaml.safe_dump(values))
     plan(params, csv, all_stages=True)
