@@ -22,7 +22,6 @@ from omegaconf.errors import OmegaConfBaseException
 from pipeline.artifacts.storage import write_if_changed
 from pipeline.command import run_command
 from pipeline.config.evaluation import AXES
-from pipeline.config.hydra_files import parse_once
 from pipeline.config.override_errors import explain
 from pipeline.config.params import Params, load_params, read_yaml, validate
 from pipeline.dag.dvc_file import code_digests, dvc_file_text
@@ -52,7 +51,6 @@ DERIVED_PROBLEMS = {
 """What is wrong, by the file that is not fresh."""
 
 
-parse_once()
 # Whether it divides is checked with the rest of the values.
 OmegaConf.register_new_resolver("divide", lambda total, by: total // by, replace=True)
 
