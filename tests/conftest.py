@@ -147,6 +147,8 @@ def tiny_model(tmp_path_factory) -> Path:
     model.generation_config.update(do_sample=True, temperature=0.1, top_k=1, top_p=0.5)
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
+    # As at the end of the collection: this has loaded more.
+    gc.freeze()
     return directory
 
 
@@ -154,14 +156,16 @@ def tiny_model(tmp_path_factory) -> Path:
 def tiny_params(tiny_model, tmp_path_factory) -> Path:
     """A params.yaml that runs the demo experiment's DAG on the tiny model in seconds."""
     from pipeline.compose import compose_params, render
-    from tests.stages.clones import FEW_OPEN_PROMPTS, write_few_open_prompts
+    from tests.stages.clones import FEW_OPEN_PROMPTS, SHORT_TASKS, write_few_open_prompts, write_short_tasks
 
     path = tmp_path_factory.mktemp("params") / "params.yaml"
     write_few_open_prompts(path.parent)
+    write_short_tasks(path.parent)
     own = {
         "models.embedded.checkpoint": tiny_model,
         "artifacts": path.parent / "artifacts",
         "prompts.open.source": path.parent / FEW_OPEN_PROMPTS,
+        "retention.source": path.parent / SHORT_TASKS,
     }
     overrides = [*TINY_OVERRIDES, *(f"{key}={value}" for key, value in own.items())]
     path.write_text(render(compose_params(ROOT / "conf", overrides), overrides))
@@ -173,7 +177,10 @@ def stand_ins(tmp_path_factory) -> dict[str, Path]:
     """Directories of the tiny random checkpoints of the paper's architectures and evaluators, by name."""
     from pipeline.demo.stand_ins.checkpoints import write_stand_ins
 
-    return write_stand_ins(tmp_path_factory.mktemp("stand_ins"))
+    written = write_stand_ins(tmp_path_factory.mktemp("stand_ins"))
+    # As at the end of the collection: this has loaded more.
+    gc.freeze()
+    return written
 
 
 @pytest.fixture(scope="session")

@@ -72,11 +72,10 @@ def sha256_path(path: Path) -> str:
     return sha256_file(path)
 
 
-def git_revision() -> dict[str, Any] | None:
-    """Commit of the code that runs and whether tracked files differ from it; None outside Git."""
-
+@functools.cache
+def _revision(directory: Path) -> Mapping[str, Any] | None:
     def git(*arguments: str) -> str:
-        command = ["git", "-C", str(PROJECT), *arguments]
+        command = ["git", "-C", str(directory), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
@@ -85,7 +84,13 @@ def git_revision() -> dict[str, Any] | None:
         changes = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!dvc.lock")
     except (OSError, subprocess.CalledProcessError):
         return None
-    return {"commit": commit, "modified": bool(changes)}
+    return MappingProxyType({"commit": commit, "modified": bool(changes)})
+
+
+def git_revision() -> dict[str, Any] | None:
+    """Commit of the code that runs and whether tracked files differ from it, asked once; None outside Git."""
+    revision = _revision(PROJECT)
+    return None if revision is None else dict(revision)
 
 
 def _device() -> str:

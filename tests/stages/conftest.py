@@ -1,5 +1,6 @@
 """The stages' own functions in DAG order, on the tiny model."""
 
+import cProfile
 import functools
 import os
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.evaluation import BASELINES
-from pipeline.config.params import load_params
+from pipeline.config.params import Params, load_params
 from pipeline.dag.execution import StageRun, execute, named_run
 from pipeline.report.figures.drawing import draw_all
 from tests.report.conftest import drawn_here
@@ -44,23 +45,38 @@ def run_stage(params: Path, name: str, **replaced: Path | list[Path]) -> StageRu
 
 @dataclass
 class Dag:
-    """The stages of one params.yaml, run in this process; artifacts lie where the declarations say."""
+    """The stages of one params.yaml, run in this process; artifacts lie where the declarations say.
+
+    Attributes:
+        params: The file.
+        profiles: What stages call, by their names in DVC, while this is not None.
+    """
 
     params: Path
+    profiles: dict[str, cProfile.Profile] | None = None
+
+    @functools.cached_property
+    def loaded(self) -> Params:
+        return load_params(self.params)
 
     @property
     def root(self) -> Path:
-        return Path(load_params(self.params).artifacts)
+        return Path(self.loaded.artifacts)
 
     def run(self, *names: str, **replaced: Path | list[Path]) -> StageRun:
         """Run stages one after the other, each under its name in DVC; the last one's run."""
         for name in names:
-            run = run_stage(self.params, name, **replaced)
+            run = named_run(name, self.loaded, **replaced)
+            if self.profiles is None:
+                execute(run)
+            else:
+                self.profiles[name] = cProfile.Profile(builtins=False)
+                self.profiles[name].runcall(execute, run)
         return run
 
     def path(self, name: str, argument: str = "output") -> Path:
         """Where a stage reads or writes what its ``main`` calls ``argument``."""
-        return named_run(name, load_params(self.params)).paths[argument]
+        return named_run(name, self.loaded).paths[argument]
 
     @property
     def prompts(self) -> list[Path]:
@@ -141,14 +157,23 @@ def environment(variables, tmp_path_factory) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def dag(tiny_params) -> Dag:
+def profiles() -> dict[str, cProfile.Profile]:
+    """What the stages of ``dag`` called that run once, for soft or for ssot, by their names in DVC."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def dag(tiny_params, profiles) -> Dag:
     """Everything up to the evaluations, run once."""
-    dag = Dag(tiny_params)
+    dag = Dag(tiny_params, profiles)
     dag.prepare()
     dag.run("train_soft@embedded", "train_hard@embedded")
     for condition in CONDITIONS:
+        dag.profiles = profiles if condition == "soft" else None
         for axis in AXES:
             dag.evaluate(axis, condition)
+    dag.profiles = profiles
     for axis in ("structured", "open"):
         dag.evaluate(axis, "ssot")
+    dag.profiles = None
     return dag

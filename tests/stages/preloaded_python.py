@@ -112,6 +112,8 @@ def preload() -> None:
     compose_params(ROOT / "conf", [])
     for stage in STAGES.values():
         project_code().digest(stage.entry)
+    # A collection in a child would copy all of this.
+    gc.freeze()
 
 
 def serve(address: str) -> None:
@@ -121,8 +123,6 @@ def serve(address: str) -> None:
 
     # All figures are drawn where a test calls the stage.
     assemble.draw_all = functools.partial(draw_one, assemble.draw_all)
-    # A collection in a child would copy all of this.
-    gc.freeze()
     server = socket.socket(socket.AF_UNIX)
     server.bind(address)
     server.listen()

@@ -94,7 +94,7 @@ def test_constrained_needs_tries_and_room(all_baselines, tmp_path):
     values["generate"]["constrained"]["max_new_tokens"] = 2
     dag.params.write_text(yaml.safe_dump(values))
     with pytest.raises(ConfigError, match=r"generate\.constrained\.max_new_tokens: 2 is too short"):
-        dag.run(run)
+        run_stage(dag.params, run)
 
 
 @pytest.mark.parametrize(("condition", "answers"), [("batch", 12), ("verbalized", 6)])

@@ -31,17 +31,27 @@ def blocks() -> list[str]:
     return re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "your_own_law.md").read_text(), re.DOTALL)
 
 
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory) -> Path:
+    """The tutorial's table and law, where its commands wrote and read them."""
+    directory = tmp_path_factory.mktemp("mine")
+    (directory / "pipeline").symlink_to(ROOT / "pipeline")
+    variables = os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    table, law, _, check = blocks()
+    for script in (table, law, check):
+        subprocess.run(["bash", "-ec", script], cwd=directory, env=variables, check=True, capture_output=True)
+    return directory / "data" / "mine"
+
+
 @pytest.fixture(scope="module", params=["bins", "every decimal"])
-def tutorial(request, tiny_model, tmp_path_factory):
+def tutorial(request, mine, tiny_model, tmp_path_factory):
     """The tutorial's files and settings; the DAG is run here. Its laws need no bins."""
     directory = tmp_path_factory.mktemp("laws")
     (directory / "data").mkdir()
+    (directory / "data" / "mine").symlink_to(mine)
     for name in ("pipeline", "conf", "data/published"):
         (directory / name).symlink_to(ROOT / name)
-    variables = os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
-    table, law, settings, check = blocks()
-    for script in (table, law, check):
-        subprocess.run(["bash", "-ec", script], cwd=directory, env=variables, check=True, capture_output=True)
+    settings = blocks()[2]
     words = shlex.split(settings)
     assert words[:2] == ["make", "params"] and words[-2:] == ["make", "repro"]
     chosen = dict(word.split("=", 1) for word in words[2:4])
@@ -51,7 +61,7 @@ def tutorial(request, tiny_model, tmp_path_factory):
         *chosen["OVERRIDES"].split(),
         *TINY,
         *exact,
-        "generate.structured.max_new_tokens=20",
+        "generate.structured={num_samples:4,max_new_tokens:20,batch_size:4}",
         f"models.embedded.checkpoint={tiny_model}",
         f"artifacts={directory / 'artifacts'}",
         f"reports={directory / 'reports'}",
@@ -116,7 +126,7 @@ def test_each_condition_is_evaluated_on_both_kinds_of_templates(tutorial):
         rows = pd.DataFrame(json.loads((tutorial.evals("laws", condition) / "metrics.json").read_text())["metrics"])
         assert set(rows["split"]) == {"seen_template", "held_out_template"} and set(rows["axis"]) == {"laws"}
         valid = rows[(rows["metric"] == "law_valid_rate") & (rows["family"] == "lunch")].set_index("split")
-        assert valid.loc["seen_template", "n"] == 9 * 12 and valid.loc["held_out_template", "n"] == 3 * 12
+        assert valid.loc["seen_template", "n"] == 9 * 4 and valid.loc["held_out_template", "n"] == 3 * 4
         assert {"law_total_variation", "law_exact_total_variation", "law_exact_mass"} <= set(rows["metric"])
     assert not (tutorial.root / "prompts" / "unseen.parquet").exists() or not len(read_prompts(*tutorial.prompts))
 

@@ -1,5 +1,6 @@
 """The paper's experiment, every kind of stage, with stand-ins of its checkpoints swapped in by one override."""
 
+import contextlib
 import os
 import shlex
 from collections import Counter
@@ -13,13 +14,19 @@ from pipeline.config.params import load_params
 from pipeline.dag.graph import StageGraph
 from tests.command_line import run_command_line
 from tests.conftest import ROOT
-from tests.stages.clones import FEW_OPEN_PROMPTS, write_few_open_prompts
+from tests.stages.clones import FEW_OPEN_PROMPTS, SHORT_TASKS, write_few_open_prompts, write_short_tasks
 
-OVERRIDES = ["experiment=paper", "stand_ins=tiny", f"prompts.open.source={FEW_OPEN_PROMPTS}"]
+OVERRIDES = [
+    "experiment=paper",
+    "stand_ins=tiny",
+    f"prompts.open.source={FEW_OPEN_PROMPTS}",
+    f"retention.source={SHORT_TASKS}",
+]
 # One of each architecture: stages of the other models run the same code on other sizes.
 CHOSEN = ("qwen3_0_6b", "gemma3_1b", "gemma3_4b", "llama3_2_1b", "gpt_oss_20b")
-# Of the same stand-ins in tests/stages/test_preflight.py; all that waits for it asks for is that it is there.
-CHECKED_ELSEWHERE = {f"preflight@{model}" for model in ("gemma3_4b", "gpt_oss_20b")}
+# In tests/stages/test_preflight.py and, on each architecture, tests/engines/sampling/test_preflight.py; all that waits
+# for it asks for is that it is there.
+CHECKED_ELSEWHERE = {f"preflight@{model}" for model in CHOSEN[1:]}
 
 
 def in_this_process(command: str) -> None:
@@ -39,7 +46,9 @@ def workspace(tmp_path_factory, stand_ins):
     (directory / "models").mkdir()
     (directory / "models" / "stand_ins").symlink_to(stand_ins["qwen3"].parent)
     write_few_open_prompts(directory)
-    write_files(directory, compose_params(ROOT / "conf", OVERRIDES), OVERRIDES)
+    write_short_tasks(directory)
+    with contextlib.chdir(directory):
+        write_files(directory, compose_params(ROOT / "conf", OVERRIDES), OVERRIDES)
     return directory
 
 
@@ -55,7 +64,7 @@ def test_the_whole_experiment_composes_to_one_dag(graph):
     assert {"preflight", "train_soft", "train_hard", "generate_novelty", "eval_paloma", "report"} < stages
 
 
-def test_every_kind_of_stage_runs(workspace, graph, monkeypatch, capsys):
+def test_every_kind_of_stage_runs(workspace, graph, monkeypatch, capsys, one_figure):
     monkeypatch.chdir(workspace)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     # All of the first model; of the others what depends on an architecture, for one adapter: what evaluations make of

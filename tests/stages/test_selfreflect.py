@@ -48,7 +48,10 @@ def summarised(tiny_params, tmp_path_factory) -> Dag:
     partition.parent.mkdir(parents=True)
     columns = ["prompt_id", "setting", "sample_index", "answer", "label", "num_tokens"]
     pd.DataFrame(rows, columns=columns).to_parquet(partition)
-    assert uncovered(STAGES, dag.params) == {}
+    dag.profiles = {}
+    dag.run(*STAGES)
+    assert uncovered(dag.profiles) == {}
+    dag.profiles = None
     return dag
 
 

@@ -242,9 +242,16 @@ EVERY_PROMPT = SAMPLED | {
 }
 
 
-def test_report(dag, tmp_path, capsys):
-    dag.report(tmp_path)
-    metrics = pd.read_csv(tmp_path / "metrics.csv")
+@pytest.fixture(scope="module")
+def report(dag, tmp_path_factory):
+    """The run of the report on all evaluations and adapters, with every figure, and its directory."""
+    directory = tmp_path_factory.mktemp("reports")
+    return dag.run("report", adapters=[dag.root / "adapters"], metrics=directory / "metrics.csv"), directory
+
+
+def test_report(dag, report):
+    _, directory = report
+    metrics = pd.read_csv(directory / "metrics.csv")
     assert list(metrics.columns) == list(METRIC_COLUMNS)
     # Two splits, the aggregate and three families each, three conditions; the tries are small enough to score.
     structured = metrics[metrics["axis"] == "structured"]
@@ -258,7 +265,7 @@ def test_report(dag, tmp_path, capsys):
     assert set(ssot["metric"]) == SAMPLED | MEANS | {"wasserstein_1_normalised_prompt_median"}
     assert set(metrics["axis"]) == set(AXES)
     for name in ("table6", "table7"):
-        table = pd.read_csv(tmp_path / "tables" / f"{name}.csv")
+        table = pd.read_csv(directory / "tables" / f"{name}.csv")
         assert len(table) == 9 and set(table["status"]) <= {"ok", "undefined"}
         for row in table.itertuples():
             source = json.loads(
@@ -272,16 +279,16 @@ def test_report(dag, tmp_path, capsys):
                 cell["value"], rel=1e-12
             )
             assert row.provenance.endswith(f"{row.condition}/provenance.json")
-        assert r"\toprule" in (tmp_path / "tables" / f"{name}.tex").read_text()
-        assert "Embedded-3.5M" in (tmp_path / "tables" / f"{name}.md").read_text()
-    names = {path.stem for path in (tmp_path / "tables").glob("*.md")}
+        assert r"\toprule" in (directory / "tables" / f"{name}.tex").read_text()
+        assert "Embedded-3.5M" in (directory / "tables" / f"{name}.md").read_text()
+    names = {path.stem for path in (directory / "tables").glob("*.md")}
     cases = {f"table{number}_stand_in" for number in range(11, 20)}
     # The stand-in evaluators of NoveltyBench have a table of their own.
     assert names >= {"table1", "table6", "table7", "table8", "table9", "table10_stand_in", "table20"} | cases
     assert names >= {"table2", "table21_models", "table21_tasks", "table22", "table23"}
     assert names >= {"retention_tests", "paloma_tests"}
     assert "table10" not in names
-    figures = {path.stem for path in (tmp_path / "figures").glob("*.png")}
+    figures = {path.stem for path in (directory / "figures").glob("*.png")}
     assert figures == {
         *(f"figure{number}" for number in range(1, 14)),
         "support_curve",
@@ -289,9 +296,9 @@ def test_report(dag, tmp_path, capsys):
         *("human_answers", "reliability", "uncertainty_people", "inv_entropy_temperature"),
     }
     for figure in figures:
-        assert (tmp_path / "figures" / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
-        assert (tmp_path / "figures" / f"{figure}.pdf").read_bytes().startswith(b"%PDF")
-    page = (tmp_path / "index.html").read_text()
+        assert (directory / "figures" / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
+        assert (directory / "figures" / f"{figure}.pdf").read_bytes().startswith(b"%PDF")
+    page = (directory / "index.html").read_text()
     assert page.count('<img src="data:image/png;base64,') == len(figures)
     # What the page may load: nothing from anywhere.
     assert "default-src 'none'" in page
@@ -380,8 +387,9 @@ def test_errors_reach_the_user_as_one_sentence(dag, tmp_path):
     assert result.stderr.count("\n") == 1 and not (tmp_path / "x.parquet").exists()
 
 
-def test_recorded_results_make_the_same_report(dag, tmp_path, one_figure):
-    run = dag.run("report", adapters=[dag.root / "adapters"], metrics=tmp_path / "reports" / "metrics.csv")
+def test_recorded_results_make_the_same_report(dag, report, tmp_path, one_figure):
+    run, directory = report
+    shutil.copytree(directory, tmp_path / "reports")
     (tmp_path / "params.yaml").write_bytes(dag.params.read_bytes())
     (tmp_path / "dvc.lock").write_text("")
     record = [ROOT / "scripts" / "record_results.sh", dag.root, tmp_path / "reports", "results/small"]

@@ -333,10 +333,15 @@ def bold_by_tests(table: Table, verdicts: Verdicts) -> Table:
     return dataclasses.replace(table, verdicts=verdicts, note=table.note + BOLD_BY_TESTS)
 
 
+def _labels(metrics: pd.DataFrame, *columns: str) -> set[tuple[str, ...]]:
+    """What the aggregate rows have in some columns."""
+    rows = metrics.loc[metrics["family"] == "", [*columns]].drop_duplicates()
+    return set(rows.itertuples(index=False, name=None))
+
+
 def existing_measures(metrics: pd.DataFrame, measures: Sequence[Measure]) -> list[Measure]:
     """The measures of which at least one aggregate row exists."""
-    rows = rows_of(metrics, family="")
-    found = set(zip(rows["axis"], rows["split"], rows["metric"], strict=True))
+    found = _labels(metrics, "axis", "split", "metric")
     return [measure for measure in measures if (measure.axis, measure.split, measure.metric) in found]
 
 
@@ -345,8 +350,7 @@ def existing_conditions(
 ) -> tuple[str, ...]:
     """The conditions, in the given order, for which at least one of the measures has an aggregate row."""
     wanted = {(measure.axis, measure.split, measure.metric) for measure in measures}
-    rows = rows_of(metrics, family="")
-    keys = zip(rows["axis"], rows["split"], rows["metric"], rows["condition"], strict=True)
+    keys = _labels(metrics, "axis", "split", "metric", "condition")
     found = {condition for *key, condition in keys if tuple(key) in wanted}
     return tuple(condition for condition in conditions if condition in found)
 
