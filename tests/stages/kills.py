@@ -165,11 +165,13 @@ def examine(job: dict, log: Path) -> dict:
                 remove(path)
             saved = 0
         status, used = run(job, log, moment * seconds)
-        if status == 0 and len(job["moments"]) == 1:
-            # The whole run was the first of its kind, which loads more, and took longer than this one.
+        for _ in range(3):
+            if status != 0 or len(job["moments"]) > 1:
+                break
+            # The run before, the first of its kind, loaded more, and took longer than this one.
             for path in (*outputs, *scratch):
                 remove(path)
-            status, _ = run(job, log, moment * used)
+            status, used = run(job, log, moment * used)
         when = f"kill {number} at {moment:.3f} of {seconds:.3f} processor seconds"
         if status == -signal.SIGKILL:
             report["killed"] += 1
