@@ -156,16 +156,16 @@ def tiny_model(tmp_path_factory) -> Path:
 def tiny_params(tiny_model, tmp_path_factory) -> Path:
     """A params.yaml that runs the demo experiment's DAG on the tiny model in seconds."""
     from pipeline.compose import compose_params, render
-    from tests.stages.clones import FEW_OPEN_PROMPTS, SHORT_TASKS, write_few_open_prompts, write_short_tasks
+    from tests.stages.clones import FEW_OPEN_PROMPTS, write_few_open_prompts, write_short_tasks
 
     path = tmp_path_factory.mktemp("params") / "params.yaml"
     write_few_open_prompts(path.parent)
-    write_short_tasks(path.parent)
+    write_short_tasks(path.parent / "retention")
     own = {
         "models.embedded.checkpoint": tiny_model,
         "artifacts": path.parent / "artifacts",
         "prompts.open.source": path.parent / FEW_OPEN_PROMPTS,
-        "retention.source": path.parent / SHORT_TASKS,
+        "retention.source": path.parent / "retention",
     }
     overrides = [*TINY_OVERRIDES, *(f"{key}={value}" for key, value in own.items())]
     path.write_text(render(compose_params(ROOT / "conf", overrides), overrides))

@@ -1,7 +1,6 @@
 """Small projects of their own: the code and the configuration at hand, a model of seconds, real DVC."""
 
 import ast
-import contextlib
 import json
 import shutil
 import subprocess
@@ -13,13 +12,11 @@ from pipeline.core.prompts.open_ended import open_prompts
 from tests.conftest import ROOT, TINY_OVERRIDES
 
 FEW_OPEN_PROMPTS = "few_open_prompts.jsonl"
-SHORT_TASKS = "short_tasks"
 # One seen and one held-out family: every edge of the DAG, in the least time.
 FEW_PROMPTS = (
     "prompts.families=[gaussian,bernoulli]",
     "prompts.train_prompts_per_family=4",
     f"prompts.open.source={FEW_OPEN_PROMPTS}",
-    f"retention.source={SHORT_TASKS}",
 )
 
 
@@ -30,7 +27,7 @@ def write_few_open_prompts(project: Path) -> None:
     (project / FEW_OPEN_PROMPTS).write_text("\n".join(lines) + "\n")
 
 
-def write_short_tasks(project: Path) -> None:
+def write_short_tasks(directory: Path) -> None:
     """The shipped items of two tasks, as many and in the same form, with a fifth of the text."""
     for task, shorten in (
         # The item itself, without the examples before it.
@@ -38,19 +35,17 @@ def write_short_tasks(project: Path) -> None:
         # The sum that the answer begins with.
         ("tinyGSM8k", lambda row: {"question": row["answer"].partition(" = ")[0]}),
     ):
-        (project / SHORT_TASKS / task).mkdir(parents=True)
+        (directory / task).mkdir(parents=True, exist_ok=True)
         for path in (ROOT / "data" / "retention" / task).glob("*.jsonl"):
             rows = (json.loads(line) for line in path.read_text().splitlines())
             lines = [json.dumps(row | shorten(row)) for row in rows]
-            (project / SHORT_TASKS / task / path.name).write_text("\n".join(lines) + "\n")
+            (directory / task / path.name).write_text("\n".join(lines) + "\n")
 
 
 def write_params(project: Path, checkpoint: Path, *overrides: str) -> None:
     """Compose params.yaml and what follows from it, with a model of its own."""
     chosen = [*TINY_OVERRIDES, f"models.embedded.checkpoint={checkpoint}", *FEW_PROMPTS, *overrides]
-    # What is a directory and what a repository of the hub shows where the commands run.
-    with contextlib.chdir(project):
-        write_files(project, compose_params(project / "conf", chosen), chosen)
+    write_files(project, compose_params(project / "conf", chosen), chosen)
 
 
 IGNORED = shutil.ignore_patterns("__pycache__", "cache", "tmp", "config.local")
@@ -65,7 +60,7 @@ def clone_project(directory: Path, checkpoint: Path, *overrides: str) -> Path:
     for name in (".gitignore", ".dvcignore"):
         shutil.copy(ROOT / name, directory / name)
     write_few_open_prompts(directory)
-    write_short_tasks(directory)
+    write_short_tasks(directory / "data" / "retention")
     write_params(directory, checkpoint, *overrides)
     return directory
 

@@ -1,8 +1,8 @@
 """The paper's experiment, every kind of stage, with stand-ins of its checkpoints swapped in by one override."""
 
-import contextlib
 import os
 import shlex
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -14,14 +14,9 @@ from pipeline.config.params import load_params
 from pipeline.dag.graph import StageGraph
 from tests.command_line import run_command_line
 from tests.conftest import ROOT
-from tests.stages.clones import FEW_OPEN_PROMPTS, SHORT_TASKS, write_few_open_prompts, write_short_tasks
+from tests.stages.clones import FEW_OPEN_PROMPTS, write_few_open_prompts, write_short_tasks
 
-OVERRIDES = [
-    "experiment=paper",
-    "stand_ins=tiny",
-    f"prompts.open.source={FEW_OPEN_PROMPTS}",
-    f"retention.source={SHORT_TASKS}",
-]
+OVERRIDES = ["experiment=paper", "stand_ins=tiny", f"prompts.open.source={FEW_OPEN_PROMPTS}"]
 # One of each architecture: stages of the other models run the same code on other sizes.
 CHOSEN = ("qwen3_0_6b", "gemma3_1b", "gemma3_4b", "llama3_2_1b", "gpt_oss_20b")
 # In tests/stages/test_preflight.py and, on each architecture, tests/engines/sampling/test_preflight.py; all that waits
@@ -41,14 +36,14 @@ def in_this_process(command: str) -> None:
 def workspace(tmp_path_factory, stand_ins):
     """A directory with the DAG, its parameters and the stand-ins."""
     directory = tmp_path_factory.mktemp("paper")
-    for name in ("conf", "data", "pipeline"):
+    for name in ("conf", "pipeline"):
         (directory / name).symlink_to(ROOT / name)
+    shutil.copytree(ROOT / "data", directory / "data")
     (directory / "models").mkdir()
     (directory / "models" / "stand_ins").symlink_to(stand_ins["qwen3"].parent)
     write_few_open_prompts(directory)
-    write_short_tasks(directory)
-    with contextlib.chdir(directory):
-        write_files(directory, compose_params(ROOT / "conf", OVERRIDES), OVERRIDES)
+    write_short_tasks(directory / "data" / "retention")
+    write_files(directory, compose_params(ROOT / "conf", OVERRIDES), OVERRIDES)
     return directory
 
 
