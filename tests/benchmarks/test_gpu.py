@@ -23,11 +23,12 @@ from pipeline.runs.rates import read_rates
 from tests import vllm_stand_in
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 SMALL = {"repeats": 1, "num_samples": 64, "rows": 64}
 check = partial(gpu.check, backend="eager", **SMALL)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("shapes", "without"), [(TINY[:1], ()), (TINY[1:], ("laws",))], ids=["all cases", "others"])
 def test_the_check_on_tiny_models_of_all_architectures(tmp_path, monkeypatch, shapes, without):
     # What engines sample is compared with the exact law on one of them, as it takes longer than all the rest.

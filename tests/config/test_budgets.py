@@ -9,6 +9,8 @@ from pipeline.report.tables.settings import method_settings, training_prompts
 from pipeline.runs.pricing import Prices
 from tests.composition import composed_params
 
+pytestmark = pytest.mark.slow
+
 
 def composed(*overrides: str) -> Params:
     return validate(composed_params(*overrides))

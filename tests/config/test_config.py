@@ -26,6 +26,8 @@ from pipeline.sources.pin import unpinned
 from tests.composition import composed_params
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def values():

@@ -9,6 +9,8 @@ from pipeline.sources.fetch import downloads
 from tests.composition import composed_params
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 def composed(*overrides: str) -> dict:
     return composed_params("methods=paper", *overrides)

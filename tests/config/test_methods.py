@@ -8,6 +8,8 @@ from pipeline.dag.graph import StageGraph
 from pipeline.errors import ConfigError
 from tests.composition import composed_params
 
+pytestmark = pytest.mark.slow
+
 ANCHORED = "+method@methods.anchored=anchored"
 
 

@@ -7,6 +7,8 @@ from pipeline.config.override_errors import find_problem
 from pipeline.errors import ConfigError
 from tests.conftest import ROOT, TINY_OVERRIDES
 
+pytestmark = pytest.mark.slow
+
 CONF = ROOT / "conf"
 
 

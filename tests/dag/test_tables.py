@@ -15,6 +15,8 @@ from pipeline.errors import ConfigError
 from tests.composition import composed_params
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 NEIGHBOURS = {tuple(sorted(pair, key=AXES.index)) for pair in zip(AXES, (*AXES[1:], AXES[0]), strict=True)}
 SUBSETS = [*((axis,) for axis in AXES), *NEIGHBOURS, *itertools.combinations(AXES, len(AXES) - 1), AXES]
 """Every axis by itself, beside another, and left out: as many choices as grow with the axes, not with their pairs."""

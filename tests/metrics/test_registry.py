@@ -30,6 +30,8 @@ from pipeline.core.structured import aggregate, fidelity, law_metrics
 from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, METRICS, SPLITS, metric_sources
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 STRUCTURED = {
     *aggregate.HEADLINES,
     *aggregate.MEANS,

@@ -19,6 +19,8 @@ from pipeline.sources.pin import unpinned
 from tests.composition import composed_params
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 BILLION = 10**9
 
 

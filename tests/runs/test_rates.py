@@ -18,6 +18,8 @@ from pipeline.runs.pricing import Prices
 from pipeline.runs.rates import Rates, read_rates
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 BILLION = 10**9
 SMALL = {
     "num_parameters": BILLION,

@@ -18,6 +18,8 @@ from pipeline.record.provenance import StageRecord, run_identity, sha256_path
 from pipeline.report.evaluations import read_evaluations
 from pipeline.runs.trace import main, select_cell, trace_cell
 
+pytestmark = pytest.mark.slow
+
 EVALUATION = "artifacts/evals/structured/m/soft"
 SAMPLES = "artifacts/generations.parquet"
 PROMPTS = "artifacts/prompts/ood.parquet"

@@ -14,6 +14,8 @@ from pipeline.sources.fetch import downloads
 from pipeline.sources.pin import conf_sources, is_commit, main, pin, unpinned, write_revision
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 def commit_of(repository):
     return hashlib.sha1(repository.encode()).hexdigest()

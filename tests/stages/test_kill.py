@@ -26,6 +26,8 @@ from tests.stages.preloaded_python import draw_one, preload
 from tests.test_architecture import STAGES
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 
 def start(name: str, params: Path, output: Path) -> ForkedModule:
     """A process of a run by its name in DVC, with an output of its own."""

@@ -36,6 +36,8 @@ from pipeline.sweep.settings import (
 from tests.composition import composed_params
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 PRESETS = tuple(sorted(path.stem for path in (CONF / "sweep").glob("*.yaml")))
 
 

@@ -159,8 +159,7 @@ def encode_messages(
 
 def encode_answers(tokenizer: PreTrainedTokenizerBase, answers: Sequence[str]) -> list[list[int]]:
     """Token ids of canonical strings, no special tokens."""
-    ids_alone = {"return_attention_mask": False, "return_token_type_ids": False}
-    return tokenizer(list(answers), add_special_tokens=False, **ids_alone)["input_ids"]
+    return tokenizer(list(answers), add_special_tokens=False)["input_ids"]
 
 
 def single_tokens(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[int]:

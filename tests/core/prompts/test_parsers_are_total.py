@@ -25,6 +25,8 @@ from pipeline.core.prompts.number_answers import Invalid, parse_number, parse_sa
 from pipeline.core.prompts.protocols import AnswerProtocol
 from pipeline.core.prompts.text_answers import normalise_answer
 
+pytestmark = pytest.mark.slow
+
 PROTOCOLS = (
     AnswerProtocol("base"),
     AnswerProtocol("soft"),

@@ -9,6 +9,8 @@ from pipeline.engines.sampling.generate import generate, generate_prompts, sampl
 from pipeline.engines.sampling.samplers import GenerationStatistics
 from tests.engines.sampling.test_samplers import STOPS, VOCABULARY, Numbers, small_model  # noqa: F401
 
+pytestmark = pytest.mark.slow
+
 LENGTHS = (11, 3, 20, 6, 1, 14)
 
 

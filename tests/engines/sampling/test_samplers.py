@@ -13,6 +13,8 @@ from pipeline.engines.sampling.generate import Generation, generate, sample_seed
 from pipeline.engines.sampling.row_decoder import can_refill
 from pipeline.engines.sampling.samplers import GenerationStatistics
 
+pytestmark = pytest.mark.slow
+
 PROMPT = [20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30]
 VOCABULARY = 48
 STOPS = {3, 7, 11, 12, 17, 26, 35}

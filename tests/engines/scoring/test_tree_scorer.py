@@ -27,6 +27,8 @@ from pipeline.engines.scoring.tree_attention import (
 )
 from pipeline.engines.scoring.tree_scorer import TreeScorer, packed_chunks, trie_tree
 
+pytestmark = pytest.mark.slow
+
 END, VOCABULARY = 99, 100
 SHAPE = dict(
     vocab_size=VOCABULARY,

@@ -14,6 +14,8 @@ from tests.conftest import ROOT
 from tests.report.conftest import structured
 from tests.report.sweep_cells import write_cell, write_construction
 
+pytestmark = pytest.mark.slow
+
 PUBLISHED = ROOT / "data" / "published"
 
 
