@@ -9,12 +9,12 @@ import functools
 import os
 import signal
 import sys
-import traceback
 from pathlib import Path
 
 from pipeline.demo import build_model
 from pipeline.demo.embedded import batches, training
 from pipeline.demo.embedded import recipe as embedded
+from tests.forked import in_child
 
 
 def train(directory: Path, recipe: Path, killed_at: tuple[str, int] | None) -> None:
@@ -39,20 +39,13 @@ def train(directory: Path, recipe: Path, killed_at: tuple[str, int] | None) -> N
 
 def run(directory: Path, recipe: Path, number: int, killed_at: tuple[str, int] | None) -> int:
     """Exit status of a child, -9 if it was killed."""
-    child = os.fork()
-    if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    status = 1
-    try:
+
+    def work() -> None:
         log = os.open(directory / f"{number}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(log, 2)
         train(directory, recipe, killed_at)
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(status)
+
+    return in_child(work)
 
 
 def main() -> None:

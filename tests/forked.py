@@ -51,6 +51,19 @@ def end_with(work: Callable[[], None]) -> NoReturn:
             os._exit(status)
 
 
+def fork(work: Callable[[], None]) -> int:
+    """The number of a child that does the work and ends with it."""
+    child = os.fork()
+    if child == 0:
+        end_with(work)
+    return child
+
+
+def in_child(work: Callable[[], None]) -> int:
+    """Exit status of a child that does the work, negative for a signal."""
+    return os.waitstatus_to_exitcode(os.waitpid(fork(work), 0)[1])
+
+
 class ForkedModule:
     """``python -m`` in a child of this process, with as much of ``subprocess.Popen`` as signals take.
 
@@ -78,21 +91,18 @@ class ForkedModule:
         self._errors, self._output = Path(errors), Path(output)
         sys.stdout.flush()
         sys.stderr.flush()
-        self.pid = os.fork()
-        if self.pid == 0:
-            os.environ |= variables
-            self._become(*command, directory=directory)
 
-    def _become(self, module: str, *arguments: str, directory: Path) -> None:
         def run() -> None:
+            os.environ |= variables
             # As in a process that was started: what the test has caught and patched stays with the test.
             signal.signal(signal.SIGINT, signal.default_int_handler)
             for target, place in ((1, self._output), (2, self._errors)):
                 os.dup2(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), target)
             os.chdir(directory)
-            run_module(module, list(arguments))
+            module, *arguments = command
+            run_module(module, arguments)
 
-        end_with(run)
+        self.pid = fork(run)
 
     def poll(self) -> int | None:
         """The exit status, once it has ended."""

@@ -17,6 +17,7 @@ from pipeline.artifacts.atomic import atomic_directory, atomic_entries, atomic_p
 from pipeline.artifacts.journal import Journal
 from pipeline.errors import StorageError
 from tests.conftest import ROOT
+from tests.forked import fork, in_child
 
 pytestmark = pytest.mark.slow
 
@@ -88,19 +89,6 @@ def deaths(work: Callable[[], None], directory: Path, copies: Path) -> list[Path
         work()
     copy(calls() + 1)
     return [copies / str(number) for number in range(1, calls() + 2)]
-
-
-def in_child(work: Callable[[], None]) -> int:
-    """Exit status of a forked child that does ``work``."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def write_file(path: Path, content: str) -> None:
@@ -308,17 +296,7 @@ def test_many_writers_of_one_file_and_one_directory(tmp_path):
 
         return work
 
-    children = []
-    for number in range(2):
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                write(number)()
-                status = 0
-            finally:
-                os._exit(status)
-        children.append(child)
+    children = [fork(write(number)) for number in range(2)]
     assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
     assert snapshot(tmp_path / "file") in (b"0", b"1")
     assert [snapshot(tmp_path / f"folder{n}") for n in (0, 1)] == [folder("0"), folder("1")]

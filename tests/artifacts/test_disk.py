@@ -21,9 +21,9 @@ import pytest
 
 from pipeline.command import run_command
 from pipeline.errors import ArtifactError, StorageError, storage_error
-from tests.artifacts.test_atomic import in_child, snapshot
+from tests.artifacts.test_atomic import snapshot
 from tests.conftest import ROOT
-from tests.forked import ForkedModule, end_with
+from tests.forked import ForkedModule, in_child
 
 pytestmark = pytest.mark.slow
 
@@ -227,10 +227,7 @@ def outcomes(tmp_path_factory):
             sys.exit(FORBIDDEN)
         inside(directory, params)
 
-    child = os.fork()
-    if child == 0:
-        end_with(work)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    status = in_child(work)
     if status == FORBIDDEN:
         pytest.skip("this machine forbids mounting a small file system in a namespace of its own")
     assert status == 0

@@ -10,14 +10,12 @@ import os
 import select
 import shutil
 import signal
-import sys
 import time
-import traceback
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from tests.forked import run_module
+from tests.forked import fork, run_module
 
 VARIABLE = {
     "started",
@@ -55,23 +53,14 @@ def processor_seconds(process: int) -> float:
 
 def run(job: dict, log: Path, kill_after: float | None) -> tuple[int, float]:
     """Exit code of the stage (-9 if it was killed, after so many processor seconds) and its processor seconds."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            os.dup2(descriptor, 1)
-            os.dup2(descriptor, 2)
-            run_module(job["module"], job["arguments"])
-            status = 0
-        except SystemExit as stopped:
-            status = stopped.code if isinstance(stopped.code, int) else int(stopped.code is not None)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
+
+    def work() -> None:
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        run_module(job["module"], job["arguments"])
+
+    child = fork(work)
     handle = os.pidfd_open(child)
     if kill_after is not None:
         left = kill_after

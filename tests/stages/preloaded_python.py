@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.forked import ROOT, ForkedModule, end_with, run_module
+from tests.forked import ROOT, ForkedModule, fork, run_module
 
 CLIENT = """\
 #!{python} -S
@@ -128,9 +128,7 @@ def serve(address: str) -> None:
     server.listen()
     while True:
         connection, _ = server.accept()
-        child = os.fork()
-        if child == 0:
-            end_with(functools.partial(_run, connection))
+        child = fork(functools.partial(_run, connection))
         # Not here: what runs in a child may start another one.
         threading.Thread(target=_answer, args=(connection, child), daemon=True).start()
 

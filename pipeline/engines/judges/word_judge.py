@@ -10,7 +10,7 @@ from pipeline.core.semantics.selfreflect import with_rest
 from pipeline.engines.loading.chat import encode_answers
 from pipeline.engines.loading.memory import MemoryLimit, right_padded
 from pipeline.engines.loading.model import position_logits
-from pipeline.engines.scoring.token_scores import POSITIONS_PER_CALL, candidate_log_probabilities
+from pipeline.engines.scoring.token_scores import candidate_log_probabilities, most_tokens
 
 if TYPE_CHECKING:
     from pipeline.engines.loading.conditioned_model import ConditionedModel
@@ -30,9 +30,7 @@ class WordJudge:
 
     def __init__(self, opened: "ConditionedModel", tokens_per_pass: int):
         self._opened, self._logits_at, self._memory = opened, position_logits(opened.model), MemoryLimit()
-        # Without hidden states all logits of a pass are there at once.
-        whole = self._logits_at.gathers_hidden
-        self._tokens_per_pass = tokens_per_pass if whole else min(tokens_per_pass, POSITIONS_PER_CALL)
+        self._tokens_per_pass = most_tokens(self._logits_at, tokens_per_pass)
 
     def first_tokens(self, words: Sequence[str]) -> tuple[int, ...]:
         """Ids of the tokens that replies with these words begin with, each once, in ascending order."""

@@ -12,7 +12,7 @@ import torch
 from pipeline.core.semantics.uncertainty import TOP_K, TOP_P
 from pipeline.engines.loading.memory import MemoryLimit, right_padded
 from pipeline.engines.loading.model import PositionLogits
-from pipeline.engines.scoring.token_scores import POSITIONS_PER_CALL, float32_logits
+from pipeline.engines.scoring.token_scores import float32_logits, most_tokens
 
 LAWS_PER_CALL = 64
 """Laws that are sorted at a time, in float64 with their sums: 0.3 GB at 151,936 tokens."""
@@ -50,9 +50,8 @@ class StepMeasures:
     """
 
     def __init__(self, logits_at: PositionLogits, tokens_per_pass: int):
-        # Without hidden states all logits of a pass are there at once.
-        most = tokens_per_pass if logits_at.gathers_hidden else min(tokens_per_pass, POSITIONS_PER_CALL)
-        self._logits_at, self._tokens_per_pass, self._memory = logits_at, most, MemoryLimit()
+        self._logits_at, self._memory = logits_at, MemoryLimit()
+        self._tokens_per_pass = most_tokens(logits_at, tokens_per_pass)
 
     @torch.inference_mode()
     def means(self, prompt: Sequence[int], replies: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:

@@ -109,6 +109,11 @@ def candidate_log_probabilities(
     return torch.cat(values).double().cpu().numpy()
 
 
+def most_tokens(logits_at: PositionLogits, tokens_per_pass: int) -> int:
+    """Tokens per forward pass at most: without hidden states all logits of a pass are there at once."""
+    return tokens_per_pass if logits_at.gathers_hidden else min(tokens_per_pass, POSITIONS_PER_CALL)
+
+
 class RowScorer:
     """Scores the ends of token sequences, many per forward pass.
 
@@ -120,9 +125,8 @@ class RowScorer:
     """
 
     def __init__(self, logits_at: PositionLogits, tokens_per_pass: int):
-        # Without hidden states all logits of a pass are there at once.
-        most = tokens_per_pass if logits_at.gathers_hidden else min(tokens_per_pass, POSITIONS_PER_CALL)
-        self._logits_at, self._tokens_per_pass, self._memory = logits_at, most, MemoryLimit()
+        self._logits_at, self._memory = logits_at, MemoryLimit()
+        self._tokens_per_pass = most_tokens(logits_at, tokens_per_pass)
 
     @torch.inference_mode()
     def score(

@@ -11,7 +11,7 @@ from pipeline.config.evaluation import DEFAULT_SETTING
 from pipeline.config.params import Params
 from pipeline.config.seeds import SEED_TITLES
 from pipeline.core.random_streams import random_stream
-from pipeline.core.semantics.credal_metrics import MEMBER_COLUMNS, metric_rows, set_table, tabled_counts
+from pipeline.core.semantics.credal_metrics import DIFFERENCES, MEMBER_COLUMNS, metric_rows, set_table, tabled_counts
 from pipeline.metrics.registry import METRICS
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import EvaluationKey, Evaluations, display_names, methods_of, rows_of
@@ -27,7 +27,6 @@ _MORE = ("nearest_member", "within_entropy_nats", "people_within_bounds")
 """Of decoding settings as well; all are in metrics.csv."""
 _FLOORS = {"distance": "Distance, inside", "between_entropy_nats": "Between, one law"}
 """Title of the column of each floor."""
-_CHANGES = ("distance", "between_entropy_nats", "imprecision_nats")
 _COVERED = (
     "Distance: total variation of people's law from the set; inside: what people whose law is in the set score. "
     "Between: Jensen-Shannon divergence of the members; one law: what members that all answer by one law score at "
@@ -49,7 +48,7 @@ def credal_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: 
             if column in _FLOORS:
                 title = _FLOORS[column]
                 measures.append(measure_of(f"credal_{column}", split, title=title, field="floor", bold=False))
-        changes = [measure_of(f"credal_{column}_difference", split) for column in _CHANGES]
+        changes = [measure_of(f"credal_{column}_difference", split) for column in DIFFERENCES]
         note = f"The set of a question holds all mixtures of the model's laws {under}. {_COVERED} {QUESTIONS}"
         caption = f"Sets of laws over {of}"
         tables += [
