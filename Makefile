@@ -17,8 +17,8 @@ help:  ## list the targets
 setup:  ## virtual environment and pinned requirements
 	@$(RUN) python --version
 
-demo:  ## the whole DAG on the embedded model, then its tables
-	@$(RUN) python -m pipeline.compose && scripts/repro.sh && cat reports/tables/*.md && echo "open reports/index.html"
+demo:  ## the whole DAG on the embedded model, two stages at a time (JOBS=2), then its tables
+	@$(RUN) python -m pipeline.compose && JOBS=$(or $(JOBS),2) scripts/repro.sh && cat reports/tables/*.md && echo "open reports/index.html"
 
 laptop:  ## the DAG on a real checkpoint (SmolLM2-135M-Instruct), an hour or two on two cores (OVERRIDES="...")
 	@$(RUN) { test -d models/smollm2_135m || python -m pipeline.sources.import_gguf models/smollm2_135m \
@@ -38,7 +38,7 @@ check-params:  ## fail unless params.yaml is what conf/ composes to
 	@$(RUN) python -m pipeline.compose --check
 
 repro: check-params  ## run what is out of date in the DAG of params.yaml (JOBS=4 GPUS=0,1,2,3 side by side)
-	@$(RUN) $(if $(JOBS),python -m pipeline.runs.parallel --jobs $(JOBS) $(if $(GPUS),--gpus $(GPUS)),scripts/repro.sh)
+	@$(RUN) JOBS=$(or $(JOBS),1) GPUS=$(GPUS) scripts/repro.sh
 
 plan: check-params  ## estimated tokens, GPU hours and disk of the DAG of params.yaml (RATES=FILE: a device of your own)
 	@$(RUN) python -m pipeline.runs.plan $(if $(RATES),--rates $(RATES))

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# `dvc repro` with this project's settings; arguments are passed on.
+# `dvc repro` with this project's settings; arguments are passed on. JOBS=2 runs two stages at a time, GPUS=0,1 on these.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! git rev-parse --git-dir >/dev/null 2>&1; then
   # Unpacked from an archive: DVC has to be told that there is no Git.
   dvc config --local core.no_scm true
+fi
+if [ "${JOBS:-1}" != 1 ]; then
+  exec python -m pipeline.runs.parallel --jobs "$JOBS" ${GPUS:+--gpus "$GPUS"} "$@"
 fi
 # The same as `dvc repro`, in a third of the time where hundreds of stages have nothing to do.
 exec python -m pipeline.dag.dvc_command repro "$@"

@@ -109,6 +109,10 @@ class StageGraph(Mapping[str, StageNode]):
         """Runs that write what this one reads."""
         return set(self._edges.predecessors(name))
 
+    def followers(self, name: str) -> set[str]:
+        """Runs that read what this one writes."""
+        return set(self._edges.successors(name))
+
     def sources(self, name: str) -> tuple[str, ...]:
         """Dependencies that no stage makes: settings, data and checkpoints."""
         return self._sources[name]

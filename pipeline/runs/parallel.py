@@ -7,9 +7,10 @@ common ancestors, too, and asks to write what another stage is reading.
 """
 
 import argparse
+import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen
@@ -23,6 +24,7 @@ from pipeline.config.params import load_params
 from pipeline.dag.graph import StageGraph, stages_out_of_date
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.runs.dvc_process import end, last_error, start_dvc
+from pipeline.runs.pricing import Prices
 
 SECONDS_BETWEEN_LOOKS = 0.2
 
@@ -46,15 +48,21 @@ class Schedule:
     Args:
         graph: The DAG.
         pending: Names to run.
+        hours: Estimates by name; a name without one takes no time.
     """
 
-    def __init__(self, graph: StageGraph, pending: Sequence[str]):
+    def __init__(self, graph: StageGraph, pending: Sequence[str], hours: Mapping[str, float] | None = None):
         self._graph = graph
         order = graph.closure(pending)
         self.waiting = [name for name in order if name in set(pending)]
-        # Who has most behind it goes first: what all models share, then what a model's conditions share.
+        # From the start of each to the end of the last one behind it, on machines enough for all.
+        left: dict[str, float] = {}
+        for name in reversed(order):
+            behind = (left[other] for other in graph.followers(name) if other in left)
+            left[name] = (hours or {}).get(name, 0.0) + max(behind, default=0.0)
+        # Of equals, who has most behind it: what all models share, then what a model's conditions share.
         weight = {name: len(graph.downstream([name]) & set(pending)) for name in self.waiting}
-        self.waiting.sort(key=lambda name: -weight[name])
+        self.waiting.sort(key=lambda name: (-left[name], -weight[name]))
         self.running: set[str] = set()
         self.done: list[str] = []
         self.failed: list[str] = []
@@ -119,6 +127,8 @@ class Runner:
         self._directory, self._graph, self._schedule = directory, graph, schedule
         self._jobs, self._logs, self._processes = jobs, logs, processes
         self._free = None if gpus is None else list(gpus)
+        threads = max(1, (os.cpu_count() or 1) // jobs)
+        self._threads = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(threads)}
         self._running: dict[str, _Running] = {}
 
     def _start_ready(self) -> None:
@@ -127,7 +137,7 @@ class Runner:
             if len(self._running) >= self._jobs:
                 return
             gpus: tuple[int, ...] | None = ()
-            environment = {}
+            environment = dict(self._threads)
             if self._free is not None:
                 gpus = _devices_of(self._graph, name, free, self._processes)
                 if gpus is None:
@@ -137,7 +147,7 @@ class Runner:
                 if gpus:
                     self._free = free = [gpu for gpu in self._free if gpu not in gpus]
                 # A stage without a model sees none, rather than all.
-                environment = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))}
+                environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
             log = self._logs / f"{name.replace('@', '-')}.log"
             self._schedule.start(name)
             before = log.stat().st_size if log.exists() else 0
@@ -204,7 +214,9 @@ def main(
     with exclusive(directory / ".dvc" / "tmp" / "parallel", "pipeline.runs.parallel"):
         wanted = set(graph.closure(graph.select(targets) if targets else list(graph)))
         stale = graph.downstream(stages_out_of_date(directory) & wanted) & wanted
-        schedule = Schedule(graph, [name for name in graph if name in stale])
+        prices = Prices(params, directory)
+        hours = {name: prices.of(graph[name]).gpu_hours for name in stale}
+        schedule = Schedule(graph, [name for name in graph if name in stale], hours)
         print(f"{len(stale)} of {len(wanted)} stages may be out of date", file=sys.stderr)
         Runner(directory, graph, schedule, jobs, gpus, processes, logs).run()
     print(f"{len(schedule.done)} done, {len(schedule.failed)} failed, {len(schedule.skipped)} skipped", file=sys.stderr)

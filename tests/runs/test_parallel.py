@@ -1,5 +1,6 @@
 """Stages of one checkout side by side, under the real DVC: dvc.lock stays whole, failures stop only what they must."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -170,6 +171,22 @@ def test_schedule_runs_each_stage_once_behind_what_it_waits_for(seed):
     assert graph.downstream(schedule.failed) & set(pending) == {*schedule.failed, *schedule.skipped}
 
 
+def test_the_longest_chain_starts_first():
+    graph = graph_of(
+        declared("first"),
+        declared("long", ["first.txt"]),
+        declared("wide"),
+        *(declared(f"leaf{number}", ["wide.txt"]) for number in range(4)),
+    )
+    hours = {"long": 2.0, "wide": 0.5, "leaf3": 1.0}
+    # Before "long" there is "first", which takes no time of its own; "leaf3" is what "wide" is waited for.
+    schedule = Schedule(graph, list(graph), hours)
+    assert schedule.waiting == ["first", "long", "wide", "leaf3", "leaf0", "leaf1", "leaf2"]
+    assert schedule.ready() == ["first", "wide"]
+    # Without estimates who has most behind it is first.
+    assert Schedule(graph, list(graph)).waiting[:2] == ["wide", "first"]
+
+
 def test_training_takes_a_gpu_for_each_process():
     graph = graph_of(
         declared("train_soft", device="training"), declared("eval_open"), declared("generate_open", device="gpu")
@@ -209,6 +226,21 @@ def test_gpus_stay_reserved_for_training_while_stages_without_a_model_start(runn
     runner._start_ready()
     # generate_b would take the GPU that train_soft waits for.
     assert started == [("generate_a", "0"), ("eval_a", "")]
+
+
+@pytest.mark.parametrize(("chosen", "expected"), [(None, "3"), ("7", "7")])
+def test_processors_are_shared_out_unless_a_number_of_threads_is_chosen(monkeypatch, chosen, expected):
+    monkeypatch.setattr("os.cpu_count", lambda: 13)
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    if chosen:
+        monkeypatch.setenv("OMP_NUM_THREADS", chosen)
+    seen = []
+    monkeypatch.setattr(
+        "pipeline.runs.parallel.start_dvc", lambda *arguments: seen.append({**os.environ, **arguments[-1]}) or Ended()
+    )
+    graph = graph_of(declared("eval_a"))
+    Runner(Path(), graph, Schedule(graph, ["eval_a"]), 4, None, 1, Path("logs"))._start_ready()
+    assert [environment["OMP_NUM_THREADS"] for environment in seen] == [expected]
 
 
 def test_an_error_of_an_earlier_run_is_not_reported(runner, tmp_path, capsys):
