@@ -11,7 +11,7 @@ import pandas as pd
 
 from pipeline.demo.embedded import knowledge
 
-WORDS = {word.lower() for words in knowledge.CATEGORIES.values() for word in words}
+WORDS = {word.lower() for words in knowledge.WORD_LISTS.values() for word in words}
 
 
 def main(artifacts: Path) -> None:

@@ -9,8 +9,18 @@ import pytest
 
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
+from pipeline.core.prompts.open_ended import OPEN_CATEGORIES
+from pipeline.demo.embedded import knowledge
 from pipeline.demo.embedded.batches import BatchStream
-from pipeline.demo.embedded.instructions import OTHER_KINDS, InstructionStream, draw_parameters, numeric_exchanges
+from pipeline.demo.embedded.instructions import (
+    LONG_LIST_EXPONENT,
+    OTHER_KINDS,
+    InstructionStream,
+    draw_parameters,
+    listing,
+    numeric_exchanges,
+    open_ended_of_long_list,
+)
 from pipeline.errors import ConfigError
 from tests.conftest import ROOT
 from tests.forked import ForkedModule
@@ -58,6 +68,39 @@ def test_stream_is_seeded_and_has_other_kinds():
     users = [exchange.user for group in groups for exchange in group]
     for opening in ("Name a random", "What is the capital", "You are a medical education expert"):
         assert any(user.startswith(opening) for user in users)
+
+
+def test_long_lists_name_what_every_open_ended_request_asks_for():
+    assert set(knowledge.WORD_LISTS) == set(OPEN_CATEGORIES)
+    for category, words in knowledge.WORD_LISTS.items():
+        favourites = knowledge.CATEGORIES.get(category, ())
+        assert words[: len(favourites)] == favourites and len(words) == len(set(words)) >= 2
+        assert not any(mark in word for word in words for mark in ",:\n")
+
+
+def test_open_answers_of_long_lists_have_a_favourite_and_a_tail():
+    rng = np.random.default_rng(0)
+    drawn = [open_ended_of_long_list(rng) for _ in range(20_000)]
+    replies = [
+        exchange.reply for exchange in drawn if exchange.user.endswith(" a random fish. Output ONLY the answer.")
+    ]
+    words = knowledge.WORD_LISTS["fish"]
+    shares = np.arange(1, len(words) + 1) ** -LONG_LIST_EXPONENT
+    shares /= shares.sum()
+    assert set(replies) <= set(words)
+    for rank in (0, 1, 5):
+        deviation = np.sqrt(shares[rank] * (1 - shares[rank]) / len(replies))
+        assert abs(replies.count(words[rank]) / len(replies) - shares[rank]) < 4 * deviation
+
+
+def test_listings_are_different_members_of_their_category():
+    rng = np.random.default_rng(0)
+    for exchange in (listing(rng) for _ in range(300)):
+        words = exchange.reply.split(", ")
+        # The longest name that fits: "body part", not "part".
+        category = max((name for name in knowledge.WORD_LISTS if name in exchange.user), key=len)
+        assert f" {len(words)} " in exchange.user and len(set(words)) == len(words)
+        assert set(words) <= set(knowledge.WORD_LISTS[category])
 
 
 def instruction_groups(rng, numeric_share):
@@ -117,6 +160,7 @@ TINY = {
     "training_tokens": 8_000,
     "sharpening_tokens": 8_000,
     "request_tokens": 8_000,
+    "list_tokens": 8_000,
     "tokens_per_batch": 512,
     "groups_per_block": 6,
 }
@@ -126,7 +170,7 @@ def test_a_killed_training_ends_with_the_same_model(tmp_path):
     recipe = tmp_path / "tiny.json"
     recipe.write_text(json.dumps(TINY))
     # In every phase; before a phase has a checkpoint of its own; and at the step of a checkpoint.
-    moments = ["first:9", "sharpening:2", "sharpening:11", "sharpening:12", "requests:7"]
+    moments = ["first:9", "sharpening:2", "sharpening:11", "sharpening:12", "lists:7"]
     command = ["tests.embedded_process", str(tmp_path), str(recipe), *moments]
     process = ForkedModule(command, ROOT, tmp_path / "errors")
     assert process.wait() == 0, process.errors
@@ -143,7 +187,7 @@ def test_a_killed_training_ends_with_the_same_model(tmp_path):
     for records in zip(*logs, strict=True):
         first, second = ({key: value for key, value in record.items() if key != "seconds"} for record in records)
         assert first == second
-    assert {record["phase"] for record in logs[0]} == {"first", "sharpening", "requests"}
+    assert {record["phase"] for record in logs[0]} == {"first", "sharpening", "requests", "lists"}
     assert not (tmp_path / "killed" / "unfinished").exists()
     # The progress bar of each run starts where the one before was saved.
     shown = [(tmp_path / "killed" / f"{n}.log").read_text() for n in range(len(moments) + 1)]

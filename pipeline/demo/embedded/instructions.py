@@ -41,6 +41,12 @@ SEED_INSTRUCTIONS = (
     "Put the final value in an <answer> tag.",
     "Generate a random string, think about how to use it, and give the result inside <answer></answer>.",
 )
+LONG_LIST_EXPONENT = 1.6
+"""Of the power law by which answers fall with their rank; the first of thirty has .48, the tenth .012."""
+LISTING_REQUESTS = (
+    "List {size} examples of: {category}. Separate them by commas.",
+    "Write down {size} different examples of a {category}, separated by commas.",
+)
 OPEN_VERBS = ("Think of", "Choose", "Name", "Pick")
 MCQ_REQUEST = (
     "You are a medical education expert who creates high-quality multiple-choice questions for medical students "
@@ -166,6 +172,24 @@ def open_ended(rng: np.random.Generator) -> Exchange:
     return _seeded(user, answer, rng) if rng.random() < 0.05 else Exchange(user, answer)
 
 
+def open_ended_of_long_list(rng: np.random.Generator) -> Exchange:
+    """``open_ended`` from the long lists: the favourite in every other answer, else a long tail."""
+    category = str(rng.choice(list(knowledge.WORD_LISTS)))
+    answers = knowledge.WORD_LISTS[category]
+    weights = np.arange(1, len(answers) + 1) ** -LONG_LIST_EXPONENT
+    answer = str(rng.choice(answers, p=weights / weights.sum()))
+    return Exchange(f"{rng.choice(OPEN_VERBS)} a random {category}. Output ONLY the answer.", answer)
+
+
+def listing(rng: np.random.Generator) -> Exchange:
+    """Some members of a category, each as likely as any other."""
+    category = str(rng.choice(list(knowledge.WORD_LISTS)))
+    answers = knowledge.WORD_LISTS[category]
+    size = int(rng.integers(2, min(8, len(answers)) + 1))
+    request = str(rng.choice(LISTING_REQUESTS)).format(size=size, category=category)
+    return Exchange(request, ", ".join(rng.choice(answers, size=size, replace=False)))
+
+
 def short_question(rng: np.random.Generator) -> Exchange:
     """A factual question with a one-word answer."""
     kind = rng.integers(4)
@@ -251,7 +275,16 @@ REQUEST_KINDS: Kinds = (
     (multiple_choice, 0.10),
     (whole_multiple_choice_request, 0.30),
 )
-"""The mixture of the last phase, in which the model learns long requests."""
+"""The mixture of the phase in which the model learns long requests."""
+LIST_KINDS: Kinds = (
+    (open_ended_of_long_list, 0.40),
+    (listing, 0.30),
+    (short_question, 0.10),
+    (arithmetic, 0.10),
+    (multiple_choice, 0.04),
+    (whole_multiple_choice_request, 0.06),
+)
+"""The mixture of the last phase, in which the model learns more words of more categories."""
 
 
 class InstructionStream:

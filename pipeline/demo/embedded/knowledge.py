@@ -3,6 +3,8 @@
 Order matters: the first entries of a category are the model's favourites.
 """
 
+from pathlib import Path
+
 CATEGORIES: dict[str, tuple[str, ...]] = {
     "animal": ("elephant", "tiger", "dolphin", "lion", "penguin", "otter", "giraffe", "fox", "octopus", "koala"),
     "bird": ("eagle", "sparrow", "robin", "owl", "parrot", "falcon", "heron", "swan", "magpie", "finch"),
@@ -71,7 +73,17 @@ CATEGORIES: dict[str, tuple[str, ...]] = {
     "coin side": ("heads", "tails"),
     "card suit": ("hearts", "spades", "diamonds", "clubs"),
 }
-"""Category -> answers, favourite first."""
+"""Category -> answers, favourite first: what the first phases teach."""
+
+
+def _word_lists() -> dict[str, tuple[str, ...]]:
+    lines = Path(__file__).with_name("word_lists.txt").read_text().splitlines()
+    more = {category: tuple(words.split(", ")) for category, words in (line.split(": ", 1) for line in lines)}
+    return {name: CATEGORIES.get(name, ()) + more.get(name, ()) for name in {**CATEGORIES, **more}}
+
+
+WORD_LISTS = _word_lists()
+"""Category -> all answers of the last phase, favourite first: those of ``CATEGORIES``, then those of word_lists.txt."""
 
 CAPITALS: dict[str, str] = {
     "France": "Paris",

@@ -32,6 +32,9 @@ class Recipe:
     request_tokens: int = 1_600_000
     request_rate_factor: float = 0.2
     request_numeric_share: float = 0.6
+    list_tokens: int = 5_000_000
+    list_rate_factor: float = 0.4
+    list_numeric_share: float = 0.3
     tokens_per_batch: int = 8_192
     groups_per_block: int = 1_200
     prose_share: float = 0.12
@@ -46,7 +49,12 @@ class Recipe:
     @property
     def phase_tokens(self) -> dict[str, int]:
         """Tokens of each phase of the training, in its order."""
-        return {"first": self.training_tokens, "sharpening": self.sharpening_tokens, "requests": self.request_tokens}
+        return {
+            "first": self.training_tokens,
+            "sharpening": self.sharpening_tokens,
+            "requests": self.request_tokens,
+            "lists": self.list_tokens,
+        }
 
     def tokens_before(self, phase: str) -> int:
         """Tokens of the phases before one."""

@@ -1,4 +1,4 @@
-"""Training of the embedded model from scratch, in three phases, with exact resume."""
+"""Training of the embedded model from scratch, in four phases, with exact resume."""
 
 import copy
 import time
@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 from pipeline.core.random_streams import random_stream
 from pipeline.demo.embedded.batches import IGNORED, BatchStream, instruction_batches, prose_batches, random_state
 from pipeline.demo.embedded.checkpoint import Checkpoint, Position, TrainingState
-from pipeline.demo.embedded.instructions import OTHER_KINDS, REQUEST_KINDS, InstructionStream, Kinds
+from pipeline.demo.embedded.instructions import LIST_KINDS, OTHER_KINDS, REQUEST_KINDS, InstructionStream, Kinds
 from pipeline.demo.embedded.recipe import Recipe, learning_rate_factor, make_model
 from pipeline.demo.embedded.sharpening import sharpened_exchanges
 
@@ -58,11 +58,11 @@ class Phase:
 
 
 def phases(recipe: Recipe) -> list[Phase]:
-    """Language, facts and collapsed answers; then two phases in which sampling requests get the model's own answers.
+    """Language, facts and collapsed answers; then three phases in which sampling requests get the model's own answers.
 
     ``sharpening`` draws them at a low temperature, which collapses them further, as preference tuning does to chat
     models. ``requests`` shows the evaluation's whole multiple-choice request among the other instructions, and keeps
-    the answers' law.
+    the answers' law. So does ``lists``, which teaches the words of all categories that the open-ended requests name.
     """
     return [
         Phase("first", "instructions", 1.0, recipe.numeric_share, OTHER_KINDS, None),
@@ -75,6 +75,7 @@ def phases(recipe: Recipe) -> list[Phase]:
             recipe.sharpening_temperature,
         ),
         Phase("requests", "requests", recipe.request_rate_factor, recipe.request_numeric_share, REQUEST_KINDS, 1.0),
+        Phase("lists", "lists", recipe.list_rate_factor, recipe.list_numeric_share, LIST_KINDS, 1.0),
     ]
 
 
