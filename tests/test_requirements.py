@@ -26,17 +26,37 @@ def test_the_lock_has_every_direct_requirement():
             assert version.startswith("==") and lock.get(package) == version, f"{name}: {package}{version}"
 
 
+ENVIRONMENTS = (("3.11", FILES), ("3.12", FILES), ("3.13", FILES[:1]))
+
+
+@pytest.fixture(scope="module")
+def resolutions(tmp_path_factory):
+    """A dry run of pip's task by uv for each environment; all wait for the package index at once."""
+
+    def start(python, files):
+        words = ["uv", "pip", "compile", "--quiet", "--no-annotate", "--no-header", "--python-platform", "linux"]
+        words += ["--python-version", python, "--constraint", str(ROOT / "constraints.txt")]
+        words += [str(ROOT / name) for name in files]
+        return subprocess.Popen(
+            [sys.executable, "-m", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path_factory.mktemp(python),
+        )
+
+    return {environment: start(*environment) for environment in ENVIRONMENTS}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("python", "files"), [("3.11", FILES), ("3.12", FILES), ("3.13", FILES[:1])])
-def test_an_environment_resolves(python, files, tmp_path):
-    """A dry run of pip's task by uv: every version that is chosen is the lock's."""
-    words = ["uv", "pip", "compile", "--quiet", "--no-annotate", "--no-header", "--python-platform", "linux"]
-    words += ["--python-version", python, "--constraint", str(ROOT / "constraints.txt")]
-    words += [str(ROOT / name) for name in files]
-    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, cwd=tmp_path)
-    if done.returncode and "No solution found" not in done.stderr:
-        pytest.skip(f"the package index is not reached: {done.stderr.strip().splitlines()[0]}")
-    assert done.returncode == 0, done.stderr
-    chosen = dict(line.split("==") for line in done.stdout.split() if "==" in line)
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_an_environment_resolves(resolutions, environment):
+    """Every version that is chosen is the lock's."""
+    found = resolutions[environment]
+    printed, errors = found.communicate()
+    if found.returncode and "No solution found" not in errors:
+        pytest.skip(f"the package index is not reached: {errors.strip().splitlines()[0]}")
+    assert found.returncode == 0, errors
+    chosen = dict(line.split("==") for line in printed.split() if "==" in line)
     lock = pins("constraints.txt")
     assert {name for name, version in chosen.items() if lock.get(canonicalize_name(name)) != f"=={version}"} == set()

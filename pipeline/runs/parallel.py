@@ -173,7 +173,9 @@ class Runner:
     def run(self) -> None:
         """Run until nothing is left; what runs is ended where this process is interrupted."""
         total = len(self._schedule.waiting)
-        with tqdm(total=total, desc="stages", unit="stage") as progress:
+        # No time that is left: the longest go first, and what stages take differs by hundreds.
+        shown = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
+        with tqdm(total=total, desc="stages", bar_format=shown) as progress:
             try:
                 while self._schedule.waiting or self._running:
                     self._start_ready()

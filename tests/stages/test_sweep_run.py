@@ -134,22 +134,31 @@ def working_in(directory: Path) -> list[psutil.Process]:
 
 
 def test_interrupted_cells_go_on_where_they_were(start, first):
+    numbers = {"basic": signal.SIGINT, "joblib": signal.SIGTERM}
+    processes = {
+        launcher: start("-m", f"seed={int(number)}", f"hydra/launcher={launcher}", python=sys.executable)
+        for launcher, number in numbers.items()
+    }
+
+    def logs(launcher):
+        seed = f"seed={int(numbers[launcher])}"
+        return [path for path in start.sweep.glob("*/run.log") if seed in path.read_text()]
+
+    at_work = set(processes)
+
+    def all_have_their_signals():
+        for launcher in sorted(at_work):
+            if any("Running stage 'check_model@embedded'" in log.read_text() for log in logs(launcher)):
+                processes[launcher].send_signal(numbers[launcher])
+                at_work.remove(launcher)
+        return not at_work or any(processes[launcher].poll() is not None for launcher in at_work)
+
+    wait_until(all_have_their_signals)
     interrupted = {}
-    for launcher, number in (("basic", signal.SIGINT), ("joblib", signal.SIGTERM)):
-        seed = f"seed={int(number)}"
-        process = start("-m", seed, f"hydra/launcher={launcher}", python=sys.executable)
-
-        def logs(seed=seed):
-            return [path for path in start.sweep.glob("*/run.log") if seed in path.read_text()]
-
-        def checks_the_model(logs=logs):
-            return any("Running stage 'check_model@embedded'" in log.read_text() for log in logs())
-
-        wait_until(checks_the_model, process)
-        process.send_signal(number)
+    for launcher, process in processes.items():
         status, printed, errors = finish(process)
         assert status == 130 and "interrupted" in errors, printed + errors
-        (interrupted[int(number)],) = logs()
+        (interrupted[int(numbers[launcher])],) = logs(launcher)
     for log in interrupted.values():
         cell = log.parent
         # Nothing of it is left running, and DVC has noted what was done.

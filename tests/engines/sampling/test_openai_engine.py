@@ -192,7 +192,7 @@ def test_adapter(opened, server, model, tokenizer, adapter, capsys):
 def test_faults_that_pass_are_repeated(opened, server, tokenizer):
     request = make_request(tokenizer, 8, max_new_tokens=4)
     whole = collect(opened(), [request])
-    engine = opened(max_concurrency=1, timeout_seconds=5.0)
+    engine = opened(max_concurrency=1, timeout_seconds=2.5)
     server.behave(faults=["silent", "drop", "half", 429, 500], retry_after=0.05)
     assert collect(engine, [request]) == whole
     assert server.counts()["requests"] == 7
@@ -209,7 +209,7 @@ def test_retry_after_is_waited_for(opened, server, tokenizer):
 @pytest.mark.parametrize("limit", [1, 3])
 def test_concurrency_is_bounded_and_used(opened, server, tokenizer, limit):
     engine = opened(max_concurrency=limit)
-    server.behave(delay_seconds=0.2)
+    server.behave(delay_seconds=0.1)
     collect(engine, [make_request(tokenizer, 20, key, max_new_tokens=1) for key in "ab"])
     assert server.counts()["peak"] == limit and server.counts()["requests"] == 10
 
@@ -358,8 +358,8 @@ def test_clear_errors(opened, server, tokenizer, monkeypatch, model_config):
     with pytest.raises(EngineError, match="refuses the request .*Unrecognized request argument.*dialect"):
         collect(opened(), [request])
     server.behave(faults=["silent"] * 4)
-    with pytest.raises(EngineError, match="no reply within 2 seconds, in 2 attempts"):
-        collect(opened(timeout_seconds=2.0, max_retries=1), [request])
+    with pytest.raises(EngineError, match="no reply within 1 seconds, in 2 attempts"):
+        collect(opened(timeout_seconds=1.0, max_retries=1), [request])
     with pytest.raises(EngineError, match="cannot decode under a constraint"):
         collect(opened(), [dataclasses.replace(request, constraint=object())])
 
