@@ -26,7 +26,7 @@ from pipeline.errors import ConfigError, PipelineError
 from pipeline.runs.dvc_process import end, last_error, start_dvc
 from pipeline.runs.pricing import Prices
 
-SECONDS_BETWEEN_LOOKS = 0.2
+SECONDS_BETWEEN_LOOKS = 0.05
 
 
 class StagesFailedError(PipelineError):
