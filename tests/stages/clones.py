@@ -4,6 +4,7 @@ import ast
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from pipeline.compose import compose_params, write_files
@@ -79,7 +80,7 @@ def run(directory: Path, environment: dict[str, str], *command: str) -> str:
 
 def dvc(directory: Path, environment: dict[str, str], *arguments: str) -> str:
     """What a command of DVC prints."""
-    return run(directory, environment, "python", "-m", "dvc", *arguments)
+    return run(directory, environment, sys.executable, "-m", "dvc", *arguments)
 
 
 def insert_statement(path: Path, name: str) -> None:

@@ -72,8 +72,6 @@ def preload() -> None:
     Lazily loaded, and the larger part of what a stage waits for; drawing makes matplotlib's list of fonts.
     """
     import datasets
-    import dvc.cli
-    import dvc.commands.repro
     import hydra
     import lm_eval.tasks
     import matplotlib.pyplot
@@ -87,8 +85,6 @@ def preload() -> None:
 
     loaded = (
         datasets,
-        dvc.cli,
-        dvc.commands.repro,
         hydra,
         lm_eval.tasks,
         pandas,
@@ -120,11 +116,9 @@ def preload() -> None:
     gc.freeze()
 
 
-def serve(address: str, client: str) -> None:
+def serve(address: str) -> None:
     """Load what stages take, then fork a child for every connection and answer with its exit status."""
     preload()
-    # What a child starts with it starts here as well.
-    sys.executable = client
     from pipeline.report import assemble
 
     # All figures are drawn where a test calls the stage.
@@ -147,7 +141,7 @@ def preloaded_python(directory: Path, environment: dict[str, str]) -> Iterator[P
     client.write_text(CLIENT.format(python=sys.executable, address=address))
     client.chmod(0o755)
     # Forked from here, which has loaded the most of it.
-    server = ForkedModule([__name__, address, str(client)], ROOT, directory / "errors", **environment)
+    server = ForkedModule([__name__, address], ROOT, directory / "errors", **environment)
     try:
         deadline = time.monotonic() + 120
         while not Path(address).exists() and server.poll() is None and time.monotonic() < deadline:
@@ -160,4 +154,4 @@ def preloaded_python(directory: Path, environment: dict[str, str]) -> Iterator[P
 
 
 if __name__ == "__main__":
-    serve(*sys.argv[1:])
+    serve(sys.argv[1])

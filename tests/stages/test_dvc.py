@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ def command(clone: Path, *arguments: str) -> subprocess.CompletedProcess:
 
 
 # As scripts/repro.sh runs it; one test compares it with DVC as it comes.
-DVC = ("python", "-m", "pipeline.dag.dvc_command")
+DVC = (sys.executable, "-m", "pipeline.dag.dvc_command")
 
 
 def dvc(clone: Path, *arguments: str) -> str:
