@@ -23,7 +23,7 @@ from dvc import dvcfile
 from dvc.cli import main
 from dvc.fs import LocalFileSystem
 from dvc.utils import strictyaml
-from dvc.utils.serialize import _yaml, dumps_yaml
+from dvc.utils.serialize import _yaml, dump_yaml, dumps_yaml
 
 from pipeline.artifacts.atomic import atomic_path
 
@@ -83,11 +83,14 @@ def modify_yaml(path: Any, fs: Any = None) -> Iterator[Any]:
         return
     before = parse_yaml(text, str(path))
     yield data
+    if data.keys() != before.keys():
+        dump_yaml(path, data, fs)
+        return
     for name, value in data["stages"].items():
         if before["stages"].get(name) != value:
             lines[name] = dumps_yaml({"stages": {name: value}}).removeprefix("stages:\n")
     with atomic_path(file) as temporary:
-        temporary.write_text(LOCK_HEAD + "".join(lines.values()), encoding="utf-8")
+        temporary.write_text(LOCK_HEAD + "".join(lines[name] for name in data["stages"]), encoding="utf-8")
 
 
 def parse_once() -> None:

@@ -94,6 +94,12 @@ def test_only_the_lock_files_stages_are_replaced(tmp_path, monkeypatch):
         data["stages"]["b"] = {"cmd": "three"}
     assert written == [{"stages": {"b": {"cmd": "three"}}}]
     assert path.read_text() == "schema: '2.0'\nstages:\n  a:\n    cmd: one\n  b:\n    cmd: three\n"
+    with dvc_command.modify_yaml(path) as data:
+        del data["stages"]["a"]
+    assert path.read_text() == "schema: '2.0'\nstages:\n  b:\n    cmd: three\n"
+    with dvc_command.modify_yaml(path) as data:
+        data["datasets"] = [{"name": "c"}]
+    assert path.read_text() == "schema: '2.0'\nstages:\n  b:\n    cmd: three\ndatasets:\n- name: c\n"
     # Whatever else there is, DVC writes itself: data sets, comments, other files.
     for name, text in (
         ("dvc.lock", "schema: '2.0'\nstages:\n  b:\n    cmd: two\ndatasets:\n- name: c\n"),
