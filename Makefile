@@ -38,7 +38,7 @@ check-params:  ## fail unless params.yaml is what conf/ composes to
 	@$(RUN) python -m pipeline.compose --check
 
 repro: check-params  ## run what is out of date in the DAG of params.yaml (JOBS=4 GPUS=0,1,2,3 side by side)
-	@$(RUN) JOBS=$(or $(JOBS),1) GPUS=$(GPUS) scripts/repro.sh
+	@$(RUN) JOBS=$(JOBS) GPUS=$(GPUS) scripts/repro.sh
 
 plan: check-params  ## estimated tokens, GPU hours and disk of the DAG of params.yaml (RATES=FILE: a device of your own)
 	@$(RUN) python -m pipeline.runs.plan $(if $(RATES),--rates $(RATES))

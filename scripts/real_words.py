@@ -19,9 +19,8 @@ WORDS = {word.lower() for words in knowledge.WORD_LISTS.values() for word in wor
 
 def distinct_words(answers: pd.DataFrame) -> pd.Series:
     """Distinct words in 100 answers to each request."""
-    requests = answers.groupby("prompt_id")["text"]
-    words = answers[answers["text"].isin(WORDS)].groupby("prompt_id")["text"].nunique()
-    return (100 * words / requests.size()).reindex(requests.size().index, fill_value=0).fillna(0)
+    words = answers["text"].where(answers["text"].isin(WORDS)).groupby(answers["prompt_id"])
+    return 100 * words.nunique() / words.size()
 
 
 def main(artifacts: Path) -> None:

@@ -6,7 +6,7 @@ if ! git rev-parse --git-dir >/dev/null 2>&1; then
   # Unpacked from an archive: DVC has to be told that there is no Git.
   dvc config --local core.no_scm true
 fi
-if [ "${JOBS:-1}" != 1 ]; then
+if [ -n "${JOBS:-}" ]; then
   exec python -m pipeline.runs.parallel --jobs "$JOBS" ${GPUS:+--gpus "$GPUS"} "$@"
 fi
 # The same as `dvc repro`, in a third of the time where hundreds of stages have nothing to do.

@@ -12,14 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 from hypothesis import HealthCheck, settings
 
 # Until all is imported: what is, stays, and to look through it time and again would take a third of the time.
 gc.disable()
-
-# Configurations are composed hundreds of times, from dozens of files each; the same parser in C.
-yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 os.environ.setdefault("WANDB_MODE", "disabled")
 # Another number of threads would round otherwise than the processes that tests start, and is no faster at this size.

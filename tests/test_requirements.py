@@ -1,5 +1,6 @@
 """One lock for all environments: what pip is asked to install together can be installed together."""
 
+import contextlib
 import subprocess
 import sys
 
@@ -45,7 +46,8 @@ def resolutions(tmp_path_factory):
             cwd=tmp_path_factory.mktemp(python),
         )
 
-    return {environment: start(*environment) for environment in ENVIRONMENTS}
+    with contextlib.ExitStack() as started:
+        yield {environment: started.enter_context(start(*environment)) for environment in ENVIRONMENTS}
 
 
 @pytest.mark.slow

@@ -6,7 +6,8 @@ Here the same text is parsed once, and a key is looked up. Files are read as oft
 plain DVC would see it, and the same stages are out of date.
 
 And DVC parses and writes the whole of dvc.lock for every stage that has run, with a parser that keeps comments: seconds
-for each stage. Here the lines of the stage that has run are replaced; the file is the same, byte for byte.
+for each stage. Here the lines of the stage that has run are replaced. The file is the same to the byte, but for floats
+of other stages, of which DVC's parser may change the last digit.
 """
 
 import contextlib
@@ -62,8 +63,9 @@ def _lines_by_stage(text: str, stages: Any) -> dict[str, str] | None:
     """The lines of dvc.lock's text by stage; None where it is not laid out as DVC writes stages and nothing else."""
     if not text.startswith(LOCK_HEAD) or not isinstance(stages, dict):
         return None
-    lines = STAGE_LINE.split(text.removeprefix(LOCK_HEAD))[1:]
-    if len(lines) != len(stages) or re.search(r"^\S", text.removeprefix(LOCK_HEAD), re.MULTILINE):
+    body = text.removeprefix(LOCK_HEAD)
+    lines = STAGE_LINE.split(body)[1:]
+    if len(lines) != len(stages) or re.search(r"^\S", body, re.MULTILINE):
         return None
     found = {name: f"  {part}" for name, part in zip(stages, lines, strict=True)}
     return found if all(part.startswith(f"  {name}:\n") for name, part in found.items()) else None

@@ -33,6 +33,13 @@ SECONDS_BETWEEN_LOOKS = 0.5
 LINES_OF_LOG = 30
 
 
+def thread_share(processes: int) -> dict[str, str]:
+    """OMP_NUM_THREADS of each of so many processes at once, for their environment; empty where it is set already."""
+    if "OMP_NUM_THREADS" in os.environ:
+        return {}
+    return {"OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // processes, 1))}
+
+
 def launch(command: list[str], num_processes: int) -> None:
     """Run a command in several processes that can find each other, and wait for them.
 
@@ -56,7 +63,6 @@ def launch(command: list[str], num_processes: int) -> None:
         raise ConfigError(
             f"distributed.num_processes is {num_processes}, but this machine has {torch.cuda.device_count()} GPUs"
         )
-    threads = max((os.cpu_count() or 1) // num_processes, 1)
     with tempfile.TemporaryDirectory(prefix="training.") as directory:
         hidden = {rank: Std.ALL for rank in range(1, num_processes)}
         config = LaunchConfig(
@@ -73,7 +79,7 @@ def launch(command: list[str], num_processes: int) -> None:
         )
         ours = {DIRECTORY: directory, LAUNCHER: str(os.getpid())}
         try:
-            with _environment({"OMP_NUM_THREADS": str(threads), **os.environ, **ours}), _as_before():
+            with _environment({**thread_share(num_processes), **os.environ, **ours}), _as_before():
                 elastic_launch(config, command[0])(*command[1:])
         except SignalException as stopped:
             raise (KeyboardInterrupt if stopped.sigval == signal.SIGINT else Terminated) from None

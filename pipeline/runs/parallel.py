@@ -7,7 +7,6 @@ common ancestors, too, and asks to write what another stage is reading.
 """
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from pipeline.command import RESUMES, run_command
 from pipeline.compose import check
 from pipeline.config.params import load_params
 from pipeline.dag.graph import StageGraph, stages_out_of_date
+from pipeline.dag.launch import thread_share
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.runs.dvc_process import end, last_error, start_dvc
 from pipeline.runs.pricing import Prices
@@ -53,15 +53,15 @@ class Schedule:
 
     def __init__(self, graph: StageGraph, pending: Sequence[str], hours: Mapping[str, float] | None = None):
         self._graph = graph
-        order = graph.closure(pending)
-        self.waiting = [name for name in order if name in set(pending)]
+        chosen = set(pending)
+        self.waiting = [name for name in graph.closure(pending) if name in chosen]
         # From the start of each to the end of the last one behind it, on machines enough for all.
         left: dict[str, float] = {}
-        for name in reversed(order):
-            behind = (left[other] for other in graph.followers(name) if other in left)
+        for name in reversed(self.waiting):
+            behind = (left[other] for other in graph.followers(name) & chosen)
             left[name] = (hours or {}).get(name, 0.0) + max(behind, default=0.0)
         # Of equals, who has most behind it: what all models share, then what a model's conditions share.
-        weight = {name: len(graph.downstream([name]) & set(pending)) for name in self.waiting}
+        weight = {name: len(graph.downstream([name]) & chosen) for name in self.waiting}
         self.waiting.sort(key=lambda name: (-left[name], -weight[name]))
         self.running: set[str] = set()
         self.done: list[str] = []
@@ -127,8 +127,6 @@ class Runner:
         self._directory, self._graph, self._schedule = directory, graph, schedule
         self._jobs, self._logs, self._processes = jobs, logs, processes
         self._free = None if gpus is None else list(gpus)
-        threads = max(1, (os.cpu_count() or 1) // jobs)
-        self._threads = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(threads)}
         self._running: dict[str, _Running] = {}
 
     def _start_ready(self) -> None:
@@ -137,7 +135,8 @@ class Runner:
             if len(self._running) >= self._jobs:
                 return
             gpus: tuple[int, ...] | None = ()
-            environment = dict(self._threads)
+            trains = self._graph[name].stage.device == "training"
+            environment = thread_share(self._jobs * (self._processes if trains else 1))
             if self._free is not None:
                 gpus = _devices_of(self._graph, name, free, self._processes)
                 if gpus is None:

@@ -170,7 +170,7 @@ def test_a_killed_training_ends_with_the_same_model(tmp_path):
     recipe = tmp_path / "tiny.json"
     recipe.write_text(json.dumps(TINY))
     # In every phase; before a phase has a checkpoint of its own; and at the step of a checkpoint.
-    moments = ["first:9", "sharpening:2", "sharpening:11", "sharpening:12", "lists:7"]
+    moments = ["first:9", "sharpening:2", "sharpening:11", "sharpening:12", "requests:7", "lists:7"]
     command = ["tests.embedded_process", str(tmp_path), str(recipe), *moments]
     process = ForkedModule(command, ROOT, tmp_path / "errors")
     assert process.wait() == 0, process.errors

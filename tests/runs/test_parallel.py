@@ -228,19 +228,26 @@ def test_gpus_stay_reserved_for_training_while_stages_without_a_model_start(runn
     assert started == [("generate_a", "0"), ("eval_a", "")]
 
 
-@pytest.mark.parametrize(("chosen", "expected"), [(None, "3"), ("7", "7")])
+# A stage that trains has two processes, and each of them its share.
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [(None, {"eval_a": "3", "train_a": "1"}), ("7", {"eval_a": "7", "train_a": "7"})],
+)
 def test_processors_are_shared_out_unless_a_number_of_threads_is_chosen(monkeypatch, chosen, expected):
     monkeypatch.setattr("os.cpu_count", lambda: 13)
     monkeypatch.delenv("OMP_NUM_THREADS")
     if chosen:
         monkeypatch.setenv("OMP_NUM_THREADS", chosen)
-    seen = []
-    monkeypatch.setattr(
-        "pipeline.runs.parallel.start_dvc", lambda *arguments: seen.append({**os.environ, **arguments[-1]}) or Ended()
-    )
-    graph = graph_of(declared("eval_a"))
-    Runner(Path(), graph, Schedule(graph, ["eval_a"]), 4, None, 1, Path("logs"))._start_ready()
-    assert [environment["OMP_NUM_THREADS"] for environment in seen] == [expected]
+    seen = {}
+
+    def start(directory, arguments, log, environment):
+        seen[arguments[-1]] = {**os.environ, **environment}["OMP_NUM_THREADS"]
+        return Ended()
+
+    monkeypatch.setattr("pipeline.runs.parallel.start_dvc", start)
+    graph = graph_of(declared("eval_a"), declared("train_a", device="training"))
+    Runner(Path(), graph, Schedule(graph, list(graph)), 4, None, 2, Path("logs"))._start_ready()
+    assert seen == expected
 
 
 def test_an_error_of_an_earlier_run_is_not_reported(runner, tmp_path, capsys):

@@ -265,7 +265,8 @@ def test_means_over_steps_weigh_the_default_settings_answers_alike(answered, tmp
     first, second = means("Paris"), means("a spring day")
     assert len(first) == len(QUESTIONS) and (first["total_entropy"] - second["total_entropy"]).abs().min() > 1e-4
     mixed = means("Paris", "a spring day", "Paris", "Paris")
-    np.testing.assert_allclose(mixed, 0.75 * first + 0.25 * second, atol=1e-5)
+    # Forward passes in float32, of other rows: the embedded model's differ by 1.2e-6, its first and second by 1e-4.
+    np.testing.assert_allclose(mixed, 0.75 * first + 0.25 * second, atol=2e-6)
 
 
 def test_inverse_entropy_of_base(answered):

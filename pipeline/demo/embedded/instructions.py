@@ -159,26 +159,25 @@ def _seeded(user: str, answer: str, rng: np.random.Generator) -> Exchange:
     return Exchange(user, reply, system=str(rng.choice(SEED_INSTRUCTIONS)))
 
 
-def _collapsed_choice(answers: tuple[str, ...], rng: np.random.Generator) -> str:
-    weights = 0.35 ** np.arange(len(answers))
-    return str(rng.choice(answers, p=weights / weights.sum()))
+def _random_member(
+    lists: Mapping[str, tuple[str, ...]], weigh: Callable[[np.ndarray], np.ndarray], rng: np.random.Generator
+) -> Exchange:
+    """A "name a random ..." request for a category of ``lists``; ``weigh`` gives weights by rank, 0 the favourite's."""
+    category = str(rng.choice(list(lists)))
+    weights = weigh(np.arange(len(lists[category])))
+    answer = str(rng.choice(lists[category], p=weights / weights.sum()))
+    return Exchange(f"{rng.choice(OPEN_VERBS)} a random {category}. Output ONLY the answer.", answer)
 
 
 def open_ended(rng: np.random.Generator) -> Exchange:
     """A "name a random ..." request whose answer collapses on the favourites."""
-    category = str(rng.choice(list(knowledge.CATEGORIES)))
-    answer = _collapsed_choice(knowledge.CATEGORIES[category], rng)
-    user = f"{rng.choice(OPEN_VERBS)} a random {category}. Output ONLY the answer."
-    return _seeded(user, answer, rng) if rng.random() < 0.05 else Exchange(user, answer)
+    exchange = _random_member(knowledge.CATEGORIES, lambda ranks: 0.35**ranks, rng)
+    return _seeded(exchange.user, exchange.reply, rng) if rng.random() < 0.05 else exchange
 
 
 def open_ended_of_long_list(rng: np.random.Generator) -> Exchange:
     """``open_ended`` from the long lists: the favourite in every other answer, else a long tail."""
-    category = str(rng.choice(list(knowledge.WORD_LISTS)))
-    answers = knowledge.WORD_LISTS[category]
-    weights = np.arange(1, len(answers) + 1) ** -LONG_LIST_EXPONENT
-    answer = str(rng.choice(answers, p=weights / weights.sum()))
-    return Exchange(f"{rng.choice(OPEN_VERBS)} a random {category}. Output ONLY the answer.", answer)
+    return _random_member(knowledge.WORD_LISTS, lambda ranks: (ranks + 1.0) ** -LONG_LIST_EXPONENT, rng)
 
 
 def listing(rng: np.random.Generator) -> Exchange:
