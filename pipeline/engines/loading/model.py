@@ -169,6 +169,30 @@ def _outside_language_model(model: "PreTrainedModel", targets: Sequence[str]) ->
     return None
 
 
+class _LinearInInputDtype(torch.nn.Linear):
+    """A linear map without bias that computes in the dtype of its input, whatever the dtype that its weight is kept in."""
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.linear(values, self.weight.to(values.dtype))
+
+
+def _compute_as_base(adapted: "PeftModel") -> None:
+    """Let float32 LoRA weights beside a bfloat16 base compute in bfloat16, as engines compute the finished adapter.
+
+    PEFT would turn the input of each adapted layer into float32, which keeps a second copy of each activation for the
+    backward pass, and run both small products in it.
+    """
+    from peft.tuners.lora import LoraLayer
+
+    for layer in adapted.modules():
+        if isinstance(layer, LoraLayer):
+            parts = [*layer.lora_A.values(), *layer.lora_B.values()]
+            if all(type(part) is torch.nn.Linear and part.bias is None for part in parts):
+                layer.cast_input_dtype_enabled = False
+                for part in parts:
+                    part.__class__ = _LinearInInputDtype
+
+
 def add_lora(
     model: "PreTrainedModel",
     config: ModelConfig,
@@ -179,6 +203,8 @@ def add_lora(
     dtype: Literal["float32", "bfloat16"] = "float32",
 ) -> "PeftModel":
     """Attach fresh LoRA weights to a frozen language model; the optimiser's moments have their ``dtype``, too.
+
+    What they compute is in the model's dtype.
 
     Raises:
         ModelError: No module of the language model matches ``config.lora_target_modules``.
@@ -204,11 +230,12 @@ def add_lora(
     for parameter in adapted.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.to(getattr(torch, dtype))
+    _compute_as_base(adapted)
     return adapted
 
 
 def load_adapter(model: "PreTrainedModel", directory: Path, probe_ids: list[int]) -> "PeftModel":
-    """Load a trained adapter and verify that it is the one in effect.
+    """Load a trained adapter, in the model's dtype, and verify that it is the one in effect.
 
     Raises:
         ModelError: The adapter cannot be read, or the log-probabilities after ``probe_ids``
@@ -221,7 +248,7 @@ def load_adapter(model: "PreTrainedModel", directory: Path, probe_ids: list[int]
 
     before = next_log_probabilities(model, [probe_ids])
     try:
-        adapted = PeftModel.from_pretrained(model, directory).eval()
+        adapted = PeftModel.from_pretrained(model, directory, autocast_adapter_dtype=False).eval()
     except Exception as error:
         raise ModelError(f"cannot load the adapter {directory}: {first_line(error)}") from None
     if torch.equal(before, next_log_probabilities(adapted, [probe_ids])):

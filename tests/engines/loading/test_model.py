@@ -50,6 +50,23 @@ def test_lora_weights_are_float32_on_a_bfloat16_base(model_config):
     assert {p.dtype for p in adapted.parameters() if not p.requires_grad} == {torch.bfloat16}
 
 
+def test_float32_lora_weights_compute_as_the_adapter_does_beside_the_same_base(model_config, tmp_path):
+    config = replace(model_config, dtype="bfloat16")
+    adapted = add_lora(load_model(config, device="cpu"), config, rank=2, alpha=4, dropout=0.1).eval()
+    for name, parameter in adapted.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=0.1, generator=torch.Generator().manual_seed(len(name)))
+    adapted.save_pretrained(tmp_path)
+    loaded = load_adapter(load_model(config, device="cpu"), tmp_path, [5, 6, 7])
+    assert {value.dtype for value in loaded.parameters()} == {torch.bfloat16}
+    ids = torch.arange(10, 34).reshape(2, 12)
+    logits = adapted(ids).logits
+    assert logits.dtype == torch.bfloat16 and torch.equal(logits, loaded(ids).logits)
+    logits.float().square().mean().backward()
+    gradients = [value.grad for value in adapted.parameters() if value.requires_grad]
+    assert {value.dtype for value in gradients} == {torch.float32} and all(value.any() for value in gradients)
+
+
 def test_adapter_in_effect(model_config, tmp_path):
     adapted = add_lora(load_model(model_config, device="cpu"), model_config, rank=2, alpha=4, dropout=0)
     adapted.save_pretrained(tmp_path / "fresh")
