@@ -1,6 +1,7 @@
 """Adapter directories in PEFT's format."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -45,6 +46,20 @@ def merge_adapters(sources: Sequence[tuple[Path, float]], output: Path) -> None:
     rank = sum(own["r"] for _, _, own, _ in read)
     save_file(merged, output / WEIGHTS, metadata={"format": "pt"})
     write_json(output / CONFIG, {**config, "r": rank, "lora_alpha": rank})
+
+
+def copy_weights(source: Path, output: Path, dtype: str) -> None:
+    """Write an adapter's weights to the directory ``output``, in "float32" or "bfloat16"; equal ones byte for byte.
+
+    Raises:
+        ArtifactError: The adapter cannot be read.
+    """
+    _, tensors = _read(source)
+    if all(tensor.dtype == getattr(torch, dtype) for tensor in tensors.values()):
+        shutil.copyfile(source / WEIGHTS, output / WEIGHTS)
+    else:
+        cast = {name: tensor.to(getattr(torch, dtype)) for name, tensor in tensors.items()}
+        save_file(cast, output / WEIGHTS, metadata={"format": "pt"})
 
 
 def _read(directory: Path) -> tuple[dict, dict[str, torch.Tensor]]:

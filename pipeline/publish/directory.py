@@ -1,7 +1,6 @@
 """The directory that is published: an adapter in PEFT's format, its card, metrics and records, from a finished DAG."""
 
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.artifacts.adapters import CONFIG, WEIGHTS
+from pipeline.artifacts.adapters import CONFIG, copy_weights
 from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.model_report import model_revision
 from pipeline.artifacts.prompts import read_prompts
@@ -134,7 +133,8 @@ def publish(publication: Publication, output: Path, merged: bool) -> Path:
     params = publication.params
     source = Path(params.artifacts) / "adapters" / publication.model / publication.method
     with atomic_directory(output) as directory:
-        shutil.copyfile(source / WEIGHTS, directory / WEIGHTS)
+        # What evaluations have computed with; the half of float32's size beside a bfloat16 checkpoint.
+        copy_weights(source, directory, params.models[publication.model].dtype)
         config = json.loads((source / CONFIG).read_text())
         names = {
             "base_model_name_or_path": publication.report["checkpoint"],

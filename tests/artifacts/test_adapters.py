@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from pipeline.artifacts.adapters import CONFIG, WEIGHTS, merge_adapters
+from pipeline.artifacts.adapters import CONFIG, WEIGHTS, copy_weights, merge_adapters
 from pipeline.errors import ArtifactError
 
 
@@ -48,3 +48,19 @@ def test_what_cannot_be_added_up_is_named(tmp_path):
     (second / WEIGHTS).write_bytes(b"short")
     with pytest.raises(ArtifactError, match=r"cannot read the adapter .*b: "):
         merge_adapters([(first, 0.5), (second, 0.5)], tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_weights_are_handed_on_in_the_dtype_that_computes(tmp_path, dtype):
+    source, output = adapter(tmp_path / "a", 4, 8), tmp_path / "output"
+    output.mkdir()
+    copy_weights(source, output, str(dtype).removeprefix("torch."))
+    found = load_file(output / WEIGHTS)
+    assert found.keys() == load_file(source / WEIGHTS).keys()
+    for name, tensor in load_file(source / WEIGHTS).items():
+        assert found[name].dtype == dtype and torch.equal(found[name], tensor.to(dtype))
+    if dtype == torch.float32:
+        assert (output / WEIGHTS).read_bytes() == (source / WEIGHTS).read_bytes()
+    (source / WEIGHTS).write_bytes(b"short")
+    with pytest.raises(ArtifactError, match=r"cannot read the adapter .*a: "):
+        copy_weights(source, output, "bfloat16")
