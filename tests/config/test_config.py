@@ -233,6 +233,7 @@ def test_the_laptop_experiments_ask_nothing_of_the_hub(name):
     assert f"import_gguf {model.checkpoint} " in (ROOT / "Makefile").read_text()
     assert unpinned(params) == [] and downloads(params) == []
     assert (params.artifacts, params.reports) == (f"artifacts/{name}", f"reports/{name}")
+    assert list(validate(composed_params(f"experiment={name}", "methods=paper")).methods) == ["soft", "hard"]
 
 
 def test_stand_ins_replace_every_checkpoint_and_nothing_else_of_a_model():
