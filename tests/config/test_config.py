@@ -224,16 +224,15 @@ def test_experiments_of_dvc_may_not_change_which_stages_there_are(tmp_path, monk
     check(path, ROOT / "conf")
 
 
-@pytest.mark.parametrize("name", ["laptop", "laptop_long"])
-def test_the_laptop_experiments_ask_nothing_of_the_hub(name):
-    params = validate(composed_params(f"experiment={name}"))
+def test_the_laptop_experiment_asks_nothing_of_the_hub():
+    params = validate(composed_params("experiment=laptop"))
     (model,) = params.models.values()
     assert "Q4_1" in model.display_name and is_local_path(model.checkpoint)
     # The Makefile imports the file to where the model's settings look for it.
     assert f"import_gguf {model.checkpoint} " in (ROOT / "Makefile").read_text()
     assert unpinned(params) == [] and downloads(params) == []
-    assert (params.artifacts, params.reports) == (f"artifacts/{name}", f"reports/{name}")
-    assert list(validate(composed_params(f"experiment={name}", "methods=paper")).methods) == ["soft", "hard"]
+    assert params.artifacts != params.reports and "laptop" in params.artifacts
+    assert list(validate(composed_params("experiment=laptop", "methods=paper")).methods) == ["soft", "hard"]
 
 
 def test_stand_ins_replace_every_checkpoint_and_nothing_else_of_a_model():
