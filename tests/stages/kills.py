@@ -154,13 +154,14 @@ def examine(job: dict, log: Path) -> dict:
                 remove(path)
             saved = 0
         status, used = run(job, log, moment * seconds)
-        for _ in range(3):
-            if status != 0 or len(job["moments"]) > 1:
+        for attempt in range(3):
+            if status != 0 or len(job["moments"]) > 1 or moment > 1:
                 break
-            # The run before, the first of its kind, loaded more, and took longer than this one.
+            # The run before, the first of its kind, loaded more, and took longer than this one; and of a short stage
+            # much of the time is that in which its process is taken down.
             for path in (*outputs, *scratch):
                 remove(path)
-            status, used = run(job, log, moment * used)
+            status, used = run(job, log, moment * used / 2**attempt)
         when = f"kill {number} at {moment:.3f} of {seconds:.3f} processor seconds"
         if status == -signal.SIGKILL:
             report["killed"] += 1
