@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
-_loaded: dict[int, list[str]] = {}
-"""The project's loaded modules, by the number of all modules."""
 
 
 def run_module(module: str, arguments: list[str]) -> None:
@@ -23,9 +21,11 @@ def run_module(module: str, arguments: list[str]) -> None:
     sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
     code = Path(directory, "pipeline")
     other = code.exists() and not code.samefile(ROOT / "pipeline")
-    for name in next(iter(_loaded.values())):
-        # What runs as the main program must not be loaded under its own name as well.
-        if other or name == module:
+    # What runs as the main program must not be loaded under its own name as well.
+    sys.modules.pop(module, None)
+    if other:
+        # Looking at the names of all modules copies the memory that they lie in, so not in every child.
+        for name in [name for name in sys.modules if name.partition(".")[0] == "pipeline"]:
             del sys.modules[name]
     if torch := sys.modules.get("torch"):
         # Behind a fork PyTorch makes its pool of threads anew at the first use, which fails where several threads are
@@ -55,10 +55,6 @@ def end_with(work: Callable[[], None]) -> NoReturn:
 
 def fork(work: Callable[[], None]) -> int:
     """The number of a child that does the work and ends with it."""
-    # Not in the child, nor before each: looking at the names of all modules copies the memory that they lie in.
-    if len(sys.modules) not in _loaded:
-        _loaded.clear()
-        _loaded[len(sys.modules)] = [name for name in sys.modules if name.partition(".")[0] == "pipeline"]
     child = os.fork()
     if child == 0:
         end_with(work)

