@@ -1,23 +1,26 @@
 """What is measured on one model: training steps, scoring a trie, sampling, and the laws that engines sample.
 
-Weights and activations have the device's dtype, LoRA weights are float32, as in the pipeline. Utilisation counts
-the arithmetic that the task needs: 2 operations per weight and token forward (of experts, those that a token runs
-through), as many again backward for activations (frozen weights have no gradient of their own), the output head at
-supervised positions only, and attention over the tokens that a query may see.
+Weights and activations have the device's dtype, LoRA weights are kept in float32, as in the pipeline. Utilisation
+counts the arithmetic that the task needs: 2 operations per weight and token forward (of experts, those that a token
+runs through), as many again backward for activations (frozen weights have no gradient of their own), the output head
+at supervised positions only, and attention over the tokens that a query may see.
 """
 
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
-from peft import LoraConfig, get_peft_model
+from peft import PeftModel
+from transformers import PreTrainedModel
 
 from benchmarks.gpu.engines import PlainGenerate, TokenNames, opened_in_vllm
 from benchmarks.gpu.shapes import SHAPES, STOP, random_model
+from benchmarks.workload import MODEL
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.training.batches import collate, plan_passes
@@ -25,7 +28,7 @@ from pipeline.core.training.examples import Example, soft_example
 from pipeline.core.training.objectives import soft_target_loss
 from pipeline.core.tries.digit_tokens import DigitTokens
 from pipeline.core.tries.trie import build_tries
-from pipeline.engines.loading.model import position_logits
+from pipeline.engines.loading.model import add_lora, position_logits
 from pipeline.engines.sampling.generate import generate, sample_seeds
 from pipeline.engines.sampling.preflight_law import (
     RELATIVE_ERROR,
@@ -57,6 +60,12 @@ REQUESTS = 2
 RULE = DigitTokens((np.arange(15, 25, dtype=np.int32),), minus=12, point=13, terminator=STOP)
 
 Figures = dict[str, Any]
+
+
+def with_adapter(base: PreTrainedModel) -> PeftModel:
+    """A model with fresh LoRA weights, as training has it."""
+    settings = replace(MODEL, lora_target_modules=list(LORA_TARGETS))
+    return add_lora(base, settings, rank=RANK, alpha=32, dropout=0.05)
 
 
 def timed(function: Callable[[], object], device: str, repeats: int) -> float:
@@ -144,11 +153,7 @@ class Measurements:
         self.build_seconds = time.perf_counter() - started
         self.num_parameters = sum(parameter.numel() for parameter in base.parameters())
         self.load_bytes = torch.cuda.memory_allocated() if device == "cuda" else None
-        lora = LoraConfig(r=RANK, lora_alpha=32, lora_dropout=0.05, target_modules=list(LORA_TARGETS))
-        self.model = get_peft_model(base, lora).to(device).eval()
-        for parameter in self.model.parameters():
-            if parameter.requires_grad:
-                parameter.data = parameter.data.float()
+        self.model = with_adapter(base).to(device).eval()
         self.base = base
         rng = np.random.default_rng(0)
         self.prompts = [rng.integers(100, 4000, PROMPT_TOKENS).tolist() for _ in range(NUM_PROMPTS)]

@@ -102,10 +102,10 @@ within their error."""
 TOKENS_PER_SLICE = 700_000
 """Tokens of a PALOMA test slice; assumed."""
 
-ACTIVATION_BYTES = 3.0
+ACTIVATION_BYTES = 2.5
 """What a token keeps for the backward pass, by number of weights to the power 2/3 (width times depth). Counted with
-autograd for bfloat16 layers with float32 LoRA on attention and dropout: 2.4 to 3.2 from Gemma-3-1B to 27B, 4.3 for
-Qwen3-0.6B, 1.0 for GPT-OSS, of whose weights most are experts that a token does not meet."""
+autograd for bfloat16 layers with LoRA on attention and dropout: 1.8 to 2.9 from Gemma-3-1B to 27B, 3.5 for
+Qwen3-0.6B, about 1 for GPT-OSS, of whose weights most are experts that a token does not meet."""
 LOGIT_BYTES = 16 * 2**25
 """Logits of one chunk of positions, their softmax and gradients, in float32."""
 

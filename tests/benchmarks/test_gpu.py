@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from peft import LoraConfig, get_peft_model
 
 from benchmarks.gpu import __main__ as gpu
 from benchmarks.gpu import cases, report
@@ -174,12 +173,7 @@ def test_shapes_have_the_weights_of_the_papers_models(name):
 
 def kept_bytes(name: str, layers: int) -> float:
     """What autograd keeps of a token in so many layers with adapters."""
-    model = empty_model(replace(SHAPES[name], layers=layers, vocabulary=64))
-    lora = LoraConfig(r=cases.RANK, lora_dropout=0.05, target_modules=list(cases.LORA_TARGETS))
-    model = get_peft_model(model, lora).train()
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            parameter.data = parameter.data.float()
+    model = cases.with_adapter(empty_model(replace(SHAPES[name], layers=layers, vocabulary=64))).train()
     weights = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
     kept = {}
 
