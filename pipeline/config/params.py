@@ -89,8 +89,9 @@ class PromptsConfig:
     """Family ids to keep; null keeps all 30."""
     train_prompts_per_family: PositiveInt | None
     """At most this many training prompts of each family (a seeded draw); null keeps all 1,988."""
-    unseen_selection: Selection
-    """"selected" (the paper's 24) or "full" (591)."""
+    unseen_selection: Selection | Literal["interpolated"]
+    """"selected" (the paper's 24) or "full" (591), all of them outside the ranges that are trained on, or
+    "interpolated": 72 inside, between the points of the training grids."""
     ood_selection: Selection
     """"selected" (the paper's 18) or "full" (92)."""
     open: OpenPromptsConfig

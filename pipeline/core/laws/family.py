@@ -6,7 +6,7 @@ The 30 families themselves are in ``pipeline.core.laws.families``.
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +30,12 @@ class Axis:
     name: str
     values: tuple[float, ...]
     spacing: str
+
+    def midpoints(self) -> tuple[float, ...]:
+        """Halfway between neighbours on the axis' own scale; of counts, the whole numbers between them."""
+        middle = {"log": lambda a, b: math.sqrt(a * b), "count": lambda a, b: (a + b) // 2}
+        found = (middle.get(self.spacing, lambda a, b: (a + b) / 2)(a, b) for a, b in pairwise(self.values))
+        return tuple(value for value in found if value not in self.values)
 
 
 def linear(name: str, lower: float, upper: float, size: int) -> Axis:
@@ -206,10 +212,13 @@ class Family:
         """Prompt parameters of a split in grid order.
 
         ``split`` is "train" or "test"; ``selection`` "selected" gives the paper's
-        selected test points instead of the whole test grid.
+        selected test points instead of the whole test grid, "interpolated" three of a seen family that lie
+        between the points of its training grid.
         """
         if split == "test" and selection == "selected":
             points: Iterator[Parameters] = iter(self.selected)
+        elif split == "test" and selection == "interpolated":
+            points = iter(self._interpolated())
         else:
             axes = self.train_grid if split == "train" else self.test_grid
             names = [axis.name for axis in axes]
@@ -218,3 +227,14 @@ class Family:
                 points = iter(())
         for point in points:
             yield {name: float(value) for name, value in self.from_grid(point).items()}
+
+    def _interpolated(self) -> list[dict[str, float]]:
+        """Three points between those of the training grid: an axis' lowest, middle and highest midpoint, in turns."""
+        if not self.train_grid:
+            return []
+        between = [(axis.name, axis.midpoints()) for axis in self.train_grid]
+        turns = ((0.0, 0.5, 1.0), (0.5, 1.0, 0.0), (1.0, 0.0, 0.5))
+        return [
+            {name: axis[round(place * (len(axis) - 1))] for place, (name, axis) in zip(turn, between, strict=False)}
+            for turn in turns
+        ]

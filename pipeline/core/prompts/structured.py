@@ -101,7 +101,8 @@ def build_split(
 
     Args:
         split: "train" and "unseen" cover the seen families, "ood" the held-out ones.
-        selection: "selected" keeps the paper's test points; ignored for "train".
+        selection: "selected" keeps the paper's test points; "interpolated" takes points between those of the training
+            grids instead, three of each seen family; ignored for "train".
         families: Restrict to these family ids; None keeps all.
         prompts_per_family: Keep at most this many per family, drawn without replacement
             from a stream named by seed, split and family; None keeps all.

@@ -266,6 +266,9 @@ def _family_record(family: Family, params: Params, counts: Mapping[tuple[str, st
     """A family's row of the table's file; ``counts`` are evaluated prompts by split and family."""
     most, chosen = params.prompts.train_prompts_per_family, _families(params)
     size = _size(family.train_grid) if family.family_id in chosen else 0
+    interpolated = family.seen and params.prompts.unseen_selection == "interpolated"
+    between = math.prod(len(axis.midpoints()) for axis in family.train_grid)
+    test_points = family.grid_points("test", "interpolated") if interpolated else family.selected
     return {
         "family": family.family_id,
         "display_name": family.display_name,
@@ -275,9 +278,9 @@ def _family_record(family: Family, params: Params, counts: Mapping[tuple[str, st
         "parameters": ", ".join(_domain(parameter) for parameter in family.parameters),
         "support": support_text(family),
         "train_grid": _grid(family.train_grid) or DASH,
-        "test_points": "; ".join(_point(point) for point in family.selected),
+        "test_points": "; ".join(_point(point) for point in test_points),
         "train_grid_points": _size(family.train_grid),
-        "test_grid_points": _size(family.test_grid),
+        "test_grid_points": between if interpolated else _size(family.test_grid),
         "train_prompts": size if most is None else min(most, size),
         "test_prompts": counts["unseen" if family.seen else "ood", family.family_id],
     }

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.core.laws.families import FAMILIES, get_family
+from pipeline.core.laws.family import counts, linear, listed, log
 from pipeline.core.prompts.structured import build_split, make_prompt
 from pipeline.errors import DomainError
 
@@ -136,3 +137,35 @@ def test_printed_parameters_read_back_exactly(mu, sigma):
         "mu": mu,
         "sigma": sigma,
     }
+
+
+def test_interpolated_points_lie_inside_the_training_grid_and_the_papers_outside():
+    for family in (family for family in FAMILIES.values() if family.seen):
+        ranges = {axis.name: (min(axis.values), max(axis.values)) for axis in family.train_grid}
+        of_training = list(family.grid_points("train"))
+        points = {tuple(point.values()): point for point in family.grid_points("test", "interpolated")}
+        assert len(points) == 3 and not any(point in of_training for point in points.values())
+        for point in points.values():
+            family.law_at(point)
+            # Parameters that the prompt names as the grid does; the others are made from widths and shares.
+            own = [name for name in point if name in ranges and name != "N"]
+            assert own and all(ranges[name][0] < point[name] < ranges[name][1] for name in own)
+        outside = [
+            axis.name
+            for axis in family.test_grid
+            if not any(ranges[axis.name][0] <= value <= ranges[axis.name][1] for value in axis.values)
+        ]
+        assert outside, f"{family.family_id}: test points inside the ranges that are trained on"
+
+
+@pytest.mark.parametrize(
+    ("axis", "expected"),
+    [
+        (linear("a", -1, 1, 3), (-0.5, 0.5)),
+        (log("a", 0.25, 4, 3), (0.5, 2.0)),
+        (listed("a", 1, 2, 4), (1.5, 3.0)),
+        (counts("n", 5, 6, 9, 12), (7.0, 10.0)),
+    ],
+)
+def test_midpoints_are_halfway_on_the_axis_own_scale(axis, expected):
+    assert axis.midpoints() == pytest.approx(expected, rel=1e-15)

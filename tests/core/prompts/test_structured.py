@@ -6,7 +6,12 @@ from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.structured import build_split, make_prompt, parse_prompt
 from pipeline.errors import DomainError
 
-PROMPTS = [*build_split("train", prompts_per_family=3), *build_split("unseen"), *build_split("ood")]
+PROMPTS = [
+    *build_split("train", prompts_per_family=3),
+    *build_split("unseen"),
+    *build_split("unseen", selection="interpolated"),
+    *build_split("ood"),
+]
 
 
 def test_every_request_gives_its_own_prompt_back():

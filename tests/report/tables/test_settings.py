@@ -145,6 +145,15 @@ def test_every_family_has_its_grids_and_this_runs_prompts(config):
     assert frame.loc["binomial", "parameters"] == "n in whole, [1, ∞), p in (0, 1]"
 
 
+def test_interpolated_parameters_are_those_of_the_run(config):
+    chosen = dataclasses.replace(config, prompts=dataclasses.replace(config.prompts, unseen_selection="interpolated"))
+    prompts = build_split("unseen", selection="interpolated") + build_split("ood", selection="selected")
+    frame = family_table(chosen, prompts).frame.set_index("family")
+    assert frame.loc["f_distribution", "test_points"] == "(d1=4, d2=12.5); (d1=6, d2=17.5); (d1=8.5, d2=7.5)"
+    assert list(frame.loc["gaussian", ["test_prompts", "test_grid_points"]]) == [3, 100]
+    assert list(frame.loc["poisson", ["test_prompts", "test_grid_points"]]) == [3, 17]
+
+
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_supports_hold_at_every_test_point(family):
     text = support_text(FAMILIES[family])
