@@ -30,32 +30,38 @@ def test_the_lock_has_every_direct_requirement():
 ENVIRONMENTS = (("3.11", FILES), ("3.12", FILES), ("3.13", FILES[:1]))
 
 
+def resolve(environment, directory, *options):
+    """A dry run of pip's task by uv: standard output, standard error and exit status are to come."""
+    python, files = environment
+    words = ["uv", "pip", "compile", "--quiet", "--no-annotate", "--no-header", "--python-platform", "linux"]
+    words += ["--python-version", python, "--constraint", str(ROOT / "constraints.txt"), *options]
+    words += [str(ROOT / name) for name in files]
+    command = [sys.executable, "-m", *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=directory)
+
+
 @pytest.fixture(scope="module")
 def resolutions(tmp_path_factory):
-    """A dry run of pip's task by uv for each environment; all wait for the package index at once."""
+    """Each environment's resolution and what it has printed.
 
-    def start(python, files):
-        words = ["uv", "pip", "compile", "--quiet", "--no-annotate", "--no-header", "--python-platform", "linux"]
-        words += ["--python-version", python, "--constraint", str(ROOT / "constraints.txt")]
-        words += [str(ROOT / name) for name in files]
-        return subprocess.Popen(
-            [sys.executable, "-m", *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=tmp_path_factory.mktemp(python),
-        )
-
-    with contextlib.ExitStack() as started:
-        yield {environment: started.enter_context(start(*environment)) for environment in ENVIRONMENTS}
+    What an index says of a version does not change once it is out, so what uv has cached is asked first; those for
+    which something is missing there wait for the package index, all at once.
+    """
+    found = {}
+    for options in (["--offline"], []):
+        missing = [name for name in ENVIRONMENTS if name not in found or found[name][0].returncode]
+        with contextlib.ExitStack() as started:
+            directories = [tmp_path_factory.mktemp("resolution") for _ in missing]
+            runs = [started.enter_context(resolve(*pair, *options)) for pair in zip(missing, directories, strict=True)]
+            found |= {name: (run, *run.communicate()) for name, run in zip(missing, runs, strict=True)}
+    return found
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_an_environment_resolves(resolutions, environment):
     """Every version that is chosen is the lock's."""
-    found = resolutions[environment]
-    printed, errors = found.communicate()
+    found, printed, errors = resolutions[environment]
     if found.returncode and "No solution found" not in errors:
         pytest.skip(f"the package index is not reached: {errors.strip().splitlines()[0]}")
     assert found.returncode == 0, errors

@@ -27,6 +27,12 @@ from tests.reference_sampler import next_log_probabilities
 from tests.waiting import wait_until
 
 
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch):
+    """The client waits half a second before its second attempt, and twice as long before each further one."""
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
+
+
 @pytest.fixture(scope="module")
 def adapter(model_config, tmp_path_factory):
     return save_adapter(model_config, tmp_path_factory.mktemp("adapters") / "soft")
