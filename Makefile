@@ -43,8 +43,8 @@ repro: check-params  ## run what is out of date in the DAG of params.yaml (JOBS=
 plan: check-params  ## estimated tokens, GPU hours and disk of the DAG of params.yaml (RATES=FILE: a device of your own)
 	@$(RUN) python -m pipeline.runs.plan $(if $(RATES),--rates $(RATES))
 
-spent:  ## measured time, tokens and memory of what has run, by stage, model and condition (ARGS="--csv FILE")
-	@$(RUN) python -m pipeline.runs.spent $(ARGS)
+spent:  ## measured time, tokens and memory of what has run, by stage, model and condition (RATES=FILE, ARGS="--csv FILE")
+	@$(RUN) python -m pipeline.runs.spent $(if $(RATES),--rates $(RATES)) $(ARGS)
 
 sweep:  ## every combination of values (ARGS="sweep=hard_ablation seed=0,1"; --help for more)
 	@$(RUN) python -m pipeline.sweep -m $(ARGS)

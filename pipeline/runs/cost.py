@@ -21,6 +21,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 from pipeline.runs.rates import Rates
 
@@ -49,6 +50,16 @@ LOADING_SECONDS = 30.0
 """Start of a stage that loads a model."""
 LOADING_BYTES_PER_SECOND = 1e9
 """Reading of weights."""
+PAPER_CLOCK = """\
+GPU hours are those of A100s, from rates fitted to the totals that the paper states for its own code: \
+2.6 and 26.7 GPU-hours of soft and hard training, and 4.5 h of structured, 3.1 h of open-ended, 17.6 h of \
+multiple-choice, 4.8 h of TinyBenchmarks, 11.5 h of PALOMA and 194 h of NoveltyBench evaluation. Baselines, exact laws \
+and preflight are not among those totals. Shared prefixes, packed completions or vLLM may take a fraction of it."""
+MEASURED_CLOCK = """\
+GPU hours are those of one {device}, from rates that this code had there with random weights ({measured}; {path}): \
+{shapes}. Sizes between them are interpolated, larger ones in proportion. Sampling is the Hugging Face engine's with a \
+row for every sample; merged prefixes or vLLM may take a fraction of it. Loading is assumed: {loading:.0f} s and \
+{speed:.0f} GB/s."""
 
 SEQUENCES_AT_ONCE: Mapping[str, float] = {
     "structured": 39.0,
@@ -288,3 +299,17 @@ def scoring_cost(
     """Cost of reading ``tokens`` for their log-probabilities."""
     hours = loading_hours(num_parameters) + prefill_hours(tokens, num_parameters, utilisation, rates)
     return Cost(tokens, 0.0, hours)
+
+
+def clock(rates: Rates | None, path: Path | None) -> str:
+    """What the GPU hours are hours of."""
+    if rates is None:
+        return PAPER_CLOCK
+    return MEASURED_CLOCK.format(
+        device=rates.device,
+        measured=rates.measured,
+        path=path,
+        shapes=", ".join(rates.models),
+        loading=LOADING_SECONDS,
+        speed=LOADING_BYTES_PER_SECOND / 1e9,
+    )

@@ -15,37 +15,13 @@ from pipeline.command import run_command
 from pipeline.config.params import Params, load_params
 from pipeline.config.retention import is_local_path
 from pipeline.dag.graph import StageGraph, stages_out_of_date
-from pipeline.runs.cost import LOADING_BYTES_PER_SECOND, LOADING_SECONDS, Cost
+from pipeline.runs.cost import Cost, clock
 from pipeline.runs.pricing import CLASSIFIER_PARAMETERS, REWARD_PARAMETERS, Prices
 from pipeline.runs.rates import Rates, read_rates
 
 SUMMED = ("stages", "to_run", "tokens", "gpu_hours", "gpu_hours_to_run", "disk_gb")
 NOTE = """\
 Estimates. {clock} Disk counts outputs once; DVC's cache doubles it where the file system has no reflinks."""
-PAPER_CLOCK = """\
-GPU hours are those of A100s, from rates fitted to the totals that the paper states for its own code: \
-2.6 and 26.7 GPU-hours of soft and hard training, and 4.5 h of structured, 3.1 h of open-ended, 17.6 h of \
-multiple-choice, 4.8 h of TinyBenchmarks, 11.5 h of PALOMA and 194 h of NoveltyBench evaluation. Baselines, exact laws \
-and preflight are not among those totals. Shared prefixes, packed completions or vLLM may take a fraction of it."""
-MEASURED_CLOCK = """\
-GPU hours are those of one {device}, from rates that this code had there with random weights ({measured}; {path}): \
-{shapes}. Sizes between them are interpolated, larger ones in proportion. Sampling is the Hugging Face engine's with a \
-row for every sample; merged prefixes or vLLM may take a fraction of it. Loading is assumed: {loading:.0f} s and \
-{speed:.0f} GB/s."""
-
-
-def clock(rates: Rates | None, path: Path | None) -> str:
-    """What the GPU hours are hours of."""
-    if rates is None:
-        return PAPER_CLOCK
-    return MEASURED_CLOCK.format(
-        device=rates.device,
-        measured=rates.measured,
-        path=path,
-        shapes=", ".join(rates.models),
-        loading=LOADING_SECONDS,
-        speed=LOADING_BYTES_PER_SECOND / 1e9,
-    )
 
 
 def checkpoint_bytes(params: Params) -> float:

@@ -17,7 +17,9 @@ from pipeline.dag.declaration import fill
 from pipeline.dag.graph import StageGraph, StageNode
 from pipeline.dag.tables import template_names
 from pipeline.record.provenance import RECORD
+from pipeline.runs.cost import clock
 from pipeline.runs.pricing import Prices
+from pipeline.runs.rates import Rates, read_rates
 
 COLUMNS = (
     "stage",
@@ -37,9 +39,8 @@ NOTE = """\
 Wall time of the last run of each stage, from its start (+: some run was continued, from there) to its record. Tokens \
 read: that the models of the process ran forward, prompts and padding included; of training on several GPUs, those of \
 the first process; none where vLLM or a server ran the model. Tokens generated: of the whole table of answers. Memory: \
-peak of the process, and on the GPU of its tensors, in 10^9 bytes. Planned: A100 hours that `make plan` estimates for \
-the same runs. Paper, for its 12 models on 4 A100s: training 2.6 (soft) and 26.7 (hard) A100 hours; evaluation, \
-wall-clock hours summed over runs: structured 4.5, open 3.1, mcq 17.6, retention 4.8, paloma 11.5, novelty 194."""
+peak of the process, and on the GPU of its tensors, in 10^9 bytes. Planned: what `make plan` estimates for the same \
+runs. {clock}"""
 
 
 def record_path(node: StageNode, params: Params) -> Path:
@@ -49,7 +50,7 @@ def record_path(node: StageNode, params: Params) -> Path:
     return Path(node.outputs[0]) / RECORD
 
 
-def spent_table(params: Params, project: Path) -> pd.DataFrame:
+def spent_table(params: Params, project: Path, rates: Rates | None = None) -> pd.DataFrame:
     """One row per run that has left a record, in the DAG's order; columns COLUMNS.
 
     Memory is in 10^9 bytes. What a record does not tell (of an older version, or without a GPU) is NaN.
@@ -57,11 +58,12 @@ def spent_table(params: Params, project: Path) -> pd.DataFrame:
     Args:
         params: The parameters.
         project: Where relative paths start.
+        rates: Of the device, for the planned hours; None for those of the paper's code on an A100.
 
     Raises:
         ArtifactError: A record is unreadable.
     """
-    prices, rows = Prices(params, project), []
+    prices, rows = Prices(params, project, rates), []
     for node in StageGraph(params).values():
         path = record_path(node, params)
         if not (project / path).is_file():
@@ -126,10 +128,11 @@ def _text(table: pd.DataFrame, by: list[str]) -> str:
     )
 
 
-def main(params: Path, csv: Path | None) -> None:
-    """Print the tables, and write one row per run to ``csv``."""
+def main(params: Path, csv: Path | None, rates: Path | None = None) -> None:
+    """Print the tables, and write one row per run to ``csv``; ``rates`` is a file of rates for the planned hours."""
+    measured = None if rates is None else read_rates(rates)
     project, config = params.resolve().parent, load_params(params)
-    table = spent_table(config, project)
+    table = spent_table(config, project, measured)
     if csv is not None:
         with atomic_path(csv) as temporary:
             table.to_csv(temporary, index=False)
@@ -137,7 +140,8 @@ def main(params: Path, csv: Path | None) -> None:
     if table.empty:
         return
     print(f"{_text(table, ['stage', 'model', 'condition'])}\n\n{_text(table, ['stage'])}\n")
-    print(f"{_text(table.assign(all='all'), ['all'])}\n\ndevices: {', '.join(table['device'].unique())}\n\n{NOTE}")
+    print(f"{_text(table.assign(all='all'), ['all'])}\n\ndevices: {', '.join(table['device'].unique())}\n")
+    print(NOTE.format(clock=clock(measured, rates)))
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -145,6 +149,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
     parser.add_argument("--csv", type=Path, help="file for one row per run")
+    parser.add_argument("--rates", type=Path, help="rates of a device (`make gpu-check`) for the planned hours")
     return parser.parse_args()
 
 

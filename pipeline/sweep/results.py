@@ -23,10 +23,7 @@ HEADLINES = (
     "bits_per_byte",
 )
 """Metrics that the summary shows, where the cell has them; aggregates over families only."""
-ESTIMATE_NOTE = (
-    "Estimates: GPU hours on A100s, from rates fitted to the paper's stated totals (pipeline/runs/cost.py); stages "
-    "already in the shared cache may cost nothing, disk counts outputs once."
-)
+ESTIMATE_NOTE = "Estimates. {clock} Stages already in the shared cache may cost nothing, disk counts outputs once."
 
 
 def override_columns(overrides: Sequence[str]) -> dict[str, str]:
@@ -105,4 +102,6 @@ def run_table(records: Sequence[Record]) -> str:
     cells = {record.cell: record for record in records if record.cell and record.status != "finished"}.values()
     tokens, hours, disk = (sum(getattr(cell, key) for cell in cells) for key in ("tokens", "gpu_hours", "disk_bytes"))
     total = f"{len(cells)} cells to run or finish: {tokens:.3g} tokens, {hours:.2f} GPU hours, {disk / 1e9:.2f} GB"
-    return f"{text}\n{total}\n{ESTIMATE_NOTE}"
+    # What is finished has no estimate.
+    clock = next((record.clock for record in records if record.clock), "")
+    return f"{text}\n{total}\n{ESTIMATE_NOTE.format(clock=clock)}"

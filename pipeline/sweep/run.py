@@ -10,9 +10,10 @@ from pathlib import Path
 from pipeline.artifacts.locks import exclusive
 from pipeline.artifacts.storage import read_json, write_json
 from pipeline.errors import BusyError, PipelineError
-from pipeline.runs.cost import Cost
+from pipeline.runs.cost import Cost, clock
 from pipeline.runs.dvc_process import failed_stages, forget_dead_processes, last_error, start_dvc, wait_or_end
 from pipeline.runs.pricing import Prices
+from pipeline.runs.rates import Rates, read_rates
 from pipeline.runs.workspace import prepare_workspace
 from pipeline.sweep.cells import Cell, make_cell
 from pipeline.sweep.settings import SweepConfig, cell_overrides
@@ -39,6 +40,7 @@ class Record:
         tokens: Estimate for the others, prompt and completion.
         gpu_hours: Estimate for the others.
         disk_bytes: Estimate for the others.
+        clock: What the GPU hours are hours of.
     """
 
     cell: str
@@ -53,6 +55,7 @@ class Record:
     tokens: float = 0.0
     gpu_hours: float = 0.0
     disk_bytes: float = 0.0
+    clock: str = ""
 
 
 def write_record(directory: Path, record: Record) -> None:
@@ -92,9 +95,9 @@ def claimed_gpu(gpus: Sequence[int] | None, directory: Path) -> Iterator[dict[st
         time.sleep(SECONDS_BETWEEN_TRIES)
 
 
-def estimate(cell: Cell, directory: Path, project: Path) -> tuple[Cost, int]:
+def estimate(cell: Cell, directory: Path, project: Path, rates: Rates | None) -> tuple[Cost, int]:
     """Cost of the stages whose outputs are not all there, and the number of those that are."""
-    prices, total, done = Prices(cell.params, project), Cost(), 0
+    prices, total, done = Prices(cell.params, project, rates), Cost(), 0
     for name in cell.stages:
         node = cell.graph[name]
         if all((directory / output).exists() for output in node.outputs):
@@ -104,11 +107,13 @@ def estimate(cell: Cell, directory: Path, project: Path) -> tuple[Cost, int]:
     return total, done
 
 
-def _planned(cell: Cell, directory: Path, project: Path) -> Record:
+def _planned(cell: Cell, directory: Path, project: Path, config: SweepConfig) -> Record:
+    path = Path(config.rates) if config.rates else None
+    rates = read_rates(path) if path else None
     if is_finished(cell, directory, project):
         number = len(cell.stages)
         return Record(str(directory), cell.overrides, "finished", stages=number, stages_done=number)
-    cost, done = estimate(cell, directory, project)
+    cost, done = estimate(cell, directory, project, rates)
     status = "unfinished" if directory.exists() else "new"
     tokens = cost.prompt_tokens + cost.completion_tokens
     return Record(
@@ -120,6 +125,7 @@ def _planned(cell: Cell, directory: Path, project: Path) -> Record:
         tokens=tokens,
         gpu_hours=cost.gpu_hours,
         disk_bytes=cost.disk_bytes,
+        clock=clock(rates, path),
     )
 
 
@@ -166,7 +172,7 @@ def run_cell(cell: Cell, project: Path, config: SweepConfig) -> Record:
     """Run one cell, or estimate it where ``config.plan`` is set."""
     directory = Path(config.directory) / config.name / cell.identity
     if config.plan:
-        return _planned(cell, directory, project)
+        return _planned(cell, directory, project, config)
     if is_finished(cell, directory, project):
         return Record(str(directory), cell.overrides, "skipped")
     try:

@@ -48,6 +48,8 @@ class SweepConfig:
     """GPUs that cells claim one of."""
     plan: StrictBool
     """Whether to estimate only."""
+    rates: str | None
+    """Rates of a device for the estimates."""
 
 
 def sweep_config(values: Mapping, source: str) -> SweepConfig:

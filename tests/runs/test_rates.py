@@ -16,6 +16,11 @@ from pipeline.runs import cost
 from pipeline.runs.plan import main as plan
 from pipeline.runs.pricing import Prices
 from pipeline.runs.rates import Rates, read_rates
+from pipeline.runs.spent import spent_table
+from pipeline.sweep.cells import make_cell
+from pipeline.sweep.results import run_table
+from pipeline.sweep.run import run_cell
+from pipeline.sweep.settings import sweep_config
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow
@@ -154,3 +159,28 @@ def test_a_plan_takes_the_hours_of_the_rates(tmp_path, capsys):
     rows = min(params.generate.mcq.batch_size, FILE["decoding_rows"])
     seconds = mcq.prompt_tokens * 2e-6 + mcq.completion_tokens / rows * 0.03
     assert mcq.gpu_hours == pytest.approx(seconds / 3600 + cost.loading_hours(8190735360))
+
+
+def test_what_was_spent_is_compared_with_the_hours_of_the_rates(tmp_path, rates):
+    params = validate(compose_params(ROOT / "conf", []) | {"artifacts": "artifacts"})
+    path = tmp_path / "artifacts/adapters/embedded/soft/provenance.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"wall_time_seconds": 8.0, "device": "NVIDIA X"}))
+    for given in (rates, None):
+        (hours,) = spent_table(params, tmp_path, given)["planned_gpu_hours"]
+        assert hours == Prices(params, tmp_path, given).training("embedded", "soft").gpu_hours
+
+
+def test_a_sweeps_plan_takes_the_hours_of_the_rates(tmp_path, rates):
+    values = yaml.safe_load((ROOT / "conf/sweep/chosen.yaml").read_text()) | {"directory": str(tmp_path / "sweeps")}
+    cell = make_cell((), ["train_soft@embedded"], ROOT)
+    planned = {}
+    for path in (str(tmp_path / "rates.json"), None):
+        config = sweep_config(values | {"plan": True, "rates": path, "cache": str(tmp_path / "cache")}, "test")
+        planned[path] = run_cell(cell, ROOT, config)
+    measured, papers = planned.values()
+    given = Prices(cell.params, ROOT, rates)
+    assert measured.gpu_hours == pytest.approx(sum(given.of(cell.graph[name]).gpu_hours for name in cell.stages))
+    assert measured.tokens == papers.tokens and measured.gpu_hours != papers.gpu_hours
+    assert "those of one NVIDIA X" in run_table([measured]) and "A100" not in run_table([measured])
+    assert "those of A100s" in run_table([papers])
