@@ -4,6 +4,8 @@ EXPERIMENT ?= demo
 OVERRIDES ?=
 PORT ?= 8000
 WORKERS ?= 2
+# A run is a hundred processes of the same code: what they compile is kept, though containers often say otherwise.
+unexport PYTHONDONTWRITEBYTECODE
 # Runs its arguments with the project's environment first on the PATH.
 RUN = BIN=$$(scripts/setup_environment.sh) && export PATH="$$BIN:$$PATH" PYTHONPATH="$(CURDIR)" &&
 # Sets the shell variables A (artifacts) and R (reports) to the directories of params.yaml.
