@@ -21,7 +21,7 @@ from pipeline.errors import ArtifactError, first_line
 from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, LAW_SPLIT_TITLES, METRICS, SPLIT_TITLES, SPLITS
 from pipeline.publish.licence import Licence
 from pipeline.report.tables.retention import DIFFERENCES, one_name_per_variant, without_bos
-from pipeline.report.tables.settings import methods_table, shared_settings
+from pipeline.report.tables.settings import methods_table, shared_settings, unseen_place
 from pipeline.report.tables.table import DASH, Cell, Measure, build_table, existing_measures, measure_of
 from pipeline.report.tables.table_text import escape_markdown, markdown_table, shown
 
@@ -312,6 +312,7 @@ def model_card(publication: Publication) -> ModelCard:
     wanted = params.prompts.families
     families = [FAMILIES[name] for name in (FAMILIES if wanted is None else wanted)]
     rows = {axis: result_rows(publication, axis) for axis in params.axes}
+    titles = TITLES | {"unseen": f"{TITLES['unseen']}, {unseen_place(params)} the ranges of training"}
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         undefined=StrictUndefined,
@@ -334,7 +335,7 @@ def model_card(publication: Publication) -> ModelCard:
             ["Setting", "Value"], [[escape_markdown(text) for text in row] for row in training_rows(publication)]
         ),
         numbers={
-            TITLES[split]: result_table(own)
+            titles[split]: result_table(own)
             for axis in CALIBRATION
             for split in SPLITS[axis]
             if (own := [row for row in rows.get(axis, ()) if row.measure.split == split])

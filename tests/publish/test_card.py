@@ -124,6 +124,16 @@ def test_numbers_stand_with_interval_size_and_floor(publication):
     assert not re.search(r"\bnan\b|\bNone\b|\{\{|\{%", text)
 
 
+@pytest.mark.parametrize(
+    ("selection", "place"), [("selected", "outside"), ("full", "outside"), ("interpolated", "inside")]
+)
+def test_where_unseen_parameters_lie_is_said(publication, selection, place):
+    params = publication.params
+    params = replace(params, prompts=replace(params.prompts, unseen_selection=selection))
+    text = model_card(replace(publication, params=params)).text
+    assert f"**Unseen parameters, {place} the ranges of training**" in text and "**Held-out families**" in text
+
+
 def test_undefined_numbers_are_said_and_are_not_in_the_metadata(publication):
     frame = publication.metrics.copy()
     undefined = (frame["condition"] == "soft") & (frame["split"] == "ood") & frame["floor"].notna()

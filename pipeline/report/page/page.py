@@ -32,6 +32,7 @@ from pipeline.report.tables.frontier_costs import COSTS_TABLE
 from pipeline.report.tables.model_tests import MODELS_TABLE
 from pipeline.report.tables.novelty_cases import CaseTable
 from pipeline.report.tables.retention import paloma_measures
+from pipeline.report.tables.settings import unseen_place
 from pipeline.report.tables.structured import TESTS_TABLE
 from pipeline.report.tables.table import MISSING, ListTable, Table
 from pipeline.report.tables.table_text import shown
@@ -257,6 +258,7 @@ def report_page(
         explorer=explorer,
         questions=questions,
         question_views=QUESTION_VIEWS,
+        unseen_place=unseen_place(params),
         people_note=SYNTHETIC_NOTE if params.prompts.questions and params.prompts.questions.synthetic_people else "",
         **_first_screen(params, metrics, tests, models, sections, bits_per_byte),
         **_what_was_run(params, evaluations, metrics),

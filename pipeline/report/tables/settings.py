@@ -262,11 +262,16 @@ def family_table(params: Params, prompts: Sequence[Prompt]) -> ListTable | None:
     )
 
 
+def unseen_place(params: Params) -> str:
+    """Where the unseen parameters lie: "inside" or, as all of the paper's, "outside" the ranges that are trained on."""
+    return "inside" if params.prompts.unseen_selection == "interpolated" else "outside"
+
+
 def _family_record(family: Family, params: Params, counts: Mapping[tuple[str, str], int]) -> dict[str, Any]:
     """A family's row of the table's file; ``counts`` are evaluated prompts by split and family."""
     most, chosen = params.prompts.train_prompts_per_family, _families(params)
     size = _size(family.train_grid) if family.family_id in chosen else 0
-    interpolated = family.seen and params.prompts.unseen_selection == "interpolated"
+    interpolated = family.seen and unseen_place(params) == "inside"
     between = math.prod(len(axis.midpoints()) for axis in family.train_grid)
     test_points = family.grid_points("test", "interpolated") if interpolated else family.selected
     return {
