@@ -4,7 +4,7 @@ EXPERIMENT ?= demo
 OVERRIDES ?=
 PORT ?= 8000
 WORKERS ?= 2
-LAPTOP = $(if $(filter demo,$(EXPERIMENT)),laptop,$(EXPERIMENT))
+LAPTOP = $(or $(filter laptop%,$(EXPERIMENT)),laptop)
 # A run is a hundred processes of the same code: what they compile is kept, though containers often say otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 # Runs its arguments with the project's environment first on the PATH.
