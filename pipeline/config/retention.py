@@ -52,7 +52,7 @@ class RetentionConfig:
     revisions: dict[Task, str | None]
     """Commit of each task's data set on the hub; null takes the current one, which is recorded."""
     tasks: Annotated[list[Task], Field(min_length=1)]
-    """Tasks to run; gsm8k is the whole test split (1,319 problems) beside the 100 of tinyGSM8k."""
+    """Tasks to run; gsm8k is the whole test split (1,319 problems), alone or beside the 100 of tinyGSM8k."""
     prompt_format: Literal["chat", "chat_multiturn", "plain"]
     """How a prompt is put: in one user turn of the model's chat template ("chat"), its few-shot examples as turns of
     their own ("chat_multiturn"), or as plain text. A model without a chat template is asked in plain text."""
@@ -69,8 +69,8 @@ class RetentionConfig:
 
     @model_validator(mode="after")
     def _tasks_fit(self) -> "RetentionConfig":
-        if "gsm8k" in self.tasks and "tinyGSM8k" not in self.tasks:
-            raise ValueError("tasks has gsm8k, which is evaluated beside tinyGSM8k: add it")
+        if "gsm8k" in self.tasks and self.tasks != ["gsm8k"] and "tinyGSM8k" not in self.tasks:
+            raise ValueError("tasks has gsm8k, which is evaluated alone or beside tinyGSM8k: add it")
         return self
 
 

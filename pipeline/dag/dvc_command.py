@@ -89,7 +89,8 @@ def modify_yaml(path: Any, fs: Any = None) -> Iterator[Any]:
         dump_yaml(path, data, fs)
         return
     for name, value in data["stages"].items():
-        if before["stages"].get(name) != value:
+        # By what they look like: dictionaries of another order are equal, and written otherwise.
+        if repr(before["stages"].get(name)) != repr(value):
             lines[name] = dumps_yaml({"stages": {name: value}}).removeprefix("stages:\n")
     with atomic_path(file) as temporary:
         temporary.write_text(LOCK_HEAD + "".join(lines[name] for name in data["stages"]), encoding="utf-8")

@@ -68,6 +68,7 @@ STAGE_NAMES = st.sampled_from(["train", "train@a-b", "eval@a", "report", "x_1@b"
 
 
 @given(st.lists(st.dictionaries(STAGE_NAMES, ENTRIES, min_size=1, max_size=2), min_size=1, max_size=4))
+@example([{"train": {"cmd": "a", "params": {}}}, {"train": {"params": {}, "cmd": "a"}}])
 def test_the_lock_file_is_the_same_to_the_byte(runs):
     with tempfile.TemporaryDirectory() as directory:
         paths = [Path(directory, name, "dvc.lock") for name in ("theirs", "ours")]

@@ -219,6 +219,18 @@ def test_the_whole_of_gsm8k_has_an_accuracy_and_enters_no_mean(files, tmp_path):
         pd.testing.assert_frame_equal(whole.loc[tests.index], tests)
         assert list(whole.index) == [*COLUMNS, "GSM8K (strict)", "GSM8K (flexible)", "all"]
         assert (whole["p_difference_adjusted"] >= whole["p_difference"]).all()
+        # Alone it has the same figures, and is what all tasks together are.
+        evaluate(with_settings(params, tmp_path / "alone.yaml", tasks=["gsm8k"], gsm8k=gsm8k), own, **common)
+        alone = {(row["split"], row["metric"]): row for row in read_json(common["output"] / "metrics.json")["metrics"]}
+        by_column = {key: row for key, row in found.items() if key[0].startswith(("GSM8K", "gsm8k"))}
+        assert alone == by_column | {
+            ("all", name): by_column["GSM8K (flexible)", name] | {"split": "all"}
+            for name in ("accuracy", "accuracy_difference")
+        }
+        only = read_table(common["output"] / "tests.parquet", TEST_COLUMNS).set_index("split")
+        assert list(only.index) == ["GSM8K (strict)", "GSM8K (flexible)", "all"]
+        assert (only["p_difference_adjusted"] == only["p_difference"]).all()
+        assert only.loc["all", "verdict"] == only.loc["GSM8K (flexible)", "verdict"]
     table = read_table(own, ("task", "item"))
     write_table(tmp_path / "gap.parquet", table[~((table["task"] == "gsm8k") & (table["item"] == 700))])
     with pytest.raises(ArtifactError, match=r"1318 values of gsm8k under .*; accuracy needs one for each of the items"):

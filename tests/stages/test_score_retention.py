@@ -238,7 +238,7 @@ def test_the_whole_of_gsm8k(run, params, source, tmp_path, capsys, monkeypatch):
     # What `make fetch` downloads, and what must have a commit.
     wanted = [(item.key, item.repository, item.revision) for item in downloads(load_params(params))]
     assert ("retention.revisions.gsm8k", "openai/gsm8k", commit) in wanted
-    with pytest.raises(ConfigError, match=r"tasks has gsm8k, which is evaluated beside tinyGSM8k: add it"):
+    with pytest.raises(ConfigError, match=r"tasks has gsm8k, which is evaluated alone or beside tinyGSM8k: add it"):
         with_settings(params, tasks=["tinyMMLU", "gsm8k"])
 
 

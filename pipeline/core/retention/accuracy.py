@@ -2,11 +2,11 @@
 
 A column is a task under one metric, as in the paper's Table 21; GSM8K has two (strict and flexible extraction of the
 same answers). The mean over tasks counts GSM8K once, by flexible extraction; the paper's mean counts both. The whole
-of GSM8K has columns of its own, with an accuracy and no gp-IRT, in neither mean.
+of GSM8K has columns of its own, with an accuracy and no gp-IRT; it enters neither mean, unless there is nothing else.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,8 +40,8 @@ from pipeline.core.statistics.paired_tests import (
     verdict,
 )
 
-SECOND_READINGS = dict.fromkeys(("tinyGSM8k (strict)", *WHOLE_COLUMNS), "tinyGSM8k (flexible)")
-"""Columns of the same answers, or the same benchmark, as another one, which stands for their task in the mean."""
+GSM8K_COLUMNS = ("tinyGSM8k (flexible)", "tinyGSM8k (strict)", "GSM8K (flexible)", "GSM8K (strict)")
+"""Columns of one benchmark; the first that there is stands for it in the mean over tasks."""
 CONTINUOUS_METRICS = ("mc2",)
 """Metrics whose values lie in [0, 1]; all others are 0 or 1."""
 ESTIMATES = ("gp_irt", "p_irt", "irt", "accuracy")
@@ -131,9 +131,15 @@ def all_results(
 
 def mean_columns(columns: Sequence[str], gsm8k: Literal["once", "twice"] = "once") -> list[str]:
     """The columns that a mean over tasks is over: one per task, or ("twice") the paper's, with both of GSM8K."""
-    if gsm8k == "twice":
-        return [column for column in columns if column not in WHOLE_COLUMNS]
-    return [column for column in columns if SECOND_READINGS.get(column) not in columns]
+    tiny = [column for column in columns if column not in WHOLE_COLUMNS]
+    if gsm8k == "twice" and tiny:
+        return tiny
+    return [column for column in columns if column not in second_readings(columns)]
+
+
+def second_readings(columns: Collection[str]) -> list[str]:
+    """Columns of the same answers, or the same benchmark, as another one, which stands for them in the mean."""
+    return [column for column in GSM8K_COLUMNS if column in columns][1:]
 
 
 def metric_rows(
@@ -151,16 +157,15 @@ def metric_rows(
         are bootstrapped over items, but that of a task's share of right answers is Wilson's, and that of its
         difference from base Tango's. By column: ESTIMATES; gp_irt_standard_error (bootstrap) and
         gp_irt_published_error (of the method, see PUBLISHED_ERRORS); gp_irt_difference and accuracy_difference,
-        own - base. Over all the same means over tasks, and gp_irt_paper_mean, in which GSM8K counts twice.
+        own - base. Over all the same means over tasks, and gp_irt_paper_mean, in which GSM8K counts twice. Of a
+        whole benchmark accuracy and its difference alone.
     """
     rows = []
     for column, result in own.items():
         size = len(result.values)
         for name in result.estimates:
             rows.append(_row(column, name, result.estimates[name], size, result.draws[name]))
-        if _is_rate(column):
-            low, high = wilson_interval(int(result.values.sum()), size)
-            rows[-1] |= {"ci_low": low, "ci_high": high}
+        rows[-1] |= _share_interval(own, [column])
         if column not in WHOLE_COLUMNS:
             rows.append(_row(column, "gp_irt_standard_error", float(result.draws["gp_irt"].std(ddof=1)), size))
             published = PUBLISHED_ERRORS[SCENARIOS[ALL_COLUMNS[column][0]]]
@@ -168,11 +173,13 @@ def metric_rows(
         rows += _differences(column, own, base, [column])
     members = mean_columns(list(own), gsm8k)
     size = sum(len(own[column].values) for column in mean_columns(list(own)))
-    for name in ESTIMATES:
+    for name in own[members[0]].estimates:
         rows.append(_row(ALL, name, *_mean(own, members, name, size)))
-    spread = float(_mean(own, members, "gp_irt", size)[2].std(ddof=1))
-    rows.append(_row(ALL, "gp_irt_standard_error", spread, size))
-    rows.append(_row(ALL, "gp_irt_paper_mean", *_mean(own, mean_columns(list(own), "twice"), "gp_irt", size)))
+    rows[-1] |= _share_interval(own, members)
+    if members[0] not in WHOLE_COLUMNS:
+        spread = float(_mean(own, members, "gp_irt", size)[2].std(ddof=1))
+        rows.append(_row(ALL, "gp_irt_standard_error", spread, size))
+        rows.append(_row(ALL, "gp_irt_paper_mean", *_mean(own, mean_columns(list(own), "twice"), "gp_irt", size)))
     return rows + _differences(ALL, own, base, members)
 
 
@@ -198,6 +205,14 @@ def _differences(
         low, high = _difference_interval({column: (own[column].values, base[column].values) for column in members})
         rows[-1] |= {"ci_low": low, "ci_high": high}
     return rows
+
+
+def _share_interval(own: Mapping[str, ColumnResult], members: Sequence[str]) -> dict[str, float]:
+    """Wilson's interval in the place of a bootstrapped one, where the mean is one column's share of right answers."""
+    if len(members) > 1 or not _is_rate(members[0]):
+        return {}
+    values = own[members[0]].values
+    return dict(zip(("ci_low", "ci_high"), wilson_interval(int(values.sum()), len(values)), strict=True))
 
 
 def _is_rate(column: str) -> bool:
@@ -239,8 +254,8 @@ def paired_test_table(
 
     By column, p_difference is McNemar's exact test for 0/1 metrics and a sign-flip permutation test for mc2;
     p_equivalence is the exact paired equivalence test for 0/1 metrics and a t-based one for mc2 (see
-    ``pipeline.core.statistics.paired_tests``). Both are adjusted by Holm over the tasks. The strict reading of GSM8K
-    and the whole of it are adjusted among the tasks, each in the place of the flexible reading of its 100 items.
+    ``pipeline.core.statistics.paired_tests``). Both are adjusted by Holm over the tasks. Every column of GSM8K is
+    adjusted among the other tasks, in the place of the one that stands for it in the mean.
     ``detectable`` is the smallest difference that the test would find in four of five samples of this size, before
     adjustment.
 
@@ -258,7 +273,7 @@ def paired_test_table(
     together = _tests_together(own, base, mean_columns(list(own)), margin, seed, names)
     for name in ("p_difference", "p_equivalence"):
         for column, row in rows.items():
-            family = [column if c == SECOND_READINGS.get(column) else c for c in mean_columns(list(rows))]
+            family = [column if {column, c} <= set(GSM8K_COLUMNS) else c for c in mean_columns(list(rows))]
             adjusted = adjusted_by_question(pd.DataFrame([rows[c] for c in family]), name)
             row[f"{name}_adjusted"] = float(adjusted[family.index(column)])
         together[f"{name}_adjusted"] = float(adjusted_by_question(pd.DataFrame([together]), name)[0])

@@ -290,8 +290,11 @@ def cost_answer(
     if len(rows.models) > 1:
         asked = [("retention", "accuracy"), ("paloma", bits_per_byte)]
         sentences += over_models_sentences(rows, over_models, asked, {"all": ""})
+    tiny = any(rows.defined("retention", "all", "gp_irt", name) for name in rows.conditions)
     for axis, metric, form, sentence in (
-        ("retention", "gp_irt", ".3f", "Accuracy on TinyBenchmarks (gp-IRT) is {}."),
+        ("retention", "gp_irt", ".3f", "Accuracy on TinyBenchmarks (gp-IRT) is {}.")
+        if tiny
+        else ("retention", "accuracy", ".3f", "Accuracy on GSM8K is {}."),
         ("paloma", bits_per_byte, ".3f", "Held-out text costs {} bits per byte."),
         ("mcq", "mcq_parse_rate", ".0%", "Of the questions written on request, {} can be parsed."),
     ):

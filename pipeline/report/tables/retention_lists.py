@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.core.retention.accuracy import ALL, SECOND_READINGS
+from pipeline.core.retention.accuracy import ALL, second_readings
 from pipeline.core.statistics.paired_tests import POWER
 from pipeline.metrics.registry import METRICS
 from pipeline.report.evaluations import rows_of
@@ -173,9 +173,8 @@ def verdict_counts(tests: pd.DataFrame, condition: str) -> dict[str, int]:
     answers (GSM8K, strict) beside the first.
     """
     chosen = one_variant(tests)
-    present = set(chosen["split"])
-    repeated = [split for split in present if SECOND_READINGS.get(split) in present]
-    counted = (chosen["condition"] == condition) & ~chosen["split"].isin([ALL, *repeated])
+    left_out = [ALL, *second_readings(set(chosen["split"]))]
+    counted = (chosen["condition"] == condition) & ~chosen["split"].isin(left_out)
     verdicts = chosen.loc[counted, "verdict"]
     return {verdict: int((verdicts == verdict).sum()) for verdict in VERDICTS} if len(verdicts) else {}
 

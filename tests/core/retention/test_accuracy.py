@@ -14,7 +14,7 @@ from pipeline.core.retention.accuracy import (
     paired_test_table,
 )
 from pipeline.core.retention.irt import IrtScenario, estimate_performance
-from pipeline.core.retention.tasks import COLUMNS
+from pipeline.core.retention.tasks import ALL_COLUMNS, COLUMNS, WHOLE_COLUMNS
 from pipeline.core.statistics.intervals import wilson_interval
 from pipeline.core.statistics.paired_tests import (
     TEST_COLUMNS,
@@ -76,6 +76,10 @@ def test_columns_of_the_mean():
     ]
     assert mean_columns(list(COLUMNS), "twice") == list(COLUMNS)
     assert mean_columns(["tinyGSM8k (strict)"]) == ["tinyGSM8k (strict)"]
+    assert mean_columns(list(ALL_COLUMNS)) == mean_columns(list(COLUMNS))
+    assert mean_columns(list(ALL_COLUMNS), "twice") == list(COLUMNS)
+    for gsm8k in ("once", "twice"):
+        assert mean_columns(list(WHOLE_COLUMNS), gsm8k) == ["GSM8K (flexible)"]
 
 
 def test_rows_by_column(results):
