@@ -3,16 +3,20 @@
 Property tests take the same examples in every run; ``pytest --hypothesis-profile=random`` takes new ones.
 """
 
+import functools
 import gc
 import os
 import random
 import signal
+import ssl
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.configurations import read_configurations_once
 
 # Until all is imported: what is, stays, and to look through it time and again would take a third of the time.
 gc.disable()
@@ -26,6 +30,9 @@ os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 # What a test kills is a process: what it has written stays with the system, and no disk has to be waited for.
 os.fsync = lambda descriptor: None
+# Every client of a server reads the certificates of all authorities, and no test asks for one of them.
+ssl.create_default_context = functools.cache(ssl.create_default_context)
+read_configurations_once()
 
 # In the background of a shell SIGINT is ignored, and would be by the processes that are to be interrupted.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -101,8 +108,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """From here on garbage is looked for among what tests make, not among libraries and the tests themselves."""
+    """From here on garbage is looked for among what tests make, not among libraries and the tests themselves.
+
+    And seldom: of what is frozen nothing counts, so that all else would be looked through again and again.
+    """
     gc.freeze()
+    gc.set_threshold(10_000, 10, 100)
     gc.enable()
 
 
@@ -184,6 +195,12 @@ def stand_ins(tmp_path_factory) -> dict[str, Path]:
     # As at the end of the collection: this has loaded more.
     gc.freeze()
     return written
+
+
+@pytest.fixture
+def nameless_events(monkeypatch) -> None:
+    """torchrun's events do not say from which of its methods they come: it looks through the source of all modules."""
+    monkeypatch.setattr("torch.distributed.elastic.rendezvous.dynamic_rendezvous.get_method_name", lambda: "")
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +25,7 @@ from pipeline.dag.stages import STAGES
 from pipeline.engines.training import fit
 from pipeline.errors import BusyError, ConfigError
 from tests.conftest import ROOT
+from tests.forked import ForkedModule
 from tests.stages.conftest import run_stage
 from tests.waiting import wait_until
 
@@ -193,10 +192,10 @@ def distribute(path, strategy, num_processes):
 def launch(params, output):
     """Start train_hard from the command line, as DVC does, with an output of its own."""
     options = ["--model", "embedded", "--method", "hard", "--params", str(params), "--output", str(output)]
-    return subprocess.Popen([sys.executable, "-m", "pipeline.stages.train_hard", *options], cwd=ROOT)
+    return ForkedModule(["pipeline.stages.train_hard", *options], ROOT)
 
 
-def test_processes_that_are_killed_end_and_are_continued_by_another_number(dag, tmp_path):
+def test_processes_that_are_killed_end_and_are_continued_by_another_number(dag, tmp_path, nameless_events):
     params = with_training(dag, tmp_path, hard__epochs=20)
     unfinished = run_stage(params, "train_hard@embedded", output=tmp_path / "whole").unfinished
 

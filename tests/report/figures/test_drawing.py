@@ -80,7 +80,8 @@ if __name__ == "__main__":
 
 def test_no_process_outlives_a_killed_report(tmp_path):
     (tmp_path / "slow.py").write_text(SLOW)
-    parent = psutil.Popen([sys.executable, "slow.py"], cwd=tmp_path)
+    # As a module, which is loaded once for all that draw.
+    parent = psutil.Popen([sys.executable, "-m", "slow"], cwd=tmp_path)
     wait_until(lambda: all((tmp_path / name).exists() for name in ("first", "second")), parent)
     others = parent.children(recursive=True)
     parent.kill()
