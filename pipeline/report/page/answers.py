@@ -291,10 +291,9 @@ def cost_answer(
         asked = [("retention", "accuracy"), ("paloma", bits_per_byte)]
         sentences += over_models_sentences(rows, over_models, asked, {"all": ""})
     tiny = any(rows.defined("retention", "all", "gp_irt", name) for name in rows.conditions)
+    ability, of = ("gp_irt", "TinyBenchmarks (gp-IRT)") if tiny else ("accuracy", "GSM8K")
     for axis, metric, form, sentence in (
-        ("retention", "gp_irt", ".3f", "Accuracy on TinyBenchmarks (gp-IRT) is {}.")
-        if tiny
-        else ("retention", "accuracy", ".3f", "Accuracy on GSM8K is {}."),
+        ("retention", ability, ".3f", f"Accuracy on {of} is {{}}."),
         ("paloma", bits_per_byte, ".3f", "Held-out text costs {} bits per byte."),
         ("mcq", "mcq_parse_rate", ".0%", "Of the questions written on request, {} can be parsed."),
     ):

@@ -29,6 +29,7 @@ from pipeline.report.tables.table import (
 
 GP_IRT, GP_IRT_PAPER_MEAN = measure_of("gp_irt"), measure_of("gp_irt_paper_mean")
 ACCURACY = measure_of("accuracy", title="Accuracy on the items")
+GSM8K_ACCURACY = measure_of("accuracy", title="GSM8K accuracy")
 PERPLEXITY, BITS_PER_BYTE = measure_of("perplexity"), measure_of("bits_per_byte")
 WITHOUT_BOS = SUFFIXES["none"]
 DIFFERENCES = (
@@ -50,6 +51,9 @@ FORMAT_NOTES = {
     "plain": " Prompts are plain text, without a chat template.",
 }
 """What tables of the tasks say of the form in which they were put; all figures of a report have one."""
+GSM8K_NOTE = (
+    "GSM8K accuracy: share of its problems for which the last number of the answer is right; higher is better."
+)
 NO_BOS_REMARK = "no BOS to leave out"
 _ITEM_INTERVALS = "95% bootstrap intervals over items"
 _DOCUMENT_INTERVALS = "95% bootstrap intervals over documents"
@@ -96,6 +100,11 @@ def difference_from_base(metric: str) -> str:
     return f"{stem}_difference{metric.removeprefix(stem)}"
 
 
+def is_gsm8k_alone(metrics: pd.DataFrame) -> bool:
+    """Whether the whole of GSM8K was evaluated without the tiny tasks, so that there is no gp-IRT."""
+    return existing_measures(metrics, [GP_IRT, ACCURACY]) == [ACCURACY]
+
+
 def split_names(metrics: pd.DataFrame, axis: str, *names: str) -> list[str]:
     """Tasks or slices of an axis that have one of the metrics, as they first appear, without the total."""
     rows = rows_of(metrics, axis=axis, family="")
@@ -119,16 +128,22 @@ def retention_summary(
         dataclasses.replace(measure, title=f"PALOMA {measure.title[0].lower()}{measure.title[1:]}")
         for measure in paloma_measures(metrics)
     ]
-    measures = [GP_IRT, *text]
+    alone = is_gsm8k_alone(metrics)
+    measures = [GSM8K_ACCURACY if alone else GP_IRT, *text]
     table = build_table("table2", "Table 2. What is kept: tasks and text", metrics, models, measures, conditions)
     if table.is_empty:
         return None
+    ability = (
+        GSM8K_NOTE
+        if alone
+        else "gp-IRT: accuracy on the whole benchmarks as estimated from 100 items each, mean over tasks with GSM8K "
+        f"counted {gsm8k}; higher is better."
+    )
     return with_note(
         table,
-        f"gp-IRT: accuracy on the whole benchmarks as estimated from 100 items each, mean over tasks with GSM8K "
-        f"counted {gsm8k}; higher is better.{FORMAT_NOTES.get(task_format, '')} "
+        f"{ability}{FORMAT_NOTES.get(task_format, '')} "
         "Perplexity per token and bits per byte over all slices; lower is better. "
-        "Perplexity does not compare between tokenizers, bits per byte do. Brackets: 95% bootstrap intervals over "
+        "Perplexity does not compare between tokenizers, bits per byte do. Brackets: 95% intervals over "
         "items or documents, of each condition alone; paired differences stand in the next table. Bold: best of the "
         "row, whether or not the difference can be told from chance.",
     )
@@ -156,7 +171,11 @@ def model_table(
     config: RetentionConfig,
     task_format: str = "",
 ) -> Table | None:
-    """Table 21, first part: mean gp-IRT by model with either mean; None where nothing was evaluated."""
+    """Table 21, first part: mean gp-IRT by model with either mean, or GSM8K alone; None where nothing was evaluated."""
+    if is_gsm8k_alone(metrics):
+        table = build_table("table21_models", "GSM8K by model", metrics, models, [GSM8K_ACCURACY], conditions)
+        note = f"Problems from {config.source}. Brackets: 95% Wilson intervals. Bold: best of the row."
+        return with_note(table, f"{GSM8K_NOTE}{FORMAT_NOTES.get(task_format, '')} {note}")
     # Counted twice, both means are the same.
     means = [GP_IRT, GP_IRT_PAPER_MEAN] if config.gsm8k == "once" else [GP_IRT]
     measures = existing_measures(metrics, [*means, ACCURACY])
@@ -270,8 +289,11 @@ def _mean_cell(values: pd.DataFrame, complete: pd.DataFrame, condition: str, pro
 def averages(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> dict[str, Table | None]:
     """Table 21, second part ("retention"), and Table 23 ("paloma"); None where nothing was evaluated."""
     tables: dict[str, Table | None] = {}
+    tasks = ([GP_IRT, ACCURACY], "table21_tasks", "Table 21 (b). TinyBenchmarks by task", "Task")
+    if is_gsm8k_alone(metrics):
+        tasks = ([GSM8K_ACCURACY], "table21_tasks", "GSM8K by extraction", "Extraction")
     for axis, measures, name, caption, row_title in (
-        ("retention", [GP_IRT, ACCURACY], "table21_tasks", "Table 21 (b). TinyBenchmarks by task", "Task"),
+        ("retention", *tasks),
         ("paloma", paloma_measures(metrics), "table23", "Table 23. PALOMA by slice", "Slice"),
     ):
         measures = [dataclasses.replace(measure, split="") for measure in measures]

@@ -233,6 +233,11 @@ def test_methods_of_one_verdict_stand_together():
     ]
 
 
+def test_gsm8k_alone_is_called_so():
+    rows = [metric_row("retention", "alpha", c, "all", "accuracy", 0.5, n=1319) for c in CONDITIONS]
+    assert cost({}, rows).sentences == ["Accuracy on GSM8K is base 0.500, soft 0.500, hard 0.500."]
+
+
 def test_lost_form_of_questions_is_a_cost():
     rows = [metric_row("mcq", "alpha", c, "mcq", "mcq_parse_rate", v, n=100) for c, v in (("base", 0.9), ("soft", 0.2))]
     assert cost({}, rows).short == "Some of what base could do: written questions lose their form."

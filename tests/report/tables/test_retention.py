@@ -156,6 +156,20 @@ def test_the_papers_mean_is_a_column_of_its_own(config):
     assert f"Items from {config.retention.source}, item parameters from {config.retention.irt_artifact}" in table.note
 
 
+def test_gsm8k_alone_is_not_called_tiny_benchmarks(config):
+    values = {("a", c, split): 0.2 for c in CONDITIONS for split in ("all", "GSM8K (strict)", "GSM8K (flexible)")}
+    metrics = metric_frame(scored("retention", "accuracy", values, decimals_n=1319))
+    found = retention_tables(metrics, {"a": "A"}, CONDITIONS, config.retention, config.paloma)
+    summary, models, extractions = found["summary"][0], *found["retention"]
+    assert [table.measures[0].title for table in (summary, models, extractions)] == ["GSM8K accuracy"] * 3
+    assert texts(summary, 0)[1] == texts(models, 0)[1] == "**0.200** [0.190, 0.210]"
+    assert [texts(extractions, line)[0] for line in (0, 1)] == ["GSM8K (strict)", "GSM8K (flexible)"]
+    for table in (summary, models, extractions):
+        text = table_text.to_markdown(table)
+        assert not any(word in text for word in ("IRT", "Tiny", "item parameters")), text
+    assert "GSM8K accuracy: share of its problems" in summary.note and "GSM8K accuracy: share" in models.note
+
+
 def test_differences_have_no_best_and_no_base():
     values = {("a", "soft", "all"): -0.1, ("a", "hard", "all"): 0.1}
     table = difference_table(metric_frame(scored("retention", "gp_irt_difference", values)), {"a": "A"}, CONDITIONS)
