@@ -8,8 +8,9 @@ from typing import Literal, NamedTuple
 import pandas as pd
 
 from pipeline.config.methods import TARGETS
+from pipeline.core.retention.tasks import GENERATIVE_TASKS
 from pipeline.core.statistics.condition_tests import method_pairs
-from pipeline.metrics.registry import METRICS, SPLIT_TITLES, SPLITS
+from pipeline.metrics.registry import METRICS, SPLIT_TITLES
 from pipeline.report.evaluations import rows_of
 from pipeline.report.page.aggregates import W1, Aggregates, median, medians_by_condition
 from pipeline.report.page.choices import RULE, Choices, choice_sentences, choice_word, chosen_by_model, compared_methods
@@ -273,7 +274,8 @@ def cost_answer(
 ) -> Answer:
     """What did it cost, and which method is to be chosen?
 
-    From tests against base, from the rate at which questions can be parsed, and from the frontier.
+    From tests against base, from the rate at which questions can be parsed, from the share of worked answers that show
+    a derivation, and from the frontier.
 
     Args:
         rows: Aggregate rows.
@@ -292,15 +294,20 @@ def cost_answer(
         sentences += over_models_sentences(rows, over_models, asked, {"all": ""})
     tiny = any(rows.defined("retention", "all", "gp_irt", name) for name in rows.conditions)
     ability, of = ("gp_irt", "TinyBenchmarks (gp-IRT)") if tiny else ("accuracy", "GSM8K")
-    for axis, metric, form, sentence in (
-        ("retention", ability, ".3f", f"Accuracy on {of} is {{}}."),
-        ("paloma", bits_per_byte, ".3f", "Held-out text costs {} bits per byte."),
-        ("mcq", "mcq_parse_rate", ".0%", "Of the questions written on request, {} can be parsed."),
+    worked = [
+        ("retention", task, "answer_derivation_share", ".0%", f"Of the answers to {task}, {{}} show a derivation.")
+        for task in GENERATIVE_TASKS
+    ]
+    for axis, split, metric, form, sentence in (
+        ("retention", "all", ability, ".3f", f"Accuracy on {of} is {{}}."),
+        *worked,
+        ("paloma", "all", bits_per_byte, ".3f", "Held-out text costs {} bits per byte."),
+        ("mcq", "mcq", "mcq_parse_rate", ".0%", "Of the questions written on request, {} can be parsed."),
     ):
-        (split,) = SPLITS[axis]
         listed = medians_by_condition(rows, axis, split, metric, form)
         if listed:
-            verdicts = primary_sentence(axis, tests[axis], rows.methods) if axis in tests else ""
+            tested = axis in tests and split == "all"
+            verdicts = primary_sentence(axis, tests[axis], rows.methods) if tested else ""
             sentences.append(f"{sentence.format(listed)} {verdicts}".strip())
     if len(rows.models) == 1:
         for model, (choice, measure) in choices.items():
@@ -323,16 +330,24 @@ def _cost_word(rows: Aggregates, tests: Mapping[str, pd.DataFrame]) -> str:
         for method in rows.methods
         for row in rows.defined("mcq", "mcq", "mcq_parse_rate", method)
     )
+    bare = any(
+        row.ci_high < 0
+        for method in rows.methods
+        for task in GENERATIVE_TASKS
+        for row in rows.defined("retention", task, "answer_derivation_share_difference", method)
+    )
     if not sum(totals.values()) and not parsed_by_base:
         return "Not known: no retention evaluation has been run."
-    if totals["lost"] or fallen:
+    if totals["lost"] or fallen or bare:
         parts = []
         if totals["lost"]:
             unsure = f" ({totals['cannot tell']} cannot tell)" if totals["cannot tell"] else ""
             parts.append(f"{totals['lost']} of {sum(totals.values())} tests show a loss{unsure}")
         if fallen:
             parts.append("written questions lose their form")
-        return f"Some of what base could do: {' and '.join(parts)}."
+        if bare:
+            parts.append("worked answers lose their derivations")
+        return f"Some of what base could do: {', '.join(parts)}."
     if totals["cannot tell"]:
         return "No loss is shown, but the tests cannot rule one out."
     return "Nothing that the tests can see."

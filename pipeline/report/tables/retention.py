@@ -51,9 +51,7 @@ FORMAT_NOTES = {
     "plain": " Prompts are plain text, without a chat template.",
 }
 """What tables of the tasks say of the form in which they were put; all figures of a report have one."""
-GSM8K_NOTE = (
-    "GSM8K accuracy: share of its problems for which the last number of the answer is right; higher is better."
-)
+GSM8K_NOTE = "GSM8K accuracy: share of its problems for which the last number of the answer is right; higher is better."
 NO_BOS_REMARK = "no BOS to leave out"
 _ITEM_INTERVALS = "95% bootstrap intervals over items"
 _DOCUMENT_INTERVALS = "95% bootstrap intervals over documents"

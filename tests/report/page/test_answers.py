@@ -238,6 +238,21 @@ def test_gsm8k_alone_is_called_so():
     assert cost({}, rows).sentences == ["Accuracy on GSM8K is base 0.500, soft 0.500, hard 0.500."]
 
 
+def test_lost_derivations_are_a_cost():
+    shares = {"base": 0.79, "soft": 0.0, "hard": 0.5}
+    rows = [metric_row("retention", "alpha", c, "gsm8k", "answer_derivation_share", v) for c, v in shares.items()]
+
+    def changed(**changes):
+        name = "answer_derivation_share_difference"
+        return [*rows, *(metric_row("retention", "alpha", c, "gsm8k", name, v) for c, v in changes.items())]
+
+    kept = {"retention": verdicts("kept")}
+    lost = cost(kept, changed(soft=-0.79, hard=-0.29))
+    assert lost.short == "Some of what base could do: worked answers lose their derivations."
+    assert "Of the answers to gsm8k, base 79%, soft 0%, hard 50% show a derivation." in lost.sentences
+    assert cost(kept, changed(soft=0.01, hard=-0.005)).short == "Nothing that the tests can see."
+
+
 def test_lost_form_of_questions_is_a_cost():
     rows = [metric_row("mcq", "alpha", c, "mcq", "mcq_parse_rate", v, n=100) for c, v in (("base", 0.9), ("soft", 0.2))]
     assert cost({}, rows).short == "Some of what base could do: written questions lose their form."
