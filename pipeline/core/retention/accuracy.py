@@ -257,7 +257,7 @@ def paired_test_table(
     ``pipeline.core.statistics.paired_tests``). Both are adjusted by Holm over the tasks. Every column of GSM8K is
     adjusted among the other tasks, in the place of the one that stands for it in the mean.
     ``detectable`` is the smallest difference that the test would find in four of five samples of this size, before
-    adjustment.
+    adjustment. Where base is right no more often than the margin there is nothing to lose, and nothing is "kept".
 
     Args:
         own: Results by column.
@@ -283,6 +283,8 @@ def paired_test_table(
         row["detectable"] = found.detectable(significance)
         adjusted_pair = (row["p_difference_adjusted"], row["p_equivalence_adjusted"])
         row["verdict"] = verdict(row["difference"], *adjusted_pair, significance)
+        if row["verdict"] == "kept" and np.mean([base[name].values.mean() for name in members]) <= margin:
+            row["verdict"] = "cannot tell"
     return pd.DataFrame([*rows.values(), together], columns=list(TEST_COLUMNS))
 
 

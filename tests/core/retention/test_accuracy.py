@@ -82,6 +82,16 @@ def test_columns_of_the_mean():
         assert mean_columns(list(WHOLE_COLUMNS), gsm8k) == ["GSM8K (flexible)"]
 
 
+@pytest.mark.parametrize(("right", "expected"), [(5, "cannot tell"), (6, "kept")])
+def test_what_base_cannot_do_is_not_kept(right, expected):
+    values = np.zeros(100)
+    values[:right] = 1
+    answers = {"GSM8K (flexible)": values}
+    both = all_results({"own": answers, "base": answers}, {}, seed=0, model="m", replicates=9)
+    table = paired_test_table(both["own"], both["base"], margin=0.05, significance=0.05, seed=0, names=("m", "soft"))
+    assert (table["p_equivalence_adjusted"] < 0.05).all() and set(table["verdict"]) == {expected}
+
+
 def test_rows_by_column(results):
     rows = by_name(metric_rows(results["own"], results["base"], "once"))
     for column, (task, _) in COLUMNS.items():
