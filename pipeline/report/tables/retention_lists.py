@@ -36,7 +36,7 @@ _READINGS = {
     "together (all; every task with the same weight) are the primary question, which is asked by itself and not "
     "adjusted; the tasks say where a change lies. Intervals: Tango's for 0/1 scores, of all tasks stratified. Both "
     "readings of GSM8K are of the same answers: each is adjusted without the other, and only the flexible one is "
-    "counted in the end.",
+    "counted in the end. Where base has no more than the margin to lose, nothing is called kept.",
     "paloma": "Difference: of bits per byte, fine-tuned minus base; below 0 is better. All slices together (all) are "
     "the primary question, which is asked by itself and not adjusted; neither they nor a second variant of the same "
     "slices are counted in the end.",
