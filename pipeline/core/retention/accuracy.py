@@ -134,7 +134,8 @@ def mean_columns(columns: Sequence[str], gsm8k: Literal["once", "twice"] = "once
     tiny = [column for column in columns if column not in WHOLE_COLUMNS]
     if gsm8k == "twice" and tiny:
         return tiny
-    return [column for column in columns if column not in second_readings(columns)]
+    left_out = second_readings(columns)
+    return [column for column in columns if column not in left_out]
 
 
 def second_readings(columns: Collection[str]) -> list[str]:
@@ -283,7 +284,7 @@ def paired_test_table(
         row["detectable"] = found.detectable(significance)
         adjusted_pair = (row["p_difference_adjusted"], row["p_equivalence_adjusted"])
         row["verdict"] = verdict(row["difference"], *adjusted_pair, significance)
-        if row["verdict"] == "kept" and np.mean([base[name].values.mean() for name in members]) <= margin:
+        if row["verdict"] == "kept" and np.mean([base[name].estimates["accuracy"] for name in members]) <= margin:
             row["verdict"] = "cannot tell"
     return pd.DataFrame([*rows.values(), together], columns=list(TEST_COLUMNS))
 
