@@ -17,6 +17,7 @@ import pytest
 from pipeline.artifacts.locks import exclusive, scratch
 from pipeline.errors import BusyError, ConfigError
 from tests.conftest import ROOT
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -167,9 +168,9 @@ def test_killed_writers_of_the_score_cache_lose_nothing_they_had_stored(tmp_path
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Path:
-    """A DVC project of one stage that takes a while."""
+    """A DVC project of one stage, which ends once there is a file "go"."""
     root = tmp_path_factory.mktemp("dvc")
-    command = f"{sys.executable} -c \"import time; time.sleep(4); open('out', 'w').write('done')\""
+    command = "touch started; until [ -e go ]; do sleep 0.02; done; echo done > out"
     (root / "dvc.yaml").write_text(f"stages:\n  slow:\n    cmd: {command}\n    outs: [out]\n")
     dvc = shutil.which("dvc") or str(Path(sys.executable).with_name("dvc"))
     subprocess.run([dvc, "init", "--no-scm", "-q"], cwd=root, check=True)
@@ -179,14 +180,13 @@ def project(tmp_path_factory) -> Path:
 def test_two_reproductions_at_once(project):
     """DVC lets one run a stage and tells the other by which process it is held up."""
     dvc = shutil.which("dvc") or str(Path(sys.executable).with_name("dvc"))
-    runs = [
-        subprocess.Popen([dvc, "repro"], cwd=project, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for _ in range(2)
-    ]
-    outputs = [run.communicate(timeout=120) for run in runs]
-    codes = [run.returncode for run in runs]
-    assert 0 in codes
-    for code, (_, errors) in zip(codes, outputs, strict=True):
-        assert code == 0 or "it is being blocked by" in errors or "Unable to acquire lock" in errors, errors
-    assert (project / "out").read_text() == "done"
+    first = subprocess.Popen([dvc, "repro"], cwd=project)
+    wait_until((project / "started").exists, first)
+    try:
+        second = subprocess.run([dvc, "repro"], cwd=project, capture_output=True, text=True, timeout=120)
+    finally:
+        (project / "go").touch()
+    assert first.wait() == 0
+    assert second.returncode != 0 and "it is being blocked by" in second.stderr, second.stderr
+    assert (project / "out").read_text() == "done\n"
     assert subprocess.run([dvc, "status", "-q"], cwd=project).returncode == 0

@@ -198,7 +198,7 @@ def test_adapter(opened, server, model, tokenizer, adapter, capsys):
 def test_faults_that_pass_are_repeated(opened, server, tokenizer):
     request = make_request(tokenizer, 8, max_new_tokens=4)
     whole = collect(opened(), [request])
-    engine = opened(max_concurrency=1, timeout_seconds=2.5)
+    engine = opened(max_concurrency=1, timeout_seconds=1.5)
     server.behave(faults=["silent", "drop", "half", 429, 500], retry_after=0.05)
     assert collect(engine, [request]) == whole
     assert server.counts()["requests"] == 7
@@ -206,16 +206,16 @@ def test_faults_that_pass_are_repeated(opened, server, tokenizer):
 
 def test_retry_after_is_waited_for(opened, server, tokenizer):
     engine, request = opened(max_concurrency=1), make_request(tokenizer, 4)
-    server.behave(faults=[429], retry_after=1.2)
+    server.behave(faults=[429], retry_after=0.4)
     collect(engine, [request])
     first, second = server.counts()["times"]
-    assert second - first >= 1.2
+    assert second - first >= 0.4
 
 
 @pytest.mark.parametrize("limit", [1, 3])
 def test_concurrency_is_bounded_and_used(opened, server, tokenizer, limit):
     engine = opened(max_concurrency=limit)
-    server.behave(delay_seconds=0.1)
+    server.behave(delay_seconds=0.05)
     collect(engine, [make_request(tokenizer, 20, key, max_new_tokens=1) for key in "ab"])
     assert server.counts()["peak"] == limit and server.counts()["requests"] == 10
 
@@ -364,8 +364,8 @@ def test_clear_errors(opened, server, tokenizer, monkeypatch, model_config):
     with pytest.raises(EngineError, match="refuses the request .*Unrecognized request argument.*dialect"):
         collect(opened(), [request])
     server.behave(faults=["silent"] * 4)
-    with pytest.raises(EngineError, match="no reply within 1 seconds, in 2 attempts"):
-        collect(opened(timeout_seconds=1.0, max_retries=1), [request])
+    with pytest.raises(EngineError, match="no reply within 0.5 seconds, in 2 attempts"):
+        collect(opened(timeout_seconds=0.5, max_retries=1), [request])
     with pytest.raises(EngineError, match="cannot decode under a constraint"):
         collect(opened(), [dataclasses.replace(request, constraint=object())])
 
