@@ -10,7 +10,6 @@ import random
 import signal
 import ssl
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -119,23 +118,19 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def in_one_piece(call: Callable[[], bool]) -> bool:
-    """Call with memory for frames of some thousand calls within each other at hand.
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    """What pytest does for a test, with memory for frames of some thousand calls within each other at hand.
 
     Python takes it from the system in pieces of 16 KiB, and gives a piece back as soon as no frame lies on it: a loop
     that calls across the border of two pieces maps and unmaps memory each time, which can take longer than its work,
-    and at the depth of a test some loop always does. A frame of half a megabyte gets a piece of one.
+    and at the depth of a test some loop always does. A frame of half a megabyte gets a piece of one, which all that is
+    forked from here has, too.
     """
-    return call()
+    return runner.pytest_runtest_protocol(item, nextitem)
 
 
-in_one_piece.__code__ = in_one_piece.__code__.replace(co_stacksize=70_000)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-    """What pytest does for a test, and for all that is forked from there."""
-    return in_one_piece(lambda: runner.pytest_runtest_protocol(item, nextitem))
+pytest_runtest_protocol.__code__ = pytest_runtest_protocol.__code__.replace(co_stacksize=70_000)
 
 
 def reset_global_state() -> None:

@@ -29,7 +29,7 @@ DIGITS = 16
 
 EXEMPT = {
     "pipeline.errors": "the wording of errors, and which of them a full disk amounts to",
-    "pipeline.command": "the command line: signals and exit status",
+    "pipeline.command": "the command line: signals, exit status, what becomes of freed memory",
     "pipeline.config.view": "hands on the values that DVC tracks",
     "pipeline.dag": "what it says of a stage is written in dvc.yaml, which DVC tracks",
     "pipeline.record": "provenance, tracking and progress bars describe a result and are no part of it",

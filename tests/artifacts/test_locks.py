@@ -181,8 +181,8 @@ def test_two_reproductions_at_once(project):
     """DVC lets one run a stage and tells the other by which process it is held up."""
     dvc = shutil.which("dvc") or str(Path(sys.executable).with_name("dvc"))
     first = subprocess.Popen([dvc, "repro"], cwd=project)
-    wait_until((project / "started").exists, first)
     try:
+        wait_until((project / "started").exists, first)
         second = subprocess.run([dvc, "repro"], cwd=project, capture_output=True, text=True, timeout=120)
     finally:
         (project / "go").touch()

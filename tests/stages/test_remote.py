@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.report import assemble
+from pipeline.report.figures.drawing import draw_all
 from pipeline.runs.trace import trace_cell
 from tests.stages.clones import clone_project, copy_code, dvc, run
 from tests.stages.conftest import run_stage
@@ -16,14 +17,16 @@ from tests.stages.preloaded_python import draw_one
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs Git")
 
 TARGET = "eval_structured@embedded-base"
-
-
-def write_tables(clone: Path) -> None:
-    """What ``make tables`` does in a clone, with one figure."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(clone)
-        patch.setattr(assemble, "draw_all", functools.partial(draw_one, assemble.draw_all))
-        run_stage(Path("params.yaml"), "report")
+REPORT = (
+    "python",
+    "-m",
+    "pipeline.stages.report",
+    "--evals",
+    "artifacts/evals",
+    "--prompts",
+    "artifacts/prompts/unseen.parquet",
+    "artifacts/prompts/ood.parquet",
+)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +39,11 @@ def computed(tmp_path_factory, environment, tiny_model) -> Path:
     run(clone, environment, "git", "add", "-A")
     run(clone, environment, "git", "commit", "-qm", "Code, parameters and the remote")
     dvc(clone, environment, "repro", TARGET)
-    write_tables(clone)
+    # In this process, with one figure; the other clone's is the command's own.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(clone)
+        patch.setattr(assemble, "draw_all", functools.partial(draw_one, draw_all))
+        run_stage(Path("params.yaml"), "report")
     run(clone, environment, "git", "add", "dvc.lock")
     run(clone, environment, "git", "commit", "-qm", "Results")
     dvc(clone, environment, "push")
@@ -62,13 +69,13 @@ def test_the_lock_is_committed_and_artifacts_are_not(computed, environment):
 
 
 @pytest.fixture(scope="module")
-def reported(pulled, tiny_model) -> Path:
-    """That clone with the tables, made where there is no model."""
-    away = tiny_model.rename(tiny_model.with_name("away"))
-    try:
-        write_tables(pulled)
-    finally:
-        away.rename(tiny_model)
+def reported(pulled, environment) -> Path:
+    """That clone with the tables, made where no model can be opened."""
+    (pulled / "pipeline" / "engines" / "loading" / "model.py").write_text(
+        "raise AssertionError('a model was opened')\n"
+    )
+    run(pulled, environment, *REPORT)
+    run(pulled, environment, "git", "checkout", "pipeline")
     return pulled
 
 
