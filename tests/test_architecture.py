@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import networkx
 import pytest
 
 from tests.command_line import run_command_line
@@ -26,6 +27,7 @@ FORBIDDEN = {
                 "report",
                 "record",
                 "sources",
+                "estimates",
                 "runs",
                 "sweep",
                 "publish",
@@ -77,6 +79,25 @@ def test_no_import_goes_against_the_layers():
         if name == banned or name.startswith(f"{banned}.")
     ]
     assert not found, "\n".join(found)
+
+
+def test_no_imports_run_in_circles():
+    """Neither from module to module, for type checking included, nor from folder to folder."""
+    names = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in MODULES}
+    # A folder with others in it is no place to import from as a whole: its own modules count one by one.
+    leaves = {path.parent for path in MODULES} - {path.parent.parent for path in MODULES}
+    modules, folders = networkx.DiGraph(), networkx.DiGraph()
+    for name, path in names.items():
+        # ``from package import module`` names a module, ``from module import definition`` something in one.
+        found = {place for known in imports(path) for place in (known, known.rpartition(".")[0]) if place in names}
+        modules.add_edges_from((name, other) for other in found - {name})
+        own, *others = (file.parent if file.parent in leaves else file for file in (path, *map(names.get, found)))
+        folders.add_edges_from((own, other) for other in others if other != own)
+    assert modules.number_of_edges() > 1000 and folders.number_of_edges() > 100
+    for graph in (modules, folders):
+        assert not [
+            sorted(map(str, circle)) for circle in networkx.strongly_connected_components(graph) if len(circle) > 1
+        ]
 
 
 def without_docstring(path: Path) -> list[str]:

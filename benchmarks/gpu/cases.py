@@ -47,7 +47,7 @@ from pipeline.engines.scoring.tree_attention import supports_tree_attention
 from pipeline.engines.scoring.tree_scorer import TreeScorer, trie_tree
 from pipeline.engines.training.fit import LOGITS_PER_CHUNK, backward_pass
 from pipeline.errors import ModelError
-from pipeline.runs.cost import training_memory_bytes
+from pipeline.estimates.cost import training_memory_bytes
 
 PROMPT_TOKENS, NUM_PROMPTS, PATHS = 60, 32, 16
 ROWS_PER_PASS = 8

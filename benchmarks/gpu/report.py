@@ -67,7 +67,7 @@ def markdown(environment: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) 
 
 
 def rates(environment: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """What ``pipeline.runs.rates`` reads, of the shapes whose cases were all measured; None where there is none.
+    """What ``pipeline.estimates.rates`` reads, of the shapes whose cases were all measured; None where there is none.
 
     The two training steps differ in tokens: what they share is the step's time, the rest the tokens'.
     """

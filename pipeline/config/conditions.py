@@ -1,5 +1,6 @@
 """Conditions: the base checkpoint, its adapters, and baselines that ask or decode the base checkpoint otherwise."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     from pipeline.config.evaluation import GenerateConfig
     from pipeline.config.params import Params
+    from pipeline.config.training import TrainConfig
 
 
 def has_adapter(condition: str) -> bool:
@@ -38,3 +40,21 @@ def answer_protocol(params: "Params", model: str, condition: str) -> AnswerProto
     """How the condition asks the model, and finds the answers in its replies."""
     answers = getattr(params.generate, condition).answers_per_request if condition in BASELINES else 1
     return AnswerProtocol(condition, answers, params.models[model].chat.reasoning.answer_channel)
+
+
+class _Overridden:
+    """A section of which some values are replaced. What is not read is not asked for, so that a view can stand in."""
+
+    def __init__(self, section: Any, values: Mapping[str, Any]):
+        self._section, self._values = section, values
+
+    def __getattr__(self, name: str) -> Any:
+        value = self._values.get(name)
+        if isinstance(value, Mapping):
+            return _Overridden(getattr(self._section, name), value)
+        return value if name in self._values else getattr(self._section, name)
+
+
+def training_settings(params: "Params", method: str) -> "TrainConfig":
+    """The section ``train`` as a method has it."""
+    return _Overridden(params.train, params.methods[method].train)  # type: ignore[return-value]

@@ -1,15 +1,12 @@
 """The section ``methods`` of ``params.yaml``: what adapters are trained on, or merged from."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from pipeline.config.evaluation import STRICT, PositiveFloat, PositiveInt
-
-if TYPE_CHECKING:
-    from pipeline.config.params import Params, TrainConfig
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 Weight = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
@@ -74,24 +71,6 @@ def target_shares(method: MethodConfig) -> dict[str, float]:
         return {}
     shares = dict(zip(TARGETS, (method.soft_share, 1 - method.soft_share), strict=True))
     return {name: share for name, share in shares.items() if share}
-
-
-class _Overridden:
-    """A section of which some values are replaced. What is not read is not asked for, so that a view can stand in."""
-
-    def __init__(self, section: Any, values: Mapping[str, Any]):
-        self._section, self._values = section, values
-
-    def __getattr__(self, name: str) -> Any:
-        value = self._values.get(name)
-        if isinstance(value, Mapping):
-            return _Overridden(getattr(self._section, name), value)
-        return value if name in self._values else getattr(self._section, name)
-
-
-def training_settings(params: "Params", method: str) -> "TrainConfig":
-    """The section ``train`` as a method has it."""
-    return _Overridden(params.train, params.methods[method].train)  # type: ignore[return-value]
 
 
 def merged_settings(section: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

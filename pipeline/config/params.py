@@ -22,84 +22,21 @@ from pipeline.config.evaluation import (
     STRICT,
     EvaluateConfig,
     GenerateAxes,
-    PositiveFloat,
-    PositiveInt,
 )
 from pipeline.config.methods import MethodConfig, merged_settings
 from pipeline.config.models import ModelConfig
-from pipeline.config.questions import PerturbationsConfig, QuestionsConfig, missing_section
+from pipeline.config.prompts import PromptsConfig
+from pipeline.config.questions import EMBEDDED_AXES, PERTURBED_AXES
 from pipeline.config.retention import PalomaConfig, RetentionConfig, TestsConfig
-from pipeline.config.selfreflect import SelfReflectConfig, selfreflect_problem
+from pipeline.config.selfreflect import SelfReflectConfig
+from pipeline.config.training import TrainConfig
 from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ConfigError
 
 BASE = "base"
 """The condition without an adapter."""
 METHOD_NAME = re.compile(r"[a-z][a-z0-9_]*")
-FamilyId = Literal[tuple(FAMILIES)]
-Selection = Literal["selected", "full"]
 Section = TypeVar("Section")
-
-
-@dataclass(frozen=True, config=STRICT)
-class NoveltyPromptsConfig:
-    """Where the prompts of NoveltyBench come from."""
-
-    source: str
-    """A JSON-lines file (fields id, prompt, split and, where known, category) or a data set of the hub."""
-    revision: str | None
-    """Commit of the hub's data set; null takes the current one, which build_novelty_prompts records."""
-    splits: Annotated[list[str], Field(min_length=1)]
-    """Splits to keep; the benchmark has "curated" (100 prompts) and "wildchat" (1,000)."""
-    max_prompts_per_split: PositiveInt | None
-    """Keep the first so many prompts of each split; null keeps all."""
-
-
-@dataclass(frozen=True, config=STRICT)
-class OpenPromptsConfig:
-    """Where the open-ended requests come from."""
-
-    source: str | None
-    """A file with one request per line (.txt), JSON lines with the field prompt and, where known, category (.jsonl), or
-    one JSON list of texts (.json); null takes our own list of 102."""
-
-
-@dataclass(frozen=True, config=STRICT)
-class InstructionsConfig:
-    """General instructions, whose replies by the base checkpoint anchor retention-aware fine-tuning."""
-
-    source: str
-    """A JSON-lines file (fields prompt and, where known, id and kind) or a data set of the hub with the same fields."""
-    revision: str | None
-    """Commit of the hub's data set; null takes the current one, which build_instructions records."""
-    split: str | None
-    """Split of a data set; null for a file."""
-    max_prompts: PositiveInt | None
-    """Keep the first so many instructions; null keeps all."""
-    held_out_share: Annotated[float, Field(strict=True, gt=0, lt=1)]
-    """Share of each kind that no training sees (a seeded draw, at least one of two): the divergence from the base
-    checkpoint is measured on it."""
-
-
-@dataclass(frozen=True, config=STRICT)
-class PromptsConfig:
-    """Which prompts exist."""
-
-    families: list[FamilyId] | None
-    """Family ids to keep; null keeps all 30."""
-    train_prompts_per_family: PositiveInt | None
-    """At most this many training prompts of each family (a seeded draw); null keeps all 1,988."""
-    unseen_selection: Selection | Literal["interpolated"]
-    """"selected" (the paper's 24) or "full" (591), all of them outside the ranges that are trained on, or
-    "interpolated": 72 inside, between the points of the training grids."""
-    ood_selection: Selection
-    """"selected" (the paper's 18) or "full" (92)."""
-    open: OpenPromptsConfig
-    novelty: NoveltyPromptsConfig
-    instructions: InstructionsConfig
-    questions: QuestionsConfig | None = None
-    perturbations: PerturbationsConfig | None = None
-    """Which QUESTION_AXES and the axis inv_entropy need; none in parameters that were recorded before them."""
 
 
 MaxBins = Annotated[StrictInt, Field(ge=2, le=10_000_000)]
@@ -136,90 +73,6 @@ class DiscretizeSpaces:
     soft: DiscretizeConfig
     hard: DiscretizeConfig
     eval: EvaluationSpace
-
-
-@dataclass(frozen=True, config=STRICT)
-class SoftConfig:
-    """What the soft-target method trains on (Eq. 3)."""
-
-    epochs: PositiveInt
-    """Passes over the training prompts."""
-    samples_per_prompt: PositiveInt
-    """Times that each prompt comes up in an epoch, with fresh paths."""
-    estimator: Literal["path", "paths", "exact"]
-    """Estimator of a prompt's objective: one sampled path (the paper), the mean of several, or its exact value."""
-    paths_per_prompt: PositiveInt
-    """Paths behind one copy of the prompt with the estimator "paths"; no other reads it."""
-
-
-@dataclass(frozen=True, config=STRICT)
-class HardConfig:
-    """What the hard-target method trains on (Eq. 4)."""
-
-    epochs: PositiveInt
-    """Passes over the training prompts."""
-    samples_per_prompt: PositiveInt
-    """Strings drawn per prompt and epoch."""
-    loss_reduction: Literal["token", "completion"]
-    """"token" is the mean over all tokens of a step (Algorithm 2, line 14); "completion" the mean over each string's
-    tokens, then over strings (Eq. 4), whose optimum favours short strings (docs/objectives.md)."""
-    completions_per_prompt: PositiveInt
-    """Strings in one step behind one copy of the prompt; 1 (the paper) mixes a prompt's strings over the epoch.
-    Divides samples_per_prompt."""
-
-
-@dataclass(frozen=True, config=STRICT)
-class TrainConfig:
-    """LoRA fine-tuning, shared by both methods (Tables 3 and 4)."""
-
-    lora_rank: PositiveInt
-    """Rank r of the LoRA update."""
-    lora_alpha: PositiveFloat
-    """LoRA scale; the update is multiplied by alpha / r."""
-    lora_dropout: Annotated[float, Field(strict=True, ge=0, lt=1)]
-    """Dropout probability on the LoRA input."""
-    learning_rate: Annotated[float, Field(strict=True, gt=0, le=1)]
-    """Peak AdamW learning rate."""
-    weight_decay: Annotated[float, Field(strict=True, ge=0, le=1)]
-    """AdamW weight decay."""
-    warmup_ratio: Annotated[float, Field(strict=True, ge=0, le=1)]
-    """Share of the steps with linear warm-up, before cosine decay to zero."""
-    max_grad_norm: PositiveFloat | None
-    """Clip the gradient to this norm; null (the paper) does not clip."""
-    global_batch_size: PositiveInt
-    """Examples per optimiser step. An example is a prompt with one sequence (the paper), or with all that
-    paths_per_prompt or completions_per_prompt put behind it."""
-    micro_batch_size: PositiveInt
-    """Rows per forward pass, a prompt with all of its completions being one; divides global_batch_size.
-    Does not change the result beyond rounding and dropout masks."""
-    tokens_per_pass: PositiveInt | None
-    """Tokens per forward pass at most, padding included; larger micro-batches and token trees are split.
-    null sets no limit. At least max_length. Does not change the result beyond rounding and dropout masks."""
-    max_length: Annotated[StrictInt, Field(ge=8)]
-    """Longest allowed prompt + completion, in tokens, of a single sequence."""
-    temperature: PositiveFloat
-    """tau of Eq. 2."""
-    adapter_dtype: Literal["float32", "bfloat16"]
-    """LoRA weights while they are trained, their gradients and the optimiser's moments."""
-    checkpoint_every_steps: PositiveInt
-    """Steps between checkpoints; at most this much work is lost when the stage is killed."""
-    soft: SoftConfig
-    hard: HardConfig
-
-    @model_validator(mode="after")
-    def _sizes_fit(self) -> "TrainConfig":
-        packed = self.hard.completions_per_prompt
-        for key, value, multiple, total in (
-            ("micro_batch_size", self.micro_batch_size, "global_batch_size", self.global_batch_size),
-            ("hard.completions_per_prompt", packed, "hard.samples_per_prompt", self.hard.samples_per_prompt),
-        ):
-            if total % value:
-                raise ValueError(f"{key} {value} must divide {multiple} {total}")
-        if self.tokens_per_pass is not None and self.tokens_per_pass < self.max_length:
-            raise ValueError(
-                f"tokens_per_pass {self.tokens_per_pass} must be at least max_length {self.max_length}, or null"
-            )
-        return self
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -319,9 +172,9 @@ class Params:
 
     @model_validator(mode="after")
     def _questions_are_asked(self) -> "Params":
-        if problem := missing_section(self):
+        if problem := _missing_section(self):
             raise ValueError(problem)
-        if problem := selfreflect_problem(self):
+        if problem := _selfreflect_problem(self):
             raise ValueError(problem)
         return self
 
@@ -337,6 +190,38 @@ class Params:
             if method.merge is not None and (problem := _merge_problem(name, method, self.methods)):
                 raise ValueError(f"methods.{name}.merge: {problem}")
         return self
+
+
+def _missing_section(params: "Params") -> str | None:
+    """What is wrong where parameters from before the axes of questions lack a section that one needs; else None."""
+    sections = {
+        "prompts.questions": (params.prompts.questions, QUESTION_AXES),
+        "generate.questions": (params.generate.questions, QUESTION_AXES),
+        "evaluate.partition": (params.evaluate.partition, QUESTION_AXES),
+        "prompts.perturbations": (params.prompts.perturbations, PERTURBED_AXES),
+        "generate.perturbations": (params.generate.perturbations, PERTURBED_AXES),
+        "evaluate.inverse_entropy": (params.evaluate.inverse_entropy, EMBEDDED_AXES),
+    }
+    for key, (section, axes) in sections.items():
+        if section is None and not set(axes).isdisjoint(params.axes):
+            return f"{key}: a value is missing, which {', '.join(axes)} need"
+    return None
+
+
+def _selfreflect_problem(params: "Params") -> str | None:
+    """What the axis "selfreflect" lacks; None where nothing, or where it is off."""
+    if "selfreflect" not in params.axes:
+        return None
+    for key, section in (("selfreflect", params.selfreflect), ("generate.selfreflect", params.generate.selfreflect)):
+        if section is None:
+            return f"{key}: a value is missing, which the axis selfreflect needs"
+    drawn, tested = params.generate.questions.num_samples, params.selfreflect.test_answers
+    if tested >= drawn:
+        return (
+            f"selfreflect.test_answers: got {tested}; must be less than generate.questions.num_samples ({drawn}), "
+            "whose other answers are the list that the judge reads"
+        )
+    return None
 
 
 def _merge_problem(name: str, method: MethodConfig, methods: dict[str, MethodConfig]) -> str | None:

@@ -1,14 +1,11 @@
 """The section of ``params.yaml`` on questions with people's answers or accepted ones."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from pipeline.config.evaluation import QUESTION_AXES, STRICT, PositiveInt, SimilarityConfig
-
-if TYPE_CHECKING:
-    from pipeline.config.params import Params
+from pipeline.config.evaluation import STRICT, PositiveInt, SimilarityConfig
 
 SYNTHETIC = "data/questions.jsonl"
 """Our own set (scripts/make_questions.py)."""
@@ -83,19 +80,3 @@ class PerturbationsConfig:
                 f"got {len(self.templates)} templates"
             )
         return self
-
-
-def missing_section(params: "Params") -> str | None:
-    """What is wrong where parameters from before the axes of questions lack a section that one needs; else None."""
-    sections = {
-        "prompts.questions": (params.prompts.questions, QUESTION_AXES),
-        "generate.questions": (params.generate.questions, QUESTION_AXES),
-        "evaluate.partition": (params.evaluate.partition, QUESTION_AXES),
-        "prompts.perturbations": (params.prompts.perturbations, PERTURBED_AXES),
-        "generate.perturbations": (params.generate.perturbations, PERTURBED_AXES),
-        "evaluate.inverse_entropy": (params.evaluate.inverse_entropy, EMBEDDED_AXES),
-    }
-    for key, (section, axes) in sections.items():
-        if section is None and not set(axes).isdisjoint(params.axes):
-            return f"{key}: a value is missing, which {', '.join(axes)} need"
-    return None

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from pipeline.dag.tables import Row
-    from pipeline.runs.cost import Cost
-    from pipeline.runs.pricing import Prices
+    from pipeline.estimates.cost import Cost
+    from pipeline.estimates.prices import Prices
 
 Paths = str | tuple[str, ...]
 

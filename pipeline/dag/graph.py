@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import networkx
 
@@ -18,6 +19,10 @@ from pipeline.dag.declaration import Stage, fill
 from pipeline.dag.stages import STAGES
 from pipeline.dag.tables import Row, dag_section, rows_of, template_names
 from pipeline.errors import ConfigError
+from pipeline.estimates.cost import Cost
+
+if TYPE_CHECKING:
+    from pipeline.estimates.prices import Prices
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,10 @@ class StageNode:
     def model(self) -> str:
         """The model that the run is of; empty where several share it."""
         return self.row.get("model", "") if self.stage.over not in ("tries", "profiled") else ""
+
+    def cost(self, prices: "Prices") -> Cost:
+        """What the run takes, by its declaration."""
+        return self.stage.cost(prices, self.row) if self.stage.cost is not None else Cost()
 
 
 def _node(stage: Stage, key: str, row: Row, places: Mapping[str, str]) -> StageNode:

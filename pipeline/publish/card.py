@@ -11,8 +11,8 @@ import pandas as pd
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from pipeline.config.conditions import training_settings
 from pipeline.config.evaluation import PEOPLE_AXES, QUESTION_AXES
-from pipeline.config.methods import training_settings
 from pipeline.config.params import BASE, Params
 from pipeline.config.retention import is_local_path
 from pipeline.core.laws.families import FAMILIES

@@ -23,8 +23,8 @@ from pipeline.config.params import load_params
 from pipeline.dag.graph import StageGraph, stages_out_of_date
 from pipeline.dag.launch import thread_share
 from pipeline.errors import ConfigError, PipelineError
+from pipeline.estimates.prices import Prices
 from pipeline.runs.dvc_process import end, last_error, start_dvc
-from pipeline.runs.pricing import Prices
 
 SECONDS_BETWEEN_LOOKS = 0.05
 
@@ -216,7 +216,7 @@ def main(
         wanted = set(graph.closure(graph.select(targets) if targets else list(graph)))
         stale = graph.downstream(stages_out_of_date(directory) & wanted) & wanted
         prices = Prices(params, directory)
-        hours = {name: prices.of(graph[name]).gpu_hours for name in stale}
+        hours = {name: graph[name].cost(prices).gpu_hours for name in stale}
         schedule = Schedule(graph, [name for name in graph if name in stale], hours)
         print(f"{len(stale)} of {len(wanted)} stages may be out of date", file=sys.stderr)
         Runner(directory, graph, schedule, jobs, gpus, processes, logs).run()

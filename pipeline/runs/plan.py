@@ -1,8 +1,9 @@
 """Price the DAG of params.yaml before anything is spent: ``python -m pipeline.runs.plan``.
 
 Tokens, GPU hours and disk by stage and by model, for all of it and for what is still to run. Nothing is
-loaded and no model is needed. The figures are estimates; ``pipeline/runs/cost.py`` says what they rest on. Hours are of
-an A100 and the paper's own code, or of a device that was measured: ``--rates FILE``, which ``make gpu-check`` writes.
+loaded and no model is needed. The figures are estimates; ``pipeline/estimates/cost.py`` says what they rest on. Hours
+are of an A100 and the paper's own code, or of a device that was measured: ``--rates FILE``, which ``make gpu-check``
+writes.
 """
 
 import argparse
@@ -15,9 +16,9 @@ from pipeline.command import run_command
 from pipeline.config.params import Params, load_params
 from pipeline.config.retention import is_local_path
 from pipeline.dag.graph import StageGraph, stages_out_of_date
-from pipeline.runs.cost import Cost, clock
-from pipeline.runs.pricing import CLASSIFIER_PARAMETERS, REWARD_PARAMETERS, Prices
-from pipeline.runs.rates import Rates, read_rates
+from pipeline.estimates.cost import Cost, clock
+from pipeline.estimates.prices import CLASSIFIER_PARAMETERS, REWARD_PARAMETERS, Prices
+from pipeline.estimates.rates import Rates, read_rates
 
 SUMMED = ("stages", "to_run", "tokens", "gpu_hours", "gpu_hours_to_run", "disk_gb")
 NOTE = """\
@@ -54,7 +55,7 @@ def price_table(
     """
     prices, rows = Prices(params, project, rates), []
     for name, node in graph.items():
-        cost: Cost = prices.of(node)
+        cost: Cost = node.cost(prices)
         waits = name in to_run
         rows.append(
             {

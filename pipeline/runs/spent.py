@@ -16,10 +16,10 @@ from pipeline.config.params import Params, load_params
 from pipeline.dag.declaration import fill
 from pipeline.dag.graph import StageGraph, StageNode
 from pipeline.dag.tables import template_names
+from pipeline.estimates.cost import clock
+from pipeline.estimates.prices import Prices
+from pipeline.estimates.rates import Rates, read_rates
 from pipeline.record.provenance import RECORD
-from pipeline.runs.cost import clock
-from pipeline.runs.pricing import Prices
-from pipeline.runs.rates import Rates, read_rates
 
 COLUMNS = (
     "stage",
@@ -82,7 +82,7 @@ def spent_table(params: Params, project: Path, rates: Rates | None = None) -> pd
                 "peak_gpu_memory_gb": _billions(record.get("peak_gpu_memory_bytes")),
                 "device": f"{processes} x {record['device']}" if processes > 1 else record["device"],
                 "continued": record.get("continued", False),
-                "planned_gpu_hours": prices.of(node).gpu_hours,
+                "planned_gpu_hours": node.cost(prices).gpu_hours,
                 "record": str(path),
             }
         )

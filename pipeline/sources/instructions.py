@@ -2,7 +2,7 @@
 
 import hashlib
 
-from pipeline.config.params import InstructionsConfig
+from pipeline.config.prompts import InstructionsConfig
 from pipeline.core.prompts.instructions import HELD_OUT, hold_out
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.errors import ArtifactError, ConfigError

@@ -8,7 +8,7 @@ SPLIT.jsonl per split instead of the field split. Anything else is a data set th
 from pathlib import Path
 
 from pipeline.artifacts.json_lines import read_json_lines
-from pipeline.config.params import NoveltyPromptsConfig
+from pipeline.config.prompts import NoveltyPromptsConfig
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources.prompt_rows import Rows, read_splits, row_id, row_text

@@ -19,7 +19,7 @@ from pipeline.core.prompts.structured import Prompt
 from pipeline.core.structured.law_metrics import EXACT, exact_figures
 from pipeline.core.tries.trie_walks import trie_levels
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.engines.loading.conditioned_model import ModelOnDemand
+from pipeline.engines.scoring.model_on_demand import ModelOnDemand
 from pipeline.errors import ConfigError
 from pipeline.stages.row_by_row import row_by_row
 

@@ -23,7 +23,7 @@ from pipeline.core.prompts.structured import Prompt
 from pipeline.core.structured.wasserstein import interquantile_width
 from pipeline.core.tries.trie import Trie
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.engines.loading.conditioned_model import ModelOnDemand
+from pipeline.engines.scoring.model_on_demand import ModelOnDemand
 from pipeline.stages.row_by_row import row_by_row
 
 

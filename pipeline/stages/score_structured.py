@@ -21,7 +21,7 @@ from pipeline.core.random_streams import random_stream
 from pipeline.core.tries.implicit_trie import ImplicitTrie
 from pipeline.core.tries.trie import Trie
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.engines.loading.conditioned_model import ModelOnDemand
+from pipeline.engines.scoring.model_on_demand import ModelOnDemand
 from pipeline.stages.row_by_row import row_by_row
 
 

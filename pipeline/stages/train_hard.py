@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.artifacts.output_spaces import OutputSpaceStore
 from pipeline.artifacts.prompts import read_prompts
-from pipeline.config.methods import training_settings
+from pipeline.config.conditions import training_settings
 from pipeline.config.params import Params
 from pipeline.core.laws.discretize import finite_space
 from pipeline.core.laws.finite_law import FiniteLaw

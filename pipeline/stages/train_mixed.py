@@ -11,7 +11,7 @@ import pandas as pd
 from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.prompts import read_prompts, read_text_prompts
 from pipeline.artifacts.storage import read_table
-from pipeline.config.methods import training_settings
+from pipeline.config.conditions import training_settings
 from pipeline.config.params import Params
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.training.examples import training_steps

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.tries import open_tries
-from pipeline.config.methods import training_settings
+from pipeline.config.conditions import training_settings
 from pipeline.config.params import Params
 from pipeline.core.training.examples import Example, exact_example, soft_example
 from pipeline.core.tries.trie import Trie

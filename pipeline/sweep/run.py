@@ -10,10 +10,10 @@ from pathlib import Path
 from pipeline.artifacts.locks import exclusive
 from pipeline.artifacts.storage import read_json, write_json
 from pipeline.errors import BusyError, PipelineError
-from pipeline.runs.cost import Cost, clock
+from pipeline.estimates.cost import Cost, clock
+from pipeline.estimates.prices import Prices
+from pipeline.estimates.rates import Rates, read_rates
 from pipeline.runs.dvc_process import failed_stages, forget_dead_processes, last_error, start_dvc, wait_or_end
-from pipeline.runs.pricing import Prices
-from pipeline.runs.rates import Rates, read_rates
 from pipeline.runs.workspace import prepare_workspace
 from pipeline.sweep.cells import Cell, make_cell
 from pipeline.sweep.settings import SweepConfig, cell_overrides
@@ -103,7 +103,7 @@ def estimate(cell: Cell, directory: Path, project: Path, rates: Rates | None) ->
         if all((directory / output).exists() for output in node.outputs):
             done += 1
         else:
-            total += prices.of(node)
+            total += node.cost(prices)
     return total, done
 
 

@@ -16,9 +16,9 @@ from benchmarks.gpu.shapes import SHAPES, TINY, empty_model
 from pipeline.config.params import load_params
 from pipeline.engines.sampling import preflight_law
 from pipeline.errors import ConfigError, ModelError
-from pipeline.runs import cost
-from pipeline.runs.pricing import Prices
-from pipeline.runs.rates import read_rates
+from pipeline.estimates import cost
+from pipeline.estimates.prices import Prices
+from pipeline.estimates.rates import read_rates
 from tests import vllm_stand_in
 from tests.conftest import ROOT
 

@@ -5,8 +5,8 @@ import pytest
 from pipeline.config.params import Params, validate
 from pipeline.core.training.examples import training_steps
 from pipeline.errors import ConfigError
+from pipeline.estimates.prices import Prices
 from pipeline.report.tables.settings import method_settings, training_prompts
-from pipeline.runs.pricing import Prices
 from tests.composition import composed_params
 
 pytestmark = pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.config.methods import training_settings
+from pipeline.config.conditions import training_settings
 from pipeline.config.params import validate
 from pipeline.dag.graph import StageGraph
 from pipeline.errors import ConfigError

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from pipeline.artifacts.json_lines import read_json_lines
-from pipeline.config.params import InstructionsConfig
+from pipeline.config.prompts import InstructionsConfig
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.instructions import HELD_OUT
 from pipeline.core.prompts.multiple_choice import mcq_prompts

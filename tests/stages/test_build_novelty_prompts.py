@@ -8,7 +8,7 @@ import yaml
 
 from pipeline.artifacts.prompts import read_text_prompts
 from pipeline.artifacts.storage import read_json
-from pipeline.config.params import NoveltyPromptsConfig
+from pipeline.config.prompts import NoveltyPromptsConfig
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources.novelty_prompts import KEY, read_rows, select_prompts

@@ -2,18 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.artifacts.model_report import model_revision
 from pipeline.config.models import ModelConfig
-from pipeline.config.params import Params
-
-if TYPE_CHECKING:
-    from pipeline.core.tries.digit_tokens import DigitTokens
-    from pipeline.engines.loading.model import PositionLogits
-    from pipeline.engines.scoring.tree_scorer import TreeScorer
 
 
 @dataclass(frozen=True)
@@ -85,45 +78,3 @@ def open_checkpoint(
 def open_model(config: ModelConfig, report: Path, adapter: Path | None = None, probe: str = "") -> ConditionedModel:
     """``open_checkpoint`` at the revision that was checked; ``report`` is what check_model wrote of the checkpoint."""
     return open_checkpoint(config, model_revision(report), adapter, probe)
-
-
-class ModelOnDemand:
-    """A model that scores answers, loaded when the first of its parts is asked for.
-
-    Args:
-        config: All parameters; the digit rule is that of the evaluation's strings.
-        model: Name of the checkpoint in them.
-        report: What check_model wrote of it.
-        adapter: Directory of the adapter; None for the base checkpoint.
-        probe: A request on which the adapter must show.
-    """
-
-    def __init__(self, config: Params, model: str, report: Path, adapter: Path | None, probe: str):
-        self._config, self._num_decimals = config.models[model], config.discretize.eval.num_decimals
-        self._report, self._adapter, self._probe = report, adapter, probe
-
-    @cached_property
-    def opened(self) -> ConditionedModel:
-        """The model. Raises ModelError."""
-        return open_model(self._config, self._report, self._adapter, self._probe)
-
-    @cached_property
-    def answer_tokens(self) -> "tuple[int, DigitTokens | None]":
-        """The token that ends an answer, and the tokenizer's digit rule."""
-        from pipeline.engines.loading.digit_rule import answer_tokens
-
-        return answer_tokens(self.opened.tokenizer, self._config.terminator, self._num_decimals)
-
-    @cached_property
-    def tree_scorer(self) -> "TreeScorer":
-        """Scores of whole tries."""
-        from pipeline.engines.scoring.tree_scorer import TreeScorer
-
-        return TreeScorer(self.opened.model)
-
-    @cached_property
-    def logits_at(self) -> "PositionLogits":
-        """Logits at chosen positions."""
-        from pipeline.engines.loading.model import position_logits
-
-        return position_logits(self.opened.model)

@@ -13,7 +13,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from pipeline.config.models import ModelConfig
-from pipeline.config.params import TrainConfig
+from pipeline.config.training import TrainConfig
 from pipeline.core.random_streams import stream_seed
 from pipeline.core.tries.constraint import TrieConstraint
 from pipeline.core.tries.trie import build_trie

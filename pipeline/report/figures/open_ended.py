@@ -23,6 +23,7 @@ from pipeline.report.figures.drawing import (
     shared_legend,
 )
 from pipeline.report.figures.structured import overlay_models
+from pipeline.report.tables.open_stated import answer_shares, prompt_pairs
 
 COMPARED_COLUMNS = {"top_p_support_size": "top-90% support size (tokens)", "unique_fraction": "unique output rate"}
 SHOWN_CATEGORIES = ("city", "mammal", "weekday")
@@ -82,20 +83,6 @@ def _strong_models(evaluations: Evaluations, conditions: Sequence[str], tokenize
             found.add(tokenizers[model])
             ranked.append(model)
     return ranked
-
-
-def prompt_pairs(per_prompt: pd.DataFrame, column: str, method: str) -> pd.DataFrame:
-    """Prompts with a finite value under base and under a method: columns model, base, tuned.
-
-    Args:
-        per_prompt: Columns model, condition, prompt_id and ``column``.
-        column: What is compared.
-        method: A condition with an adapter.
-    """
-    values = per_prompt.set_index(["model", "prompt_id"])
-    base, tuned = (values.loc[values["condition"] == c, column].astype(float) for c in ("base", method))
-    pairs = pd.concat({"base": base, "tuned": tuned}, axis=1, join="inner").dropna()
-    return pairs.reset_index()[["model", "base", "tuned"]]
 
 
 def model_markers(models: Sequence[str], tokenizers: Mapping[str, str]) -> dict[str, tuple[str, str]]:
@@ -181,23 +168,6 @@ def _diagonal(panel: Axes, highest: float | None) -> None:
     panel.set_xlim(limits)
     panel.set_ylim(limits)
     panel.set_aspect("equal")
-
-
-def answer_shares(answers: pd.DataFrame, conditions: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Share of each answer among all non-empty answers, by condition, most frequent first.
-
-    Args:
-        answers: Columns condition, answer, count, for one model and category.
-        conditions: Those wanted, in order; one without an answer is left out.
-    """
-    shares = {}
-    for condition in conditions:
-        counts = answers[answers["condition"] == condition].groupby("answer")["count"].sum()
-        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        total = sum(count for _, count in ordered)
-        if total:
-            shares[condition] = {answer: float(count / total) for answer, count in ordered}
-    return shares
 
 
 def displayed_labels(shares: Mapping[str, Mapping[str, float]]) -> list[str]:

@@ -6,7 +6,6 @@ import pandas as pd
 
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import Evaluations, methods_of
-from pipeline.report.figures.open_ended import answer_shares, prompt_pairs
 from pipeline.report.tables.table import DASH, ListTable
 
 SUPPORT = "top_p_support_size"
@@ -19,6 +18,37 @@ STATED = {
     "city": {"Gemma-3-27B-it": {"base": "74%", "soft": "15%", "hard": "24%"}},
 }
 """Printed in arXiv:2605.11845, Appendix D: by model and condition."""
+
+
+def prompt_pairs(per_prompt: pd.DataFrame, column: str, method: str) -> pd.DataFrame:
+    """Prompts with a finite value under base and under a method: columns model, base, tuned.
+
+    Args:
+        per_prompt: Columns model, condition, prompt_id and ``column``.
+        column: What is compared.
+        method: A condition with an adapter.
+    """
+    values = per_prompt.set_index(["model", "prompt_id"])
+    base, tuned = (values.loc[values["condition"] == c, column].astype(float) for c in ("base", method))
+    pairs = pd.concat({"base": base, "tuned": tuned}, axis=1, join="inner").dropna()
+    return pairs.reset_index()[["model", "base", "tuned"]]
+
+
+def answer_shares(answers: pd.DataFrame, conditions: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Share of each answer among all non-empty answers, by condition, most frequent first.
+
+    Args:
+        answers: Columns condition, answer, count, for one model and category.
+        conditions: Those wanted, in order; one without an answer is left out.
+    """
+    shares = {}
+    for condition in conditions:
+        counts = answers[answers["condition"] == condition].groupby("answer")["count"].sum()
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        total = sum(count for _, count in ordered)
+        if total:
+            shares[condition] = {answer: float(count / total) for answer, count in ordered}
+    return shares
 
 
 def open_stated_table(

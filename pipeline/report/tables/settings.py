@@ -8,13 +8,15 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.config.methods import TARGETS, AnchorsConfig, MethodConfig, training_settings
-from pipeline.config.params import Params, TrainConfig
+from pipeline.config.conditions import training_settings
+from pipeline.config.methods import TARGETS, AnchorsConfig, MethodConfig
+from pipeline.config.params import Params
+from pipeline.config.training import TrainConfig
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.laws.family import Axis, Family, Parameter
 from pipeline.core.prompts.structured import Prompt
+from pipeline.estimates.cost import training_steps_of
 from pipeline.report.tables.table import DASH, ListTable
-from pipeline.runs.cost import training_steps_of
 from pipeline.sources.own_laws import own_prompts
 
 PAPER_SOURCE = "Paper: arXiv:2605.11845, Section 4.1 and Appendix B.1."

@@ -8,7 +8,8 @@ import pytest
 from matplotlib import pyplot as plt
 
 from pipeline.report.figures import open_ended as figures
-from pipeline.report.figures.open_ended import answer_shares, displayed_labels
+from pipeline.report.figures.open_ended import displayed_labels
+from pipeline.report.tables.open_stated import answer_shares
 from tests.report.conftest import CONDITIONS
 
 NAMES = {"a": "Model A", "b": "Model B"}

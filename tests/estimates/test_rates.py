@@ -12,10 +12,10 @@ from pipeline.config.params import validate
 from pipeline.core.prompts.structured import build_split
 from pipeline.dag.graph import StageGraph
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.runs import cost
+from pipeline.estimates import cost
+from pipeline.estimates.prices import Prices
+from pipeline.estimates.rates import Rates, read_rates
 from pipeline.runs.plan import main as plan
-from pipeline.runs.pricing import Prices
-from pipeline.runs.rates import Rates, read_rates
 from pipeline.runs.spent import spent_table
 from pipeline.sweep.cells import make_cell
 from pipeline.sweep.results import run_table
@@ -145,7 +145,7 @@ def test_a_plan_takes_the_hours_of_the_rates(tmp_path, capsys):
     params, rates = validate(values), read_rates(paths[1])
     measured, papers = Prices(params, Path(ROOT), rates), Prices(params, Path(ROOT))
     for name, node in StageGraph(params).items():
-        ours, theirs = measured.of(node), papers.of(node)
+        ours, theirs = node.cost(measured), node.cost(papers)
         # What is done does not depend on the device.
         assert (ours.prompt_tokens, ours.completion_tokens, ours.disk_bytes) == (
             theirs.prompt_tokens,
@@ -180,7 +180,7 @@ def test_a_sweeps_plan_takes_the_hours_of_the_rates(tmp_path, rates):
         planned[path] = run_cell(cell, ROOT, config)
     measured, papers = planned.values()
     given = Prices(cell.params, ROOT, rates)
-    assert measured.gpu_hours == pytest.approx(sum(given.of(cell.graph[name]).gpu_hours for name in cell.stages))
+    assert measured.gpu_hours == pytest.approx(sum(cell.graph[name].cost(given).gpu_hours for name in cell.stages))
     assert measured.tokens == papers.tokens and measured.gpu_hours != papers.gpu_hours
     assert "those of one NVIDIA X" in run_table([measured]) and "A100" not in run_table([measured])
     assert "those of A100s" in run_table([papers])

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import validate
 from pipeline.dag.graph import StageGraph
-from pipeline.runs import cost
-from pipeline.runs.cost import Cost
+from pipeline.estimates import cost
+from pipeline.estimates.cost import Cost
+from pipeline.estimates.prices import Prices
 from pipeline.runs.plan import checkpoint_bytes
-from pipeline.runs.pricing import Prices
 from pipeline.sources.pin import unpinned
 from tests.composition import composed_params
 from tests.conftest import ROOT
@@ -85,7 +85,7 @@ def hours_of(overrides: tuple[str, ...]) -> dict[str, list[float]]:
     prices, hours = Prices(params, Path(ROOT)), {}
     for node in StageGraph(params).values():
         of_baseline = " of a baseline" if node.row.get("condition") in BASELINES else ""
-        hours.setdefault(node.stage.name + of_baseline, []).append(prices.of(node).gpu_hours)
+        hours.setdefault(node.stage.name + of_baseline, []).append(node.cost(prices).gpu_hours)
     return hours
 
 

@@ -1,4 +1,4 @@
-"""What the stages of a DAG cost under given parameters: ``pipeline.runs.cost`` applied to ``params.yaml``."""
+"""What the stages of a DAG cost under given parameters: ``pipeline.estimates.cost`` applied to ``params.yaml``."""
 
 import statistics
 from collections.abc import Sequence
@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from pipeline.config.conditions import decoding_settings
+from pipeline.config.conditions import decoding_settings, training_settings
 from pipeline.config.evaluation import GenerateConfig
-from pipeline.config.methods import target_shares, training_settings
+from pipeline.config.methods import target_shares
 from pipeline.config.params import Params
 from pipeline.config.retention import is_local_path
 from pipeline.core.laws.finite_law import FiniteLaw
@@ -17,10 +17,9 @@ from pipeline.core.prompts.multiple_choice import MCQ_PROMPT
 from pipeline.core.prompts.structured import Prompt, build_split
 from pipeline.core.retention.tasks import GENERATIVE_TASKS, TASKS
 from pipeline.core.semantics.question import Question
-from pipeline.dag.graph import StageNode
-from pipeline.runs import cost
-from pipeline.runs.cost import Cost
-from pipeline.runs.rates import Rates
+from pipeline.estimates import cost
+from pipeline.estimates.cost import Cost
+from pipeline.estimates.rates import Rates
 from pipeline.sources.instructions import read_instructions
 from pipeline.sources.open_prompts import read_open_prompts
 from pipeline.sources.questions import read_questions
@@ -173,10 +172,6 @@ class Prices:
         for prompt in found:
             texts["anchors" if prompt.split == HELD_OUT else "instructions"].append(prompt.text)
         return {axis: (len(own), _mean_tokens(own)) for axis, own in texts.items()}
-
-    def of(self, node: StageNode) -> Cost:
-        """The cost of one run of a stage."""
-        return node.stage.cost(self, node.row) if node.stage.cost is not None else Cost()
 
     def spaces(self, space: str) -> Cost:
         """Output spaces of all prompts."""

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from pipeline.runs.rates import Rates
+from pipeline.estimates.rates import Rates
 
 PEAK_OPERATIONS = 312e12
 """Dense bf16 operations per second of an A100."""
