@@ -48,6 +48,9 @@ MEASURES = (
     *("mean_token_surprise", *_STEP_MEASURES),
 )
 """Larger for a less certain model."""
+SAMPLED_DECIMALS = 10
+"""Of measures of sampled answers. Equal sets of answers give equal values but for rounding, which differs between
+processors; ranks would put them in an order."""
 AUDIT = ("auroc_within_length", "length_score_spearman")
 LENGTH = ("auroc_length", "length_label_spearman")
 """Of the answers alone, whatever the measure."""
@@ -104,13 +107,16 @@ def question_row(
     people = np.array(list(people_counts(question).values()), dtype=np.int64)
     similarity = lexical_similarities([normalise(text or "").split() for text in answers])
     alike = similarity_measures(similarity) if len(answers) > 1 else {}
-    return {
-        "prompt_id": question.prompt_id,
-        "category": question.category,
+    sampled = {
         "semantic_entropy": plug_in_entropy(values),
         "answer_uncertainty": 1 - float(modal_confidence(values)),
         "lexical_dissimilarity": 1 - alike.get("lexical_similarity", math.nan),
         "laplacian_eigenvalues": alike.get("laplacian_eigenvalues", math.nan),
+    }
+    return {
+        "prompt_id": question.prompt_id,
+        "category": question.category,
+        **{name: round(value, SAMPLED_DECIMALS) for name, value in sampled.items()},
         "token_entropy": entropy / math.log(vocabulary),
         "token_surprise": -tokens["log_top_probability"],
         **{name: tokens[measure] for name, measure in _TOKEN_MEASURES.items()},

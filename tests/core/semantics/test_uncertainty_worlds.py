@@ -97,6 +97,19 @@ def test_a_certain_model_and_a_question_without_people():
     assert math.isnan(row["lexical_dissimilarity"]) and math.isnan(row["laplacian_eigenvalues"])
 
 
+def test_equal_sets_of_answers_are_tied_in_whatever_order_they_were_drawn():
+    question, rng = Question("q", "?", gold=("a",)), np.random.default_rng(0)
+    drawn = ["the owl"] * 5 + ["an owl"] * 3 + ["a small brown owl"] * 2 + ["owl"] * 2 + ["barn owl"]
+    rows = []
+    for _ in range(20):
+        answers = rng.permutation(drawn).tolist()
+        counts = {name: answers.count(name) for name in dict.fromkeys(answers)}
+        rows.append(question_row(question, counts, answers, *CERTAIN, [], STEPS, 2.0, rng))
+    for measure in ("semantic_entropy", "answer_uncertainty", "lexical_dissimilarity", "laplacian_eigenvalues"):
+        assert len({row[measure] for row in rows}) == 1, measure
+        assert 0.1 < rows[0][measure] < 5
+
+
 def test_measures_of_steps_are_those_of_the_steps_alone():
     question, law = Question("q", "?", gold=("a",)), np.array([0.5, 0.3, 0.2])
     steps = {name: value / 2 for name, value in token_measures(law).items()}
