@@ -16,13 +16,13 @@ from pipeline.core.prompts.instructions import HELD_OUT
 from pipeline.core.prompts.multiple_choice import MCQ_PROMPT
 from pipeline.core.prompts.structured import Prompt, build_split
 from pipeline.core.retention.tasks import GENERATIVE_TASKS, TASKS
-from pipeline.core.semantics.question import Question
+from pipeline.axes.questions.question import Question
 from pipeline.estimates import cost
 from pipeline.estimates.cost import Cost
 from pipeline.estimates.rates import Rates
 from pipeline.sources.instructions import read_instructions
 from pipeline.sources.open_prompts import read_open_prompts
-from pipeline.sources.questions import read_questions
+from pipeline.axes.questions.prompt_set import read_questions
 
 NOVELTY_SPLIT_SIZES = {"curated": 100, "wildchat": 1000}
 """Prompts of NoveltyBench's public splits."""

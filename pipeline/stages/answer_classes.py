@@ -14,8 +14,8 @@ from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.protocols import AnswerProtocol
 from pipeline.core.prompts.text_answers import normalise_answer
 from pipeline.core.random_streams import random_stream
-from pipeline.core.semantics.partition import Rule, counts_of
-from pipeline.core.semantics.question import Question
+from pipeline.axes.questions.classes import Rule, counts_of
+from pipeline.axes.questions.question import Question
 from pipeline.errors import ArtifactError
 
 Counts = dict[str, dict[str, int]]

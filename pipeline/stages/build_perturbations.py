@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.artifacts.prompts import read_questions, write_perturbations
+from pipeline.axes.questions.artifact import read_questions, write_perturbations
 from pipeline.config.questions import GeneticConfig
 from pipeline.core.random_streams import random_stream
 from pipeline.core.semantics.inverse_entropy import cosine_similarities
 from pipeline.core.semantics.perturbation import GeneticSearch, genetic_perturbations, templated
-from pipeline.core.semantics.question import Question
+from pipeline.axes.questions.question import Question
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError, DomainError
 from pipeline.sources.lexicon import read_lexicon

@@ -5,7 +5,7 @@ from pathlib import Path
 from pipeline.artifacts.prompts import write_questions
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.sources.prompt_rows import source_revision
-from pipeline.sources.questions import KEY, read_questions
+from pipeline.axes.questions.prompt_set import KEY, read_questions
 
 
 def main(run: StageRun, output: Path) -> None:

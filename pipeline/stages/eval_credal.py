@@ -7,15 +7,15 @@ import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.generations import PARTITION_COLUMNS, SETTING_COLUMN
-from pipeline.artifacts.prompts import read_questions
+from pipeline.axes.questions.artifact import read_questions
 from pipeline.artifacts.storage import read_table
 from pipeline.core.random_streams import random_stream
 from pipeline.core.semantics.credal_metrics import MEMBER_COLUMNS, metric_rows, question_table
 from pipeline.core.semantics.inverse_entropy import cosine_similarities
-from pipeline.core.semantics.partition import within_people
+from pipeline.axes.questions.classes import within_people
 from pipeline.core.semantics.published_sets import LEAST_ANSWERS, STATISTICS, diversity, people_texts
 from pipeline.core.semantics.published_sets import metric_rows as published_rows
-from pipeline.core.semantics.question import Question, people_counts
+from pipeline.axes.questions.question import Question, people_counts
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.stages.answer_classes import counts_by_setting, counts_by_wording, split_name
 from pipeline.stages.evaluation_output import write_evaluation

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.artifacts.prompts import read_questions
+from pipeline.axes.questions.artifact import read_questions
 from pipeline.artifacts.storage import read_json
 from pipeline.config.evaluation import DEFAULT_SETTING
 from pipeline.core.semantics.human_metrics import judge_rows, metric_rows, question_row
-from pipeline.core.semantics.partition import within_people
-from pipeline.core.semantics.question import people_counts
+from pipeline.axes.questions.classes import within_people
+from pipeline.axes.questions.question import people_counts
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError
 from pipeline.stages.answer_classes import counts_by_setting, question_table, split_name

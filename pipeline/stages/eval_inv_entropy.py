@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN
-from pipeline.artifacts.prompts import read_perturbations, read_questions
+from pipeline.axes.questions.artifact import read_perturbations, read_questions
 from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.config.conditions import answer_protocol
 from pipeline.config.evaluation import DEFAULT_SETTING, SettingsGenerateConfig
@@ -16,7 +16,7 @@ from pipeline.core.prompts.protocols import AnswerProtocol
 from pipeline.core.random_streams import random_stream
 from pipeline.core.semantics.inverse_entropy import cosine_similarities
 from pipeline.core.semantics.inverse_entropy_metrics import metric_rows, question_rows
-from pipeline.core.semantics.question import Question
+from pipeline.axes.questions.question import Question
 from pipeline.core.semantics.uncertainty_metrics import modal_answer_is_right
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.stages.answer_classes import answer_texts, counts_by_setting, split_name

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pipeline.artifacts.prompts import read_questions
+from pipeline.axes.questions.artifact import read_questions
 from pipeline.artifacts.scores import WORD_DISTANCE_COLUMNS
 from pipeline.artifacts.storage import read_table
 from pipeline.core.semantics.selfreflect_metrics import metric_rows, question_table

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.artifacts.prompts import read_questions
+from pipeline.axes.questions.artifact import read_questions
 from pipeline.core.random_streams import random_stream
 from pipeline.core.semantics.semantic_calibration import (
     TARGETS,

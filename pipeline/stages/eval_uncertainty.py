@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.artifacts.prompts import read_questions
+from pipeline.axes.questions.artifact import read_questions
 from pipeline.artifacts.scores import QUESTION_STEP_COLUMNS
 from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.config.evaluation import DEFAULT_SETTING
 from pipeline.core.random_streams import random_stream
-from pipeline.core.semantics.question import Question
+from pipeline.axes.questions.question import Question
 from pipeline.core.semantics.uncertainty_metrics import metric_rows, question_row
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.stages.answer_classes import counts_by_setting, default_answers

@@ -20,7 +20,8 @@ from tqdm import tqdm
 from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN
 from pipeline.artifacts.journal import Journal
 from pipeline.artifacts.model_report import model_revision
-from pipeline.artifacts.prompts import read_questions, read_requests
+from pipeline.artifacts.prompts import read_requests
+from pipeline.axes.questions.artifact import read_questions
 from pipeline.artifacts.storage import write_table
 from pipeline.artifacts.tries import TrieStore
 from pipeline.config.conditions import answer_protocol, decoding_settings, generation_settings

@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS, PARTITION_COLUMNS, SETTING_COLUMN
-from pipeline.artifacts.prompts import read_questions
+from pipeline.axes.questions.artifact import read_questions
 from pipeline.artifacts.score_cache import CachedScores, ScoreCache
 from pipeline.artifacts.storage import rows_by_prompt, write_json, write_table
 from pipeline.config.conditions import answer_protocol
 from pipeline.config.evaluation import JudgeConfig
-from pipeline.core.semantics.partition import Judge, classify, says_the_same
-from pipeline.core.semantics.question import NO_ANSWER, Question
+from pipeline.axes.questions.classes import Judge, classify, says_the_same
+from pipeline.axes.questions.question import NO_ANSWER, Question
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.stages.answer_classes import answer_texts
 

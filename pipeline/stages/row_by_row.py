@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pipeline.artifacts.journal import Journal
 from pipeline.core.prompts.structured import Prompt
-from pipeline.core.semantics.question import Question
+from pipeline.axes.questions.question import Question
 from pipeline.dag.execution import StageRun
 
 AnyPrompt = TypeVar("AnyPrompt", Prompt, Question)

@@ -16,7 +16,7 @@ from pipeline.artifacts.storage import write_table
 from pipeline.config.conditions import adapter_directory
 from pipeline.core.language.open_ended import law_entropy, leading_tokens
 from pipeline.core.prompts.text import TextPrompt
-from pipeline.core.semantics.question import Question
+from pipeline.axes.questions.question import Question
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
 

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN
-from pipeline.artifacts.prompts import read_questions
+from pipeline.axes.questions.artifact import read_questions
 from pipeline.artifacts.scores import QUESTION_STEP_COLUMNS
 from pipeline.artifacts.storage import rows_by_prompt, write_table
 from pipeline.config.evaluation import DEFAULT_SETTING
-from pipeline.core.semantics.question import LETTERS, Question
+from pipeline.axes.questions.question import LETTERS, Question
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ModelError
 from pipeline.stages.score_open import first_step_laws, leading_row, open_requested

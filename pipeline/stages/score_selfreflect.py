@@ -16,7 +16,7 @@ from pipeline.artifacts.prompts import read_questions, read_text_prompts
 from pipeline.artifacts.scores import WORD_DISTANCE_COLUMNS
 from pipeline.artifacts.storage import rows_by_prompt, write_table
 from pipeline.core.prompts.number_answers import strip_reasoning
-from pipeline.core.semantics.question import NO_ANSWER, Question
+from pipeline.axes.questions.question import NO_ANSWER, Question
 from pipeline.core.semantics.selfreflect import (
     SUMMARIES,
     answer_list,

@@ -23,7 +23,7 @@ from pipeline.core.semantics import (
     semantic_calibration,
     uncertainty_metrics,
 )
-from pipeline.core.semantics.question import HumanClass, Question
+from pipeline.axes.questions.question import HumanClass, Question
 from pipeline.core.semantics.selfreflect import SUMMARIES
 from pipeline.core.semantics.uncertainty import token_measures
 from pipeline.core.structured import aggregate, fidelity, law_metrics

@@ -10,10 +10,10 @@ import pytest
 from pipeline.artifacts.prompts import read_questions as read_table
 from pipeline.artifacts.prompts import read_requests, write_questions
 from pipeline.config.questions import QuestionsConfig
-from pipeline.core.semantics.partition import classify, counts_of, normalise, right_label, within_people
-from pipeline.core.semantics.question import OTHER, people_counts
+from pipeline.axes.questions.classes import classify, counts_of, normalise, right_label, within_people
+from pipeline.axes.questions.question import OTHER, people_counts
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.sources.questions import read_questions
+from pipeline.axes.questions.prompt_set import read_questions
 from scripts.make_questions import questions as made_questions
 from tests.conftest import ROOT
 

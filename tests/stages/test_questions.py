@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 from pipeline.artifacts.prompts import read_perturbations, read_questions, write_questions
 from pipeline.config.params import load_params
-from pipeline.core.semantics.partition import known_classes, normalise
+from pipeline.axes.questions.classes import known_classes, normalise
 from pipeline.demo.stand_ins.evaluators import save_judge
 from pipeline.errors import ArtifactError
 from pipeline.metrics.registry import METRICS

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import rel_entr
 
 from pipeline.core.language.diversity import chao_wang_jost_entropy
-from pipeline.core.semantics.question import aligned
+from pipeline.axes.questions.question import aligned
 
 SMOOTHING = 0.5
 """Added to every count behind the KL divergence (Krichevsky and Trofimov 1981)."""

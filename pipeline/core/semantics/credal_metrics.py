@@ -21,8 +21,8 @@ from pipeline.core.semantics.credal import (
     hull_volume,
     simplex_volume,
 )
-from pipeline.core.semantics.partition import within_people
-from pipeline.core.semantics.question import Question, aligned, people_counts
+from pipeline.axes.questions.classes import within_people
+from pipeline.axes.questions.question import Question, aligned, people_counts
 from pipeline.core.semantics.question_means import paired_rows
 
 BAND_REPLICATES = 40

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from pipeline.core.semantics.agreement import agreement, people_against_people
-from pipeline.core.semantics.partition import within_people
-from pipeline.core.semantics.question import Question, people_counts
+from pipeline.axes.questions.classes import within_people
+from pipeline.axes.questions.question import Question, people_counts
 from pipeline.core.semantics.question_means import paired_rows
 from pipeline.core.statistics.intervals import Estimate, metric_row
 

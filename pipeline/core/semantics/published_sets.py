@@ -18,7 +18,7 @@ from scipy.spatial import ConvexHull, QhullError
 from scipy.spatial.distance import cdist, pdist
 from scipy.stats import iqr
 
-from pipeline.core.semantics.question import Question
+from pipeline.axes.questions.question import Question
 from pipeline.core.statistics.intervals import Estimate, metric_row
 
 GROUPS = {

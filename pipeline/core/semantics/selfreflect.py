@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import log_softmax
 
-from pipeline.core.semantics.partition import counts_of
-from pipeline.core.semantics.question import NO_ANSWER
+from pipeline.axes.questions.classes import counts_of
+from pipeline.axes.questions.question import NO_ANSWER
 
 WRITTEN = ("sampled", "direct")
 """Summaries that the model writes: of its answers, which it is shown, and of those that it might give."""

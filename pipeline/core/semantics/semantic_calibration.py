@@ -23,8 +23,8 @@ from pipeline.core.semantics.calibration import (
 )
 from pipeline.core.semantics.confidence import held_out_confidence, modal_class, modal_confidence
 from pipeline.core.semantics.discrimination import auroc, prediction_rejection_ratio, risk_coverage_area
-from pipeline.core.semantics.partition import right_label
-from pipeline.core.semantics.question import NO_ANSWER, OTHER, Question, people_law
+from pipeline.axes.questions.classes import right_label
+from pipeline.axes.questions.question import NO_ANSWER, OTHER, Question, people_law
 from pipeline.core.semantics.question_means import resamples
 from pipeline.core.statistics.intervals import Estimate, metric_row, percentile_interval
 

@@ -21,8 +21,8 @@ from pipeline.core.semantics.discrimination import (
     prediction_rejection_ratio,
     risk_coverage_area,
 )
-from pipeline.core.semantics.partition import normalise, right_label
-from pipeline.core.semantics.question import Question, people_counts
+from pipeline.axes.questions.classes import normalise, right_label
+from pipeline.axes.questions.question import Question, people_counts
 from pipeline.core.semantics.question_means import paired_statistic, resamples, value_row
 from pipeline.core.semantics.uncertainty import (
     TOP_K,

@@ -28,7 +28,7 @@ from pipeline.core.semantics.credal import (
     simplex_volume,
     upper_entropy,
 )
-from pipeline.core.semantics.question import OTHER
+from pipeline.axes.questions.question import OTHER
 from pipeline.core.semantics.uncertainty import (
     choice_measures,
     lexical_similarities,

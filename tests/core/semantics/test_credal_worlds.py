@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from pipeline.core.semantics import credal_metrics
-from pipeline.core.semantics.question import HumanClass, Question, people_counts
+from pipeline.axes.questions.question import HumanClass, Question, people_counts
 
 
 @pytest.fixture(autouse=True)

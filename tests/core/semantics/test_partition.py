@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.semantics.partition import (
+from pipeline.axes.questions.classes import (
     classify,
     counts_of,
     known_classes,
@@ -17,7 +17,7 @@ from pipeline.core.semantics.partition import (
     says_the_same,
     within_people,
 )
-from pipeline.core.semantics.question import NO_ANSWER, OTHER, HumanClass, Question, people_law, question_problem
+from pipeline.axes.questions.question import NO_ANSWER, OTHER, HumanClass, Question, people_law, question_problem
 
 PETS = Question(
     "pets",

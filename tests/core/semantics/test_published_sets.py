@@ -19,7 +19,7 @@ from pipeline.core.semantics.published_sets import (
     people_texts,
     standardised,
 )
-from pipeline.core.semantics.question import HumanClass, Question
+from pipeline.axes.questions.question import HumanClass, Question
 
 CUBE = np.array(list(itertools.product((0.0, 1.0), repeat=3)))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.core.semantics.question import NO_ANSWER
+from pipeline.axes.questions.question import NO_ANSWER
 from pipeline.core.semantics.selfreflect import (
     BLANK,
     SUMMARIES,

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.core.semantics.question import HumanClass, Question
+from pipeline.axes.questions.question import HumanClass, Question
 from pipeline.core.semantics.uncertainty import token_measures
 from pipeline.core.semantics.uncertainty_metrics import CHOICE_MEASURES, MEASURES, metric_rows, question_row
 

@@ -6,8 +6,8 @@ import pytest
 
 from pipeline.core.semantics import human_metrics, semantic_calibration
 from pipeline.core.semantics.calibration import binned_errors, calibration_bins, smooth_calibration_error
-from pipeline.core.semantics.partition import classify, counts_of
-from pipeline.core.semantics.question import NO_ANSWER, HumanClass, Question
+from pipeline.axes.questions.classes import classify, counts_of
+from pipeline.axes.questions.question import NO_ANSWER, HumanClass, Question
 
 SIZE, ANSWERS, PEOPLE = 80, 50, 100
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from pipeline.axes.questions.classes import normalise
+from pipeline.axes.questions.question import HumanClass, Question, question_problem, with_options
 from pipeline.config.questions import QuestionsConfig
-from pipeline.core.semantics.partition import normalise
-from pipeline.core.semantics.question import HumanClass, Question, question_problem, with_options
 from pipeline.errors import ArtifactError
 from pipeline.sources.prompt_rows import Row, read_rows, row_id, row_text
 
@@ -47,7 +47,7 @@ def read_questions(config: QuestionsConfig, revision: str | None) -> list[Questi
             raise ArtifactError(f"{where}: the id {question.prompt_id!r} is there twice")
         shown = [with_options(text, question.options) for text in (question.text, *question.variants)]
         asked = [config.template.replace("{prompt}", text) for text in shown]
-        questions[question.prompt_id] = replace(question, text=asked[0], variants=tuple(asked[1:]))
+        questions[question.prompt_id] = replace(question, text=asked[0], variants=tuple(asked[1:]), bare=shown[0])
     if not questions:
         raise ArtifactError(f"{config.source} has no questions")
     return list(questions.values())
@@ -67,6 +67,20 @@ def _count(value: Any, field: str, where: str) -> int:
     return value
 
 
+def _spellings(item: Mapping[str, Any], where: str) -> dict[str, int]:
+    """People by spelling: an object of counts, or a list, of which all but the first are taken to be given once."""
+    count, members = _count(item["count"], "count", where), item["members"]
+    if not isinstance(members, dict):
+        first, *others = _texts(item, "members", where) or ("",)
+        members = {first: count - len(others), **dict.fromkeys(others, 1)} if first else {}
+    found = {str(name): _count(number, "members", where) for name, number in members.items()}
+    if found and sum(found.values()) != count:
+        raise ArtifactError(
+            f"{where}: the class {item['label']!r} has a count of {count} people, and {sum(found.values())} of its members"
+        )
+    return found
+
+
 def _own(row: Row, number: int, where: str) -> Question:
     human = row.get("human") or {"classes": [], "n": 0}
     return Question(
@@ -75,10 +89,7 @@ def _own(row: Row, number: int, where: str) -> Question:
         row.get("category") or "",
         _texts(row, "options", where),
         _texts(row, "gold", where),
-        tuple(
-            HumanClass(item["label"], _count(item["count"], "count", where), _texts(item, "members", where))
-            for item in human["classes"]
-        ),
+        tuple(HumanClass(item["label"], _spellings(item, where)) for item in human["classes"]),
         _count(human["n"], "n", where),
         _texts(row, "variants", where),
     )
@@ -87,14 +98,13 @@ def _own(row: Row, number: int, where: str) -> Question:
 def _protoqa(row: Row, number: int, where: str) -> Question:
     """Of ProtoQA's crowd-sourced files; a cluster is called like its most frequent answer.
 
-    Some answers are in no cluster: the people asked are those of the raw answers.
+    People are counted by their raw answers, some of which are in no cluster.
     """
     raw, clusters = row["answers"]["raw"], row["answers"]["clusters"]
     human = tuple(
         HumanClass(
             max(cluster["answers"], key=lambda name: (raw.get(name, 0), name)),
-            _count(cluster["count"], "count", where),
-            tuple(cluster["answers"]),
+            {name: _count(raw.get(name), "raw", where) for name in cluster["answers"]},
         )
         for cluster in clusters.values()
     )

@@ -19,7 +19,7 @@ from typing import Literal
 import networkx
 import numpy as np
 
-from pipeline.core.semantics.question import LETTERS, NO_ANSWER, OTHER, Question
+from pipeline.axes.questions.question import LETTERS, NO_ANSWER, OTHER, Question
 
 Rule = Literal["exact", "normalised", "aliases", "number", "entailment"]
 Judge = Callable[[Sequence[tuple[str, str]]], np.ndarray]
@@ -54,7 +54,7 @@ def known_classes(question: Question, rule: Rule) -> dict[str, tuple[str, ...]]:
     its letter, too: "B", "B.", "(B)" and "B. TEXT".
     """
     with_members = rule not in ("exact", "normalised")
-    classes = {item.label: (item.label, *(item.members if with_members else ())) for item in question.human}
+    classes = {item.label: (item.label, *(item.answers if with_members else ())) for item in question.human}
     right = right_label(question)
     if right is not None:
         classes[right] = (*classes.get(right, ()), *question.gold)
@@ -66,6 +66,11 @@ def known_classes(question: Question, rule: Rule) -> dict[str, tuple[str, ...]]:
     return classes
 
 
+def spelling_key(rule: Rule) -> Callable[[str], str]:
+    """What two texts share that a rule takes to be spelled alike; empty for a text without an answer."""
+    return {"exact": str.strip, "number": last_number}.get(rule, normalise)
+
+
 def right_label(question: Question) -> str | None:
     """Label of the class that is right: people's class that an accepted answer is in, else the first accepted answer.
 
@@ -75,7 +80,7 @@ def right_label(question: Question) -> str | None:
         return None
     accepted = {normalise(text) for text in question.gold}
     for item in question.human:
-        if accepted & {normalise(text) for text in (item.label, *item.members)}:
+        if accepted & {normalise(text) for text in (item.label, *item.answers)}:
             return item.label
     return question.gold[0]
 
@@ -97,8 +102,7 @@ def classify(answers: Sequence[str | None], question: Question, rule: Rule, same
     Returns:
         Labels: those of ``known_classes``, the most frequent text of a class that is none of these, or NO_ANSWER.
     """
-    key = {"exact": str.strip, "number": last_number}.get(rule, normalise)
-    known = known_classes(question, rule)
+    key, known = spelling_key(rule), known_classes(question, rule)
     table = {key(text): label for label, texts in reversed(known.items()) for text in texts}
     keys = [key(answer) if answer is not None else "" for answer in answers]
     labels = {found: table.get(found, found) for found in keys if found}
@@ -107,13 +111,18 @@ def classify(answers: Sequence[str | None], question: Question, rule: Rule, same
     return [labels.get(found, NO_ANSWER) for found in keys]
 
 
+def by_judge(texts: Sequence[str], names: Sequence[str], same: Judge) -> dict[str, str]:
+    """By text, the first of the classes ``names`` that the judge takes it to say the same as; of those that have one."""
+    against = [(text, name) for text in texts for name in names]
+    joined = np.asarray(same(against), dtype=bool).reshape(len(texts), len(names)) if against else np.zeros((0, 0))
+    return {text: names[int(row.argmax())] for text, row in zip(texts, joined, strict=False) if row.any()}
+
+
 def _by_meaning(texts: Sequence[str], keys: Sequence[str], names: Sequence[str], same: Judge | None) -> dict[str, str]:
     """Labels of the texts that no table has."""
     if same is None:
         raise ValueError("the rule entailment needs a judge")
-    against = [(text, name) for text in texts for name in names]
-    joined = np.asarray(same(against), dtype=bool).reshape(len(texts), len(names)) if against else np.zeros((0, 0))
-    labels = {text: names[int(row.argmax())] for text, row in zip(texts, joined, strict=False) if row.any()}
+    labels = by_judge(texts, names, same)
     rest = [text for text in texts if text not in labels]
     pairs = list(itertools.combinations(rest, 2))
     graph = networkx.Graph(itertools.compress(pairs, same(pairs) if pairs else ()))

@@ -4,8 +4,6 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 OTHER = "(other)"
 """Class of the answers that are in no class of people's."""
 NO_ANSWER = "(no answer)"
@@ -22,13 +20,16 @@ class HumanClass:
 
     Attributes:
         label: Names the class; unique within its question.
-        count: People who gave an answer of the class.
-        members: Their spellings of it.
+        answers: How many people gave each spelling, by spelling.
     """
 
     label: str
-    count: int
-    members: tuple[str, ...]
+    answers: Mapping[str, int]
+
+    @property
+    def count(self) -> int:
+        """People who gave an answer of the class."""
+        return sum(self.answers.values())
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Question:
 
     Attributes:
         prompt_id: Names the prompt's random streams and rows; unique within its set.
-        text: The user message.
+        text: The user message, in the style that all axes ask.
         category: What it is about; empty where unknown.
         options: What may be chosen from, at most one for each of LETTERS; ``text`` shows them with their letters. Empty
             for an open question.
@@ -45,6 +46,7 @@ class Question:
         human: Classes of people's answers; empty where people were not asked.
         num_people: People who were asked, those whose answers are in no class included; 0 without ``human``.
         variants: Paraphrases of ``text``.
+        bare: The question itself with its options, which further styles put into templates of their own.
     """
 
     prompt_id: str
@@ -55,6 +57,7 @@ class Question:
     human: tuple[HumanClass, ...] = ()
     num_people: int = 0
     variants: tuple[str, ...] = ()
+    bare: str = ""
 
 
 def with_options(text: str, options: Sequence[str]) -> str:
@@ -64,6 +67,14 @@ def with_options(text: str, options: Sequence[str]) -> str:
     """
     lines = [f"{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False)]
     return "\n".join([text, *lines, CHOICE_REQUEST]) if lines else text
+
+
+def people_answers(question: Question) -> list[tuple[str, str]]:
+    """Spelling and class of the answer of each of the people; of those in no class a placeholder each and OTHER."""
+    found = [
+        (name, item.label) for item in question.human for name, count in item.answers.items() for _ in range(count)
+    ]
+    return found + [(f"{OTHER} {number}", OTHER) for number in range(question.num_people - len(found))]
 
 
 def people_counts(question: Question) -> dict[str, int]:
@@ -83,7 +94,7 @@ def question_problem(question: Question, key: Callable[[str], str]) -> str | Non
     """
     if not question.gold and not question.human:
         return "a question needs accepted answers (gold) or people's answers (human)"
-    for text in (*question.gold, *question.options, *(name for item in question.human for name in item.members)):
+    for text in (*question.gold, *question.options, *(name for item in question.human for name in item.answers)):
         if not key(text):
             return f"the answer {text!r} has no letter or digit"
     if problem := _option_problem(question, key):
@@ -92,15 +103,14 @@ def question_problem(question: Question, key: Callable[[str], str]) -> str | Non
     for item in question.human:
         if not item.label or item.label in (OTHER, NO_ANSWER):
             return f"a class needs a label other than {OTHER!r} and {NO_ANSWER!r}, got {item.label!r}"
-        if not item.members:
+        if not item.answers:
             return f"the class {item.label!r} has no members"
-        spellings = {key(name) for name in item.members}
-        if item.count < len(spellings):
+        if rare := next((name for name, count in item.answers.items() if count < 1), None):
             return (
-                f"the class {item.label!r} has {item.count} answers of people and {len(spellings)} members; each "
-                "member must have been given at least once"
+                f"the class {item.label!r} has {item.answers[rare]} people who answered {rare!r}; each member must "
+                "have been given at least once"
             )
-        for spelling in spellings:
+        for spelling in {key(name) for name in item.answers}:
             other = owners.setdefault(spelling, item.label)
             if other != item.label:
                 return f"the classes {other!r} and {item.label!r} both have the spelling {spelling!r}"
@@ -124,18 +134,7 @@ def _option_problem(question: Question, key: Callable[[str], str]) -> str | None
     if len({key(option) for option in options}) < len(options):
         return f"two of its options are the same: {', '.join(map(repr, options))}"
     letters = {key(letter) for letter in LETTERS[: len(options)]}
-    for text in (*options, *question.gold, *(name for item in question.human for name in item.members)):
+    for text in (*options, *question.gold, *(name for item in question.human for name in item.answers)):
         if key(text) in letters:
             return f"the answer {text!r} reads like the letter of an option; give the option's text"
     return None
-
-
-def people_law(question: Question) -> dict[str, float]:
-    """Share of people by class label and OTHER; empty where people were not asked."""
-    return {label: count / question.num_people for label, count in people_counts(question).items()}
-
-
-def aligned(*counts: Mapping[str, int]) -> np.ndarray:
-    """Counts by label of S sides as int64[S, K] over the union of their K labels."""
-    labels = dict.fromkeys(label for side in counts for label in side)
-    return np.array([[side.get(label, 0) for label in labels] for side in counts], dtype=np.int64)

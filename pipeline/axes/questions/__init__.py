@@ -1,0 +1,1 @@
+"""What the axes of questions share: prompt sets, classes of answers, people against people."""
