@@ -7,8 +7,6 @@ from pipeline.core.prompts.protocols import AnswerProtocol
 
 SETTING_COLUMN = "setting"
 """Name of the decoding setting, in tables of answers to questions."""
-PARTITION_COLUMNS = ("prompt_id", SETTING_COLUMN, "sample_index", "answer", "label", "num_tokens")
-"""One row per generation; the answer is null where there is none, the label is its class (``core.semantics``)."""
 GENERATION_COLUMNS = ("prompt_id", "sample_index", "seed", "text", "num_tokens", "finish_reason")
 
 

@@ -33,10 +33,6 @@ EXACT_COLUMNS = (
 FIRST_STEP_COLUMNS = ("prompt_id", "token_ids", "probabilities", "entropy_nats", "vocabulary")
 """One row per prompt; ids and probabilities are lists, most probable first; the entropy is that of the whole law."""
 
-QUESTION_STEP_COLUMNS = (*FIRST_STEP_COLUMNS, "choice_probabilities", "step_means")
-"""The same of questions, with the probability of each option's letter as the first token, empty without options; and
-measures of the law of the next token by name, their means over the steps of the sampled answers."""
-
 ITEM_SCORE_COLUMNS = ("task", "item", "metric", "value", "details", "prompt_format")
 """One row per task, item (position in the task's split) and metric; details are JSON; all rows have one format."""
 

@@ -1,6 +1,6 @@
 """The sections of ``params.yaml`` that say how models are sampled and evaluated."""
 
-import re
+from dataclasses import field
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, StrictBool, StrictInt, model_validator
@@ -11,6 +11,7 @@ STRICT = ConfigDict(extra="forbid")
 PositiveInt = Annotated[StrictInt, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(strict=True, gt=0, le=1)]
+SettingName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 AXES = (
     "structured",
@@ -41,13 +42,6 @@ BASELINES = ("ssot", "constrained", "batch", "verbalized")
 """Conditions of the base checkpoint that change how it is asked or decoded, not its weights."""
 DEFAULT_SETTING = "default"
 """Name of the decoding setting that ``generate.questions`` itself gives."""
-VARIANT = "variant"
-"""With a number from 1 on, in a setting's place: a paraphrase of the question, under the default setting."""
-
-
-def is_variant(setting: str) -> bool:
-    """Whether a setting's name stands for a paraphrase."""
-    return re.fullmatch(rf"{VARIANT}[0-9]+", setting) is not None
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -100,27 +94,51 @@ class SettingsGenerateConfig(GenerateConfig):
 
     num_samples: Annotated[StrictInt, Field(ge=2)]
     """Answers to a question under each setting; half of them choose the class that the others are counted in."""
-    settings: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], DecodingConfig]
+    settings: dict[SettingName, DecodingConfig]
     """Further decoding settings by name, each with as many samples; the setting "default" is the section's own."""
 
     @model_validator(mode="after")
     def _names_are_free(self) -> "SettingsGenerateConfig":
-        for name in self.settings:
-            if name == DEFAULT_SETTING or is_variant(name):
-                raise ValueError(
-                    f"settings: the name {name!r} is taken (the section's own setting is {DEFAULT_SETTING!r}, "
-                    f"paraphrases are {VARIANT + '1'!r} and so on); choose another"
-                )
+        if DEFAULT_SETTING in self.settings:
+            raise ValueError(f"settings: the name {DEFAULT_SETTING!r} is the section's own setting; choose another")
+        return self
+
+
+@dataclass(frozen=True, config=STRICT)
+class StyleConfig:
+    """A style in which questions are answered, and where the answer is in a reply."""
+
+    template: Annotated[str, Field(pattern=r"\{prompt\}")]
+    """The request; {prompt} stands for the question with its options."""
+    read: Literal["first_line", "after", "mentioned"]
+    """"first_line": the reply's first line is the answer. "after": what stands behind the last ``mark``.
+    "mentioned": the known answer that the reply mentions, and the whole reply where it mentions none."""
+    mark: str | None
+    """Text before the answer, needed by "after"; else null."""
+    max_new_tokens: PositiveInt
+    """Longest generation in this style, in tokens."""
+
+    @model_validator(mode="after")
+    def _mark_goes_with_after(self) -> "StyleConfig":
+        if (self.read == "after") != bool(self.mark):
+            raise ValueError(f"mark: a text for read=after, null otherwise; got {self.mark!r} for read={self.read}")
         return self
 
 
 @dataclass(frozen=True, config=STRICT)
 class QuestionsGenerateConfig(SettingsGenerateConfig):
-    """Sampling of answers to questions, and to their paraphrases."""
+    """Sampling of answers to questions."""
 
-    variants: Annotated[StrictInt, Field(ge=0)] = 0
-    """Paraphrases of a question, at most, that are asked as well, each with as many samples under the setting
-    "default"; questions without paraphrases have none."""
+    styles: dict[SettingName, StyleConfig] = field(default_factory=dict)
+    """Further styles by name, each with as many samples under the section's own decoding setting; the style "default"
+    is the prompt set's template."""
+
+    @model_validator(mode="after")
+    def _styles_are_no_settings(self) -> "QuestionsGenerateConfig":
+        for name in self.styles:
+            if name == DEFAULT_SETTING or name in self.settings:
+                raise ValueError(f"styles: the name {name!r} is that of a decoding setting; choose another")
+        return self
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -251,8 +269,8 @@ class SimilarityConfig:
     """What says how alike two texts are."""
 
     kind: Literal["ngrams", "embedding"]
-    """"ngrams": cosine of counts of three characters, for machines without weights. "embedding": cosine of a model's
-    mean-pooled last hidden states."""
+    """|cosine| of "ngrams": counts of three characters, a stand-in for machines without weights; of "embedding": a
+    model's mean-pooled last hidden states."""
     checkpoint: str | None
     """Local directory or hub repository of the model and its tokenizer; null for "ngrams"."""
     revision: str | None
@@ -307,4 +325,4 @@ class EvaluateConfig:
     partition: PartitionConfig | None = None
     """Classes of answers to questions, which QUESTION_AXES need; none in what was recorded before them."""
     inverse_entropy: InverseEntropyConfig | None = None
-    """Which the axes inv_entropy and, of it the similarity, credal need; none in what was recorded before them."""
+    """Which the axis inv_entropy needs; none in what was recorded before it."""

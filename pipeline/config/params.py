@@ -26,7 +26,6 @@ from pipeline.config.evaluation import (
 from pipeline.config.methods import MethodConfig, merged_settings
 from pipeline.config.models import ModelConfig
 from pipeline.config.prompts import PromptsConfig
-from pipeline.config.questions import EMBEDDED_AXES, PERTURBED_AXES
 from pipeline.config.retention import PalomaConfig, RetentionConfig, TestsConfig
 from pipeline.config.selfreflect import SelfReflectConfig
 from pipeline.config.training import TrainConfig
@@ -198,9 +197,9 @@ def _missing_section(params: "Params") -> str | None:
         "prompts.questions": (params.prompts.questions, QUESTION_AXES),
         "generate.questions": (params.generate.questions, QUESTION_AXES),
         "evaluate.partition": (params.evaluate.partition, QUESTION_AXES),
-        "prompts.perturbations": (params.prompts.perturbations, PERTURBED_AXES),
-        "generate.perturbations": (params.generate.perturbations, PERTURBED_AXES),
-        "evaluate.inverse_entropy": (params.evaluate.inverse_entropy, EMBEDDED_AXES),
+        "prompts.perturbations": (params.prompts.perturbations, ("inv_entropy",)),
+        "generate.perturbations": (params.generate.perturbations, ("inv_entropy",)),
+        "evaluate.inverse_entropy": (params.evaluate.inverse_entropy, ("inv_entropy",)),
     }
     for key, (section, axes) in sections.items():
         if section is None and not set(axes).isdisjoint(params.axes):
@@ -271,6 +270,8 @@ def validate(values: Any, schema: type[Section] = Params, source: str = "params.
     raise ConfigError(f"{source}: {key}: {message}")
 
 
+RETIRED = (("prompts", "perturbations", "genetic"), ("generate", "questions", "variants"))
+"""Settings that are gone, and that records made with them still name."""
 # libyaml reads a thousand lines in a tenth of the time; every stage reads params.yaml.
 SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -289,5 +290,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def load_params(path: Path) -> Params:
-    """Read and validate ``params.yaml``. Raises ConfigError."""
-    return validate(read_yaml(path), source=str(path))
+    """Read and validate ``params.yaml``; of a record, without RETIRED. Raises ConfigError."""
+    values = read_yaml(path)
+    for section, part, key in RETIRED:
+        found = values.get(section) or {}
+        if isinstance(found, dict) and isinstance(found.get(part), dict):
+            found[part].pop(key, None)
+    return validate(values, source=str(path))

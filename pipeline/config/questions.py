@@ -5,14 +5,10 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from pipeline.config.evaluation import STRICT, PositiveInt, SimilarityConfig
+from pipeline.config.evaluation import STRICT, PositiveInt
 
 SYNTHETIC = "data/questions.jsonl"
 """Our own set (scripts/make_questions.py)."""
-PERTURBED_AXES = ("inv_entropy",)
-"""Those that also ask perturbations of the questions."""
-EMBEDDED_AXES = ("credal", *PERTURBED_AXES)
-"""Those that compare texts by ``evaluate.inverse_entropy.similarity``."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -39,41 +35,20 @@ class QuestionsConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
-class GeneticConfig:
-    """Perturbations by a genetic algorithm over a lexicon (GAAP, arXiv:2506.09684)."""
-
-    lexicon: str
-    """JSON file of synonyms, hypernyms and hyponyms by word (docs/questions.md)."""
-    population: PositiveInt
-    """Different texts after which the search stops."""
-    mutation_rate: Annotated[float, Field(strict=True, ge=0, le=1)]
-    """Probability that a child has one keyword substituted anew."""
-    least_similarity: Annotated[float, Field(strict=True, ge=0, le=1)]
-    """The search stops at the first generation whose mean similarity to the question is lower."""
-    similarity: SimilarityConfig
-    """Of texts and the question."""
-
-
-@dataclass(frozen=True, config=STRICT)
 class PerturbationsConfig:
     """Perturbed questions, whose answers Inv-Entropy compares."""
 
-    kind: Literal["templates", "variants", "genetic"]
-    """"templates": the question in each of ``templates``. "variants": the question's own paraphrases. "genetic": words
-    substituted by a genetic algorithm."""
+    kind: Literal["templates", "variants"]
+    """"templates": the question in each of ``templates``. "variants": the question's own paraphrases."""
     number: PositiveInt
     """Perturbations of a question at most; the paper takes 9."""
     max_questions: PositiveInt | None
     """So many questions, evenly spaced in the prompt set; null takes all."""
     templates: list[Annotated[str, Field(pattern=r"\{prompt\}")]]
     """Requests that mean the same; {prompt} stands for the question."""
-    genetic: GeneticConfig | None
-    """Needed by the kind "genetic"."""
 
     @model_validator(mode="after")
     def _kind_is_described(self) -> "PerturbationsConfig":
-        if self.kind == "genetic" and self.genetic is None:
-            raise ValueError("the kind genetic needs a section genetic, got null")
         if self.kind == "templates" and len(set(self.templates) - {"{prompt}"}) < self.number:
             raise ValueError(
                 f"{self.number} perturbations need as many templates that differ from {{prompt}} and from each other, "

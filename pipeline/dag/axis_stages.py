@@ -42,7 +42,7 @@ def _of_answers(
     axis: str,
     description: str,
     *parameters: str,
-    kinds: Sequence[str] = ("partitions",),
+    kinds: Sequence[str] = ("partitions", "judged"),
     more: Mapping[str, str] | None = None,
     device: Literal["none", "gpu"] = "none",
 ) -> Stage:
@@ -50,7 +50,7 @@ def _of_answers(
     reads = {"prompts": AXIS_PROMPTS["questions"][0], **(more or {})}
     for kind in kinds:
         reads |= {kind: table(kind, "questions"), f"base_{kind}": base_table(kind, "questions")}
-    return evaluation(axis, description, reads, parameters, device=device)
+    return evaluation(axis, description, reads, parameters, module=f"axes.{axis}.evaluate", device=device)
 
 
 _SAMPLES = {
@@ -61,7 +61,7 @@ _SAMPLES = {
 _STRUCTURED = ("evaluate.floor_replicates", "evaluate.token_budget", "models.{model}.chat")
 _OPEN = ("generate.open.num_samples", "models.{model}.chat")
 _BASELINE = "generate.{condition}.answers_per_request"
-_JUDGED = "{artifacts}/partitions/questions/{model}/{condition}.counts.json"
+_STYLES, _RULE = "generate.questions.styles", "evaluate.partition.rule"
 _TRIES = "{artifacts}/tries/{tokenizer}/eval"
 
 AXIS_STAGES = (
@@ -317,37 +317,46 @@ AXIS_STAGES = (
         },
         ("evaluate.floor_replicates", "models.{model}.chat"),
     ),
-    generation("questions", "Answers to questions, under every decoding setting", "settings", "variants"),
+    generation(
+        "questions", "Answers to questions, under every decoding setting and in every style", "settings", "styles"
+    ),
     Stage(
         name="partition_questions",
         description="Classes of answers to questions that say the same",
-        module="partition_questions",
+        module="axes.questions.partition",
         over="sampled.questions",
         chosen_by=PAIR,
         reads={"prompts": AXIS_PROMPTS["questions"][0], "generations": table("generations", "questions")},
-        writes={"output": table("partitions", "questions"), "counts": _JUDGED},
+        writes={"output": table("partitions", "questions"), "judged": table("judged", "questions")},
         shares={"cache": "{artifacts}/cache/entailment.sqlite"},
         records=record(table("partitions", "questions")),
-        parameters=("evaluate.partition", "models.{model}.chat"),
+        parameters=("evaluate.partition", _STYLES, "models.{model}.chat"),
         device="gpu",
     ),
-    _of_answers("human", "Agreement of a model's answers with people's", more={"counts": _JUDGED}),
-    _of_answers("semcal", "Semantic calibration, against accepted answers and people's", "evaluate.floor_replicates"),
+    _of_answers("human", "Agreement of a model's answers with people's", "evaluate.floor_replicates", _STYLES, _RULE),
+    _of_answers(
+        "semcal",
+        "Semantic calibration, against accepted answers and people's",
+        "evaluate.floor_replicates",
+        _STYLES,
+        _RULE,
+    ),
     _of_answers(
         "credal",
-        "The sets of a model's laws under several decoding settings and to several wordings, against people's law",
-        "evaluate.inverse_entropy.similarity",
-        device="gpu",
+        "The sets of a model's laws under several decoding settings, against people's law",
+        "generate.questions.settings",
+        _RULE,
     ),
     scoring(
         "score_questions",
-        "First-step distributions of answers to questions, and their measures along sampled answers",
+        "First-token laws of answers to questions, and the entropy along sampled answers",
         "uncertainty",
         {"prompts": AXIS_PROMPTS["questions"][0], "generations": table("generations", "questions")},
         {"output": table("scores", "questions")},
         (),
         "question_steps",
         ("evaluate.tokens_per_pass",),
+        module="axes.uncertainty.score",
     ),
     _of_answers(
         "uncertainty",
@@ -357,23 +366,22 @@ AXIS_STAGES = (
     Stage(
         name="build_perturbations",
         description="Questions with their perturbations, each a request of its own",
-        module="build_perturbations",
+        module="axes.inv_entropy.perturb",
         over="axes.inv_entropy",
-        sources=("{dag.lexicon_source}",),
         reads={"prompts": AXIS_PROMPTS["questions"][0]},
         writes={"output": AXIS_PROMPTS["perturbations"][0]},
         records=record(AXIS_PROMPTS["perturbations"][0]),
-        parameters=("seed", "prompts.perturbations"),
-        device="gpu",
+        parameters=("prompts.perturbations",),
     ),
     generation("perturbations", "Answers to perturbed questions, at several temperatures", "settings"),
     _of_answers(
         "inv_entropy",
         "Inv-Entropy of answers to perturbed questions, and whether it rises with the temperature",
         "evaluate.inverse_entropy",
-        "evaluate.partition.rule",
+        _RULE,
         "models.{model}.chat",
         *(f"generate.perturbations.{name}" for name in ("temperature", "top_p", "checkpoint_defaults", "settings")),
+        kinds=("partitions",),
         more={
             "perturbations": AXIS_PROMPTS["perturbations"][0],
             "generations": table("generations", "perturbations"),
@@ -384,7 +392,7 @@ AXIS_STAGES = (
     Stage(
         name="request_summaries",
         description="Requests for summaries of a model's answers to questions",
-        module="request_summaries",
+        module="axes.selfreflect.requests",
         over="conditions.selfreflect",
         chosen_by=PAIR,
         reads={"prompts": AXIS_PROMPTS["questions"][0], "partitions": table("partitions", "questions")},
@@ -396,7 +404,7 @@ AXIS_STAGES = (
     Stage(
         name="score_selfreflect",
         description="A judge's laws of hidden words of answers, given summaries of others and given their list",
-        module="score_selfreflect",
+        module="axes.selfreflect.score",
         over="conditions.selfreflect",
         chosen_by=PAIR,
         after=(PREFLIGHT,),
@@ -422,5 +430,6 @@ AXIS_STAGES = (
             "scores": table("scores", "selfreflect"),
             "base_scores": base_table("scores", "selfreflect"),
         },
+        module="axes.selfreflect.evaluate",
     ),
 )

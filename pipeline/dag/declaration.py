@@ -23,8 +23,8 @@ class Stage:
     Attributes:
         name: Its name in dvc.yaml.
         description: One line.
-        module: Module in ``pipeline.stages`` whose ``main`` does the work. It is called with the run, and by name with
-            those of the row, the paths and ``constants`` that it has parameters for.
+        module: Module whose ``main`` does the work: in ``pipeline.stages``, or with dots in ``pipeline``. It is called
+            with the run, and by name with those of the row, the paths and ``constants`` that it has parameters for.
         over: Table that it is repeated over, e.g. "conditions.open"; empty for a stage that runs once.
         chosen_by: Names of the row's entries that a command line names a run by, e.g. ("model", "condition").
         constants: What is the same for all of its rows but not for all stages of the module, e.g. ``{"axis": "mcq"}``.
@@ -62,9 +62,14 @@ class Stage:
     cost: "Callable[[Prices, Row], Cost] | None" = None
 
     @property
+    def module_name(self) -> str:
+        """Dotted name of the module."""
+        return f"pipeline.{self.module}" if "." in self.module else f"pipeline.stages.{self.module}"
+
+    @property
     def entry(self) -> str:
         """Dotted name of the function that does the work."""
-        return f"pipeline.stages.{self.module}.main"
+        return f"{self.module_name}.main"
 
     @property
     def runs_engine(self) -> bool:
@@ -84,7 +89,7 @@ class Stage:
     def command(self, fill: Callable[[str], str]) -> str:
         """Its command line; ``fill`` gives what stands for a template."""
         options = [*self.constants.items(), *((name, fill(f"{{{name}}}")) for name in self.chosen_by)]
-        return " ".join([f"python -m pipeline.stages.{self.module}", *(f"--{name} {value}" for name, value in options)])
+        return " ".join([f"python -m {self.module_name}", *(f"--{name} {value}" for name, value in options)])
 
 
 def flat(paths: Mapping[str, Paths]) -> tuple[str, ...]:

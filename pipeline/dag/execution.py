@@ -177,7 +177,7 @@ def find_run(
             known.append(" ".join(f"--{name} {value}" for name, value in found.items()))
     asked = " ".join(f"--{name} {value}" for name, value in names.items())
     there = f"there are {'; '.join(known)}" if known else "it is left out under these parameters"
-    raise ConfigError(f"{stages[0].module} has no run {asked}: {there}")
+    raise ConfigError(f"{stages[0].name} has no run {asked}: {there}")
 
 
 def named_run(name: str, params: Params, **replaced: Path | list[Path]) -> StageRun:
@@ -192,7 +192,7 @@ def named_run(name: str, params: Params, **replaced: Path | list[Path]) -> Stage
 
 def execute(run: StageRun) -> None:
     """Do the work of a run in this process: call the stage's ``main`` with what its signature names."""
-    main = importlib.import_module(f"pipeline.stages.{run.stage.module}").main
+    main = importlib.import_module(run.stage.module_name).main
     offered = {"run": run, **run.names, **run.paths}
     main(**{name: offered[name] for name in inspect.signature(main).parameters if name in offered})
 
@@ -200,7 +200,7 @@ def execute(run: StageRun) -> None:
 def _parser(module: str, description: str, stages: Sequence[Stage]) -> argparse.ArgumentParser:
     """The command line of a module's stages: what names a run, then paths to replace those of the declaration."""
     parser = argparse.ArgumentParser(
-        prog=f"python -m pipeline.stages.{module}",
+        prog=f"python -m {module}",
         description=description,
         epilog="\n".join(_epilog(stage) for stage in stages),
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -231,10 +231,10 @@ def _epilog(stage: Stage) -> str:
 
 
 def command_line(arguments: Sequence[str] | None = None) -> None:
-    """Run the stage module that was started as ``python -m pipeline.stages.MODULE``."""
+    """Run the stage module that was started as ``python -m MODULE``."""
     caller = sys.modules["__main__"]
-    module = Path(caller.__file__ or "").stem
-    stages = [stage for stage in STAGES.values() if stage.module == module]
+    module = caller.__spec__.name
+    stages = [stage for stage in STAGES.values() if stage.module_name == module]
     parser = _parser(module, caller.__doc__ or "", stages)
     given = vars(parser.parse_args(arguments))
     params, chosen = given.pop("params"), {}
@@ -249,7 +249,7 @@ def command_line(arguments: Sequence[str] | None = None) -> None:
         if processes == 1 or "WORLD_SIZE" in os.environ:
             execute(run)
         else:
-            launch([sys.executable, "-m", f"pipeline.stages.{module}", *sys.argv[1:]], processes)
+            launch([sys.executable, "-m", module, *sys.argv[1:]], processes)
 
     if DIRECTORY in os.environ:
         run_launched(start)

@@ -72,11 +72,12 @@ def reading(
     over: str,
     writes: dict[str, Paths] | None = None,
     parameters: tuple[str, ...] = (),
+    name: str = "",
 ) -> Stage:
     """A stage that takes the prompts of a section of ``prompts`` from their source."""
     output = f"{{artifacts}}/prompts/{section}.parquet"
     return Stage(
-        name=module,
+        name=name or module,
         description=description,
         module=module,
         over=over,
@@ -139,13 +140,14 @@ def scoring(
     cost: str,
     free_parameters: tuple[str, ...] = (),
     sources: tuple[str, ...] = (),
+    module: str = "",
 ) -> Stage:
     """A stage that runs a model under a condition, and samples nothing."""
     output = writes["output"]
     return Stage(
         name=name,
         description=description,
-        module=name,
+        module=module or name,
         over=f"conditions.{axis}",
         chosen_by=PAIR,
         sources=sources,
@@ -167,13 +169,14 @@ def evaluation(
     parameters: tuple[str, ...] = (),
     over: str = "conditions",
     name: str = "",
+    module: str = "",
     device: Literal["none", "gpu"] = "none",
 ) -> Stage:
     """A stage that turns what a model did into metrics; it loads no language model."""
     return Stage(
         name=name or f"eval_{axis}",
         description=description,
-        module=f"eval_{axis}",
+        module=module or f"eval_{axis}",
         over=f"{over}.{axis}",
         chosen_by=PAIR,
         reads=reads,

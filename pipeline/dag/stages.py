@@ -71,10 +71,11 @@ _ALL = (
         parameters=("seed",),
     ),
     reading(
-        "build_questions",
+        "axes.questions.build",
         "Questions with people's answers, accepted ones or both",
         "questions",
         over="questions",
+        name="build_questions",
     ),
     Stage(
         name="discretize",

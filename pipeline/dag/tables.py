@@ -115,7 +115,6 @@ def dag_section(params: Params) -> dict[str, Any]:
     of_axis = {"structured": baselines, "open": [name for name in baselines if name != "constrained"]}
     pairs, tries = _pairs(params, params.conditions), _tries(params, sources)
     answered, questions = any(on[axis] for axis in QUESTION_AXES), params.prompts.questions
-    perturbed = params.prompts.perturbations
     anchored = any(method.anchors is not None for method in params.methods.values())
     return {
         # For stages that exist once, for one axis.
@@ -156,8 +155,6 @@ def dag_section(params: Params) -> dict[str, Any]:
         "novelty_source": _source(params.prompts.novelty.source, "conf/prompts"),
         "instructions_source": _source(params.prompts.instructions.source, "conf/prompts"),
         "questions_source": _source(questions.source, "conf/prompts") if questions else "conf/prompts",
-        # Perturbations without a lexicon follow from the parameters.
-        "lexicon_source": perturbed.genetic.lexicon if perturbed and perturbed.kind == "genetic" else "conf/prompts",
         "retention_source": _source(params.retention.source, "conf/retention"),
         "paloma_source": _source(params.paloma.source, "conf/paloma"),
         # A pickle is named by its SHA-256 in the parameters; where it is missing, the stage says what to do.

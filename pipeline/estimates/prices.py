@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+from pipeline.axes.questions.prompt_set import read_questions
+from pipeline.axes.questions.question import Question
 from pipeline.config.conditions import decoding_settings, training_settings
 from pipeline.config.evaluation import GenerateConfig
 from pipeline.config.methods import target_shares
@@ -16,13 +18,11 @@ from pipeline.core.prompts.instructions import HELD_OUT
 from pipeline.core.prompts.multiple_choice import MCQ_PROMPT
 from pipeline.core.prompts.structured import Prompt, build_split
 from pipeline.core.retention.tasks import GENERATIVE_TASKS, TASKS
-from pipeline.axes.questions.question import Question
 from pipeline.estimates import cost
 from pipeline.estimates.cost import Cost
 from pipeline.estimates.rates import Rates
 from pipeline.sources.instructions import read_instructions
 from pipeline.sources.open_prompts import read_open_prompts
-from pipeline.axes.questions.prompt_set import read_questions
 
 NOVELTY_SPLIT_SIZES = {"curated": 100, "wildchat": 1000}
 """Prompts of NoveltyBench's public splits."""
@@ -260,9 +260,8 @@ class Prices:
         if baseline is not None and condition != "constrained":
             prompt_tokens += cost.PROTOCOL_TOKENS
         requests = prompts * (1 + len(decoding_settings(settings)))
-        if most := getattr(settings, "variants", 0):
-            paraphrases = sum(min(most, len(question.variants)) for question in self._local_questions)
-            prompts, requests = prompts + paraphrases, requests + paraphrases
+        styles = len(getattr(settings, "styles", {}))
+        prompts, requests = prompts * (1 + styles), requests + prompts * styles
         if settings.answers_per_request > 1:
             each = cost.TOKENS_PER_VERBALIZED_ANSWER if condition == "verbalized" else typical
             typical = settings.answers_per_request * each

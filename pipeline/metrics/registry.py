@@ -3,23 +3,25 @@
 import ast
 from pathlib import Path
 
+from pipeline.axes.credal.metrics import METRICS as CREDAL
+from pipeline.axes.human.metrics import METRICS as HUMAN
+from pipeline.axes.inv_entropy.metrics import METRICS as INV_ENTROPY
+from pipeline.axes.selfreflect.metrics import METRICS as SELFREFLECT
+from pipeline.axes.semcal.metrics import METRICS as SEMCAL
+from pipeline.axes.uncertainty.metrics import METRICS as UNCERTAINTY
 from pipeline.config.evaluation import AXES
-from pipeline.metrics.answers import ANSWERS
 from pipeline.metrics.exact import EXACT
-from pipeline.metrics.inverse_entropy import INVERSE_ENTROPY
 from pipeline.metrics.language import LANGUAGE
 from pipeline.metrics.laws import LAWS
 from pipeline.metrics.metric import Metric
 from pipeline.metrics.retention import RETENTION
-from pipeline.metrics.selfreflect import SELFREFLECT
 from pipeline.metrics.structured import STRUCTURED
-from pipeline.metrics.uncertainty import CREDAL, PUBLISHED, UNCERTAINTY
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         *(*STRUCTURED, *EXACT, *LANGUAGE, *RETENTION, *LAWS),
-        *(*ANSWERS, *CREDAL, *PUBLISHED, *UNCERTAINTY, *INVERSE_ENTROPY, *SELFREFLECT),
+        *(*HUMAN, *SEMCAL, *CREDAL, *UNCERTAINTY, *INV_ENTROPY, *SELFREFLECT),
     )
 }
 """Every metric by its name, in the order of the page's definitions."""

@@ -6,6 +6,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from pipeline.axes.credal import report as credal
+from pipeline.axes.human import report as human
+from pipeline.axes.inv_entropy import report as inv_entropy
+from pipeline.axes.selfreflect import report as selfreflect
+from pipeline.axes.semcal import report as semcal
+from pipeline.axes.uncertainty import report as uncertainty
 from pipeline.config.evaluation import PEOPLE_AXES, QUESTION_AXES
 from pipeline.config.params import Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
@@ -16,26 +22,17 @@ from pipeline.report.ablations.figures import ablation_drawings, ablation_plots
 from pipeline.report.ablations.runs import Ablations
 from pipeline.report.ablations.tables import ablation_tables
 from pipeline.report.evaluations import Evaluations, display_names, methods_of, prompt_format
-from pipeline.report.figures.answers import answer_drawings
 from pipeline.report.figures.drawing import Drawing, draw_all
 from pipeline.report.figures.frontier import frontier_drawings
-from pipeline.report.figures.inverse_entropy import inverse_entropy_drawings
 from pipeline.report.figures.laws import law_drawings
 from pipeline.report.figures.method import method_drawings
 from pipeline.report.figures.open_ended import open_drawings
 from pipeline.report.figures.retention import paloma_drawings, retention_drawings
 from pipeline.report.figures.structured import structured_drawings
 from pipeline.report.page.page import SYNTHETIC_NOTE, FigureBlock, Section, report_page
-from pipeline.report.tables.answers import (
-    calibration_tables,
-    human_tables,
-    selfreflect_tables,
-    uncertainty_tables,
-)
-from pipeline.report.tables.credal import condition_sets, credal_tables, seed_sets
+from pipeline.report.tables.axis_table import axis_table
 from pipeline.report.tables.frontier import chosen_methods, frontier_table
 from pipeline.report.tables.frontier_costs import equal_calibration, equal_calibration_table
-from pipeline.report.tables.inverse_entropy import inverse_entropy_tables
 from pipeline.report.tables.laws import law_tests_table, laws_table
 from pipeline.report.tables.model_tests import model_comparisons, model_tests_table
 from pipeline.report.tables.novelty_cases import CaseTable, novelty_cases, write_case_texts
@@ -55,6 +52,15 @@ DEMO = "demo"
 """Experiment whose results are not the paper's."""
 DEMO_NOTE = "Demo: a small embedded model and stand-ins for data and evaluators; no result of the paper's experiment. "
 DEMO_MARK = "demo: small embedded model, not the paper's experiment"
+QUESTION_REPORTS = {
+    "human": human,
+    "semcal": semcal,
+    "credal": credal,
+    "uncertainty": uncertainty,
+    "inv_entropy": inv_entropy,
+    "selfreflect": selfreflect,
+}
+"""What the axes of questions show."""
 TITLES = {
     "summary": "Summary",
     **AXIS_TITLES,
@@ -78,18 +84,7 @@ EXPLANATIONS = {
     "from its base checkpoint's, token by token.",
     "laws": "Laws that files describe: does the model answer as they say, also where it is asked in other words, or "
     "about values that it was not trained on?",
-    "human": "Questions with people's answers: does the model's distribution over answers look like theirs, and how "
-    "alike are people among themselves?",
-    "semcal": "Does a model that gives an answer in seven of ten samples give the right one, or that of seven in ten "
-    "people?",
-    "credal": "A model's laws under several decoding settings, to several wordings or of several conditions, and all "
-    "mixtures of them: is people's law among them, and how far are they apart?",
-    "uncertainty": "Is a model unsure where people disagree, and where it is wrong? The number of classes and the "
-    "length of answers make both look true; each figure has its audit beside it.",
-    "inv_entropy": "The same question in other words: how far do the answers spread beside the requests, and do they "
-    "spread more at higher temperatures, and where the model is wrong?",
-    "selfreflect": "A model says in a sentence or two what it answers: how much does a reader learn from that about "
-    "the distribution of its answers?",
+    **{axis: report.EXPLANATION for axis, report in QUESTION_REPORTS.items()},
     "seeds": "The same settings trained, sampled and evaluated anew with other seeds: how far a number of one run can "
     "be relied on. All other tables and figures are of one seed.",
     "ablation": "How fine the strings are that a model trains on, how many samples it sees, and what the strings cost "
@@ -167,12 +162,10 @@ def tables_by_section(
         "paloma": [*kept["paloma"], verdicts["paloma"]],
         "anchors": kept["anchors"],
         "laws": [laws_table(metrics, names, conditions), law_tests],
-        "human": human_tables(metrics, names, conditions),
-        "semcal": calibration_tables(metrics, names, conditions),
-        "credal": [*credal_tables(metrics, names, conditions), condition_sets(evaluations, params)],
-        "uncertainty": uncertainty_tables(metrics, names, conditions),
-        "inv_entropy": inverse_entropy_tables(metrics, names, conditions),
-        "selfreflect": selfreflect_tables(metrics, names, conditions),
+        **{
+            axis: [axis_table(spec, metrics, names, conditions) for spec in report.TABLES]
+            for axis, report in QUESTION_REPORTS.items()
+        },
         "method": settings_tables(params, prompts),
     }
     between = verdicts_of([compared.frame, beyond] if compared is not None else [beyond])
@@ -201,8 +194,7 @@ def drawings_by_section(
         "retention": retention_drawings(params, metrics, tests["retention"]),
         "paloma": paloma_drawings(params, metrics, tests["paloma"]),
         "laws": law_drawings(params, evaluations),
-        **answer_drawings(params, evaluations),
-        "inv_entropy": inverse_entropy_drawings(params, evaluations),
+        "semcal": semcal.drawings(params, evaluations),
         "method": method_drawings(params.seed),
     }
 
@@ -241,8 +233,7 @@ def _all_tables(
         )
         of_one_seed = set(TITLES) - {"ablation", "method"}
         tables = {name: _prefixed(own, note) if name in of_one_seed else own for name, own in tables.items()}
-        sets = seed_sets(seeds, params, varied)
-        tables["seeds"] = [*seed_tables(seeds, params, varied), *([] if sets is None else [sets])]
+        tables["seeds"] = seed_tables(seeds, params, varied)
     demo = _sections_of_demo(params, ablations)
     return {name: _prefixed(own, DEMO_NOTE) if name in demo else own for name, own in tables.items()}
 

@@ -30,8 +30,12 @@ METRIC_COLUMNS = (
     "ci_high",
     "floor",
     "provenance",
+    "change",
+    "change_low",
+    "change_high",
+    "note",
 )
-"""Columns of reports/metrics.csv."""
+"""Columns of reports/metrics.csv. The change is from base, paired; the note says why a value is undefined."""
 
 
 def display_names(params: Params) -> dict[str, str]:
@@ -173,7 +177,7 @@ def read_evaluations(*roots: Path) -> Evaluations:
             for reason, count in reasons.items()
         )
     frame = pd.DataFrame(metrics, columns=[*METRIC_COLUMNS, "undefined"])
-    numbers = ["value", "ci_low", "ci_high", "floor"]
+    numbers = ["value", "ci_low", "ci_high", "floor", "change", "change_low", "change_high"]
     frame[numbers] = frame[numbers].astype(float)
     columns = ["axis", "model", "condition", "split", "reason", "count"]
     return Evaluations(frame, pd.DataFrame(invalid, columns=columns), provenance, directories)

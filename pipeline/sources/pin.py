@@ -19,7 +19,6 @@ from pipeline.artifacts.storage import atomic_path
 from pipeline.command import run_command
 from pipeline.config.evaluation import AXES, QUESTION_AXES, SimilarityConfig
 from pipeline.config.params import Params, load_params
-from pipeline.config.questions import EMBEDDED_AXES, PERTURBED_AXES
 from pipeline.config.retention import is_local_path, task_data_set
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.sources import repository as hub
@@ -35,11 +34,6 @@ GROUPS: dict[str, tuple[tuple[Keys, Keys, Kind], ...]] = {
         (("novelty", "source"), ("novelty", "revision"), "dataset"),
         (("instructions", "source"), ("instructions", "revision"), "dataset"),
         (("questions", "source"), ("questions", "revision"), "dataset"),
-        (
-            ("perturbations", "genetic", "similarity", "checkpoint"),
-            ("perturbations", "genetic", "similarity", "revision"),
-            "model",
-        ),
     ),
     "evaluate": (
         (("novelty", "classifier", "checkpoint"), ("novelty", "classifier", "revision"), "model"),
@@ -186,12 +180,9 @@ def _question_revisions(params: Params) -> dict[str, str | None]:
 
 def similarities(params: Params) -> dict[str, SimilarityConfig]:
     """What compares texts for the axes that are on, by dotted key."""
-    found = {}
-    if set(EMBEDDED_AXES) & set(params.axes):
-        found["evaluate.inverse_entropy.similarity"] = params.evaluate.inverse_entropy.similarity
-    if set(PERTURBED_AXES) & set(params.axes) and params.prompts.perturbations.kind == "genetic":
-        found["prompts.perturbations.genetic.similarity"] = params.prompts.perturbations.genetic.similarity
-    return found
+    if "inv_entropy" not in params.axes:
+        return {}
+    return {"evaluate.inverse_entropy.similarity": params.evaluate.inverse_entropy.similarity}
 
 
 def _novelty_revisions(params: Params) -> dict[str, str | None]:

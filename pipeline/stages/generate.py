@@ -5,8 +5,8 @@ where it stopped and loses the rows that were being decoded. A sample depends on
 or on that of the request that it shares with its neighbours (``samples_per_request``).
 
 Questions are asked under several decoding settings in one call of the engine, which runs a question once for all of
-them: each pair of a question and a further setting is a request of its own, with an id that names both, and so is each
-paraphrase of a question, under the default setting. The table says which in its column "setting".
+them: each pair of a question and a further setting is a request of its own, with an id that names both, and so is a
+question in each further style, under the default setting. The table says which in its column "setting".
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,12 +21,12 @@ from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN
 from pipeline.artifacts.journal import Journal
 from pipeline.artifacts.model_report import model_revision
 from pipeline.artifacts.prompts import read_requests
-from pipeline.axes.questions.artifact import read_questions
 from pipeline.artifacts.storage import write_table
 from pipeline.artifacts.tries import TrieStore
+from pipeline.axes.questions.artifact import read_questions
 from pipeline.config.conditions import answer_protocol, decoding_settings, generation_settings
 from pipeline.config.engine import samples_per_request
-from pipeline.config.evaluation import DEFAULT_SETTING, VARIANT
+from pipeline.config.evaluation import DEFAULT_SETTING, StyleConfig
 from pipeline.config.params import Params
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.tries.trie import Trie
@@ -41,30 +41,23 @@ if TYPE_CHECKING:
 
 
 SETTING_MARK = "@"
-"""Between a question's id and a further decoding setting or paraphrase, in the id of their request; no prompt's id has
-it."""
+"""Between a question's id and a further decoding setting or style, in their request's id; no prompt's id has it."""
 
 
 def _all_requests(
-    prompts: Sequence[TextPrompt], settings: Iterable[str], variants: Mapping[str, Sequence[str]]
+    prompts: Sequence[TextPrompt], settings: Iterable[str], styles: Mapping[str, StyleConfig], bare: Mapping[str, str]
 ) -> list[TextPrompt]:
-    """Each prompt, the same under each further decoding setting, and its paraphrases (``variants``, by prompt id).
+    """Each prompt, the same under each further decoding setting, and in each further style its ``bare`` question.
 
     A prompt's settings are next to each other, so that engines run it once.
     """
     names, asked = list(settings), []
     for prompt in prompts:
         texts = {name: prompt.text for name in names}
-        texts |= {f"{VARIANT}{place}": text for place, text in enumerate(variants.get(prompt.prompt_id, ()), start=1)}
+        texts |= {name: style.template.replace("{prompt}", bare[prompt.prompt_id]) for name, style in styles.items()}
         further = ((f"{prompt.prompt_id}{SETTING_MARK}{name}", text) for name, text in texts.items())
         asked += [prompt, *(replace(prompt, prompt_id=name, text=text) for name, text in further)]
     return asked
-
-
-def _paraphrases(prompts: Sequence[Path], most: int) -> dict[str, tuple[str, ...]]:
-    """The first ``most`` paraphrases of each question, by prompt id."""
-    found = (question for path in prompts for question in read_questions(path)) if most else ()
-    return {question.prompt_id: question.variants[:most] for question in found}
 
 
 def _constraint(tries: TrieStore | None, prompt_id: str, max_new_tokens: int) -> "TrieConstraint | None":
@@ -100,11 +93,12 @@ def _requests(
 
     settings = generation_settings(config, axis, condition)
     law = sampling_law(settings, config.models[model], revision)
-    further = decoding_settings(settings)
+    further, styles = decoding_settings(settings), getattr(settings, "styles", {})
     protocol = answer_protocol(config, model, condition)
     role = config.models[model].chat.reasoning.instruction_role
     requests = []
     for prompt in prompts:
+        setting = prompt.prompt_id.partition(SETTING_MARK)[2]
         if missing[prompt.prompt_id]:
             messages = protocol.messages(axis, prompt.text, role)
             request = SampleRequest(
@@ -112,8 +106,8 @@ def _requests(
                 encode(messages, protocol.reasons),
                 messages,
                 missing[prompt.prompt_id],
-                settings.max_new_tokens,
-                **further.get(prompt.prompt_id.partition(SETTING_MARK)[2], law),
+                styles[setting].max_new_tokens if setting in styles else settings.max_new_tokens,
+                **further.get(setting, law),
                 # Reasoning traces and channels are told apart by special tokens.
                 skip_special_tokens=not protocol.reasons,
                 constraint=_constraint(tries, prompt.prompt_id, settings.max_new_tokens),
@@ -181,8 +175,11 @@ def main(
     config = run.params
     check_engine(config, condition)
     settings = generation_settings(config, axis, condition)
-    variants = _paraphrases(prompts, getattr(settings, "variants", 0))
-    rows, count = _all_requests(read_requests(*prompts), decoding_settings(settings), variants), settings.num_samples
+    styles, count = getattr(settings, "styles", {}), settings.num_samples
+    bare = (
+        {question.prompt_id: question.bare for path in prompts for question in read_questions(path)} if styles else {}
+    )
+    rows = _all_requests(read_requests(*prompts), decoding_settings(settings), styles, bare)
     together = samples_per_request(config.engine)
     # Another number of samples per request would draw other samples beside the kept ones.
     with run.scratch(f"-{together}") as scratch:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pipeline.artifacts.journal import Journal
-from pipeline.core.prompts.structured import Prompt
 from pipeline.axes.questions.question import Question
+from pipeline.core.prompts.structured import Prompt
 from pipeline.dag.execution import StageRun
 
 AnyPrompt = TypeVar("AnyPrompt", Prompt, Question)

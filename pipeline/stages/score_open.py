@@ -13,10 +13,10 @@ import pandas as pd
 from pipeline.artifacts.prompts import read_requests
 from pipeline.artifacts.scores import FIRST_STEP_COLUMNS
 from pipeline.artifacts.storage import write_table
+from pipeline.axes.questions.question import Question
 from pipeline.config.conditions import adapter_directory
 from pipeline.core.language.open_ended import law_entropy, leading_tokens
 from pipeline.core.prompts.text import TextPrompt
-from pipeline.axes.questions.question import Question
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
 

@@ -112,7 +112,7 @@ def classify(answers: Sequence[str | None], question: Question, rule: Rule, same
 
 
 def by_judge(texts: Sequence[str], names: Sequence[str], same: Judge) -> dict[str, str]:
-    """By text, the first of the classes ``names`` that the judge takes it to say the same as; of those that have one."""
+    """By text, the first of the classes ``names`` that the judge takes it to say the same as, where there is one."""
     against = [(text, name) for text in texts for name in names]
     joined = np.asarray(same(against), dtype=bool).reshape(len(texts), len(names)) if against else np.zeros((0, 0))
     return {text: names[int(row.argmax())] for text, row in zip(texts, joined, strict=False) if row.any()}

@@ -76,7 +76,8 @@ def _spellings(item: Mapping[str, Any], where: str) -> dict[str, int]:
     found = {str(name): _count(number, "members", where) for name, number in members.items()}
     if found and sum(found.values()) != count:
         raise ArtifactError(
-            f"{where}: the class {item['label']!r} has a count of {count} people, and {sum(found.values())} of its members"
+            f"{where}: the class {item['label']!r} has a count of {count} people, and its members add up to "
+            f"{sum(found.values())}"
         )
     return found
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from pipeline.core.semantics.selfreflect import with_rest
 from pipeline.engines.loading.chat import encode_answers
 from pipeline.engines.loading.memory import MemoryLimit, right_padded
 from pipeline.engines.loading.model import position_logits
@@ -14,6 +13,16 @@ from pipeline.engines.scoring.token_scores import candidate_log_probabilities, m
 
 if TYPE_CHECKING:
     from pipeline.engines.loading.conditioned_model import ConditionedModel
+
+
+LEAST_REST = 1e-12
+"""Probability of all other words at least, so that rounding leaves its logarithm finite."""
+
+
+def with_rest(log_probabilities: np.ndarray) -> np.ndarray:
+    """Log-probabilities of K outcomes and of all others together: float64[K] to float64[K + 1], nats."""
+    rest = max(1.0 - float(np.exp(log_probabilities).sum()), LEAST_REST)
+    return np.append(log_probabilities, np.log(rest))
 
 
 class WordJudge:

@@ -25,7 +25,6 @@ from pipeline.report.page.explorer import explorer_payload
 from pipeline.report.page.explorer_views import LEVELS
 from pipeline.report.page.frontier_plots import frontier_plots
 from pipeline.report.page.plots import Plot, condition_dashes, condition_symbols, forest_plots
-from pipeline.report.page.question_explorer import question_payload
 from pipeline.report.page.summary import SUMMARY_TITLES, summary_rows
 from pipeline.report.tables.frontier import FRONTIER_TABLE, chosen_methods
 from pipeline.report.tables.frontier_costs import COSTS_TABLE
@@ -49,13 +48,6 @@ VIEW_TITLES = {
     "depth": "KL by depth within the answer",
 }
 SYNTHETIC_NOTE = "Nobody was asked these questions: the counts of people's answers are synthetic. "
-QUESTION_VIEWS = {
-    "bars": "People's answers and the model's",
-    "simplex": "Laws over three classes: decoding settings, paraphrases, people",
-    "reliability": "Reliability of the confidence in the most frequent class",
-    "entropies": "Uncertainty against people's entropy",
-}
-"""Titles of the views of the explorer of questions."""
 LONG_TEXT, LONG_LABEL = 44, 24
 """Characters from which a list's column of results, or of labels, is broken into lines."""
 PART_TITLES = {"samples": "samples", "exact": "exact law", "pit": "PIT histogram", "depth": "KL by depth"}
@@ -238,7 +230,6 @@ def report_page(
     """
     models, conditions, provenance = display_names(params), params.conditions, evaluations.provenance
     explorer = explorer_payload(evaluations, prompts, models, conditions)
-    questions = question_payload(evaluations, models, conditions)
     bits_per_byte = paloma_measures(metrics)[1].metric
     margins = {"retention": params.tests.accuracy_margin, "paloma": params.tests.bits_per_byte_margin}
     forest = forest_plots(metrics, models, conditions, bits_per_byte, margins)
@@ -256,13 +247,10 @@ def report_page(
         sections=[_section(section, provenance) for section in sections],
         ablations=[_drawn(plot, {**provenance, **further}) for plot in ablations],
         explorer=explorer,
-        questions=questions,
-        question_views=QUESTION_VIEWS,
         unseen_place=unseen_place(params),
-        people_note=SYNTHETIC_NOTE if params.prompts.questions and params.prompts.questions.synthetic_people else "",
         **_first_screen(params, metrics, tests, models, sections, bits_per_byte),
         **_what_was_run(params, evaluations, metrics),
-        **_scripts([*forest, *frontier, *ablations], explorer, questions, conditions),
+        **_scripts([*forest, *frontier, *ablations], explorer, conditions),
     )
 
 
@@ -321,9 +309,7 @@ def _what_was_run(params: Params, evaluations: Evaluations, metrics: pd.DataFram
     }
 
 
-def _scripts(
-    plots: Sequence[Plot], explorer: Mapping[str, Any], questions: Mapping[str, Any], conditions: Sequence[str]
-) -> dict[str, Any]:
+def _scripts(plots: Sequence[Plot], explorer: Mapping[str, Any], conditions: Sequence[str]) -> dict[str, Any]:
     """Style, scripts and data of the interactive parts, by their names in the template."""
     look = {
         "colors": condition_colors(conditions),
@@ -341,12 +327,10 @@ def _scripts(
         "figures_json": embedded_json({plot.name: plot.figure for plot in plots}),
         "look_json": embedded_json(look),
         "explorer_json": embedded_json(explorer),
-        "questions_json": embedded_json(questions),
         "plotly": get_plotlyjs(),
         "style": _template("page.css"),
         "charts_script": _template("charts.js"),
         "explorer_script": _template("explorer.js"),
-        "questions_script": _template("questions.js"),
     }
 
 

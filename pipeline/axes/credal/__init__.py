@@ -1,0 +1,1 @@
+"""The sets of a model's laws over answers."""

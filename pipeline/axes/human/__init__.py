@@ -1,0 +1,1 @@
+"""Agreement of a model's answers with people's."""

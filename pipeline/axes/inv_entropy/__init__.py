@@ -1,0 +1,1 @@
+"""Inv-Entropy of answers to perturbed questions."""

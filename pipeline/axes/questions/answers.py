@@ -1,0 +1,112 @@
+"""A model's answers to questions: how they are read from replies, and their tables."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pipeline.artifacts.generations import SETTING_COLUMN, read_answers
+from pipeline.artifacts.storage import read_table
+from pipeline.axes.questions.classes import Rule, known_classes, normalise
+from pipeline.axes.questions.question import Question
+from pipeline.config.evaluation import StyleConfig
+from pipeline.core.prompts.number_answers import Invalid
+from pipeline.core.prompts.protocols import AnswerProtocol
+from pipeline.core.prompts.text_answers import normalise_answer
+
+PARTITION_COLUMNS = ("prompt_id", SETTING_COLUMN, "sample_index", "answer", "spelling", "label", "num_tokens")
+"""One row per generation; the answer and its spelling are null where there is none, the label is its class."""
+JUDGED_COLUMNS = ("prompt_id", "spelling", "label")
+"""Classes of spellings, people's included, by a judge of entailment; no rows without one."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers to one question under one setting, in the order of their samples.
+
+    Attributes:
+        texts: What was answered; None for a reply without an answer.
+        spellings: What of it the rule of classes compares; None without an answer.
+        labels: Class of each answer.
+        lengths: float64[n], tokens of the replies.
+    """
+
+    texts: list[str | None]
+    spellings: list[str | None]
+    labels: list[str]
+    lengths: np.ndarray
+
+
+def answer_texts(protocol: AnswerProtocol, table: pd.DataFrame, rule: Rule) -> list[str | None]:
+    """The answer in each row of a generations table; None where there is none."""
+    replies = [answers[0] for answers in read_answers(protocol, table)]
+    # Of several lines the last number may be the result; elsewhere an answer is the first line.
+    texts = replies if rule == "number" else [normalise_answer(reply) for reply in replies]
+    return [None if isinstance(text, Invalid) else text for text in texts]
+
+
+def styled_answers(replies: Sequence[str | Invalid], style: StyleConfig, question: Question) -> list[str | None]:
+    """The answer in each reply that was asked for in a style; None where the style's rule finds none."""
+    return [None if isinstance(reply, Invalid) else _styled(reply, style, question) for reply in replies]
+
+
+def _styled(reply: str, style: StyleConfig, question: Question) -> str | None:
+    if style.read == "mentioned":
+        return mentioned(reply, question)
+    if style.read == "after":
+        _, mark, reply = reply.rpartition(str(style.mark))
+        if not mark:
+            return None
+    text = normalise_answer(reply)
+    return None if isinstance(text, Invalid) else text
+
+
+def mentioned(reply: str, question: Question) -> str | None:
+    """The spelling of a known answer that a reply mentions, of several the longest; else the reply itself.
+
+    None for a reply without a letter or digit, and for one that mentions answers of several classes.
+    """
+    words = f" {normalise(reply)} "
+    if not words.strip():
+        return None
+    found = {
+        spelling: label
+        for label, texts in known_classes(question, "aliases").items()
+        for spelling in map(normalise, texts)
+        if len(spelling) > 1 and f" {spelling} " in words
+    }
+    if not found:
+        return reply.strip()
+    longest = max(found, key=len)
+    rest = words.replace(f" {longest} ", "  ")
+    others = {label for spelling, label in found.items() if f" {spelling} " in rest}
+    return longest if others <= {found[longest]} else None
+
+
+def read_partition(path: Path) -> dict[str, dict[str, Answers]]:
+    """Answers by setting and question."""
+    table = read_table(path, PARTITION_COLUMNS).sort_values("sample_index", kind="stable")
+    for column in ("answer", "spelling"):
+        table[column] = table[column].astype(object).where(table[column].notna(), None)
+    found: dict[str, dict[str, Answers]] = {}
+    for (setting, prompt_id), own in table.groupby([SETTING_COLUMN, "prompt_id"], sort=False):
+        columns = (own[name].tolist() for name in ("answer", "spelling", "label"))
+        found.setdefault(setting, {})[prompt_id] = Answers(*columns, own["num_tokens"].to_numpy(np.float64))
+    return found
+
+
+def read_judged(path: Path) -> dict[str, dict[str, str]]:
+    """Classes by a judge of entailment: by spelling, by question."""
+    found: dict[str, dict[str, str]] = {}
+    for prompt_id, spelling, label in read_table(path, JUDGED_COLUMNS)[list(JUDGED_COLUMNS)].itertuples(index=False):
+        found.setdefault(prompt_id, {})[spelling] = label
+    return found
+
+
+def class_counts(labels: Sequence[str], laws: Mapping[str, float] | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Answers by class, int64[K], and a law over the same classes, float64[K]: those of either."""
+    names = {name: place for place, name in enumerate(dict.fromkeys((*(laws or {}), *labels)))}
+    counts = np.bincount([names[label] for label in labels], minlength=len(names))
+    return counts, np.array([(laws or {}).get(name, 0.0) for name in names])

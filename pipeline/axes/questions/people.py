@@ -1,0 +1,114 @@
+"""People against people: what the answers of other people score where a model's answers are scored.
+
+People's answers are split at random. Those asked (A) make the table of spellings and the law; the held-out ones are
+answers of their own, as a model's are: a spelling that nobody of A gave is in no class. Redrawing class labels instead
+would let every held-out answer be in a class, and gives floors far too low (ProtoQA: total variation .26, not .42).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.axes.questions.classes import Rule, known_classes, spelling_key
+from pipeline.axes.questions.question import NO_ANSWER, OTHER, Question, people_answers
+from pipeline.core.random_streams import random_stream
+from pipeline.errors import ArtifactError
+
+
+@dataclass(frozen=True)
+class PeopleSplit:
+    """Some people of a question, and others who are held out.
+
+    Attributes:
+        table: Class by spelling, of the people asked and of the letters of options.
+        law: Share of the people asked by class, OTHER included where some are in no class.
+        held_out: Spellings of the held-out people's answers, a list for each sample of them.
+        judged: Class by spelling as a judge of entailment has it, of spellings that are in no table; empty without one.
+    """
+
+    table: Mapping[str, str]
+    law: Mapping[str, float]
+    held_out: list[list[str]]
+    judged: Mapping[str, str]
+
+    def classes(self, spellings: Sequence[str | None], *, pooled: bool = True) -> list[str]:
+        """The class of each answer; None is NO_ANSWER, and one in no class is OTHER or, not ``pooled``, on its own."""
+        return [NO_ANSWER if text is None else self._class(text, pooled) for text in spellings]
+
+    def _class(self, text: str, pooled: bool) -> str:
+        label = self.table.get(text) or self.judged.get(text, "")
+        return label if label in self.law else OTHER if pooled else f"{OTHER} {text}"
+
+
+def split_people(
+    question: Question,
+    rule: Rule,
+    size: int,
+    rng: np.random.Generator,
+    samples: int = 1,
+    judged: Mapping[str, str] | None = None,
+) -> PeopleSplit:
+    """Split people at random into those asked and ``samples`` held-out samples of ``size`` people each.
+
+    At most half of the people are held out: a sample is then smaller than ``size``, or several samples share people.
+
+    Args:
+        question: Whose people they are.
+        rule: How spellings are compared.
+        size: Answers of the model that the held-out people stand beside.
+        rng: Of the split.
+        samples: Held-out samples.
+        judged: See PeopleSplit.
+
+    Raises:
+        ArtifactError: Fewer than two people answered.
+    """
+    people = people_answers(question)
+    if len(people) < 2:
+        raise ArtifactError(
+            f"the question {question.prompt_id} has the answers of {len(people)} people; at least 2 are needed to "
+            "hold some out"
+        )
+    key, held = spelling_key(rule), min(len(people) // 2, size * samples)
+    order, each = rng.permutation(len(people)), min(size, held)
+    asked, pool = order[held:], order[:held]
+    if each * samples <= held:
+        drawn = pool[: each * samples].reshape(samples, each)
+    else:
+        drawn = np.stack([rng.choice(pool, each, replace=False) for _ in range(samples)])
+    labels, number = np.unique([people[place][1] for place in asked], return_counts=True)
+    law = {str(label): count / len(asked) for label, count in zip(labels, number, strict=True)}
+    given, everyone = {key(people[place][0]) for place in asked}, {key(text) for text, _ in people}
+    table = {
+        key(text): label
+        for label, texts in reversed(known_classes(question, rule).items())
+        for text in texts
+        if key(text) in given or key(text) not in everyone
+    }
+    return PeopleSplit(table, law, [[key(people[place][0]) for place in row] for row in drawn], judged or {})
+
+
+def upper_band(values: Sequence[float], level: float = 0.95) -> float:
+    """Below which a further sample of people lies with probability ``level``: the ceil(level (R + 1))-th of R values.
+
+    An interpolated quantile of few splits would be too low (as in conformal prediction).
+    """
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    return float(ordered[min(math.ceil(level * (len(ordered) + 1)), len(ordered)) - 1])
+
+
+def people_splits(
+    question: Question,
+    rule: Rule,
+    size: int,
+    *,
+    seed: int,
+    number: int,
+    samples: int = 1,
+    judged: Mapping[str, str] | None = None,
+) -> list[PeopleSplit]:
+    """Splits of one question, the same for every model, condition and axis with as many answers and samples."""
+    rng = random_stream(seed, "people", question.prompt_id, size, samples)
+    return [split_people(question, rule, size, rng, samples, judged) for _ in range(number)]

@@ -1,0 +1,1 @@
+"""Summaries of a model's answers, and who reads them."""

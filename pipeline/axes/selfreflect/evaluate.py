@@ -1,0 +1,53 @@
+"""How well a model's summaries carry the distribution of its answers; no model is loaded."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.artifacts.scores import WORD_DISTANCE_COLUMNS
+from pipeline.artifacts.storage import read_table
+from pipeline.axes.questions.artifact import read_questions
+from pipeline.axes.questions.sides import Comparison
+from pipeline.axes.selfreflect.summaries import SUMMARIES
+from pipeline.config.params import BASE
+from pipeline.core.statistics.summarise import mean_of
+from pipeline.dag.execution import StageRun, command_line
+
+STATISTICS = {f"selfreflect_{name}": mean_of(name) for name in (*SUMMARIES, "gain", "told_apart")}
+FLOORS = {"selfreflect_sampled": "perfect", "selfreflect_direct": "perfect"}
+
+
+def question_table(questions: Sequence[str], distances: pd.DataFrame) -> pd.DataFrame:
+    """The mean distance of each question under each summary.
+
+    Args:
+        questions: Prompt ids, in order.
+        distances: Columns prompt_id, summary and distance: one row for each summary and hidden word.
+
+    Returns:
+        prompt_id, SUMMARIES (NaN for a question without a hidden word); gain, direct less sampled: what the summary
+        gains by showing the model its answers; and told_apart, null less perfect: whether the judge reads at all.
+    """
+    means = distances.groupby(["prompt_id", "summary"])["distance"].mean().unstack("summary")
+    table = means.reindex(index=list(questions), columns=list(SUMMARIES)).rename_axis("prompt_id").reset_index()
+    gain, told_apart = table["direct"] - table["sampled"], table["null"] - table["perfect"]
+    return table.assign(gain=gain, told_apart=told_apart)
+
+
+def main(
+    run: StageRun, model: str, condition: str, prompts: Path, scores: Path, base_scores: Path, output: Path
+) -> None:
+    """Write an evaluation directory."""
+    compared = Comparison(run, "selfreflect", model, condition)
+    questions = [question.prompt_id for question in read_questions(prompts)]
+    sides = {
+        name: question_table(questions, read_table(path, WORD_DISTANCE_COLUMNS)).assign(condition=name)
+        for name, path in ((condition, scores), (BASE, base_scores))
+    }
+    compared.add(pd.concat(sides.values(), ignore_index=True), STATISTICS, FLOORS, "all")
+    compared.write(output, compared.tables[0])
+
+
+if __name__ == "__main__":
+    command_line()

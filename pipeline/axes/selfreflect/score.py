@@ -1,0 +1,163 @@
+"""What a judge thinks of hidden words of a model's answers: given a summary of others, and given their list.
+
+A killed run goes on behind the last question whose words were all judged.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from pipeline.artifacts.generations import GENERATION_COLUMNS
+from pipeline.artifacts.model_report import model_revision
+from pipeline.artifacts.prompts import read_text_prompts
+from pipeline.artifacts.scores import WORD_DISTANCE_COLUMNS
+from pipeline.artifacts.storage import rows_by_prompt, write_table
+from pipeline.axes.questions.answers import read_partition
+from pipeline.axes.questions.artifact import read_questions
+from pipeline.axes.questions.question import NO_ANSWER, Question
+from pipeline.axes.selfreflect.summaries import (
+    SUMMARIES,
+    answer_list,
+    listed_and_tested,
+    masked_words,
+    other_question,
+    perfect_summary,
+    tempered_distance,
+    word_request,
+)
+from pipeline.config.evaluation import DEFAULT_SETTING
+from pipeline.core.prompts.number_answers import strip_reasoning
+from pipeline.dag.execution import StageRun, command_line
+from pipeline.stages.row_by_row import row_by_row
+
+if TYPE_CHECKING:
+    from pipeline.engines.judges.word_judge import WordJudge
+    from pipeline.engines.loading.conditioned_model import ConditionedModel
+
+Summaries = dict[tuple[str, str], list[str]]
+"""Texts by question and kind of summary."""
+
+
+def _judge(run: StageRun, model: str, report: Path) -> "ConditionedModel":
+    """The configured judge, or the base checkpoint that is evaluated; the record says which."""
+    from pipeline.engines.judges.sequence_classifier import pinned
+    from pipeline.engines.loading.conditioned_model import open_checkpoint
+
+    config = run.params.selfreflect.judge
+    if config is None:
+        config, revision = run.params.models[model], model_revision(report)
+        run.record.add(judge={"repository": config.checkpoint, "revision": revision})
+    else:
+        identity = pinned(config.checkpoint, config.revision)
+        revision = identity.get("revision")
+        run.record.add(judge=identity)
+    return open_checkpoint(config, revision)
+
+
+def _written(requests: Path, generations: Path) -> Summaries:
+    """What the model wrote."""
+    asked = read_text_prompts(requests)
+    replies = rows_by_prompt(generations, GENERATION_COLUMNS, [request.prompt_id for request in asked])
+    return {
+        (request.category, request.split): [strip_reasoning(text) or "" for text in replies[request.prompt_id]["text"]]
+        for request in asked
+    }
+
+
+def _with_references(
+    written: Summaries, lists: Mapping[str, Sequence[str]], questions: Sequence[Question]
+) -> Summaries:
+    """The summaries with the counts in words, and those of other questions."""
+    names = [question.prompt_id for question in questions]
+    perfect = {(name, "perfect"): [perfect_summary(lists[name])] for name in names}
+    null = {
+        (name, "null"): written[names[other_question(place, len(names))], "sampled"] for place, name in enumerate(names)
+    }
+    return written | perfect | null
+
+
+def _comparisons(
+    question: Question, listed: Sequence[str], tested: Sequence[str], summaries: Summaries
+) -> list[tuple[str, int, str, str, str, str]]:
+    """WORD_DISTANCE_COLUMNS between question and distance, then the requests behind the list and the summary."""
+    return [
+        (kind, index, answer, word, *(word_request(question.text, context, masked) for context in (shown, summary)))
+        for shown in [answer_list(listed)]
+        for answer, kind in itertools.product(tested, SUMMARIES)
+        for word, masked in masked_words(answer)
+        for index, summary in enumerate(summaries[question.prompt_id, kind])
+    ]
+
+
+def judged(
+    judge: "WordJudge",
+    question: Question,
+    answers: tuple[list[str], list[str]],
+    summaries: Summaries,
+    temperature: float,
+) -> dict[str, Any]:
+    """The distances of one question.
+
+    Args:
+        judge: Gives the laws of hidden words.
+        question: Whose answers they are.
+        answers: Those of the list, and those whose words are hidden.
+        summaries: Of all questions and kinds.
+        temperature: What log-probabilities are divided by.
+
+    Returns:
+        ``rows``, WORD_DISTANCE_COLUMNS behind the question; ``judge_calls``, requests to the judge.
+    """
+    listed, tested = answers
+    outcomes = judge.first_tokens(
+        [word for answer in {*listed, *tested} - {NO_ANSWER} for word, _ in masked_words(answer)]
+    )
+    compared = _comparisons(question, listed, tested, summaries)
+    # Equal requests are judged once. No pass has requests of two questions, so that a law does not depend on where a
+    # run was interrupted.
+    asked = list(dict.fromkeys(text for row in compared for text in row[-2:]))
+    found = itertools.chain.from_iterable(judge.laws(asked, [outcomes] * len(asked)))
+    laws = {asked[index]: law for index, law in found}
+    rows = [[*names, tempered_distance(laws[first], laws[second], temperature)] for *names, first, second in compared]
+    return {"rows": rows, "judge_calls": len(asked)}
+
+
+def main(
+    run: StageRun,
+    model: str,
+    condition: str,
+    model_report: Path,
+    prompts: Path,
+    partitions: Path,
+    requests: Path,
+    generations: Path,
+    output: Path,
+) -> None:
+    """Write the distance of the judge's laws for each summary and hidden word."""
+    from pipeline.engines.judges.word_judge import WordJudge
+
+    settings, questions = run.params.selfreflect, read_questions(prompts)
+    answers = {
+        name: listed_and_tested(given.texts, settings.test_answers)
+        for name, given in read_partition(partitions)[DEFAULT_SETTING].items()
+    }
+    lists = {name: listed for name, (listed, _) in answers.items()}
+    summaries = _with_references(_written(requests, generations), lists, questions)
+    judge = WordJudge(_judge(run, model, model_report), settings.tokens_per_pass)
+
+    def distances(question: Question) -> dict[str, Any]:
+        return judged(judge, question, answers[question.prompt_id], summaries, settings.temperature)
+
+    with row_by_row(run, questions, distances) as finished:
+        rows = [(entry["prompt_id"], *row) for entry in finished for row in entry["rows"]]
+        table = pd.DataFrame(rows, columns=list(WORD_DISTANCE_COLUMNS)).astype({"distance": float})
+        write_table(output, table)
+        calls = sum(entry["judge_calls"] for entry in finished)
+        run.write_record(num_prompts=len(questions), num_words=len(rows), judge_calls=calls)
+
+
+if __name__ == "__main__":
+    command_line()

@@ -1,0 +1,107 @@
+"""SelfReflect (arXiv:2505.20295): does a summary of a model's answers carry their distribution?
+
+A judge guesses a hidden word of a further answer, once from the summary and once from a list of the answers. The nearer
+its two laws over words, the better the summary. Pure texts and numbers; the judge is in ``pipeline.engines.judges``.
+"""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import log_softmax
+
+from pipeline.axes.questions.classes import counts_of
+from pipeline.axes.questions.question import NO_ANSWER
+
+WRITTEN = ("sampled", "direct")
+"""Summaries that the model writes: of its answers, which it is shown, and of those that it might give."""
+SUMMARIES = (*WRITTEN, "perfect", "null")
+"""And two references: the counts of the answers in words, and the summary of another question's answers."""
+BLANK = "____"
+"""Stands for the hidden word."""
+
+_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+_FUNCTION_WORDS = (
+    "a an the this that these those and or but nor if than then as "
+    "of in on at to by for from with into onto over under about "
+    "i me my you your he him his she her it its we us our they them their who whom whose which what there here "
+    "is are was were be been being am do does did have has had will would can could shall should may might must "
+    "not so such very also just"
+)
+
+
+def masked_words(answer: str) -> list[tuple[str, str]]:
+    """Each content word of an answer, and the answer with BLANK in its place.
+
+    A content word is none of the articles, pronouns, prepositions, conjunctions and auxiliaries of English; in an
+    answer of these alone every word counts.
+    """
+    found = list(_WORD.finditer(answer))
+    content = [match for match in found if match.group().casefold() not in _FUNCTION_WORDS.split()]
+    return [(match.group(), f"{answer[: match.start()]}{BLANK}{answer[match.end() :]}") for match in content or found]
+
+
+def answer_list(answers: Sequence[str]) -> str:
+    """Answers as a list, one a line, in their order."""
+    return "\n".join(f"- {answer}" for answer in answers)
+
+
+def perfect_summary(answers: Sequence[str]) -> str:
+    """How often each answer is there, in words; it has all that the list has but the order.
+
+    The most frequent answer comes first, equally frequent ones in code point order.
+    """
+    parts = [f"{count} {'is' if count == 1 else 'are'} {answer}" for answer, count in counts_of(answers).items()]
+    listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return f"Of {len(answers)} answer{'s' if len(answers) > 1 else ''}, {listed}."
+
+
+def summary_request(question: str, answers: Sequence[str] | None) -> str:
+    """The request for a summary of the answers, or without them (None) of those that the model might give."""
+    if answers is None:
+        return (
+            f"Question: {question}\n\nDo not answer the question. Say in one or two sentences which answers you might "
+            "give to it, and how likely each of them is. Write these sentences alone."
+        )
+    return (
+        f"Question: {question}\n\nYou were asked this question {len(answers)} times. Your answers:\n"
+        f"{answer_list(answers)}\n\nSay in one or two sentences which answers you gave, and how often each of them. "
+        "Write these sentences alone."
+    )
+
+
+def word_request(question: str, context: str, masked: str) -> str:
+    """What the judge is asked: the word that is hidden in an answer, given a summary of answers or their list."""
+    return (
+        f"A question was asked many times. What is known of the answers:\n{context}\n\nQuestion: {question}\n"
+        f"One more answer, in which a word is hidden: {masked}\n\nWhich word is hidden behind {BLANK}? Write that word "
+        "alone."
+    )
+
+
+def tempered_distance(first: np.ndarray, second: np.ndarray, temperature: float) -> float:
+    """Total variation of two laws, 1/2 ||P - Q||_1 with P = softmax(z / temperature).
+
+    Args:
+        first: float64[K] log-probabilities or logits z.
+        second: The same of the other law.
+        temperature: Above 0; large ones bring the laws nearer to uniform, so that rare words count, too.
+    """
+    laws = [np.exp(log_softmax(np.asarray(logits, dtype=np.float64) / temperature)) for logits in (first, second)]
+    return 0.5 * float(np.abs(laws[0] - laws[1]).sum())
+
+
+def listed_and_tested(answers: Sequence[str | None], tested: int) -> tuple[list[str], list[str]]:
+    """The answers of the list, NO_ANSWER for a reply without one, and the last ``tested`` ones that are answers.
+
+    Args:
+        answers: Texts in the order of their samples, None for a reply without an answer.
+        tested: Replies at the end that are not in the list; less than there are.
+    """
+    split = len(answers) - tested
+    return [answer or NO_ANSWER for answer in answers[:split]], [answer for answer in answers[split:] if answer]
+
+
+def other_question(place: int, size: int) -> int:
+    """Place of the question whose summary is the null of another: half the set further on; ``size`` at least 2."""
+    return (place + size // 2) % size

@@ -1,0 +1,1 @@
+"""Semantic calibration of a model's answers."""

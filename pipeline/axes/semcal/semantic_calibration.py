@@ -1,0 +1,183 @@
+"""Is a model's most probable class of answers right as often as it is probable (B-calibration, arXiv:2511.04869)?
+
+Against accepted answers a label is 1 or 0. Against people it is the answer of one of them drawn at random, whose
+expectation is the share of people in the class; held-out people are scored like the model.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from pipeline.axes.questions.answers import class_counts
+from pipeline.axes.questions.confidence import held_out_confidence, modal_class
+from pipeline.axes.questions.discrimination import auroc, auroc_problem
+from pipeline.axes.questions.people import PeopleSplit
+from pipeline.axes.questions.question import OTHER
+from pipeline.axes.semcal.calibration import (
+    binned_error,
+    calibration_bins,
+    consistency_band,
+    smooth_calibration_error,
+    unbiased_brier_score,
+)
+from pipeline.core.statistics.summarise import Statistic, mean_of
+
+PEOPLE_SPLITS = 10
+"""Splits of people behind calibration against them."""
+Error = Callable[..., np.ndarray]
+ERRORS: Mapping[str, Error] = {"smooth_ece": smooth_calibration_error, "ece": binned_error}
+
+
+def predictions(
+    counts: np.ndarray, label_law: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Confidence in the most frequent class, its label, and the Brier score of the whole law, float64[...] each.
+
+    Args:
+        counts: int64[..., K], answers by class, at least two; one in no class is a class of its own.
+        label_law: float64[..., K], probability of each class being the label.
+        rng: Of ties and halvings.
+    """
+    confidence, chosen = held_out_confidence(counts, rng), modal_class(counts, rng)
+    label = np.take_along_axis(np.asarray(label_law, dtype=np.float64), np.asarray(chosen)[..., None], axis=-1)[..., 0]
+    return confidence, label, unbiased_brier_score(counts, label_law)
+
+
+def prediction(labels: Sequence[str], law: Mapping[str, float], rng: np.random.Generator) -> tuple[float, float, float]:
+    """``predictions`` of one question.
+
+    Args:
+        labels: Class of each answer.
+        law: Probability of each class being the label.
+        rng: Of ties and halvings.
+    """
+    counts, truth = class_counts(labels, {name: share for name, share in law.items() if name != OTHER})
+    return tuple(map(float, predictions(counts, truth, rng)))
+
+
+def people_row(
+    splits: Sequence[PeopleSplit], spellings: Sequence[str | None], rng: np.random.Generator
+) -> dict[str, float]:
+    """``prediction`` for every split of people, of the model's answers and of the held-out people.
+
+    Returns:
+        confidence_S, label_S, held_confidence_S and held_label_S for split S; means over splits: confidence, label,
+        brier and held_brier.
+    """
+    row, scores = {}, []
+    for number, split in enumerate(splits):
+        (held_out,) = split.held_out
+        own = prediction(split.classes(spellings, pooled=False), split.law, rng)
+        held = prediction(split.classes(held_out, pooled=False), split.law, rng)
+        row |= {f"confidence_{number}": own[0], f"label_{number}": own[1]}
+        row |= {f"held_confidence_{number}": held[0], f"held_label_{number}": held[1]}
+        scores.append((*own, held[2]))
+    means = dict(zip(("confidence", "label", "brier", "held_brier"), np.mean(scores, axis=0).tolist(), strict=True))
+    return {**row, **means}
+
+
+def gold_statistics() -> dict[str, Statistic]:
+    """Against accepted answers, of rows with confidence, label and brier."""
+
+    def area(rows: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
+        return auroc(rows["confidence"].to_numpy(), rows["label"].to_numpy() > 0.5, weights)
+
+    return {
+        **{f"semcal_{name}": _error(error, ["confidence"], ["label"]) for name, error in ERRORS.items()},
+        "semcal_brier": mean_of("brier"),
+        "semcal_accuracy": mean_of("label"),
+        "semcal_confidence": mean_of("confidence"),
+        "semcal_auroc": Statistic(
+            ("confidence", "label"),
+            area,
+            problem=lambda rows: auroc_problem(rows["confidence"].to_numpy(), rows["label"].to_numpy() > 0.5),
+        ),
+    }
+
+
+def people_statistics(splits: int) -> dict[str, Statistic]:
+    """Against people, of rows of ``people_row``: means over splits."""
+    confidences, labels = ([f"{kind}_{number}" for number in range(splits)] for kind in ("confidence", "label"))
+    return {
+        **{f"semcal_people_{name}": _error(error, confidences, labels) for name, error in ERRORS.items()},
+        "semcal_people_brier": mean_of("brier"),
+        "semcal_people_accuracy": mean_of("label"),
+        "semcal_people_confidence": mean_of("confidence"),
+    }
+
+
+def _error(error: Error, confidences: Sequence[str], labels: Sequence[str]) -> Statistic:
+    def over_splits(rows: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
+        pairs = zip(confidences, labels, strict=True)
+        return np.mean([error(rows[one].to_numpy(), rows[other].to_numpy(), weights) for one, other in pairs], axis=0)
+
+    return Statistic((*confidences, *labels), over_splits, centred=True)
+
+
+def people_floors(rows: pd.DataFrame, splits: int) -> dict[str, float]:
+    """What held-out people score, of rows of ``people_row`` under one condition."""
+    found = {
+        f"semcal_people_{name}": float(
+            np.mean([error(rows[f"held_confidence_{s}"], rows[f"held_label_{s}"]) for s in range(splits)])
+        )
+        for name, error in ERRORS.items()
+    }
+    return {**found, "semcal_people_brier": float(rows["held_brier"].mean())}
+
+
+def simulated_floors(answers: Sequence[Sequence[str]], rng: np.random.Generator, replicates: int) -> dict[str, float]:
+    """Mean errors of a calibrated model of the same laws, questions and numbers of answers, against accepted answers.
+
+    Of every question the law is taken to be that of the model's own answers: answers and the right class are drawn
+    from it anew.
+
+    Args:
+        answers: Class of each answer, by question.
+        rng: Of the simulation.
+        replicates: Simulated models.
+    """
+    confidence, labels = (np.zeros((replicates, len(answers))) for _ in range(2))
+    for place, own in enumerate(answers):
+        counts, _ = class_counts(own)
+        drawn = rng.multinomial(len(own), counts / counts.sum(), size=replicates)
+        truth = rng.choice(len(counts), p=counts / counts.sum(), size=replicates)
+        confidence[:, place] = held_out_confidence(drawn, rng)
+        labels[:, place] = modal_class(drawn, rng) == truth
+    return {f"semcal_{name}": float(error(confidence, labels).mean()) for name, error in ERRORS.items()}
+
+
+def calibration_verdict(error: Mapping[str, float], score: Mapping[str, float]) -> str:
+    """Whether a condition is calibrated better than base: "better", "worse" or "not shown to differ".
+
+    Better is a smaller error *and* a Brier score that does not rise: a model that answers nonsense has an error near 0,
+    and a Brier score of a fair guess or worse.
+
+    Args:
+        error: The row of a calibration error, with change, change_low and change_high.
+        score: The row of the Brier score.
+    """
+    if error["change_low"] > 0 or score["change_low"] > 0:
+        return "worse"
+    return "better" if error["change_high"] < 0 and score["change"] <= 0 else "not shown to differ"
+
+
+def reliability(
+    confidence: np.ndarray, labels: np.ndarray, rng: np.random.Generator, trials: np.ndarray | int = 1
+) -> pd.DataFrame:
+    """The points of a reliability diagram in bins of equal width.
+
+    Args:
+        confidence: float64[N].
+        labels: float64[N].
+        rng: Of the consistency bands: labels drawn from the confidences.
+        trials: How many draws each label is the mean of: one right class, or the people asked.
+
+    Returns:
+        Columns size, confidence, frequency, band_low and band_high; filled bins alone.
+    """
+    bins = calibration_bins(confidence, labels)
+    low, high = consistency_band(confidence, rng, trials=trials)
+    columns = {"size": bins.sizes, "confidence": bins.confidence, "frequency": bins.frequency}
+    table = pd.DataFrame({**columns, "band_low": low, "band_high": high})
+    return table[table["size"] > 0].reset_index(drop=True)

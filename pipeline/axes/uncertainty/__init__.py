@@ -1,0 +1,1 @@
+"""Uncertainty at inference, against people's and against right and wrong."""

@@ -1,0 +1,99 @@
+"""First-token laws of questions, exact: the most probable tokens, and the letters of options; entropy along answers."""
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN
+from pipeline.artifacts.scores import FIRST_STEP_COLUMNS
+from pipeline.artifacts.storage import rows_by_prompt, write_table
+from pipeline.axes.questions.artifact import read_questions
+from pipeline.axes.questions.question import LETTERS, Question
+from pipeline.config.evaluation import DEFAULT_SETTING
+from pipeline.dag.execution import StageRun, command_line
+from pipeline.stages.score_open import first_step_laws, leading_row, open_requested
+
+QUESTION_STEP_COLUMNS = (*FIRST_STEP_COLUMNS, "choice_probabilities", "mean_token_entropy")
+"""One row per question: the law of the first token, the probability of each option's letter as the first token (empty
+without options), and the mean entropy of the laws of the next token along the sampled answers, over ln V."""
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from pipeline.engines.loading.conditioned_model import ConditionedModel
+    from pipeline.engines.scoring.step_entropy import StepEntropy
+
+
+def _choice_probabilities(law: np.ndarray, count: int, tokenizer: "PreTrainedTokenizerBase") -> np.ndarray:
+    """Probability of each of the first ``count`` letters, float64[count], summed over its single-token spellings.
+
+    NaN where a letter is no single token: the measure of choices is then left out.
+    """
+    from pipeline.engines.loading.chat import single_tokens
+
+    found = np.zeros(count)
+    for place, letter in enumerate(LETTERS[:count]):
+        tokens = single_tokens(tokenizer, [letter, f" {letter}", f"({letter}", letter.lower()])
+        found[place] = np.exp(law[tokens].astype(np.float64)).sum() if tokens else math.nan
+    return found
+
+
+def _mean_entropy(
+    scorer: "StepEntropy", opened: "ConditionedModel", terminator: int, question: Question, replies: pd.DataFrame
+) -> float:
+    """Mean over replies of the mean entropy over their tokens.
+
+    Replies are read as the tokenizer splits their text, which a model that samples may have split otherwise.
+    """
+    from pipeline.engines.loading.chat import reply_ids
+
+    # Equal replies are read once.
+    counts = Counter(zip(replies["text"], replies["finish_reason"] == "stop", strict=True))
+    texts, ended = zip(*counts, strict=True)
+    found = scorer.means(opened.encode(question.text), reply_ids(opened.tokenizer, texts, ended, terminator))
+    return float(np.average(found, weights=list(counts.values())))
+
+
+def main(
+    run: StageRun,
+    model: str,
+    condition: str,
+    model_report: Path,
+    weights: Path,
+    prompts: Path,
+    generations: Path,
+    output: Path,
+) -> None:
+    """Write the first-step laws of the questions, and the mean entropy along the default setting's replies."""
+    from pipeline.engines.loading.chat import answer_terminator
+    from pipeline.engines.scoring.step_entropy import StepEntropy
+
+    questions = read_questions(prompts)
+    names = [question.prompt_id for question in questions]
+    replies = rows_by_prompt(generations, (*GENERATION_COLUMNS, SETTING_COLUMN), names)
+    opened, logits_at = open_requested(run, model, condition, model_report, weights, questions)
+    terminator = answer_terminator(opened.tokenizer, run.params.models[model].terminator)
+    scorer = StepEntropy(logits_at, run.params.evaluate.tokens_per_pass)
+    rows = []
+    for question, law in first_step_laws(run, opened, logits_at, questions):
+        own = replies[question.prompt_id]
+        rows.append(
+            (
+                *leading_row(question.prompt_id, law),
+                _choice_probabilities(law, len(question.options), opened.tokenizer),
+                _mean_entropy(scorer, opened, terminator, question, own[own[SETTING_COLUMN] == DEFAULT_SETTING]),
+            )
+        )
+    table = pd.DataFrame(rows, columns=list(QUESTION_STEP_COLUMNS))
+    if any(np.isnan(probabilities).any() for probabilities in table["choice_probabilities"]):
+        print(f"{run.title}: an option's letter is no single token, so choice_entropy is left out")
+    write_table(output, table)
+    run.write_record(num_prompts=len(rows), num_choices=sum(bool(question.options) for question in questions))
+
+
+if __name__ == "__main__":
+    command_line()

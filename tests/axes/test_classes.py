@@ -1,0 +1,141 @@
+"""Classes of answers: each rule, and that all of them are partitions that do not depend on order."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.axes.questions.classes import (
+    classify,
+    known_classes,
+    last_number,
+    normalise,
+    right_label,
+    says_the_same,
+)
+from pipeline.axes.questions.question import NO_ANSWER, OTHER, HumanClass, Question, question_problem
+
+PETS = Question(
+    "pets",
+    "Name a pet.",
+    gold=("Hound",),
+    human=(HumanClass("dog", {"dog": 40, "the hound": 4, "puppy": 6}), HumanClass("cat", {"cat": 20, "kitten": 10})),
+    num_people=100,
+)
+TEXTS = st.text(alphabet="aAbB .,!1the", max_size=8)
+
+
+def test_normalisation_keeps_what_tells_answers_apart():
+    assert normalise("  The  Hound! ") == normalise("hound") == "hound"
+    assert normalise("A") == "a" and normalise("a an") == "a an"
+    assert normalise("Zürich") == "zürich" and normalise("co-op") == "co op"
+    assert normalise("...") == ""
+
+
+def test_rules_from_strict_to_loose():
+    answers = ["dog", "Dog.", "Puppy", "the kitten", "fish", "Fish", None, "?!"]
+    found = {rule: classify(answers, PETS, rule) for rule in ("exact", "normalised", "aliases")}
+    assert found["exact"] == ["dog", "Dog.", "Puppy", "the kitten", "fish", "Fish", NO_ANSWER, "?!"]
+    assert found["normalised"] == ["dog", "dog", "puppy", "kitten", "fish", "fish", NO_ANSWER, NO_ANSWER]
+    assert found["aliases"] == ["dog", "dog", "dog", "cat", "fish", "fish", NO_ANSWER, NO_ANSWER]
+
+
+def test_the_right_class_is_people_s_where_an_accepted_answer_is_in_one():
+    assert right_label(PETS) == "dog" and "Hound" in known_classes(PETS, "exact")["dog"]
+    assert right_label(dataclasses.replace(PETS, gold=("Hamster", "gerbil"))) == "Hamster"
+    assert right_label(dataclasses.replace(PETS, gold=())) is None
+    assert classify(["Hound"], PETS, "exact") == ["dog"]
+    free = Question("p", "Capital of France?", options=("Paris", "Rome"), gold=("paris",))
+    assert set(known_classes(free, "aliases")) == {"paris", "Rome"}
+
+
+@pytest.mark.parametrize("rule", ["exact", "normalised", "aliases"])
+def test_a_letter_is_a_spelling_of_its_option(rule):
+    pets = dataclasses.replace(PETS, options=("owl", "dog", "cat"))
+    answers = ["B", "B.", "(B)", "B. dog", "dog", "A", "A. owl", "owl", "C", "D", "E"]
+    expected = ["dog"] * 5 + ["owl"] * 3 + ["cat"]
+    assert classify(answers, pets, rule)[:9] == expected
+    # A letter that no option has is an answer of its own, and an open question has no letters.
+    assert set(classify(["D", "E"], pets, rule)).isdisjoint(expected)
+    assert "dog" not in classify(["B", "(B)"], PETS, rule)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("It is 1,250.0 dollars.", "1250"),
+        ("3 + 4 = 7", "7"),
+        ("-0.50", "-0.5"),
+        ("none", ""),
+        ("1e", "1"),
+        (".5", "0.5"),
+    ],
+)
+def test_numbers(text, number):
+    assert last_number(text) == number
+
+
+def test_answers_with_one_value_are_one_class():
+    question = Question("g", "How many?", gold=("72",))
+    assert classify(["#### 72", "72.00", "So 71", "many"], question, "number") == ["72", "72", "71", NO_ANSWER]
+
+
+def same_first_letter(pairs):
+    return np.array([first[0] == second[0] for first, second in pairs], dtype=bool)
+
+
+def test_entailment_joins_the_question_s_classes_and_connects_the_rest():
+    chain = {frozenset(pair) for pair in (("sofa", "couch"), ("couch", "settee"))}
+
+    def judge(pairs):
+        return np.array([frozenset(pair) in chain or set(pair) == {"doggy", "dog"} for pair in pairs], dtype=bool)
+
+    answers = ["settee", "sofa", "couch", "couch", "doggy", "lamp"]
+    found = classify(answers, PETS, "entailment", judge)
+    # Settee and sofa are linked by the couch, which was answered most often.
+    assert found == ["couch", "couch", "couch", "couch", "dog", "lamp"]
+    order = np.random.default_rng(0).permutation(len(answers))
+    assert classify([answers[i] for i in order], PETS, "entailment", judge) == [found[i] for i in order]
+    # Of several classes the first of the question's own.
+    assert classify(["sofa"], PETS, "entailment", lambda pairs: np.ones(len(pairs))) == [PETS.human[0].label]
+    with pytest.raises(ValueError, match="needs a judge"):
+        classify(["sofa"], PETS, "entailment")
+
+
+@given(st.lists(TEXTS, max_size=12), st.sampled_from(["exact", "normalised", "aliases", "number", "entailment"]))
+def test_equal_texts_are_in_one_class_whatever_their_order(answers, rule):
+    labels = classify(answers, PETS, rule, same_first_letter)
+    assert len(labels) == len(answers)
+    assert len(set(zip(answers, labels, strict=True))) == len(set(answers))
+    assert classify(answers[::-1], PETS, rule, same_first_letter) == labels[::-1]
+
+
+def test_verdicts_of_entailment():
+    first, second = [1, 1, 0, -1, 1], [1, 0, 0, 1, -1]
+    assert says_the_same(first, second, strict=False).tolist() == [True, True, False, False, False]
+    assert says_the_same(first, second, strict=True).tolist() == [True, False, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"gold": (), "human": ()}, "needs accepted answers (gold) or people's answers (human)"),
+        ({"human": (HumanClass("dog", {"dog": 1, "puppy": 0}),)}, "'dog' has 0 people who answered 'puppy'"),
+        ({"num_people": 60}, "have 80 answers of people, more than the 60 people asked"),
+        (
+            {"human": (HumanClass("dog", {"dog": 5}), HumanClass("cat", {"cat": 4, "Dog!": 1}))},
+            "'dog' and 'cat' both have the spelling 'dog'",
+        ),
+        ({"human": (HumanClass("dog", {"dog": 5}), HumanClass("dog", {"cat": 5}))}, "label 'dog' is there twice"),
+        ({"human": (HumanClass("dog", {}),)}, "'dog' has no members"),
+        ({"human": (HumanClass(OTHER, {"x": 5}),)}, "a class needs a label other than"),
+        ({"gold": ("dog", "cat")}, "are in several classes of people's answers"),
+        ({"gold": ("?",)}, "'?' has no letter or digit"),
+    ],
+)
+def test_what_is_wrong_with_a_question_is_one_sentence(change, problem):
+    assert question_problem(PETS, normalise) is None
+    found = question_problem(dataclasses.replace(PETS, **change), normalise)
+    assert problem in found and "\n" not in found

@@ -1,0 +1,139 @@
+"""People against people: known worlds, what a split may know, ProtoQA's floors where its file is at hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipeline.axes.credal.sets import coverage_row
+from pipeline.axes.human.agreement import FLOORS, MEASURES, STATISTICS, agreement, question_row
+from pipeline.axes.questions.classes import normalise
+from pipeline.axes.questions.people import people_splits, split_people
+from pipeline.axes.questions.question import NO_ANSWER, OTHER, HumanClass, Question
+from pipeline.core.statistics.summarise import summarise
+from pipeline.errors import ArtifactError
+from tests.axes.test_prompt_set import read, real
+from tests.axes.worlds import people_question
+
+PETS = Question(
+    "pets",
+    "A pet?",
+    options=("dog", "owl"),
+    human=(HumanClass("dog", {"dog": 5, "puppy": 1}), HumanClass("cat", {"cat": 3})),
+    num_people=10,
+)
+
+
+def human_rows(questions, answers, number=40):
+    rng = np.random.default_rng(1)
+    return pd.DataFrame(
+        [
+            {
+                "prompt_id": question.prompt_id,
+                "condition": "base",
+                **question_row(
+                    people_splits(question, "aliases", len(own), seed=0, number=number), own, question.num_people, rng
+                ),
+            }
+            for question, own in zip(questions, answers, strict=True)
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def world():
+    rng = np.random.default_rng(0)
+    questions, others = zip(*(people_question(rng, 80, f"q{place}") for place in range(150)), strict=True)
+    return questions, [[normalise(text) for text in own[:20]] for own in others]
+
+
+def test_other_people_are_within_the_band_and_at_the_floor(world):
+    rows = human_rows(*world)
+    assert rows["within_band"].mean() >= 0.9
+    assert rows["tv"].mean() == pytest.approx(rows["people_tv"].mean(), abs=0.02)
+    found = {row["metric"]: row for row in summarise(rows, STATISTICS, floors=FLOORS, seed=0, names=(), replicates=200)}
+    assert found["human_tv"]["floor"] == pytest.approx(rows["people_tv"].mean())
+    assert found["human_tv"]["ci_low"] < found["human_tv"]["floor"] < found["human_tv"]["ci_high"]
+    # Label redraws would say half of that: the new spellings of other people are in no class.
+    assert rows["people_tv"].mean() > 0.3 < rows["people_other_mass"].mean()
+
+
+def test_a_model_of_one_answer_is_far_from_people(world):
+    questions, _ = world
+    rows = human_rows(questions[:40], [["class 0"] * 20] * 40)
+    assert rows["within_band"].mean() < 0.4 and rows["tv"].mean() > rows["people_tv"].mean() + 0.2
+
+
+def test_two_samples_of_people_s_own_law_cover_a_third(world):
+    questions, answers = world
+    rng = np.random.default_rng(2)
+    covered = []
+    for question, own in zip(questions[:80], answers, strict=False):
+        splits = people_splits(question, "aliases", 10, seed=0, number=30, samples=2)
+        covered.append(coverage_row(splits, [own[:10], own[10:]], rng)["covered"])
+        far = coverage_row(splits, [["class 0"] * 10] * 2, rng)
+        assert far["distance"] > far["people_distance"] or far["covered"]
+    assert np.mean(covered) >= 0.9
+
+
+def test_a_split_knows_the_people_asked_and_nothing_of_the_others():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        split = split_people(PETS, "aliases", 4, rng)
+        (held_out,) = split.held_out
+        assert len(held_out) == 4 and sum(split.law.values()) == pytest.approx(1)
+        asked = 10 - len(held_out)
+        assert all(share * asked == pytest.approx(round(share * asked)) for share in split.law.values())
+        known = split.table.get("puppy") == "dog"
+        # One person said puppy: held out, the spelling is in no class.
+        assert known == ("puppy" not in held_out)
+        assert split.classes(["puppy", None, "fish"]) == ["dog" if known else OTHER, NO_ANSWER, OTHER]
+        assert split.classes(["fish"], pooled=False) == [f"{OTHER} fish"]
+        # Letters are spellings before anybody answers.
+        assert split.classes(["b"]) == [OTHER] and split.table["a"] == "dog"
+    judged = split_people(PETS, "aliases", 4, rng, judged={"hound": "dog", "lion": "lion"})
+    assert judged.classes(["hound", "lion"]) == ["dog", OTHER]
+
+
+def test_at_most_half_of_the_people_are_held_out():
+    rng = np.random.default_rng(0)
+    assert [len(own) for own in split_people(PETS, "aliases", 50, rng).held_out] == [5]
+    several = split_people(PETS, "aliases", 2, rng, samples=2).held_out
+    assert [len(own) for own in several] == [2, 2]
+    # More samples than half of the people make: each is drawn from that half.
+    assert [len(own) for own in split_people(PETS, "aliases", 4, rng, samples=3).held_out] == [4, 4, 4]
+    alone = replace(PETS, human=(HumanClass("dog", {"dog": 1}),), num_people=1)
+    with pytest.raises(ArtifactError, match="the question pets has the answers of 1 people; at least 2 are needed"):
+        split_people(alone, "aliases", 5, rng)
+
+
+def test_splits_are_the_same_for_all_who_ask_alike():
+    first, again, fewer = (people_splits(PETS, "aliases", size, seed=3, number=4) for size in (4, 4, 3))
+    assert first == again and first[0] != first[1]
+    assert [split.held_out for split in fewer] != [split.held_out[:3] for split in first]
+
+
+def test_agreement_by_hand():
+    found = dict(zip(MEASURES, agreement({"a": 0.5, "b": 0.5}, 4, ["a", "a", OTHER, NO_ANSWER]), strict=True))
+    assert found["tv"] == pytest.approx(0.5) and found["recall"] == 0.5 and found["other_mass"] == 0.25
+    middle = np.array([0.5, 0.25, 0.125, 0.125])
+    entropy = -(middle * np.log2(middle)).sum()
+    assert found["js_bits"] == pytest.approx(entropy - (1.0 + 1.5) / 2)
+    people, model = np.array([2.5, 2.5, 0.5, 0.5]) / 6, np.array([2.5, 0.5, 1.5, 1.5]) / 6
+    assert found["kl_nats"] == pytest.approx((people * np.log(people / model)).sum())
+    assert found["same_top_answer"] == 1
+
+
+def test_real_protoqa_s_floors():
+    """Values of an independent computation: 80 people to build and 20 held out."""
+    questions = read(real("protoqa/dev.crowdsourced.jsonl"), "protoqa")
+    answers = [[normalise(f"answer {place}") for place in range(20)] for _ in questions]
+    floors = human_rows(questions, answers, number=30)[[f"people_{name}" for name in MEASURES]].mean()
+    assert floors.tolist()[:5] == pytest.approx([0.418, 0.251, 0.389, 0.777, 0.378], abs=0.015)
+    rng = np.random.default_rng(0)
+    distances = [
+        coverage_row(people_splits(q, "aliases", 20, seed=0, number=30, samples=2), [["x"]], rng)["people_distance"]
+        for q in questions
+    ]
+    assert np.mean(distances) == pytest.approx(0.376, abs=0.015)

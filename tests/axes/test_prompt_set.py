@@ -1,0 +1,183 @@
+"""Prompt sets: every format, real files where they are at hand, and what is wrong in one sentence."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.artifacts.prompts import read_requests
+from pipeline.axes.questions.artifact import read_questions as read_table
+from pipeline.axes.questions.artifact import write_questions
+from pipeline.axes.questions.classes import classify, counts_of, normalise, right_label, within_people
+from pipeline.axes.questions.prompt_set import read_questions
+from pipeline.axes.questions.question import OTHER, people_counts
+from pipeline.config.questions import QuestionsConfig
+from pipeline.errors import ArtifactError, ConfigError
+from scripts.make_questions import questions as made_questions
+from tests.conftest import ROOT
+
+OWN = ROOT / "data" / "questions.jsonl"
+PET = {
+    "prompt_id": "pet",
+    "prompt": "Name a pet.",
+    "human": {"classes": [{"label": "dog", "count": 6, "members": ["dog", "puppy"]}], "n": 10},
+}
+
+
+def read(source, form="questions", split=None, max_prompts=None, template="{prompt}"):
+    return read_questions(QuestionsConfig(str(source), form, None, split, max_prompts, template), None)
+
+
+def write(path, *rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def real(name):
+    """A public file below the directory that PUBLIC_DATA names."""
+    path = Path(os.environ.get("PUBLIC_DATA", ""), name)
+    if "PUBLIC_DATA" not in os.environ or not path.exists():
+        pytest.skip(f"no {name} in a directory that PUBLIC_DATA names")
+    return path
+
+
+def test_our_own_format(tmp_path):
+    row = {**PET, "gold": ["Puppy"], "options": ["dog", "cat"], "variants": ["A pet?"], "category": "animals"}
+    (found,) = read(write(tmp_path / "a.jsonl", row), template="{prompt} One word.")
+    shown = "\nA. dog\nB. cat\nAnswer with the letter only. One word."
+    assert found.text == f"Name a pet.{shown}" and found.variants == (f"A pet?{shown}",)
+    assert classify(["A", "b", "puppy"], found, "aliases") == ["dog", "cat", "dog"]
+    assert found.options == ("dog", "cat") and right_label(found) == "dog"
+    assert (
+        people_counts(found) == {"dog": 6, OTHER: 4} and found.bare == f"Name a pet.{shown.removesuffix(' One word.')}"
+    )
+    # Of a list of spellings all but the first were given once; an object says how often.
+    assert found.human[0].answers == {"dog": 5, "puppy": 1}
+    row["human"] = {"classes": [{"label": "dog", "count": 6, "members": {"puppy": 4, "dog": 2}}], "n": 6}
+    assert read(write(tmp_path / "a.jsonl", row))[0].human[0].answers == {"puppy": 4, "dog": 2}
+
+
+def test_questions_come_back_from_their_table(tmp_path):
+    found = read(OWN)
+    write_questions(tmp_path / "questions.parquet", found)
+    assert read_table(tmp_path / "questions.parquet") == found
+    assert [prompt.text for prompt in read_requests(tmp_path / "questions.parquet")] == [each.text for each in found]
+
+
+def test_a_data_set_with_splits(tmp_path):
+    write(tmp_path / "dev.jsonl", PET)
+    assert len(read(tmp_path, split="dev")) == 1
+    with pytest.raises(ConfigError, match="prompts.questions.split: .* has no split 'test'; it has dev"):
+        read(tmp_path, split="test")
+    with pytest.raises(ConfigError, match="must name a split"):
+        read(tmp_path)
+    with pytest.raises(ConfigError, match="is a file, which has no splits; got 'dev', must be null"):
+        read(tmp_path / "dev.jsonl", split="dev")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([], "has no questions"),
+        ([{"prompt_id": "a", "prompt": "x"}], r"question 1 \(a\): a question needs accepted answers"),
+        ([PET, PET], "question 2: the id 'pet' is there twice"),
+        ([{**PET, "prompt": " "}], "the field 'prompt' must be a text"),
+        ([{**PET, "gold": "dog"}], "the field 'gold' must be a list of texts or null, got 'dog'"),
+        ([{**PET, "human": {"classes": [{"label": "dog"}], "n": 3}}], "not a question of the format questions"),
+        ([{**PET, "human": {**PET["human"], "n": 5}}], "more than the 5 people asked"),
+        (
+            [{**PET, "human": {"classes": [{"label": "dog", "count": 6, "members": {"dog": 4, "puppy": 1}}], "n": 9}}],
+            "question 1: the class 'dog' has a count of 6 people, and its members add up to 5",
+        ),
+        ([{**PET, "human": {**PET["human"], "n": 7.5}}], "must be a whole number of people, got 7.5"),
+        ([{**PET, "prompt_id": "a/b"}], "the id must be letters, digits"),
+        ([{**PET, "options": ["dog"]}], "a choice has 2 to 26 options, got 1"),
+        ([{**PET, "options": ["dog", "Dog!"]}], "two of its options are the same: 'dog', 'Dog!'"),
+        ([{**PET, "options": ["dog", "cat"], "gold": ["A"]}], "the answer 'A' reads like the letter of an option"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(rows, message, tmp_path):
+    with pytest.raises(ArtifactError, match=message) as error:
+        read(write(tmp_path / "a.jsonl", *rows))
+    assert "\n" not in str(error.value) and "a.jsonl" in str(error.value)
+
+
+def test_protoqa_s_format(tmp_path):
+    row = {
+        "metadata": {"id": "r1q1"},
+        "question": {"original": "Name a pet.", "normalized": "name a pet."},
+        "answers": {
+            "raw": {"dog": 5, "puppy": 1, "cat": 3, "naa": 1},
+            "clusters": {
+                "r1q1.0": {"count": 6, "answers": ["puppy", "dog"]},
+                "r1q1.1": {"count": 3, "answers": ["cat"]},
+            },
+        },
+    }
+    (found,) = read(write(tmp_path / "a.jsonl", row), "protoqa")
+    assert people_counts(found) == {"dog": 6, "cat": 3, OTHER: 1} and found.num_people == 10
+    assert found.human[0].answers == {"puppy": 1, "dog": 5}
+    row["answers"]["clusters"]["r1q1.1"]["answers"].append("Dog")
+    row["answers"]["raw"]["Dog"] = 1
+    with pytest.raises(ArtifactError, match="the classes 'dog' and 'cat' both have the spelling 'dog'"):
+        read(write(tmp_path / "a.jsonl", row), "protoqa")
+
+
+def test_real_protoqa():
+    found = read(real("protoqa/dev.crowdsourced.jsonl"), "protoqa")
+    assert len(found) == 52
+    assert {question.num_people for question in found} == {99, 100, 101}
+    sizes = [len(question.human) for question in found]
+    assert min(sizes) == 4 and max(sizes) == 19
+    # What people said finds its own class.
+    for question in found:
+        answers = [name for item in question.human for name in item.answers]
+        labels = [item.label for item in question.human for _ in item.answers]
+        assert classify(answers, question, "aliases") == labels
+
+
+def test_gsm8k(tmp_path):
+    row = {"question": "How many? ", "answer": "6 * 12 = 72\n#### 1,072"}
+    (found,) = read(write(tmp_path / "a.jsonl", row), "gsm8k")
+    assert found.gold == ("1,072",) and found.text == "How many?" and found.prompt_id == "gsm8k-1"
+    assert classify(["1072.0", "It is 1072", "72"], found, "number") == ["1,072", "1,072", "72"]
+    with pytest.raises(ArtifactError, match="has no result behind ####"):
+        read(write(tmp_path / "a.jsonl", {**row, "answer": "72"}), "gsm8k")
+
+
+def test_real_gsm8k():
+    found = read(real("gsm8k/test.jsonl"), "gsm8k", max_prompts=200)
+    assert len(found) == 200 and found[0].gold == ("18",)
+
+
+def test_trivia(tmp_path):
+    row = {"question": "Who?", "question_id": "tc 1", "answer": {"value": "Bob", "aliases": ["Robert", "Bob", "!"]}}
+    (found,) = read(write(tmp_path / "a.jsonl", row), "trivia")
+    assert found.gold == ("Bob", "Robert") and found.prompt_id == "tc_1"
+    assert classify(["the bob", "robert.", "Al"], found, "aliases") == ["Bob", "Bob", "al"]
+
+
+def test_the_shipped_set_is_what_its_script_writes_and_the_embedded_model_knows_its_words():
+    assert [json.loads(line) for line in OWN.read_text().splitlines()] == made_questions()
+    found = read(OWN)
+    assert sum(bool(question.gold) for question in found) >= 25 and len(found) >= 50
+    assert all(question.human for question in found)
+    assert {question.category for question in found} == {"open", "factual", "choice"}
+    assert all(bool(question.options) == (question.category == "choice") for question in found)
+    # Questions that most people get right, and some that most get wrong.
+    shares = [people_counts(q)[right_label(q)] / q.num_people for q in found if q.gold]
+    assert min(shares) < 0.5 < np.median(shares)
+
+
+def test_a_sampler_of_people_s_answers_has_people_s_law():
+    rng = np.random.default_rng(0)
+    (question,) = [each for each in read(OWN) if each.prompt_id == "open-animal"]
+    people = people_counts(question)
+    spelled = {item.label: list(item.answers) for item in question.human} | {OTHER: ("unicorn",)}
+    labels = rng.choice(list(people), size=20_000, p=np.array(list(people.values())) / question.num_people)
+    answers = [f" The {rng.choice(spelled[label]).upper()}!" for label in labels]
+    counts = within_people(counts_of(classify(answers, question, "aliases")), question)
+    assert counts.keys() <= people.keys() and normalise("The LION!") == "lion"
+    assert all(abs(counts[name] / 20_000 - people[name] / question.num_people) < 0.02 for name in counts)
