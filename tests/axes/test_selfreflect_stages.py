@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.core.semantics.selfreflect import SUMMARIES, WRITTEN, answer_list
+from pipeline.axes.selfreflect.summaries import SUMMARIES, WRITTEN, answer_list
 from pipeline.engines.judges.word_judge import WordJudge
 from pipeline.errors import ArtifactError
 from pipeline.metrics.registry import METRICS
@@ -40,13 +40,13 @@ def summarised(tiny_params, tmp_path_factory) -> Dag:
     preflight.write_text("{}")
     names = pd.read_parquet(dag.path("build_questions@questions"))["prompt_id"]
     rows = [
-        (name, "default", index, answer, answer or "(no answer)", 1)
+        (name, "default", index, answer, answer, answer or "(no answer)", 1)
         for name in names
         for index, answer in reversed(list(enumerate(ANSWERS)))
     ]
     partition = dag.path("partition_questions@embedded-base")
     partition.parent.mkdir(parents=True)
-    columns = ["prompt_id", "setting", "sample_index", "answer", "label", "num_tokens"]
+    columns = ["prompt_id", "setting", "sample_index", "answer", "spelling", "label", "num_tokens"]
     pd.DataFrame(rows, columns=columns).to_parquet(partition)
     dag.profiles = {}
     dag.run(*STAGES)
@@ -73,7 +73,7 @@ def test_every_summary_is_judged_on_every_hidden_word(summarised):
     metrics = json.loads((summarised.evals("selfreflect", "base") / "metrics.json").read_text())["metrics"]
     found = {row["metric"]: row for row in metrics}
     assert set(found) == {name for name, metric in METRICS.items() if metric.axis == "selfreflect"}
-    assert found["selfreflect_sampled_difference"]["value"] == 0 and found["selfreflect_sampled"]["n"] == 3
+    assert found["selfreflect_sampled"]["n"] == 3
     for summary in SUMMARIES:
         mean = scores[scores["summary"] == summary].groupby("prompt_id")["distance"].mean().mean()
         assert found[f"selfreflect_{summary}"]["value"] == pytest.approx(mean)

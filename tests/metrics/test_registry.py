@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipeline.axes.questions.question import HumanClass, Question
 from pipeline.config import evaluation
 from pipeline.core.language import multiple_choice as mcq
 from pipeline.core.language import novelty_aggregate, open_ended
@@ -23,7 +24,6 @@ from pipeline.core.semantics import (
     semantic_calibration,
     uncertainty_metrics,
 )
-from pipeline.axes.questions.question import HumanClass, Question
 from pipeline.core.semantics.selfreflect import SUMMARIES
 from pipeline.core.semantics.uncertainty import token_measures
 from pipeline.core.structured import aggregate, fidelity, law_metrics

@@ -64,7 +64,7 @@ def main(
     compared = Comparison(run, "inv_entropy", model, condition, (partitions, base_partitions))
     texts = {
         name: _texts(path, requests, answer_protocol(params, model, name), rule)
-        for name, path in ((condition, generations), (BASE, base_generations))
+        for name, path in ((BASE, base_generations), (condition, generations))
     }
     embed, alike = open_similarity(run, settings.similarity), {}
     for question in questions:

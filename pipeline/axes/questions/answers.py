@@ -11,10 +11,11 @@ from pipeline.artifacts.generations import SETTING_COLUMN, read_answers
 from pipeline.artifacts.storage import read_table
 from pipeline.axes.questions.classes import Rule, known_classes, normalise
 from pipeline.axes.questions.question import Question
-from pipeline.config.evaluation import StyleConfig
+from pipeline.config.evaluation import DEFAULT_SETTING, StyleConfig
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.protocols import AnswerProtocol
 from pipeline.core.prompts.text_answers import normalise_answer
+from pipeline.errors import ArtifactError
 
 PARTITION_COLUMNS = ("prompt_id", SETTING_COLUMN, "sample_index", "answer", "spelling", "label", "num_tokens")
 """One row per generation; the answer and its spelling are null where there is none, the label is its class."""
@@ -94,6 +95,15 @@ def read_partition(path: Path) -> dict[str, dict[str, Answers]]:
     for (setting, prompt_id), own in table.groupby([SETTING_COLUMN, "prompt_id"], sort=False):
         columns = (own[name].tolist() for name in ("answer", "spelling", "label"))
         found.setdefault(setting, {})[prompt_id] = Answers(*columns, own["num_tokens"].to_numpy(np.float64))
+    return found
+
+
+def default_answers(path: Path, questions: Sequence[Question]) -> dict[str, Answers]:
+    """Answers to the questions under the default setting. Raises ArtifactError for a question without any."""
+    found = read_partition(path).get(DEFAULT_SETTING, {})
+    for question in questions:
+        if question.prompt_id not in found:
+            raise ArtifactError(f"{path} has no answers to the question {question.prompt_id}")
     return found
 
 

@@ -54,10 +54,11 @@ class Comparison:
         judged: Sequence[Path] = (),
     ):
         self._run, self._axis, self._model, self.condition = run, axis, model, condition
-        conditions = (condition, BASE)
-        self._paths = dict(zip(conditions, partitions, strict=False))
+        # Of base itself both paths are its own, unless a caller replaces the first.
+        conditions = (BASE, condition)
+        self._paths = dict(zip(conditions, reversed(partitions), strict=False))
         self.sides = {name: read_partition(path) for name, path in self._paths.items()}
-        self._judged = {name: read_judged(path) for name, path in zip(conditions, judged, strict=False)}
+        self._judged = {name: read_judged(path) for name, path in zip(conditions, reversed(judged), strict=False)}
         self.metrics: list[dict[str, Any]] = []
         self.tables: list[pd.DataFrame] = []
 

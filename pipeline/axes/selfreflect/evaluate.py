@@ -43,7 +43,7 @@ def main(
     questions = [question.prompt_id for question in read_questions(prompts)]
     sides = {
         name: question_table(questions, read_table(path, WORD_DISTANCE_COLUMNS)).assign(condition=name)
-        for name, path in ((condition, scores), (BASE, base_scores))
+        for name, path in ((BASE, base_scores), (condition, scores))
     }
     compared.add(pd.concat(sides.values(), ignore_index=True), STATISTICS, FLOORS, "all")
     compared.write(output, compared.tables[0])

@@ -35,7 +35,7 @@ def main(
     compared = Comparison(run, "uncertainty", model, condition, (partitions, base_partitions))
     laws = {
         name: read_table(path, QUESTION_STEP_COLUMNS).set_index("prompt_id").to_dict("index")
-        for name, path in zip((condition, BASE), (scores, base_scores), strict=True)
+        for name, path in ((BASE, base_scores), (condition, scores))
     }
 
     def row(question: Question, answers: Answers, name: str) -> dict[str, float]:
