@@ -42,7 +42,6 @@ def test_inverse_entropy_needs_its_sections_and_perturbations_that_differ():
     assert validate({**values, "axes": ["semcal"]}).generate.perturbations is None
     for override, message in (
         ("prompts.perturbations.number=10", "10 perturbations need as many templates"),
-        ("prompts.perturbations={kind:genetic,genetic:null}", "the kind genetic needs a section genetic, got null"),
         ("evaluate.inverse_entropy.similarity.kind=embedding", "the similarity embedding needs a checkpoint, got null"),
     ):
         with pytest.raises(ConfigError, match=message):
