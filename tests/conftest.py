@@ -55,6 +55,7 @@ SHARED_FIXTURES = ("walk", "dag")
 """What takes seconds to make, and is made once by one worker."""
 TINY_OVERRIDES = (
     "methods=paper",
+    "axes=[structured,open,mcq,novelty,retention,paloma,anchors,human,semcal,credal,uncertainty,inv_entropy]",
     "prompts.families=[gaussian,binomial,uniform,bernoulli,poisson,maxwell]",
     "prompts.train_prompts_per_family=3",
     "discretize.soft={num_decimals:2,max_bins:60}",
@@ -192,7 +193,7 @@ def tiny_model(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_params(tiny_model, tmp_path_factory) -> Path:
-    """A params.yaml that runs the demo experiment's DAG on the tiny model in seconds."""
+    """A params.yaml that runs the demo experiment's DAG, and that of questions, on the tiny model in seconds."""
     from pipeline.compose import compose_params, render
     from tests.stages.clones import FEW_OPEN_PROMPTS, write_few_open_prompts, write_short_tasks
 

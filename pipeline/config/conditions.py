@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config.evaluation import BASELINES, SAMPLED_AS
+from pipeline.config.evaluation import BASELINES, SAMPLED_AS, StyleConfig
 from pipeline.config.params import BASE
 from pipeline.core.prompts.protocols import AnswerProtocol
 
@@ -34,6 +34,11 @@ def generation_settings(params: "Params", axis: str, condition: str) -> "Generat
 def decoding_settings(settings: "GenerateConfig") -> dict[str, dict[str, Any]]:
     """Further decoding settings by name, each temperature, top_p and top_k; none but where questions are answered."""
     return {name: asdict(decoding) for name, decoding in getattr(settings, "settings", {}).items()}
+
+
+def answer_styles(settings: "GenerateConfig") -> dict[str, StyleConfig]:
+    """Further styles of asking by name; none but where questions are answered."""
+    return getattr(settings, "styles", {})
 
 
 def answer_protocol(params: "Params", model: str, condition: str) -> AnswerProtocol:

@@ -41,7 +41,7 @@ QUESTION_AXES = (*PEOPLE_AXES, "inv_entropy", "selfreflect")
 BASELINES = ("ssot", "constrained", "batch", "verbalized")
 """Conditions of the base checkpoint that change how it is asked or decoded, not its weights."""
 DEFAULT_SETTING = "default"
-"""Name of the decoding setting that ``generate.questions`` itself gives."""
+"""Name of the decoding setting that ``generate.questions`` itself gives, and of the prompt set's own style."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -136,8 +136,11 @@ class QuestionsGenerateConfig(SettingsGenerateConfig):
     @model_validator(mode="after")
     def _styles_are_no_settings(self) -> "QuestionsGenerateConfig":
         for name in self.styles:
-            if name == DEFAULT_SETTING or name in self.settings:
-                raise ValueError(f"styles: the name {name!r} is that of a decoding setting; choose another")
+            # The bare answers' figures are the split "all", each style's the split of its name.
+            if name in (DEFAULT_SETTING, "all", *self.settings):
+                raise ValueError(
+                    f"styles: the name {name!r} is a decoding setting's or the bare answers'; choose another"
+                )
         return self
 
 

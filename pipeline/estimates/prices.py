@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pipeline.axes.questions.prompt_set import read_questions
 from pipeline.axes.questions.question import Question
-from pipeline.config.conditions import decoding_settings, training_settings
+from pipeline.config.conditions import answer_styles, decoding_settings, training_settings
 from pipeline.config.evaluation import GenerateConfig
 from pipeline.config.methods import target_shares
 from pipeline.config.params import Params
@@ -259,18 +259,19 @@ class Prices:
         typical = cost.TYPICAL_COMPLETION_TOKENS.get(condition, cost.TYPICAL_COMPLETION_TOKENS[axis])
         if baseline is not None and condition != "constrained":
             prompt_tokens += cost.PROTOCOL_TOKENS
-        requests = prompts * (1 + len(decoding_settings(settings)))
-        styles = len(getattr(settings, "styles", {}))
-        prompts, requests = prompts * (1 + styles), requests + prompts * styles
         if settings.answers_per_request > 1:
             each = cost.TOKENS_PER_VERBALIZED_ANSWER if condition == "verbalized" else typical
             typical = settings.answers_per_request * each
+        replies = [min(typical, settings.max_new_tokens)] * (1 + len(decoding_settings(settings)))
+        styles = answer_styles(settings)
+        # Of a style only the longest reply is known.
+        replies += [style.max_new_tokens for style in styles.values()]
         return cost.sampling_cost(
             num_parameters=self._params.models[model].num_parameters,
             prompt_tokens=prompt_tokens,
-            prompts=prompts,
-            samples=settings.num_samples * requests / max(1, prompts),
-            completion_tokens=min(typical, settings.max_new_tokens),
+            prompts=prompts * (1 + len(styles)),
+            samples=settings.num_samples * len(replies) / (1 + len(styles)),
+            completion_tokens=statistics.fmean(replies),
             sequences_at_once=cost.SEQUENCES_AT_ONCE.get(condition, cost.SEQUENCES_AT_ONCE[axis]),
             rates=self._rates,
             rows=min(settings.batch_size, prompts * settings.num_samples) or 1,

@@ -16,7 +16,7 @@ from pipeline.config.params import Params, load_params
 from pipeline.config.retention import task_data_set
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.sources.paloma_documents import slice_patterns
-from pipeline.sources.pin import hub_revisions, similarities, unpinned
+from pipeline.sources.pin import hub_revisions, unpinned
 from pipeline.sources.repository import PUBLISHED_RESULTS, fetched
 
 TOKENIZER_FILES = ("*.json", "*.jinja", "*.model", "*.txt")
@@ -62,8 +62,9 @@ def _possible(params: Params) -> Iterator[tuple[str, str | None, Literal["model"
             yield f"prompts.{name}.revision", prompts.source, "dataset", None
     if (partition := params.evaluate.partition) and partition.judge:
         yield "evaluate.partition.judge.revision", partition.judge.checkpoint, "model", CHECKPOINT_FILES
-    for key, similarity in similarities(params).items():
-        yield f"{key}.revision", similarity.checkpoint, "model", CHECKPOINT_FILES
+    if perturbed := params.evaluate.inverse_entropy:
+        key = "evaluate.inverse_entropy.similarity.revision"
+        yield key, perturbed.similarity.checkpoint, "model", CHECKPOINT_FILES
     if params.selfreflect and (judge := params.selfreflect.judge):
         yield "selfreflect.judge.revision", judge.checkpoint, "model", CHECKPOINT_FILES
     classifier, reward = params.evaluate.novelty.classifier, params.evaluate.novelty.reward

@@ -17,7 +17,7 @@ import yaml
 
 from pipeline.artifacts.storage import atomic_path
 from pipeline.command import run_command
-from pipeline.config.evaluation import AXES, QUESTION_AXES, SimilarityConfig
+from pipeline.config.evaluation import AXES, QUESTION_AXES
 from pipeline.config.params import Params, load_params
 from pipeline.config.retention import is_local_path, task_data_set
 from pipeline.errors import ConfigError, PipelineError
@@ -170,19 +170,11 @@ def _question_revisions(params: Params) -> dict[str, str | None]:
     found = {} if is_local_path(questions.source) else {"prompts.questions.revision": questions.revision}
     if partition.rule == "entailment" and _is_hub(partition.judge.checkpoint):
         found["evaluate.partition.judge.revision"] = partition.judge.revision
-    found |= {
-        f"{key}.revision": config.revision
-        for key, config in similarities(params).items()
-        if config.kind == "embedding" and _is_hub(config.checkpoint) and not Path(str(config.checkpoint)).is_dir()
-    }
+    if "inv_entropy" in params.axes:
+        texts = params.evaluate.inverse_entropy.similarity
+        if texts.kind == "embedding" and _is_hub(texts.checkpoint) and not Path(str(texts.checkpoint)).is_dir():
+            found["evaluate.inverse_entropy.similarity.revision"] = texts.revision
     return found
-
-
-def similarities(params: Params) -> dict[str, SimilarityConfig]:
-    """What compares texts for the axes that are on, by dotted key."""
-    if "inv_entropy" not in params.axes:
-        return {}
-    return {"evaluate.inverse_entropy.similarity": params.evaluate.inverse_entropy.similarity}
 
 
 def _novelty_revisions(params: Params) -> dict[str, str | None]:

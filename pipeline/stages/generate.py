@@ -24,7 +24,7 @@ from pipeline.artifacts.prompts import read_requests
 from pipeline.artifacts.storage import write_table
 from pipeline.artifacts.tries import TrieStore
 from pipeline.axes.questions.artifact import read_questions
-from pipeline.config.conditions import answer_protocol, decoding_settings, generation_settings
+from pipeline.config.conditions import answer_protocol, answer_styles, decoding_settings, generation_settings
 from pipeline.config.engine import samples_per_request
 from pipeline.config.evaluation import DEFAULT_SETTING, StyleConfig
 from pipeline.config.params import Params
@@ -93,7 +93,7 @@ def _requests(
 
     settings = generation_settings(config, axis, condition)
     law = sampling_law(settings, config.models[model], revision)
-    further, styles = decoding_settings(settings), getattr(settings, "styles", {})
+    further, styles = decoding_settings(settings), answer_styles(settings)
     protocol = answer_protocol(config, model, condition)
     role = config.models[model].chat.reasoning.instruction_role
     requests = []
@@ -113,7 +113,8 @@ def _requests(
                 constraint=_constraint(tries, prompt.prompt_id, settings.max_new_tokens),
             )
             requests.append(request)
-    return requests
+    # Engines decode neighbouring requests together where their replies may be equally long.
+    return sorted(requests, key=lambda request: request.max_new_tokens)
 
 
 def _missing(done: Sequence[Mapping], seeds: Sequence[int], together: int) -> dict[int, int]:
@@ -175,10 +176,9 @@ def main(
     config = run.params
     check_engine(config, condition)
     settings = generation_settings(config, axis, condition)
-    styles, count = getattr(settings, "styles", {}), settings.num_samples
-    bare = (
-        {question.prompt_id: question.bare for path in prompts for question in read_questions(path)} if styles else {}
-    )
+    styles, count = answer_styles(settings), settings.num_samples
+    questions = (question for path in prompts for question in read_questions(path)) if styles else ()
+    bare = {question.prompt_id: question.bare for question in questions}
     rows = _all_requests(read_requests(*prompts), decoding_settings(settings), styles, bare)
     together = samples_per_request(config.engine)
     # Another number of samples per request would draw other samples beside the kept ones.

@@ -98,11 +98,6 @@ def test_paper_experiment():
         ("train.soft.estimator", "pathes", "train.soft.estimator: .*'path', 'paths' or 'exact', got 'pathes'"),
         ("train.soft.completions_per_prompt", 1, "unknown key; the keys allowed here are epochs, sam"),
         ("generate.structured.top_p", 1.5, "generate.structured.top_p: .*less than or equal to 1"),
-        (
-            "generate.questions.settings",
-            {"variant1": {"temperature": 0.7, "top_p": 1.0, "top_k": None}},
-            "generate.questions: .*settings: the name 'variant1' is taken",
-        ),
         ("models.embedded.dtype", "int8", "models.embedded.dtype: .*'float32' or 'bfloat16', got 'int8'"),
         ("models.embedded.typo", 1, "models.embedded.typo: unknown key; the keys allowed here are display_name"),
         ("distributed", {"strategy": "ddp", "num_processes": 1}, "distributed: strategy ddp with num_processes 1"),
@@ -124,6 +119,27 @@ def test_paper_experiment():
 def test_bad_values_are_named(values, key, value, message):
     with pytest.raises(ConfigError, match=message):
         validate(changed(values, key, value))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("word", {"template": "In a word:"}, r"styles.word.template: .*match pattern '.*prompt.*', got 'In a word:'"),
+        ("word", {"read": "last_line"}, "styles.word.read: .*'first_line', 'after' or 'mentioned', got 'last_line'"),
+        ("word", {"read": "after"}, "styles.word: mark: .*got None for read=after"),
+        ("word", {"mark": "Answer:"}, "styles.word: mark: .*got 'Answer:' for read=first_line"),
+        ("word", {"max_new_tokens": 0}, "styles.word.max_new_tokens: .*greater than or equal to 1, got 0"),
+        ("In words", {}, "styles.In words.*: .*match pattern .*got 'In words'"),
+        ("default", {}, "generate.questions: styles: the name 'default' is .* the bare answers'; choose another"),
+        ("all", {}, "generate.questions: styles: the name 'all' is .* the bare answers'"),
+        ("cool", {}, "styles: the name 'cool' is a decoding setting's or"),
+    ],
+)
+def test_bad_styles_are_named(values, name, change, message):
+    style = {"template": "In a word: {prompt}", "read": "first_line", "mark": None, "max_new_tokens": 8}
+    validate(changed(values, "generate.questions.styles", {"word": style}))
+    with pytest.raises(ConfigError, match=message):
+        validate(changed(values, "generate.questions.styles", {name: {**style, **change}}))
 
 
 def test_missing_value_is_named(values):

@@ -25,7 +25,9 @@ from tests.composition import composed_params
 from tests.conftest import ROOT
 
 MODULES = {
-    path.stem for path in (ROOT / "pipeline" / "stages").glob("*.py") if "\n    command_line()\n" in path.read_text()
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in (ROOT / "pipeline").rglob("*.py")
+    if "\n    command_line()\n" in path.read_text()
 }
 IN_THE_REPORT = {"tables", "figures", "page", "plots"}
 """Outputs that lie beside metrics.csv, whose directory the report is written into."""
@@ -39,7 +41,7 @@ EVERYTHING = (
 
 
 def main_of(stage: Stage) -> Callable:
-    return importlib.import_module(f"pipeline.stages.{stage.module}").main
+    return importlib.import_module(stage.module_name).main
 
 
 def offered(stage: Stage) -> set[str]:
@@ -58,7 +60,7 @@ def params(values) -> Params:
 
 
 def test_every_stage_module_is_declared_and_every_declaration_has_one():
-    assert {stage.module for stage in STAGES.values()} == MODULES
+    assert {stage.module_name for stage in STAGES.values()} == MODULES
     assert all(stage.description and not stage.description.endswith(".") for stage in STAGES.values())
 
 
@@ -110,7 +112,7 @@ def test_paths_with_a_list_are_lists_in_mains_signature():
 
 def test_every_run_leaves_a_record():
     for stage in STAGES.values():
-        source = (ROOT / "pipeline" / "stages" / f"{stage.module}.py").read_text()
+        source = (ROOT / stage.module_name.replace(".", "/")).with_suffix(".py").read_text()
         outputs = flat(stage.writes)
         if stage.records:
             assert stage.records.endswith(".provenance.json") or stage.records.endswith("/provenance.json")
@@ -175,7 +177,7 @@ def test_a_command_line_names_the_run_that_it_is_of(params):
     for nodes in by_stage.values():
         for node in (nodes[0], nodes[-1]):
             words = shlex.split(node.command)
-            assert words[:3] == ["python", "-m", f"pipeline.stages.{node.stage.module}"]
+            assert words[:3] == ["python", "-m", node.stage.module_name]
             names = {name.removeprefix("--"): value for name, value in zip(words[3::2], words[4::2], strict=True)}
             run = find_run(by_module[node.stage.module], params, names)
             assert (run.stage, run.row) == (node.stage, node.row)

@@ -197,10 +197,10 @@ def test_questions_are_counted_with_their_decoding_settings(tmp_path):
     asked = prices.generation("embedded", "perturbations", "base").completion_tokens
     requests = 5 * (1 + params.prompts.perturbations.number)
     assert asked == requests * perturbed.num_samples * (1 + len(perturbed.settings)) * each
-    # Of three paraphrases the first are asked.
-    rows[0]["variants"] = ["Think of a pet.", "Which pet?", "A pet?"]
-    (tmp_path / "few.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    more = Prices(params, tmp_path).generation("embedded", "questions", "base").completion_tokens
-    assert 0 < settings.variants < 3 and more == pytest.approx(
-        written + settings.variants * settings.num_samples * each
-    )
+    # Replies in a style are taken to be as long as they may be.
+    style = "{template:'In a word: {prompt}',read:first_line,mark:null,max_new_tokens:40}"
+    styled = composed_params("prompts.questions.source=few.jsonl", f"+generate.questions.styles.word={style}")
+    more = Prices(validate(styled), tmp_path).generation("embedded", "questions", "base")
+    assert more.completion_tokens == pytest.approx(written + 5 * settings.num_samples * 40)
+    bare = prices.generation("embedded", "questions", "base")
+    assert more.prompt_tokens == pytest.approx(2 * bare.prompt_tokens)
