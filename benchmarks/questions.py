@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.table import print_rows
 from benchmarks.workload import MODEL
 from pipeline.artifacts.json_lines import read_json_lines
-from pipeline.core.semantics.credal import entropy_bounds, entropy_split, hull_distances
+from pipeline.axes.credal.hull import entropy_bounds, entropy_split, hull_distances
 from pipeline.engines.loading.chat import encode_request
 from pipeline.engines.loading.model import load_model, load_tokenizer, stop_ids
 from pipeline.engines.sampling.generate import Generation, generate_prompts, sample_seeds

@@ -18,6 +18,7 @@ from benchmarks.table import print_rows
 from pipeline.artifacts.prompts import read_prompts, write_prompts
 from pipeline.artifacts.scores import CDF_COLUMNS
 from pipeline.artifacts.storage import write_json, write_table
+from pipeline.axes.registry import METRICS
 from pipeline.config.evaluation import QUESTION_AXES
 from pipeline.config.params import Params, load_params
 from pipeline.core.laws.quantiles import quantile
@@ -25,7 +26,6 @@ from pipeline.core.prompts.structured import Prompt, build_split
 from pipeline.core.random_streams import random_stream
 from pipeline.core.retention.accuracy import TEST_COLUMNS
 from pipeline.core.statistics.condition_tests import TESTED
-from pipeline.metrics.registry import METRICS
 from pipeline.report.tables.retention import ANCHORS
 from pipeline.report.tables.structured import BUDGET, CALIBRATION, EXACT, STREAMS, STRUCTURED, TAILS
 from pipeline.report.tables.transfer import CALLS, MCQ, OPEN, SHARES, SUPPORT_SIZE

@@ -1,8 +1,9 @@
-"""Write the small set of questions that the embedded model can answer in part: ``python -m scripts.make_questions``.
+"""Write our two small sets of questions: ``python -m scripts.make_questions``.
 
 The questions were written for this project around the model's own word lists. Nobody was asked: the counts of people's
 answers are synthetic, drawn from laws of our own, so they show how the axes work and say nothing about people. The
-favourites of these "people" are not the model's. The file is byte for byte the same on every run.
+favourites of these "people" are not the model's. Facts, which have a right answer and no people, are a file of their
+own. Both are byte for byte the same on every run.
 """
 
 import argparse
@@ -146,7 +147,20 @@ def questions() -> list[dict]:
     return rows + [_choice(category, rng(f"choice of {category}")) for category in CHOICES]
 
 
+def facts() -> list[dict]:
+    """Questions with a right answer: capitals, chemical symbols, opposites."""
+    found = {"capital": knowledge.CAPITALS, "symbol": knowledge.SYMBOLS, "opposite": knowledge.OPPOSITES}
+    return [
+        {"prompt_id": f"{kind}-{key}", "category": kind, "prompt": TEXTS[kind][0].format(key), "gold": [value]}
+        for kind, values in found.items()
+        for key, value in values.items()
+    ]
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("data/questions.jsonl"))
-    write_json_lines(parser.parse_args().output, questions())
+    parser.add_argument("--facts", type=Path, default=Path("data/facts.jsonl"))
+    arguments = parser.parse_args()
+    write_json_lines(arguments.output, questions())
+    write_json_lines(arguments.facts, facts())

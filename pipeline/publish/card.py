@@ -11,6 +11,7 @@ import pandas as pd
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from pipeline.axes.registry import AXIS_TITLES, HEADLINES, LAW_SPLIT_TITLES, METRICS, SPLIT_TITLES, SPLITS
 from pipeline.config.conditions import training_settings
 from pipeline.config.evaluation import PEOPLE_AXES, QUESTION_AXES
 from pipeline.config.params import BASE, Params
@@ -18,7 +19,6 @@ from pipeline.config.retention import is_local_path
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.structured import TEMPLATE
 from pipeline.errors import ArtifactError, first_line
-from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, LAW_SPLIT_TITLES, METRICS, SPLIT_TITLES, SPLITS
 from pipeline.publish.licence import Licence
 from pipeline.report.tables.retention import DIFFERENCES, one_name_per_variant, without_bos
 from pipeline.report.tables.settings import methods_table, shared_settings, unseen_place

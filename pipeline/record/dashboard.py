@@ -8,10 +8,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from pipeline.axes.registry import AXIS_TITLES, HEADLINES, SPLITS
 from pipeline.command import run_command
 from pipeline.config.params import load_params
 from pipeline.errors import ConfigError, PipelineError, first_line
-from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, SPLITS
 from pipeline.record.tracking import has_credentials
 
 METRIC_SECTIONS = {

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.axes.credal import report as credal
-from pipeline.axes.human import report as human
-from pipeline.axes.inv_entropy import report as inv_entropy
-from pipeline.axes.selfreflect import report as selfreflect
-from pipeline.axes.semcal import report as semcal
-from pipeline.axes.uncertainty import report as uncertainty
+from pipeline.axes.credal.report import REPORT as CREDAL
+from pipeline.axes.human.report import REPORT as HUMAN
+from pipeline.axes.inv_entropy.report import REPORT as INV_ENTROPY
+from pipeline.axes.registry import AXIS_TITLES
+from pipeline.axes.selfreflect.report import REPORT as SELFREFLECT
+from pipeline.axes.semcal.report import REPORT as SEMCAL
+from pipeline.axes.uncertainty.report import REPORT as UNCERTAINTY
 from pipeline.config.evaluation import PEOPLE_AXES, QUESTION_AXES
 from pipeline.config.params import Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.statistics.paired_tests import TEST_COLUMNS
-from pipeline.metrics.registry import AXIS_TITLES
 from pipeline.report.ablations.figures import ablation_drawings, ablation_plots
 from pipeline.report.ablations.runs import Ablations
 from pipeline.report.ablations.tables import ablation_tables
@@ -53,12 +53,12 @@ DEMO = "demo"
 DEMO_NOTE = "Demo: a small embedded model and stand-ins for data and evaluators; no result of the paper's experiment. "
 DEMO_MARK = "demo: small embedded model, not the paper's experiment"
 QUESTION_REPORTS = {
-    "human": human,
-    "semcal": semcal,
-    "credal": credal,
-    "uncertainty": uncertainty,
-    "inv_entropy": inv_entropy,
-    "selfreflect": selfreflect,
+    "human": HUMAN,
+    "semcal": SEMCAL,
+    "credal": CREDAL,
+    "uncertainty": UNCERTAINTY,
+    "inv_entropy": INV_ENTROPY,
+    "selfreflect": SELFREFLECT,
 }
 """What the axes of questions show."""
 TITLES = {
@@ -84,7 +84,7 @@ EXPLANATIONS = {
     "from its base checkpoint's, token by token.",
     "laws": "Laws that files describe: does the model answer as they say, also where it is asked in other words, or "
     "about values that it was not trained on?",
-    **{axis: report.EXPLANATION for axis, report in QUESTION_REPORTS.items()},
+    **{axis: report.explanation for axis, report in QUESTION_REPORTS.items()},
     "seeds": "The same settings trained, sampled and evaluated anew with other seeds: how far a number of one run can "
     "be relied on. All other tables and figures are of one seed.",
     "ablation": "How fine the strings are that a model trains on, how many samples it sees, and what the strings cost "
@@ -163,7 +163,7 @@ def tables_by_section(
         "anchors": kept["anchors"],
         "laws": [laws_table(metrics, names, conditions), law_tests],
         **{
-            axis: [axis_table(spec, metrics, names, conditions) for spec in report.TABLES]
+            axis: [axis_table(spec, metrics, names, conditions) for spec in report.tables]
             for axis, report in QUESTION_REPORTS.items()
         },
         "method": settings_tables(params, prompts),
@@ -194,7 +194,7 @@ def drawings_by_section(
         "retention": retention_drawings(params, metrics, tests["retention"]),
         "paloma": paloma_drawings(params, metrics, tests["paloma"]),
         "laws": law_drawings(params, evaluations),
-        "semcal": semcal.drawings(params, evaluations),
+        **{axis: report.drawings(params, evaluations) for axis, report in QUESTION_REPORTS.items() if report.drawings},
         "method": method_drawings(params.seed),
     }
 

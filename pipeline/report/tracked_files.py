@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.json_lines import read_json_lines
+from pipeline.axes.registry import HEADLINES, SPLITS
 from pipeline.config.params import Params
 from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ArtifactError
-from pipeline.metrics.registry import HEADLINES, SPLITS
 from pipeline.report.evaluations import Evaluations, rows_of
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.artifacts.storage import read_json, require
+from pipeline.axes.registry import metric_sources
 from pipeline.command import run_command
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.metrics.registry import metric_sources
 from pipeline.record.provenance import split_sources
 from pipeline.runs.lineage import MISMATCH, MISSING, OK, Artifact, Lineage, artifact_lines
 

@@ -21,9 +21,8 @@ from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN
 from pipeline.artifacts.journal import Journal
 from pipeline.artifacts.model_report import model_revision
 from pipeline.artifacts.prompts import read_requests
-from pipeline.artifacts.storage import write_table
+from pipeline.artifacts.storage import read_table, write_table
 from pipeline.artifacts.tries import TrieStore
-from pipeline.axes.questions.artifact import read_questions
 from pipeline.config.conditions import answer_protocol, answer_styles, decoding_settings, generation_settings
 from pipeline.config.engine import samples_per_request
 from pipeline.config.evaluation import DEFAULT_SETTING, StyleConfig
@@ -177,8 +176,9 @@ def main(
     check_engine(config, condition)
     settings = generation_settings(config, axis, condition)
     styles, count = answer_styles(settings), settings.num_samples
-    questions = (question for path in prompts for question in read_questions(path)) if styles else ()
-    bare = {question.prompt_id: question.bare for question in questions}
+    columns = ("prompt_id", "bare")
+    tables = (read_table(path, columns)[list(columns)] for path in prompts) if styles else ()
+    bare = dict(row for table in tables for row in table.itertuples(index=False, name=None))
     rows = _all_requests(read_requests(*prompts), decoding_settings(settings), styles, bare)
     together = samples_per_request(config.engine)
     # Another number of samples per request would draw other samples beside the kept ones.

@@ -2,14 +2,21 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pipeline.artifacts.journal import Journal
-from pipeline.axes.questions.question import Question
-from pipeline.core.prompts.structured import Prompt
 from pipeline.dag.execution import StageRun
 
-AnyPrompt = TypeVar("AnyPrompt", Prompt, Question)
+
+class HasId(Protocol):
+    """A prompt of any kind."""
+
+    @property
+    def prompt_id(self) -> str:
+        """Names it."""
+
+
+AnyPrompt = TypeVar("AnyPrompt", bound=HasId)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ Enough of each law is kept for the support size at every threshold to be compute
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -13,10 +13,8 @@ import pandas as pd
 from pipeline.artifacts.prompts import read_requests
 from pipeline.artifacts.scores import FIRST_STEP_COLUMNS
 from pipeline.artifacts.storage import write_table
-from pipeline.axes.questions.question import Question
 from pipeline.config.conditions import adapter_directory
 from pipeline.core.language.open_ended import law_entropy, leading_tokens
-from pipeline.core.prompts.text import TextPrompt
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
 
@@ -24,7 +22,20 @@ if TYPE_CHECKING:
     from pipeline.engines.loading.conditioned_model import ConditionedModel
     from pipeline.engines.loading.model import PositionLogits
 
-Request = TypeVar("Request", TextPrompt, Question)
+
+class HasText(Protocol):
+    """A request of any kind."""
+
+    @property
+    def prompt_id(self) -> str:
+        """Names it."""
+
+    @property
+    def text(self) -> str:
+        """The user message."""
+
+
+Request = TypeVar("Request", bound=HasText)
 
 
 def open_requested(

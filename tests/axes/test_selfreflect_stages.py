@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 import yaml
 
+from pipeline.axes.registry import METRICS
 from pipeline.axes.selfreflect.summaries import SUMMARIES, WRITTEN, answer_list
 from pipeline.engines.judges.word_judge import WordJudge
 from pipeline.errors import ArtifactError
-from pipeline.metrics.registry import METRICS
 from tests.stages.conftest import Dag
 from tests.stages.test_code_reach import uncovered
 

@@ -12,9 +12,9 @@ from safetensors.numpy import load_file, save_file
 from pipeline.axes.questions.artifact import read_perturbations, read_questions, write_questions
 from pipeline.axes.questions.classes import known_classes, normalise
 from pipeline.axes.questions.question import NO_ANSWER
+from pipeline.axes.registry import METRICS
 from pipeline.demo.stand_ins.evaluators import save_judge
 from pipeline.errors import ArtifactError
-from pipeline.metrics.registry import METRICS
 from tests.conftest import ROOT
 from tests.stages.conftest import Dag, run_stage
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipeline.axes.registry import AXIS_TITLES, HEADLINES, METRICS, SPLITS, metric_sources
 from pipeline.config import evaluation
 from pipeline.core.language import multiple_choice as mcq
 from pipeline.core.language import novelty_aggregate, open_ended
@@ -16,7 +17,6 @@ from pipeline.core.retention import answers, divergence, perplexity
 from pipeline.core.retention.tasks import COLUMNS
 from pipeline.core.structured import aggregate, fidelity, law_metrics
 from pipeline.metrics.metric import Metric
-from pipeline.metrics.registry import AXIS_TITLES, HEADLINES, METRICS, SPLITS, metric_sources
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow
@@ -170,7 +170,9 @@ def test_titles_tell_metrics_apart():
 def test_a_metric_is_computed_where_it_says():
     for name, metric in METRICS.items():
         (source,) = metric_sources(name)
-        assert source["file"].startswith(("pipeline/core/", "pipeline/axes/")) and (ROOT / source["file"]).exists(), name
+        assert source["file"].startswith(("pipeline/core/", "pipeline/axes/")) and (ROOT / source["file"]).exists(), (
+            name
+        )
         assert source["says"].strip() and source["name"] == metric.function.partition(":")[2], name
 
 

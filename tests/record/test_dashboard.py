@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.axes.registry import metric_sources
 from pipeline.errors import ConfigError
-from pipeline.metrics.registry import metric_sources
 from pipeline.record import dashboard
 from tests.conftest import ROOT
 from tests.wandb_server import wandb_server

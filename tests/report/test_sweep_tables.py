@@ -11,7 +11,6 @@ import yaml
 from pipeline.artifacts.storage import write_json, write_table
 from pipeline.config.params import load_params
 from pipeline.config.seeds import SEEDS
-from pipeline.core.semantics.credal_metrics import MEMBER_COLUMNS
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.record.provenance import StageRecord, sha256_path
 from pipeline.report.evaluations import read_evaluations
@@ -28,7 +27,7 @@ from pipeline.sweep.run import Record, write_record
 from pipeline.sweep.tables import main, parse_arguments
 from tests.composition import composed_params
 from tests.conftest import ROOT
-from tests.report.conftest import mcq, metric_row, structured, write_fabricated
+from tests.report.conftest import mcq, structured
 
 TRACKED = (*SEEDS, "train.soft", "train.soft.epochs", "models.alpha", "models.beta", "prompts.families")
 W1 = "wasserstein_1_normalised"
@@ -79,15 +78,7 @@ def write_cell(name, values, model, seed, *, status="finished", sweep="s", **cha
     return directory
 
 
-def answer(root, model, condition, first):
-    """An evaluation of sets of laws: of ten people half say "a", and of ten answers so many."""
-    counts = (("people", "people", "a", 5), ("people", "people", "b", 5))
-    counts += (("settings", "default", "a", first), ("settings", "default", "b", 10 - first))
-    table = pd.DataFrame([("p", *row) for row in counts], columns=list(MEMBER_COLUMNS))
-    write_fabricated(root, [metric_row("credal", model, condition, "all", "credal_distance", 0.1)], members=table)
-
-
-def evaluate(directory, model, value, prompts, conditions=("base", "soft"), steps=2, answers=False):
+def evaluate(directory, model, value, prompts, conditions=("base", "soft"), steps=2):
     """Evaluations of structured sampling and MCQ, prompts and training logs of a cell, with true provenance."""
     members, path = prompts
     artifacts = directory / "artifacts"
@@ -95,8 +86,6 @@ def evaluate(directory, model, value, prompts, conditions=("base", "soft"), step
         own = value / (place + 1)
         structured(artifacts / "evals", model, condition, own, members)
         mcq(artifacts / "evals", model, condition, 50)
-        if answers:
-            answer(artifacts / "evals", model, condition, round(10 * value))
         table = {
             "prompt_id": [p.prompt_id for p in members],
             "split": "ood",
@@ -235,7 +224,7 @@ def test_tables_of_two_models_and_the_way_back(project, values, prompts, capsys)
 
 def test_tables_of_one_seed_and_over_all(project, values, prompts, capsys):
     for seed in (1, 0):
-        evaluate(write_cell(f"seed{seed}", values, "alpha", seed), "alpha", 0.4 + seed / 10, prompts, answers=True)
+        evaluate(write_cell(f"seed{seed}", values, "alpha", seed), "alpha", 0.4 + seed / 10, prompts)
     run("s", "--output", "elsewhere")
     assert "1 of seed 0, 1 of seed 1; models: alpha; tables are of seed 0" in capsys.readouterr().out
     rows = pd.read_csv("elsewhere/tables/seed_values.csv")
@@ -253,16 +242,6 @@ def test_tables_of_one_seed_and_over_all(project, values, prompts, capsys):
         origin = trace_cell(tables / f"{table}.csv", [*chosen, "condition=soft"], None)
         assert origin.cell.column == column and origin.mismatches == []
         assert {root.name for root in origin.roots} == {"seed0", "seed1"}
-    sets = pd.read_csv(tables / "credal_seeds.csv").set_index(["metric", "condition"])
-    distance = sets.loc[("credal_distance", "soft")]
-    # Half of seed 1's say "a", as people do.
-    assert (distance["value"], distance["members"], distance["n"]) == (0, "0 1", 1)
-    assert sets.loc[("credal_diameter", "base"), "value"] == pytest.approx(0.1)
-    origin = trace_cell(tables / "credal_seeds.csv", ["metric=credal_distance", "condition=soft"], None)
-    assert origin.mismatches == [] and {root.name for root in origin.roots} == {"seed0", "seed1"}
-    assert origin.comparison[0] == "not compared"
-    over_conditions = pd.read_csv(tables / "credal_conditions.csv").set_index("metric")
-    assert over_conditions.loc["credal_distance", "members"] == "base soft"
     run("s", "--output", "elsewhere", "--where", "seed=1")
     assert not list(tables.glob("seed_*")), "tables of the earlier run are gone"
 

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from pipeline.artifacts.scores import CDF_COLUMNS
+from pipeline.axes.registry import METRICS
 from pipeline.core.structured.fidelity import DISTANCES, TAILS
 from pipeline.core.structured.pit import pit_ks, pit_wasserstein_1
-from pipeline.metrics.registry import METRICS
 
 
 def table(dag, condition, name):

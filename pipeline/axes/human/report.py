@@ -1,28 +1,29 @@
 """The table of agreement with people."""
 
-from pipeline.report.tables.axis_table import AxisTable, Column
+from pipeline.report.tables.axis_table import AxisReport, AxisTable, Column
 
-TITLE = "Agreement with people"
-EXPLANATION = "Does the model answer questions as people do, in the same shares?"
-TABLES = (
-    AxisTable(
-        "human",
-        "Agreement with people",
-        "human",
-        (
-            Column("human_tv"),
-            Column("human_tv", "floor", "TV of people"),
-            Column("human_tv", "change", "Change"),
-            Column("human_within_band"),
-            Column("human_js_bits"),
-            Column("human_recall"),
-            Column("human_other_mass"),
-            Column("human_same_top_answer"),
+REPORT = AxisReport(
+    "Does the model answer questions as people do, in the same shares?",
+    (
+        AxisTable(
+            "human",
+            "Agreement with people",
+            "human",
+            (
+                Column("human_tv"),
+                Column("human_tv", "floor", "TV of people"),
+                Column("human_tv", "change", "Change"),
+                Column("human_within_band"),
+                Column("human_js_bits"),
+                Column("human_recall"),
+                Column("human_other_mass"),
+                Column("human_same_top_answer"),
+            ),
+            "TV: total variation of the model's answers from those of the people asked. TV of people: what as many "
+            "held-out people score in the model's place. Within the band: questions at most at the 95% quantile of "
+            "held-out people. Recall: share of people whose answer the model gave. Other: answers that none of the people "
+            "asked gave.",
+            "Style",
         ),
-        "TV: total variation of the model's answers from those of the people asked. TV of people: what as many "
-        "held-out people score in the model's place. Within the band: questions at most at the 95% quantile of "
-        "held-out people. Recall: share of people whose answer the model gave. Other: answers that none of the people "
-        "asked gave.",
-        "Style",
     ),
 )

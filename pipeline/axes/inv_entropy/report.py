@@ -1,27 +1,28 @@
 """The table of Inv-Entropy."""
 
-from pipeline.report.tables.axis_table import AxisTable, Column
+from pipeline.report.tables.axis_table import AxisReport, AxisTable, Column
 
-TITLE = "Inv-Entropy of perturbed questions"
-EXPLANATION = "The same question in other words: do the answers spread further than the requests do?"
-TABLES = (
-    AxisTable(
-        "inv_entropy",
-        "Inv-Entropy of answers to perturbed questions",
-        "inv_entropy",
-        (
-            Column("inv_excess_nats"),
-            Column("inv_excess_nats", "change", "Change"),
-            Column("inv_input_dispersion"),
-            Column("inv_output_dispersion"),
-            Column("inv_excess_nats_auroc"),
-            Column("inv_input_dispersion_auroc"),
-            Column("inv_tsu"),
-            Column("inv_tsu", "floor", "TSU by chance"),
+REPORT = AxisReport(
+    "The same question in other words: do the answers spread further than the requests do?",
+    (
+        AxisTable(
+            "inv_entropy",
+            "Inv-Entropy of answers to perturbed questions",
+            "inv_entropy",
+            (
+                Column("inv_excess_nats"),
+                Column("inv_excess_nats", "change", "Change"),
+                Column("inv_input_dispersion"),
+                Column("inv_output_dispersion"),
+                Column("inv_excess_nats_auroc"),
+                Column("inv_input_dispersion_auroc"),
+                Column("inv_tsu"),
+                Column("inv_tsu", "floor", "TSU by chance"),
+            ),
+            "Excess: Inv-Entropy less that of identical answers, in nats. Requests and answers: one less the mean "
+            "similarity of two. AUROC: for wrong answers; that of the requests knows no answers: the excess has to beat "
+            "it. TSU: questions whose excess rises strictly with the temperature. Settings: the further temperatures.",
+            "Setting",
         ),
-        "Excess: Inv-Entropy less that of identical answers, in nats. Requests and answers: one less the mean "
-        "similarity of two. AUROC: for wrong answers; that of the requests knows no answers: the excess has to beat "
-        "it. TSU: questions whose excess rises strictly with the temperature. Settings: the further temperatures.",
-        "Setting",
     ),
 )

@@ -1,9 +1,6 @@
 """The table of summaries."""
 
-from pipeline.report.tables.axis_table import AxisTable, Cells, Column
-
-TITLE = "Summaries of a model's answers"
-EXPLANATION = "A model says in a sentence or two what it answers: how much of its distribution does a reader learn?"
+from pipeline.report.tables.axis_table import AxisReport, AxisTable, Cells, Column
 
 
 def judge_verdict(cells: Cells, condition: str) -> str:
@@ -15,23 +12,26 @@ def judge_verdict(cells: Cells, condition: str) -> str:
     return "seeing the answers helps" if gain.ci_low > 0 else "seeing the answers is not shown to help"
 
 
-TABLES = (
-    AxisTable(
-        "selfreflect",
-        "Summaries of a model's answers",
-        "selfreflect",
-        (
-            Column("selfreflect_sampled"),
-            Column("selfreflect_sampled", "change", "Change"),
-            Column("selfreflect_direct"),
-            Column("selfreflect_gain"),
-            Column("selfreflect_perfect"),
-            Column("selfreflect_null"),
-            Column("selfreflect_told_apart"),
+REPORT = AxisReport(
+    "A model says in a sentence or two what it answers: how much of its distribution does a reader learn?",
+    (
+        AxisTable(
+            "selfreflect",
+            "Summaries of a model's answers",
+            "selfreflect",
+            (
+                Column("selfreflect_sampled"),
+                Column("selfreflect_sampled", "change", "Change"),
+                Column("selfreflect_direct"),
+                Column("selfreflect_gain"),
+                Column("selfreflect_perfect"),
+                Column("selfreflect_null"),
+                Column("selfreflect_told_apart"),
+            ),
+            "Distance of a judge's law of a hidden word given a summary from its law given the list of answers; lower is "
+            "better. Sampled: the model saw its answers; direct: it did not; perfect: their counts in words; null: the "
+            "summary of another question.",
+            verdict=("Verdict", judge_verdict),
         ),
-        "Distance of a judge's law of a hidden word given a summary from its law given the list of answers; lower is "
-        "better. Sampled: the model saw its answers; direct: it did not; perfect: their counts in words; null: the "
-        "summary of another question.",
-        verdict=("Verdict", judge_verdict),
     ),
 )

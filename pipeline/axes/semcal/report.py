@@ -11,13 +11,8 @@ from pipeline.axes.semcal.semantic_calibration import calibration_verdict
 from pipeline.config.params import BASE, Params
 from pipeline.report.evaluations import Evaluations, display_names
 from pipeline.report.figures.drawing import STYLE, TARGET_COLOR, Drawing, condition_colors, shared_legend
-from pipeline.report.tables.axis_table import AxisTable, Cells, Column
+from pipeline.report.tables.axis_table import AxisReport, AxisTable, Cells, Column
 
-TITLE = "Semantic calibration"
-EXPLANATION = (
-    "Does a model that gives an answer in seven of ten samples give the right one seven times in ten, or that of seven "
-    "in ten people?"
-)
 POINTS = ("split", "target", "size", "confidence", "frequency", "band_low", "band_high")
 TARGETS = {"gold": "accepted answers", "people": "people"}
 
@@ -50,9 +45,6 @@ def _table(prefix: str, against: str) -> AxisTable:
         "Style",
         verdict=("Against base", verdict),
     )
-
-
-TABLES = (_table("", TARGETS["gold"]), _table("people_", TARGETS["people"]))
 
 
 def drawings(params: Params, evaluations: Evaluations) -> dict[str, Drawing]:
@@ -107,3 +99,11 @@ def _panel(panel: Axes, points: pd.DataFrame, conditions: Sequence[str]) -> None
     panel.set_xlim(-0.03, 1.03)
     panel.set_ylim(-0.03, 1.03)
     panel.set_aspect("equal")
+
+
+REPORT = AxisReport(
+    "Does a model that gives an answer in seven of ten samples give the right one seven times in ten, or that of seven "
+    "in ten people?",
+    (_table("", TARGETS["gold"]), _table("people_", TARGETS["people"])),
+    drawings,
+)

@@ -25,8 +25,7 @@ from pipeline.core.statistics.summarise import Statistic, mean_of
 
 PEOPLE_SPLITS = 10
 """Splits of people behind calibration against them."""
-Error = Callable[..., np.ndarray]
-ERRORS: Mapping[str, Error] = {"smooth_ece": smooth_calibration_error, "ece": binned_error}
+ERRORS = {"smooth_ece": smooth_calibration_error, "ece": binned_error}
 
 
 def predictions(
@@ -107,7 +106,7 @@ def people_statistics(splits: int) -> dict[str, Statistic]:
     }
 
 
-def _error(error: Error, confidences: Sequence[str], labels: Sequence[str]) -> Statistic:
+def _error(error: Callable[..., np.ndarray], confidences: Sequence[str], labels: Sequence[str]) -> Statistic:
     def over_splits(rows: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
         pairs = zip(confidences, labels, strict=True)
         return np.mean([error(rows[one].to_numpy(), rows[other].to_numpy(), weights) for one, other in pairs], axis=0)

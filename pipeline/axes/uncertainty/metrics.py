@@ -79,8 +79,8 @@ def _audit(name: str) -> Iterator[Metric]:
         function=f"{ALIGNMENT}:rank_correlation",
     )
     for suffix, words, function in (
-        ("auroc", "AUROC for wrong answers", "auroc"),
-        ("auroc_within", "the same within answers of like length", "auroc_within_length"),
+        ("auroc", "AUROC, to be read beside that within lengths", "auroc"),
+        ("auroc_within", "AUROC within answers of like length", "auroc_within_length"),
     ):
         yield length(
             name=f"length_{name}_{suffix}",

@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
+from pipeline.axes.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.config.params import Params
 from pipeline.core.statistics.seed_noise import Comparison, Spread, compare_with_best, spread
-from pipeline.metrics.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.record.provenance import join_sources
 from pipeline.report.ablations.published import Published, PublishedFigures, Setting, is_papers_run
 from pipeline.report.ablations.runs import (

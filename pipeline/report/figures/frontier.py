@@ -7,8 +7,8 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pipeline.axes.registry import METRICS
 from pipeline.config.params import BASE, Params
-from pipeline.metrics.registry import METRICS
 from pipeline.report.evaluations import display_names, rows_of
 from pipeline.report.figures.drawing import (
     STYLE,

@@ -8,9 +8,9 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pipeline.axes.registry import LAW_SPLIT_TITLES
 from pipeline.config.params import Params
 from pipeline.core.prompts.own_laws import SPLITS
-from pipeline.metrics.registry import LAW_SPLIT_TITLES
 from pipeline.report.evaluations import Evaluations, display_names
 from pipeline.report.figures.drawing import (
     STYLE,

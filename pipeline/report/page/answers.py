@@ -7,10 +7,10 @@ from typing import Literal, NamedTuple
 
 import pandas as pd
 
+from pipeline.axes.registry import METRICS, SPLIT_TITLES
 from pipeline.config.methods import TARGETS
 from pipeline.core.retention.tasks import GENERATIVE_TASKS
 from pipeline.core.statistics.condition_tests import method_pairs
-from pipeline.metrics.registry import METRICS, SPLIT_TITLES
 from pipeline.report.evaluations import rows_of
 from pipeline.report.page.aggregates import W1, Aggregates, median, medians_by_condition
 from pipeline.report.page.choices import RULE, Choices, choice_sentences, choice_word, chosen_by_model, compared_methods

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from pipeline.axes.registry import METRICS, SPLIT_TITLES
 from pipeline.core.statistics.frontier import Choice
-from pipeline.metrics.registry import METRICS, SPLIT_TITLES
 from pipeline.report.evaluations import rows_of
 from pipeline.report.page.aggregates import W1, Aggregates
 from pipeline.report.tables.table import Measure, interval_text, signed_text

@@ -5,9 +5,9 @@ from typing import Any
 
 import pandas as pd
 
+from pipeline.axes.registry import METRICS
 from pipeline.config.methods import MethodConfig
 from pipeline.config.params import BASE
-from pipeline.metrics.registry import METRICS
 from pipeline.record.provenance import split_sources
 from pipeline.report.figures.drawing import condition_colors
 from pipeline.report.page.plots import Plot, condition_symbols, error_bars, vertical_line

@@ -11,12 +11,12 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader
 from plotly.offline import get_plotlyjs
 
+from pipeline.axes.registry import METRICS, SPLIT_TITLES
 from pipeline.config.evaluation import BASELINES, enabled_baselines
 from pipeline.config.methods import TARGETS
 from pipeline.config.params import Params
 from pipeline.config.seeds import SEED_TITLES
 from pipeline.core.prompts.structured import Prompt
-from pipeline.metrics.registry import METRICS, SPLIT_TITLES
 from pipeline.report.evaluations import AXES, EvaluationKey, Evaluations, display_names
 from pipeline.report.figures.drawing import condition_colors
 from pipeline.report.page.aggregates import Aggregates

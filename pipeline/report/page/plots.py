@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from pipeline.axes.registry import SPLIT_TITLES
 from pipeline.config.evaluation import BASELINES
-from pipeline.metrics.registry import SPLIT_TITLES
 from pipeline.report.evaluations import methods_of, rows_of
 from pipeline.report.figures.drawing import by_condition, condition_colors
 from pipeline.report.tables.retention import difference_from_base

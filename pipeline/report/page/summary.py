@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from pipeline.metrics.registry import SPLIT_TITLES
+from pipeline.axes.registry import SPLIT_TITLES
 from pipeline.report.evaluations import rows_of
 from pipeline.report.page.aggregates import W1, Aggregates
 from pipeline.report.page.answers import COST_AXES

@@ -7,9 +7,11 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from pipeline.metrics.registry import METRICS
+from pipeline.axes.registry import METRICS
+from pipeline.config.params import Params
 from pipeline.record.provenance import join_sources
-from pipeline.report.evaluations import rows_of
+from pipeline.report.evaluations import Evaluations, rows_of
+from pipeline.report.figures.drawing import Drawing
 from pipeline.report.tables.table import DASH, MISSING, ListTable, interval_text, probability_text
 
 INTERVALS = "Brackets: 95% bootstrap intervals over questions. Change: condition less base, on the same questions."
@@ -54,6 +56,21 @@ class AxisTable:
     rows_title: str = ""
     rows: Mapping[str, str] = field(default_factory=dict)
     verdict: tuple[str, Callable[[Cells, str], str]] | None = None
+
+
+@dataclass(frozen=True)
+class AxisReport:
+    """What the report shows of an axis.
+
+    Attributes:
+        explanation: The question that it answers, in a sentence.
+        tables: Two at most.
+        drawings: Figures by file name, of the parameters and evaluations; None without one.
+    """
+
+    explanation: str
+    tables: Sequence[AxisTable]
+    drawings: Callable[[Params, Evaluations], dict[str, Drawing]] | None = None
 
 
 def axis_table(

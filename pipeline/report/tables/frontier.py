@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from pipeline.axes.registry import METRICS, SHORT_SPLIT_TITLES, SPLITS
 from pipeline.config.methods import MethodConfig
 from pipeline.config.params import BASE
 from pipeline.core.statistics.frontier import Choice, choose_method, dominated_by
-from pipeline.metrics.registry import METRICS, SHORT_SPLIT_TITLES, SPLITS
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import methods_of, rows_of
 from pipeline.report.tables.retention import difference_from_base, paloma_measures

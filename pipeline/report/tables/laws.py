@@ -6,11 +6,11 @@ from typing import Any
 
 import pandas as pd
 
+from pipeline.axes.registry import LAW_SPLIT_TITLES, METRICS
 from pipeline.config.retention import TestsConfig
 from pipeline.core.prompts.own_laws import SPLITS
 from pipeline.core.statistics.condition_tests import compare_conditions, method_pairs
 from pipeline.core.structured.law_metrics import LAW_TESTED, REJECTED_SHARE, VALID_RATE
-from pipeline.metrics.registry import LAW_SPLIT_TITLES, METRICS
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import Evaluations, rows_of
 from pipeline.report.tables.structured import TEST_TITLES, perfect_sampler_scores, test_row

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pipeline.axes.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.config.params import Params
 from pipeline.core.language.multiple_choice import PARSERS, total_variation
 from pipeline.core.language.transfer_tests import total_variation_difference_draws
@@ -21,7 +22,6 @@ from pipeline.core.statistics.condition_tests import (
 )
 from pipeline.core.statistics.intervals import over_families, paired_difference_draws, paired_mean_draws
 from pipeline.core.statistics.model_tests import over_models
-from pipeline.metrics.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import Evaluations, methods_of
 from pipeline.report.tables.retention_lists import one_variant

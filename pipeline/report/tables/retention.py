@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from pipeline.axes.registry import METRICS
 from pipeline.config.retention import PalomaConfig, RetentionConfig
 from pipeline.core.retention.answers import SHARES
 from pipeline.core.retention.perplexity import SUFFIXES
 from pipeline.core.retention.tasks import ALL_COLUMNS, GENERATIVE_TASKS
-from pipeline.metrics.registry import METRICS
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import methods_of, rows_of
 from pipeline.report.tables.table import (

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from pipeline.axes.registry import HEADLINES, METRICS, SHORT_SPLIT_TITLES, SPLITS
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
@@ -17,7 +18,6 @@ from pipeline.core.statistics.condition_tests import TESTED, FamilyStatistic, me
 from pipeline.core.statistics.intervals import hierarchical_bootstrap, over_families
 from pipeline.core.statistics.seed_noise import Spread, spread
 from pipeline.errors import ArtifactError
-from pipeline.metrics.registry import HEADLINES, METRICS, SHORT_SPLIT_TITLES, SPLITS
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import Evaluations, display_names, methods_of
 from pipeline.report.tables.structured import per_prompt_metrics

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from pipeline.axes.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.retention import TestsConfig
 from pipeline.core.statistics.condition_tests import SSOT_PAIRS, TESTED, compare_conditions, method_pairs
-from pipeline.metrics.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.report.evaluations import Evaluations, rows_of
 from pipeline.report.tables.table import (
     DASH,

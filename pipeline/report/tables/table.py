@@ -8,7 +8,7 @@ from typing import Literal
 
 import pandas as pd
 
-from pipeline.metrics.registry import METRICS, SPLITS
+from pipeline.axes.registry import METRICS, SPLITS
 from pipeline.report.evaluations import EvaluationKey, rows_of
 
 MISSING = "not run"

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pandas as pd
 
+from pipeline.axes.registry import METRICS
 from pipeline.config.evaluation import BASELINES
 from pipeline.core.language.novelty_aggregate import CALL_METRICS
 from pipeline.core.prompts.multiple_choice import LETTERS
-from pipeline.metrics.registry import METRICS
 from pipeline.report.evaluations import rows_of
 from pipeline.report.tables.table import (
     DASH,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pipeline.axes.registry import METRICS
 from pipeline.config.retention import TestsConfig
 from pipeline.core.language.multiple_choice import PARSERS
 from pipeline.core.language.transfer_tests import (
@@ -22,7 +23,6 @@ from pipeline.core.statistics.condition_tests import (
     comparison_verdict,
     method_pairs,
 )
-from pipeline.metrics.registry import METRICS
 from pipeline.report.evaluations import Evaluations, rows_of
 from pipeline.report.tables.table import ListTable, interval_text, probability_text, signed_text
 from pipeline.report.tables.transfer import DISTINCT, UTILITY

@@ -7,8 +7,8 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
+from pipeline.axes.inv_entropy.chains import cosine_similarities
 from pipeline.config.evaluation import SimilarityConfig
-from pipeline.core.semantics.inverse_entropy import cosine_similarities
 from pipeline.demo.stand_ins.evaluators import save_classifier
 from pipeline.engines.judges.sentence_embedding import embedding_identity, open_embedder
 from pipeline.errors import ModelError
