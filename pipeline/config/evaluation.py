@@ -253,10 +253,9 @@ class JudgeConfig:
 class PartitionConfig:
     """What makes two answers to a question the same."""
 
-    rule: Literal["exact", "normalised", "aliases", "number", "entailment"]
-    """"exact": the same text. "normalised": but for case, white space, punctuation and articles. "aliases": or both in
-    one class of people's answers. "number": the same last number. "entailment": as "aliases", or the judge takes them
-    to say the same."""
+    rule: Literal["aliases", "entailment"]
+    """"aliases": the same but for case, white space, punctuation and articles, or in one class of people's answers.
+    "entailment": or the judge takes them to say the same."""
     judge: JudgeConfig | None
     """Needed by the rule "entailment"."""
 

@@ -17,8 +17,8 @@ class QuestionsConfig:
 
     source: str
     """A JSON-lines file or a data set of the hub."""
-    format: Literal["questions", "protoqa", "gsm8k", "trivia"]
-    """What its rows are: our own format (docs/questions.md), or that of ProtoQA, GSM8K or TriviaQA."""
+    format: Literal["questions", "protoqa"]
+    """What its rows are: our own format (docs/questions.md), or ProtoQA's."""
     revision: str | None
     """Commit of the hub's data set; null takes the current one, which build_questions records."""
     split: str | None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pipeline.dag.declaration import Stage
+from pipeline.dag.declaration import Paths, Stage
 from pipeline.dag.stage_kinds import (
     AXIS_PROMPTS,
     MODEL,
@@ -42,14 +42,13 @@ def _of_answers(
     axis: str,
     description: str,
     *parameters: str,
-    kinds: Sequence[str] = ("partitions", "judged"),
-    more: Mapping[str, str] | None = None,
+    kinds: Sequence[str] = ("partitions",),
+    more: Mapping[str, Paths] | None = None,
     device: Literal["none", "gpu"] = "none",
 ) -> Stage:
-    """An evaluation of tables about answers to questions, each paired with the base checkpoint's, and of ``more``."""
-    reads = {"prompts": AXIS_PROMPTS["questions"][0], **(more or {})}
-    for kind in kinds:
-        reads |= {kind: table(kind, "questions"), f"base_{kind}": base_table(kind, "questions")}
+    """An evaluation of tables about answers to questions, each with base's behind it, and of ``more``."""
+    reads: dict[str, Paths] = {"prompts": AXIS_PROMPTS["questions"][0], **(more or {})}
+    reads |= {kind: (table(kind, "questions"), base_table(kind, "questions")) for kind in kinds}
     return evaluation(axis, description, reads, parameters, module=f"axes.{axis}.evaluate", device=device)
 
 
@@ -61,7 +60,7 @@ _SAMPLES = {
 _STRUCTURED = ("evaluate.floor_replicates", "evaluate.token_budget", "models.{model}.chat")
 _OPEN = ("generate.open.num_samples", "models.{model}.chat")
 _BASELINE = "generate.{condition}.answers_per_request"
-_STYLES, _RULE = "generate.questions.styles", "evaluate.partition.rule"
+_STYLES = "generate.questions.styles"
 _TRIES = "{artifacts}/tries/{tokenizer}/eval"
 
 AXIS_STAGES = (
@@ -327,25 +326,23 @@ AXIS_STAGES = (
         over="sampled.questions",
         chosen_by=PAIR,
         reads={"prompts": AXIS_PROMPTS["questions"][0], "generations": table("generations", "questions")},
-        writes={"output": table("partitions", "questions"), "judged": table("judged", "questions")},
+        writes={"output": table("partitions", "questions")},
         shares={"cache": "{artifacts}/cache/entailment.sqlite"},
         records=record(table("partitions", "questions")),
         parameters=("evaluate.partition", _STYLES, "models.{model}.chat"),
         device="gpu",
     ),
-    _of_answers("human", "Agreement of a model's answers with people's", "evaluate.floor_replicates", _STYLES, _RULE),
+    _of_answers("human", "Agreement of a model's answers with people's", "evaluate.floor_replicates", _STYLES),
     _of_answers(
         "semcal",
         "Semantic calibration, against accepted answers and people's",
         "evaluate.floor_replicates",
         _STYLES,
-        _RULE,
     ),
     _of_answers(
         "credal",
         "The sets of a model's laws under several decoding settings, against people's law",
         "generate.questions.settings",
-        _RULE,
     ),
     scoring(
         "score_questions",
@@ -378,14 +375,11 @@ AXIS_STAGES = (
         "inv_entropy",
         "Inv-Entropy of answers to perturbed questions, and whether it rises with the temperature",
         "evaluate.inverse_entropy",
-        _RULE,
         "models.{model}.chat",
         *(f"generate.perturbations.{name}" for name in ("temperature", "top_p", "checkpoint_defaults", "settings")),
-        kinds=("partitions",),
         more={
             "perturbations": AXIS_PROMPTS["perturbations"][0],
-            "generations": table("generations", "perturbations"),
-            "base_generations": base_table("generations", "perturbations"),
+            "generations": (table("generations", "perturbations"), base_table("generations", "perturbations")),
         },
         device="gpu",
     ),
@@ -427,8 +421,7 @@ AXIS_STAGES = (
         "How well summaries carry the distribution of a model's answers",
         {
             "prompts": AXIS_PROMPTS["questions"][0],
-            "scores": table("scores", "selfreflect"),
-            "base_scores": base_table("scores", "selfreflect"),
+            "scores": (table("scores", "selfreflect"), base_table("scores", "selfreflect")),
         },
         module="axes.selfreflect.evaluate",
     ),

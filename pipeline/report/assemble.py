@@ -21,6 +21,7 @@ from pipeline.core.statistics.paired_tests import TEST_COLUMNS
 from pipeline.report.ablations.figures import ablation_drawings, ablation_plots
 from pipeline.report.ablations.runs import Ablations
 from pipeline.report.ablations.tables import ablation_tables
+from pipeline.report.axis_table import axis_table
 from pipeline.report.evaluations import Evaluations, display_names, methods_of, prompt_format
 from pipeline.report.figures.drawing import Drawing, draw_all
 from pipeline.report.figures.frontier import frontier_drawings
@@ -30,7 +31,6 @@ from pipeline.report.figures.open_ended import open_drawings
 from pipeline.report.figures.retention import paloma_drawings, retention_drawings
 from pipeline.report.figures.structured import structured_drawings
 from pipeline.report.page.page import SYNTHETIC_NOTE, FigureBlock, Section, report_page
-from pipeline.report.tables.axis_table import axis_table
 from pipeline.report.tables.frontier import chosen_methods, frontier_table
 from pipeline.report.tables.frontier_costs import equal_calibration, equal_calibration_table
 from pipeline.report.tables.laws import law_tests_table, laws_table

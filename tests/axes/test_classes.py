@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from pipeline.axes.questions.classes import (
     classify,
     known_classes,
-    last_number,
     normalise,
     right_label,
     says_the_same,
@@ -34,52 +33,28 @@ def test_normalisation_keeps_what_tells_answers_apart():
     assert normalise("...") == ""
 
 
-def test_rules_from_strict_to_loose():
+def test_spellings_find_their_class():
     answers = ["dog", "Dog.", "Puppy", "the kitten", "fish", "Fish", None, "?!"]
-    found = {rule: classify(answers, PETS, rule) for rule in ("exact", "normalised", "aliases")}
-    assert found["exact"] == ["dog", "Dog.", "Puppy", "the kitten", "fish", "Fish", NO_ANSWER, "?!"]
-    assert found["normalised"] == ["dog", "dog", "puppy", "kitten", "fish", "fish", NO_ANSWER, NO_ANSWER]
-    assert found["aliases"] == ["dog", "dog", "dog", "cat", "fish", "fish", NO_ANSWER, NO_ANSWER]
+    assert classify(answers, PETS) == ["dog", "dog", "dog", "cat", "fish", "fish", NO_ANSWER, NO_ANSWER]
 
 
 def test_the_right_class_is_people_s_where_an_accepted_answer_is_in_one():
-    assert right_label(PETS) == "dog" and "Hound" in known_classes(PETS, "exact")["dog"]
+    assert right_label(PETS) == "dog" and "Hound" in known_classes(PETS)["dog"]
     assert right_label(dataclasses.replace(PETS, gold=("Hamster", "gerbil"))) == "Hamster"
     assert right_label(dataclasses.replace(PETS, gold=())) is None
-    assert classify(["Hound"], PETS, "exact") == ["dog"]
+    assert classify(["Hound"], PETS) == ["dog"]
     free = Question("p", "Capital of France?", options=("Paris", "Rome"), gold=("paris",))
-    assert set(known_classes(free, "aliases")) == {"paris", "Rome"}
+    assert set(known_classes(free)) == {"paris", "Rome"}
 
 
-@pytest.mark.parametrize("rule", ["exact", "normalised", "aliases"])
-def test_a_letter_is_a_spelling_of_its_option(rule):
+def test_a_letter_is_a_spelling_of_its_option():
     pets = dataclasses.replace(PETS, options=("owl", "dog", "cat"))
     answers = ["B", "B.", "(B)", "B. dog", "dog", "A", "A. owl", "owl", "C", "D", "E"]
     expected = ["dog"] * 5 + ["owl"] * 3 + ["cat"]
-    assert classify(answers, pets, rule)[:9] == expected
+    assert classify(answers, pets)[:9] == expected
     # A letter that no option has is an answer of its own, and an open question has no letters.
-    assert set(classify(["D", "E"], pets, rule)).isdisjoint(expected)
-    assert "dog" not in classify(["B", "(B)"], PETS, rule)
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("It is 1,250.0 dollars.", "1250"),
-        ("3 + 4 = 7", "7"),
-        ("-0.50", "-0.5"),
-        ("none", ""),
-        ("1e", "1"),
-        (".5", "0.5"),
-    ],
-)
-def test_numbers(text, number):
-    assert last_number(text) == number
-
-
-def test_answers_with_one_value_are_one_class():
-    question = Question("g", "How many?", gold=("72",))
-    assert classify(["#### 72", "72.00", "So 71", "many"], question, "number") == ["72", "72", "71", NO_ANSWER]
+    assert set(classify(["D", "E"], pets)).isdisjoint(expected)
+    assert "dog" not in classify(["B", "(B)"], PETS)
 
 
 def same_first_letter(pairs):
@@ -93,23 +68,21 @@ def test_entailment_joins_the_question_s_classes_and_connects_the_rest():
         return np.array([frozenset(pair) in chain or set(pair) == {"doggy", "dog"} for pair in pairs], dtype=bool)
 
     answers = ["settee", "sofa", "couch", "couch", "doggy", "lamp"]
-    found = classify(answers, PETS, "entailment", judge)
+    found = classify(answers, PETS, judge)
     # Settee and sofa are linked by the couch, which was answered most often.
     assert found == ["couch", "couch", "couch", "couch", "dog", "lamp"]
     order = np.random.default_rng(0).permutation(len(answers))
-    assert classify([answers[i] for i in order], PETS, "entailment", judge) == [found[i] for i in order]
+    assert classify([answers[i] for i in order], PETS, judge) == [found[i] for i in order]
     # Of several classes the first of the question's own.
-    assert classify(["sofa"], PETS, "entailment", lambda pairs: np.ones(len(pairs))) == [PETS.human[0].label]
-    with pytest.raises(ValueError, match="needs a judge"):
-        classify(["sofa"], PETS, "entailment")
+    assert classify(["sofa"], PETS, lambda pairs: np.ones(len(pairs))) == [PETS.human[0].label]
 
 
-@given(st.lists(TEXTS, max_size=12), st.sampled_from(["exact", "normalised", "aliases", "number", "entailment"]))
-def test_equal_texts_are_in_one_class_whatever_their_order(answers, rule):
-    labels = classify(answers, PETS, rule, same_first_letter)
+@given(st.lists(TEXTS, max_size=12), st.sampled_from([None, same_first_letter]))
+def test_equal_texts_are_in_one_class_whatever_their_order(answers, judge):
+    labels = classify(answers, PETS, judge)
     assert len(labels) == len(answers)
     assert len(set(zip(answers, labels, strict=True))) == len(set(answers))
-    assert classify(answers[::-1], PETS, rule, same_first_letter) == labels[::-1]
+    assert classify(answers[::-1], PETS, judge) == labels[::-1]
 
 
 def test_verdicts_of_entailment():

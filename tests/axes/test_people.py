@@ -32,9 +32,7 @@ def human_rows(questions, answers, number=40):
             {
                 "prompt_id": question.prompt_id,
                 "condition": "base",
-                **question_row(
-                    people_splits(question, "aliases", len(own), seed=0, number=number), own, question.num_people, rng
-                ),
+                **question_row(people_splits(question, len(own), seed=0, number=number), own, question.num_people, rng),
             }
             for question, own in zip(questions, answers, strict=True)
         ]
@@ -70,7 +68,7 @@ def test_two_samples_of_people_s_own_law_cover_a_third(world):
     rng = np.random.default_rng(2)
     covered = []
     for question, own in zip(questions[:80], answers, strict=False):
-        splits = people_splits(question, "aliases", 10, seed=0, number=30, samples=2)
+        splits = people_splits(question, 10, seed=0, number=30, samples=2)
         covered.append(coverage_row(splits, [own[:10], own[10:]], rng)["covered"])
         far = coverage_row(splits, [["class 0"] * 10] * 2, rng)
         assert far["distance"] > far["people_distance"] or far["covered"]
@@ -80,7 +78,7 @@ def test_two_samples_of_people_s_own_law_cover_a_third(world):
 def test_a_split_knows_the_people_asked_and_nothing_of_the_others():
     rng = np.random.default_rng(0)
     for _ in range(50):
-        split = split_people(PETS, "aliases", 4, rng)
+        split = split_people(PETS, 4, rng)
         (held_out,) = split.held_out
         assert len(held_out) == 4 and sum(split.law.values()) == pytest.approx(1)
         asked = 10 - len(held_out)
@@ -92,24 +90,22 @@ def test_a_split_knows_the_people_asked_and_nothing_of_the_others():
         assert split.classes(["fish"], pooled=False) == [f"{OTHER} fish"]
         # Letters are spellings before anybody answers.
         assert split.classes(["b"]) == [OTHER] and split.table["a"] == "dog"
-    judged = split_people(PETS, "aliases", 4, rng, judged={"hound": "dog", "lion": "lion"})
-    assert judged.classes(["hound", "lion"]) == ["dog", OTHER]
 
 
 def test_at_most_half_of_the_people_are_held_out():
     rng = np.random.default_rng(0)
-    assert [len(own) for own in split_people(PETS, "aliases", 50, rng).held_out] == [5]
-    several = split_people(PETS, "aliases", 2, rng, samples=2).held_out
+    assert [len(own) for own in split_people(PETS, 50, rng).held_out] == [5]
+    several = split_people(PETS, 2, rng, samples=2).held_out
     assert [len(own) for own in several] == [2, 2]
     # More samples than half of the people make: each is drawn from that half.
-    assert [len(own) for own in split_people(PETS, "aliases", 4, rng, samples=3).held_out] == [4, 4, 4]
+    assert [len(own) for own in split_people(PETS, 4, rng, samples=3).held_out] == [4, 4, 4]
     alone = replace(PETS, human=(HumanClass("dog", {"dog": 1}),), num_people=1)
     with pytest.raises(ArtifactError, match="the question pets has the answers of 1 people; at least 2 are needed"):
-        split_people(alone, "aliases", 5, rng)
+        split_people(alone, 5, rng)
 
 
 def test_splits_are_the_same_for_all_who_ask_alike():
-    first, again, fewer = (people_splits(PETS, "aliases", size, seed=3, number=4) for size in (4, 4, 3))
+    first, again, fewer = (people_splits(PETS, size, seed=3, number=4) for size in (4, 4, 3))
     assert first == again and first[0] != first[1]
     assert [split.held_out for split in fewer] != [split.held_out[:3] for split in first]
 
@@ -133,7 +129,7 @@ def test_real_protoqa_s_floors():
     assert floors.tolist()[:5] == pytest.approx([0.418, 0.251, 0.389, 0.777, 0.378], abs=0.015)
     rng = np.random.default_rng(0)
     distances = [
-        coverage_row(people_splits(q, "aliases", 20, seed=0, number=30, samples=2), [["x"]], rng)["people_distance"]
+        coverage_row(people_splits(q, 20, seed=0, number=30, samples=2), [["x"]], rng)["people_distance"]
         for q in questions
     ]
     assert np.mean(distances) == pytest.approx(0.376, abs=0.015)

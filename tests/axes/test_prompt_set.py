@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +11,19 @@ import pytest
 from pipeline.artifacts.prompts import read_requests
 from pipeline.axes.questions.artifact import read_questions as read_table
 from pipeline.axes.questions.artifact import write_questions
-from pipeline.axes.questions.classes import classify, counts_of, normalise, right_label, within_people
+from pipeline.axes.questions.classes import classify, counts_of, normalise, right_label
 from pipeline.axes.questions.prompt_set import read_questions
-from pipeline.axes.questions.question import OTHER, people_counts
+from pipeline.axes.questions.question import OTHER, people_answers
 from pipeline.config.questions import QuestionsConfig
 from pipeline.errors import ArtifactError, ConfigError
+from scripts.make_questions import facts as made_facts
 from scripts.make_questions import questions as made_questions
 from tests.conftest import ROOT
+
+
+def people_counts(question):
+    return dict(Counter(label for _, label in people_answers(question)))
+
 
 OWN = ROOT / "data" / "questions.jsonl"
 PET = {
@@ -48,7 +55,7 @@ def test_our_own_format(tmp_path):
     (found,) = read(write(tmp_path / "a.jsonl", row), template="{prompt} One word.")
     shown = "\nA. dog\nB. cat\nAnswer with the letter only. One word."
     assert found.text == f"Name a pet.{shown}" and found.variants == (f"A pet?{shown}",)
-    assert classify(["A", "b", "puppy"], found, "aliases") == ["dog", "cat", "dog"]
+    assert classify(["A", "b", "puppy"], found) == ["dog", "cat", "dog"]
     assert found.options == ("dog", "cat") and right_label(found) == "dog"
     assert (
         people_counts(found) == {"dog": 6, OTHER: 4} and found.bare == f"Name a pet.{shown.removesuffix(' One word.')}"
@@ -135,32 +142,13 @@ def test_real_protoqa():
     for question in found:
         answers = [name for item in question.human for name in item.answers]
         labels = [item.label for item in question.human for _ in item.answers]
-        assert classify(answers, question, "aliases") == labels
-
-
-def test_gsm8k(tmp_path):
-    row = {"question": "How many? ", "answer": "6 * 12 = 72\n#### 1,072"}
-    (found,) = read(write(tmp_path / "a.jsonl", row), "gsm8k")
-    assert found.gold == ("1,072",) and found.text == "How many?" and found.prompt_id == "gsm8k-1"
-    assert classify(["1072.0", "It is 1072", "72"], found, "number") == ["1,072", "1,072", "72"]
-    with pytest.raises(ArtifactError, match="has no result behind ####"):
-        read(write(tmp_path / "a.jsonl", {**row, "answer": "72"}), "gsm8k")
-
-
-def test_real_gsm8k():
-    found = read(real("gsm8k/test.jsonl"), "gsm8k", max_prompts=200)
-    assert len(found) == 200 and found[0].gold == ("18",)
-
-
-def test_trivia(tmp_path):
-    row = {"question": "Who?", "question_id": "tc 1", "answer": {"value": "Bob", "aliases": ["Robert", "Bob", "!"]}}
-    (found,) = read(write(tmp_path / "a.jsonl", row), "trivia")
-    assert found.gold == ("Bob", "Robert") and found.prompt_id == "tc_1"
-    assert classify(["the bob", "robert.", "Al"], found, "aliases") == ["Bob", "Bob", "al"]
+        assert classify(answers, question) == labels
 
 
 def test_the_shipped_set_is_what_its_script_writes_and_the_embedded_model_knows_its_words():
-    assert [json.loads(line) for line in OWN.read_text().splitlines()] == made_questions()
+    for path, rows in ((OWN, made_questions()), (OWN.with_name("facts.jsonl"), made_facts())):
+        assert [json.loads(line) for line in path.read_text().splitlines()] == rows
+    assert all(question.gold and not question.human for question in read(OWN.with_name("facts.jsonl")))
     found = read(OWN)
     assert sum(bool(question.gold) for question in found) >= 25 and len(found) >= 50
     assert all(question.human for question in found)
@@ -178,6 +166,7 @@ def test_a_sampler_of_people_s_answers_has_people_s_law():
     spelled = {item.label: list(item.answers) for item in question.human} | {OTHER: ("unicorn",)}
     labels = rng.choice(list(people), size=20_000, p=np.array(list(people.values())) / question.num_people)
     answers = [f" The {rng.choice(spelled[label]).upper()}!" for label in labels]
-    counts = within_people(counts_of(classify(answers, question, "aliases")), question)
+    counts = counts_of(classify(answers, question))
+    counts[OTHER] = counts.pop("unicorn")
     assert counts.keys() <= people.keys() and normalise("The LION!") == "lion"
     assert all(abs(counts[name] / 20_000 - people[name] / question.num_people) < 0.02 for name in counts)

@@ -139,7 +139,7 @@ def test_a_judge_of_entailment_merges_classes_and_is_asked_once(answered, partit
     for name in ("first", "second"):
         output, cache = tmp_path / name / "out.parquet", tmp_path / "cache.sqlite"
         output.parent.mkdir()
-        paths = {"output": output, "cache": cache, "judged": output.with_name("judged.parquet")}
+        paths = {"output": output, "cache": cache}
         run_stage(tmp_path / "params.yaml", "partition_questions@embedded-base", **paths)
         found = pd.read_parquet(output)
         records.append(json.loads(output.with_suffix(".provenance.json").read_text()))
@@ -148,7 +148,7 @@ def test_a_judge_of_entailment_merges_classes_and_is_asked_once(answered, partit
     # What the table of spellings knows stays, the rest joins the first class that the judge finds to say the same.
     moved = found[found["label"] != partition["label"]]
     classes = {
-        question.prompt_id: list(known_classes(question, "aliases"))
+        question.prompt_id: list(known_classes(question))
         for question in read_questions(answered.path("build_questions@questions"))
     }
     assert len(moved) and (moved["label"] == [classes[name][0] for name in moved["prompt_id"]]).all()
@@ -159,26 +159,13 @@ def test_a_judge_of_entailment_merges_classes_and_is_asked_once(answered, partit
     given = found[found["label"] != NO_ANSWER]
     assert given.apply(lambda row: row["label"] in classes[row["prompt_id"]], axis=1).all()
     assert (found["answer"].fillna("") == partition["answer"].fillna("")).all()
-    # Spellings by themselves, those of people too: held-out people are judged as the model is.
-    judged = pd.read_parquet(paths["judged"])
-    people = {
-        (question.prompt_id, normalise(text))
-        for question in read_questions(answered.path("build_questions@questions"))
-        for item in question.human
-        for text in item.answers
-    }
-    assert people <= set(judged[["prompt_id", "spelling"]].itertuples(index=False, name=None))
-    assert all(label == classes[name][0] for name, label in judged[["prompt_id", "label"]].itertuples(index=False))
-    answered.run("eval_human@embedded-base", judged=paths["judged"], output=tmp_path / "human")
-    rows = metrics_of(tmp_path / "human").loc["all"]
-    assert rows.loc["human_other_mass", "value"] <= 0.2 and rows.loc["human_other_mass", "floor"] < 0.2
 
 
 def test_evaluations_of_base(answered):
     """Every axis writes its own metrics, over all questions that it can be computed for, and no change from itself."""
     answered.run("score_questions@embedded-base")
     answered.run("build_perturbations@inv_entropy", "generate_perturbations@embedded-base")
-    splits = {"human": {"all", "sentence"}, "semcal": {"all", "sentence"}, "inv_entropy": {"all", "hot"}}
+    splits = {"human": {"all", "sentence"}, "semcal": {"all", "sentence"}}
     for axis in ("human", *AXES):
         answered.run(f"eval_{axis}@embedded-base")
         table = metrics_of(answered.evals(axis, "base"))
@@ -193,14 +180,12 @@ def test_evaluations_of_base(answered):
     assert 0 < tv["floor"] < tv["value"] <= 1 and tv["n"] == len(QUESTIONS)
     assert semcal.loc[("all", "semcal_accuracy"), "n"] == 4
     assert semcal.loc[("all", "semcal_people_accuracy"), "n"] == len(QUESTIONS)
-    assert credal.loc[("all", "credal_between_entropy_nats"), "floor"] > 0
+    assert credal.loc[("all", "credal_between_entropy_nats"), "value"] > 0
     assert uncertainty.loc[("all", "uncertainty_ceiling"), "value"] > 0.5
     few = uncertainty.loc[("all", "uncertainty_semantic_entropy_auroc"), "note"]
     assert few.endswith("an AUROC needs 10 of each")
     # Two temperatures: what ignores them rises half of the time.
     assert inverse.loc[("all", "inv_tsu"), "floor"] == 0.5
-    dispersion = inverse.xs("inv_output_dispersion", level="metric")["value"]
-    assert dispersion["hot"] > dispersion["all"]
     table = pd.read_parquet(answered.evals("uncertainty", "base") / "per_prompt.parquet").set_index("prompt_id")
     # Two sides of a coin are less certain than a capital that was learnt.
     for measure in ("semantic_entropy", "laplacian_eigenvalues", "first_token_entropy", "mean_token_entropy"):
@@ -222,10 +207,10 @@ def test_a_condition_that_answers_as_people_do_is_better_than_base(answered, par
         people.loc[own, ["spelling", "label"]] = drawn
         people.loc[own, "answer"] = people.loc[own, "spelling"]
     people.to_parquet(tmp_path / "people.parquet")
-    judged = answered.path("partition_questions@embedded-base", "judged")
     found = {}
     for axis in ("human", "semcal"):
-        paths = {"partitions": tmp_path / "people.parquet", "judged": judged, "output": tmp_path / axis}
+        partitions = [tmp_path / "people.parquet", answered.path("partition_questions@embedded-base")]
+        paths = {"partitions": partitions, "output": tmp_path / axis}
         answered.run(f"eval_{axis}@embedded-soft", **paths)
         found[axis] = metrics_of(tmp_path / axis).loc["all"]
     tv = found["human"].loc["human_tv"]
@@ -310,4 +295,5 @@ def test_letters_of_options_have_a_law_and_a_class(answered, tmp_path):
 def test_a_question_without_answers_is_named(answered, partition, tmp_path):
     partition[partition["prompt_id"] != "symbol-iron"].to_parquet(tmp_path / "part.parquet")
     with pytest.raises(ArtifactError, match="has no answers to the question symbol-iron"):
-        answered.run("eval_semcal@embedded-base", partitions=tmp_path / "part.parquet", output=tmp_path / "out")
+        partitions = [tmp_path / "part.parquet"] * 2
+        answered.run("eval_semcal@embedded-base", partitions=partitions, output=tmp_path / "out")

@@ -1,4 +1,4 @@
-"""The benchmark of questions runs, and its ways give the same answers and distances."""
+"""The benchmark of questions runs, and its ways give the same answers."""
 
 from benchmarks import questions
 from benchmarks.table import markdown
@@ -9,5 +9,4 @@ def test_all_ways_agree():
     apart, together = rows[:2]
     assert together["different"] == 0 and together["positions"] < apart["positions"]
     assert together["forward_passes"] < apart["forward_passes"]
-    assert rows[3]["largest_difference"] < 1e-9
-    assert "fifty in a programme" in markdown(rows)
+    assert "a linear programme each" in markdown(rows)

@@ -124,7 +124,7 @@ def test_nothing_else_is_defined():
 def incompleteness(name: str, metric: Metric) -> str:
     """What is wrong with a metric's declaration; empty where nothing is."""
     # What may be left out, and the numbers.
-    optional = ("column", "attempts", "headline", "decimals")
+    optional = ("column", "attempts", "headline", "decimals", "formula_text")
     texts = {field.name: getattr(metric, field.name) for field in dataclasses.fields(metric)}
     checks = {
         "name": metric.name == name,

@@ -4,79 +4,38 @@ from functools import partial
 
 from pipeline.metrics.metric import OURS, Metric
 
-HULL, SETS = "pipeline.axes.credal.hull", "pipeline.axes.credal.sets"
+HULL = "pipeline.axes.credal.hull"
 _credal = partial(
     Metric,
-    axis="credal",
+    formula_text="",
+    direction="neither",
     n="questions",
+    source=OURS,
     aggregate="mean over questions; the members are the laws under the decoding settings",
+    axis="credal",
     decimals=3,
     undefined="questions",
-    source=OURS,
-    unit="nats",
-    direction="neither",
 )
+_entropy = partial(_credal, unit="nats", function=f"{HULL}:entropy_split")
+_distance = partial(_credal, unit="probability", direction="lower", function=f"{HULL}:hull_distance")
+DISTANCE = "TV of people's law from the nearest mixture of the laws; floor: from those of held-out people's samples."
+COVERED = "Share of questions whose distance is at most the 95% quantile of held-out people's; people have 0.95."
+BETWEEN = "H of the mean law less the mean H; samples of one law have about (S - 1)(K - 1) / (2 S n) nats."
+WIDEST = "Largest TV of two members."
 METRICS = (
+    _distance("credal_distance", "Distance of people's law from the set", DISTANCE, column="Distance", headline=1),
     _credal(
-        name="credal_distance",
-        title="Distance of people's law from the set",
-        definition="Total variation of people's law from the nearest mixture of the model's laws. Floor: from the set "
-        "of as many samples of held-out people.",
-        formula_text="min over mixtures of 1/2 sum |mixture - people|",
-        unit="probability",
-        direction="lower",
-        function=f"{HULL}:hull_distances",
-        headline=1,
-        column="Distance",
-    ),
-    _credal(
-        name="credal_covered",
-        title="Questions whose law of people is covered",
-        definition="Share of questions whose distance is at most the 95% quantile of held-out people's.",
-        formula_text="questions with distance <= 95% quantile of people / questions",
-        unit="share of questions",
-        direction="higher",
-        function=f"{SETS}:coverage_row",
-        headline=2,
+        "credal_covered",
+        "Questions whose law of people is covered",
+        COVERED,
+        unit="share",
+        function="pipeline.axes.credal.sets:coverage_row",
         column="Covered",
+        headline=2,
     ),
-    _credal(
-        name="credal_lower_entropy_nats",
-        title="Lower entropy",
-        definition="Smallest entropy of a mixture of the laws, which is that of a member.",
-        formula_text="min over members of H",
-        function=f"{HULL}:entropy_bounds",
-    ),
-    _credal(
-        name="credal_upper_entropy_nats",
-        title="Upper entropy",
-        definition="Largest entropy of a mixture of the laws.",
-        formula_text="max over mixtures of H",
-        function=f"{HULL}:upper_entropy",
-    ),
-    _credal(
-        name="credal_within_entropy_nats",
-        title="Entropy within members",
-        definition="Mean entropy of the members' laws.",
-        formula_text="mean of H(member)",
-        function=f"{HULL}:entropy_split",
-        column="Within",
-    ),
-    _credal(
-        name="credal_between_entropy_nats",
-        title="Entropy between members",
-        definition="Entropy of the mean law less the mean entropy. Floor: answers shuffled among the members.",
-        formula_text="H(mean of members) - mean of H(member)",
-        function=f"{HULL}:entropy_split",
-        column="Between",
-    ),
-    _credal(
-        name="credal_diameter",
-        title="Diameter of the set",
-        definition="Largest total variation between two members. Floor: answers shuffled among the members.",
-        formula_text="max over pairs of 1/2 sum |member - member|",
-        unit="probability",
-        function=f"{HULL}:diameter",
-        column="Diameter",
-    ),
+    _entropy("credal_lower_entropy_nats", "Lower entropy", "Smallest of a mixture, which is a member's."),
+    _entropy("credal_upper_entropy_nats", "Upper entropy", "Largest of a mixture.", function=f"{HULL}:upper_entropy"),
+    _entropy("credal_within_entropy_nats", "Entropy within members", "Mean entropy of the members."),
+    _entropy("credal_between_entropy_nats", "Entropy between members", BETWEEN),
+    _credal("credal_diameter", "Diameter of the set", WIDEST, unit="probability", function=f"{HULL}:diameter"),
 )

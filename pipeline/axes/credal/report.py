@@ -1,6 +1,6 @@
 """The table of the sets of a model's laws."""
 
-from pipeline.report.tables.axis_table import AxisReport, AxisTable, Column
+from pipeline.report.axis_table import AxisReport, AxisTable, Column
 
 REPORT = AxisReport(
     "A model's laws under several decoding settings, and all mixtures of them: is people's law among them?",
@@ -18,12 +18,11 @@ REPORT = AxisReport(
                 Column("credal_upper_entropy_nats"),
                 Column("credal_within_entropy_nats"),
                 Column("credal_between_entropy_nats"),
-                Column("credal_between_entropy_nats", "floor", "Between, by chance"),
                 Column("credal_diameter"),
             ),
-            "Distance: total variation of people's law from the nearest mixture of the laws; of people: from the mixtures "
-            "of as many samples of held-out people. Covered: questions at most at the 95% quantile of that. Entropies in "
-            "nats; by chance: with the answers shuffled among the settings.",
+            "Distance: total variation of people's law from the nearest mixture of the laws; of people: from the "
+            "mixtures of as many samples of held-out people. Covered: questions at most at the 95% quantile of that. "
+            "Entropies in nats.",
         ),
     ),
 )

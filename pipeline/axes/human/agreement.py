@@ -1,16 +1,19 @@
 """How near a model's law over answers is to people's (arXiv:2509.23088), and how near other people are."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import rel_entr
 
 from pipeline.axes.questions.answers import class_counts
-from pipeline.axes.questions.distances import jensen_shannon, smoothed_divergence, total_variation
-from pipeline.axes.questions.people import PeopleSplit, upper_band
+from pipeline.axes.questions.people import PeopleSplit, total_variation, upper_band
 from pipeline.axes.questions.question import OTHER
 from pipeline.core.statistics.summarise import Statistic, mean_of
 
+SMOOTHING = 0.5
+"""Added to every count behind the KL divergence (Krichevsky and Trofimov 1981)."""
 MEASURES = ("tv", "js_bits", "kl_nats", "recall", "other_mass", "same_top_answer")
 STATISTICS: Mapping[str, Statistic] = {
     **{f"human_{name}": mean_of(name) for name in MEASURES},
@@ -20,14 +23,20 @@ FLOORS = {**{f"human_{name}": f"people_{name}" for name in MEASURES}, "human_wit
 """People against people; 95% of people's own samples are within the band by its definition."""
 
 
-def agreement(law: Mapping[str, float], size: int, labels: Sequence[str]) -> np.ndarray:
-    """MEASURES of answers against people, in their order.
+def jensen_shannon(first: np.ndarray, second: np.ndarray) -> float:
+    """Jensen-Shannon divergence in bits of laws float64[K] (Lin 1991), in [0, 1]."""
+    middle = (np.asarray(first) + np.asarray(second)) / 2
+    return max(0.0, float(rel_entr(first, middle).sum() + rel_entr(second, middle).sum()) / 2) / math.log(2)
 
-    Args:
-        law: Share of the people asked by class.
-        size: How many were asked.
-        labels: Class of each answer, among them OTHER and NO_ANSWER.
-    """
+
+def smoothed_divergence(first: np.ndarray, second: np.ndarray) -> float:
+    """KL divergence in nats of the law of the second counts, int[K], from the first's, SMOOTHING added to each."""
+    smoothed = [np.asarray(counts, dtype=np.float64) + SMOOTHING for counts in (first, second)]
+    return float(rel_entr(*(counts / counts.sum() for counts in smoothed)).sum())
+
+
+def agreement(law: Mapping[str, float], size: int, labels: Sequence[str]) -> np.ndarray:
+    """MEASURES of answers, by class, against the law of the ``size`` people asked, in their order."""
     counts, people = class_counts(labels, law)
     answers = counts / counts.sum()
     names = list(dict.fromkeys((*law, *labels)))
@@ -48,12 +57,7 @@ def question_row(
 ) -> dict[str, Any]:
     """A model's agreement with people on one question, beside that of held-out people; means over splits.
 
-    Args:
-        splits: Of the people, with one held-out sample each.
-        spellings: The model's answers, None for a reply without one. Of more than the held-out people as many are
-            drawn for each split.
-        num_people: People of the question.
-        rng: Of these draws.
+    Of more answers than held-out people as many are drawn for each split.
 
     Returns:
         MEASURES, people_MEASURE, band (the 95% quantile of held-out people's total variation) and within_band.

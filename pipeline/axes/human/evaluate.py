@@ -14,24 +14,14 @@ from pipeline.core.random_streams import random_stream
 from pipeline.dag.execution import StageRun, command_line
 
 
-def main(
-    run: StageRun,
-    model: str,
-    condition: str,
-    prompts: Path,
-    partitions: Path,
-    base_partitions: Path,
-    judged: Path,
-    base_judged: Path,
-    output: Path,
-) -> None:
+def main(run: StageRun, model: str, condition: str, prompts: Path, partitions: list[Path], output: Path) -> None:
     """Write an evaluation directory."""
     questions = people_of(read_questions(prompts), "human", prompts)
-    compared = Comparison(run, "human", model, condition, (partitions, base_partitions), (judged, base_judged))
+    compared = Comparison(run, "human", model, condition, partitions)
 
     def row(question: Question, answers: Answers, name: str) -> dict[str, Any]:
         size = len(answers.spellings)
-        splits = compared.people_splits(question, name, size, run.params.evaluate.floor_replicates)
+        splits = compared.people_splits(question, size, run.params.evaluate.floor_replicates)
         rng = random_stream(run.params.seed, "subset", question.prompt_id)
         return question_row(splits, answers.spellings, question.num_people, rng)
 

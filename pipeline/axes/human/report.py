@@ -1,6 +1,6 @@
 """The table of agreement with people."""
 
-from pipeline.report.tables.axis_table import AxisReport, AxisTable, Column
+from pipeline.report.axis_table import AxisReport, AxisTable, Column
 
 REPORT = AxisReport(
     "Does the model answer questions as people do, in the same shares?",
@@ -21,8 +21,8 @@ REPORT = AxisReport(
             ),
             "TV: total variation of the model's answers from those of the people asked. TV of people: what as many "
             "held-out people score in the model's place. Within the band: questions at most at the 95% quantile of "
-            "held-out people. Recall: share of people whose answer the model gave. Other: answers that none of the people "
-            "asked gave.",
+            "held-out people. Recall: share of people whose answer the model gave. Other: answers that none of the "
+            "people asked gave.",
             "Style",
         ),
     ),

@@ -15,18 +15,13 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import entr
 
-from pipeline.errors import DomainError
-
 GRAM = 3
 RISE = 1e-9
 """What an uncertainty must rise by to count; less is rounding."""
 
 
 def ngram_counts(texts: Sequence[str]) -> np.ndarray:
-    """How often each run of GRAM characters is in each of n texts, lower case and a blank at either end: float64[n, g].
-
-    A stand-in for sentence embeddings, for machines without weights.
-    """
+    """How often each run of GRAM characters is in each of n texts, float64[n, g]: a stand-in for embeddings."""
     places: dict[str, int] = {}
     rows = []
     for text in texts:
@@ -37,11 +32,9 @@ def ngram_counts(texts: Sequence[str]) -> np.ndarray:
 
 
 def cosine_similarities(vectors: np.ndarray) -> np.ndarray:
-    """|cosine| of all pairs of n embeddings, float64[n, d]: float64[n, n] in [0, 1], 1 on the diagonal.
+    """|cosine| of all pairs of n embeddings, float64[n, d]: float64[n, n], 1 on the diagonal.
 
-    (1 + cosine) / 2 of counts would never be below 1/2, which leaves the measures no room. A vector of zeros is at a
-    right angle to all others.
-    """
+    (1 + cosine) / 2 of counts is never below 1/2, which leaves the measures no room."""
     vectors = np.asarray(vectors, dtype=np.float64)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.where(lengths > 0, lengths, 1)
@@ -51,28 +44,12 @@ def cosine_similarities(vectors: np.ndarray) -> np.ndarray:
 
 
 def transitions(similarity: np.ndarray) -> np.ndarray:
-    """Transition probabilities between states that are visited in proportion to their similarity.
-
-    Args:
-        similarity: float64[..., m, m], at least 0, and above 0 on the diagonal.
-
-    Returns:
-        float64[..., m, m], each row sums to 1.
-
-    Raises:
-        DomainError: A similarity is below 0 or not finite, or a state is like none, not even itself.
-    """
-    similarity = np.asarray(similarity, dtype=np.float64)
-    if not np.isfinite(similarity).all() or (similarity < 0).any():
-        raise DomainError(f"similarities must be 0 or more, got {similarity.min():g}")
-    sums = similarity.sum(axis=-1, keepdims=True)
-    if not (sums > 0).all():
-        raise DomainError("every state needs a similarity above 0, its own at least")
-    return similarity / sums
+    """Transition probabilities in proportion to similarities float64[..., m, m], above 0 on the diagonal."""
+    return similarity / np.sum(similarity, axis=-1, keepdims=True)
 
 
 def dispersion(similarity: np.ndarray) -> np.ndarray:
-    """1 less the mean similarity of two different states of float64[..., m, m], 1 on the diagonal: float64[...]."""
+    """1 less the mean similarity of two different states of float64[..., m, m], 1 on the diagonal."""
     similarity = np.asarray(similarity, dtype=np.float64)
     size = similarity.shape[-1]
     pairs = similarity.sum(axis=(-2, -1)) - np.trace(similarity, axis1=-2, axis2=-1)
@@ -80,17 +57,11 @@ def dispersion(similarity: np.ndarray) -> np.ndarray:
 
 
 def measures(inputs: np.ndarray, outputs: np.ndarray) -> dict[str, np.ndarray]:
-    """Inv-Entropy of a question with one answer to each prompt, and its excess over that of identical answers.
+    """inv_entropy_nats, excess_nats and output_dispersion, float64[...] each.
 
     Args:
-        inputs: Similarities of the prompts, float64[m, m], m = n + 1 at least 2.
+        inputs: Similarities of the m prompts, float64[m, m].
         outputs: Those of one answer to each, float64[..., m, m].
-
-    Returns:
-        float64[...] by name: inv_entropy_nats, excess_nats, output_dispersion.
-
-    Raises:
-        DomainError: As ``transitions``.
     """
     forward, backward = transitions(inputs), transitions(outputs)
     inverse = np.einsum("...ij,ji->...i", backward, forward)
@@ -102,17 +73,9 @@ def measures(inputs: np.ndarray, outputs: np.ndarray) -> dict[str, np.ndarray]:
 def mean_measures(
     inputs: np.ndarray, answers: np.ndarray, similarity: np.ndarray, *, draws: int, rng: np.random.Generator
 ) -> dict[str, float]:
-    """Means of ``measures`` over draws of one answer to each prompt, and input_dispersion.
+    """Means of ``measures`` over draws of one answer to each of m prompts, and input_dispersion.
 
-    Args:
-        inputs: Similarities of the prompts, float64[m, m].
-        answers: Which text each answer is, int[m, r].
-        similarity: Similarities of the texts, float64[t, t].
-        draws: How many are averaged.
-        rng: Of the draws.
-
-    Raises:
-        DomainError: As ``transitions``.
+    ``answers`` says which of t texts each answer is, int[m, r]; ``similarity`` is that of the texts, float64[t, t].
     """
     chosen = rng.integers(answers.shape[1], size=(draws, len(answers)))
     drawn = answers[np.arange(len(answers)), chosen]
@@ -124,14 +87,7 @@ def mean_measures(
 
 
 def rises_with_temperature(uncertainty: np.ndarray) -> np.ndarray:
-    """Whether uncertainty rises strictly with the temperature; its mean over questions is TSU.
-
-    Args:
-        uncertainty: float64[..., k], by ascending temperature; k at least 2.
-
-    Returns:
-        bool[...].
-    """
+    """bool[...]: whether uncertainty float64[..., k], by ascending temperature, rises strictly; its mean is TSU."""
     return (np.diff(np.asarray(uncertainty, dtype=np.float64), axis=-1) > RISE).all(axis=-1)
 
 

@@ -1,6 +1,6 @@
 """Inv-Entropy: do answers spread further than the perturbations of a question do? No language model is loaded."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,30 +8,65 @@ import pandas as pd
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN
 from pipeline.artifacts.storage import rows_by_prompt
-from pipeline.axes.inv_entropy.chains import cosine_similarities, mean_measures, rise_by_chance
-from pipeline.axes.inv_entropy.similarity import open_similarity
-from pipeline.axes.inv_entropy.statistics import STATISTICS, default_statistics, with_rises
+from pipeline.axes.inv_entropy.chains import (
+    GRAM,
+    cosine_similarities,
+    mean_measures,
+    ngram_counts,
+    rise_by_chance,
+    rises_with_temperature,
+)
 from pipeline.axes.questions.answers import Answers, answer_texts
 from pipeline.axes.questions.artifact import read_perturbations, read_questions
+from pipeline.axes.questions.discrimination import auroc_of
 from pipeline.axes.questions.question import Question
 from pipeline.axes.questions.sides import Comparison
 from pipeline.axes.uncertainty.question import answer_is_right
 from pipeline.config.conditions import answer_protocol
-from pipeline.config.evaluation import DEFAULT_SETTING, SettingsGenerateConfig
+from pipeline.config.evaluation import DEFAULT_SETTING, SettingsGenerateConfig, SimilarityConfig
 from pipeline.config.params import BASE
 from pipeline.core.prompts.protocols import AnswerProtocol
 from pipeline.core.random_streams import random_stream
+from pipeline.core.statistics.summarise import Statistic, mean_of
 from pipeline.dag.execution import StageRun, command_line
 
+MEANS = ("excess_nats", "inv_entropy_nats", "input_dispersion", "output_dispersion")
+SCORES = ("excess_nats", "input_dispersion")
+"""Whose AUROC is reported. That of the requests' dispersion knows nothing of the answers: the excess has to beat it."""
 Texts = dict[str, dict[str, list[str]]]
 """Answers by request and setting; empty where a reply has none."""
 
 
-def _texts(path: Path, requests: Mapping[str, Mapping[str, str]], protocol: AnswerProtocol, rule: str) -> Texts:
+def statistics_of(temperatures: Sequence[str]) -> dict[str, Statistic]:
+    """Means, AUROC for wrong answers, and TSU of several temperatures."""
+    means = {f"inv_{name.removeprefix('inv_')}": mean_of(name) for name in MEANS}
+    rises = {"inv_tsu": mean_of("rises")} if len(temperatures) > 1 else {}
+    return {**means, **{f"inv_{column}_auroc": auroc_of(column) for column in SCORES}, **rises}
+
+
+def with_rises(rows: pd.DataFrame, by_temperature: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The rows with a column ``rises``: 1 where the excess rises strictly over the tables by ascending temperature."""
+    excess = np.stack([table["excess_nats"].to_numpy() for table in by_temperature], axis=-1)
+    return rows.assign(rises=rises_with_temperature(excess).astype(np.float64))
+
+
+def _open_similarity(run: StageRun, config: SimilarityConfig) -> Callable[[Sequence[str]], np.ndarray]:
+    """What makes comparable vectors float64[n, d] of n texts, recorded with all that they depend on."""
+    if config.kind == "ngrams":
+        run.record.add(similarity={"kind": config.kind, "characters": GRAM})
+        return ngram_counts
+    from pipeline.engines.judges.sentence_embedding import embedding_identity, open_embedder
+
+    identity = embedding_identity(config)
+    run.record.add(similarity=identity)
+    return open_embedder(config, identity)
+
+
+def _texts(path: Path, requests: Mapping[str, Mapping[str, str]], protocol: AnswerProtocol) -> Texts:
     ids = [name for own in requests.values() for name in own]
     found: Texts = {}
     for name, table in rows_by_prompt(path, (*GENERATION_COLUMNS, SETTING_COLUMN), ids).items():
-        texts = pd.Series([text or "" for text in answer_texts(protocol, table, rule)], index=table.index)
+        texts = pd.Series([text or "" for text in answer_texts(protocol, table)], index=table.index)
         found[name] = {setting: texts[own.index].tolist() for setting, own in table.groupby(SETTING_COLUMN)}
     return found
 
@@ -51,22 +86,20 @@ def main(
     condition: str,
     prompts: Path,
     perturbations: Path,
-    generations: Path,
-    base_generations: Path,
-    partitions: Path,
-    base_partitions: Path,
+    generations: list[Path],
+    partitions: list[Path],
     output: Path,
 ) -> None:
     """Write an evaluation directory. An answer is right by the most frequent class of answers to the question."""
     params, requests = run.params, read_perturbations(perturbations)
-    settings, rule, seed = params.evaluate.inverse_entropy, params.evaluate.partition.rule, params.seed
+    settings, seed = params.evaluate.inverse_entropy, params.seed
     questions = [question for question in read_questions(prompts) if question.prompt_id in requests]
-    compared = Comparison(run, "inv_entropy", model, condition, (partitions, base_partitions))
+    compared = Comparison(run, "inv_entropy", model, condition, partitions)
     texts = {
-        name: _texts(path, requests, answer_protocol(params, model, name), rule)
-        for name, path in ((BASE, base_generations), (condition, generations))
+        name: _texts(path, requests, answer_protocol(params, model, name))
+        for name, path in zip((BASE, condition), reversed(generations), strict=True)
     }
-    embed, alike = open_similarity(run, settings.similarity), {}
+    embed, alike = _open_similarity(run, settings.similarity), {}
     for question in questions:
         asked = requests[question.prompt_id]
         answers = dict.fromkeys(
@@ -89,17 +122,12 @@ def main(
 
         return compared.rows(questions, DEFAULT_SETTING, row)
 
-    names = (DEFAULT_SETTING, *params.generate.perturbations.settings)
-    by_setting = {setting: rows_of(setting) for setting in names}
-    temperatures = _temperatures(params.generate.perturbations)
-    rows = by_setting[DEFAULT_SETTING]
+    rows, temperatures = rows_of(DEFAULT_SETTING), _temperatures(params.generate.perturbations)
     if len(temperatures) > 1:
-        rows = with_rises(rows, [by_setting[setting] for setting in temperatures])
+        rows = with_rises(rows, [rows_of(setting) for setting in temperatures])
     chance = {"inv_tsu": rise_by_chance(len(temperatures))}
-    compared.add(rows, default_statistics(temperatures), chance, "all")
-    for setting in params.generate.perturbations.settings:
-        compared.add(by_setting[setting], STATISTICS, {}, setting)
-    compared.write(output, pd.concat(compared.tables, ignore_index=True))
+    compared.add(rows, statistics_of(temperatures), chance, "all")
+    compared.write(output, compared.tables[0])
 
 
 if __name__ == "__main__":

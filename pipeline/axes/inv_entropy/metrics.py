@@ -4,78 +4,30 @@ from functools import partial
 
 from pipeline.metrics.metric import Metric
 
-PAPER, CHAINS = "arXiv:2506.09684", "pipeline.axes.inv_entropy.chains"
+CHAINS, AREA = "pipeline.axes.inv_entropy.chains", "pipeline.axes.questions.discrimination:auroc"
 _inverse = partial(
     Metric,
-    axis="inv_entropy",
+    formula_text="",
     n="questions",
+    source="arXiv:2506.09684",
     aggregate="mean over questions, of each over draws of one answer to each request",
+    axis="inv_entropy",
     decimals=3,
     undefined="questions",
-    source=PAPER,
-    unit="nats",
-    direction="neither",
-    function=f"{CHAINS}:measures",
 )
+_nats = partial(_inverse, unit="nats", direction="neither", function=f"{CHAINS}:measures")
+_spread = partial(_inverse, unit="dissimilarity", direction="neither", function=f"{CHAINS}:dispersion")
+_area = partial(_inverse, unit="probability", direction="higher", function=AREA)
+EXCESS = "H(diagonal of P_y P_x) - H(u P_x), u uniform: what the answers add; 0 where they are all the same."
+ENTROPY = "- sum of c ln c over the diagonal c of P_y P_x, from answers to prompts and back."
+WRONG = "P(larger on a question answered wrongly than rightly), ties half; undefined with fewer than ten of either."
+RISES = "Share of questions whose excess rises strictly with the temperature; floor: 1/m!, what ignores it scores."
 METRICS = (
-    _inverse(
-        name="inv_excess_nats",
-        title="Excess of Inv-Entropy",
-        definition="Inv-Entropy less that of identical answers: what the answers add; 0 where they are all the same.",
-        formula_text="H(diagonal of P_y P_x) - H(u P_x), u uniform",
-        source=f"{PAPER}; zero ours",
-        headline=1,
-        column="Excess",
-    ),
-    _inverse(
-        name="inv_entropy_nats",
-        title="Inv-Entropy",
-        definition="Entropy of the diagonal of the chain from answers to prompts and back.",
-        formula_text="- sum of c ln c over the diagonal c of P_y P_x",
-        decimals=4,
-    ),
-    _inverse(
-        name="inv_input_dispersion",
-        title="Dispersion of the requests",
-        definition="One less the mean similarity of two of the requests.",
-        formula_text="1 - mean similarity of pairs",
-        unit="dissimilarity",
-        function=f"{CHAINS}:dispersion",
-        column="Requests",
-    ),
-    _inverse(
-        name="inv_output_dispersion",
-        title="Dispersion of the answers",
-        definition="One less the mean similarity of two answers to different requests.",
-        formula_text="1 - mean similarity of pairs",
-        unit="dissimilarity",
-        function=f"{CHAINS}:dispersion",
-        column="Answers",
-    ),
-    *(
-        _inverse(
-            name=f"inv_{name}_auroc",
-            title=f"AUROC of {words} for wrong answers",
-            definition=f"Probability that a question answered wrongly has {words} larger than one answered rightly.",
-            formula_text="P(of wrong > of right) + P(equal) / 2",
-            unit="probability",
-            direction=direction,
-            function="pipeline.axes.questions.discrimination:auroc",
-            column=column,
-        )
-        for name, words, column, direction in (
-            ("excess_nats", "the excess", "AUROC of the excess", "higher"),
-            ("input_dispersion", "the requests' dispersion", "AUROC of the requests", "neither"),
-        )
-    ),
-    _inverse(
-        name="inv_tsu",
-        title="TSU",
-        definition="Share of questions whose excess rises strictly with the temperature. Floor: 1/m! for a measure "
-        "that ignores the temperature.",
-        formula_text="questions with u(T_1) < ... < u(T_m) / questions",
-        unit="share of questions",
-        direction="higher",
-        function=f"{CHAINS}:rises_with_temperature",
-    ),
+    _nats("inv_excess_nats", "Excess of Inv-Entropy", EXCESS, headline=1, column="Excess"),
+    _nats("inv_entropy_nats", "Inv-Entropy", ENTROPY, decimals=4),
+    _spread("inv_input_dispersion", "Dispersion of the requests", "1 - mean similarity of two.", column="Requests"),
+    _spread("inv_output_dispersion", "Dispersion of the answers", "1 - mean similarity of two.", column="Answers"),
+    _area("inv_excess_nats_auroc", "AUROC of the excess", WRONG),
+    _area("inv_input_dispersion_auroc", "AUROC of the requests", WRONG),
+    _inverse("inv_tsu", "TSU", RISES, unit="share", direction="higher", function=f"{CHAINS}:rises_with_temperature"),
 )

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.axes.questions.artifact import read_questions, write_perturbations
+from pipeline.artifacts.prompts import write_text_prompts
+from pipeline.axes.questions.artifact import read_questions
+from pipeline.core.prompts.text import TextPrompt
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError
 
@@ -26,11 +28,12 @@ def main(run: StageRun, prompts: Path, output: Path) -> None:
                 f"prompts.perturbations.kind={config.kind}: the question {question.prompt_id} of {prompts} has no "
                 "perturbations; one at least is needed"
             )
-        found.append((question.prompt_id, (question.text, *texts)))
-    write_perturbations(output, found)
-    count = sum(len(texts) - 1 for _, texts in found)
-    run.write_record(num_questions=len(found), num_perturbations=count)
-    print(f"{len(found)} questions, {count} perturbations ({config.kind})")
+        name = question.prompt_id
+        asked = enumerate([question.text, *texts])
+        found += [TextPrompt(f"{name}~{number}", "perturbations", name, text) for number, text in asked]
+    write_text_prompts(output, found)
+    run.write_record(num_questions=len(questions), num_perturbations=len(found) - len(questions))
+    print(f"{len(questions)} questions, {len(found) - len(questions)} perturbations ({config.kind})")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The table of Inv-Entropy."""
 
-from pipeline.report.tables.axis_table import AxisReport, AxisTable, Column
+from pipeline.report.axis_table import AxisReport, AxisTable, Column
 
 REPORT = AxisReport(
     "The same question in other words: do the answers spread further than the requests do?",
@@ -20,9 +20,9 @@ REPORT = AxisReport(
                 Column("inv_tsu", "floor", "TSU by chance"),
             ),
             "Excess: Inv-Entropy less that of identical answers, in nats. Requests and answers: one less the mean "
-            "similarity of two. AUROC: for wrong answers; that of the requests knows no answers: the excess has to beat "
-            "it. TSU: questions whose excess rises strictly with the temperature. Settings: the further temperatures.",
-            "Setting",
+            "similarity of two. AUROC: for wrong answers; that of the requests knows no answers: the excess has to "
+            "beat it. TSU: questions whose excess rises strictly with the temperature. Settings: the further "
+            "temperatures.",
         ),
     ),
 )

@@ -9,7 +9,7 @@ import pandas as pd
 
 from pipeline.artifacts.generations import SETTING_COLUMN, read_answers
 from pipeline.artifacts.storage import read_table
-from pipeline.axes.questions.classes import Rule, known_classes, normalise
+from pipeline.axes.questions.classes import known_classes, normalise
 from pipeline.axes.questions.question import Question
 from pipeline.config.evaluation import DEFAULT_SETTING, StyleConfig
 from pipeline.core.prompts.number_answers import Invalid
@@ -19,19 +19,13 @@ from pipeline.errors import ArtifactError
 
 PARTITION_COLUMNS = ("prompt_id", SETTING_COLUMN, "sample_index", "answer", "spelling", "label", "num_tokens")
 """One row per generation; the answer and its spelling are null where there is none, the label is its class."""
-JUDGED_COLUMNS = ("prompt_id", "spelling", "label")
-"""Classes of spellings, people's included, by a judge of entailment; no rows without one."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers to one question under one setting, in the order of their samples.
+    """The answers to one question under one setting, in the order of their samples; texts None without an answer.
 
-    Attributes:
-        texts: What was answered; None for a reply without an answer.
-        spellings: What of it the rule of classes compares; None without an answer.
-        labels: Class of each answer.
-        lengths: float64[n], tokens of the replies.
+    ``spellings`` is what of them the rule of classes compares, ``lengths`` the tokens of the replies, float64[n].
     """
 
     texts: list[str | None]
@@ -40,20 +34,16 @@ class Answers:
     lengths: np.ndarray
 
 
-def answer_texts(protocol: AnswerProtocol, table: pd.DataFrame, rule: Rule) -> list[str | None]:
+def answer_texts(protocol: AnswerProtocol, table: pd.DataFrame) -> list[str | None]:
     """The answer in each row of a generations table; None where there is none."""
-    replies = [answers[0] for answers in read_answers(protocol, table)]
-    # Of several lines the last number may be the result; elsewhere an answer is the first line.
-    texts = replies if rule == "number" else [normalise_answer(reply) for reply in replies]
+    texts = [normalise_answer(answers[0]) for answers in read_answers(protocol, table)]
     return [None if isinstance(text, Invalid) else text for text in texts]
 
 
-def styled_answers(replies: Sequence[str | Invalid], style: StyleConfig, question: Question) -> list[str | None]:
-    """The answer in each reply that was asked for in a style; None where the style's rule finds none."""
-    return [None if isinstance(reply, Invalid) else _styled(reply, style, question) for reply in replies]
-
-
-def _styled(reply: str, style: StyleConfig, question: Question) -> str | None:
+def styled_answer(reply: str | Invalid, style: StyleConfig, question: Question) -> str | None:
+    """The answer in a reply that was asked for in a style; None where the style's rule finds none."""
+    if isinstance(reply, Invalid):
+        return None
     if style.read == "mentioned":
         return mentioned(reply, question)
     if style.read == "after":
@@ -74,7 +64,7 @@ def mentioned(reply: str, question: Question) -> str | None:
         return None
     found = {
         spelling: label
-        for label, texts in known_classes(question, "aliases").items()
+        for label, texts in known_classes(question).items()
         for spelling in map(normalise, texts)
         if len(spelling) > 1 and f" {spelling} " in words
     }
@@ -104,14 +94,6 @@ def default_answers(path: Path, questions: Sequence[Question]) -> dict[str, Answ
     for question in questions:
         if question.prompt_id not in found:
             raise ArtifactError(f"{path} has no answers to the question {question.prompt_id}")
-    return found
-
-
-def read_judged(path: Path) -> dict[str, dict[str, str]]:
-    """Classes by a judge of entailment: by spelling, by question."""
-    found: dict[str, dict[str, str]] = {}
-    for prompt_id, spelling, label in read_table(path, JUDGED_COLUMNS)[list(JUDGED_COLUMNS)].itertuples(index=False):
-        found.setdefault(prompt_id, {})[spelling] = label
     return found
 
 

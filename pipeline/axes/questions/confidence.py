@@ -12,36 +12,12 @@ def modal_class(counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return (counts + rng.random(np.shape(counts))).argmax(axis=-1)
 
 
-def modal_confidence(counts: np.ndarray) -> np.ndarray:
-    """Sem1: share of the most frequent class, max_k n_k / n; its expectation is above the class's probability.
-
-    Args:
-        counts: int[..., K], answers by class; at least one.
-
-    Returns:
-        float64[...].
-    """
-    counts = np.asarray(counts)
-    return counts.max(axis=-1) / counts.sum(axis=-1)
-
-
 def held_out_confidence(counts: np.ndarray, rng: np.random.Generator, splits: int = SPLITS) -> np.ndarray:
-    """Sem2: share of one half of the answers in the class that is most frequent in the other half.
+    """Sem2: share of one half of the answers in the class that is most frequent in the other half, float64[...].
 
-    The mean over random halvings without replacement. The class is chosen on other answers than it is counted on, so
-    the share is an unbiased estimate of the probability of the chosen class. Of an odd number the half that chooses is
-    the smaller one.
-
-    Args:
-        counts: int[..., K], answers by class; at least two.
-        rng: Of the halvings and of ties.
-        splits: Halvings.
-
-    Returns:
-        float64[...].
-
-    Raises:
-        ValueError: There are fewer than two answers.
+    The mean over random halvings of counts int[..., K]: the class is chosen on other answers than it is counted on, so
+    the share is unbiased. Of an odd number the half that chooses is the smaller one. Raises ValueError for fewer than
+    two.
     """
     counts = np.asarray(counts, dtype=np.int64)[..., None, :]
     size = counts.sum(axis=-1)

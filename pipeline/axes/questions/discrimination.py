@@ -1,9 +1,13 @@
 """Whether a score tells right answers from wrong ones, and whether it does so by their length alone."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 from scipy.stats import rankdata
+
+from pipeline.core.statistics.summarise import Statistic
 
 LENGTH_GROUPS = 5
 """Groups of answers by length, of equal size, within which the AUROC is taken again."""
@@ -13,15 +17,10 @@ TIE = 1e-10
 
 
 def auroc(score: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """Probability that a right answer has a larger score than a wrong one, ties counted half (Mann and Whitney 1947).
+    """Probability that a right answer has a larger score than a wrong one, ties half (Mann and Whitney 1947).
 
-    Args:
-        score: float64[N], larger for answers that are thought to be right.
-        labels: bool[N], whether they are.
-        weights: float64[..., N], how often each answer counts; None for once.
-
-    Returns:
-        float64[...]; NaN where all are right or all are wrong.
+    Of scores float64[N], labels bool[N] and weights float64[..., N]: float64[...], NaN where all are right or all
+    wrong.
     """
     order = np.argsort(score, kind="stable")
     starts = np.unique(np.asarray(score)[order], return_index=True)[1]
@@ -42,21 +41,26 @@ def auroc_problem(score: np.ndarray, labels: np.ndarray) -> str:
     return f"{ties:.0%} of the pairs are ties; an AUROC needs half of them to differ" if ties > 0.5 else ""
 
 
+def auroc_of(column: str, area: Callable[..., np.ndarray] = auroc, *more: str) -> Statistic:
+    """AUROC of a measure of uncertainty for wrong answers, of rows with it, ``right`` and ``more`` columns."""
+
+    def parts(rows: pd.DataFrame) -> list[np.ndarray]:
+        others = [rows[name].to_numpy() for name in more]
+        return [-rows[column].to_numpy(), rows["right"].to_numpy() > 0.5, *others]
+
+    return Statistic(
+        (column, "right", *more),
+        lambda rows, weights: area(*parts(rows), weights),
+        problem=lambda rows: auroc_problem(*parts(rows)[:2]),
+    )
+
+
 def auroc_within_length(
     score: np.ndarray, labels: np.ndarray, lengths: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """AUROC within groups of answers of like length, weighted by pairs of a right and a wrong one (arXiv:2504.13677).
+    """AUROC within groups of like lengths float64[N], weighted by pairs of a right and a wrong answer.
 
-    A label whose errors go with length favours scores that do; within a group it cannot.
-
-    Args:
-        score: As for ``auroc``.
-        labels: As for ``auroc``.
-        lengths: float64[N], tokens of the answers.
-        weights: As for ``auroc``.
-
-    Returns:
-        float64[...]; NaN where no group has both.
+    A label whose errors go with length favours scores that do (arXiv:2504.13677); within a group it cannot.
     """
     labels, weights = np.asarray(labels, dtype=bool), np.ones(len(labels)) if weights is None else weights
     groups = np.minimum((rankdata(lengths) - 1) * LENGTH_GROUPS // max(1, len(lengths)), LENGTH_GROUPS - 1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.axes.questions.classes import Rule, known_classes, spelling_key
+from pipeline.axes.questions.classes import known_classes, normalise
 from pipeline.axes.questions.question import NO_ANSWER, OTHER, Question, people_answers
 from pipeline.core.random_streams import random_stream
 from pipeline.errors import ArtifactError
@@ -25,42 +25,25 @@ class PeopleSplit:
         table: Class by spelling, of the people asked and of the letters of options.
         law: Share of the people asked by class, OTHER included where some are in no class.
         held_out: Spellings of the held-out people's answers, a list for each sample of them.
-        judged: Class by spelling as a judge of entailment has it, of spellings that are in no table; empty without one.
     """
 
     table: Mapping[str, str]
     law: Mapping[str, float]
     held_out: list[list[str]]
-    judged: Mapping[str, str]
 
     def classes(self, spellings: Sequence[str | None], *, pooled: bool = True) -> list[str]:
         """The class of each answer; None is NO_ANSWER, and one in no class is OTHER or, not ``pooled``, on its own."""
         return [NO_ANSWER if text is None else self._class(text, pooled) for text in spellings]
 
     def _class(self, text: str, pooled: bool) -> str:
-        label = self.table.get(text) or self.judged.get(text, "")
+        label = self.table.get(text)
         return label if label in self.law else OTHER if pooled else f"{OTHER} {text}"
 
 
-def split_people(
-    question: Question,
-    rule: Rule,
-    size: int,
-    rng: np.random.Generator,
-    samples: int = 1,
-    judged: Mapping[str, str] | None = None,
-) -> PeopleSplit:
+def split_people(question: Question, size: int, rng: np.random.Generator, samples: int = 1) -> PeopleSplit:
     """Split people at random into those asked and ``samples`` held-out samples of ``size`` people each.
 
     At most half of the people are held out: a sample is then smaller than ``size``, or several samples share people.
-
-    Args:
-        question: Whose people they are.
-        rule: How spellings are compared.
-        size: Answers of the model that the held-out people stand beside.
-        rng: Of the split.
-        samples: Held-out samples.
-        judged: See PeopleSplit.
 
     Raises:
         ArtifactError: Fewer than two people answered.
@@ -71,7 +54,7 @@ def split_people(
             f"the question {question.prompt_id} has the answers of {len(people)} people; at least 2 are needed to "
             "hold some out"
         )
-    key, held = spelling_key(rule), min(len(people) // 2, size * samples)
+    held = min(len(people) // 2, size * samples)
     order, each = rng.permutation(len(people)), min(size, held)
     asked, pool = order[held:], order[:held]
     if each * samples <= held:
@@ -80,14 +63,19 @@ def split_people(
         drawn = np.stack([rng.choice(pool, each, replace=False) for _ in range(samples)])
     labels, number = np.unique([people[place][1] for place in asked], return_counts=True)
     law = {str(label): count / len(asked) for label, count in zip(labels, number, strict=True)}
-    given, everyone = {key(people[place][0]) for place in asked}, {key(text) for text, _ in people}
+    given, everyone = {normalise(people[place][0]) for place in asked}, {normalise(text) for text, _ in people}
     table = {
-        key(text): label
-        for label, texts in reversed(known_classes(question, rule).items())
+        normalise(text): label
+        for label, texts in reversed(known_classes(question).items())
         for text in texts
-        if key(text) in given or key(text) not in everyone
+        if normalise(text) in given or normalise(text) not in everyone
     }
-    return PeopleSplit(table, law, [[key(people[place][0]) for place in row] for row in drawn], judged or {})
+    return PeopleSplit(table, law, [[normalise(people[place][0]) for place in row] for row in drawn])
+
+
+def total_variation(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Half the L1 distance of laws float64[..., K]; float64[...] in [0, 1]."""
+    return np.abs(np.asarray(first) - np.asarray(second)).sum(axis=-1) / 2
 
 
 def upper_band(values: Sequence[float], level: float = 0.95) -> float:
@@ -99,16 +87,7 @@ def upper_band(values: Sequence[float], level: float = 0.95) -> float:
     return float(ordered[min(math.ceil(level * (len(ordered) + 1)), len(ordered)) - 1])
 
 
-def people_splits(
-    question: Question,
-    rule: Rule,
-    size: int,
-    *,
-    seed: int,
-    number: int,
-    samples: int = 1,
-    judged: Mapping[str, str] | None = None,
-) -> list[PeopleSplit]:
+def people_splits(question: Question, size: int, *, seed: int, number: int, samples: int = 1) -> list[PeopleSplit]:
     """Splits of one question, the same for every model, condition and axis with as many answers and samples."""
     rng = random_stream(seed, "people", question.prompt_id, size, samples)
-    return [split_people(question, rule, size, rng, samples, judged) for _ in range(number)]
+    return [split_people(question, size, rng, samples) for _ in range(number)]

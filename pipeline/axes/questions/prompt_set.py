@@ -1,9 +1,8 @@
-"""Prompt sets with accepted answers, people's answers or both: our own format, ProtoQA, GSM8K, TriviaQA.
+"""Prompt sets with accepted answers, people's answers or both: our own format, and ProtoQA.
 
 Each is a file of JSON lines, or a data set of the hub with the same fields.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,21 +14,14 @@ from pipeline.errors import ArtifactError
 from pipeline.sources.prompt_rows import Row, read_rows, row_id, row_text
 
 KEY = "prompts.questions"
-FINAL = "####"
-"""What stands before the result in GSM8K's answers."""
 
 
 def read_questions(config: QuestionsConfig, revision: str | None) -> list[Question]:
     """The questions in the source's order.
 
-    Args:
-        config: Where they come from.
-        revision: Commit of a hub data set.
-
     Raises:
-        ConfigError: A data set has no such split, or a file is given one.
-        ArtifactError: The source cannot be read or has no questions, or one of them is empty, there twice, without
-            answers or at odds with itself; names the file and the question.
+        ConfigError: A data set has no such split, or a file is given one. ArtifactError: A question is empty, there
+            twice, without answers or at odds with itself; names file and question.
     """
     fields, convert = FORMATS[config.format]
     questions: dict[str, Question] = {}
@@ -114,26 +106,5 @@ def _protoqa(row: Row, number: int, where: str) -> Question:
     return Question(row_id(row["metadata"], where), text, "", human=human, num_people=people)
 
 
-def _gsm8k(row: Row, number: int, where: str) -> Question:
-    result = row["answer"].rpartition(FINAL)[2].strip()
-    if FINAL not in row["answer"] or not result:
-        raise ArtifactError(f"{where}: the answer has no result behind {FINAL}")
-    return Question(f"gsm8k-{number}", row_text({"prompt": row["question"]}, where).strip(), gold=(result,))
-
-
-def _trivia(row: Row, number: int, where: str) -> Question:
-    """Of TriviaQA: the answer's value, then its aliases."""
-    answer = row["answer"]
-    accepted = [answer["value"], *answer.get("aliases", ())]
-    gold = tuple(text for text in dict.fromkeys(accepted) if normalise(text))
-    prompt_id = re.sub(r"[^\w.-]", "_", str(row.get("question_id") or f"trivia-{number}"))
-    return Question(prompt_id, row_text({"prompt": row["question"]}, where).strip(), gold=gold)
-
-
-FORMATS = {
-    "questions": (("prompt_id", "prompt"), _own),
-    "protoqa": (("metadata", "question", "answers"), _protoqa),
-    "gsm8k": (("question", "answer"), _gsm8k),
-    "trivia": (("question", "answer"), _trivia),
-}
+FORMATS = {"questions": (("prompt_id", "prompt"), _own), "protoqa": (("metadata", "question", "answers"), _protoqa)}
 """By format, the fields of a row and what makes a question of it."""

@@ -16,12 +16,7 @@ CHOICE_REQUEST = "Answer with the letter only."
 
 @dataclass(frozen=True)
 class HumanClass:
-    """Answers of people that say the same.
-
-    Attributes:
-        label: Names the class; unique within its question.
-        answers: How many people gave each spelling, by spelling.
-    """
+    """Answers of people that say the same: how many people gave each spelling. ``label`` is unique in its question."""
 
     label: str
     answers: Mapping[str, int]
@@ -36,17 +31,10 @@ class HumanClass:
 class Question:
     """One prompt of a prompt set.
 
-    Attributes:
-        prompt_id: Names the prompt's random streams and rows; unique within its set.
-        text: The user message, in the style that all axes ask.
-        category: What it is about; empty where unknown.
-        options: What may be chosen from, at most one for each of LETTERS; ``text`` shows them with their letters. Empty
-            for an open question.
-        gold: Accepted spellings of the right answer; empty where nothing is right or wrong.
-        human: Classes of people's answers; empty where people were not asked.
-        num_people: People who were asked, those whose answers are in no class included; 0 without ``human``.
-        variants: Paraphrases of ``text``.
-        bare: The question itself with its options, which further styles put into templates of their own.
+    ``text`` is the user message, with the letters of ``options`` where there are any; ``bare`` the same without the
+    prompt set's template, for further styles. ``gold`` has the accepted spellings of the right answer, empty where
+    nothing is right or wrong; ``human`` is empty where people were not asked. ``num_people`` counts those whose answers
+    are in no class, too. ``variants`` are paraphrases of ``text``.
     """
 
     prompt_id: str
@@ -77,21 +65,8 @@ def people_answers(question: Question) -> list[tuple[str, str]]:
     return found + [(f"{OTHER} {number}", OTHER) for number in range(question.num_people - len(found))]
 
 
-def people_counts(question: Question) -> dict[str, int]:
-    """People by class label, then OTHER for those in no class; empty where people were not asked."""
-    if not question.human:
-        return {}
-    counts = {item.label: item.count for item in question.human}
-    return {**counts, OTHER: question.num_people - sum(counts.values())}
-
-
 def question_problem(question: Question, key: Callable[[str], str]) -> str | None:
-    """What is wrong with a question; None where nothing is.
-
-    Args:
-        question: The question.
-        key: What two spellings share where they are the same answer.
-    """
+    """What is wrong with a question, in a sentence; None where nothing is. ``key``: what equal spellings share."""
     if not question.gold and not question.human:
         return "a question needs accepted answers (gold) or people's answers (human)"
     for text in (*question.gold, *question.options, *(name for item in question.human for name in item.answers)):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.axes.questions.answers import Answers, read_judged, read_partition
+from pipeline.axes.questions.answers import Answers, read_partition
 from pipeline.axes.questions.people import PeopleSplit, people_splits
 from pipeline.axes.questions.question import Question
 from pipeline.config.evaluation import DEFAULT_SETTING
@@ -28,37 +28,14 @@ def people_of(questions: Sequence[Question], axis: str, source: Path) -> list[Qu
 
 
 class Comparison:
-    """One evaluation of a condition, paired with base by question.
+    """One evaluation of a condition, paired with base by question; ``metrics`` and ``tables`` grow with ``add``."""
 
-    Args:
-        run: The stage's run.
-        axis: The axis.
-        model: The model.
-        condition: The condition.
-        partitions: Classes of the answers of the condition and of base, where the axis needs them.
-        judged: The judge's classes of spellings under both; empty where the axis does not compare with people.
-
-    Attributes:
-        sides: Answers by condition, setting and question.
-        metrics: Rows of metrics.csv so far.
-        tables: The condition's rows by question so far.
-    """
-
-    def __init__(
-        self,
-        run: StageRun,
-        axis: str,
-        model: str,
-        condition: str,
-        partitions: Sequence[Path] = (),
-        judged: Sequence[Path] = (),
-    ):
+    def __init__(self, run: StageRun, axis: str, model: str, condition: str, partitions: Sequence[Path] = ()):
         self._run, self._axis, self._model, self.condition = run, axis, model, condition
         # Of base itself both paths are its own, unless a caller replaces the first.
         conditions = (BASE, condition)
         self._paths = dict(zip(conditions, reversed(partitions), strict=False))
         self.sides = {name: read_partition(path) for name, path in self._paths.items()}
-        self._judged = {name: read_judged(path) for name, path in zip(conditions, reversed(judged), strict=False)}
         self.metrics: list[dict[str, Any]] = []
         self.tables: list[pd.DataFrame] = []
 
@@ -76,13 +53,9 @@ class Comparison:
             )
         return found
 
-    def people_splits(
-        self, question: Question, name: str, size: int, number: int, samples: int = 1
-    ) -> list[PeopleSplit]:
-        """Splits of a question's people beside ``size`` answers of a condition: the same for all conditions."""
-        params, judged = self._run.params, self._judged[name].get(question.prompt_id)
-        rule = params.evaluate.partition.rule
-        return people_splits(question, rule, size, seed=params.seed, number=number, samples=samples, judged=judged)
+    def people_splits(self, question: Question, size: int, number: int, samples: int = 1) -> list[PeopleSplit]:
+        """Splits of a question's people beside ``size`` answers: the same for all conditions."""
+        return people_splits(question, size, seed=self._run.params.seed, number=number, samples=samples)
 
     def rows(
         self, questions: Sequence[Question], setting: str, row: Callable[[Question, Answers, str], Mapping[str, Any]]
@@ -111,8 +84,8 @@ class Comparison:
         floors: Mapping[str, str | float],
         split: str,
         *stream: str,
-    ) -> list[dict[str, Any]]:
-        """Summarise rows of both conditions and keep the condition's; returns its rows of metrics.csv."""
+    ) -> None:
+        """Summarise rows of both conditions and keep the condition's."""
         params = self._run.params
         found = summarise(
             rows,
@@ -123,10 +96,9 @@ class Comparison:
             names=(self._axis, self._model, *stream),
             replicates=params.evaluate.bootstrap_replicates,
         )
-        own = [{"axis": self._axis, "model": self._model, **row} for row in found if row["condition"] == self.condition]
-        self.metrics += own
+        own = [row for row in found if row["condition"] == self.condition]
+        self.metrics += [{"axis": self._axis, "model": self._model, **row} for row in own]
         self.tables.append(self.own(rows).assign(split=split))
-        return own
 
     def add_values(self, values: Mapping[str, float], size: int) -> None:
         """Keep numbers about ``size`` questions that have no interval, by metric; NaN where undefined."""

@@ -19,15 +19,10 @@ FLOORS = {"selfreflect_sampled": "perfect", "selfreflect_direct": "perfect"}
 
 
 def question_table(questions: Sequence[str], distances: pd.DataFrame) -> pd.DataFrame:
-    """The mean distance of each question under each summary.
+    """The mean distance of each question under each summary, from rows of prompt_id, summary and distance.
 
-    Args:
-        questions: Prompt ids, in order.
-        distances: Columns prompt_id, summary and distance: one row for each summary and hidden word.
-
-    Returns:
-        prompt_id, SUMMARIES (NaN for a question without a hidden word); gain, direct less sampled: what the summary
-        gains by showing the model its answers; and told_apart, null less perfect: whether the judge reads at all.
+    With gain, direct less sampled: what the summary gains by showing the model its answers; and told_apart, null less
+    perfect: whether the judge reads at all.
     """
     means = distances.groupby(["prompt_id", "summary"])["distance"].mean().unstack("summary")
     table = means.reindex(index=list(questions), columns=list(SUMMARIES)).rename_axis("prompt_id").reset_index()
@@ -35,15 +30,13 @@ def question_table(questions: Sequence[str], distances: pd.DataFrame) -> pd.Data
     return table.assign(gain=gain, told_apart=told_apart)
 
 
-def main(
-    run: StageRun, model: str, condition: str, prompts: Path, scores: Path, base_scores: Path, output: Path
-) -> None:
+def main(run: StageRun, model: str, condition: str, prompts: Path, scores: list[Path], output: Path) -> None:
     """Write an evaluation directory."""
     compared = Comparison(run, "selfreflect", model, condition)
     questions = [question.prompt_id for question in read_questions(prompts)]
     sides = {
         name: question_table(questions, read_table(path, WORD_DISTANCE_COLUMNS)).assign(condition=name)
-        for name, path in ((BASE, base_scores), (condition, scores))
+        for name, path in zip((BASE, condition), reversed(scores), strict=True)
     }
     compared.add(pd.concat(sides.values(), ignore_index=True), STATISTICS, FLOORS, "all")
     compared.write(output, compared.tables[0])

@@ -2,68 +2,31 @@
 
 from functools import partial
 
-from pipeline.metrics.metric import OURS, Metric
+from pipeline.metrics.metric import Metric
 
-PAPER = "arXiv:2505.20295"
 _summary = partial(
     Metric,
-    axis="selfreflect",
+    formula_text="mean of 1/2 ||softmax(z_summary / T) - softmax(z_list / T)||_1",
+    unit="probability",
     n="questions",
+    source="arXiv:2505.20295",
     aggregate="mean over hidden words of a question, then over questions; floor: the counts of the answers in words",
+    axis="selfreflect",
+    function="pipeline.axes.selfreflect.summaries:tempered_distance",
     decimals=3,
     undefined="questions",
-    source=PAPER,
-    unit="probability",
-    direction="lower",
-    formula_text="mean of 1/2 ||softmax(z_summary / T) - softmax(z_list / T)||_1",
-    function="pipeline.axes.selfreflect.summaries:tempered_distance",
 )
-DISTANCE = "Distance of a judge's law of a hidden word given {}, from its law given the list of answers."
+_lower = partial(_summary, direction="lower")
+_reference = partial(_summary, direction="neither")
+_higher = partial(_summary, direction="higher")
+OF = "Distance of a judge's law of a hidden word given {} from that given the list of the answers."
+READS = "Where its interval reaches 0 the judge does not read, and the other figures mean nothing."
+SAMPLED = OF.format("the model's summary of its answers, which it saw,")
 METRICS = (
-    _summary(
-        name="selfreflect_sampled",
-        title="Summary of shown answers",
-        definition=DISTANCE.format("the model's summary of its answers, which it was shown"),
-        column="Sampled",
-        headline=1,
-    ),
-    _summary(
-        name="selfreflect_direct",
-        title="Summary without the answers",
-        definition=DISTANCE.format("the model's summary, written without its answers"),
-        column="Direct",
-    ),
-    _summary(
-        name="selfreflect_perfect",
-        title="Counts in words",
-        definition=DISTANCE.format("the counts of the answers in words"),
-        direction="neither",
-        column="Perfect",
-    ),
-    _summary(
-        name="selfreflect_null",
-        title="Summary of another question",
-        definition=DISTANCE.format("the model's summary of another question"),
-        direction="neither",
-        source=OURS,
-        column="Null",
-    ),
-    _summary(
-        name="selfreflect_gain",
-        title="Gain by seeing the answers",
-        definition="Distance without the answers less that with them.",
-        formula_text="direct - sampled",
-        direction="higher",
-        column="Gain",
-    ),
-    _summary(
-        name="selfreflect_told_apart",
-        title="What the judge tells apart",
-        definition="Distance of another question's summary less that of the counts. Where its interval reaches 0 the "
-        "judge does not read, and the other figures mean nothing.",
-        formula_text="null - perfect",
-        direction="higher",
-        source=OURS,
-        column="Null - perfect",
-    ),
+    _lower("selfreflect_sampled", "Summary of shown answers", SAMPLED, column="Sampled", headline=1),
+    _lower("selfreflect_direct", "Summary without the answers", OF.format("its summary without them"), column="Direct"),
+    _reference("selfreflect_perfect", "Counts in words", OF.format("their counts in words"), column="Perfect"),
+    _reference("selfreflect_null", "Summary of another question", OF.format("another's summary"), column="Null"),
+    _higher("selfreflect_gain", "Gain by seeing the answers", "Direct less sampled.", column="Gain"),
+    _higher("selfreflect_told_apart", "What the judge tells apart", f"Null less perfect. {READS}", column="Told apart"),
 )

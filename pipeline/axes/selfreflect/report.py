@@ -1,6 +1,6 @@
 """The table of summaries."""
 
-from pipeline.report.tables.axis_table import AxisReport, AxisTable, Cells, Column
+from pipeline.report.axis_table import AxisReport, AxisTable, Cells, Column
 
 
 def judge_verdict(cells: Cells, condition: str) -> str:
@@ -28,9 +28,9 @@ REPORT = AxisReport(
                 Column("selfreflect_null"),
                 Column("selfreflect_told_apart"),
             ),
-            "Distance of a judge's law of a hidden word given a summary from its law given the list of answers; lower is "
-            "better. Sampled: the model saw its answers; direct: it did not; perfect: their counts in words; null: the "
-            "summary of another question.",
+            "Distance of a judge's law of a hidden word given a summary from its law given the list of answers; lower "
+            "is better. Sampled: the model saw its answers; direct: it did not; perfect: their counts in words; null: "
+            "the summary of another question.",
             verdict=("Verdict", judge_verdict),
         ),
     ),

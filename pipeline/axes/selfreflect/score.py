@@ -98,18 +98,7 @@ def judged(
     summaries: Summaries,
     temperature: float,
 ) -> dict[str, Any]:
-    """The distances of one question.
-
-    Args:
-        judge: Gives the laws of hidden words.
-        question: Whose answers they are.
-        answers: Those of the list, and those whose words are hidden.
-        summaries: Of all questions and kinds.
-        temperature: What log-probabilities are divided by.
-
-    Returns:
-        ``rows``, WORD_DISTANCE_COLUMNS behind the question; ``judge_calls``, requests to the judge.
-    """
+    """The distances of one question: ``rows``, WORD_DISTANCE_COLUMNS behind the question, and ``judge_calls``."""
     listed, tested = answers
     outcomes = judge.first_tokens(
         [word for answer in {*listed, *tested} - {NO_ANSWER} for word, _ in masked_words(answer)]

@@ -31,11 +31,7 @@ _FUNCTION_WORDS = (
 
 
 def masked_words(answer: str) -> list[tuple[str, str]]:
-    """Each content word of an answer, and the answer with BLANK in its place.
-
-    A content word is none of the articles, pronouns, prepositions, conjunctions and auxiliaries of English; in an
-    answer of these alone every word counts.
-    """
+    """Each content word of an answer, and the answer with BLANK in its place; every word where none is content."""
     found = list(_WORD.finditer(answer))
     content = [match for match in found if match.group().casefold() not in _FUNCTION_WORDS.split()]
     return [(match.group(), f"{answer[: match.start()]}{BLANK}{answer[match.end() :]}") for match in content or found]
@@ -47,10 +43,7 @@ def answer_list(answers: Sequence[str]) -> str:
 
 
 def perfect_summary(answers: Sequence[str]) -> str:
-    """How often each answer is there, in words; it has all that the list has but the order.
-
-    The most frequent answer comes first, equally frequent ones in code point order.
-    """
+    """How often each answer is there, in words, the most frequent first."""
     parts = [f"{count} {'is' if count == 1 else 'are'} {answer}" for answer, count in counts_of(answers).items()]
     listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
     return f"Of {len(answers)} answer{'s' if len(answers) > 1 else ''}, {listed}."
@@ -80,28 +73,17 @@ def word_request(question: str, context: str, masked: str) -> str:
 
 
 def tempered_distance(first: np.ndarray, second: np.ndarray, temperature: float) -> float:
-    """Total variation of two laws, 1/2 ||P - Q||_1 with P = softmax(z / temperature).
-
-    Args:
-        first: float64[K] log-probabilities or logits z.
-        second: The same of the other law.
-        temperature: Above 0; large ones bring the laws nearer to uniform, so that rare words count, too.
-    """
+    """1/2 ||P - Q||_1 of P = softmax(z / temperature); a large temperature lets rare words count, too."""
     laws = [np.exp(log_softmax(np.asarray(logits, dtype=np.float64) / temperature)) for logits in (first, second)]
     return 0.5 * float(np.abs(laws[0] - laws[1]).sum())
 
 
 def listed_and_tested(answers: Sequence[str | None], tested: int) -> tuple[list[str], list[str]]:
-    """The answers of the list, NO_ANSWER for a reply without one, and the last ``tested`` ones that are answers.
-
-    Args:
-        answers: Texts in the order of their samples, None for a reply without an answer.
-        tested: Replies at the end that are not in the list; less than there are.
-    """
+    """The answers of the list (NO_ANSWER for a reply without one), and those of the last ``tested`` replies."""
     split = len(answers) - tested
     return [answer or NO_ANSWER for answer in answers[:split]], [answer for answer in answers[split:] if answer]
 
 
 def other_question(place: int, size: int) -> int:
-    """Place of the question whose summary is the null of another: half the set further on; ``size`` at least 2."""
+    """Place of the question whose summary is the null of another: half the set further on."""
     return (place + size // 2) % size

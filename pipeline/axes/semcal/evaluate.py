@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from pipeline.axes.questions.answers import Answers
@@ -26,20 +25,10 @@ from pipeline.dag.execution import StageRun, command_line
 SHOWN = ["prompt_id", "confidence", "label", "brier"]
 
 
-def main(
-    run: StageRun,
-    model: str,
-    condition: str,
-    prompts: Path,
-    partitions: Path,
-    base_partitions: Path,
-    judged: Path,
-    base_judged: Path,
-    output: Path,
-) -> None:
+def main(run: StageRun, model: str, condition: str, prompts: Path, partitions: list[Path], output: Path) -> None:
     """Write an evaluation directory; its table ``reliability`` has the points of reliability diagrams."""
     seed, questions = run.params.seed, read_questions(prompts)
-    compared = Comparison(run, "semcal", model, condition, (partitions, base_partitions), (judged, base_judged))
+    compared = Comparison(run, "semcal", model, condition, partitions)
     by_target = {
         "gold": [question for question in questions if question.gold],
         "people": [question for question in questions if question.human],
@@ -48,10 +37,10 @@ def main(
     def gold_row(question: Question, answers: Answers, name: str) -> dict[str, float]:
         law = {str(right_label(question)): 1.0}
         found = prediction(answers.labels, law, random_stream(seed, "halves", question.prompt_id))
-        return dict(zip(SHOWN[1:], found, strict=True))
+        return {**dict(zip(SHOWN[1:], found, strict=True)), "doubt": -found[0], "right": found[1]}
 
     def row_of_people(question: Question, answers: Answers, name: str) -> dict[str, float]:
-        splits = compared.people_splits(question, name, len(answers.spellings), PEOPLE_SPLITS)
+        splits = compared.people_splits(question, len(answers.spellings), PEOPLE_SPLITS)
         return people_row(splits, answers.spellings, random_stream(seed, "halves", question.prompt_id))
 
     tables, diagrams = [], []
@@ -64,15 +53,14 @@ def main(
                 rng = random_stream(seed, "floor", model, condition, split)
                 labels = [compared.answers(condition, setting, question).labels for question in chosen]
                 floors = simulated_floors(labels, rng, run.params.evaluate.floor_replicates)
-                statistics, trials = gold_statistics(), 1
+                statistics = gold_statistics()
             else:
                 rows = compared.rows(chosen, setting, row_of_people)
                 floors = people_floors(compared.own(rows), PEOPLE_SPLITS)
                 statistics = people_statistics(PEOPLE_SPLITS)
-                trials = np.array([question.num_people for question in chosen])
             compared.add(rows, statistics, floors, split, target)
-            own, stream = compared.own(rows)[SHOWN], random_stream(seed, "band", model, condition, split, target)
-            points = reliability(own["confidence"].to_numpy(), own["label"].to_numpy(), stream, trials)
+            own = compared.own(rows)[SHOWN]
+            points = reliability(own["confidence"].to_numpy(), own["label"].to_numpy())
             tables.append(own.assign(split=split, target=target))
             diagrams.append(points.assign(split=split, target=target))
     compared.write(output, pd.concat(tables, ignore_index=True), reliability=pd.concat(diagrams, ignore_index=True))

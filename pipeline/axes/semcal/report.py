@@ -1,19 +1,19 @@
 """Tables and figure of semantic calibration."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pipeline.axes.semcal.semantic_calibration import calibration_verdict
 from pipeline.config.params import BASE, Params
+from pipeline.report.axis_table import AxisReport, AxisTable, Cells, Column
 from pipeline.report.evaluations import Evaluations, display_names
 from pipeline.report.figures.drawing import STYLE, TARGET_COLOR, Drawing, condition_colors, shared_legend
-from pipeline.report.tables.axis_table import AxisReport, AxisTable, Cells, Column
 
-POINTS = ("split", "target", "size", "confidence", "frequency", "band_low", "band_high")
+POINTS = ("split", "target", "size", "confidence", "frequency")
 TARGETS = {"gold": "accepted answers", "people": "people"}
 
 
@@ -56,49 +56,32 @@ def drawings(params: Params, evaluations: Evaluations) -> dict[str, Drawing]:
         return {}
     caption = (
         "Reliability of the confidence in the most frequent class of answers, in ten bins; the area of a mark goes "
-        "with the number of questions. Bars: where 95% of a calibrated model's points lie. Below the diagonal: "
+        "with the number of questions. Below the diagonal: "
         "overconfident."
     )
     return {"reliability": Drawing(reliability_diagrams, (points, names, conditions), caption)}
 
 
 def reliability_diagrams(points: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Figure:
-    """Frequency by confidence, a row for each model and a column for each kind of label.
-
-    Args:
-        points: Columns model, condition, target and those of ``reliability``.
-        models: Model name -> display name.
-        conditions: Base and the methods, in order.
-    """
+    """Frequency by confidence, a row for each model and a column for each kind of label."""
     shown = [model for model in models if (points["model"] == model).any()]
     targets = [target for target in TARGETS if (points["target"] == target).any()]
+    colors = condition_colors(conditions)
     with plt.rc_context(STYLE):
         size = (3.0 * len(targets) + 0.4, 2.9 * len(shown) + 0.4)
         figure, grid = plt.subplots(len(shown), len(targets), figsize=size, squeeze=False, layout="constrained")
-        for line, model in zip(grid, shown, strict=True):
-            for panel, target in zip(line, targets, strict=True):
-                own = points[(points["model"] == model) & (points["target"] == target)]
-                _panel(panel, own, conditions)
-                panel.set_title(f"{models[model]}: {TARGETS[target]}", loc="left")
-                panel.set_xlabel("confidence")
-                panel.set_ylabel("right" if target == "gold" else "share of people")
+        for (model, target), panel in zip(itertools.product(shown, targets), grid.flatten(), strict=True):
+            panel.plot((0, 1), (0, 1), color=TARGET_COLOR, linewidth=0.7, linestyle=":", zorder=0)
+            of_panel = points[(points["model"] == model) & (points["target"] == target)].sort_values("confidence")
+            for condition, own in of_panel.groupby("condition"):
+                look = {"color": colors[condition], "linewidth": 0.9, "label": condition}
+                panel.plot(own["confidence"], own["frequency"], **look)
+                panel.scatter(own["confidence"], own["frequency"], s=4 + 3 * own["size"], color=colors[condition])
+            panel.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal", xlabel="confidence")
+            panel.set_ylabel("right" if target == "gold" else "share of people")
+            panel.set_title(f"{models[model]}: {TARGETS[target]}", loc="left")
         shared_legend(figure, grid.flatten())
     return figure
-
-
-def _panel(panel: Axes, points: pd.DataFrame, conditions: Sequence[str]) -> None:
-    colors = condition_colors(conditions)
-    panel.plot((0, 1), (0, 1), color=TARGET_COLOR, linewidth=0.7, linestyle=":", zorder=0)
-    for condition in conditions:
-        own = points[points["condition"] == condition].sort_values("confidence")
-        if len(own):
-            color = colors[condition]
-            panel.vlines(own["confidence"], own["band_low"], own["band_high"], color=color, alpha=0.25, linewidth=4)
-            panel.plot(own["confidence"], own["frequency"], color=color, linewidth=0.9, label=condition)
-            panel.scatter(own["confidence"], own["frequency"], s=4 + 3 * own["size"], color=color, linewidths=0)
-    panel.set_xlim(-0.03, 1.03)
-    panel.set_ylim(-0.03, 1.03)
-    panel.set_aspect("equal")
 
 
 REPORT = AxisReport(

@@ -11,13 +11,12 @@ import pandas as pd
 
 from pipeline.axes.questions.answers import class_counts
 from pipeline.axes.questions.confidence import held_out_confidence, modal_class
-from pipeline.axes.questions.discrimination import auroc, auroc_problem
+from pipeline.axes.questions.discrimination import auroc_of
 from pipeline.axes.questions.people import PeopleSplit
 from pipeline.axes.questions.question import OTHER
 from pipeline.axes.semcal.calibration import (
     binned_error,
     calibration_bins,
-    consistency_band,
     smooth_calibration_error,
     unbiased_brier_score,
 )
@@ -33,10 +32,8 @@ def predictions(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Confidence in the most frequent class, its label, and the Brier score of the whole law, float64[...] each.
 
-    Args:
-        counts: int64[..., K], answers by class, at least two; one in no class is a class of its own.
-        label_law: float64[..., K], probability of each class being the label.
-        rng: Of ties and halvings.
+    Of counts int64[..., K] by class, at least two, and the probability of each class being the label, float64[..., K].
+    An answer in no class is a class of its own.
     """
     confidence, chosen = held_out_confidence(counts, rng), modal_class(counts, rng)
     label = np.take_along_axis(np.asarray(label_law, dtype=np.float64), np.asarray(chosen)[..., None], axis=-1)[..., 0]
@@ -44,13 +41,7 @@ def predictions(
 
 
 def prediction(labels: Sequence[str], law: Mapping[str, float], rng: np.random.Generator) -> tuple[float, float, float]:
-    """``predictions`` of one question.
-
-    Args:
-        labels: Class of each answer.
-        law: Probability of each class being the label.
-        rng: Of ties and halvings.
-    """
+    """``predictions`` of one question, from the class of each answer and the probability of classes being the label."""
     counts, truth = class_counts(labels, {name: share for name, share in law.items() if name != OTHER})
     return tuple(map(float, predictions(counts, truth, rng)))
 
@@ -77,21 +68,13 @@ def people_row(
 
 
 def gold_statistics() -> dict[str, Statistic]:
-    """Against accepted answers, of rows with confidence, label and brier."""
-
-    def area(rows: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
-        return auroc(rows["confidence"].to_numpy(), rows["label"].to_numpy() > 0.5, weights)
-
+    """Against accepted answers, of rows with confidence, doubt (its negative), label, right (the same) and brier."""
     return {
         **{f"semcal_{name}": _error(error, ["confidence"], ["label"]) for name, error in ERRORS.items()},
         "semcal_brier": mean_of("brier"),
         "semcal_accuracy": mean_of("label"),
         "semcal_confidence": mean_of("confidence"),
-        "semcal_auroc": Statistic(
-            ("confidence", "label"),
-            area,
-            problem=lambda rows: auroc_problem(rows["confidence"].to_numpy(), rows["label"].to_numpy() > 0.5),
-        ),
+        "semcal_auroc": auroc_of("doubt"),
     }
 
 
@@ -126,15 +109,10 @@ def people_floors(rows: pd.DataFrame, splits: int) -> dict[str, float]:
 
 
 def simulated_floors(answers: Sequence[Sequence[str]], rng: np.random.Generator, replicates: int) -> dict[str, float]:
-    """Mean errors of a calibrated model of the same laws, questions and numbers of answers, against accepted answers.
+    """Mean errors of a calibrated model of the same laws, against accepted answers.
 
-    Of every question the law is taken to be that of the model's own answers: answers and the right class are drawn
-    from it anew.
-
-    Args:
-        answers: Class of each answer, by question.
-        rng: Of the simulation.
-        replicates: Simulated models.
+    Of every question the law is taken to be that of the model's own answers (``answers``, a class each): answers and
+    the right class are drawn from it anew.
     """
     confidence, labels = (np.zeros((replicates, len(answers))) for _ in range(2))
     for place, own in enumerate(answers):
@@ -149,34 +127,15 @@ def simulated_floors(answers: Sequence[Sequence[str]], rng: np.random.Generator,
 def calibration_verdict(error: Mapping[str, float], score: Mapping[str, float]) -> str:
     """Whether a condition is calibrated better than base: "better", "worse" or "not shown to differ".
 
-    Better is a smaller error *and* a Brier score that does not rise: a model that answers nonsense has an error near 0,
-    and a Brier score of a fair guess or worse.
-
-    Args:
-        error: The row of a calibration error, with change, change_low and change_high.
-        score: The row of the Brier score.
+    From the rows of a calibration error and of the Brier score. Better is a smaller error *and* a Brier score that does
+    not rise: a model that answers nonsense has an error near 0, and a Brier score of a fair guess or worse.
     """
     if error["change_low"] > 0 or score["change_low"] > 0:
         return "worse"
     return "better" if error["change_high"] < 0 and score["change"] <= 0 else "not shown to differ"
 
 
-def reliability(
-    confidence: np.ndarray, labels: np.ndarray, rng: np.random.Generator, trials: np.ndarray | int = 1
-) -> pd.DataFrame:
-    """The points of a reliability diagram in bins of equal width.
-
-    Args:
-        confidence: float64[N].
-        labels: float64[N].
-        rng: Of the consistency bands: labels drawn from the confidences.
-        trials: How many draws each label is the mean of: one right class, or the people asked.
-
-    Returns:
-        Columns size, confidence, frequency, band_low and band_high; filled bins alone.
-    """
-    bins = calibration_bins(confidence, labels)
-    low, high = consistency_band(confidence, rng, trials=trials)
-    columns = {"size": bins.sizes, "confidence": bins.confidence, "frequency": bins.frequency}
-    table = pd.DataFrame({**columns, "band_low": low, "band_high": high})
+def reliability(confidence: np.ndarray, labels: np.ndarray) -> pd.DataFrame:
+    """The filled bins of a reliability diagram: size, confidence and frequency."""
+    table = calibration_bins(confidence, labels)
     return table[table["size"] > 0].reset_index(drop=True)

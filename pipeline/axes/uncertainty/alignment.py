@@ -15,16 +15,9 @@ import numpy as np
 def rank_correlation(
     first: np.ndarray, second: np.ndarray, strata: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Spearman's correlation of what is left of the ranks of both after the mean of each stratum.
+    """Spearman's correlation of float64[N] and float64[N], of what is left of ranks after the mean of each stratum.
 
-    Args:
-        first: float64[N].
-        second: float64[N].
-        strata: int[N], the number of options; a single stratum gives Spearman's correlation itself.
-        weights: float64[..., N], how often each of N counts; None for once.
-
-    Returns:
-        float64[...]; NaN where nothing is left of one, or N is below 3.
+    ``strata``: int[N], the number of options; ``weights``: float64[..., N]. float64[...], NaN where nothing is left.
     """
     weights = np.ones(len(first)) if weights is None else weights
     return _correlation(_ranks(first, weights), _ranks(second, weights), strata, weights)
@@ -72,19 +65,10 @@ def adjusted_p_values(
 ) -> dict[str, float]:
     """Two-sided p of the correlation of each measure with people's entropy, adjusted for all of them (max-T).
 
-    The same permutations of people's entropies for all measures; a measure's p is the share of permutations in which
-    the largest T of any measure reaches its own (Westfall and Young 1993). T = |correlation| sqrt(n - 1), as a measure
-    that few questions have has large correlations by chance.
-
-    Args:
-        measures: float64[N] each, NaN on questions that a measure does not have.
-        people_entropy: float64[N].
-        strata: int[N].
-        replicates: Permutations.
-        rng: Of the permutations.
-
-    Returns:
-        By measure; NaN where a correlation is undefined.
+    The same permutations for all measures; a p is the share of them in which the largest T of any measure reaches its
+    own (Westfall and Young 1993). T = |correlation| sqrt(n - 1), as a measure that few questions have has large
+    correlations by chance. Measures are NaN on questions that they do not have; so is a p whose correlation is
+    undefined.
     """
     # A question keeps to those with as many options, and with the same measures.
     known = np.isfinite(np.stack(list(measures.values())))

@@ -20,22 +20,14 @@ from pipeline.dag.execution import StageRun, command_line
 
 
 def main(
-    run: StageRun,
-    model: str,
-    condition: str,
-    prompts: Path,
-    partitions: Path,
-    base_partitions: Path,
-    scores: Path,
-    base_scores: Path,
-    output: Path,
+    run: StageRun, model: str, condition: str, prompts: Path, partitions: list[Path], scores: list[Path], output: Path
 ) -> None:
     """Write an evaluation directory."""
     questions, seed = read_questions(prompts), run.params.seed
-    compared = Comparison(run, "uncertainty", model, condition, (partitions, base_partitions))
+    compared = Comparison(run, "uncertainty", model, condition, partitions)
     laws = {
         name: read_table(path, QUESTION_STEP_COLUMNS).set_index("prompt_id").to_dict("index")
-        for name, path in ((BASE, base_scores), (condition, scores))
+        for name, path in zip((BASE, condition), reversed(scores), strict=True)
     }
 
     def row(question: Question, answers: Answers, name: str) -> dict[str, float]:

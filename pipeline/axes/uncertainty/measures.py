@@ -3,7 +3,6 @@
 Those of arXiv:2508.08204, larger for a less certain model. Logarithms are natural.
 """
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -30,12 +29,7 @@ def relative_entropy(law: np.ndarray) -> float:
 
 
 def nucleus_size(law: np.ndarray, mass: float) -> int:
-    """Tokens in the nucleus: the most probable ones, each while the probability before it is below ``mass``.
-
-    Args:
-        law: float64[V], sums to 1.
-        mass: In (0, 1].
-    """
+    """Tokens in a law's nucleus: the most probable ones, each while the probability before it is below ``mass``."""
     before = np.concatenate([[0.0], np.cumsum(np.sort(law)[::-1])[:-1]])
     return int((before < mass).sum())
 
@@ -43,10 +37,7 @@ def nucleus_size(law: np.ndarray, mass: float) -> int:
 def first_token_measures(law: np.ndarray, entropy: float, vocabulary: int) -> dict[str, float]:
     """OF_FIRST_TOKEN: H / ln V, and the entropies of the TOP_K most probable tokens and of the nucleus, renormalised.
 
-    Args:
-        law: float64[K], the most probable tokens; those beyond have next to no probability.
-        entropy: Of the whole law, nats.
-        vocabulary: V, tokens of the whole law.
+    Of the most probable tokens' law float64[K], the entropy of the whole in nats, and its number of tokens V.
     """
     kept = np.sort(np.asarray(law, dtype=np.float64))[::-1]
     ordered = np.append(kept, np.zeros(TOP_K)) / kept.sum()
@@ -56,14 +47,8 @@ def first_token_measures(law: np.ndarray, entropy: float, vocabulary: int) -> di
 
 
 def lexical_similarities(answers: Sequence[Sequence[str]]) -> np.ndarray:
-    """ROUGE-L F1 of all pairs of n answers, lists of words: float64[n, n]; of equal answers it is taken once."""
-    texts = [tuple(words) for words in answers]
-    names = list(dict.fromkeys(texts))
-    found = np.eye(len(names))
-    for place, other in itertools.combinations(range(len(names)), 2):
-        found[place, other] = found[other, place] = longest_common_share(names[place], names[other])
-    places = [names.index(words) for words in texts]
-    return found[np.ix_(places, places)]
+    """ROUGE-L F1 of all pairs of n answers, lists of words: float64[n, n]."""
+    return np.array([[longest_common_share(first, second) for second in answers] for first in answers])
 
 
 def longest_common_share(first: Sequence[str], second: Sequence[str]) -> float:
@@ -79,12 +64,9 @@ def longest_common_share(first: Sequence[str], second: Sequence[str]) -> float:
 
 
 def laplacian_eigenvalues(similarity: np.ndarray) -> float:
-    """Sum over eigenvalues e of the normalised graph Laplacian of max(0, 1 - e), which counts clusters of answers.
+    """Sum of max(0, 1 - e) over eigenvalues e of the normalised graph Laplacian of similarities float64[n, n].
 
-    Lin, Trivedi and Sun (arXiv:2305.19187).
-
-    Args:
-        similarity: float64[n, n] in [0, 1], symmetric, 1 on the diagonal; n at least 2.
+    It counts clusters of answers (Lin, Trivedi and Sun, arXiv:2305.19187).
     """
     similarity = np.asarray(similarity, dtype=np.float64)
     scale = 1 / np.sqrt(similarity.sum(axis=1))

@@ -9,9 +9,9 @@ import pandas as pd
 
 from pipeline.axes.questions.answers import Answers, class_counts
 from pipeline.axes.questions.classes import normalise, right_label
-from pipeline.axes.questions.confidence import modal_class, modal_confidence
-from pipeline.axes.questions.discrimination import auroc, auroc_problem, auroc_within_length
-from pipeline.axes.questions.question import Question, people_answers, people_counts
+from pipeline.axes.questions.confidence import modal_class
+from pipeline.axes.questions.discrimination import auroc_of, auroc_within_length
+from pipeline.axes.questions.question import Question, people_answers
 from pipeline.axes.uncertainty.alignment import rank_correlation
 from pipeline.axes.uncertainty.measures import (
     AUDITED,
@@ -25,20 +25,14 @@ from pipeline.axes.uncertainty.measures import (
     relative_entropy,
 )
 from pipeline.core.language.diversity import chao_wang_jost_entropy, plug_in_entropy
-from pipeline.core.statistics.summarise import Function, Statistic
+from pipeline.core.statistics.summarise import Statistic
 
 HALVINGS = 30
 """Random halvings of people behind the ceiling."""
 
 
 def answer_is_right(question: Question, labels: Sequence[str], rng: np.random.Generator) -> float:
-    """1 where the most frequent class of answers is right, else 0; NaN where nothing is right or wrong.
-
-    Args:
-        question: What was asked.
-        labels: Class of each answer; at least one.
-        rng: Of ties.
-    """
+    """1 where the most frequent class of answers is right, else 0; NaN where nothing is right or wrong."""
     right = right_label(question)
     counts, law = class_counts(labels, None if right is None else {right: 1.0})
     return math.nan if right is None else float(law[modal_class(counts, rng)])
@@ -47,23 +41,14 @@ def answer_is_right(question: Question, labels: Sequence[str], rng: np.random.Ge
 def question_row(
     question: Question, answers: Answers, law: Mapping[str, Any] | None, rng: np.random.Generator
 ) -> dict[str, float]:
-    """A model's uncertainty about one question.
+    """A model's uncertainty about one question: MEASURES, right, people_entropy, options and length.
 
-    Args:
-        question: What was asked.
-        answers: The model's, at least two.
-        law: ``probabilities`` (float64[K], most probable first tokens), ``entropy_nats`` and ``vocabulary`` of the
-            whole law, ``choice_probabilities`` (of the letters of options) and ``mean_token_entropy``; None for a
-            model whose probabilities are not known.
-        rng: Of ties.
-
-    Returns:
-        MEASURES (NaN for one that there is nothing to compute from), right, people_entropy (nats), options (0 for an
-        open question) and length.
+    ``law`` is a row of QUESTION_STEP_COLUMNS, None for a model whose probabilities are not known. A measure that there
+    is nothing to compute from is NaN.
     """
     counts, _ = class_counts(answers.labels)
     similarity = lexical_similarities([normalise(text or "").split() for text in answers.texts])
-    values = plug_in_entropy(counts), 1 - float(modal_confidence(counts)), laplacian_eigenvalues(similarity)
+    values = plug_in_entropy(counts), 1 - counts.max() / counts.sum(), laplacian_eigenvalues(similarity)
     sampled = {name: round(value, SAMPLED_DECIMALS) for name, value in zip(SAMPLED, values, strict=True)}
     known = dict.fromkeys(OF_PROBABILITIES, math.nan)
     if law is not None:
@@ -71,7 +56,7 @@ def question_row(
         known["mean_token_entropy"] = float(law["mean_token_entropy"])
         choices = np.asarray(law["choice_probabilities"], dtype=np.float64)
         known["choice_entropy"] = relative_entropy(choices) if choices.sum() > 0 else math.nan
-    people = np.array(list(people_counts(question).values()), dtype=np.int64)
+    people = class_counts([label for _, label in people_answers(question)])[0]
     return {
         **sampled,
         **known,
@@ -83,24 +68,14 @@ def question_row(
 
 
 def people_ceiling(questions: Sequence[Question], rng: np.random.Generator) -> float:
-    """Mean correlation of the entropies of two random halves of people: about what a perfect measure could reach.
-
-    Args:
-        questions: Those that people were asked.
-        rng: Of the halvings.
-    """
+    """Mean correlation of the entropies of two random halves of people: about what a perfect measure could reach."""
     strata = np.array([len(question.options) for question in questions])
     found = []
     for _ in range(HALVINGS):
-        halves = np.array([_half_entropies(question, rng) for question in questions])
+        orders = [rng.permutation([label for _, label in people_answers(question)]) for question in questions]
+        halves = np.array([[chao_wang_jost_entropy(class_counts(h)[0]) for h in np.array_split(o, 2)] for o in orders])
         found.append(rank_correlation(halves[:, 0], halves[:, 1], strata))
     return float(np.mean(found))
-
-
-def _half_entropies(question: Question, rng: np.random.Generator) -> tuple[float, float]:
-    labels = rng.permutation([label for _, label in people_answers(question)])
-    first, second = np.array_split(labels, 2)
-    return tuple(chao_wang_jost_entropy(class_counts(half.tolist())[0]) for half in (first, second))
 
 
 def people_statistics() -> dict[str, Statistic]:
@@ -110,12 +85,12 @@ def people_statistics() -> dict[str, Statistic]:
 
 def right_statistics() -> dict[str, Statistic]:
     """AUROC of each measure for wrong answers, with the audit for length of AUDITED."""
-    found = {f"uncertainty_{name}_auroc": _area(name, lambda rows: ()) for name in MEASURES}
+    found = {f"uncertainty_{name}_auroc": auroc_of(name) for name in MEASURES}
     for name in AUDITED:
         prefix = f"length_{name}"
         found[f"{prefix}_spearman"] = _spearman(name, "length")
-        found[f"{prefix}_auroc"] = _area(name, lambda rows: ())
-        found[f"{prefix}_auroc_within"] = _area(name, lambda rows: (rows["length"].to_numpy(),))
+        found[f"{prefix}_auroc"] = auroc_of(name)
+        found[f"{prefix}_auroc_within"] = auroc_of(name, auroc_within_length, "length")
     found["length_right_spearman"] = _spearman("right", "length")
     return found
 
@@ -125,14 +100,3 @@ def _spearman(name: str, other: str) -> Statistic:
         return rank_correlation(*(rows[column].to_numpy() for column in (name, other, "options")), weights)
 
     return Statistic((name, other), correlation)
-
-
-def _area(name: str, lengths) -> Statistic:
-    def area(rows: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
-        function: Function = auroc_within_length if lengths(rows) else auroc
-        return function(-rows[name].to_numpy(), rows["right"].to_numpy() > 0.5, *lengths(rows), weights)
-
-    def problem(rows: pd.DataFrame) -> str:
-        return auroc_problem(-rows[name].to_numpy(), rows["right"].to_numpy() > 0.5)
-
-    return Statistic((name, "right"), area, problem=problem)

@@ -2,7 +2,7 @@
 
 from pipeline.axes.uncertainty.measures import AUDITED, MEASURES
 from pipeline.axes.uncertainty.metrics import TITLES
-from pipeline.report.tables.axis_table import AxisReport, AxisTable, Column
+from pipeline.report.axis_table import AxisReport, AxisTable, Column
 
 REPORT = AxisReport(
     "Is a model unsure where people disagree, and where it is wrong?",
@@ -19,9 +19,9 @@ REPORT = AxisReport(
                 Column("uncertainty_{row}_auroc"),
                 Column("uncertainty_{row}_auroc", "change", "Change"),
             ),
-            "Spearman: with the entropy of people's answers, within questions with as many options. p: permutation test, "
-            "adjusted for the eight measures. Ceiling: the same correlation of two halves of people. AUROC: for wrong "
-            "answers.",
+            "Spearman: with the entropy of people's answers, within questions with as many options. p: permutation "
+            "test, adjusted for the eight measures. Ceiling: the same correlation of two halves of people. AUROC: for "
+            "wrong answers.",
             "Measure",
             {name: TITLES[name] for name in MEASURES},
         ),
@@ -35,8 +35,8 @@ REPORT = AxisReport(
                 Column("length_{row}_auroc", title="AUROC"),
                 Column("length_{row}_auroc_within", title="AUROC within lengths"),
             ),
-            "Where both a measure and being wrong go with length, an AUROC is length's; within fifths of answers by length "
-            "it is not.",
+            "Where both a measure and being wrong go with length, an AUROC is length's; within fifths of answers by "
+            "length it is not.",
             "Measure",
             {name: TITLES[name] for name in AUDITED},
         ),

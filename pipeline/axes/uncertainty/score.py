@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
 
 def _choice_probabilities(law: np.ndarray, count: int, tokenizer: "PreTrainedTokenizerBase") -> np.ndarray:
-    """Probability of each of the first ``count`` letters, float64[count], summed over its single-token spellings.
-
-    NaN where a letter is no single token: the measure of choices is then left out.
-    """
+    """Probability of each of the first ``count`` letters over its single-token spellings; NaN where it has none."""
     from pipeline.engines.loading.chat import single_tokens
 
     found = np.zeros(count)
@@ -45,10 +42,7 @@ def _choice_probabilities(law: np.ndarray, count: int, tokenizer: "PreTrainedTok
 def _mean_entropy(
     scorer: "StepEntropy", opened: "ConditionedModel", terminator: int, question: Question, replies: pd.DataFrame
 ) -> float:
-    """Mean over replies of the mean entropy over their tokens.
-
-    Replies are read as the tokenizer splits their text, which a model that samples may have split otherwise.
-    """
+    """Mean over replies of the mean entropy over their tokens, as the tokenizer splits their text."""
     from pipeline.engines.loading.chat import reply_ids
 
     # Equal replies are read once.
