@@ -33,7 +33,8 @@ class GridTarget:
         else:
             nodes = np.linspace(low, high, 2049)
             for size in (cells // 4, cells):
-                nodes = _refine(nodes, cdf(nodes), size)
+                # SciPy's hypergeometric distribution function is NaN between integers.
+                nodes = _refine(nodes, cdf(np.floor(nodes) if law.integer else nodes), size)
                 nodes = np.unique(np.round(nodes)) if law.integer else nodes
         self.nodes, self.lengths = nodes, np.diff(nodes)
         # F at the left end of each cell and just before its right end.

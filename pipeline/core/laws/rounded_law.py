@@ -18,6 +18,8 @@ from pipeline.errors import DomainError
 
 # Largest canonical number: this many digits, so that its index is exact in float64.
 MAX_DIGITS = 15
+# How far SciPy's functions may be off: they are by up to 10^-14 on the families' grids, and by 2 * 10^-9 far outside.
+TOLERANCE = 1e-8
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class RoundedLaw:
 
     Raises:
         DomainError: The support holds no multiple of 10^-num_decimals, or most of it needs
-            more than 15 digits.
+            more than 15 digits; or SciPy's functions give masses that do not sum to 1.
     """
 
     law: Law
@@ -46,9 +48,20 @@ class RoundedLaw:
         low, high = quantile(self.law, np.array(QUANTILE_RANGE)) * self.scale
         if max(abs(low), abs(high)) >= 10.0**MAX_DIGITS:
             raise DomainError(
-                f"num_decimals={self.num_decimals} is too fine for {self.law.scipy_name}"
-                f"({dict(self.law.scipy_kwargs)}): its numbers have more than {MAX_DIGITS} digits"
+                f"num_decimals={self.num_decimals} is too fine for {self._name}: "
+                f"its numbers have more than {MAX_DIGITS} digits"
             )
+        # Masses are taken from cdf below the median's cell and from sf above it, so at its ends the two must sum to 1.
+        middle = np.floor(self._median * self.scale + 0.5)
+        ends = np.array([middle - 0.5, middle + 0.5]) / self.scale
+        totals = self._tail(ends, "cdf", "sf") + self._tail(ends, "sf", "cdf")
+        worst = totals[np.argmax(np.abs(totals - 1))]
+        if not abs(worst - 1) <= TOLERANCE:
+            raise DomainError(f"{self._name}: masses sum to {worst} instead of 1")
+
+    @property
+    def _name(self) -> str:
+        return f"{self.law.scipy_name}({dict(self.law.scipy_kwargs)})"
 
     @property
     def scale(self) -> float:
@@ -68,6 +81,28 @@ class RoundedLaw:
     def _median(self) -> float:
         return float(quantile(self.law, np.array([0.5]))[0])
 
+    def _tail(self, ends: np.ndarray, name: str, opposite: str) -> np.ndarray:
+        """Mass on one side of the ends of cells, below for the name "cdf" and above for "sf"; NaN where unknown.
+
+        An integer law is asked at the integer below an end: SciPy's hypergeometric functions are NaN between integers.
+
+        Args:
+            ends: float64[N].
+            name: SciPy's function.
+            opposite: SciPy's function for the other side.
+        """
+        points = np.floor(ends) if self.law.integer else ends
+        distribution, parameters = self.law.distribution, self.law.scipy_kwargs
+        with np.errstate(all="ignore"):
+            tail = getattr(distribution, name)(points, **parameters)
+            unknown = np.isnan(tail)
+            if unknown.any():
+                # SciPy's inverse Gaussian gives NaN for a tail that underflows. Where the other tail is exactly 1,
+                # at most rounding is left for this one; nothing else shows that it is 0.
+                others = getattr(distribution, opposite)(points[unknown], **parameters)
+                tail[unknown] = np.where(others == 1, 0.0, math.nan)
+        return tail
+
     def masses(self, first: np.ndarray, stop: np.ndarray) -> np.ndarray:
         """P(first <= k < stop) for grid indices, elementwise; 0 for empty ranges.
 
@@ -80,6 +115,9 @@ class RoundedLaw:
 
         Returns:
             float64[...].
+
+        Raises:
+            DomainError: SciPy's functions give a mass that is NaN or negative.
         """
         lowest, highest = self.bounds
         first, stop = np.maximum(first, lowest), np.minimum(stop, highest + 1)
@@ -88,15 +126,15 @@ class RoundedLaw:
         ends = np.stack([left, right])
         upper = ends > self._median
         tails = np.empty(ends.shape)
-        distribution, parameters = self.law.distribution, self.law.scipy_kwargs
-        with np.errstate(all="ignore"):
-            tails[~upper] = distribution.cdf(ends[~upper], **parameters)
-            tails[upper] = distribution.sf(ends[upper], **parameters)
-        # Where a tail underflows, some of SciPy's functions (inverse Gaussian) give NaN instead of 0.
-        tails[np.isnan(tails)] = 0.0
+        tails[~upper] = self._tail(ends[~upper], "cdf", "sf")
+        tails[upper] = self._tail(ends[upper], "sf", "cdf")
         # Both ends above the median: sf(left) - sf(right); one on each side: 1 - cdf(left) - sf(right).
         mass = np.where(upper[0], tails[0] - tails[1], np.where(upper[1], 1.0 - tails[1], tails[1]) - tails[0])
-        return np.where(first < stop, np.maximum(mass, 0.0), 0.0)
+        mass = np.where(first < stop, mass, 0.0)
+        wrong = ~(mass >= -TOLERANCE)
+        if wrong.any():
+            raise DomainError(f"{self._name}: a range of values has the mass {mass[wrong][0]}")
+        return np.maximum(mass, 0.0)
 
     def sample(self, rng: np.random.Generator, size: int = 1) -> list[int]:
         """``size`` independent draws of k by inversion."""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.core.exact.number_grid import GridTarget
 from pipeline.core.exact.number_law import bound_number_law, candidate_tokens
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.quantiles import quantile
@@ -292,6 +293,14 @@ def test_a_budget_that_is_too_small_is_reported():
     assert [bounds.positions for bounds in widths] == [1, 10, 100, 400]
     assert all(a.achieved_width > b.achieved_width > 5e-4 for a, b in itertools.pairwise(widths))
     assert all(bounds.mass_open > 0 for bounds in widths)
+
+
+def test_an_integer_law_wider_than_its_grid():
+    # SciPy's hypergeometric distribution function is NaN between integers.
+    law = Law("hypergeom", {"M": 200_000.0, "n": 100_000.0, "N": 100_000.0})
+    target = GridTarget(law, cells=256)
+    assert len(target.nodes) > 100 and (target.nodes == np.round(target.nodes)).all()
+    assert target.left == pytest.approx(law.freeze().cdf(target.nodes[:-1]), abs=1e-15)
 
 
 def test_a_model_without_any_number():
