@@ -104,6 +104,7 @@ def test_verdicts_of_entailment():
         ({"human": (HumanClass("dog", {"dog": 5}), HumanClass("dog", {"cat": 5}))}, "label 'dog' is there twice"),
         ({"human": (HumanClass("dog", {}),)}, "'dog' has no members"),
         ({"human": (HumanClass(OTHER, {"x": 5}),)}, "a class needs a label other than"),
+        ({"human": (HumanClass("dog", {"dog": 1}),), "num_people": 1}, "one person's answer cannot be held out"),
         ({"gold": ("dog", "cat")}, "are in several classes of people's answers"),
         ({"gold": ("?",)}, "'?' has no letter or digit"),
     ],

@@ -14,7 +14,6 @@ import numpy as np
 from pipeline.axes.questions.classes import known_classes, normalise
 from pipeline.axes.questions.question import NO_ANSWER, OTHER, Question, people_answers
 from pipeline.core.random_streams import random_stream
-from pipeline.errors import ArtifactError
 
 
 @dataclass(frozen=True)
@@ -44,16 +43,8 @@ def split_people(question: Question, size: int, rng: np.random.Generator, sample
     """Split people at random into those asked and ``samples`` held-out samples of ``size`` people each.
 
     At most half of the people are held out: a sample is then smaller than ``size``, or several samples share people.
-
-    Raises:
-        ArtifactError: Fewer than two people answered.
     """
     people = people_answers(question)
-    if len(people) < 2:
-        raise ArtifactError(
-            f"the question {question.prompt_id} has the answers of {len(people)} people; at least 2 are needed to "
-            "hold some out"
-        )
     held = min(len(people) // 2, size * samples)
     order, each = rng.permutation(len(people)), min(size, held)
     asked, pool = order[held:], order[:held]

@@ -95,6 +95,8 @@ def question_problem(question: Question, key: Callable[[str], str]) -> str | Non
     total = sum(item.count for item in question.human)
     if question.human and question.num_people < total:
         return f"its classes have {total} answers of people, more than the {question.num_people} people asked"
+    if question.human and question.num_people < 2:
+        return "one person's answer cannot be held out from others; ask two people at least"
     if len({owners[key(text)] for text in question.gold if key(text) in owners}) > 1:
         return "its accepted answers (gold) are in several classes of people's answers"
     return None
