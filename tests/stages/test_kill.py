@@ -23,7 +23,7 @@ from tests.stages import kills
 from tests.stages.clones import clone_project
 from tests.stages.conftest import run_stage
 from tests.stages.preloaded_python import draw_one, preload
-from tests.test_architecture import STAGES
+from tests.test_architecture import STAGE_MODULES
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -84,8 +84,8 @@ def test_sigkill_in_the_middle_of_one_prompts_samples(dag, tmp_path):
 KILLS = int(os.environ.get("KILLS_PER_STAGE", "1"))
 """How often every kind of stage is killed; many more than in the default test are worth an occasional night."""
 OUTSIDE_THE_DAG = {
-    *("profile_construction", "build_laws", "exact_laws", "eval_laws", "generate_laws"),
-    *("request_summaries", "generate_selfreflect", "score_selfreflect", "eval_selfreflect"),
+    *(f"pipeline.stages.{name}" for name in ("profile_construction", "build_laws", "exact_laws", "eval_laws")),
+    *(f"pipeline.axes.selfreflect.{name}" for name in ("requests", "score", "evaluate")),
 }
 """What is off unless it is asked for; laws of one's own are sampled and scored by what others are."""
 NEEDED_OF_BASE = (
@@ -151,7 +151,7 @@ def kill_reports(project):
             report = kills.examine(job, project / "log")
             assert not (report["errors"] and not job["moments"]), report
             if job["moments"]:
-                reports.setdefault(job["module"].rpartition(".")[2], []).append(report)
+                reports.setdefault(job["module"], []).append(report)
     return reports
 
 
@@ -171,7 +171,7 @@ def test_every_stage_survives_sigkill(kill_reports, record_property):
 
 
 def test_every_kind_of_stage_was_killed(kill_reports):
-    assert set(kill_reports) >= set(STAGES) - OUTSIDE_THE_DAG
+    assert set(kill_reports) >= set(STAGE_MODULES) - OUTSIDE_THE_DAG
     assert [report["name"] for found in kill_reports.values() for report in found if not report["killed"]] == []
 
 
