@@ -18,17 +18,20 @@ from benchmarks.table import print_rows
 from pipeline.artifacts.prompts import read_prompts, write_prompts
 from pipeline.artifacts.scores import CDF_COLUMNS
 from pipeline.artifacts.storage import write_json, write_table
+from pipeline.axes.mcq.report import MCQ, SHARES
+from pipeline.axes.novelty.report import CALLS
+from pipeline.axes.open.report import OPEN
 from pipeline.axes.registry import METRICS
+from pipeline.axes.retention.accuracy import TEST_COLUMNS
+from pipeline.axes.structured.tables import BUDGET, CALIBRATION, EXACT, STREAMS, STRUCTURED, TAILS
 from pipeline.config.evaluation import QUESTION_AXES
 from pipeline.config.params import Params, load_params
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import Prompt, build_split
 from pipeline.core.random_streams import random_stream
-from pipeline.core.retention.accuracy import TEST_COLUMNS
 from pipeline.core.statistics.condition_tests import TESTED
 from pipeline.report.tables.retention import ANCHORS
-from pipeline.report.tables.structured import BUDGET, CALIBRATION, EXACT, STREAMS, STRUCTURED, TAILS
-from pipeline.report.tables.transfer import CALLS, MCQ, OPEN, SHARES, SUPPORT_SIZE
+from pipeline.report.tables.transfer import SUPPORT_SIZE
 
 NUM_MODELS, NUM_SAMPLES, NUM_BINS, NUM_POINTS = 12, 1000, 20, 129
 OPEN_PROMPTS, NOVELTY_PROMPTS = 102, {"curated": 100, "wildchat": 1000}
@@ -232,11 +235,11 @@ class Timer:
 
 def run(params: Path = Path("params.yaml")) -> list[dict]:
     """Time the whole report, and its parts one after the other."""
+    from pipeline.axes.novelty.cases import novelty_cases
     from pipeline.report import assemble as report
     from pipeline.report.evaluations import display_names, read_evaluations
     from pipeline.report.figures.drawing import draw, draw_all
     from pipeline.report.page.explorer import explorer_payload
-    from pipeline.report.tables.novelty_cases import novelty_cases
     from pipeline.report.tables.retention import one_name_per_variant
     from pipeline.report.tables.table_text import write_table_texts
     from pipeline.report.write import write_report

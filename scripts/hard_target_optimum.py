@@ -11,7 +11,7 @@ import pandas as pd
 
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import build_split
-from pipeline.core.structured.wasserstein import interquantile_width
+from pipeline.axes.structured.wasserstein import interquantile_width
 from pipeline.core.training.optimum import completion_mean_optimum, token_mean_optimum
 
 

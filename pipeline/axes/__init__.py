@@ -1,1 +1,33 @@
-"""What models are evaluated on: a folder for each axis, with all that is its own."""
+"""The axes of evaluation. This folder is the list of them: a folder with a module ``evaluate`` is an axis.
+
+Of an axis NAME the folder has
+
+- ``__init__``: AXIS, what the rest of the pipeline knows of it;
+- ``score``: what it asks of a model's probabilities, if anything;
+- ``evaluate``: from what models answered to metrics, without a model;
+- ``metrics``: METRICS, each in words;
+- ``report``: REPORT, its tables and figures;
+
+and whatever computation is its own. docs/your_own_axis.md adds one.
+"""
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+from pipeline.axes.axis import Axis
+
+
+def _axes() -> dict[str, Axis]:
+    names = (path.parent.name for path in Path(__file__).parent.glob("*/evaluate.py"))
+    found = {name: importlib.import_module(f"{__name__}.{name}").AXIS for name in names}
+    return dict(sorted(found.items(), key=lambda item: (item[1].place, item[0])))
+
+
+AXES = _axes()
+"""Every axis by name, in order."""
+
+
+def axis_modules(part: str) -> dict[str, ModuleType]:
+    """A module of every axis, by the axis, in order: ``metrics``, ``report``, ..."""
+    return {name: importlib.import_module(f"{__name__}.{name}.{part}") for name in AXES}

@@ -3,67 +3,16 @@
 import ast
 from pathlib import Path
 
-from pipeline.axes.credal.metrics import METRICS as CREDAL
-from pipeline.axes.human.metrics import METRICS as HUMAN
-from pipeline.axes.inv_entropy.metrics import METRICS as INV_ENTROPY
-from pipeline.axes.selfreflect.metrics import METRICS as SELFREFLECT
-from pipeline.axes.semcal.metrics import METRICS as SEMCAL
-from pipeline.axes.uncertainty.metrics import METRICS as UNCERTAINTY
-from pipeline.config.evaluation import AXES
-from pipeline.metrics.exact import EXACT
-from pipeline.metrics.language import LANGUAGE
-from pipeline.metrics.laws import LAWS
-from pipeline.metrics.metric import Metric
-from pipeline.metrics.retention import RETENTION
-from pipeline.metrics.structured import STRUCTURED
+from pipeline.axes import AXES, axis_modules
+from pipeline.axes.metric import Metric
 
 METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in (
-        *(*STRUCTURED, *EXACT, *LANGUAGE, *RETENTION, *LAWS),
-        *(*HUMAN, *SEMCAL, *CREDAL, *UNCERTAINTY, *INV_ENTROPY, *SELFREFLECT),
-    )
+    metric.name: metric for module in axis_modules("metrics").values() for metric in module.METRICS
 }
 """Every metric by its name, in the order of the page's definitions."""
-AXIS_TITLES = {
-    "structured": "Structured sampling",
-    "open": "Open-ended generation",
-    "mcq": "Multiple-choice questions",
-    "novelty": "NoveltyBench",
-    "retention": "Retention: TinyBenchmarks",
-    "paloma": "Retention: PALOMA",
-    "anchors": "Divergence from the base checkpoint",
-    "laws": "Laws of one's own",
-    "human": "Agreement with people",
-    "semcal": "Semantic calibration",
-    "credal": "Sets of laws",
-    "uncertainty": "Uncertainty, people's and the model's",
-    "inv_entropy": "Inv-Entropy of perturbed questions",
-    "selfreflect": "Summaries of a model's answers",
-}
-SPLITS = {
-    "structured": ("ood", "unseen"),
-    "open": ("open",),
-    "mcq": ("mcq",),
-    "novelty": ("all",),
-    "retention": ("all",),
-    "paloma": ("all",),
-    "anchors": ("all",),
-    "laws": ("held_out_template", "held_out_field"),
-    "human": ("all",),
-    "semcal": ("all",),
-    "credal": ("all",),
-    "uncertainty": ("all",),
-    "inv_entropy": ("all",),
-    "selfreflect": ("all",),
-}
+SPLITS = {name: tuple(axis.splits) for name, axis in AXES.items()}
 """Splits by axis whose headline numbers are reported; "all" is all parts of an axis together."""
-SPLIT_TITLES = {"ood": "held-out families", "unseen": "unseen parameters"}
-LAW_SPLIT_TITLES = {
-    "held_out_template": "held-out templates",
-    "held_out_field": "held-out values",
-    "seen_template": "what was trained on",
-}
+SPLIT_TITLES = AXES["structured"].splits
 SHORT_SPLIT_TITLES = {"ood": "OOD", "unseen": "unseen"}
 HEADLINES = {
     axis: tuple(

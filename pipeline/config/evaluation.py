@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, StrictBool, StrictInt, model_validator
 from pydantic.dataclasses import dataclass
 
+from pipeline.axes import AXES as EVALUATED
+
 STRICT = ConfigDict(extra="forbid")
 
 PositiveInt = Annotated[StrictInt, Field(ge=1)]
@@ -13,30 +15,15 @@ PositiveFloat = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(strict=True, gt=0, le=1)]
 SettingName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
-AXES = (
-    "structured",
-    "open",
-    "mcq",
-    "novelty",
-    "retention",
-    "paloma",
-    "anchors",
-    "laws",
-    "human",
-    "semcal",
-    "credal",
-    "uncertainty",
-    "inv_entropy",
-    "selfreflect",
-)
+AXES = tuple(EVALUATED)
 """What models are evaluated on, each with stages of its own."""
-SAMPLED_AXES = ("structured", "open", "mcq", "novelty", "anchors", "laws", "selfreflect")
+SAMPLED_AXES = tuple(name for name, axis in EVALUATED.items() if axis.sampled_as)
 """Those on which models write answers."""
-SAMPLED_AS = {"laws": "structured"}
+SAMPLED_AS = {name: axis.sampled_as for name, axis in EVALUATED.items() if axis.sampled_as not in ("", name)}
 """Axes that are sampled under the settings of another."""
-PEOPLE_AXES = ("human", "semcal", "credal", "uncertainty")
+PEOPLE_AXES = tuple(name for name, axis in EVALUATED.items() if axis.of_people)
 """Those on which answers to questions are compared with people's."""
-QUESTION_AXES = (*PEOPLE_AXES, "inv_entropy", "selfreflect")
+QUESTION_AXES = tuple(name for name, axis in EVALUATED.items() if axis.of_questions)
 """Those that share a prompt set of questions. No experiment has them unless it asks for them."""
 BASELINES = ("ssot", "constrained", "batch", "verbalized")
 """Conditions of the base checkpoint that change how it is asked or decoded, not its weights."""

@@ -27,7 +27,7 @@ def _novelty(name: str, description: str, step: str, **more) -> Stage:
     return Stage(
         name=name,
         description=description,
-        module=name,
+        module=f"axes.novelty.{name.partition('_')[0]}",
         over="conditions.novelty",
         chosen_by=PAIR,
         writes={"output": output},
@@ -49,7 +49,7 @@ def _of_answers(
     """An evaluation of tables about answers to questions, each with base's behind it, and of ``more``."""
     reads: dict[str, Paths] = {"prompts": AXIS_PROMPTS["questions"][0], **(more or {})}
     reads |= {kind: (table(kind, "questions"), base_table(kind, "questions")) for kind in kinds}
-    return evaluation(axis, description, reads, parameters, module=f"axes.{axis}.evaluate", device=device)
+    return evaluation(axis, description, reads, parameters, device=device)
 
 
 _SAMPLES = {
@@ -67,7 +67,7 @@ AXIS_STAGES = (
     Stage(
         name="floor_structured",
         description="What a perfect sampler scores at this sample size",
-        module="floor_structured",
+        module="axes.structured.floors",
         over="axes.structured",
         reads={"prompts": TEST_PROMPTS},
         writes={"output": "{artifacts}/floors/structured.parquet"},
@@ -114,6 +114,7 @@ AXIS_STAGES = (
             "evaluate.bounds_max_positions",
         ),
         "exact_law",
+        step="exact",
     ),
     evaluation(
         "structured",
@@ -217,7 +218,7 @@ AXIS_STAGES = (
     Stage(
         name="import_irt",
         description="Item parameters of gp-IRT as plain arrays",
-        module="import_irt",
+        module="axes.retention.import_irt",
         over="axes.retention",
         sources=("{dag.irt_source}",),
         after=(PARAMS_CHECKED,),
@@ -353,7 +354,6 @@ AXIS_STAGES = (
         (),
         "question_steps",
         ("evaluate.tokens_per_pass",),
-        module="axes.uncertainty.score",
     ),
     _of_answers(
         "uncertainty",
@@ -423,6 +423,5 @@ AXIS_STAGES = (
             "prompts": AXIS_PROMPTS["questions"][0],
             "scores": (table("scores", "selfreflect"), base_table("scores", "selfreflect")),
         },
-        module="axes.selfreflect.evaluate",
     ),
 )

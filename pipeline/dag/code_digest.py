@@ -47,6 +47,9 @@ ALTERNATIVES = {
 }
 """Of these modules a stage runs the one that ``engine.kind`` names; the others do not count."""
 
+AXIS_MODULES = "axis_modules"
+"""Function of the package's ``axes`` that imports a module of every axis; they count wherever it is called."""
+
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _SKIPPED_FIELDS = {"annotation", "returns", "type_comment", "type_params", "kind", "ctx"}
 
@@ -98,6 +101,8 @@ class _Syntax:
         chain = dotted_name(node)
         if chain and not in_chain:
             self.names.add(chain)
+        if kind is ast.Call and dotted_name(node.func) == AXIS_MODULES and isinstance(node.args[0], ast.Constant):
+            self.names.add(f"{AXIS_MODULES}.{node.args[0].value}")
         for name in node._fields:
             if name in _SKIPPED_FIELDS and not (name == "annotation" and in_class and kind is ast.AnnAssign):
                 continue
@@ -313,9 +318,18 @@ class Code:
                 key = (definition.module, definition.name)
                 if key not in found:
                     found[key] = definition
-                    waiting.extend(target for target in definition.names.values() if target not in seen)
-                    seen.update(definition.names.values())
+                    targets = {module for name in definition.names.values() for module in self._followed(name)}
+                    waiting.extend(targets - seen)
+                    seen |= targets
         return found
+
+    def _followed(self, dotted: str) -> list[str]:
+        """What a name leads to: itself, or the modules of all axes that AXIS_MODULES imports."""
+        before, called, part = dotted.rpartition(f".{AXIS_MODULES}.")
+        if not called:
+            return [dotted]
+        folders = self._root.joinpath(*before.split(".")).glob("*/evaluate.py")
+        return [f"{before}.{AXIS_MODULES}", *(f"{before}.{path.parent.name}.{part}" for path in folders)]
 
     def digest(self, entry: str, leave_out: Collection[str] = ()) -> str:
         """Digest of what ``entry`` reaches, whichever modules it is in. Arguments and errors as for ``reach``."""

@@ -140,14 +140,14 @@ def scoring(
     cost: str,
     free_parameters: tuple[str, ...] = (),
     sources: tuple[str, ...] = (),
-    module: str = "",
+    step: str = "score",
 ) -> Stage:
     """A stage that runs a model under a condition, and samples nothing."""
     output = writes["output"]
     return Stage(
         name=name,
         description=description,
-        module=module or name,
+        module=f"axes.{axis}.{step}",
         over=f"conditions.{axis}",
         chosen_by=PAIR,
         sources=sources,
@@ -169,14 +169,13 @@ def evaluation(
     parameters: tuple[str, ...] = (),
     over: str = "conditions",
     name: str = "",
-    module: str = "",
     device: Literal["none", "gpu"] = "none",
 ) -> Stage:
     """A stage that turns what a model did into metrics; it loads no language model."""
     return Stage(
         name=name or f"eval_{axis}",
         description=description,
-        module=module or f"eval_{axis}",
+        module=f"axes.{axis}.evaluate",
         over=f"{over}.{axis}",
         chosen_by=PAIR,
         reads=reads,

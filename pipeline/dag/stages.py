@@ -1,8 +1,8 @@
 """The DAG: every stage, declared once.
 
 dvc.yaml is written from these declarations, and so are the command line of each stage, the parameters that it may
-read, its record, plans and the runs of tests. To add an evaluation, add its module to ``pipeline/stages`` and its
-declaration here, or among those of the axes (``pipeline.dag.axis_stages``).
+read, its record, plans and the runs of tests. Those of the axes, whose modules are in their
+folders, are in ``pipeline.dag.axis_stages``.
 """
 
 from pipeline.config.seeds import SEEDS
@@ -52,7 +52,7 @@ _ALL = (
     Stage(
         name="build_laws",
         description="Requests for the laws of one's own: held-out templates, held-out values, and those trained on",
-        module="build_laws",
+        module="axes.laws.build",
         over="axes.laws",
         sources=("{dag.laws_source}",),
         after=(PARAMS_CHECKED,),
@@ -61,7 +61,13 @@ _ALL = (
         parameters=("laws",),
         keeps=False,
     ),
-    reading("build_novelty_prompts", "NoveltyBench's prompts, or those of a file", "novelty", over="axes.novelty"),
+    reading(
+        "axes.novelty.build",
+        "NoveltyBench's prompts, or those of a file",
+        "novelty",
+        over="axes.novelty",
+        name="build_novelty_prompts",
+    ),
     reading(
         "build_instructions",
         "General instructions, with those that are held out from retention-aware fine-tuning",

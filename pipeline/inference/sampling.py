@@ -6,6 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipeline.axes.laws.law_metrics import LawResult, evaluate_law, is_numeric
+from pipeline.axes.structured.wasserstein import (
+    PromptResult,
+    bootstrap_prompt,
+    evaluate_prompt,
+    perfect_sampler_replicates,
+)
 from pipeline.config.evaluation import GenerateConfig
 from pipeline.config.params import Params
 from pipeline.core.exact.number_law import NumberLawBounds
@@ -15,13 +22,6 @@ from pipeline.core.prompts.structured import Prompt, parse_prompt
 from pipeline.core.prompts.text_answers import normalise_answer
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.intervals import percentile_interval
-from pipeline.core.structured.law_metrics import LawResult, evaluate_law, is_numeric
-from pipeline.core.structured.wasserstein import (
-    PromptResult,
-    bootstrap_prompt,
-    evaluate_prompt,
-    perfect_sampler_replicates,
-)
 from pipeline.errors import ConfigError
 from pipeline.inference.opening import Weights, context_length
 from pipeline.sources.own_laws import own_prompts

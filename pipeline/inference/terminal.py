@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pipeline.axes.laws.law_metrics import CHI_SQUARE_P, LawResult
 from pipeline.core.exact.number_law import NumberLawBounds
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.statistics.intervals import percentile_interval, wilson_interval
-from pipeline.core.structured.law_metrics import CHI_SQUARE_P, LawResult
 from pipeline.inference.sampling import Distance
 
 ROWS, WIDTH = 16, 22

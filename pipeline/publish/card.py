@@ -11,7 +11,9 @@ import pandas as pd
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from pipeline.axes.registry import AXIS_TITLES, HEADLINES, LAW_SPLIT_TITLES, METRICS, SPLIT_TITLES, SPLITS
+from pipeline.axes import AXES
+from pipeline.axes.laws import SPLIT_TITLES as LAW_SPLITS
+from pipeline.axes.registry import HEADLINES, METRICS, SPLIT_TITLES
 from pipeline.config.conditions import training_settings
 from pipeline.config.evaluation import PEOPLE_AXES, QUESTION_AXES
 from pipeline.config.params import BASE, Params
@@ -27,7 +29,7 @@ from pipeline.report.tables.table_text import escape_markdown, markdown_table, s
 
 PAPER = "2605.11845"
 RESULT_HEADER = ("Metric", "Better", "Base", "With the adapter", "Perfect sampler", "n, base / adapter")
-TITLES = {**SPLIT_TITLES, **LAW_SPLIT_TITLES}
+TITLES = {**SPLIT_TITLES, **LAW_SPLITS}
 CALIBRATION = ("structured", "laws")
 """Axes that say how well answers follow their laws; a card needs one of them."""
 BETTER = {"lower": "lower", "higher": "higher", "neither": DASH}
@@ -96,7 +98,7 @@ class ResultRow:
 
 def measures_of(axis: str) -> list[Measure]:
     """What a card reports of an axis: its headline metrics, and paired differences from base where there are any."""
-    measures = [measure_of(name, split, axis=axis) for split in SPLITS[axis] for name in HEADLINES[axis]]
+    measures = [measure_of(name, split, axis=axis) for split in AXES[axis].splits for name in HEADLINES[axis]]
     differences = [measure for measure in DIFFERENCES if measure.axis == axis]
     if axis == "paloma":
         differences += [without_bos(measure) for measure in differences]
@@ -138,7 +140,7 @@ def axis_title(publication: Publication, axis: str) -> str:
     """The title of an axis, with a word where what it compares with is not what it seems."""
     questions = publication.params.prompts.questions
     synthetic = axis in PEOPLE_AXES and questions is not None and questions.synthetic_people
-    return AXIS_TITLES[axis] + (" (synthetic counts of people)" if synthetic else "")
+    return AXES[axis].title + (" (synthetic counts of people)" if synthetic else "")
 
 
 def evaluation_results(publication: Publication) -> list[EvalResult]:
@@ -160,7 +162,7 @@ def evaluation_results(publication: Publication) -> list[EvalResult]:
             found.append(
                 EvalResult(
                     task_type="text-generation",
-                    task_name=AXIS_TITLES[axis],
+                    task_name=AXES[axis].title,
                     dataset_type=source if source and not is_local_path(source) else f"calibration-fine-tuning/{axis}",
                     dataset_name=f"{title}, {split}" if split else title,
                     dataset_split=measure.split,
@@ -337,7 +339,7 @@ def model_card(publication: Publication) -> ModelCard:
         numbers={
             titles[split]: result_table(own)
             for axis in CALIBRATION
-            for split in SPLITS[axis]
+            for split in AXES[axis].splits
             if (own := [row for row in rows.get(axis, ()) if row.measure.split == split])
         },
         beyond={
@@ -345,7 +347,11 @@ def model_card(publication: Publication) -> ModelCard:
             for axis, own in rows.items()
             if axis not in CALIBRATION and own
         },
-        absent=[title for axis, title in AXIS_TITLES.items() if not rows.get(axis) and axis in params.possible_axes],
+        absent=[
+            title
+            for axis, title in ((name, axis.title) for name, axis in AXES.items())
+            if not rows.get(axis) and axis in params.possible_axes
+        ],
         training_commits=commits({"": publication.adapter, **publication.training}),
         evaluation_commits=commits(publication.evaluations),
     )

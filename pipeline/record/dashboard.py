@@ -8,14 +8,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pipeline.axes.registry import AXIS_TITLES, HEADLINES, SPLITS
+from pipeline.axes import AXES
+from pipeline.axes.registry import HEADLINES
 from pipeline.command import run_command
 from pipeline.config.params import load_params
 from pipeline.errors import ConfigError, PipelineError, first_line
 from pipeline.record.tracking import has_credentials
 
 METRIC_SECTIONS = {
-    AXIS_TITLES[axis]: tuple(f"{split}/{metric}" for metric in metrics for split in SPLITS[axis])
+    AXES[axis].title: tuple(f"{split}/{metric}" for metric in metrics for split in AXES[axis].splits)
     for axis, metrics in HEADLINES.items()
 }
 """Headline results of evaluations (SPLIT/METRIC) by section of the workspace."""

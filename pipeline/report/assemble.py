@@ -4,47 +4,32 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-import pandas as pd
-
-from pipeline.axes.credal.report import REPORT as CREDAL
-from pipeline.axes.human.report import REPORT as HUMAN
-from pipeline.axes.inv_entropy.report import REPORT as INV_ENTROPY
-from pipeline.axes.registry import AXIS_TITLES
-from pipeline.axes.selfreflect.report import REPORT as SELFREFLECT
-from pipeline.axes.semcal.report import REPORT as SEMCAL
-from pipeline.axes.uncertainty.report import REPORT as UNCERTAINTY
+from pipeline.axes import AXES, axis_modules
+from pipeline.axes.novelty.cases import CaseTable, novelty_cases, write_case_texts
+from pipeline.axes.structured.tables import TESTS_TABLE as STRUCTURED_TESTS
 from pipeline.config.evaluation import PEOPLE_AXES, QUESTION_AXES
 from pipeline.config.params import Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
 from pipeline.core.prompts.structured import Prompt
-from pipeline.core.statistics.paired_tests import TEST_COLUMNS
 from pipeline.report.ablations.figures import ablation_drawings, ablation_plots
 from pipeline.report.ablations.runs import Ablations
 from pipeline.report.ablations.tables import ablation_tables
-from pipeline.report.axis_table import axis_table
-from pipeline.report.evaluations import Evaluations, display_names, methods_of, prompt_format
+from pipeline.report.axis_table import AxisReport
+from pipeline.report.context import ReportContext
+from pipeline.report.evaluations import Evaluations, display_names, prompt_format
 from pipeline.report.figures.drawing import Drawing, draw_all
 from pipeline.report.figures.frontier import frontier_drawings
-from pipeline.report.figures.laws import law_drawings
 from pipeline.report.figures.method import method_drawings
-from pipeline.report.figures.open_ended import open_drawings
-from pipeline.report.figures.retention import paloma_drawings, retention_drawings
-from pipeline.report.figures.structured import structured_drawings
 from pipeline.report.page.page import SYNTHETIC_NOTE, FigureBlock, Section, report_page
 from pipeline.report.tables.frontier import chosen_methods, frontier_table
 from pipeline.report.tables.frontier_costs import equal_calibration, equal_calibration_table
-from pipeline.report.tables.laws import law_tests_table, laws_table
 from pipeline.report.tables.model_tests import model_comparisons, model_tests_table
-from pipeline.report.tables.novelty_cases import CaseTable, novelty_cases, write_case_texts
-from pipeline.report.tables.open_stated import open_stated_table
-from pipeline.report.tables.retention import one_name_per_variant, retention_tables
-from pipeline.report.tables.retention_lists import estimate_table, verdict_table
+from pipeline.report.tables.retention import difference_table, one_name_per_variant, retention_summary
 from pipeline.report.tables.seeds import seed_tables
 from pipeline.report.tables.settings import settings_tables
-from pipeline.report.tables.structured import structured_tables, structured_tests_table
 from pipeline.report.tables.table import ListTable, Table, bold_by_tests, verdicts_of
 from pipeline.report.tables.table_text import latex_document, write_table_texts
-from pipeline.report.tables.transfer import transfer_tables
+from pipeline.report.tables.transfer import generative_summary
 from pipeline.report.tables.transfer_tests import transfer_comparisons, transfer_tests_table
 from pipeline.report.tracked_files import write_tracked_files
 
@@ -52,18 +37,11 @@ DEMO = "demo"
 """Experiment whose results are not the paper's."""
 DEMO_NOTE = "Demo: a small embedded model and stand-ins for data and evaluators; no result of the paper's experiment. "
 DEMO_MARK = "demo: small embedded model, not the paper's experiment"
-QUESTION_REPORTS = {
-    "human": HUMAN,
-    "semcal": SEMCAL,
-    "credal": CREDAL,
-    "uncertainty": UNCERTAINTY,
-    "inv_entropy": INV_ENTROPY,
-    "selfreflect": SELFREFLECT,
-}
-"""What the axes of questions show."""
+REPORTS: dict[str, AxisReport] = {axis: module.REPORT for axis, module in axis_modules("report").items()}
+"""What each axis shows."""
 TITLES = {
     "summary": "Summary",
-    **AXIS_TITLES,
+    **{name: axis.title for name, axis in AXES.items()},
     "seeds": "Training seeds",
     "ablation": "Ablation tables",
     "method": "Method and settings",
@@ -71,20 +49,7 @@ TITLES = {
 """Titles of the page's sections; those of an axis have its name."""
 EXPLANATIONS = {
     "summary": "Does fine-tuning on numbers carry over to language, and what does it cost elsewhere?",
-    "structured": "Numbers from a named law: how far the samples and the probabilities are from the law, and how many "
-    "answers are valid.",
-    "open": 'Requests such as "Name a random city.": how many answers the model considers, and how many it gives.',
-    "novelty": "Several responses to each prompt: how many differ in content (Distinct), and what they are worth to a "
-    "reader who asks again (Utility).",
-    "mcq": "The model writes questions; the correct answer's position should be uniform over A to D.",
-    "retention": "100 items of each of five benchmarks: does a fine-tuned model still answer what its base checkpoint "
-    "answers?",
-    "paloma": "Held-out text of several sources: how well the model predicts it.",
-    "anchors": "General instructions that no method is trained on: how far a fine-tuned model's replies have moved "
-    "from its base checkpoint's, token by token.",
-    "laws": "Laws that files describe: does the model answer as they say, also where it is asked in other words, or "
-    "about values that it was not trained on?",
-    **{axis: report.explanation for axis, report in QUESTION_REPORTS.items()},
+    **{axis: report.explanation for axis, report in REPORTS.items()},
     "seeds": "The same settings trained, sampled and evaluated anew with other seeds: how far a number of one run can "
     "be relied on. All other tables and figures are of one seed.",
     "ablation": "How fine the strings are that a model trains on, how many samples it sees, and what the strings cost "
@@ -97,105 +62,42 @@ Tables = dict[str, list[Table | ListTable]]
 """Tables by section."""
 
 
-def tests_by_axis(params: Params, evaluations: Evaluations) -> dict[str, pd.DataFrame]:
-    """Tests against base by axis: columns model, condition and TEST_COLUMNS."""
-    methods = methods_of(params.conditions)
-    return {
-        axis: evaluations.stacked(axis, "tests", TEST_COLUMNS, params.models, methods)
-        for axis in ("retention", "paloma")
-    }
-
-
-def tables_by_section(
-    params: Params,
-    evaluations: Evaluations,
-    metrics: pd.DataFrame,
-    tests: Mapping[str, pd.DataFrame],
-    prompts: Sequence[Prompt],
-    task_format: str,
-) -> Tables:
-    """All tables but those over seeds and of ablations.
-
-    Args:
-        params: The parameters.
-        evaluations: What there is.
-        metrics: Its metrics with one name per variant.
-        tests: ``tests_by_axis``.
-        prompts: Structured prompts of the evaluated splits.
-        task_format: How the tasks of retention were put to the models.
-    """
-    names, conditions, significance = display_names(params), params.conditions, params.tests.significance
-    ssot, token_budget = params.generate.ssot.enabled, params.evaluate.token_budget
-    compared = structured_tests_table(
-        evaluations, names, conditions, params.seed, params.tests, params.evaluate.bootstrap_replicates
-    )
-    law_tests = law_tests_table(
-        evaluations, names, conditions, params.seed, params.tests, params.evaluate.bootstrap_replicates
-    )
-    transfer = transfer_tables(metrics, names, conditions)
-    kept = retention_tables(metrics, names, conditions, params.retention, params.paloma, task_format)
-    verdicts = {
-        axis: verdict_table(axis, table, metrics, names, methods_of(conditions), significance)
-        for axis, table in tests.items()
-    }
+def tables_by_section(context: ReportContext) -> Tables:
+    """All tables but those over seeds and of ablations."""
+    params, metrics, names, conditions = context.params, context.metrics, context.names, context.conditions
+    significance, replicates = params.tests.significance, params.evaluate.bootstrap_replicates
+    tables: Tables = {axis: report.make_tables(context) for axis, report in REPORTS.items()}
+    compared = next((table.frame for table in tables["structured"] if table.name == STRUCTURED_TESTS), None)
     beyond = transfer_comparisons(
-        evaluations, metrics, names, conditions, params.seed, params.tests, params.evaluate.bootstrap_replicates
+        context.evaluations, metrics, names, conditions, params.seed, params.tests, replicates
     )
-    over_models = model_tests_table(model_comparisons(params, evaluations, metrics, names), significance)
-    choices = chosen_methods(
-        metrics, names, conditions, None if compared is None else compared.frame, params.tests.wasserstein_margin
-    )
-    tables = {
-        "summary": [
-            frontier_table(metrics, names, conditions, choices),
-            equal_calibration_table(equal_calibration(params, evaluations, metrics, names), names),
-            *transfer["summary"],
-            transfer_tests_table(beyond, names, significance),
-            *kept["summary"],
-            over_models,
-        ],
-        "structured": [*structured_tables(metrics, names, conditions, ssot, token_budget), compared],
-        "open": [*transfer["open"], open_stated_table(evaluations, names, conditions)],
-        "novelty": transfer["novelty"],
-        "mcq": transfer["mcq"],
-        "retention": [*kept["retention"], verdicts["retention"], estimate_table(metrics, names, conditions)],
-        "paloma": [*kept["paloma"], verdicts["paloma"]],
-        "anchors": kept["anchors"],
-        "laws": [laws_table(metrics, names, conditions), law_tests],
-        **{
-            axis: [axis_table(spec, metrics, names, conditions) for spec in report.tables]
-            for axis, report in QUESTION_REPORTS.items()
-        },
-        "method": settings_tables(params, prompts),
+    choices = chosen_methods(metrics, names, conditions, compared, params.tests.wasserstein_margin)
+    summary = [
+        frontier_table(metrics, names, conditions, choices),
+        equal_calibration_table(equal_calibration(params, context.evaluations, metrics, names), names),
+        generative_summary(metrics, names, conditions),
+        transfer_tests_table(beyond, names, significance),
+        retention_summary(metrics, names, conditions, params.retention.gsm8k, context.task_format),
+        difference_table(metrics, names, conditions),
+        model_tests_table(model_comparisons(params, context.evaluations, metrics, names), significance),
+    ]
+    tables |= {
+        "summary": [table for table in summary if table is not None],
+        "method": settings_tables(params, context.prompts),
     }
-    between = verdicts_of([compared.frame, beyond] if compared is not None else [beyond])
+    between = verdicts_of([compared, beyond] if compared is not None else [beyond])
     return {
-        section: [
-            bold_by_tests(table, between) if isinstance(table, Table) else table
-            for table in members
-            if table is not None
-        ]
+        section: [bold_by_tests(table, between) if isinstance(table, Table) else table for table in members]
         for section, members in tables.items()
     }
 
 
-def drawings_by_section(
-    params: Params,
-    evaluations: Evaluations,
-    metrics: pd.DataFrame,
-    tests: Mapping[str, pd.DataFrame],
-    prompts: Sequence[Prompt],
-) -> dict[str, dict[str, Drawing]]:
-    """All figures but those of ablations, by section and file name; arguments as for ``tables_by_section``."""
+def drawings_by_section(context: ReportContext) -> dict[str, dict[str, Drawing]]:
+    """All figures but those of ablations, by section and file name."""
     return {
-        "summary": frontier_drawings(params, metrics),
-        "structured": structured_drawings(params, evaluations, prompts),
-        "open": open_drawings(params, evaluations),
-        "retention": retention_drawings(params, metrics, tests["retention"]),
-        "paloma": paloma_drawings(params, metrics, tests["paloma"]),
-        "laws": law_drawings(params, evaluations),
-        **{axis: report.drawings(params, evaluations) for axis, report in QUESTION_REPORTS.items() if report.drawings},
-        "method": method_drawings(params.seed),
+        "summary": frontier_drawings(context.params, context.metrics),
+        **{axis: report.drawings(context) for axis, report in REPORTS.items() if report.drawings},
+        "method": method_drawings(context.params.seed),
     }
 
 
@@ -336,11 +238,11 @@ def assemble(
     """
     for folder in ("tables", "figures"):
         (directory / folder).mkdir()
-    metrics, tests = one_name_per_variant(evaluations.metrics), tests_by_axis(params, evaluations)
+    metrics = one_name_per_variant(evaluations.metrics)
     seeds = dict(sorted({getattr(params, varied[0]): evaluations, **other_seeds}.items()))
-    tables = tables_by_section(params, evaluations, metrics, tests, prompts, prompt_format(seeds.values()))
-    tables = _all_tables(params, tables, ablations, seeds, varied)
-    drawings = drawings_by_section(params, evaluations, metrics, tests, prompts)
+    context = ReportContext(params, evaluations, metrics, prompts, prompt_format(seeds.values()))
+    tables = _all_tables(params, tables_by_section(context), ablations, seeds, varied)
+    drawings = drawings_by_section(context)
     drawings["ablation"] = ablation_drawings(ablations, params, prompts)
     figures = _draw(params, drawings, ablations, directory / "figures")
     write_tracked_files(params, evaluations, adapters, directory)
@@ -350,6 +252,7 @@ def assemble(
     sections = _sections(tables, figures, cases, sources, params.axes)
     _write_tables(sections, evaluations, directory / "tables")
     plots = ablation_plots(ablations, params)
+    tests = {axis: context.tests(axis) for axis in ("retention", "paloma")}
     page = report_page(params, evaluations, metrics, tests, prompts, sections, plots, list(seeds), varied[0])
     (directory / "index.html").write_text(page, encoding="utf-8")
     return [table for section in sections for table in section.tables]

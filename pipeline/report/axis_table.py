@@ -8,11 +8,11 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from pipeline.axes.registry import METRICS
-from pipeline.config.params import Params
 from pipeline.record.provenance import join_sources
-from pipeline.report.evaluations import Evaluations, rows_of
+from pipeline.report.context import ReportContext
+from pipeline.report.evaluations import rows_of
 from pipeline.report.figures.drawing import Drawing
-from pipeline.report.tables.table import DASH, MISSING, ListTable, interval_text, probability_text
+from pipeline.report.tables.table import DASH, MISSING, ListTable, Table, interval_text, probability_text
 
 INTERVALS = "Brackets: 95% bootstrap intervals over questions. Change: condition less base, on the same questions."
 Cells = Mapping[str, Any]
@@ -64,13 +64,23 @@ class AxisReport:
 
     Attributes:
         explanation: The question that it answers, in a sentence.
-        tables: Two at most.
-        drawings: Figures by file name, of the parameters and evaluations; None without one.
+        tables: Its tables in order: specifications, or functions that make several where a specification cannot.
+        drawings: Figures by file name; None without one.
     """
 
     explanation: str
-    tables: Sequence[AxisTable]
-    drawings: Callable[[Params, Evaluations], dict[str, Drawing]] | None = None
+    tables: Sequence[AxisTable | Callable[[ReportContext], Sequence[Table | ListTable | None]]]
+    drawings: Callable[[ReportContext], dict[str, Drawing]] | None = None
+
+    def make_tables(self, context: ReportContext) -> list[Table | ListTable]:
+        """Those of its tables that there is something to show in."""
+        found: list[Table | ListTable | None] = []
+        for table in self.tables:
+            if isinstance(table, AxisTable):
+                found.append(axis_table(table, context.metrics, context.names, context.conditions))
+            else:
+                found.extend(table(context))
+        return [table for table in found if table is not None]
 
 
 def axis_table(

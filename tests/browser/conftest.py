@@ -12,7 +12,7 @@ from pipeline.config.params import load_params
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.random_streams import random_stream
-from pipeline.core.structured.wasserstein import evaluate_prompt, prompt_row
+from pipeline.axes.structured.wasserstein import evaluate_prompt, prompt_row
 from pipeline.report.assemble import tests_by_axis
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.page.page import Section, report_page

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import build_split
-from pipeline.core.structured.wasserstein import interquantile_width, wasserstein_1
+from pipeline.axes.structured.wasserstein import interquantile_width, wasserstein_1
 from pipeline.core.tries.trie import build_trie
 from tests.golden.make_golden import PATH, SPLITS, byte_sequences, digest
 

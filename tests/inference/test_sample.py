@@ -135,7 +135,7 @@ def test_the_exact_law_has_the_bounds_of_the_pipeline(run, project):
     from pipeline.engines.loading.chat import answer_terminator
     from pipeline.engines.loading.digit_rule import find_digit_tokens
     from pipeline.engines.scoring.tree_scorer import TreeScorer
-    from pipeline.stages.exact_structured import bound_figures
+    from pipeline.axes.structured.exact import bound_figures
 
     rule = find_digit_tokens(loaded.tokenizer, answer_terminator(loaded.tokenizer, "eos"), 2)
     limit = project.params.generate.structured.max_new_tokens

@@ -9,14 +9,14 @@ import pytest
 
 from pipeline.axes.registry import AXIS_TITLES, HEADLINES, METRICS, SPLITS, metric_sources
 from pipeline.config import evaluation
-from pipeline.core.language import multiple_choice as mcq
+from pipeline.axes.mcq import multiple_choice as mcq
 from pipeline.core.language import novelty_aggregate, open_ended
 from pipeline.core.prompts.text import TextPrompt
-from pipeline.core.retention import accuracy as retention
+from pipeline.axes.retention import accuracy as retention
 from pipeline.core.retention import answers, divergence, perplexity
 from pipeline.core.retention.tasks import COLUMNS
 from pipeline.core.structured import aggregate, fidelity, law_metrics
-from pipeline.metrics.metric import Metric
+from pipeline.axes.metric import Metric
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ import yaml
 from pipeline.config.params import load_params
 from pipeline.errors import ArtifactError
 from pipeline.report.evaluations import read_evaluations
-from pipeline.report.tables.novelty_cases import novelty_cases
+from pipeline.axes.novelty.cases import novelty_cases
 from pipeline.report.write import write_report
 from tests.report.conftest import (
     CONDITIONS,

@@ -180,7 +180,7 @@ def test_a_tree_and_json_are_printed(project, capsys):
     main(TABLE, ["metric=wasserstein_1_normalised"], "soft", False)
     text = capsys.readouterr().out
     assert text.startswith("reports/table6.csv, row 1, column value: 0.1\n") and "seed=7" in text
-    assert git("rev-parse", "HEAD") in text and "pipeline/core/structured/wasserstein.py evaluate_prompt" in text
+    assert git("rev-parse", "HEAD") in text and "pipeline/axes/structured/wasserstein.py evaluate_prompt" in text
     # Inputs are indented below what was made of them.
     depth = {line.split()[0]: len(line) - len(line.lstrip()) for line in text.splitlines() if "<-" in line}
     assert depth == {EVALUATION: 0, SAMPLES: 4, PROMPTS: 8}

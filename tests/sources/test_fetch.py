@@ -39,7 +39,7 @@ from pipeline.engines.judges.reward_model import open_sequence_reward, reward_id
 from pipeline.errors import ArtifactError
 from pipeline.sources import retention_data
 from pipeline.sources.repository import fetched
-from pipeline.stages.score_paloma import open_source
+from pipeline.axes.paloma.score import open_source
 
 config = load_params(Path(sys.argv[1]))
 for name in config.models:

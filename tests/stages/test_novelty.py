@@ -19,7 +19,7 @@ from pipeline.demo.stand_ins.evaluators import WORDS, save_classifier, save_rewa
 from pipeline.engines.judges.pair_classifier import PairClassifier
 from pipeline.engines.loading.model import checkpoint_files
 from pipeline.errors import ArtifactError
-from pipeline.stages import eval_novelty
+from pipeline.axes.novelty import evaluate as eval_novelty
 from tests.stages.conftest import run_stage
 
 PROMPTS = [

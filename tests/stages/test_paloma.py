@@ -15,7 +15,7 @@ from pipeline.config.params import load_params
 from pipeline.dag.execution import find_run
 from pipeline.dag.stages import STAGES
 from pipeline.errors import ArtifactError, ConfigError, ModelError
-from pipeline.stages import score_paloma
+from pipeline.axes.paloma import score as score_paloma
 from tests.conftest import ROOT
 from tests.forked import ForkedModule
 from tests.stages.conftest import run_stage
@@ -283,7 +283,7 @@ def test_sigkill_between_chunks(workplace, tmp_path):
     params = tmp_path / "params.yaml"
     whole = score(workplace, "base", tmp_path / "whole.parquet", params)
     options = ["--params", str(params), "--output", str(tmp_path / "killed.parquet")]
-    command = ["pipeline.stages.score_paloma", "--model", "embedded", "--condition", "base", *options]
+    command = ["pipeline.axes.paloma.score", "--model", "embedded", "--condition", "base", *options]
     killed = ForkedModule(command, ROOT)
 
     def journalled() -> list[bytes]:

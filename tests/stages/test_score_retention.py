@@ -20,7 +20,7 @@ from pipeline.engines.scoring.harness_model import HarnessModel
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources.fetch import downloads
 from pipeline.sources.retention_data import local_folder, pinned_revisions, read_task
-from pipeline.stages import score_retention
+from pipeline.axes.retention import score as score_retention
 from scripts.make_retention_items import task_splits
 from tests.conftest import ROOT
 from tests.stages.conftest import run_stage

@@ -17,7 +17,7 @@ from pipeline.artifacts.storage import read_table, write_table
 from pipeline.artifacts.tries import TrieStore
 from pipeline.config.params import load_params
 from pipeline.core.statistics.intervals import over_families
-from pipeline.core.structured.fidelity import DISTANCES, TAILS, UNIFORMITY_TESTS
+from pipeline.axes.structured.fidelity import DISTANCES, TAILS, UNIFORMITY_TESTS
 from pipeline.dag.execution import find_run
 from pipeline.dag.graph import StageGraph
 from pipeline.dag.stages import STAGES
@@ -108,7 +108,7 @@ def test_provenance(dag):
     assert record["stage"] == "eval_structured" and record["inputs_sha256"][str(dag.generations("soft"))]
     assert re.fullmatch("[0-9a-f]{64}", record["parameters_sha256"])
     assert re.fullmatch("[0-9a-f]{16}", record["code"])
-    assert record["command"] == "python -m pipeline.stages.eval_structured --model embedded --condition soft"
+    assert record["command"] == "python -m pipeline.axes.structured.evaluate --model embedded --condition soft"
     # What a run is of, and the keys that DVC tracks, side by side.
     assert record["parameters"] == {
         "model": "embedded",

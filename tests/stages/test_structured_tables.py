@@ -8,8 +8,8 @@ import pytest
 
 from pipeline.artifacts.scores import CDF_COLUMNS
 from pipeline.axes.registry import METRICS
-from pipeline.core.structured.fidelity import DISTANCES, TAILS
-from pipeline.core.structured.pit import pit_ks, pit_wasserstein_1
+from pipeline.axes.structured.fidelity import DISTANCES, TAILS
+from pipeline.axes.structured.pit import pit_ks, pit_wasserstein_1
 
 
 def table(dag, condition, name):

@@ -1,1 +1,10 @@
-"""The sets of a model's laws over answers."""
+"""Sets of a model's laws under several decoding settings, against people's law."""
+
+from pipeline.axes.axis import Axis
+
+AXIS = Axis(
+    title="Sets of laws",
+    place=11,
+    of_questions=True,
+    of_people=True,
+)

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from pipeline.metrics.metric import OURS, Metric
+from pipeline.axes.metric import OURS, Metric
 
 HULL = "pipeline.axes.credal.hull"
 _credal = partial(

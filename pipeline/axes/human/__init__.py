@@ -1,1 +1,10 @@
 """Agreement of a model's answers with people's."""
+
+from pipeline.axes.axis import Axis
+
+AXIS = Axis(
+    title="Agreement with people",
+    place=9,
+    of_questions=True,
+    of_people=True,
+)

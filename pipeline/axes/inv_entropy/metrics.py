@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from pipeline.metrics.metric import Metric
+from pipeline.axes.metric import Metric
 
 CHAINS, AREA = "pipeline.axes.inv_entropy.chains", "pipeline.axes.questions.discrimination:auroc"
 _inverse = partial(

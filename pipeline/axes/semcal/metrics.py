@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from pipeline.metrics.metric import Metric
+from pipeline.axes.metric import Metric
 
 _semcal = partial(
     Metric,

@@ -8,9 +8,9 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from pipeline.axes.semcal.semantic_calibration import calibration_verdict
-from pipeline.config.params import BASE, Params
+from pipeline.config.params import BASE
 from pipeline.report.axis_table import AxisReport, AxisTable, Cells, Column
-from pipeline.report.evaluations import Evaluations, display_names
+from pipeline.report.context import ReportContext
 from pipeline.report.figures.drawing import STYLE, TARGET_COLOR, Drawing, condition_colors, shared_legend
 
 POINTS = ("split", "target", "size", "confidence", "frequency")
@@ -47,10 +47,10 @@ def _table(prefix: str, against: str) -> AxisTable:
     )
 
 
-def drawings(params: Params, evaluations: Evaluations) -> dict[str, Drawing]:
+def drawings(context: ReportContext) -> dict[str, Drawing]:
     """The reliability diagram of the bare answers, where there is one."""
-    names, conditions = display_names(params), params.conditions
-    points = evaluations.stacked("semcal", "reliability", POINTS, list(names), conditions)
+    names, conditions = context.names, context.conditions
+    points = context.evaluations.stacked("semcal", "reliability", POINTS, list(names), conditions)
     points = points[points["split"] == "all"]
     if points.empty:
         return {}

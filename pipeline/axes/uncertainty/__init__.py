@@ -1,1 +1,10 @@
-"""Uncertainty at inference, against people's and against right and wrong."""
+"""Uncertainty, people's and the model's."""
+
+from pipeline.axes.axis import Axis
+
+AXIS = Axis(
+    title="Uncertainty, people's and the model's",
+    place=12,
+    of_questions=True,
+    of_people=True,
+)

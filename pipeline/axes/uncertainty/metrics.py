@@ -2,8 +2,8 @@
 
 from functools import partial
 
+from pipeline.axes.metric import OURS, Metric
 from pipeline.axes.uncertainty.measures import AUDITED, MEASURES
-from pipeline.metrics.metric import OURS, Metric
 
 LENGTH_PAPER = "arXiv:2504.13677"
 ALIGNMENT, DISCRIMINATION = "pipeline.axes.uncertainty.alignment", "pipeline.axes.questions.discrimination"

@@ -11,11 +11,11 @@ import pandas as pd
 from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN
 from pipeline.artifacts.scores import FIRST_STEP_COLUMNS
 from pipeline.artifacts.storage import rows_by_prompt, write_table
+from pipeline.axes.open.score import first_step_laws, leading_row, open_requested
 from pipeline.axes.questions.artifact import read_questions
 from pipeline.axes.questions.question import LETTERS, Question
 from pipeline.config.evaluation import DEFAULT_SETTING
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.stages.score_open import first_step_laws, leading_row, open_requested
 
 QUESTION_STEP_COLUMNS = (*FIRST_STEP_COLUMNS, "choice_probabilities", "mean_token_entropy")
 """One row per question: the law of the first token, the probability of each option's letter as the first token (empty

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from pipeline.core.language.multiple_choice import (
+from pipeline.axes.mcq.multiple_choice import (
     total_variation,
     total_variation_draws,
     total_variation_floor,

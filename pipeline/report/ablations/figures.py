@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from pipeline.axes.structured.figures import law_panels, overlay_prompts
 from pipeline.config.params import Params
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import Prompt
@@ -25,7 +26,6 @@ from pipeline.report.ablations.runs import (
 )
 from pipeline.report.ablations.tables import HEADLINE, KL, SPLIT_HEADINGS, ablation_records
 from pipeline.report.figures.drawing import COLORS, FAMILY_COLORS, TARGET_COLOR, Drawing
-from pipeline.report.figures.structured import law_panels, overlay_prompts
 from pipeline.report.page.plots import SYMBOLS, Plot, band, vertical_line
 
 SELECTED_STRINGS = 1001

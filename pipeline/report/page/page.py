@@ -11,7 +11,9 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader
 from plotly.offline import get_plotlyjs
 
+from pipeline.axes.novelty.cases import CaseTable
 from pipeline.axes.registry import METRICS, SPLIT_TITLES
+from pipeline.axes.structured.tables import TESTS_TABLE
 from pipeline.config.evaluation import BASELINES, enabled_baselines
 from pipeline.config.methods import TARGETS
 from pipeline.config.params import Params
@@ -29,10 +31,8 @@ from pipeline.report.page.summary import SUMMARY_TITLES, summary_rows
 from pipeline.report.tables.frontier import FRONTIER_TABLE, chosen_methods
 from pipeline.report.tables.frontier_costs import COSTS_TABLE
 from pipeline.report.tables.model_tests import MODELS_TABLE
-from pipeline.report.tables.novelty_cases import CaseTable
 from pipeline.report.tables.retention import paloma_measures
 from pipeline.report.tables.settings import unseen_place
-from pipeline.report.tables.structured import TESTS_TABLE
 from pipeline.report.tables.table import MISSING, ListTable, Table
 from pipeline.report.tables.table_text import shown
 from pipeline.report.tables.transfer_tests import TESTS_TABLE as TRANSFER_TESTS_TABLE

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 
 from pipeline.axes.registry import METRICS, SHORT_SPLIT_TITLES, SPLITS
+from pipeline.axes.structured.tables import RATIO_TITLE, VALID_RATE, WASSERSTEIN
 from pipeline.config.methods import MethodConfig
 from pipeline.config.params import BASE
 from pipeline.core.statistics.frontier import Choice, choose_method, dominated_by
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import methods_of, rows_of
 from pipeline.report.tables.retention import difference_from_base, paloma_measures
-from pipeline.report.tables.structured import RATIO_TITLE, VALID_RATE, WASSERSTEIN
 from pipeline.report.tables.table import (
     DASH,
     Measure,

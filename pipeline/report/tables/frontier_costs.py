@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pipeline.axes.paloma.perplexity import resampled_sums
 from pipeline.axes.registry import METRICS, SPLITS
+from pipeline.axes.retention.accuracy import ALL, mean_columns
+from pipeline.axes.structured.tables import RATIO_TITLE, WASSERSTEIN, per_prompt_metrics
 from pipeline.config.params import BASE, Params
 from pipeline.core.random_streams import random_stream
-from pipeline.core.retention.accuracy import ALL, mean_columns
-from pipeline.core.retention.perplexity import resampled_sums
 from pipeline.core.statistics.frontier import mixture_cost
 from pipeline.core.statistics.intervals import paired_difference_draws, paired_mean_draws, percentile_interval
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import Evaluations, methods_of, rows_of
 from pipeline.report.tables.frontier import frontier_points, scale_families
-from pipeline.report.tables.structured import RATIO_TITLE, WASSERSTEIN, per_prompt_metrics
 from pipeline.report.tables.table import ListTable, interval_text, signed_text
 from pipeline.report.tables.transfer_tests import letter_counts
 

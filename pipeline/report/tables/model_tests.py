@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pipeline.axes.mcq.multiple_choice import PARSERS, total_variation
 from pipeline.axes.registry import METRICS, SHORT_SPLIT_TITLES
+from pipeline.axes.retention.accuracy import ALL, mean_columns
+from pipeline.axes.structured.tables import margins_of, per_prompt_metrics
 from pipeline.config.params import Params
-from pipeline.core.language.multiple_choice import PARSERS, total_variation
 from pipeline.core.language.transfer_tests import total_variation_difference_draws
 from pipeline.core.random_streams import random_stream
-from pipeline.core.retention.accuracy import ALL, mean_columns
 from pipeline.core.statistics.condition_tests import (
     TESTED,
     adjusted_by_question,
@@ -25,7 +26,6 @@ from pipeline.core.statistics.model_tests import over_models
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import Evaluations, methods_of
 from pipeline.report.tables.retention_lists import one_variant
-from pipeline.report.tables.structured import margins_of, per_prompt_metrics
 from pipeline.report.tables.table import ListTable, interval_text, probability_text, signed_text
 from pipeline.report.tables.transfer_tests import letter_counts, letters_of, values_by_prompt
 

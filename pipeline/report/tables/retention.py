@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from pipeline.axes.paloma.perplexity import SUFFIXES
 from pipeline.axes.registry import METRICS
+from pipeline.axes.retention.answers import SHARES
 from pipeline.config.retention import PalomaConfig, RetentionConfig
-from pipeline.core.retention.answers import SHARES
-from pipeline.core.retention.perplexity import SUFFIXES
 from pipeline.core.retention.tasks import ALL_COLUMNS, GENERATIVE_TASKS
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import methods_of, rows_of
@@ -38,7 +38,6 @@ DIFFERENCES = (
     measure_of("bits_per_byte_difference", bold=False),
     measure_of("perplexity_ratio", bold=False),
 )
-ANCHORS = (measure_of("anchor_kl_nats"), measure_of("anchor_reverse_kl_nats"))
 ANSWER_METRICS = ("answer_tokens_mean", "answer_tokens_median", *SHARES.values())
 ANSWER_CHANGES = ("answer_tokens_mean_difference", "answer_derivation_share_difference")
 GENERATED_SPLITS = {
@@ -367,58 +366,3 @@ def answer_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: 
         )
         tables.append(with_note(table, f"{note} both."))
     return tables
-
-
-def anchor_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> list[Table]:
-    """Divergence of the methods from base, over all instructions and by kind; base itself is at 0 and has no row."""
-    kinds = split_names(metrics, "anchors", *(measure.metric for measure in ANCHORS))
-    by_kind = [
-        dataclasses.replace(measure, split=kind, title=f"{title}{kind}")
-        for measure, title in zip(ANCHORS, ("", "Reverse, "), strict=True)
-        for kind in kinds
-    ]
-    note = (
-        "KL per token in nats, over the full vocabulary, on held-out instructions: from base's law of the next token "
-        "to the model's along base's replies, and the reverse along the model's own. Brackets: 95% bootstrap "
-        f"intervals over instructions. Bold: best condition of the model. {DASH}: undefined, because no reply has a "
-        "token."
-    )
-    tables = (
-        detailed_table(name, caption, note, metrics, models, measures, methods_of(conditions))
-        for name, caption, measures in (
-            ("anchors", "Divergence from base on general instructions", ANCHORS),
-            ("anchors_by_kind", "Divergence from base by kind of instruction", by_kind),
-        )
-    )
-    return [table for table in tables if table is not None]
-
-
-def retention_tables(
-    metrics: pd.DataFrame,
-    models: Mapping[str, str],
-    conditions: Sequence[str],
-    retention: RetentionConfig,
-    paloma: PalomaConfig,
-    task_format: str = "",
-) -> dict[str, list[Table]]:
-    """The tables that exist, by page section: "summary", "retention", "paloma", "anchors"."""
-    means = averages(metrics, models, conditions)
-    found = {
-        "summary": [
-            retention_summary(metrics, models, conditions, retention.gsm8k, task_format),
-            difference_table(metrics, models, conditions),
-        ],
-        "retention": [
-            model_table(metrics, models, conditions, retention, task_format),
-            means["retention"],
-            breakdown(metrics, models, conditions, "retention"),
-            *answer_tables(metrics, models, conditions),
-        ],
-        "paloma": [
-            perplexity_table(metrics, models, conditions, paloma),
-            means["paloma"],
-            breakdown(metrics, models, conditions, "paloma"),
-        ],
-        "anchors": anchor_tables(metrics, models, conditions),
-    }
-    return {section: [table for table in tables if table is not None] for section, tables in found.items()}

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.axes.registry import METRICS
-from pipeline.core.retention.accuracy import ALL, second_readings
+from pipeline.axes.retention.accuracy import ALL, second_readings
 from pipeline.core.statistics.paired_tests import POWER
 from pipeline.report.evaluations import rows_of
 from pipeline.report.tables.retention import WITHOUT_BOS

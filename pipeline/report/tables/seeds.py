@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from pipeline.axes.registry import HEADLINES, METRICS, SHORT_SPLIT_TITLES, SPLITS
+from pipeline.axes import AXES
+from pipeline.axes.registry import HEADLINES, METRICS, SHORT_SPLIT_TITLES
+from pipeline.axes.structured.tables import per_prompt_metrics
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
@@ -20,7 +22,6 @@ from pipeline.core.statistics.seed_noise import Spread, spread
 from pipeline.errors import ArtifactError
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import Evaluations, display_names, methods_of
-from pipeline.report.tables.structured import per_prompt_metrics
 from pipeline.report.tables.table import DASH, MISSING, ListTable, interval_text
 
 BY_CONDITION = ["axis", "split", "metric", "model", "condition"]
@@ -57,7 +58,7 @@ def seed_values(seeds: Mapping[int, Evaluations], models: Mapping[str, str], con
         models, axes, splits, metrics, conditions and seeds.
     """
     rows = pd.concat([found.metrics.assign(seed=seed) for seed, found in sorted(seeds.items())], ignore_index=True)
-    wanted = [(axis, split, metric) for axis in HEADLINES for split in SPLITS[axis] for metric in HEADLINES[axis]]
+    wanted = [(axis, split, metric) for axis in HEADLINES for split in AXES[axis].splits for metric in HEADLINES[axis]]
     order = {name: place for place, name in enumerate(wanted)}
     conditions = (*conditions, *BASELINES)
     rows = rows[(rows["family"] == "") & rows["model"].isin(list(models)) & rows["condition"].isin(conditions)]

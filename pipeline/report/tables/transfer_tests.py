@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pipeline.axes.mcq.multiple_choice import PARSERS
+from pipeline.axes.novelty.report import DISTINCT, UTILITY
 from pipeline.axes.registry import METRICS
 from pipeline.config.retention import TestsConfig
-from pipeline.core.language.multiple_choice import PARSERS
 from pipeline.core.language.transfer_tests import (
     TransferTest,
     compare_prompts,
@@ -25,7 +26,6 @@ from pipeline.core.statistics.condition_tests import (
 )
 from pipeline.report.evaluations import Evaluations, rows_of
 from pipeline.report.tables.table import ListTable, interval_text, probability_text, signed_text
-from pipeline.report.tables.transfer import DISTINCT, UTILITY
 
 TESTS_TABLE = "transfer_tests"
 OPEN_METRICS = ("top_p_support_size", "unique_fraction")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pipeline.core.language.multiple_choice import (
+from pipeline.axes.mcq.multiple_choice import (
     bootstrap_total_variation,
     failure_counts,
     letter_counts,

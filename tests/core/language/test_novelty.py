@@ -19,7 +19,7 @@ from pipeline.core.language.novelty import (
     utility,
     word_dice,
 )
-from pipeline.core.language.novelty_aggregate import call_rows, metric_names, split_rows
+from pipeline.axes.novelty.aggregate import call_rows, metric_names, split_rows
 from pipeline.core.language.novelty_partition import partition_responses
 
 TEXTS = st.one_of(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.language.open_ended import (
+from pipeline.axes.open.open_ended import (
     SUPPORT_THRESHOLDS,
     aggregate_open,
     answer_counts,

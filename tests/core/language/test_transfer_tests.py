@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pipeline.core.language.multiple_choice import total_variation, total_variation_floor
+from pipeline.axes.mcq.multiple_choice import total_variation, total_variation_floor
 from pipeline.core.language.transfer_tests import compare_prompts, compare_rates, compare_total_variation
 from pipeline.core.statistics.intervals import newcombe_interval
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.core.retention.accuracy import (
+from pipeline.axes.retention.accuracy import (
     ESTIMATES,
     all_results,
     item_table,

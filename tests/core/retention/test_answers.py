@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.core.retention.answers import answer_table, has_derivation, metric_rows, resampled_medians
+from pipeline.axes.retention.answers import answer_table, has_derivation, metric_rows, resampled_medians
 from pipeline.core.retention.irt import resample_counts
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from pipeline.core.retention.perplexity import (
+from pipeline.axes.paloma.perplexity import (
     bits_per_byte,
     comparison_rows,
     metric_rows,
@@ -117,7 +117,7 @@ def test_resampling_keeps_a_document_s_columns_together():
 def test_blocks_of_the_bootstrap_do_not_matter(monkeypatch):
     columns = np.arange(14.0).reshape(7, 2)
     whole = resampled_sums(columns, 50, np.random.default_rng(2))
-    monkeypatch.setattr("pipeline.core.retention.perplexity.DRAWS_PER_BLOCK", 21)
+    monkeypatch.setattr("pipeline.axes.paloma.perplexity.DRAWS_PER_BLOCK", 21)
     np.testing.assert_array_equal(resampled_sums(columns, 50, np.random.default_rng(2)), whole)
 
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from pipeline.core.statistics.intervals import over_families, wilson_interval
-from pipeline.core.structured.aggregate import aggregate_split
-from pipeline.core.structured.fidelity import DISTANCES, TAILS
+from pipeline.axes.structured.aggregate import aggregate_split
+from pipeline.axes.structured.fidelity import DISTANCES, TAILS
 
 FAMILIES = ["a", "a", "b", "c"]
 

@@ -9,8 +9,8 @@ from scipy import stats
 
 from pipeline.core.laws.families import get_family
 from pipeline.core.random_streams import random_stream
-from pipeline.core.structured.energy import EnergyReference
-from pipeline.core.structured.fidelity import (
+from pipeline.axes.structured.energy import EnergyReference
+from pipeline.axes.structured.fidelity import (
     DISTANCES,
     NUM_HALVES,
     TAILS,
@@ -21,7 +21,7 @@ from pipeline.core.structured.fidelity import (
     histogram_table,
     wasserstein_1_deviations,
 )
-from pipeline.core.structured.wasserstein import evaluate_prompt
+from pipeline.axes.structured.wasserstein import evaluate_prompt
 
 LAW = get_family("gaussian").law_at({"mu": 0.0, "sigma": 1.0})
 

@@ -12,13 +12,13 @@ from pipeline.core.laws.discretize import finite_space
 from pipeline.core.laws.finite_law import categorical_law, numeric_law
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.structured import Prompt
-from pipeline.core.structured.categories import (
+from pipeline.axes.laws.categories import (
     evaluate_categories,
     total_variation_deviations,
     total_variation_floors,
     total_variations,
 )
-from pipeline.core.structured.law_metrics import EXACT, evaluate_law, exact_figures, law_metric_rows
+from pipeline.axes.laws.law_metrics import EXACT, evaluate_law, exact_figures, law_metric_rows
 from pipeline.core.tries.trie import build_trie
 
 LAW = categorical_law({"New York": 0.5, "New": 0.3, "empty": 0.2}, {"New York": ["New York", "NYC"]})

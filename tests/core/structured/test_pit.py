@@ -14,7 +14,7 @@ from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.number_answers import Invalid, parse_number
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.random_streams import random_stream
-from pipeline.core.structured.pit import (
+from pipeline.axes.structured.pit import (
     LARGEST_CELL,
     NUM_BINS,
     count_invalid_as_one,

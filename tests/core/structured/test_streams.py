@@ -8,8 +8,8 @@ import pytest
 from pipeline.core.laws.families import get_family
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.random_streams import random_stream
-from pipeline.core.structured.pit import randomised_pit
-from pipeline.core.structured.streams import pits_by_sample, stream_correlation, stream_rows
+from pipeline.axes.structured.pit import randomised_pit
+from pipeline.axes.structured.streams import pits_by_sample, stream_correlation, stream_rows
 
 NAMES = {
     "gaussian": {"mu": 0.0, "sigma": 1.0},

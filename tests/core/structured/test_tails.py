@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pipeline.core.laws.families import get_family
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.random_streams import random_stream
-from pipeline.core.structured.tails import (
+from pipeline.axes.structured.tails import (
     LEVEL_ERRORS,
     LEVELS,
     QUANTILE_ERRORS,

@@ -15,8 +15,8 @@ from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.intervals import bootstrap_families, over_families, wilson_interval
-from pipeline.core.structured.aggregate import aggregate_split
-from pipeline.core.structured.wasserstein import (
+from pipeline.axes.structured.aggregate import aggregate_split
+from pipeline.axes.structured.wasserstein import (
     bootstrap_prompt,
     evaluate_prompt,
     interquantile_width,

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.retention.perplexity import bits_per_byte, perplexity
+from pipeline.axes.paloma.perplexity import bits_per_byte, perplexity
 from pipeline.engines.loading.chat import text_bos
 from pipeline.engines.loading.model import add_lora
 from pipeline.engines.scoring import token_scores

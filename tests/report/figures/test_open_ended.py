@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 
-from pipeline.report.figures import open_ended as figures
-from pipeline.report.figures.open_ended import displayed_labels
-from pipeline.report.tables.open_stated import answer_shares
+from pipeline.axes.open import figures as figures
+from pipeline.axes.open.figures import displayed_labels
+from pipeline.axes.open.stated import answer_shares
 from tests.report.conftest import CONDITIONS
 
 NAMES = {"a": "Model A", "b": "Model B"}

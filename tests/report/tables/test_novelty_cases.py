@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.report.page.page import page_templates
-from pipeline.report.tables.novelty_cases import (
+from pipeline.axes.novelty.cases import (
     REGIMES,
     CaseTable,
     Choice,

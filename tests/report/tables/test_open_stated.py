@@ -3,7 +3,7 @@
 import pandas as pd
 
 from pipeline.report.evaluations import read_evaluations
-from pipeline.report.tables.open_stated import LARGER_SUPPORT, open_stated_table
+from pipeline.axes.open.stated import LARGER_SUPPORT, open_stated_table
 from tests.report.conftest import CONDITIONS, metric_row, write_fabricated
 
 

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from pipeline.report.tables import structured as structured_tables
+from pipeline.axes.structured import tables as structured_tables
 from pipeline.report.tables import table_text
 from tests.report.conftest import CONDITIONS, metric_frame, metric_row
 

@@ -7,7 +7,7 @@ import pytest
 from pipeline.config import retention
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.tables import table_text
-from pipeline.report.tables.structured import per_prompt_metrics, structured_tests_table
+from pipeline.axes.structured.tables import per_prompt_metrics, structured_tests_table
 from tests.report.conftest import CONDITIONS, metric_row, write_fabricated
 
 NAMES = {"m": "Model_M"}

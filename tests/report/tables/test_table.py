@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pipeline.report.tables import structured as structured_tables
+from pipeline.axes.structured import tables as structured_tables
 from pipeline.report.tables import table as tables
 from pipeline.report.tables import table_text
 from pipeline.report.tables.table import Measure, build_table

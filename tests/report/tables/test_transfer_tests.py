@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from pipeline.config.params import load_params
-from pipeline.core.language.multiple_choice import metric_rows, outcome, prompt_row
+from pipeline.axes.mcq.multiple_choice import metric_rows, outcome, prompt_row
 from pipeline.core.prompts.multiple_choice import LETTERS, McqFailure
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.page.page import table_sources

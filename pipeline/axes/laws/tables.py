@@ -1,0 +1,160 @@
+"""Tables of laws of one's own: each law by itself, and paired tests between conditions."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from pipeline.axes.laws import SPLIT_TITLES as LAW_SPLITS
+from pipeline.axes.laws.law_metrics import LAW_TESTED, REJECTED_SHARE, VALID_RATE
+from pipeline.axes.registry import METRICS
+from pipeline.axes.structured.tables import TEST_TITLES, perfect_sampler_scores, test_row
+from pipeline.config.retention import TestsConfig
+from pipeline.core.prompts.own_laws import SPLITS
+from pipeline.core.statistics.condition_tests import compare_conditions, method_pairs
+from pipeline.record.provenance import join_sources
+from pipeline.report.evaluations import Evaluations, rows_of
+from pipeline.report.tables.table import DASH, ListTable, interval_text
+
+TITLES = [
+    "Law",
+    "Requests",
+    "Model",
+    "Condition",
+    "Answers",
+    "Valid",
+    "Distance",
+    "Value",
+    "Perfect",
+    "× perfect",
+    "Exact",
+    "Rejected",
+]
+LAW_COLUMNS = ("prompt_id", "split", "family", "numeric")
+EXACT_OF = {
+    "law_total_variation": "law_exact_total_variation",
+    "law_wasserstein_1_normalised": "law_exact_wasserstein_1_normalised",
+}
+"""The exact figure beside each distance of samples."""
+COMPARED = {**LAW_TESTED, "law_exact_total_variation": "family_mean"}
+"""What is tested: the exact total variation is defined without valid answers, too."""
+
+
+def _number(value: float, form: str) -> str:
+    return format(value, form) if math.isfinite(value) else DASH
+
+
+def _with_interval(row: Any) -> str:
+    if not math.isfinite(row.value):
+        return "undefined"
+    return f"{row.value:.3f} {interval_text(row.ci_low, row.ci_high, 3, sign='')}"
+
+
+def laws_table(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> ListTable | None:
+    """A row for every law, split, model and condition; None without an evaluation."""
+    rows = rows_of(metrics, axis="laws")
+    rows = rows[rows["family"] != ""]
+    found = {(r.family, r.split, r.model, r.condition, r.metric): r for r in rows.itertuples()}
+    texts, records = [], []
+    for law in dict.fromkeys(rows["family"]):
+        for split in SPLITS:
+            for model in models:
+                for condition in conditions:
+                    key = (law, split, model, condition)
+                    metric = next((name for name in LAW_TESTED if (*key, name) in found), None)
+                    if metric is None:
+                        continue
+                    own, valid = found[*key, metric], found[*key, VALID_RATE]
+                    exact, rejected = (found.get((*key, name)) for name in (EXACT_OF[metric], REJECTED_SHARE))
+                    ratio = own.value / own.floor if own.floor else math.nan
+                    texts.append(
+                        [
+                            law,
+                            LAW_SPLITS[split],
+                            models[model],
+                            condition,
+                            f"{valid.n}",
+                            _number(valid.value, ".3f"),
+                            METRICS[metric].column_title,
+                            _with_interval(own),
+                            _number(own.floor, ".3f"),
+                            _number(ratio, ".1f"),
+                            _number(exact.value, ".3f") if exact is not None else DASH,
+                            f"{rejected.value:.0%} of {rejected.n}" if rejected is not None and rejected.n else DASH,
+                        ]
+                    )
+                    record = {"law": law, "split": split, "model": model, "condition": condition, "metric": metric}
+                    numbers = {"valid_rate": valid.value, "value": own.value, "ci_low": own.ci_low}
+                    numbers |= {"ci_high": own.ci_high, "floor": own.floor}
+                    numbers["exact"] = exact.value if exact is not None else math.nan
+                    records.append({**record, **numbers, "provenance": join_sources([own.provenance])})
+    if not texts:
+        return None
+    return ListTable(
+        "laws",
+        "Laws of one's own: answers against each law",
+        TITLES,
+        texts,
+        4,
+        pd.DataFrame(records),
+        "TV: total variation of the valid answers' classes; W1: of valid numbers, in the target's own Q95 - Q05. Each "
+        "is a mean over the law's requests, with the 95% interval for other requests and answers. Perfect: the same of "
+        "draws from the law, as many as are valid. Exact: of the model's probabilities, without sampling; TV counts "
+        "all other answers, W1 is given one of the law's strings. Rejected: requests whose answers a chi-square test "
+        "shows not to follow the law (Holm, 0.05). Held-out templates and values were not trained on.",
+    )
+
+
+def law_tests_table(
+    evaluations: Evaluations,
+    models: Mapping[str, str],
+    conditions: Sequence[str],
+    seed: int,
+    settings: TestsConfig,
+    replicates: int,
+) -> ListTable | None:
+    """Paired tests of ``method_pairs`` on COMPARED, each over all laws that have it; None without pairs.
+
+    The units that are resampled and swapped are requests: the laws are those that the user asks about.
+    """
+    table = evaluations.stacked("laws", "per_prompt", LAW_COLUMNS, list(models), conditions, optional=tuple(COMPARED))
+    # In the order of SPLITS: what was not trained on first.
+    table = table.sort_values("split", key=lambda split: split.map(SPLITS.index), kind="stable")
+    floors = perfect_sampler_scores(evaluations.metrics, "laws", COMPARED)
+    parts = []
+    for metric, statistic in COMPARED.items():
+        of_kind = table
+        if metric in LAW_TESTED:
+            of_kind = table[table["numeric"].astype(bool) == (metric == "law_wasserstein_1_normalised")]
+        found = compare_conditions(
+            of_kind.assign(family=of_kind["prompt_id"]),
+            method_pairs(conditions),
+            floors,
+            {metric: settings.wasserstein_margin},
+            seed,
+            settings.significance,
+            replicates,
+            {metric: statistic},
+        )
+        if len(found):
+            parts.append(found)
+    if not parts:
+        return None
+    tests = pd.concat(parts, ignore_index=True)
+    return ListTable(
+        "laws_tests",
+        "Paired tests between conditions, laws of one's own",
+        TEST_TITLES,
+        [_row(row, models) for row in tests.itertuples()],
+        4,
+        tests.assign(axis="laws"),
+        "Difference: mean over requests, first condition minus second; below 0 the first is closer to its laws. "
+        "Requests are resampled and swapped, so families are requests here and both p are the same question; with "
+        "fewer than 6 of them no p is below 0.05. Undefined: a condition without valid answers to some requests. The "
+        "rest is as in the tests of structured sampling.",
+    )
+
+
+def _row(row: Any, models: Mapping[str, str]) -> list[str]:
+    return [LAW_SPLITS[row.split], *test_row(row, models)[1:]]

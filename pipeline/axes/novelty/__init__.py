@@ -1,0 +1,9 @@
+"""NoveltyBench: how many of several responses differ, and what they are worth."""
+
+from pipeline.axes.axis import Axis
+
+AXIS = Axis(
+    title="NoveltyBench",
+    place=4,
+    sampled_as="novelty",
+)

@@ -1,0 +1,118 @@
+"""The model's law over answers, computed instead of sampled.
+
+For every prompt: bounds on the distance of the model's law over plain decimals from the target,
+by best-first expansion of digit prefixes, and, where the trie of the evaluation space is
+small enough, exact figures over all of its strings. A killed run goes on behind its last finished prompt.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipeline.artifacts.prompts import read_prompts
+from pipeline.artifacts.scores import CDF_COLUMNS, EXACT_COLUMNS
+from pipeline.artifacts.storage import write_table
+from pipeline.artifacts.tries import TrieStore
+from pipeline.axes.structured.wasserstein import interquantile_width
+from pipeline.config.conditions import adapter_directory
+from pipeline.config.params import Params
+from pipeline.core.prompts.structured import Prompt
+from pipeline.core.tries.trie import Trie
+from pipeline.dag.execution import StageRun, command_line
+from pipeline.engines.scoring.model_on_demand import ModelOnDemand
+from pipeline.stages.row_by_row import row_by_row
+
+
+def trie_figures(scorer, prompt_ids: list[int], trie: Trie, rule, width: float) -> dict[str, float]:
+    """Exact figures over the strings of a trie; ``width`` is the target's Q95 - Q05."""
+    from pipeline.core.exact.trie_law import exact_law, leaf_sequences
+
+    values = None
+    if rule is not None:
+        values = np.array([float(rule.decode(sequence)) for sequence in leaf_sequences(trie)])
+    law = exact_law(trie, scorer.score_trie(scorer.prefill(prompt_ids), trie), values)
+    figures = {
+        "sequence_kl_nats": law.sequence_kl,
+        "logit_kl_nats": law.mean_prefix_kl,
+        "total_variation": law.total_variation,
+        "mass_on_trie": law.mass_on_trie,
+        "constrained_total_variation": law.constrained_total_variation,
+    }
+    if law.grid is not None:
+        figures |= {
+            "grid_wasserstein_1": law.grid.wasserstein_1,
+            "grid_ks": law.grid.ks,
+            "grid_ks_low": law.grid.ks_low,
+            "grid_ks_high": law.grid.ks_high,
+            "constrained_wasserstein_1_normalised": law.constrained_wasserstein_1 / width,
+        }
+    return figures
+
+
+def bound_figures(scorer, prompt_ids: list[int], law, rule, settings, max_new_tokens: int) -> dict[str, Any]:
+    """Bounds on the model's law over plain decimals, and of its distribution function (a dictionary of lists)."""
+    from pipeline.core.exact.number_law import bound_number_law, candidate_tokens
+
+    bounds = bound_number_law(
+        law,
+        rule,
+        scorer.path_scorer(prompt_ids, candidate_tokens(rule)),
+        width=settings.bounds_width,
+        max_positions=settings.bounds_max_positions,
+        max_new_tokens=max_new_tokens,
+    )
+    figures = {key: value for key, value in asdict(bounds).items() if key != "width"}
+    return figures | {"distribution": {name: values.tolist() for name, values in bounds.distribution.items()}}
+
+
+def distribution_table(entries: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Distribution functions of the finished prompts, CDF_COLUMNS; a prompt without bounds has no rows."""
+    parts = [
+        pd.DataFrame({"prompt_id": entry["prompt_id"], **entry["distribution"]}, columns=list(CDF_COLUMNS))
+        for entry in entries
+        if "distribution" in entry
+    ]
+    table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(CDF_COLUMNS))
+    return table.astype({name: "float64" for name in CDF_COLUMNS if name != "prompt_id"})
+
+
+def figures(config: Params, model: ModelOnDemand, prompt: Prompt, trie: Trie) -> dict[str, Any]:
+    """The figures of one prompt by column; what does not apply is left out."""
+    settings, ids, (_, rule) = config.evaluate, model.opened.encode(prompt.text), model.answer_tokens
+    found: dict[str, Any] = {"num_prefixes": trie.num_prefixes}
+    if settings.exact_max_prefixes is None or trie.num_prefixes <= settings.exact_max_prefixes:
+        found |= trie_figures(model.tree_scorer, ids, trie, rule, interquantile_width(prompt.law))
+    # Without a digit rule the tokenizer's numbers cannot be expanded digit by digit.
+    if rule is not None:
+        longest = config.generate.structured.max_new_tokens
+        found |= bound_figures(model.tree_scorer, ids, prompt.law, rule, settings, longest)
+    return {key: value for key, value in found.items() if value == value}
+
+
+def main(
+    run: StageRun,
+    model: str,
+    condition: str,
+    model_report: Path,
+    weights: Path,
+    prompts: list[Path],
+    tries: Path,
+    output: Path,
+    cdf: Path,
+) -> None:
+    """Write the exact figures of every prompt in ``prompts`` and, to ``cdf``, distribution functions."""
+    requests, store, config = read_prompts(*prompts), TrieStore(tries), run.params
+    opened = ModelOnDemand(config, model, model_report, adapter_directory(condition, weights), requests[0].text)
+    with row_by_row(run, requests, lambda prompt: figures(config, opened, prompt, store[prompt.prompt_id])) as rows:
+        table = pd.DataFrame(rows, columns=list(EXACT_COLUMNS))
+        write_table(output, table.astype({c: "float64" for c in EXACT_COLUMNS if c != "prompt_id"}))
+        write_table(cdf, distribution_table(rows))
+        run.write_record(num_prompts=len(rows))
+
+
+if __name__ == "__main__":
+    command_line()

@@ -1,0 +1,290 @@
+"""Figures of structured sampling: 2, 3 and 8 of the paper, and of which models and prompts they are."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from pipeline.axes.structured.families import family_drawings
+from pipeline.config.evaluation import BASELINES
+from pipeline.config.params import BASE, Params
+from pipeline.core.laws.quantiles import quantile
+from pipeline.core.prompts.structured import Prompt
+from pipeline.report.evaluations import Evaluations, display_names, rows_of
+from pipeline.report.figures.drawing import (
+    STYLE,
+    TARGET_COLOR,
+    Drawing,
+    condition_colors,
+    law_title,
+    shared_legend,
+    side_by_side,
+)
+
+PANEL_COLUMNS = 3
+SSOT_CONDITIONS = ("base", "ssot", "soft")
+SSOT_MODEL = "gpt_oss_20b"
+"""The model that the paper's Figure 8 is of."""
+SSOT_FAMILIES = ("bernoulli", "poisson", "weibull", "truncnorm")
+"""Held-out families in Figure 8. The paper has four and its text does not say which: these are yes or no, counts, a
+half-line and an interval."""
+Drawn = TypeVar("Drawn")
+
+
+def overlay_prompts(prompts: Sequence[Prompt]) -> list[Prompt]:
+    """One held-out prompt per family: the middle one of its settings."""
+    families: dict[str, list[Prompt]] = {}
+    for prompt in prompts:
+        if prompt.split == "ood":
+            families.setdefault(prompt.family, []).append(prompt)
+    return [members[len(members) // 2] for members in families.values()]
+
+
+def overlay_models(
+    tokenizers: Mapping[str, str], conditions: Sequence[str], metrics: pd.DataFrame, limit: int = 4
+) -> list[str]:
+    """The model with the lowest OOD W1 of each tokenizer, best first.
+
+    Args:
+        tokenizers: Model name -> tokenizer name; stands for the model's family.
+        conditions: Base and the methods.
+        metrics: The tidy metrics table.
+        limit: Most models.
+    """
+    rows = rows_of(metrics, axis="structured", split="ood", family="", metric="wasserstein_1_normalised")
+    lowest = rows[rows["condition"].isin(conditions)].groupby("model", sort=False)["value"].min()
+    picked: dict[str, str] = {}
+    for model in lowest.sort_values(kind="stable").index:
+        if model in tokenizers:
+            picked.setdefault(tokenizers[model], model)
+    return list(picked.values())[:limit]
+
+
+def ssot_model(models: Sequence[str], metrics: pd.DataFrame) -> str | None:
+    """SSOT_MODEL where it was asked under SSOT, else the first of the models that was; None where none was."""
+    rows = rows_of(metrics, axis="structured", condition="ssot", family="", metric="wasserstein_1_normalised")
+    asked = [model for model in models if (rows["model"] == model).any()]
+    return SSOT_MODEL if SSOT_MODEL in asked else next(iter(asked), None)
+
+
+def structured_drawings(params: Params, evaluations: Evaluations, prompts: Sequence[Prompt]) -> dict[str, Drawing]:
+    """Figures 2 to 8 of what was evaluated, by file name.
+
+    Args:
+        params: The parameters.
+        evaluations: What there is.
+        prompts: Prompts of the evaluated splits.
+    """
+    metrics, names = evaluations.metrics, display_names(params)
+    # All that Figure 2 needs, and little to send to another process.
+    aggregates = rows_of(metrics, axis="structured", family="")
+    if aggregates.empty:
+        return {}
+    caption = "Figure 2. Family-median normalised W1 with 95% intervals; hatched where undefined."
+    drawings = {
+        "figure2": Drawing(structured_bars, (aggregates, names, params.conditions), caption),
+        **_overlay_drawings(params, evaluations, overlay_prompts(prompts)),
+        **family_drawings(metrics, names, params.conditions, prompts),
+    }
+    return dict(sorted(drawings.items()))
+
+
+def _overlay_drawings(params: Params, evaluations: Evaluations, prompts: Sequence[Prompt]) -> dict[str, Drawing]:
+    """Figures 3 and 8, where there are samples."""
+    if not prompts:
+        return {}
+    metrics, names, conditions = evaluations.metrics, display_names(params), params.conditions
+    tokenizers = {name: model.tokenizer for name, model in params.models.items()}
+    drawings = {}
+    if samples := evaluations.samples(overlay_models(tokenizers, conditions, metrics), conditions):
+        drawings["figure3"] = Drawing(
+            sample_overlays,
+            (prompts, samples, {model: names[model] for model in samples}, conditions),
+            "Figure 3. Held-out laws (black) with samples of each condition.",
+        )
+    model = ssot_model(list(names), metrics)
+    shown = [prompt for prompt in prompts if prompt.family in SSOT_FAMILIES] or prompts[: len(SSOT_FAMILIES)]
+    compared = [name for name in SSOT_CONDITIONS if name in (*conditions, "ssot")]
+    if model is not None and (samples := evaluations.samples([model], compared)):
+        which = "" if model == SSOT_MODEL else " (the paper's is of GPT-OSS-20B)"
+        drawings["figure8"] = Drawing(
+            sample_overlays,
+            (shown, samples, {model: names[model]}, compared),
+            "Figure 8. Laws of Figure 3 (black) with samples of base, String Seed of Thought (ssot)"
+            f"{' and soft' if 'soft' in compared else ''}: {names[model]}{which}.",
+        )
+    return drawings
+
+
+def structured_bars(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Figure:
+    """Figure 2: family-median normalised W1, held-out families left, unseen parameters right.
+
+    Whiskers are 95% intervals; the dotted line is the perfect-sampler floor; a hatched
+    bar is an undefined aggregate; an evaluation that was not run has no bar.
+    """
+    with plt.rc_context(STYLE):
+        width = max(5.2, 1.6 + 1.1 * len(models))
+        figure, panels = plt.subplots(1, 2, figsize=(width, 2.9), sharey=True, layout="constrained")
+        titles = {"ood": "Held-out families (OOD)", "unseen": "Unseen parameters"}
+        for panel, (split, title) in zip(panels, titles.items(), strict=True):
+            rows = rows_of(metrics, axis="structured", split=split, family="", metric="wasserstein_1_normalised")
+            own = rows[rows["condition"].isin(conditions)].set_index(["model", "condition"])
+            _bars(panel, own, models, conditions)
+            panel.set_title(title)
+        panels[0].set_ylabel("family-median W1 / (Q95 − Q05)")
+        shared_legend(figure, panels[:1])
+    return figure
+
+
+def _bars(panel: Axes, chosen: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> None:
+    finite = chosen["value"][np.isfinite(chosen["value"].astype(float))]
+    height = float(finite.max()) if len(finite) else 1.0
+    colors, width = condition_colors(conditions), min(0.25, 0.75 / len(conditions))
+    for shift, condition in zip(side_by_side(len(conditions), 0.27), conditions, strict=True):
+        for position, model in enumerate(models):
+            if (model, condition) not in chosen.index:
+                continue
+            row = chosen.loc[(model, condition)]
+            x = position + shift
+            if not math.isfinite(row["value"]):
+                panel.bar(
+                    x,
+                    height,
+                    width,
+                    facecolor="none",
+                    edgecolor=colors[condition],
+                    hatch="////",
+                    label=f"{condition} (undefined)",
+                )
+                continue
+            panel.bar(x, row["value"], width, color=colors[condition], label=condition)
+            if math.isfinite(row["ci_low"]):
+                panel.plot([x, x], [row["ci_low"], row["ci_high"]], color="#333333", linewidth=0.9)
+            top = np.nanmax([row["value"], row["ci_high"]])
+            panel.annotate(
+                f"{row['value']:.3f}",
+                (x, top),
+                ha="center",
+                va="bottom",
+                fontsize=6,
+                xytext=(0, 1),
+                textcoords="offset points",
+                rotation=90 if len(models) > 2 or len(conditions) > 3 else 0,
+            )
+    if len(chosen):
+        floor = float(chosen["floor"].mean())
+        panel.axhline(floor, color=TARGET_COLOR, linewidth=0.8, linestyle=":", label="perfect sampler")
+    panel.set_xticks(
+        range(len(models)),
+        list(models.values()),
+        rotation=20 if len(models) > 2 else 0,
+        ha="right" if len(models) > 2 else "center",
+    )
+    panel.set_xlim(-0.6, len(models) - 0.4)
+
+
+def sample_overlays(
+    prompts: Sequence[Prompt],
+    samples: Mapping[str, Mapping[tuple[str, str], np.ndarray]],
+    models: Mapping[str, str],
+    conditions: Sequence[str],
+) -> Figure:
+    """Figures 3 and 8: the target law with the samples of each condition.
+
+    Args:
+        prompts: One per panel.
+        samples: ``samples[model][condition, prompt_id]``: valid samples.
+        models: Model name -> display name, one block of lines each.
+        conditions: In drawing order.
+    """
+
+    def draw(panel: Axes, prompt: Prompt, own: Mapping[tuple[str, str], np.ndarray]) -> None:
+        draws = {c: own[c, prompt.prompt_id] for c in conditions if (c, prompt.prompt_id) in own}
+        (_pmf_panel if prompt.law.integer else _density_panel)(panel, prompt, draws, condition_colors(conditions))
+
+    return law_panels(prompts, [(name, samples.get(model, {})) for model, name in models.items()], draw)
+
+
+def law_panels(
+    prompts: Sequence[Prompt], blocks: Sequence[tuple[str, Drawn]], draw: Callable[[Axes, Prompt, Drawn], None]
+) -> Figure:
+    """A panel for each prompt's law, four as a square, else three to a line; a block of such lines for each of
+    several things drawn.
+
+    Args:
+        prompts: One per panel.
+        blocks: Title of each block, and what is drawn into its panels.
+        draw: Draws a prompt's law with what its block has of it.
+    """
+    columns = 2 if len(prompts) == 4 else min(len(prompts), PANEL_COLUMNS)
+    lines = -(-len(prompts) // columns)
+    with plt.rc_context(STYLE):
+        size = (2.4 * columns, 1.9 * lines * len(blocks) + 0.4)
+        figure, grid = plt.subplots(lines * len(blocks), columns, figsize=size, squeeze=False, layout="constrained")
+        for number, (title, drawn) in enumerate(blocks):
+            panels = grid[lines * number : lines * (number + 1)].flatten()
+            for panel, prompt in zip(panels, prompts, strict=False):
+                draw(panel, prompt, drawn)
+                title_of_law = law_title(prompt)
+                panel.set_title(title_of_law, fontsize=7 if len(title_of_law) < 36 else 6)
+                panel.set_yticks([])
+            for panel in panels[len(prompts) :]:
+                panel.set_axis_off()
+            panels[0].set_ylabel(title)
+        # A panel without samples of a condition has no handle for it.
+        shared_legend(figure, grid.flatten())
+    return figure
+
+
+def _outside_note(panel: Axes, counts: Mapping[str, int]) -> None:
+    shown = [f"{condition} {count}" for condition, count in counts.items() if count]
+    if shown:
+        lines = [", ".join(shown[start : start + 3]) for start in range(0, len(shown), 3)]
+        panel.annotate(
+            "outside: " + ",\n".join(lines), (0.99, 0.97), xycoords="axes fraction", ha="right", va="top", fontsize=5.5
+        )
+
+
+def _density_panel(panel: Axes, prompt: Prompt, draws: Mapping[str, np.ndarray], colors: Mapping[str, str]) -> None:
+    low, high = quantile(prompt.law, np.array([0.001, 0.995]))
+    margin = 0.08 * (high - low)
+    grid = np.linspace(max(low - margin, prompt.support[0]), min(high + margin, prompt.support[1]), 400)
+    density = prompt.law.freeze().pdf(grid)
+    panel.plot(grid, density, color=TARGET_COLOR, linewidth=1.1, label="target")
+    bins = np.linspace(low - margin, high + margin, 31)
+    peak = 0.0
+    for condition, values in draws.items():
+        heights = np.histogram(values, bins)[0] / max(1, len(values)) / np.diff(bins)
+        panel.stairs(
+            heights,
+            bins,
+            color=colors[condition],
+            linewidth=0.9,
+            label=condition,
+            fill=condition == "base",
+            alpha=0.5 if condition == "base" else 1.0,
+        )
+        peak = max(peak, float(heights.max()) if condition not in (BASE, *BASELINES) else 0.0)
+    finite = density[np.isfinite(density)]
+    # A collapsed model would flatten everything else: the axis follows the target and the fine-tuned models.
+    panel.set_ylim(0, 1.6 * max(peak, float(np.quantile(finite, 0.98))))
+    panel.set_xlim(bins[0], bins[-1])
+    _outside_note(panel, {c: int(((v < bins[0]) | (v > bins[-1])).sum()) for c, v in draws.items()})
+
+
+def _pmf_panel(panel: Axes, prompt: Prompt, draws: Mapping[str, np.ndarray], colors: Mapping[str, str]) -> None:
+    low, high = (int(value) for value in quantile(prompt.law, np.array([0.001, 0.999])))
+    support = np.arange(low, high + 1)
+    panel.plot(support, prompt.law.freeze().pmf(support), "o", color=TARGET_COLOR, markersize=2.5, label="target")
+    number = max(3, len(draws))
+    for shift, (condition, values) in zip(side_by_side(number, 0.26), draws.items(), strict=False):
+        shares = np.array([(values == value).sum() for value in support]) / max(1, len(values))
+        panel.bar(support + shift, shares, 0.75 / number, color=colors[condition], label=condition)
+    _outside_note(panel, {c: int(((v < low) | (v > high)).sum()) for c, v in draws.items()})
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))

@@ -1,1 +1,0 @@
-"""Every metric of ``metrics.csv`` as one value, and the registry of all of them."""
