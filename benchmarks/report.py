@@ -237,6 +237,7 @@ def run(params: Path = Path("params.yaml")) -> list[dict]:
     """Time the whole report, and its parts one after the other."""
     from pipeline.axes.novelty.cases import novelty_cases
     from pipeline.report import assemble as report
+    from pipeline.report.context import ReportContext
     from pipeline.report.evaluations import display_names, read_evaluations
     from pipeline.report.figures.drawing import draw, draw_all
     from pipeline.report.page.explorer import explorer_payload
@@ -261,14 +262,12 @@ def run(params: Path = Path("params.yaml")) -> list[dict]:
         evaluations = timer("read evaluations", read_evaluations, root / "evals")
         names = display_names(config)
         metrics = one_name_per_variant(evaluations.metrics)
-        tests = report.tests_by_axis(config, evaluations)
-        tables = timer("tables", report.tables_by_section, config, evaluations, metrics, tests, prompts, "")
+        context = ReportContext(config, evaluations, metrics, prompts)
+        tables = timer("tables", report.tables_by_section, context)
         for section in tables.values():
             for table in section:
                 timer("table files", write_table_texts, table, root)
-        drawings = timer(
-            "figures: choose data", report.drawings_by_section, config, evaluations, metrics, tests, prompts
-        )
+        drawings = timer("figures: choose data", report.drawings_by_section, context)
         timer("figures: all, in parallel", draw_all, drawings, root)
         for members in drawings.values():
             for name, drawing in members.items():

@@ -9,9 +9,9 @@ import argparse
 import numpy as np
 import pandas as pd
 
+from pipeline.axes.structured.wasserstein import interquantile_width
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import build_split
-from pipeline.axes.structured.wasserstein import interquantile_width
 from pipeline.core.training.optimum import completion_mean_optimum, token_mean_optimum
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipeline.axes.structured.wasserstein import evaluate_prompt, prompt_row
 from pipeline.config.params import load_params
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.random_streams import random_stream
-from pipeline.axes.structured.wasserstein import evaluate_prompt, prompt_row
-from pipeline.report.assemble import tests_by_axis
+from pipeline.report.context import ReportContext
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.page.page import Section, report_page
 from tests.report.conftest import mcq, metric_row, paloma, prompts, retention, two_models, write_fabricated
@@ -82,7 +82,8 @@ def page(tmp_path_factory, two_models, prompts) -> Path:
             retention(root / "evals", model, condition, 0.3)
             paloma(root / "evals", model, condition, 1.3 - 0.1 * place)
     config, evaluations = load_params(two_models), read_evaluations(root / "evals")
-    tests = tests_by_axis(config, evaluations)
+    context = ReportContext(config, evaluations, evaluations.metrics, [])
+    tests = {axis: context.tests(axis) for axis in ("retention", "paloma")}
     sections = [Section(name, name, "What is shown.") for name in ("retention", "paloma")]
     path = root / "index.html"
     path.write_text(report_page(config, evaluations, evaluations.metrics, tests, members, sections), encoding="utf-8")

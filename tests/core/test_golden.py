@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipeline.axes.structured.wasserstein import interquantile_width, wasserstein_1
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import build_split
-from pipeline.axes.structured.wasserstein import interquantile_width, wasserstein_1
 from pipeline.core.tries.trie import build_trie
 from tests.golden.make_golden import PATH, SPLITS, byte_sequences, digest
 

@@ -132,10 +132,10 @@ def test_the_exact_law_has_the_bounds_of_the_pipeline(run, project):
     loaded = opening.open_weights(weights, request.text)
     seen: list[NumberLawBounds] = []
     bounds = sampling.exact_bounds(request, weights, loaded, project.params, None, seen.append)
+    from pipeline.axes.structured.exact import bound_figures
     from pipeline.engines.loading.chat import answer_terminator
     from pipeline.engines.loading.digit_rule import find_digit_tokens
     from pipeline.engines.scoring.tree_scorer import TreeScorer
-    from pipeline.axes.structured.exact import bound_figures
 
     rule = find_digit_tokens(loaded.tokenizer, answer_terminator(loaded.tokenizer, "eos"), 2)
     limit = project.params.generate.structured.max_new_tokens

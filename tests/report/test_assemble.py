@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 import yaml
 
+from pipeline.axes.novelty.cases import novelty_cases
 from pipeline.config.params import load_params
 from pipeline.errors import ArtifactError
 from pipeline.report.evaluations import read_evaluations
-from pipeline.axes.novelty.cases import novelty_cases
 from pipeline.report.write import write_report
 from tests.report.conftest import (
     CONDITIONS,

@@ -10,8 +10,8 @@ import yaml
 
 from pipeline.artifacts.prompts import write_text_prompts
 from pipeline.artifacts.storage import read_json, write_table
-from pipeline.config.params import load_params
 from pipeline.axes.open.open_ended import SUPPORT_THRESHOLDS
+from pipeline.config.params import load_params
 from pipeline.core.prompts.open_ended import open_prompts
 from pipeline.dag.execution import find_run
 from pipeline.dag.stages import STAGES

@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 import yaml
 
+from pipeline.axes.paloma import score as score_paloma
 from pipeline.config.params import load_params
 from pipeline.dag.execution import find_run
 from pipeline.dag.stages import STAGES
 from pipeline.errors import ArtifactError, ConfigError, ModelError
-from pipeline.axes.paloma import score as score_paloma
 from tests.conftest import ROOT
 from tests.forked import ForkedModule
 from tests.stages.conftest import run_stage

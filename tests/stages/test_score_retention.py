@@ -10,6 +10,7 @@ import yaml
 
 from pipeline.artifacts.journal import Journal
 from pipeline.artifacts.prompts import write_prompts
+from pipeline.axes.retention import score as score_retention
 from pipeline.config.params import load_params
 from pipeline.config.retention import TINY_TASKS
 from pipeline.core.prompts.structured import build_split
@@ -20,7 +21,6 @@ from pipeline.engines.scoring.harness_model import HarnessModel
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources.fetch import downloads
 from pipeline.sources.retention_data import local_folder, pinned_revisions, read_task
-from pipeline.axes.retention import score as score_retention
 from scripts.make_retention_items import task_splits
 from tests.conftest import ROOT
 from tests.stages.conftest import run_stage

@@ -15,9 +15,10 @@ from safetensors.numpy import load_file
 
 from pipeline.artifacts.storage import read_table, write_table
 from pipeline.artifacts.tries import TrieStore
+from pipeline.axes.registry import METRICS
+from pipeline.axes.structured.fidelity import DISTANCES, TAILS, UNIFORMITY_TESTS
 from pipeline.config.params import load_params
 from pipeline.core.statistics.intervals import over_families
-from pipeline.axes.structured.fidelity import DISTANCES, TAILS, UNIFORMITY_TESTS
 from pipeline.dag.execution import find_run
 from pipeline.dag.graph import StageGraph
 from pipeline.dag.stages import STAGES
@@ -263,7 +264,7 @@ def test_report(dag, report):
     # A baseline has samples only.
     assert len(ssot) == (len(SAMPLED) * 4 + len(MEANS) + 3) * 2
     assert set(ssot["metric"]) == SAMPLED | MEANS | {"wasserstein_1_normalised_prompt_median"}
-    assert set(metrics["axis"]) == set(AXES)
+    assert set(metrics["axis"]) == set(AXES) and set(metrics["metric"]) <= set(METRICS)
     for name in ("table6", "table7"):
         table = pd.read_csv(directory / "tables" / f"{name}.csv")
         assert len(table) == 9 and set(table["status"]) <= {"ok", "undefined"}

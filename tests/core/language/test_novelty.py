@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.axes.novelty.aggregate import call_rows, metric_names, split_rows
 from pipeline.core.language.novelty import (
     LIKELIHOOD_RATING_THRESHOLDS,
     RATING_THRESHOLDS,
@@ -19,7 +20,6 @@ from pipeline.core.language.novelty import (
     utility,
     word_dice,
 )
-from pipeline.axes.novelty.aggregate import call_rows, metric_names, split_rows
 from pipeline.core.language.novelty_partition import partition_responses
 
 TEXTS = st.one_of(

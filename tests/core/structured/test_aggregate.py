@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.core.statistics.intervals import over_families, wilson_interval
 from pipeline.axes.structured.aggregate import aggregate_split
 from pipeline.axes.structured.fidelity import DISTANCES, TAILS
+from pipeline.core.statistics.intervals import over_families, wilson_interval
 
 FAMILIES = ["a", "a", "b", "c"]
 

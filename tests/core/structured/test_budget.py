@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.core.prompts.number_answers import Invalid
-from pipeline.core.prompts.structured import make_prompt
 from pipeline.axes.structured.budget import generations_within, within_budget
 from pipeline.axes.structured.wasserstein import evaluate_prompt
+from pipeline.core.prompts.number_answers import Invalid
+from pipeline.core.prompts.structured import make_prompt
 
 PROMPT = make_prompt("uniform", {"a": 0.0, "b": 1.0}, "ood")
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from pipeline.axes.structured.energy import EnergyReference
 from pipeline.core.laws.families import get_family
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.random_streams import random_stream
-from pipeline.axes.structured.energy import EnergyReference
 
 LAWS = {
     "gaussian": {"mu": 1.0, "sigma": 2.0},

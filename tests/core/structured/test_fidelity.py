@@ -7,8 +7,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from pipeline.core.laws.families import get_family
-from pipeline.core.random_streams import random_stream
 from pipeline.axes.structured.energy import EnergyReference
 from pipeline.axes.structured.fidelity import (
     DISTANCES,
@@ -22,6 +20,8 @@ from pipeline.axes.structured.fidelity import (
     wasserstein_1_deviations,
 )
 from pipeline.axes.structured.wasserstein import evaluate_prompt
+from pipeline.core.laws.families import get_family
+from pipeline.core.random_streams import random_stream
 
 LAW = get_family("gaussian").law_at({"mu": 0.0, "sigma": 1.0})
 

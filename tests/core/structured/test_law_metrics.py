@@ -8,10 +8,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from pipeline.core.laws.discretize import finite_space
-from pipeline.core.laws.finite_law import categorical_law, numeric_law
-from pipeline.core.prompts.number_answers import Invalid
-from pipeline.core.prompts.structured import Prompt
 from pipeline.axes.laws.categories import (
     evaluate_categories,
     total_variation_deviations,
@@ -19,6 +15,10 @@ from pipeline.axes.laws.categories import (
     total_variations,
 )
 from pipeline.axes.laws.law_metrics import EXACT, evaluate_law, exact_figures, law_metric_rows
+from pipeline.core.laws.discretize import finite_space
+from pipeline.core.laws.finite_law import categorical_law, numeric_law
+from pipeline.core.prompts.number_answers import Invalid
+from pipeline.core.prompts.structured import Prompt
 from pipeline.core.tries.trie import build_trie
 
 LAW = categorical_law({"New York": 0.5, "New": 0.3, "empty": 0.2}, {"New York": ["New York", "NYC"]})

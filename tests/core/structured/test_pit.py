@@ -9,11 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pipeline.core.laws.families import get_family
-from pipeline.core.laws.quantiles import quantile
-from pipeline.core.prompts.number_answers import Invalid, parse_number
-from pipeline.core.prompts.structured import build_split
-from pipeline.core.random_streams import random_stream
 from pipeline.axes.structured.pit import (
     LARGEST_CELL,
     NUM_BINS,
@@ -26,6 +21,11 @@ from pipeline.axes.structured.pit import (
     uniformity_tests,
     valid_decimals,
 )
+from pipeline.core.laws.families import get_family
+from pipeline.core.laws.quantiles import quantile
+from pipeline.core.prompts.number_answers import Invalid, parse_number
+from pipeline.core.prompts.structured import build_split
+from pipeline.core.random_streams import random_stream
 
 PROMPTS = [p for split in ("unseen", "ood") for p in build_split(split, selection="selected")]
 UNIFORM = get_family("uniform").law_at({"a": 0.0, "b": 10.0})

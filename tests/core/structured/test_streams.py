@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from pipeline.axes.structured.pit import randomised_pit
+from pipeline.axes.structured.streams import pits_by_sample, stream_correlation, stream_rows
 from pipeline.core.laws.families import get_family
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.random_streams import random_stream
-from pipeline.axes.structured.pit import randomised_pit
-from pipeline.axes.structured.streams import pits_by_sample, stream_correlation, stream_rows
 
 NAMES = {
     "gaussian": {"mu": 0.0, "sigma": 1.0},

@@ -5,9 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.laws.families import get_family
-from pipeline.core.laws.quantiles import quantile
-from pipeline.core.random_streams import random_stream
 from pipeline.axes.structured.tails import (
     LEVEL_ERRORS,
     LEVELS,
@@ -17,6 +14,9 @@ from pipeline.axes.structured.tails import (
     quantile_error_floor,
     quantile_errors,
 )
+from pipeline.core.laws.families import get_family
+from pipeline.core.laws.quantiles import quantile
+from pipeline.core.random_streams import random_stream
 
 EXPONENTIAL = get_family("exponential").law_at({"lambda": 2.0})
 

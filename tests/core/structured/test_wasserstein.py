@@ -9,12 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pipeline.core.laws.families import get_family
-from pipeline.core.laws.family import Law
-from pipeline.core.laws.quantiles import quantile
-from pipeline.core.prompts.structured import build_split
-from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.intervals import bootstrap_families, over_families, wilson_interval
 from pipeline.axes.structured.aggregate import aggregate_split
 from pipeline.axes.structured.wasserstein import (
     bootstrap_prompt,
@@ -23,6 +17,12 @@ from pipeline.axes.structured.wasserstein import (
     perfect_sampler_replicates,
     wasserstein_1,
 )
+from pipeline.core.laws.families import get_family
+from pipeline.core.laws.family import Law
+from pipeline.core.laws.quantiles import quantile
+from pipeline.core.prompts.structured import build_split
+from pipeline.core.random_streams import random_stream
+from pipeline.core.statistics.intervals import bootstrap_families, over_families, wilson_interval
 
 INTEGER_PROMPTS = [p for split in ("unseen", "ood") for p in build_split(split, selection="selected") if p.law.integer]
 

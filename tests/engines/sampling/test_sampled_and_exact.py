@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
+from pipeline.axes.structured.wasserstein import evaluate_prompt
 from pipeline.config.params import load_params
 from pipeline.core.exact.number_law import bound_number_law, candidate_tokens
 from pipeline.core.exact.trie_law import exact_law, leaf_sequences
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import build_split
-from pipeline.axes.structured.wasserstein import evaluate_prompt
 from pipeline.core.tries.digit_tokens import DigitTokens
 from pipeline.core.tries.trie import build_tries
 from pipeline.engines.loading.chat import answer_terminator, encode_request

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 
-from pipeline.core.prompts.structured import build_split
 from pipeline.axes.structured.families import WASSERSTEIN, family_drawings, family_panels, family_rows
+from pipeline.core.prompts.structured import build_split
 from tests.report.conftest import CONDITIONS, metric_frame, metric_row
 
 NAMES = {"a": "Model A", "b": "Model_B", "unused": "No"}

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
+from pipeline.axes.structured import figures as figures
+from pipeline.axes.structured.figures import overlay_models, ssot_model, structured_drawings
 from pipeline.config.params import load_params
 from pipeline.core.prompts.structured import build_split
 from pipeline.report.evaluations import read_evaluations
-from pipeline.axes.structured import figures as figures
 from pipeline.report.figures.drawing import COLORS, drawable
-from pipeline.axes.structured.figures import overlay_models, ssot_model, structured_drawings
 from tests.report.conftest import CONDITIONS, metric_frame, sampled
 from tests.report.conftest import structured as write_structured
 

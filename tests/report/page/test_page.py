@@ -10,7 +10,7 @@ import pytest
 from pipeline.config.evaluation import AXES
 from pipeline.config.params import load_params
 from pipeline.core.prompts.structured import build_split
-from pipeline.report import assemble
+from pipeline.report.context import ReportContext
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.page.page import Section, column_classes, coverage_rows, embedded_json, report_page, table_sources
 from pipeline.report.page.plots import Plot
@@ -22,7 +22,8 @@ ROW = ("ood", "wasserstein_1_normalised", 0.25)
 
 def build(root, params, prompts, sections=(), ablations=()):
     config, evaluations = load_params(params), read_evaluations(root)
-    tests = assemble.tests_by_axis(config, evaluations)
+    context = ReportContext(config, evaluations, evaluations.metrics, [])
+    tests = {axis: context.tests(axis) for axis in ("retention", "paloma")}
     return report_page(config, evaluations, evaluations.metrics, tests, prompts, sections, ablations)
 
 

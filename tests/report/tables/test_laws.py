@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 
+from pipeline.axes.laws.figures import PANELS, law_panels, shown_laws
+from pipeline.axes.laws.law_metrics import EXACT, evaluate_law, law_metric_rows
+from pipeline.axes.laws.tables import TITLES, law_tests_table, laws_table
 from pipeline.config import retention
 from pipeline.core.laws.finite_law import categorical_law, numeric_law
 from pipeline.core.prompts.structured import Prompt
-from pipeline.axes.laws.law_metrics import EXACT, evaluate_law, law_metric_rows
 from pipeline.report.evaluations import read_evaluations
-from pipeline.axes.laws.figures import PANELS, law_panels, shown_laws
-from pipeline.axes.laws.tables import TITLES, law_tests_table, laws_table
 from tests.report.conftest import write_fabricated
 
 NAMES = {"m": "Model_M"}

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.report.page.page import page_templates
 from pipeline.axes.novelty.cases import (
     REGIMES,
     CaseTable,
@@ -21,6 +20,7 @@ from pipeline.axes.novelty.cases import (
     top_classes,
     write_case_texts,
 )
+from pipeline.report.page.page import page_templates
 
 SOFT, HARD, FAILURE = REGIMES
 

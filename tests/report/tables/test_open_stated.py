@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from pipeline.report.evaluations import read_evaluations
 from pipeline.axes.open.stated import LARGER_SUPPORT, open_stated_table
+from pipeline.report.evaluations import read_evaluations
 from tests.report.conftest import CONDITIONS, metric_row, write_fabricated
 
 

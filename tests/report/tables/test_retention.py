@@ -17,7 +17,6 @@ from pipeline.report.tables.retention import (
     paloma_measures,
     perplexity_table,
     retention_summary,
-    retention_tables,
 )
 from tests.report.conftest import CONDITIONS, metric_frame, metric_row
 
@@ -159,8 +158,10 @@ def test_the_papers_mean_is_a_column_of_its_own(config):
 def test_gsm8k_alone_is_not_called_tiny_benchmarks(config):
     values = {("a", c, split): 0.2 for c in CONDITIONS for split in ("all", "GSM8K (strict)", "GSM8K (flexible)")}
     metrics = metric_frame(scored("retention", "accuracy", values, decimals_n=1319))
-    found = retention_tables(metrics, {"a": "A"}, CONDITIONS, config.retention, config.paloma)
-    summary, models, extractions = found["summary"][0], *found["retention"]
+    names = {"a": "A"}
+    summary = retention_summary(metrics, names, CONDITIONS, config.retention.gsm8k)
+    models = model_table(metrics, names, CONDITIONS, config.retention)
+    extractions = breakdown(metrics, names, CONDITIONS, "retention")
     assert [table.measures[0].title for table in (summary, models, extractions)] == ["GSM8K accuracy"] * 3
     assert texts(summary, 0)[1] == texts(models, 0)[1] == "**0.200** [0.190, 0.210]"
     assert [texts(extractions, line)[0] for line in (0, 1)] == ["GSM8K (strict)", "GSM8K (flexible)"]
@@ -182,11 +183,6 @@ def test_breakdown_has_a_column_per_task_in_the_order_they_come():
     table = breakdown(metric_frame(scored("retention", "gp_irt", values)), NAMES, CONDITIONS, "retention")
     assert [measure.title for measure in table.measures] == ["z", "a"] and list(table.models) == ["b"]
     assert texts(table, 0)[:3] == ["B", "soft", "**0.200** [0.190, 0.210]"]
-
-
-def test_nothing_is_shown_of_what_does_not_exist(config):
-    found = retention_tables(metric_frame([]), NAMES, CONDITIONS, config.retention, config.paloma)
-    assert found == {"summary": [], "retention": [], "paloma": [], "anchors": []}
 
 
 def test_answers_by_condition_and_the_whole_of_gsm8k():

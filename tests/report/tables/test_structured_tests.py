@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipeline.axes.structured.tables import per_prompt_metrics, structured_tests_table
 from pipeline.config import retention
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.tables import table_text
-from pipeline.axes.structured.tables import per_prompt_metrics, structured_tests_table
 from tests.report.conftest import CONDITIONS, metric_row, write_fabricated
 
 NAMES = {"m": "Model_M"}

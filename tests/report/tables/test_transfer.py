@@ -1,12 +1,26 @@
 """Tables 1, 10 and 20: stand-ins never beside the paper's evaluators, undefined TV, floors by condition."""
 
 import math
+from types import SimpleNamespace
 
+import pandas as pd
+
+from pipeline.axes.mcq.report import mcq_table
+from pipeline.axes.novelty.report import REPORT as NOVELTY
+from pipeline.axes.novelty.report import novelty_table
+from pipeline.axes.open.report import REPORT as OPEN
+from pipeline.report.evaluations import Evaluations
 from pipeline.report.tables import table_text
-from pipeline.report.tables.transfer import generative_summary, mcq_table, novelty_table, transfer_tables
+from pipeline.report.tables.transfer import generative_summary
 from tests.report.conftest import CONDITIONS, metric_frame, metric_row
 
 NAMES = {"a": "A", "b": "B"}
+
+
+def context_of(metrics):
+    """What an axis's report is made from: these metrics, and no files."""
+    evaluations = Evaluations(metrics, pd.DataFrame(), {}, {})
+    return SimpleNamespace(metrics=metrics, names=NAMES, conditions=CONDITIONS, evaluations=evaluations)
 
 
 def novelty_rows(model, stand_in, condition="base"):
@@ -63,16 +77,12 @@ def test_undefined_total_variation_says_of_how_many_none_parsed():
     assert "— (none of 1000 parsed)" in table_text.to_markdown(summary)
 
 
-def test_nothing_is_shown_of_what_does_not_exist():
-    assert all(tables == [] for tables in transfer_tables(metric_frame([]), NAMES, CONDITIONS).values())
-
-
 def test_open_answers_include_the_baselines_that_exist():
     rows = [
         metric_row("open", "a", condition, "open", "unique_fraction", value, n=102)
         for condition, value in (("batch", 0.9), ("base", 0.1), ("hard", 0.3))
     ]
-    (table,) = transfer_tables(metric_frame(rows), NAMES, CONDITIONS)["open"]
+    (table,) = OPEN.make_tables(context_of(metric_frame(rows)))
     assert table.conditions == ("base", "hard", "batch") and list(table.models) == ["a"]
     assert [measure.metric for measure in table.measures] == ["unique_fraction"]
 
@@ -89,8 +99,6 @@ def test_saved_calls_are_totals_over_models_and_conditions():
         metric_row("novelty", "b", "soft", "all", metric, value)
         for metric, value in {**counts, "novelty_classifier_calls": 0.0}.items()
     ]
-    (table,) = (
-        t for t in transfer_tables(metric_frame(rows), NAMES, CONDITIONS)["novelty"] if t.name == "novelty_calls"
-    )
+    (table,) = (t for t in NOVELTY.make_tables(context_of(metric_frame(rows))) if t.name == "novelty_calls")
     # 800 pairs and 100 calls; 100 responses and 50 calls.
     assert "88% of the pairs are not classified and 50% of the responses are not rewarded" in table.note

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.config.params import load_params
 from pipeline.axes.mcq.multiple_choice import metric_rows, outcome, prompt_row
+from pipeline.config.params import load_params
 from pipeline.core.prompts.multiple_choice import LETTERS, McqFailure
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.page.page import table_sources
