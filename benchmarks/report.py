@@ -30,8 +30,8 @@ from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import Prompt, build_split
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.condition_tests import TESTED
+from pipeline.report.across_axes.transfer import SUPPORT_SIZE
 from pipeline.report.tables.retention import ANCHORS
-from pipeline.report.tables.transfer import SUPPORT_SIZE
 
 NUM_MODELS, NUM_SAMPLES, NUM_BINS, NUM_POINTS = 12, 1000, 20, 129
 OPEN_PROMPTS, NOVELTY_PROMPTS = 102, {"curated": 100, "wildchat": 1000}

@@ -14,23 +14,23 @@ from pipeline.core.prompts.structured import Prompt
 from pipeline.report.ablations.figures import ablation_drawings, ablation_plots
 from pipeline.report.ablations.runs import Ablations
 from pipeline.report.ablations.tables import ablation_tables
+from pipeline.report.across_axes.frontier import chosen_methods, frontier_table
+from pipeline.report.across_axes.frontier_costs import equal_calibration, equal_calibration_table
+from pipeline.report.across_axes.frontier_figures import frontier_drawings
+from pipeline.report.across_axes.model_tests import model_comparisons, model_tests_table
+from pipeline.report.across_axes.seeds import seed_tables
+from pipeline.report.across_axes.transfer import generative_summary
+from pipeline.report.across_axes.transfer_tests import transfer_comparisons, transfer_tests_table
 from pipeline.report.axis_table import AxisReport
 from pipeline.report.context import ReportContext
 from pipeline.report.evaluations import Evaluations, display_names, prompt_format
 from pipeline.report.figures.drawing import Drawing, draw_all
-from pipeline.report.figures.frontier import frontier_drawings
 from pipeline.report.figures.method import method_drawings
 from pipeline.report.page.page import SYNTHETIC_NOTE, FigureBlock, Section, report_page
-from pipeline.report.tables.frontier import chosen_methods, frontier_table
-from pipeline.report.tables.frontier_costs import equal_calibration, equal_calibration_table
-from pipeline.report.tables.model_tests import model_comparisons, model_tests_table
 from pipeline.report.tables.retention import difference_table, one_name_per_variant, retention_summary
-from pipeline.report.tables.seeds import seed_tables
 from pipeline.report.tables.settings import settings_tables
 from pipeline.report.tables.table import ListTable, Table, bold_by_tests, verdicts_of
 from pipeline.report.tables.table_text import latex_document, write_table_texts
-from pipeline.report.tables.transfer import generative_summary
-from pipeline.report.tables.transfer_tests import transfer_comparisons, transfer_tests_table
 from pipeline.report.tracked_files import write_tracked_files
 
 DEMO = "demo"

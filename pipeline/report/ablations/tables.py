@@ -23,7 +23,7 @@ from pipeline.report.ablations.runs import (
     metric_by_seed,
     scale_note,
 )
-from pipeline.report.tables.seeds import spread_columns, value_text, values_by_seed
+from pipeline.report.across_axes.seeds import spread_columns, value_text, values_by_seed
 from pipeline.report.tables.table import DASH, MISSING, ListTable, number_range
 
 HEADLINE = "wasserstein_1_normalised"

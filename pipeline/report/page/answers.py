@@ -83,7 +83,7 @@ def calibration_answer(
         rows: Aggregate rows.
         margin: By how much W1 may exceed a perfect sampler's.
         comparisons: Paired tests between conditions, columns metric, condition, against and verdict.
-        over_models: Tests over models, see ``pipeline.report.tables.model_tests``.
+        over_models: Tests over models, see ``pipeline.report.across_axes.model_tests``.
     """
     question = "Are the models calibrated?" if len(rows.models) > 1 else "Is the model calibrated?"
     sentences, found = [], []
@@ -282,9 +282,9 @@ def cost_answer(
         tests: Axis -> tests against base, columns condition, split, metric and verdict.
         bits_per_byte: The metric's name (with or without BOS).
         over_models: As for ``calibration_answer``.
-        choices: ``pipeline.report.tables.frontier.chosen_methods``.
+        choices: ``pipeline.report.across_axes.frontier.chosen_methods``.
         comparisons: As for ``calibration_answer``, with the column model.
-        at_equal_calibration: ``pipeline.report.tables.frontier_costs.equal_calibration``.
+        at_equal_calibration: ``pipeline.report.across_axes.frontier_costs.equal_calibration``.
     """
     # Of a single method there is nothing to choose.
     choices = {model: found for model, found in (choices or {}).items() if len(compared_methods(found[0])) > 1}

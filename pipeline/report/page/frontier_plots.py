@@ -9,9 +9,9 @@ from pipeline.axes.registry import METRICS
 from pipeline.config.methods import MethodConfig
 from pipeline.config.params import BASE
 from pipeline.record.provenance import split_sources
+from pipeline.report.across_axes.frontier import CALIBRATION_TITLE, FRONTIER_TABLE, frontier_points, scale_families
 from pipeline.report.figures.drawing import condition_colors
 from pipeline.report.page.plots import Plot, condition_symbols, error_bars, vertical_line
-from pipeline.report.tables.frontier import CALIBRATION_TITLE, FRONTIER_TABLE, frontier_points, scale_families
 from pipeline.report.tables.table import interval_text
 
 

@@ -19,6 +19,10 @@ from pipeline.config.methods import TARGETS
 from pipeline.config.params import Params
 from pipeline.config.seeds import SEED_TITLES
 from pipeline.core.prompts.structured import Prompt
+from pipeline.report.across_axes.frontier import FRONTIER_TABLE, chosen_methods
+from pipeline.report.across_axes.frontier_costs import COSTS_TABLE
+from pipeline.report.across_axes.model_tests import MODELS_TABLE
+from pipeline.report.across_axes.transfer_tests import TESTS_TABLE as TRANSFER_TESTS_TABLE
 from pipeline.report.evaluations import AXES, EvaluationKey, Evaluations, display_names
 from pipeline.report.figures.drawing import condition_colors
 from pipeline.report.page.aggregates import Aggregates
@@ -28,14 +32,10 @@ from pipeline.report.page.explorer_views import LEVELS
 from pipeline.report.page.frontier_plots import frontier_plots
 from pipeline.report.page.plots import Plot, condition_dashes, condition_symbols, forest_plots
 from pipeline.report.page.summary import SUMMARY_TITLES, summary_rows
-from pipeline.report.tables.frontier import FRONTIER_TABLE, chosen_methods
-from pipeline.report.tables.frontier_costs import COSTS_TABLE
-from pipeline.report.tables.model_tests import MODELS_TABLE
 from pipeline.report.tables.retention import paloma_measures
 from pipeline.report.tables.settings import unseen_place
 from pipeline.report.tables.table import MISSING, ListTable, Table
 from pipeline.report.tables.table_text import shown
-from pipeline.report.tables.transfer_tests import TESTS_TABLE as TRANSFER_TESTS_TABLE
 
 TEMPLATES = Path(__file__).parent / "templates"
 VIEWS = {"density": "density", "cdf": "CDF", "qq": "QQ", "pit": "PIT", "depth": "KL by depth"}

@@ -4,9 +4,9 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 
+from pipeline.report.across_axes.frontier import frontier_points
+from pipeline.report.across_axes.frontier_figures import DOMINATED_COLOR, frontier_drawings, frontier_panels
 from pipeline.report.figures.drawing import COLORS
-from pipeline.report.figures.frontier import DOMINATED_COLOR, frontier_drawings, frontier_panels
-from pipeline.report.tables.frontier import frontier_points
 from tests.report.conftest import metric_frame, metric_row, sampled, with_methods
 
 MODELS = {"alpha": "Alpha_1B", "beta": "Beta"}

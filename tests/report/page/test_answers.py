@@ -10,6 +10,7 @@ from scipy import stats
 
 from pipeline.core.statistics.frontier import Choice
 from pipeline.core.statistics.intervals import bootstrap_families
+from pipeline.report.across_axes.frontier import ANCHOR_KL
 from pipeline.report.page.aggregates import W1, Aggregates
 from pipeline.report.page.answers import (
     calibration_answer,
@@ -17,7 +18,6 @@ from pipeline.report.page.answers import (
     cost_answer,
     transfer_answer,
 )
-from pipeline.report.tables.frontier import ANCHOR_KL
 from tests.report.conftest import CONDITIONS, metric_frame, metric_row, paired_rows
 
 ONE = {"alpha": "Alpha"}

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from pipeline.config.methods import MethodConfig
-from pipeline.report.tables.frontier import (
+from pipeline.report.across_axes.frontier import (
     ANCHOR_KL,
     calibration,
     chosen_methods,

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipeline.report.across_axes.frontier_costs import equal_calibration, equal_calibration_table, reference_family
 from pipeline.report.evaluations import read_evaluations
-from pipeline.report.tables.frontier_costs import equal_calibration, equal_calibration_table, reference_family
 from tests.report.conftest import metric_row, with_methods, write_fabricated
 
 ONE = {"alpha": "Alpha"}

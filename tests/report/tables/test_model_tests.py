@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from pipeline.config.params import load_params
+from pipeline.report.across_axes.model_tests import model_comparisons, model_tests_table
 from pipeline.report.evaluations import read_evaluations
-from pipeline.report.tables.model_tests import model_comparisons, model_tests_table
 from tests.conftest import ROOT
 from tests.report.conftest import metric_row, paired_rows, write_fabricated
 

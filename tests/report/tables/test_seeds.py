@@ -10,8 +10,7 @@ from scipy import stats
 
 from pipeline.config.params import load_params
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.report.evaluations import read_evaluations
-from pipeline.report.tables.seeds import (
+from pipeline.report.across_axes.seeds import (
     difference_note,
     difference_records,
     interval_records,
@@ -20,6 +19,7 @@ from pipeline.report.tables.seeds import (
     seed_values,
     value_records,
 )
+from pipeline.report.evaluations import read_evaluations
 from pipeline.report.tables.table_text import to_latex, to_markdown
 from pipeline.report.write import write_report
 from tests.report.conftest import CONDITIONS, metric_row, with_methods, write_fabricated

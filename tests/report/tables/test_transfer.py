@@ -9,9 +9,9 @@ from pipeline.axes.mcq.report import mcq_table
 from pipeline.axes.novelty.report import REPORT as NOVELTY
 from pipeline.axes.novelty.report import novelty_table
 from pipeline.axes.open.report import REPORT as OPEN
+from pipeline.report.across_axes.transfer import generative_summary
 from pipeline.report.evaluations import Evaluations
 from pipeline.report.tables import table_text
-from pipeline.report.tables.transfer import generative_summary
 from tests.report.conftest import CONDITIONS, metric_frame, metric_row
 
 NAMES = {"a": "A", "b": "B"}

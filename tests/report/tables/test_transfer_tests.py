@@ -7,13 +7,13 @@ import pytest
 from pipeline.axes.mcq.multiple_choice import metric_rows, outcome, prompt_row
 from pipeline.config.params import load_params
 from pipeline.core.prompts.multiple_choice import LETTERS, McqFailure
+from pipeline.report.across_axes.model_tests import model_comparisons, model_tests_table
+from pipeline.report.across_axes.transfer import generative_summary
+from pipeline.report.across_axes.transfer_tests import transfer_comparisons, transfer_tests_table
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.page.page import table_sources
 from pipeline.report.tables import table_text
-from pipeline.report.tables.model_tests import model_comparisons, model_tests_table
 from pipeline.report.tables.table import bold_by_tests, verdicts_of
-from pipeline.report.tables.transfer import generative_summary
-from pipeline.report.tables.transfer_tests import transfer_comparisons, transfer_tests_table
 from tests.conftest import ROOT
 from tests.report.conftest import CONDITIONS, metric_row, write_fabricated
 

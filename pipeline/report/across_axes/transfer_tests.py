@@ -11,18 +11,18 @@ from pipeline.axes.mcq.multiple_choice import PARSERS
 from pipeline.axes.novelty.report import DISTINCT, UTILITY
 from pipeline.axes.registry import METRICS
 from pipeline.config.retention import TestsConfig
-from pipeline.core.language.transfer_tests import (
-    TransferTest,
-    compare_prompts,
-    compare_rates,
-    compare_total_variation,
-)
 from pipeline.core.prompts.multiple_choice import LETTERS
 from pipeline.core.statistics.condition_tests import (
     ALL_PARTS,
     adjusted_by_question,
     comparison_verdict,
     method_pairs,
+)
+from pipeline.report.across_axes.resampling import (
+    TransferTest,
+    compare_prompts,
+    compare_rates,
+    compare_total_variation,
 )
 from pipeline.report.evaluations import Evaluations, rows_of
 from pipeline.report.tables.table import ListTable, interval_text, probability_text, signed_text

@@ -13,7 +13,6 @@ from pipeline.axes.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.axes.retention.accuracy import ALL, mean_columns
 from pipeline.axes.structured.tables import margins_of, per_prompt_metrics
 from pipeline.config.params import Params
-from pipeline.core.language.transfer_tests import total_variation_difference_draws
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.condition_tests import (
     TESTED,
@@ -24,10 +23,11 @@ from pipeline.core.statistics.condition_tests import (
 from pipeline.core.statistics.intervals import over_families, paired_difference_draws, paired_mean_draws
 from pipeline.core.statistics.model_tests import over_models
 from pipeline.record.provenance import join_sources
+from pipeline.report.across_axes.resampling import total_variation_difference_draws
+from pipeline.report.across_axes.transfer_tests import letter_counts, letters_of, values_by_prompt
 from pipeline.report.evaluations import Evaluations, methods_of
 from pipeline.report.tables.retention_lists import one_variant
 from pipeline.report.tables.table import ListTable, interval_text, probability_text, signed_text
-from pipeline.report.tables.transfer_tests import letter_counts, letters_of, values_by_prompt
 
 MODELS_TABLE = "model_tests"
 _TITLES = (

@@ -17,10 +17,10 @@ from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.frontier import mixture_cost
 from pipeline.core.statistics.intervals import paired_difference_draws, paired_mean_draws, percentile_interval
 from pipeline.record.provenance import join_sources
+from pipeline.report.across_axes.frontier import frontier_points, scale_families
+from pipeline.report.across_axes.transfer_tests import letter_counts
 from pipeline.report.evaluations import Evaluations, methods_of, rows_of
-from pipeline.report.tables.frontier import frontier_points, scale_families
 from pipeline.report.tables.table import ListTable, interval_text, signed_text
-from pipeline.report.tables.transfer_tests import letter_counts
 
 COSTS_TABLE = "frontier_costs"
 REFERENCE = "soft"

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from pipeline.axes.registry import METRICS
 from pipeline.config.params import BASE, Params
+from pipeline.report.across_axes.frontier import CALIBRATION_TITLE, frontier_points, scale_families
 from pipeline.report.evaluations import display_names, rows_of
 from pipeline.report.figures.drawing import (
     STYLE,
@@ -17,7 +18,6 @@ from pipeline.report.figures.drawing import (
     condition_markers,
     shared_legend,
 )
-from pipeline.report.tables.frontier import CALIBRATION_TITLE, frontier_points, scale_families
 
 DOMINATED_COLOR = "#c4c4c4"
 MOST_COLUMNS = 3

@@ -1,0 +1,1 @@
+"""Tables and figures that compare over several axes, models or training seeds."""
