@@ -23,7 +23,7 @@ from pipeline.artifacts.storage import write_if_changed
 from pipeline.command import run_command
 from pipeline.config.evaluation import AXES
 from pipeline.config.override_errors import explain
-from pipeline.config.params import Params, load_params, read_yaml, validate
+from pipeline.config.params import Params, load_params, read_yaml, validate, with_conditions
 from pipeline.dag.dvc_file import code_digests, dvc_file_text
 from pipeline.dag.tables import dag_section
 from pipeline.errors import ConfigError
@@ -95,7 +95,7 @@ def compose_params(conf: Path, overrides: list[str]) -> dict[str, Any]:
             values = OmegaConf.to_container(compose("config", overrides=overrides), resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(f"{conf}: {explain(error, conf, 'config', overrides)}") from None
-    values = swap_stand_ins(merge_compat(values))
+    values = with_conditions(swap_stand_ins(merge_compat(values)))
     params = validate(values, source=str(conf))
     if "laws" in params.axes and not params.laws:
         raise ConfigError(f"{conf}: axes: laws needs a law; +laws.NAME=FILE names one")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from pipeline.axes import AXES as EVALUATED
 from pipeline.config.evaluation import BASELINES, SAMPLED_AS, StyleConfig
 from pipeline.config.params import BASE
 from pipeline.core.prompts.protocols import AnswerProtocol
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 def has_adapter(condition: str) -> bool:
     """Whether the condition is a trained adapter; the baselines are ways to ask the base checkpoint."""
     return condition != BASE and condition not in BASELINES
+
+
+def conditions_on(params: "Params", axis: str) -> tuple[str, ...]:
+    """What a model is evaluated under on an axis: ``params.conditions``, and the baselines that are enabled there."""
+    baselines = (name for name in EVALUATED[axis].baselines if getattr(params.generate, name).enabled)
+    return (*params.conditions, *baselines)
 
 
 def adapter_directory(condition: str, weights: "Path") -> "Path | None":

@@ -118,6 +118,9 @@ class Params:
     axes: Axes
     """What is evaluated: one or more of ``AXES``, in any order; "laws" where there are any. The stages of the others do
     not exist. No artifact depends on it."""
+    conditions: Annotated[list[str], Field(min_length=1)]
+    """What models are evaluated under: the base checkpoint and methods, in the order of tables. DVC tracks it: an
+    evaluation sees all conditions of a model at once."""
     profile_construction: StrictBool
     """Whether the DAG measures what output spaces and tries cost to build (Table 24)."""
     seed: RootSeed
@@ -152,10 +155,15 @@ class Params:
         absent = {axis for axis in QUESTION_AXES if axis not in self.axes} | ({"laws"} if not self.laws else set())
         return tuple(axis for axis in AXES if axis not in absent)
 
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """The base checkpoint and its adapters, in the order of tables."""
-        return (BASE, *self.methods)
+    @model_validator(mode="after")
+    def _conditions_exist(self) -> "Params":
+        known = (BASE, *self.methods)
+        for place, name in enumerate(self.conditions):
+            if name not in known or name in self.conditions[:place]:
+                raise ValueError(
+                    f"conditions: got {name!r}; give null for all, or a list of {', '.join(known)}, each at most once"
+                )
+        return self
 
     @model_validator(mode="after")
     def _laws_lie_together(self) -> "Params":
@@ -270,6 +278,14 @@ def validate(values: Any, schema: type[Section] = Params, source: str = "params.
     raise ConfigError(f"{source}: {key}: {message}")
 
 
+def with_conditions(values: dict[str, Any]) -> dict[str, Any]:
+    """Parameters with a list of ``conditions``: base and every method where they name none."""
+    named = values.get("conditions") or [BASE, *(values.get("methods") or {})]
+    keys = [key for key in values if key != "conditions"]
+    place = keys.index("axes") + 1 if "axes" in keys else 0
+    return {key: named if key == "conditions" else values[key] for key in (*keys[:place], "conditions", *keys[place:])}
+
+
 RETIRED = (("prompts", "perturbations", "genetic"), ("generate", "questions", "variants"))
 """Settings that are gone, and that records made with them still name."""
 # libyaml reads a thousand lines in a tenth of the time; every stage reads params.yaml.
@@ -296,4 +312,4 @@ def load_params(path: Path) -> Params:
         found = values.get(section) or {}
         if isinstance(found, dict) and isinstance(found.get(part), dict):
             found[part].pop(key, None)
-    return validate(values, source=str(path))
+    return validate(with_conditions(values), source=str(path))

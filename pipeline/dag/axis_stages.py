@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from pipeline.axes import AXES
 from pipeline.dag.declaration import Paths, Stage
 from pipeline.dag.stage_kinds import (
     AXIS_PROMPTS,
@@ -13,9 +14,9 @@ from pipeline.dag.stage_kinds import (
     PREFLIGHT,
     TEST_PROMPTS,
     TOKENIZER,
-    base_table,
     evaluation,
     generation,
+    of_all_conditions,
     record,
     scoring,
     table,
@@ -46,20 +47,12 @@ def _of_answers(
     more: Mapping[str, Paths] | None = None,
     device: Literal["none", "gpu"] = "none",
 ) -> Stage:
-    """An evaluation of tables about answers to questions, each with base's behind it, and of ``more``."""
+    """An evaluation of tables about answers to questions, and of ``more``."""
     reads: dict[str, Paths] = {"prompts": AXIS_PROMPTS["questions"][0], **(more or {})}
-    reads |= {kind: (table(kind, "questions"), base_table(kind, "questions")) for kind in kinds}
+    reads |= {kind: of_all_conditions(kind, "questions") for kind in kinds}
     return evaluation(axis, description, reads, parameters, device=device)
 
 
-_SAMPLES = {
-    "prompts": TEST_PROMPTS,
-    "generations": table("generations", "structured"),
-    "floors": "{artifacts}/floors/structured.parquet",
-}
-_STRUCTURED = ("evaluate.floor_replicates", "evaluate.token_budget", "models.{model}.chat")
-_OPEN = ("generate.open.num_samples", "models.{model}.chat")
-_BASELINE = "generate.{condition}.answers_per_request"
 _STYLES = "generate.questions.styles"
 _TRIES = "{artifacts}/tries/{tokenizer}/eval"
 
@@ -120,20 +113,18 @@ AXIS_STAGES = (
         "structured",
         "Metrics of structured sampling",
         {
-            **_SAMPLES,
-            "scores": table("scores", "structured"),
-            "exact": table("exact", "structured"),
-            "exact_cdf": "{artifacts}/exact/structured/{model}/{condition}.cdf.parquet",
+            "prompts": TEST_PROMPTS,
+            "generations": of_all_conditions("generations", "structured"),
+            "floors": "{artifacts}/floors/structured.parquet",
+            "scores": of_all_conditions("scores", "structured"),
+            "exact": of_all_conditions("exact", "structured"),
         },
-        _STRUCTURED,
-    ),
-    evaluation(
-        "structured",
-        "Sample-level metrics of structured sampling",
-        _SAMPLES,
-        (*_STRUCTURED, _BASELINE),
-        over="baselines",
-        name="eval_structured_baseline",
+        (
+            "evaluate.floor_replicates",
+            "evaluate.token_budget",
+            "models.{model}.chat",
+            *(f"generate.{baseline}.answers_per_request" for baseline in AXES["structured"].baselines),
+        ),
     ),
     scoring(
         "score_open",
@@ -149,23 +140,19 @@ AXIS_STAGES = (
         "Support sizes, unique outputs and entropies of open-ended answers",
         {
             "prompts": AXIS_PROMPTS["open"],
-            "generations": table("generations", "open"),
-            "scores": table("scores", "open"),
+            "generations": of_all_conditions("generations", "open"),
+            "scores": of_all_conditions("scores", "open"),
         },
-        _OPEN,
-    ),
-    evaluation(
-        "open",
-        "Unique outputs and entropies of open-ended answers",
-        {"prompts": AXIS_PROMPTS["open"], "generations": table("generations", "open")},
-        (*_OPEN, _BASELINE),
-        over="baselines",
-        name="eval_open_baseline",
+        (
+            "generate.open.num_samples",
+            "models.{model}.chat",
+            *(f"generate.{baseline}.answers_per_request" for baseline in AXES["open"].baselines),
+        ),
     ),
     evaluation(
         "mcq",
         "Parse rates and answer-position balance",
-        {"prompts": AXIS_PROMPTS["mcq"], "generations": table("generations", "mcq")},
+        {"prompts": AXIS_PROMPTS["mcq"], "generations": of_all_conditions("generations", "mcq")},
         ("evaluate.mcq_parser",),
     ),
     _novelty(
@@ -211,8 +198,7 @@ AXIS_STAGES = (
         "Distinct classes and utility by prompt and split",
         {
             "prompts": AXIS_PROMPTS["novelty"],
-            "partitions": "{artifacts}/novelty/{model}/{condition}/partitions",
-            "scores": "{artifacts}/novelty/{model}/{condition}/scores",
+            "judged": "{artifacts}/novelty/{model}",
         },
     ),
     Stage(
@@ -248,8 +234,7 @@ AXIS_STAGES = (
         "retention",
         "gp-IRT, and what is kept of the base checkpoint",
         {
-            "scores": table("scores", "retention"),
-            "base_scores": "{artifacts}/scores/retention/{model}/base.parquet",
+            "scores": of_all_conditions("scores", "retention"),
             "irt": "{artifacts}/retention/irt.npz",
         },
         ("retention.gsm8k", "retention.tasks", "tests.significance", "tests.accuracy_margin"),
@@ -271,10 +256,7 @@ AXIS_STAGES = (
     evaluation(
         "paloma",
         "Perplexity and bits per byte by slice, paired with the base checkpoint",
-        {
-            "scores": table("scores", "paloma"),
-            "base_scores": "{artifacts}/scores/paloma/{model}/base.parquet",
-        },
+        {"scores": of_all_conditions("scores", "paloma")},
         ("tests.significance", "tests.bits_per_byte_margin"),
     ),
     generation("anchors", "Replies to held-out instructions"),
@@ -295,7 +277,7 @@ AXIS_STAGES = (
     evaluation(
         "anchors",
         "Divergence from the base checkpoint by kind of instruction",
-        {"prompts": AXIS_PROMPTS["anchors"], "scores": table("scores", "anchors")},
+        {"prompts": AXIS_PROMPTS["anchors"], "scores": of_all_conditions("scores", "anchors")},
     ),
     generation("laws", "Answers to requests for laws of one's own"),
     scoring(
@@ -312,8 +294,8 @@ AXIS_STAGES = (
         "Distances from laws of one's own, of answers and of the exact law",
         {
             "prompts": AXIS_PROMPTS["laws"],
-            "generations": table("generations", "laws"),
-            "exact": table("exact", "laws"),
+            "generations": of_all_conditions("generations", "laws"),
+            "exact": of_all_conditions("exact", "laws"),
         },
         ("evaluate.floor_replicates", "models.{model}.chat"),
     ),
@@ -379,7 +361,7 @@ AXIS_STAGES = (
         *(f"generate.perturbations.{name}" for name in ("temperature", "top_p", "checkpoint_defaults", "settings")),
         more={
             "perturbations": AXIS_PROMPTS["perturbations"][0],
-            "generations": (table("generations", "perturbations"), base_table("generations", "perturbations")),
+            "generations": of_all_conditions("generations", "perturbations"),
         },
         device="gpu",
     ),
@@ -421,7 +403,7 @@ AXIS_STAGES = (
         "How well summaries carry the distribution of a model's answers",
         {
             "prompts": AXIS_PROMPTS["questions"][0],
-            "scores": (table("scores", "selfreflect"), base_table("scores", "selfreflect")),
+            "scores": of_all_conditions("scores", "selfreflect"),
         },
     ),
 )

@@ -92,16 +92,17 @@ class StageRun:
         """Digest of the code that a definition reaches, by its dotted name, with the engine of these parameters."""
         return project_code().digest(entry, engines_besides(self._params.engine.kind))
 
-    def write_record(self, made: Path | None = None, **results: Any) -> None:
+    def write_record(self, made: Path | None = None, part: str = "", **results: Any) -> None:
         """Write the record to its declared place.
 
         Args:
             made: The directory that will take the place of the output, where the record goes into it.
+            part: A directory in it that has a record of its own.
             results: What is worth knowing about the work.
         """
         written = [self.paths[name] for name in self.stage.writes]
         if made is not None:
-            self.record.write(made / RECORD, {str(written[0]): sha256_path(made)}, **results)
+            self.record.write(made / part / RECORD, {str(written[0] / part): sha256_path(made / part)}, **results)
             return
         declared = self._path(next(iter(self.stage.writes.values())))
         beside = written[0].with_suffix(".provenance.json")

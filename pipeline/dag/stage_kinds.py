@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from pipeline.axes import AXES
 from pipeline.dag.declaration import Paths, Stage
 
 PARAMS_CHECKED = "{artifacts}/params_checked.json"
@@ -53,11 +54,6 @@ TRAINING = (
 def table(kind: str, axis: str) -> str:
     """Path of a table by model and condition, e.g. of generations."""
     return f"{{artifacts}}/{kind}/{axis}/{{model}}/{{condition}}.parquet"
-
-
-def base_table(kind: str, axis: str) -> str:
-    """Path of the base checkpoint's table, which methods are compared with."""
-    return table(kind, axis).replace("{condition}", "base")
 
 
 def record(path: str) -> str:
@@ -162,24 +158,28 @@ def scoring(
     )
 
 
+def of_all_conditions(kind: str, axis: str) -> str:
+    """Directory of a model's tables, one for each condition, e.g. of generations."""
+    return f"{{artifacts}}/{kind}/{axis}/{{model}}"
+
+
 def evaluation(
     axis: str,
     description: str,
     reads: dict[str, Paths],
     parameters: tuple[str, ...] = (),
-    over: str = "conditions",
-    name: str = "",
     device: Literal["none", "gpu"] = "none",
 ) -> Stage:
-    """A stage that turns what a model did into metrics; it loads no language model."""
+    """A stage that turns what a model did under all of its conditions into metrics; it loads no language model."""
+    enabled = tuple(f"generate.{baseline}.enabled" for baseline in AXES[axis].baselines)
     return Stage(
-        name=name or f"eval_{axis}",
+        name=f"eval_{axis}",
         description=description,
         module=f"axes.{axis}.evaluate",
-        over=f"{over}.{axis}",
-        chosen_by=PAIR,
+        over=f"evaluated.{axis}",
+        chosen_by=("model",),
         reads=reads,
-        writes={"output": f"{{artifacts}}/evals/{axis}/{{model}}/{{condition}}"},
-        parameters=(*BOOTSTRAP, *parameters),
+        writes={"output": f"{{artifacts}}/evals/{axis}/{{model}}"},
+        parameters=(*BOOTSTRAP, "conditions", *enabled, *parameters),
         device=device,
     )

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.config.conditions import has_adapter
-from pipeline.config.evaluation import AXES, BASELINES, QUESTION_AXES, SAMPLED_AS, SAMPLED_AXES, enabled_baselines
+from pipeline.config.conditions import conditions_on, has_adapter
+from pipeline.config.evaluation import AXES, BASELINES, QUESTION_AXES, SAMPLED_AS, SAMPLED_AXES
 from pipeline.config.methods import TARGETS
 from pipeline.config.params import BASE, Params
 from pipeline.config.retention import irt_is_pickle, is_local_path
@@ -110,9 +110,6 @@ def dag_section(params: Params) -> dict[str, Any]:
         else f"{root}/prompts/train.parquet"
         for space in (*TARGETS, "eval")
     }
-    baselines = enabled_baselines(params.generate)
-    # Constrained decoding needs a trie, which only the structured prompts have.
-    of_axis = {"structured": baselines, "open": [name for name in baselines if name != "constrained"]}
     pairs, tries = _pairs(params, params.conditions), _tries(params, sources)
     answered, questions = any(on[axis] for axis in QUESTION_AXES), params.prompts.questions
     anchored = any(method.anchors is not None for method in params.methods.values())
@@ -136,11 +133,10 @@ def dag_section(params: Params) -> dict[str, Any]:
         "profiled": tries if params.profile_construction else {},
         # One table for all axes: params.yaml writes it once and refers to it.
         "conditions": {axis: pairs if on[axis] else {} for axis in AXES},
-        "baselines": {axis: _pairs(params, found) if on[axis] else {} for axis, found in of_axis.items()},
+        # An evaluation sees all conditions of a model at once.
+        "evaluated": {axis: {name: {"model": name} for name in params.models} if on[axis] else {} for axis in AXES},
         "sampled": {
-            axis: _pairs(params, (*params.conditions, *of_axis.get(axis, ())), SAMPLED_AS.get(axis, axis))
-            if on[axis]
-            else {}
+            axis: _pairs(params, conditions_on(params, axis), SAMPLED_AS.get(axis, axis)) if on[axis] else {}
             for axis in SAMPLED_AXES
         }
         # The base checkpoint's replies that methods with anchors are trained on.

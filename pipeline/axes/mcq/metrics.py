@@ -28,7 +28,7 @@ def _parsed_by(parser: str, suffix: str) -> Iterator[Metric]:
         unit="share",
         direction="higher",
         n="generations",
-        function=f"{MCQ}:metric_rows",
+        function=f"{MCQ}:statistics",
         column=f"Parse rate{column_note}",
         headline=1 if strict else 0,
     )
@@ -52,7 +52,7 @@ def _parsed_by(parser: str, suffix: str) -> Iterator[Metric]:
             formula_text=f"questions with answer {letter} / questions that parse",
             unit="share",
             direction="neither",
-            function=f"{MCQ}:metric_rows",
+            function=f"{MCQ}:statistics",
             column=f"{letter} is correct",
         )
 

@@ -9,11 +9,11 @@ import pandas as pd
 from scipy import stats
 
 from pipeline.core.prompts.multiple_choice import LETTERS, McqFailure, ParsedQuestion
-from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.intervals import Estimate, metric_row, percentile_interval, wilson_interval
+from pipeline.core.statistics.summarise import Function, Statistic, share_of
 
 PARSERS = {"": "strict", "_tolerant": "tolerant"}
 """Suffix of metric and column names, and the parser it stands for. The paper's figures are the strict ones."""
+FLOORS = {f"mcq_total_variation{suffix}": f"floor{suffix}" for suffix in PARSERS}
 
 
 def outcome(parsed: ParsedQuestion | McqFailure) -> str:
@@ -51,32 +51,6 @@ def total_variation_floor(size: int, num_letters: int = len(LETTERS)) -> float:
     values = np.arange(size + 1)
     distances = np.abs(values / size - 1 / num_letters)
     return float(num_letters / 2 * (distances * stats.binom.pmf(values, size, 1 / num_letters)).sum())
-
-
-def bootstrap_total_variation(counts: np.ndarray, replicates: int, rng: np.random.Generator) -> tuple[float, float]:
-    """95% interval of the expected total variation at this number of answers.
-
-    Redrawing answers is a multinomial draw with the observed frequencies. It adds the
-    sampling error a second time and shifts the distance, which cannot be negative, upwards
-    near its floor; so the percentile interval is moved by the bootstrap's own bias estimate
-    and kept at or above 0 (as ``pipeline.axes.structured.wasserstein.bootstrap_prompt`` does for W1).
-
-    The first sampling error stays in, as it does in the estimate: what is covered is the mean
-    of the estimate over repeated runs of as many answers. A uniform sampler's is
-    ``total_variation_floor``, so the interval is to be compared with the floor, not with 0.
-
-    Args:
-        counts: int64[K], answers by letter.
-        replicates: Resamples.
-        rng: The bootstrap's stream.
-
-    Returns:
-        (low, high); NaN with fewer than two answers.
-    """
-    if counts.sum() < 2:
-        return math.nan, math.nan
-    low, high = percentile_interval(total_variation_draws(counts, replicates, rng))
-    return max(0.0, low), high
 
 
 def total_variation_draws(counts: np.ndarray, replicates: int, rng: np.random.Generator) -> np.ndarray:
@@ -121,33 +95,41 @@ def prompt_row(prompt_id: str, outcomes: pd.DataFrame) -> dict:
     return row
 
 
-def metric_rows(per_prompt: pd.DataFrame, *, seed: int, names: tuple[str, ...], replicates: int) -> list[dict]:
-    """Parse rate, total variation and share of each letter by both parsers, over all prompts together.
+def generation_rows(outcomes: pd.DataFrame) -> pd.DataFrame:
+    """One row per generation of a condition, for ``statistics``.
 
     Args:
-        per_prompt: Rows of ``prompt_row``.
-        seed: Root seed of the bootstrap; ``names`` complete its stream's name.
-        names: Axis, model, condition, split.
-        replicates: Resamples behind the interval of the total variation.
+        outcomes: As for ``prompt_row``, with prompt_id and sample_index.
 
     Returns:
-        Dictionaries with family (""), metric, value (NaN where undefined), n, ci_low, ci_high,
-        floor, undefined. ``n`` counts generations for parse rates, else those that parse.
-        Intervals of rates and shares are Wilson's.
+        generation, and for each parser (suffix "" or "_tolerant") parsed, a to d (1 for the answer's letter, NaN where
+        nothing parsed) and floor, the total variation of a uniform sampler of as many questions.
     """
-    rows, generated = [], int(per_prompt["num_samples"].sum())
-    for suffix in PARSERS:
-        counts = per_prompt[[f"count{suffix}_{letter.lower()}" for letter in LETTERS]].sum().to_numpy(dtype=np.int64)
-        parsed = int(counts.sum())
-        rows.append(_proportion(f"mcq_parse_rate{suffix}", parsed, generated))
-        rng = random_stream(seed, "bootstrap", *names, f"mcq_total_variation{suffix}")
-        interval = bootstrap_total_variation(counts, replicates, rng)
-        floor = total_variation_floor(parsed)
-        estimate = _estimate(total_variation(counts), parsed, interval)
-        rows.append(metric_row(f"mcq_total_variation{suffix}", estimate, floor=floor))
-        for letter, count in zip(LETTERS, counts.tolist(), strict=True):
-            rows.append(_proportion(f"mcq_share{suffix}_{letter.lower()}", count, parsed))
+    names = outcomes["prompt_id"] + " " + outcomes["sample_index"].astype(str)
+    rows = pd.DataFrame({"generation": names.to_numpy()})
+    for suffix, parser in PARSERS.items():
+        found = outcomes[parser].to_numpy()
+        parsed = np.isin(found, LETTERS)
+        rows[f"parsed{suffix}"] = parsed.astype(float)
+        for letter in LETTERS:
+            rows[f"{letter.lower()}{suffix}"] = np.where(parsed, found == letter, np.nan)
+        rows[f"floor{suffix}"] = total_variation_floor(int(parsed.sum()))
     return rows
+
+
+def statistics() -> dict[str, Statistic]:
+    """Parse rate, total variation and share of each letter by both parsers, of ``generation_rows``."""
+    found = {}
+    for suffix in PARSERS:
+        columns = tuple(f"{letter.lower()}{suffix}" for letter in LETTERS)
+        found[f"mcq_parse_rate{suffix}"] = share_of(f"parsed{suffix}")
+        found[f"mcq_total_variation{suffix}"] = Statistic(columns, _distance(columns), centred=True)
+        found |= {f"mcq_share{suffix}_{column[0]}": share_of(column) for column in columns}
+    return found
+
+
+def _distance(columns: tuple[str, ...]) -> Function:
+    return lambda rows, weights: total_variations(weights @ rows[list(columns)].to_numpy(float))
 
 
 def failure_counts(per_prompt: pd.DataFrame) -> dict[str, dict[str, int]]:
@@ -157,12 +139,3 @@ def failure_counts(per_prompt: pd.DataFrame) -> dict[str, dict[str, int]]:
         totals = {reason.value: int(per_prompt[f"invalid{suffix}_{reason.value}"].sum()) for reason in McqFailure}
         counted[split] = {reason: count for reason, count in totals.items() if count}
     return counted
-
-
-def _estimate(value: float, n: int, interval: tuple[float, float]) -> Estimate:
-    return Estimate(value, n, *interval, undefined=int(math.isnan(value)))
-
-
-def _proportion(metric: str, successes: int, trials: int) -> dict:
-    value = successes / trials if trials else math.nan
-    return metric_row(metric, _estimate(value, trials, wilson_interval(successes, trials)))

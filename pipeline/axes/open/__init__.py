@@ -7,4 +7,6 @@ AXIS = Axis(
     place=2,
     splits={"open": ""},
     sampled_as="open",
+    # Constrained decoding needs a trie, which only the structured prompts have.
+    baselines=("ssot", "batch", "verbalized"),
 )

@@ -1,0 +1,118 @@
+"""The evaluation of one model on one axis under all of its conditions: what is read, summarised and written."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pipeline.artifacts.atomic import atomic_directory
+from pipeline.artifacts.storage import rows_by_prompt, write_json, write_table
+from pipeline.config.conditions import conditions_on
+from pipeline.core.statistics.intervals import Estimate, metric_row
+from pipeline.core.statistics.summarise import Statistic, summarise
+from pipeline.dag.execution import StageRun
+
+
+def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON has no NaN: an undefined number becomes null."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+
+
+class ModelEvaluation:
+    """Collects metrics and tables of every condition, and writes a directory for each.
+
+    Args:
+        run: The stage's run.
+        axis: The axis.
+        model: The model.
+
+    Attributes:
+        conditions: What the model is evaluated under, base first where it is among them.
+        failures: By condition and split, how many answers failed for which reason.
+        documents: Further JSON files of a condition, by path below its directory.
+        results: What a condition's record says of it besides.
+    """
+
+    def __init__(self, run: StageRun, axis: str, model: str):
+        self._run, self._axis, self._model = run, axis, model
+        self.conditions = conditions_on(run.params, axis)
+        self.failures: dict[str, dict[str, Mapping[str, int]]] = {name: {} for name in self.conditions}
+        self.documents: dict[str, dict[str, Any]] = {name: {} for name in self.conditions}
+        self.results: dict[str, dict[str, Any]] = {name: {} for name in self.conditions}
+        self._metrics: dict[str, list[dict[str, Any]]] = {name: [] for name in self.conditions}
+        self._tables: dict[str, dict[str, list[pd.DataFrame]]] = {name: {} for name in self.conditions}
+
+    def paths(self, directory: Path) -> Iterator[tuple[str, Path]]:
+        """Each condition with its table in a directory of them."""
+        return ((name, directory / f"{name}.parquet") for name in self.conditions)
+
+    def rows(
+        self, directory: Path, columns: Sequence[str], prompt_ids: Sequence[str]
+    ) -> Iterator[tuple[str, dict[str, pd.DataFrame]]]:
+        """Each condition with its rows in a directory of tables, by prompt. Raises ArtifactError for one without."""
+        return ((name, rows_by_prompt(path, columns, prompt_ids)) for name, path in self.paths(directory))
+
+    def summarise(
+        self,
+        rows: pd.DataFrame,
+        statistics: Mapping[str, Statistic],
+        floors: Mapping[str, str | float] | None = None,
+        split: str = "all",
+        stream: Sequence[str] = (),
+        **options: Any,
+    ) -> list[dict[str, Any]]:
+        """Add the numbers of ``rows``, which have a column ``condition``; see ``summarise``. Returns them."""
+        found = summarise(
+            rows,
+            statistics,
+            floors=floors,
+            split=split,
+            seed=self._run.params.seed,
+            names=(self._axis, self._model, *stream),
+            replicates=self._run.params.evaluate.bootstrap_replicates,
+            **options,
+        )
+        for row in found:
+            self._metrics[row["condition"]].append({"axis": self._axis, "model": self._model, **row})
+        return found
+
+    def add_value(self, condition: str, metric: str, value: float, n: int, split: str = "all", **more: Any) -> None:
+        """Add a number that has no interval; NaN where it is undefined."""
+        labels = {"axis": self._axis, "model": self._model, "condition": condition, "split": split}
+        row = metric_row(metric, Estimate(value, n, undefined=int(not math.isfinite(value))))
+        self._metrics[condition].append({**labels, **row, **more})
+
+    def add_table(self, condition: str, name: str, table: pd.DataFrame) -> None:
+        """Add rows to the table NAME.parquet of a condition; every condition has a table ``per_prompt``."""
+        self._tables[condition].setdefault(name, []).append(table)
+
+    def write(self, output: Path) -> None:
+        """Write ``metrics.json``, the tables and a record of each condition below ``output``, and log the metrics."""
+        with atomic_directory(output) as directory:
+            for name in self.conditions:
+                place = directory / name
+                place.mkdir()
+                rows = list(map(_finite, self._metrics[name]))
+                write_json(place / "metrics.json", {"metrics": rows, "failures": self.failures[name]})
+                tables = {kind: pd.concat(parts, ignore_index=True) for kind, parts in self._tables[name].items()}
+                for kind, table in tables.items():
+                    write_table(place / f"{kind}.parquet", table)
+                for path, content in self.documents[name].items():
+                    write_json(place / path, content)
+                size = len(tables["per_prompt"])
+                self._run.write_record(directory, name, num_prompts=size, **self.results[name])
+        self._log()
+
+    def _log(self) -> None:
+        rows = [_finite(row) for own in self._metrics.values() for row in own]
+        headline = {
+            f"{row['condition']}/{row['split']}/{row['metric']}": row["value"] for row in rows if not row["family"]
+        }
+        with self._run.tracked() as tracking:
+            # W&B draws no undefined number.
+            tracking.log({name: value for name, value in headline.items() if value is not None})
+            tracking.table("metrics", pd.DataFrame(rows))
+        shown = (f"{key} {'undefined' if value is None else f'{value:.4f}'}" for key, value in headline.items())
+        print(f"{self._run.title}: {', '.join(shown)}")
