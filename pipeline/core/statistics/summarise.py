@@ -134,7 +134,10 @@ def over_families(
     def floor(rows: pd.DataFrame) -> float:
         if f"{column} floors" not in rows:
             return math.nan
-        perfect = np.stack(rows[f"{column} floors"], axis=1)
+        # Of the prompts that have a value.
+        perfect = np.where(
+            np.isfinite(rows[column].to_numpy(float)), np.stack(rows[f"{column} floors"], axis=1), math.nan
+        )
         return float(intervals.combine(intervals.at_places(perfect, _whole(rows).rows[0]), across).mean())
 
     return Statistic((), numbers, False, problem, size, undefined=undefined, floor=floor, nested=True)
@@ -189,7 +192,7 @@ def summarise(
         KeyError: A condition lacks a unit of a family.
     """
     found = []
-    for family in [""] if by_family is None else ["", *rows["family"].drop_duplicates()]:
+    for family in ["", *(rows["family"].drop_duplicates() if by_family else ())]:
         members = rows[rows["family"] == family] if family else rows
         units = members.drop_duplicates(unit).set_index(unit)
         rng = random_stream(seed, "bootstrap", *names, split, *([family] if family else []))
