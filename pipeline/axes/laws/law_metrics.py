@@ -23,7 +23,7 @@ from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.paired_tests import holm
-from pipeline.core.statistics.summarise import Statistic, over_families, share_of
+from pipeline.core.statistics.summarise import Statistic, aggregate_of, share_of
 from pipeline.core.tries.trie import Trie
 
 LAW_TESTED = {
@@ -153,7 +153,7 @@ def summaries(rows: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, Mapping[str, S
             # Without valid answers a distance is undefined, not absent: the prompt's law has it.
             sampled = {"law_total_variation": ~numeric, "law_wasserstein_1_normalised": numeric}.get(metric)
             size = None if sampled is None else total("num_valid")
-            found = {metric: over_families(metric, "family_mean", size)}
+            found = {metric: aggregate_of(metric, "family_mean", size)}
             yield rows[rows[metric].notna() if sampled is None else sampled], found, found
     # Numbers are not tested, but count in the adjustment.
     adjusted = rows.groupby("condition")[CHI_SQUARE_P].transform(lambda own: holm(own.to_numpy(np.float64)))

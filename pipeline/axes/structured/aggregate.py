@@ -10,8 +10,8 @@ from pipeline.core.statistics.condition_tests import TESTED
 from pipeline.core.statistics.intervals import clustered_wilson_interval
 from pipeline.core.statistics.summarise import (
     Statistic,
+    aggregate_of,
     mean_of,
-    over_families,
     ratio_of,
     share_of,
     without_interval,
@@ -36,19 +36,19 @@ parameters, there is no level of prompts: the interval is for redrawing that pro
 
 _W1 = "wasserstein_1_normalised"
 _OF_FAMILIES = {
-    **{name: over_families(name, size=total("num_valid")) for name in (_W1, "wasserstein_1_window_normalised")},
-    f"{_W1}_at_budget": over_families(f"{_W1}_at_budget", size=total("num_valid_at_budget")),
-    **{name: over_families(name, size=total("num_valid")) for name in DISTANCES},
-    "pit_wasserstein_1_all_answers": over_families("pit_wasserstein_1_all_answers", size=total("num_samples")),
+    **{name: aggregate_of(name, size=total("num_valid")) for name in (_W1, "wasserstein_1_window_normalised")},
+    f"{_W1}_at_budget": aggregate_of(f"{_W1}_at_budget", size=total("num_valid_at_budget")),
+    **{name: aggregate_of(name, size=total("num_valid")) for name in DISTANCES},
+    "pit_wasserstein_1_all_answers": aggregate_of("pit_wasserstein_1_all_answers", size=total("num_samples")),
 }
 OF_ANSWERS: Mapping[str, Statistic] = {
     **_OF_FAMILIES,
-    **{name: over_families(name, size=total("num_valid")) for name in TAILS},
+    **{name: aggregate_of(name, size=total("num_valid")) for name in TAILS},
     "answers_at_budget": mean_of("answers_at_budget"),
     "valid_rate_at_budget": mean_of("valid_rate_at_budget"),
     # What the paper's released code summarises.
     "wasserstein_1_family_mean": without_interval(
-        over_families("wasserstein_1", "family_mean", size=lambda rows: rows["wasserstein_1"].notna().sum())
+        aggregate_of("wasserstein_1", "family_mean", size=lambda rows: rows["wasserstein_1"].notna().sum())
     ),
     "tokens_per_answer": replace(
         without_interval(ratio_of("num_tokens", "num_valid", size=total("num_valid"))),
@@ -60,7 +60,7 @@ OF_ANSWERS: Mapping[str, Statistic] = {
 """Over all families, under every condition."""
 OF_FAMILIES: Mapping[str, Statistic] = {
     **_OF_FAMILIES,
-    f"{_W1}_prompt_median": over_families(
+    f"{_W1}_prompt_median": aggregate_of(
         _W1, "median", size=lambda rows: rows["num_valid"].where(rows[_W1].notna()).sum()
     ),
     "valid_rate": FAMILY_VALID_RATE,
@@ -99,9 +99,9 @@ def summaries(rows: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, Mapping[str, S
     yield rows.assign(**shares), OF_ANSWERS, OF_FAMILIES
     for column in (name for name in OF_LOGITS if name in rows):
         complete = rows[rows[column].notna().groupby(rows["condition"]).transform("all")]
-        found = {column: over_families(column, TESTED.get(column, "family_median"))}
+        found = {column: aggregate_of(column, TESTED.get(column, "family_median"))}
         # The median stands beside the mean that is tabulated.
-        more = {"logit_kl_family_median_nats": over_families(column)} if column == "logit_kl_nats" else {}
+        more = {"logit_kl_family_median_nats": aggregate_of(column)} if column == "logit_kl_nats" else {}
         yield complete, found | more, found
 
 

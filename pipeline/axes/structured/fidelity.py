@@ -55,7 +55,7 @@ class Measured:
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """Deviations and floors as the columns that ``over_families`` looks for."""
+        """Deviations and floors as the columns that ``aggregate_of`` looks for."""
         kinds = {"deviations": self.deviations, "floors": self.floors}
         return {f"{name} {kind}": array for kind, arrays in kinds.items() for name, array in arrays.items()}
 

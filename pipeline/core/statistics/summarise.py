@@ -12,8 +12,8 @@ from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics import intervals
 from pipeline.core.statistics.intervals import Estimate, metric_row, percentile_interval, wilson_interval
 
-Function = Callable[[pd.DataFrame, np.ndarray], np.ndarray]
-"""float64[R] from a table of N rows and weights float64[R, N], how often each row counts."""
+Function = Callable[[pd.DataFrame, Any], np.ndarray]
+"""float64[R] from a table of N rows and weights float64[R, N], how often each row counts; or ``Nested`` draws."""
 
 
 class Nested(NamedTuple):
@@ -99,16 +99,16 @@ def ratio_of(numerator: str, denominator: str, size: Callable[[pd.DataFrame], fl
     return Statistic((numerator, denominator), ratios, size=size)
 
 
-def over_families(
+def aggregate_of(
     column: str,
-    across: intervals.Statistic = "family_median",
+    statistic: intervals.Statistic = "family_median",
     size: Callable[[pd.DataFrame], float] | None = None,
 ) -> Statistic:
-    """A statistic of ``intervals.combine`` of a column of prompts, which come in families.
+    """A column of prompts, which come in families, by ``intervals.combine``.
 
     Further columns of arrays, where rows have them, are "COLUMN deviations": how the value varies with the samples
     behind it, which are then resampled as well, and resamples below 0 count as 0, because no distance is; and "COLUMN
-    floors": the scores of perfect samplers, whose mean is the floor.
+    floors": the scores of perfect samplers, whose aggregates' mean is the floor.
 
     Resampling at every level counts part of the lower levels' variance twice (Davison and Hinkley 1997, Section 3.8),
     which makes intervals a little wide where a family has few prompts and many samples' error.
@@ -117,30 +117,28 @@ def over_families(
     def numbers(rows: pd.DataFrame, drawn: Nested) -> np.ndarray:
         found, varies = intervals.at_places(rows[column].to_numpy(float), drawn.rows), f"{column} deviations"
         if drawn.samples is None or varies not in rows:
-            return intervals.combine(found, across)
+            return intervals.combine(found, statistic)
         deviations = np.stack(rows[varies])
         found += deviations[drawn.rows, (drawn.samples * deviations.shape[1]).astype(np.int64)]
-        return np.maximum(0.0, intervals.combine(found, across))
+        return np.maximum(0.0, intervals.combine(found, statistic))
 
     def problem(rows: pd.DataFrame) -> str:
         return "" if math.isfinite(numbers(rows, _whole(rows))[0]) else "no prompt of a family has a value"
 
     def undefined(rows: pd.DataFrame) -> int:
         finite = np.isfinite(rows[column].to_numpy(float))
-        if across != "median":
+        if statistic != "median":
             finite = pd.Series(finite).groupby(rows["family"].to_numpy()).any()
         return int((~finite).sum())
 
     def floor(rows: pd.DataFrame) -> float:
         if f"{column} floors" not in rows:
             return math.nan
-        # Of the prompts that have a value.
-        perfect = np.where(
-            np.isfinite(rows[column].to_numpy(float)), np.stack(rows[f"{column} floors"], axis=1), math.nan
-        )
-        return float(intervals.combine(intervals.at_places(perfect, _whole(rows).rows[0]), across).mean())
+        perfect, finite = np.stack(rows[f"{column} floors"], axis=1), np.isfinite(rows[column].to_numpy(float))
+        drawn = intervals.at_places(np.where(finite, perfect, math.nan), _whole(rows).rows[0])
+        return float(intervals.combine(drawn, statistic).mean())
 
-    return Statistic((), numbers, False, problem, size, undefined=undefined, floor=floor, nested=True)
+    return Statistic((), numbers, problem=problem, size=size, undefined=undefined, floor=floor, nested=True)
 
 
 def _whole(rows: pd.DataFrame) -> Nested:
@@ -250,7 +248,7 @@ def _values(statistic: Statistic, rows: pd.DataFrame, draws: _Draws) -> tuple[fl
 
 def _interval(resamples: np.ndarray, size: int) -> tuple[float, float]:
     """Of a single row only where its resamples differ, by the samples behind it."""
-    return percentile_interval(resamples) if size > 1 or np.ptp(resamples) > 0 else (math.nan, math.nan)
+    return percentile_interval(resamples) if size > 1 or len(np.unique(resamples)) > 1 else (math.nan, math.nan)
 
 
 def _summary(metric: str, statistic: Statistic, own: pd.DataFrame, draws: _Draws, floor: str | float) -> dict[str, Any]:

@@ -20,8 +20,7 @@ from pipeline.core.statistics.intervals import (
     paired_difference_draws,
     wilson_interval,
 )
-from pipeline.core.statistics.summarise import mean_of, summarise
-from pipeline.core.statistics.summarise import over_families as statistic_over_families
+from pipeline.core.statistics.summarise import aggregate_of, mean_of, summarise
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 7, 50])
@@ -53,7 +52,7 @@ def interval(values, families, deviations, statistic, replicates=200, seed=0):
     rows = pd.DataFrame({"condition": "base", "prompt_id": np.arange(len(values)), "family": families, "x": values})
     if deviations is not None:
         rows["x deviations"] = list(deviations)
-    numbers = {"x": statistic_over_families("x", statistic)}
+    numbers = {"x": aggregate_of("x", statistic)}
     (row,) = summarise(rows, numbers, seed=seed, names=(), replicates=replicates, by_family={})
     return row["ci_low"], row["ci_high"]
 
@@ -131,7 +130,7 @@ def test_changes_are_over_the_same_families_prompts_and_rates():
     rng = np.random.default_rng(3)
     rows = pd.DataFrame({"prompt_id": np.arange(12), "family": np.repeat(list("abcd"), 3), "x": rng.normal(5, 2, 12)})
     both = pd.concat([rows.assign(condition=name, x=rows["x"] + more) for name, more in (("base", 0), ("soft", 0.5))])
-    numbers = {"median": statistic_over_families("x"), "mean": mean_of("x")}
+    numbers = {"median": aggregate_of("x"), "mean": mean_of("x")}
     found = summarise(both, numbers, seed=0, names=(), replicates=300, by_family=numbers)
     assert [row["family"] for row in found] == [name for name in ("", *"abcd") for _ in range(4)]
     # A change that is the same at every prompt has no spread, however much the prompts differ.
