@@ -84,7 +84,8 @@ def test_sigkill_in_the_middle_of_one_prompts_samples(dag, tmp_path):
 KILLS = int(os.environ.get("KILLS_PER_STAGE", "1"))
 """How often every kind of stage is killed; many more than in the default test are worth an occasional night."""
 OUTSIDE_THE_DAG = {
-    *(f"pipeline.stages.{name}" for name in ("profile_construction", "build_laws", "exact_laws", "eval_laws")),
+    "pipeline.stages.profile_construction",
+    *(f"pipeline.axes.laws.{name}" for name in ("build", "score", "evaluate")),
     *(f"pipeline.axes.selfreflect.{name}" for name in ("requests", "score", "evaluate")),
 }
 """What is off unless it is asked for; laws of one's own are sampled and scored by what others are."""
