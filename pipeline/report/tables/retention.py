@@ -8,7 +8,7 @@ import pandas as pd
 
 from pipeline.axes.paloma.perplexity import SUFFIXES
 from pipeline.axes.registry import METRICS
-from pipeline.axes.retention.answers import SHARES
+from pipeline.axes.retention.answers import STATISTICS
 from pipeline.config.retention import PalomaConfig, RetentionConfig
 from pipeline.core.retention.tasks import ALL_COLUMNS, GENERATIVE_TASKS
 from pipeline.record.provenance import join_sources
@@ -38,7 +38,7 @@ DIFFERENCES = (
     measure_of("bits_per_byte_difference", bold=False),
     measure_of("perplexity_ratio", bold=False),
 )
-ANSWER_METRICS = ("answer_tokens_mean", "answer_tokens_median", *SHARES.values())
+ANSWER_METRICS = tuple(STATISTICS)
 ANSWER_CHANGES = ("answer_tokens_mean_difference", "answer_derivation_share_difference")
 GENERATED_SPLITS = {
     task: [column for column, (own, _) in ALL_COLUMNS.items() if own == task] for task in GENERATIVE_TASKS
