@@ -175,17 +175,19 @@ def _row(
     """The mean of an estimate over columns with its interval and its change from base."""
     value, draws = _mean(own, members, name)
     low, high = percentile_interval(draws)
-    if name == "accuracy" and len(members) == 1 and _is_rate(members[0]):
-        values = own[members[0]].values
-        low, high = wilson_interval(int(values.sum()), len(values))
+    first, is_rate = members[0], name == "accuracy" and len(members) == 1 and _is_rate(members[0])
+    if is_rate:
+        low, high = wilson_interval(int(own[first].values.sum()), len(own[first].values))
     row = {**_plain_row(split, name, value, own, members), "ci_low": low, "ci_high": high}
     if base is None:
         return row
     base_value, base_draws = _mean(base, members, name)
     low, high = percentile_interval(draws - base_draws)
     # With both readings of GSM8K in the mean the tasks are no strata; the bootstrap knows that they share answers.
-    if name == "accuracy" and list(members) == mean_columns(members):
-        low, high = _difference_interval(own, base, members)
+    if is_rate:
+        low, high = tango_interval(base[first].values, own[first].values)
+    elif name == "accuracy" and list(members) == mean_columns(members):
+        low, high = _stratified(own, base, members).interval
     return {**row, "change": value - base_value, "change_low": low, "change_high": high}
 
 
@@ -204,15 +206,6 @@ def difference_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_rate(column: str) -> bool:
     return ALL_COLUMNS[column][1] not in CONTINUOUS_METRICS
-
-
-def _difference_interval(
-    own: Mapping[str, ColumnResult], base: Mapping[str, ColumnResult], members: Sequence[str]
-) -> tuple[float, float]:
-    """95% interval of the mean over columns of own - base: Tango's of a single rate, else ``stratified_mean``'s."""
-    if len(members) == 1 and _is_rate(members[0]):
-        return tango_interval(base[members[0]].values, own[members[0]].values)
-    return _stratified(own, base, members).interval
 
 
 def _stratified(
