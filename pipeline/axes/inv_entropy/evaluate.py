@@ -100,7 +100,7 @@ def main(
         replies = [texts[condition][request] for request in requests[question.prompt_id]]
         found = {}
         for setting in dict.fromkeys((DEFAULT_SETTING, *temperatures)):
-            chosen = np.array([[places[text] for text in given[setting]] for given in replies])
+            chosen = np.array([[places[text] for text in each[setting]] for each in replies])
             rng, draws = random_stream(seed, "draws", question.prompt_id), params.evaluate.inverse_entropy.draws
             found[setting] = mean_measures(inputs, chosen, outputs, draws=draws, rng=rng)
         right = answer_is_right(question, own.labels, random_stream(seed, "ties", question.prompt_id))

@@ -50,12 +50,12 @@ def main(run: StageRun, model: str, prompts: Path, partitions: Path, output: Pat
             chosen = [question for question in questions if (question.gold if target == "gold" else question.human)]
             if not chosen:
                 continue
-            parts = []
-            for condition, own in answer_rows(answers, chosen, row, setting).groupby("condition", sort=False):
-                parts.append(own.assign(**floors(own, target, condition, split)))
+            rows, names, parts = answer_rows(answers, chosen, row, setting), {"split": split, "target": target}, []
+            evaluation.add_tables("per_prompt", rows[["prompt_id", "condition", *SCORES]].assign(**names))
+            for condition, own in rows.groupby("condition", sort=False):
                 points = calibration_bins(own["confidence"].to_numpy(), own["label"].to_numpy())
-                for name, table in (("per_prompt", own[["prompt_id", *SCORES]]), ("reliability", points)):
-                    evaluation.add_table(condition, name, table.assign(split=split, target=target))
+                evaluation.add_table(condition, "reliability", points.assign(**names))
+                parts.append(own.assign(**floors(own, target, condition, split)))
             evaluation.summarise(pd.concat(parts), statistics_against(target), FLOORS, split, [target])
     evaluation.write(output)
 

@@ -4,7 +4,6 @@ Against accepted answers a label is 1 or 0. Against people it is the answer of o
 expectation is the share of people in the class; held-out people are scored like the model.
 """
 
-import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 
@@ -77,29 +76,25 @@ def people_row(
 
 def statistics_against(target: str) -> dict[str, Statistic]:
     """By metric, of rows of ``gold_row`` or ``people_row``; errors against people are means over splits."""
+    splits, areas = ([""], {"auroc": auroc_of("doubt")}) if target == "gold" else (_SPLITS, {})
+    errors = {name: _error_of(error, splits) for name, error in ERRORS.items()}
     means = {"brier": mean_of("brier"), "accuracy": mean_of("label"), "confidence": mean_of("confidence")}
-    areas = {"auroc": auroc_of("doubt")} if target == "gold" else {}
-    errors = _errors("", [""] if target == "gold" else _SPLITS)
     return {f"semcal_{PREFIXES[target]}{name}": found for name, found in {**errors, **means, **areas}.items()}
 
 
-def _errors(kind: str, splits: Sequence[str]) -> dict[str, Statistic]:
-    """Means over splits of ERRORS."""
-    pairs = [(f"{kind}confidence{split}", f"{kind}label{split}") for split in splits]
+def _error_of(error: Callable[..., np.ndarray], splits: Sequence[str]) -> Statistic:
+    pairs = [(f"confidence{split}", f"label{split}") for split in splits]
 
-    def over_splits(error: Callable[..., np.ndarray], rows: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
+    def over_splits(rows: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
         return np.mean([error(rows[one].to_numpy(), rows[other].to_numpy(), weights) for one, other in pairs], axis=0)
 
-    columns = tuple(itertools.chain.from_iterable(pairs))
-    return {
-        name: Statistic(columns, functools.partial(over_splits, error), centred=True) for name, error in ERRORS.items()
-    }
+    return Statistic(tuple(itertools.chain.from_iterable(pairs)), over_splits, centred=True)
 
 
 def people_floors(rows: pd.DataFrame) -> dict[str, float]:
     """floor_NAME of ERRORS: what held-out people score, of rows of ``people_row`` under one condition."""
-    once = np.ones((1, len(rows)))
-    return {f"floor_{name}": float(found.function(rows, once)[0]) for name, found in _errors("held_", _SPLITS).items()}
+    sides = [(rows[f"held_confidence{split}"], rows[f"held_label{split}"]) for split in _SPLITS]
+    return {f"floor_{name}": float(np.mean([error(*side) for side in sides])) for name, error in ERRORS.items()}
 
 
 def simulated_floors(answers: Sequence[Sequence[str]], rng: np.random.Generator, replicates: int) -> dict[str, float]:
