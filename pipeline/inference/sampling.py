@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.axes.laws.law_metrics import LawResult, evaluate_law, is_numeric
-from pipeline.axes.structured.wasserstein import (
-    PromptResult,
-    bootstrap_prompt,
-    evaluate_prompt,
-    perfect_sampler_replicates,
-)
+from pipeline.axes.structured.fidelity import wasserstein_1_deviations
+from pipeline.axes.structured.wasserstein import PromptResult, evaluate_prompt, perfect_sampler_replicates
 from pipeline.config.evaluation import GenerateConfig
 from pipeline.config.params import Params
 from pipeline.core.exact.number_law import NumberLawBounds
@@ -21,7 +17,7 @@ from pipeline.core.prompts.open_ended import open_prompt
 from pipeline.core.prompts.structured import Prompt, parse_prompt
 from pipeline.core.prompts.text_answers import normalise_answer
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.intervals import percentile_interval
+from pipeline.core.statistics.intervals import interval_of_deviations, percentile_interval
 from pipeline.errors import ConfigError
 from pipeline.inference.opening import Weights, context_length
 from pipeline.sources.own_laws import own_prompts
@@ -177,8 +173,9 @@ class Distance:
 def distance(prompt: Prompt, weights: Weights, params: Params, texts: Sequence[str]) -> Distance:
     """The figures of the stage eval_structured, with its random streams."""
     result, settings, name = evaluate_prompt(texts, prompt.law), params.evaluate, prompt.prompt_id
-    rng = random_stream(params.seed, "bootstrap", "structured", weights.model, weights.condition, name)
-    interval = bootstrap_prompt(result, settings.bootstrap_replicates, rng)
+    rng = random_stream(params.seed, "half samples", "structured", weights.model, weights.condition, name)
+    deviations = wasserstein_1_deviations(result.samples, prompt.law, rng)
+    interval = interval_of_deviations(result.wasserstein_1_normalised, deviations)
     size = len(result.samples)
     floors = np.full(1, np.nan)
     if size:

@@ -43,7 +43,8 @@ def structured_tables(members, condition):
         values = quantile(prompt.law, rng.random(SAMPLES)) + (3.0 if condition == "base" else 0.0)
         texts = [f"{value:.5f}" if not prompt.law.integer else f"{value:.0f}" for value in values]
         result = evaluate_prompt([*texts, "no number"], prompt.law)
-        rows.append({**prompt_row(prompt, result, 20, rng), "floor": 0.05})
+        ends = {f"wasserstein_1_normalised_ci_{end}": result.wasserstein_1_normalised for end in ("low", "high")}
+        rows.append({**prompt_row(prompt, result), **ends, "floor": 0.05})
         samples.append({"prompt_id": prompt.prompt_id, "values": result.samples.tolist()})
         x = np.unique(quantile(prompt.law, np.linspace(0.01, 0.99, 40)))
         cdf = prompt.law.distribution.cdf(x, **prompt.law.scipy_kwargs)

@@ -17,6 +17,7 @@ from pipeline.artifacts.storage import read_table, write_table
 from pipeline.artifacts.tries import TrieStore
 from pipeline.axes.registry import METRICS
 from pipeline.axes.structured.fidelity import DISTANCES, TAILS, UNIFORMITY_TESTS
+from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import load_params
 from pipeline.core.statistics.intervals import over_families
 from pipeline.dag.execution import find_run
@@ -106,19 +107,24 @@ def test_provenance(dag):
         "wall_time_seconds",
         "found",
     }
-    assert record["stage"] == "eval_structured" and record["inputs_sha256"][str(dag.generations("soft"))]
+    assert record["stage"] == "eval_structured" and record["inputs_sha256"][str(dag.generations("soft").parent)]
     assert re.fullmatch("[0-9a-f]{64}", record["parameters_sha256"])
     assert re.fullmatch("[0-9a-f]{16}", record["code"])
-    assert record["command"] == "python -m pipeline.axes.structured.evaluate --model embedded --condition soft"
+    assert record["command"] == "python -m pipeline.axes.structured.evaluate --model embedded"
     # What a run is of, and the keys that DVC tracks, side by side.
     assert record["parameters"] == {
         "model": "embedded",
-        "condition": "soft",
+        "conditions": list(CONDITIONS),
         "seed": 0,
         "evaluate.bootstrap_replicates": 100,
         "evaluate.floor_replicates": 20,
         "evaluate.token_budget": 40,
         "models.embedded.chat": record["parameters"]["models.embedded.chat"],
+        **{
+            f"generate.{name}.{key}": getattr(getattr(dag.loaded.generate, name), key)
+            for name in BASELINES
+            for key in ("enabled", "answers_per_request")
+        },
     }
 
 
@@ -205,8 +211,8 @@ def test_metrics_do_not_need_a_model(dag, tmp_path, monkeypatch):
     monkeypatch.setattr("pipeline.engines.loading.model.load_model", None)
     monkeypatch.setattr("pipeline.engines.loading.model.load_tokenizer", None)
     before = (dag.evals("structured", "base") / "metrics.json").read_text()
-    dag.run("eval_structured@embedded-base", output=tmp_path)
-    assert (tmp_path / "metrics.json").read_text() == before
+    dag.run("eval_structured@embedded", output=tmp_path / "again")
+    assert (tmp_path / "again" / "base" / "metrics.json").read_text() == before
 
 
 SAMPLED = {
@@ -368,9 +374,9 @@ def test_truncated_inputs_stop_before_any_work_and_lose_nothing(dag, tmp_path):
 
 def test_generations_of_other_prompts_are_refused(dag, tmp_path):
     table = read_table(dag.generations("base"), ["prompt_id"])
-    write_table(tmp_path / "g.parquet", table[table["prompt_id"] != table["prompt_id"].iloc[0]])
-    with pytest.raises(ArtifactError, match=r"g\.parquet has no rows for the prompt"):
-        dag.run("eval_structured@embedded-base", generations=tmp_path / "g.parquet", output=tmp_path / "e")
+    write_table(tmp_path / "base.parquet", table[table["prompt_id"] != table["prompt_id"].iloc[0]])
+    with pytest.raises(ArtifactError, match=r"base\.parquet has no rows for the prompt"):
+        dag.run("eval_structured@embedded", generations=tmp_path, output=tmp_path / "e")
 
 
 def test_errors_reach_the_user_as_one_sentence(dag, tmp_path):

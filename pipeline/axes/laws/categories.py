@@ -26,8 +26,6 @@ def total_variations(counts: np.ndarray, law: np.ndarray) -> np.ndarray:
 
 def total_variation_floors(law: np.ndarray, size: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
     """What perfect samplers score, float64[replicates]: total variation of ``size`` draws from the law itself."""
-    if size == 0:
-        return np.full(replicates, math.nan)
     return total_variations(rng.multinomial(size, law, size=replicates), law)
 
 

@@ -6,60 +6,57 @@ import pandas as pd
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS, read_answers
 from pipeline.artifacts.prompts import read_prompts
-from pipeline.artifacts.storage import read_table, rows_by_prompt
-from pipeline.axes.laws.law_metrics import EXACT, evaluate_law, failures, is_numeric, law_metric_rows
+from pipeline.artifacts.storage import read_table
+from pipeline.axes.evaluation import ModelEvaluation
+from pipeline.axes.laws.law_metrics import EXACT, evaluate_law, is_numeric, summaries
+from pipeline.axes.structured.aggregate import failure_counts
+from pipeline.axes.structured.wasserstein import mid_quantiles
 from pipeline.config.conditions import answer_protocol
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.stages.evaluation_output import write_evaluation
 
 
-def main(
-    run: StageRun, model: str, condition: str, prompts: list[Path], generations: Path, exact: Path, output: Path
-) -> None:
-    """Write an evaluation directory.
+def main(run: StageRun, model: str, prompts: list[Path], generations: Path, exact: Path, output: Path) -> None:
+    """Write an evaluation.
 
     Tables: ``per_prompt``; ``classes``, target and count of each class of categorical laws; ``samples``, valid numbers
     and the target's mid-quantiles.
     """
-    config, wanted = run.params, read_prompts(*prompts)
-    sampled = rows_by_prompt(generations, GENERATION_COLUMNS, [prompt.prompt_id for prompt in wanted])
-    protocol = answer_protocol(config, model, condition)
-    results, classes, samples = [], [], []
-    for prompt in wanted:
-        own = sampled[prompt.prompt_id].sort_values("sample_index")
-        answers = [answer for group in read_answers(protocol, own) for answer in group]
-        found = evaluate_law(
-            prompt,
-            answers,
-            seed=config.seed,
-            names=(model, condition),
-            floor_replicates=config.evaluate.floor_replicates,
-        )
-        results.append(found)
-        if is_numeric(prompt.law):
-            samples.append((prompt.prompt_id, found.samples, found.reference))
-        else:
-            targets = zip(prompt.law.class_names, prompt.law.class_probabilities.tolist(), strict=True)
-            classes += [(prompt.prompt_id, name, target, found.counts[name]) for name, target in targets]
-    per_prompt = pd.DataFrame([each.row for each in results])
-    per_prompt = per_prompt.merge(read_table(exact, ("prompt_id", *EXACT)), on="prompt_id", how="left")
-    metrics, failed = [], {}
-    for split, members in per_prompt.groupby("split", sort=False):
-        names = {"axis": "laws", "model": model, "condition": condition, "split": str(split)}
-        rows = law_metric_rows(
-            members,
-            [results[place] for place in members.index],
-            seed=config.seed,
-            names=tuple(names.values()),
-            replicates=config.evaluate.bootstrap_replicates,
-        )
-        metrics += [{**names, **row} for row in rows]
-        failed[str(split)] = failures(members)
-    tables = {
-        "classes": pd.DataFrame(classes, columns=["prompt_id", "class", "target", "count"]),
-        "samples": pd.DataFrame(samples, columns=["prompt_id", "values", "reference"]),
-    }
-    write_evaluation(run, output, metrics=metrics, failures=failed, per_prompt=per_prompt, tables=tables)
+    config, evaluation, rows = run.params, ModelEvaluation(run, "laws", model), []
+    wanted = read_prompts(*prompts)
+    ids = [prompt.prompt_id for prompt in wanted]
+    for condition, sampled in evaluation.rows(generations, GENERATION_COLUMNS, ids):
+        protocol, found, classes, samples = answer_protocol(config, model, condition), [], [], []
+        for prompt in wanted:
+            own = sampled[prompt.prompt_id].sort_values("sample_index")
+            answers = [answer for group in read_answers(protocol, own) for answer in group]
+            result = evaluate_law(
+                prompt,
+                answers,
+                seed=config.seed,
+                names=(model, condition),
+                floor_replicates=config.evaluate.floor_replicates,
+            )
+            found.append(result)
+            if is_numeric(prompt.law):
+                reference = mid_quantiles(prompt.law, len(result.samples))
+                samples.append((prompt.prompt_id, result.samples, reference))
+            else:
+                targets = zip(prompt.law.class_names, prompt.law.class_probabilities.tolist(), strict=True)
+                classes += [(prompt.prompt_id, name, target, result.counts[name]) for name, target in targets]
+        computed = read_table(exact / f"{condition}.parquet", ("prompt_id", *EXACT))
+        per_prompt = pd.DataFrame([each.row for each in found]).merge(computed, on="prompt_id", how="left")
+        evaluation.add_table(condition, "per_prompt", per_prompt)
+        columns = ["prompt_id", "class", "target", "count"]
+        evaluation.add_table(condition, "classes", pd.DataFrame(classes, columns=columns))
+        columns = ["prompt_id", "values", "reference"]
+        evaluation.add_table(condition, "samples", pd.DataFrame(samples, columns=columns))
+        for split, members in per_prompt.groupby("split", sort=False):
+            evaluation.failures[condition][split] = failure_counts(members)
+        rows.append(per_prompt.join(pd.DataFrame([each.arrays for each in found])).assign(condition=condition))
+    for split, members in pd.concat(rows, ignore_index=True).groupby("split", sort=False):
+        for part, statistics, by_family in summaries(members):
+            evaluation.summarise(part, statistics, split=split, by_family=by_family)
+    evaluation.write(output)
 
 
 if __name__ == "__main__":

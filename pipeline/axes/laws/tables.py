@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.axes.laws import SPLIT_TITLES as LAW_SPLITS
-from pipeline.axes.laws.law_metrics import LAW_TESTED, REJECTED_SHARE, VALID_RATE
+from pipeline.axes.laws.law_metrics import LAW_TESTED, LAW_VALID_RATE, REJECTED_SHARE
 from pipeline.axes.registry import METRICS
 from pipeline.axes.structured.tables import TEST_TITLES, perfect_sampler_scores, test_row
 from pipeline.config.retention import TestsConfig
@@ -65,7 +65,7 @@ def laws_table(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Seq
                     metric = next((name for name in LAW_TESTED if (*key, name) in found), None)
                     if metric is None:
                         continue
-                    own, valid = found[*key, metric], found[*key, VALID_RATE]
+                    own, valid = found[*key, metric], found[*key, LAW_VALID_RATE]
                     exact, rejected = (found.get((*key, name)) for name in (EXACT_OF[metric], REJECTED_SHARE))
                     ratio = own.value / own.floor if own.floor else math.nan
                     texts.append(

@@ -16,7 +16,7 @@ PIT_SOURCE = (
 )
 SAMPLES = "pipeline.axes.structured.wasserstein:evaluate_prompt"
 BUDGET = "pipeline.axes.structured.budget:within_budget"
-SPLIT = "pipeline.axes.structured.aggregate:aggregate_split"
+SPLIT = "pipeline.axes.structured.aggregate:summaries"
 PIT = "pipeline.axes.structured.pit"
 STREAMS = "pipeline.axes.structured.streams:stream_correlation"
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.core.statistics.intervals import Estimate, metric_row
-
 PERMUTATIONS = 999
 
 
@@ -32,6 +30,11 @@ class StreamCorrelation:
     p_value: float
     standard_error: float
     num_pairs: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The correlation plus and minus 1.96 standard errors under independence."""
+        return self.correlation - 1.96 * self.standard_error, self.correlation + 1.96 * self.standard_error
 
 
 def _mean_correlation(scores: np.ndarray, present: np.ndarray) -> float:
@@ -82,34 +85,17 @@ def stream_correlation(
     return StreamCorrelation(observed, (extreme + 1) / (len(drawn) + 1), spread, num_pairs)
 
 
-def pits_by_sample(valid: Sequence[np.ndarray], pits: Sequence[np.ndarray], firsts: Sequence[np.ndarray]) -> np.ndarray:
-    """float64[P, N] PITs of the first answer in each generation, NaN where it is invalid or there is none.
+def first_pits(valid: np.ndarray, pits: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """float64[generations], PIT of the first answer in each, NaN where it is invalid.
 
     A generation with several answers stands for its first one: answers of one reply depend on each other, and
     their order may be one that all prompts share.
 
     Args:
-        valid: By prompt, bool[answers].
-        pits: By prompt, float64[valid answers].
-        firsts: By prompt, int64[generations], place of each generation's first answer.
+        valid: bool[answers].
+        pits: float64[valid answers].
+        sizes: Answers in each generation.
     """
-    table = np.full((len(valid), max(map(len, firsts), default=0)), math.nan)
-    for row, (is_valid, own, first) in enumerate(zip(valid, pits, firsts, strict=True)):
-        every = np.full(len(is_valid), math.nan)
-        every[is_valid] = own
-        table[row, : len(first)] = every[first]
-    return table
-
-
-def stream_rows(pits: np.ndarray, rng: np.random.Generator) -> list[dict]:
-    """Metrics ``stream_correlation`` (with the estimate plus and minus 1.96 standard errors under independence as its
-    interval) and ``stream_correlation_p``, as rows; n counts pairs of prompts.
-    """
-    found = stream_correlation(pits, rng)
-    reach = 1.96 * found.standard_error
-    ends = found.correlation - reach, found.correlation + reach
-    undefined = int(found.num_pairs == 0)
-    return [
-        metric_row("stream_correlation", Estimate(found.correlation, found.num_pairs, *ends, undefined)),
-        metric_row("stream_correlation_p", Estimate(found.p_value, found.num_pairs, undefined=undefined)),
-    ]
+    every = np.full(len(valid), math.nan)
+    every[valid] = pits
+    return every[np.cumsum([0, *sizes])[:-1]]

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from pipeline.axes.structured.wasserstein import interquantile_width
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.quantiles import quantile
 
@@ -31,41 +32,22 @@ def positions(size: int) -> np.ndarray:
     return np.ceil(size * np.array(LEVELS) - 1e-9).astype(np.int64) - 1
 
 
-def quantile_errors(law: Law, ordered: np.ndarray, width: float) -> np.ndarray:
-    """|sample quantile - target quantile| / (Q95 - Q05) at LEVELS, float64[R, len(LEVELS)].
-
-    Args:
-        law: The target.
-        ordered: float64[R, n], samples in ascending order; NaN where n is 0.
-        width: Q95 - Q05 of the target; NaN where it is 0.
-    """
-    if not ordered.shape[1] or not width > 0:
-        return np.full((len(ordered), len(LEVELS)), math.nan)
-    return np.abs(ordered[:, positions(ordered.shape[1])] - quantile(law, np.array(LEVELS))) / width
-
-
-def level_errors(ordered: np.ndarray) -> np.ndarray:
-    """|u_(i) - p| at LEVELS, float64[R, len(LEVELS)]: how far the sample quantile's own level is from p.
-
-    Finite in expectation for every law, and comparable among families, where values in heavy tails are not.
-
-    Args:
-        ordered: float64[R, n], PITs in ascending order; NaN where n is 0.
-    """
+def at_levels(ordered: np.ndarray) -> np.ndarray:
+    """The sample quantiles at LEVELS of float64[R, n] in ascending order, float64[R, len(LEVELS)]; NaN where n is 0."""
     if not ordered.shape[1]:
         return np.full((len(ordered), len(LEVELS)), math.nan)
-    return np.abs(ordered[:, positions(ordered.shape[1])] - np.array(LEVELS))
+    return ordered[:, positions(ordered.shape[1])]
 
 
-def quantile_error_floor(law: Law, ordered: np.ndarray, width: float) -> np.ndarray:
-    """``quantile_errors`` of perfect samplers, float64[R, len(LEVELS)].
+def quantile_errors(law: Law, found: np.ndarray) -> np.ndarray:
+    """|sample quantile - target quantile| / (Q95 - Q05), float64[R, len(LEVELS)], from ``at_levels`` of samples."""
+    width = interquantile_width(law)
+    return np.abs(found - quantile(law, np.array(LEVELS))) / (width if width > 0 else math.nan)
 
-    Args:
-        law: The target.
-        ordered: float64[R, n], their PITs in ascending order: only the order statistics needed become values.
-        width: Q95 - Q05 of the target.
+
+def level_errors(found: np.ndarray) -> np.ndarray:
+    """|u_(i) - p|, float64[R, len(LEVELS)], from ``at_levels`` of PITs: how far the sample quantile's level is from p.
+
+    Finite in expectation for every law, and comparable among families, where values in heavy tails are not.
     """
-    if not ordered.shape[1] or not width > 0:
-        return np.full((len(ordered), len(LEVELS)), math.nan)
-    values = quantile(law, ordered[:, positions(ordered.shape[1])])
-    return np.abs(values - quantile(law, np.array(LEVELS))) / width
+    return np.abs(found - np.array(LEVELS))

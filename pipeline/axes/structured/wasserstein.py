@@ -15,7 +15,6 @@ from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
 from pipeline.core.prompts.structured import Prompt
-from pipeline.core.statistics.intervals import percentile_interval
 
 OUTLIER_WIDTHS = 10.0
 
@@ -36,16 +35,28 @@ def wasserstein_1(samples: np.ndarray, law: Law | FiniteLaw) -> float:
     return float(np.abs(np.sort(samples) - mid_quantiles(law, len(samples))).mean())
 
 
-def central_quantiles(law: Law | FiniteLaw) -> tuple[float, float]:
-    """Q05 and Q95 of the target."""
-    low, high = quantile(law, np.array([0.05, 0.95]))
-    return float(low), float(high)
-
-
 def interquantile_width(law: Law | FiniteLaw) -> float:
     """Q95 - Q05 of the target, the paper's scale for W1."""
-    low, high = central_quantiles(law)
-    return high - low
+    low, high = quantile(law, np.array([0.05, 0.95]))
+    return float(high - low)
+
+
+def distances(ordered: np.ndarray, law: Law | FiniteLaw) -> dict[str, np.ndarray]:
+    """Eq. 5 of R samples, each a row of float64[R, n] in ascending order: float64[R] by column, NaN without samples.
+
+    In the law's own unit; divided by Q95 - Q05 of the target; and the same with samples and law clipped to the window
+    between the target's 0.001 and 0.999 quantiles, which is what the exact law's bounds are for
+    (``pipeline.core.exact.number_law``).
+    """
+    names = ("wasserstein_1", "wasserstein_1_normalised", "wasserstein_1_window_normalised")
+    if not ordered.shape[1]:
+        return {name: np.full(len(ordered), math.nan) for name in names}
+    reference = mid_quantiles(law, ordered.shape[1])
+    window, width = np.clip(quantile(law, np.array(QUANTILE_RANGE)), *law.support), interquantile_width(law)
+    scale = width if width > 0 else math.nan
+    whole = np.abs(ordered - reference).mean(axis=1)
+    clipped = np.abs(np.clip(ordered, *window) - np.clip(reference, *window)).mean(axis=1)
+    return dict(zip(names, (whole, whole / scale, clipped / scale), strict=True))
 
 
 def perfect_sampler_replicates(
@@ -79,15 +90,11 @@ class PromptResult:
         decimals: float64[num_valid], how many decimals each is printed with (``pipeline.axes.structured.pit``).
         num_samples: Generations, valid or not.
         invalid: Number of generations per reason (``pipeline.core.prompts.number_answers.Invalid``).
-        wasserstein_1: Eq. 5 over the valid samples, in the law's own unit; NaN without any.
-        wasserstein_1_normalised: Divided by Q95 - Q05 of the target.
-        wasserstein_1_window_normalised: The same with samples and law clipped to the window
-            between the target's 0.001 and 0.999 quantiles, which is what the exact law's
-            bounds are for (``pipeline.core.exact.number_law``).
+        wasserstein_1: ``distances`` of the valid samples.
+        wasserstein_1_normalised: See there.
+        wasserstein_1_window_normalised: See there.
         num_outliers: Valid samples more than OUTLIER_WIDTHS times Q95 - Q05 below Q05 or
             above Q95. They are counted, never dropped: one of them can make up all of W1.
-        reference: float64[num_valid], the target's mid-quantiles at this number of samples.
-        width: Q95 - Q05 of the target.
     """
 
     samples: np.ndarray
@@ -99,8 +106,6 @@ class PromptResult:
     wasserstein_1_normalised: float
     wasserstein_1_window_normalised: float
     num_outliers: int
-    reference: np.ndarray
-    width: float
 
     @property
     def valid_rate(self) -> float:
@@ -110,46 +115,25 @@ class PromptResult:
 
 def evaluate_prompt(texts: Sequence[str | Invalid], law: Law | FiniteLaw) -> PromptResult:
     """Parse the answers to one prompt, or the reasons why there is none, and compare them with its law."""
-    support = law.support
-    parsed = [parse_sample(text, support, law.integer) for text in texts]
+    parsed = [parse_sample(text, law.support, law.integer) for text in texts]
     samples = np.array([value for value in parsed if not isinstance(value, Invalid)], dtype=np.float64)
     valid = np.array([not isinstance(value, Invalid) for value in parsed], dtype=bool)
     invalid = Counter(value.value for value in parsed if isinstance(value, Invalid))
-    low, high = central_quantiles(law)
-    width = high - low
-    reach = OUTLIER_WIDTHS * width
-    reference = mid_quantiles(law, len(samples))
-    window = np.clip(quantile(law, np.array(QUANTILE_RANGE)), *support)
-    distance = clipped = math.nan
-    if len(samples):
-        ordered = np.sort(samples)
-        distance = float(np.abs(ordered - reference).mean())
-        clipped = float(np.abs(np.clip(ordered, *window) - np.clip(reference, *window)).mean())
+    low, high = quantile(law, np.array([0.05, 0.95]))
+    reach = OUTLIER_WIDTHS * (high - low)
     return PromptResult(
         samples,
         valid,
         valid_decimals(texts, valid),
         len(texts),
         dict(invalid),
-        distance,
-        distance / width if width > 0 else math.nan,
-        clipped / width if width > 0 else math.nan,
-        int(((samples < low - reach) | (samples > high + reach)).sum()),
-        reference,
-        width,
+        **{name: float(values[0]) for name, values in distances(np.sort(samples)[None], law).items()},
+        num_outliers=int(((samples < low - reach) | (samples > high + reach)).sum()),
     )
 
 
-def prompt_row(prompt: Prompt, result: PromptResult, bootstrap_replicates: int, rng: np.random.Generator) -> dict:
-    """The sample-level result of one prompt as a row of the per-prompt table.
-
-    Args:
-        prompt: The prompt and its law.
-        result: Its ``evaluate_prompt``.
-        bootstrap_replicates: Resamples behind the interval of W1.
-        rng: The bootstrap's stream.
-    """
-    low, high = bootstrap_prompt(result, bootstrap_replicates, rng)
+def prompt_row(prompt: Prompt, result: PromptResult) -> dict:
+    """The result of one prompt's answers as a row of the per-prompt table."""
     return {
         "prompt_id": prompt.prompt_id,
         "split": prompt.split,
@@ -160,30 +144,9 @@ def prompt_row(prompt: Prompt, result: PromptResult, bootstrap_replicates: int, 
         "wasserstein_1": result.wasserstein_1,
         "wasserstein_1_normalised": result.wasserstein_1_normalised,
         "wasserstein_1_window_normalised": result.wasserstein_1_window_normalised,
-        "wasserstein_1_normalised_ci_low": low,
-        "wasserstein_1_normalised_ci_high": high,
         "num_outliers": result.num_outliers,
         **{f"invalid_{reason.value}": result.invalid.get(reason.value, 0) for reason in Invalid},
     }
-
-
-def bootstrap_prompt(result: PromptResult, replicates: int, rng: np.random.Generator) -> tuple[float, float]:
-    """95% interval of one prompt's normalised W1 for redrawing its generations.
-
-    Resampling adds the sampling error a second time and shifts W1 upwards near its
-    floor, so the percentile interval is moved by the bootstrap's own bias estimate and
-    kept at or above 0.
-
-    Returns:
-        (low, high); NaN with fewer than two valid samples.
-    """
-    samples = result.samples
-    if len(samples) < 2 or not result.width > 0:
-        return math.nan, math.nan
-    draws = np.sort(rng.choice(samples, size=(replicates, len(samples))), axis=1)
-    values = np.abs(draws - result.reference).mean(axis=1) / result.width
-    low, high = percentile_interval(values - (values.mean() - result.wasserstein_1_normalised))
-    return max(0.0, low), high
 
 
 def kl_by_depth(scores: pd.DataFrame) -> pd.DataFrame:

@@ -1,14 +1,14 @@
 """Aggregation over families and intervals for what is reported."""
 
 import math
-from collections.abc import Sequence
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from scipy import stats
 
-Statistic = Literal["family_median", "family_mean", "mean"]
+Statistic = Literal["family_median", "family_mean", "mean", "median"]
 NORMAL_QUANTILE = float(stats.norm.ppf(0.975))
 
 
@@ -52,80 +52,87 @@ def metric_row(metric: str, estimate: Estimate, *, family: str = "", floor: floa
     }
 
 
-def family_means(values: np.ndarray, families: np.ndarray) -> dict[str, float]:
-    """Mean of the finite values of each family, NaN for a family that has none."""
-    means = {}
-    for family in dict.fromkeys(families.tolist()):
-        members = values[families == family]
-        finite = members[np.isfinite(members)]
-        means[family] = float(finite.mean()) if len(finite) else math.nan
-    return means
+def by_family(families: np.ndarray) -> np.ndarray:
+    """int64[F, M] places of the prompts of each family among str[P]; -1 where it has fewer than the largest."""
+    members = [np.flatnonzero(families == family) for family in dict.fromkeys(families.tolist())]
+    places = np.full((len(members), max(map(len, members), default=0)), -1)
+    for row, own in zip(places, members, strict=True):
+        row[: len(own)] = own
+    return places
 
 
-def over_families(
-    values: np.ndarray, families: np.ndarray, statistic: Literal["family_median", "family_mean"] = "family_median"
-) -> float:
-    """Mean within family, then the median (the paper's aggregate) or the mean across families.
+def at_places(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Values at places, of any shape, along the last axis; NaN at -1."""
+    return np.concatenate([values, np.full((*values.shape[:-1], 1), math.nan)], axis=-1)[..., places]
 
-    Undefined (NaN) as soon as one family has no finite value (Section 4.2).
+
+def combine(values: np.ndarray, statistic: Statistic) -> np.ndarray:
+    """float64[...] of values [..., F, M] by family and prompt; those that are not finite are left out.
 
     Args:
-        values: float64[P], one per prompt.
-        families: str[P].
-        statistic: "family_median" or "family_mean".
+        values: The values.
+        statistic: "family_median" (the paper's aggregate) or "family_mean", of means within families: undefined as
+            soon as one family has no finite value (Section 4.2). Or "mean" or "median", of all values.
     """
-    means = np.array(list(family_means(values, families).values()))
-    if not len(means) or not np.isfinite(means).all():
-        return math.nan
-    return float((np.mean if statistic == "family_mean" else np.median)(means))
-
-
-def _combine(sums: np.ndarray, counts: np.ndarray, statistic: Statistic) -> np.ndarray:
-    """float64[...] statistics from sums and numbers of finite values, [..., F] by family."""
+    finite = np.isfinite(values)
     # What has no finite value is 0 / 0 here: undefined, and so is a median that it is part of.
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "All-NaN slice")
+        if statistic == "median":
+            return np.nanmedian(np.where(finite, values, math.nan), axis=(-2, -1))
+        sums, counts = np.where(finite, values, 0.0).sum(axis=-1), finite.sum(axis=-1)
         if statistic == "mean":
             return sums.sum(axis=-1) / counts.sum(axis=-1)
         return (np.mean if statistic == "family_mean" else np.median)(sums / counts, axis=-1)
 
 
-def bootstrap_families(
-    values: np.ndarray,
-    families: np.ndarray,
-    statistic: Statistic,
-    *,
-    replicates: int,
-    rng: np.random.Generator,
-) -> tuple[float, float]:
-    """95% percentile interval of a statistic of ``values``, resampling families, then prompts.
+def over_families(values: np.ndarray, families: np.ndarray, statistic: Statistic = "family_median") -> float:
+    """A statistic of ``combine`` of float64[P] values of prompts, of str[P] families; NaN without a prompt."""
+    return float(combine(at_places(values, by_family(families)), statistic)) if len(values) else math.nan
 
-    Families are the independent units; the error of each prompt's own estimate is part of
-    the spread between them, so generations need no third level. A family drawn twice
-    counts as two families.
+
+def family_draws(families: np.ndarray, replicates: int, rng: np.random.Generator) -> np.ndarray:
+    """Resamples of families, then of the prompts in each. A family drawn twice counts as two families.
+
+    Returns:
+        int64[replicates, F, M] places among str[P] families; -1 where a drawn family has fewer than M prompts.
+    """
+    members = by_family(families)
+    sizes = (members >= 0).sum(axis=1)
+    chosen = rng.integers(len(members), size=(replicates, len(members)))
+    ranks = (rng.random((*chosen.shape, members.shape[1])) * sizes[chosen][..., None]).astype(np.int64)
+    drawn = np.take_along_axis(members[chosen], ranks, axis=-1)
+    return np.where(np.arange(members.shape[1]) < sizes[chosen][..., None], drawn, -1)
+
+
+def bootstrap_families(
+    values: np.ndarray, families: np.ndarray, statistic: Statistic, *, replicates: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    """95% percentile interval of a statistic of prompts: training seeds, families and prompts resampled.
+
+    Families are the independent units; a percentile interval over few of them is too narrow by a factor of about
+    sqrt(1 - 1 / F). Training seeds are crossed with prompts, not above them: every seed answers the same prompts, so
+    seeds are drawn independently of families and a prompt's value is the mean over the drawn seeds (the crossed
+    bootstrap of Owen 2007). One seed says nothing about the spread between seeds: the interval is then for the
+    trained model at hand.
 
     Args:
-        values: float64[P], one per prompt; NaN where undefined.
+        values: float64[P] by prompt, or float64[S, P] by training seed and prompt; NaN where undefined.
         families: str[P].
-        statistic: "family_median" or "family_mean" (``over_families``), or "mean", over all finite values.
+        statistic: See ``combine``; of the means over seeds.
         replicates: Resamples.
         rng: The bootstrap's stream.
 
     Returns:
-        (low, high); NaN where the statistic itself is undefined or there is one prompt only.
+        (low, high); NaN where the statistic itself is undefined, or without a second prompt or seed.
     """
-    finite, filled = np.isfinite(values), np.where(np.isfinite(values), values, 0.0)
-    members = [np.flatnonzero(families == family) for family in dict.fromkeys(families.tolist())]
-    sums = np.array([[filled[rows].sum() for rows in members]])
-    counts = np.array([[finite[rows].sum() for rows in members]])
-    if len(values) < 2 or not np.isfinite(_combine(sums, counts, statistic)).all():
+    values = np.atleast_2d(values)
+    if values.size < 2 or not math.isfinite(over_families(values.mean(axis=0), families, statistic)):
         return math.nan, math.nan
-    chosen = rng.integers(len(members), size=(replicates, len(members)))
-    sums, counts = np.empty(chosen.shape), np.empty(chosen.shape)
-    for family, rows in enumerate(members):
-        drawn = chosen == family
-        picks = rows[rng.integers(len(rows), size=(int(drawn.sum()), len(rows)))]
-        sums[drawn], counts[drawn] = filled[picks].sum(axis=1), finite[picks].sum(axis=1)
-    return percentile_interval(_combine(sums, counts, statistic))
+    drawn = family_draws(families, replicates, rng)
+    seeds = rng.integers(len(values), size=(len(values), replicates))
+    found = np.take_along_axis(at_places(values, drawn), seeds[:, :, None, None], axis=0).mean(axis=0)
+    return percentile_interval(combine(found, statistic))
 
 
 def half_samples(size: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
@@ -158,79 +165,12 @@ def half_sample_deviations(values: np.ndarray, size: int) -> np.ndarray:
     return (values - values.mean()) * math.sqrt(half / (size - half))
 
 
-def hierarchical_bootstrap(
-    values: np.ndarray,
-    families: np.ndarray,
-    statistic: Statistic,
-    *,
-    replicates: int,
-    rng: np.random.Generator,
-    deviations: np.ndarray | None = None,
-) -> tuple[float, float]:
-    """95% percentile interval of a statistic of prompts: training seeds, families, prompts and samples resampled.
-
-    Families are drawn with replacement, then prompts within each drawn family, then for every drawn prompt one of
-    the deviations that redrawing its samples makes. Training seeds are crossed with prompts, not above them: every
-    seed answers the same prompts, so seeds are drawn independently of families and a prompt's value is the mean over
-    the drawn seeds (the crossed bootstrap of Owen 2007).
-
-    Resampling at every level counts part of the lower levels' variance twice (Davison and Hinkley 1997,
-    Section 3.8), which makes the interval a little wide where a family has few prompts and many samples' error; a
-    percentile interval over few families is too narrow by a factor of about sqrt(1 - 1 / F). One seed says nothing
-    about the spread between seeds: the interval is then for the trained model at hand.
-
-    Args:
-        values: float64[P] by prompt, or float64[S, P] by training seed and prompt; NaN where undefined.
-        families: str[P].
-        statistic: As for ``bootstrap_families``, of the means over seeds.
-        replicates: Resamples.
-        rng: The bootstrap's stream.
-        deviations: float64[P, B] or [S, P, B], see ``half_sample_deviations``; None leaves the level out.
-
-    Returns:
-        (low, high); NaN where the statistic itself is undefined, or where there is neither a second prompt or seed
-        nor a deviation.
-    """
-    values = np.atleast_2d(values)
-    deviations = np.zeros((*values.shape, 1)) if deviations is None else deviations.reshape(*values.shape, -1)
-    members = [np.flatnonzero(families == family) for family in dict.fromkeys(families.tolist())]
-    sums, counts = np.stack([_finite_sums(values[:, rows].mean(axis=0)) for rows in members], axis=-1)
-    defined = np.isfinite(_combine(sums[None], counts[None], statistic)).all()
-    if (values.size < 2 and not deviations.any()) or not defined:
+def interval_of_deviations(value: float, deviations: np.ndarray) -> tuple[float, float]:
+    """95% interval of a distance for redrawing its sample, from 0 on; NaN where nothing varies."""
+    if not deviations.any():
         return math.nan, math.nan
-    return percentile_interval(_combine(*_hierarchical_sums(values, deviations, members, replicates, rng), statistic))
-
-
-def _hierarchical_sums(
-    values: np.ndarray, deviations: np.ndarray, members: Sequence[np.ndarray], replicates: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sums and numbers of finite values, float64[R, F] by replicate and drawn family.
-
-    Args:
-        values: float64[S, P].
-        deviations: float64[S, P, B].
-        members: Prompts of each family.
-        replicates: Resamples, R.
-        rng: The bootstrap's stream.
-    """
-    chosen = rng.integers(len(members), size=(replicates, len(members)))
-    seeds = rng.integers(len(values), size=(replicates, len(values)))
-    sums, counts = np.empty(chosen.shape), np.empty(chosen.shape)
-    for family, rows in enumerate(members):
-        drawn = chosen == family
-        # [draws, seeds, prompts]: the prompts are the same for all drawn seeds, the samples are not.
-        own_seeds = seeds[np.nonzero(drawn)[0]][:, :, None]
-        picks = rows[rng.integers(len(rows), size=(len(own_seeds), 1, len(rows)))]
-        samples = rng.integers(deviations.shape[2], size=np.broadcast_shapes(own_seeds.shape, picks.shape))
-        found = values[own_seeds, picks] + deviations[own_seeds, picks, samples]
-        sums[drawn], counts[drawn] = _finite_sums(found.mean(axis=1))
-    return sums, counts
-
-
-def _finite_sums(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums and numbers of the finite values along the last axis."""
-    finite = np.isfinite(values)
-    return np.where(finite, values, 0.0).sum(axis=-1), finite.sum(axis=-1)
+    low, high = percentile_interval(deviations)
+    return max(0.0, value + low), value + high
 
 
 def paired_difference_draws(
@@ -254,21 +194,13 @@ def paired_difference_draws(
         families: str[P].
         replicates: Resamples, R.
         rng: The bootstrap's stream.
-        statistic: As for ``bootstrap_families``.
+        statistic: See ``combine``.
 
     Returns:
         float64[R] or [M, R]; NaN where a resample has a family without a finite value.
     """
-    sides = np.stack([own, other])
-    members = [np.flatnonzero(families == family) for family in dict.fromkeys(families.tolist())]
-    chosen = rng.integers(len(members), size=(replicates, len(members)))
-    sums = np.empty((*sides.shape[:-1], *chosen.shape))
-    counts = np.empty_like(sums)
-    for family, rows in enumerate(members):
-        drawn = chosen == family
-        picks = rows[rng.integers(len(rows), size=(int(drawn.sum()), len(rows)))]
-        sums[..., drawn], counts[..., drawn] = _finite_sums(sides[..., picks])
-    found = _combine(sums, counts, statistic)
+    drawn = at_places(np.stack([own, other]), family_draws(families, replicates, rng))
+    found = combine(drawn, statistic)
     return found[0] - found[1]
 
 

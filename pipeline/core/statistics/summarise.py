@@ -3,16 +3,29 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from pipeline.core.random_streams import random_stream
+from pipeline.core.statistics import intervals
 from pipeline.core.statistics.intervals import Estimate, metric_row, percentile_interval, wilson_interval
 
 Function = Callable[[pd.DataFrame, np.ndarray], np.ndarray]
 """float64[R] from a table of N rows and weights float64[R, N], how often each row counts."""
+
+
+class Nested(NamedTuple):
+    """Resamples of families, of the rows of each drawn family, and of the samples behind each drawn row.
+
+    Attributes:
+        rows: int64[R, F, M], places of the rows; -1 where a drawn family has fewer than M.
+        samples: float64[R, F, M], at which share of a row's variations the one lies that is drawn; None for none.
+    """
+
+    rows: np.ndarray
+    samples: np.ndarray | None = None
 
 
 Interval = Callable[[pd.DataFrame], tuple[float, float]]
@@ -31,6 +44,9 @@ class Statistic:
         problem: Why it is undefined for a table; "" where it is defined.
         size: What the column ``n`` counts; None counts rows.
         interval: An interval in closed form in the place of the bootstrap's.
+        undefined: What the column ``undefined`` counts; None counts rows that are left out.
+        floor: What a perfect model scores in the place of these rows.
+        nested: Whether the function takes ``Nested`` draws in the place of weights.
     """
 
     columns: tuple[str, ...]
@@ -39,6 +55,9 @@ class Statistic:
     problem: Callable[[pd.DataFrame], str] = lambda rows: ""
     size: Callable[[pd.DataFrame], float] | None = None
     interval: Interval | None = None
+    undefined: Callable[[pd.DataFrame], int] | None = None
+    floor: Callable[[pd.DataFrame], float] | None = None
+    nested: bool = False
 
 
 def mean_of(column: str) -> Statistic:
@@ -80,6 +99,55 @@ def ratio_of(numerator: str, denominator: str, size: Callable[[pd.DataFrame], fl
     return Statistic((numerator, denominator), ratios, size=size)
 
 
+def over_families(
+    column: str,
+    across: intervals.Statistic = "family_median",
+    size: Callable[[pd.DataFrame], float] | None = None,
+) -> Statistic:
+    """A statistic of ``intervals.combine`` of a column of prompts, which come in families.
+
+    Further columns of arrays, where rows have them, are "COLUMN deviations": how the value varies with the samples
+    behind it, which are then resampled as well, and resamples below 0 count as 0, because no distance is; and "COLUMN
+    floors": the scores of perfect samplers, whose mean is the floor.
+
+    Resampling at every level counts part of the lower levels' variance twice (Davison and Hinkley 1997, Section 3.8),
+    which makes intervals a little wide where a family has few prompts and many samples' error.
+    """
+
+    def numbers(rows: pd.DataFrame, drawn: Nested) -> np.ndarray:
+        found, varies = intervals.at_places(rows[column].to_numpy(float), drawn.rows), f"{column} deviations"
+        if drawn.samples is None or varies not in rows:
+            return intervals.combine(found, across)
+        deviations = np.stack(rows[varies])
+        found += deviations[drawn.rows, (drawn.samples * deviations.shape[1]).astype(np.int64)]
+        return np.maximum(0.0, intervals.combine(found, across))
+
+    def problem(rows: pd.DataFrame) -> str:
+        return "" if math.isfinite(numbers(rows, _whole(rows))[0]) else "no prompt of a family has a value"
+
+    def undefined(rows: pd.DataFrame) -> int:
+        finite = np.isfinite(rows[column].to_numpy(float))
+        if across != "median":
+            finite = pd.Series(finite).groupby(rows["family"].to_numpy()).any()
+        return int((~finite).sum())
+
+    def floor(rows: pd.DataFrame) -> float:
+        if f"{column} floors" not in rows:
+            return math.nan
+        # Of the prompts that have a value.
+        perfect = np.where(
+            np.isfinite(rows[column].to_numpy(float)), np.stack(rows[f"{column} floors"], axis=1), math.nan
+        )
+        return float(intervals.combine(intervals.at_places(perfect, _whole(rows).rows[0]), across).mean())
+
+    return Statistic((), numbers, False, problem, size, undefined=undefined, floor=floor, nested=True)
+
+
+def _whole(rows: pd.DataFrame) -> Nested:
+    """Every row once."""
+    return Nested(intervals.by_family(rows["family"].to_numpy())[None])
+
+
 def without_interval(statistic: Statistic) -> Statistic:
     """The same number, reported without an interval."""
     return replace(statistic, interval=lambda rows: (math.nan, math.nan))
@@ -97,6 +165,7 @@ def summarise(
     seed: int,
     names: Sequence[str],
     replicates: int,
+    by_family: Mapping[str, Statistic] | None = None,
 ) -> list[dict[str, Any]]:
     """Rows of metrics.csv for every condition and statistic, with 95% bootstrap intervals over units.
 
@@ -111,84 +180,110 @@ def summarise(
         against: The condition that changes are from.
         floors: By metric, what a perfect model scores, or the column of ``rows`` whose mean it is.
         split: Of the metrics.
-        seed: Root seed of the draws; ``names`` and the split complete their stream's name.
+        seed: Root seed of the draws; ``names``, the split and the family complete their stream's name.
         names: What the draws are of, e.g. axis and model.
         replicates: Resamples.
+        by_family: What is reported of each family by itself. Where it is given, the units of ``rows`` come in families,
+            by a column ``family``; each condition has all units, and families are resampled first.
 
     Returns:
         ``metric_row`` with condition, split, change, change_low, change_high and note: why a value is undefined, or "".
 
     Raises:
         ValueError: A condition has a unit twice.
+        KeyError: A condition lacks a unit of a family.
     """
     rows = rows.assign(stratum=rows[strata] if strata else "")
-    draws = _draws(rows, unit, replicates, random_stream(seed, "bootstrap", *names, split))
-    sides = {}
-    for name, own in rows.groupby("condition", sort=False):
-        if own[unit].duplicated().any():
-            raise ValueError(f"{name} has the {unit} {own.loc[own[unit].duplicated(), unit].iloc[0]!r} twice")
-        sides[name] = own.set_index(unit, drop=False)
     found = []
-    for condition, own in sides.items():
-        for metric, statistic in statistics.items():
-            row = _summary(metric, statistic, own, draws, (floors or {}).get(metric, math.nan))
-            change = (math.nan,) * 3
-            if condition != against and against in sides and not row["note"]:
-                change = _change(statistic, own, sides[against], draws)
-            named = dict(zip(("change", "change_low", "change_high"), change, strict=True))
-            found.append({"condition": condition, "split": split, **row, **named})
+    for family in ["", *(rows["family"].drop_duplicates() if by_family else ())]:
+        members = rows[rows["family"] == family] if family else rows
+        units = members.drop_duplicates(unit).set_index(unit)
+        rng = random_stream(seed, "bootstrap", *names, split, *([family] if family else []))
+        draws = _draws(units, by_family is not None, replicates, rng)
+        sides = {}
+        for name, own in members.groupby("condition", sort=False):
+            if own[unit].duplicated().any():
+                raise ValueError(f"{name} has the {unit} {own.loc[own[unit].duplicated(), unit].iloc[0]!r} twice")
+            own = own.set_index(unit, drop=False)
+            sides[name] = own if by_family is None else own.loc[units.index]
+        for condition, own in sides.items():
+            for metric, statistic in (by_family if family else statistics).items():
+                row = _summary(metric, statistic, own, draws, (floors or {}).get(metric, math.nan))
+                change = (math.nan,) * 3
+                if condition != against and against in sides and not row["note"]:
+                    change = _change(statistic, own, sides[against], draws)
+                named = dict(zip(("change", "change_low", "change_high"), change, strict=True))
+                found.append({"condition": condition, "split": split, **row, "family": family, **named})
     return found
 
 
-def _draws(rows: pd.DataFrame, unit: str, replicates: int, rng: np.random.Generator) -> pd.DataFrame:
-    """float64[N, R], how often each resample holds each unit."""
-    units = rows.drop_duplicates(unit, ignore_index=True)
-    draws = np.empty((len(units), replicates))
-    for _, own in units.groupby("stratum", sort=False):
-        draws[own.index] = rng.multinomial(len(own), np.full(len(own), 1 / len(own)), size=replicates).T
-    return pd.DataFrame(draws, index=units[unit])
+class _Draws(NamedTuple):
+    """Resamples by weight, with a row for each unit; and by place, where units come in families."""
+
+    weights: pd.DataFrame
+    nested: Nested | None
+
+
+def _draws(units: pd.DataFrame, nested: bool, replicates: int, rng: np.random.Generator) -> _Draws:
+    size = len(units)
+    if not nested:
+        drawn = np.empty((size, replicates))
+        for places in units.groupby("stratum", sort=False).indices.values():
+            number = len(places)
+            drawn[places] = rng.multinomial(number, np.full(number, 1 / number), size=replicates).T
+        return _Draws(pd.DataFrame(drawn, index=units.index), None)
+    rows = intervals.family_draws(units["family"].to_numpy(), replicates, rng)
+    weights = np.zeros((size + 1, replicates))
+    np.add.at(weights, (rows, np.arange(replicates)[:, None, None]), 1)
+    return _Draws(pd.DataFrame(weights[:-1], index=units.index), Nested(rows, rng.random(rows.shape)))
 
 
 def _defined(statistic: Statistic, rows: pd.DataFrame) -> pd.DataFrame:
     return rows[np.isfinite(rows[list(statistic.columns)].to_numpy(float)).all(axis=1)]
 
 
-def _values(statistic: Statistic, rows: pd.DataFrame, draws: pd.DataFrame) -> tuple[float, np.ndarray]:
+def _values(statistic: Statistic, rows: pd.DataFrame, draws: _Draws) -> tuple[float, np.ndarray]:
     """The value of a table, and its resamples float64[R], moved where the statistic is centred."""
-    weights = draws.loc[rows.index].to_numpy().T
-    # A resample without any of the rows says nothing.
-    weights = weights[weights.sum(axis=1) > 0]
-    value = float(statistic.function(rows, np.ones((1, len(rows))))[0])
-    resamples = statistic.function(rows, weights)
+    if statistic.nested:
+        whole, drawn = _whole(rows), draws.nested
+    else:
+        whole, drawn = np.ones((1, len(rows))), draws.weights.loc[rows.index].to_numpy().T
+        # A resample without any of the rows says nothing.
+        drawn = drawn[drawn.sum(axis=1) > 0]
+    value, resamples = float(statistic.function(rows, whole)[0]), statistic.function(rows, drawn)
     return value, resamples + (value - np.nanmean(resamples) if statistic.centred else 0.0)
 
 
 def _interval(resamples: np.ndarray, rows: pd.DataFrame) -> tuple[float, float]:
-    return percentile_interval(resamples) if rows["stratum"].value_counts().min() > 1 else (math.nan, math.nan)
+    """None where a stratum has one row alone; of a single row only where its resamples differ, by the samples behind
+    it."""
+    several = rows["stratum"].value_counts().min() > 1
+    varies = len(rows) == 1 and np.ptp(resamples) > 0
+    return percentile_interval(resamples) if several or varies else (math.nan, math.nan)
 
 
-def _summary(
-    metric: str, statistic: Statistic, own: pd.DataFrame, draws: pd.DataFrame, floor: str | float
-) -> dict[str, Any]:
+def _summary(metric: str, statistic: Statistic, own: pd.DataFrame, draws: _Draws, floor: str | float) -> dict[str, Any]:
     rows = _defined(statistic, own)
     size = int(statistic.size(rows)) if statistic.size else len(rows)
+    undefined = statistic.undefined(own) if statistic.undefined else len(own) - len(rows)
     note = statistic.problem(rows) if len(rows) else "no row has a value"
     if not note:
         value, resamples = _values(statistic, rows, draws)
         if not math.isfinite(value):
             note = "it does not vary"
     if note:
-        return {**metric_row(metric, Estimate(math.nan, size, undefined=max(1, len(own) - len(rows)))), "note": note}
+        return {**metric_row(metric, Estimate(math.nan, size, undefined=max(1, undefined))), "note": note}
     low, high = statistic.interval(rows) if statistic.interval else _interval(resamples, rows)
     low = max(0.0, low) if statistic.centred else low
-    estimate = Estimate(value, size, low, high, undefined=len(own) - len(rows))
-    floor = float(rows[floor].mean()) if isinstance(floor, str) else floor
+    estimate = Estimate(value, size, low, high, undefined=undefined)
+    if statistic.floor is not None:
+        floor = statistic.floor(rows)
+    elif isinstance(floor, str):
+        floor = float(rows[floor].mean())
     return {**metric_row(metric, estimate, floor=floor), "note": ""}
 
 
-def _change(
-    statistic: Statistic, own: pd.DataFrame, base: pd.DataFrame, draws: pd.DataFrame
-) -> tuple[float, float, float]:
+def _change(statistic: Statistic, own: pd.DataFrame, base: pd.DataFrame, draws: _Draws) -> tuple[float, float, float]:
     first, second = _defined(statistic, own), _defined(statistic, base)
     shared = first.index.intersection(second.index, sort=False)
     first, second = first.loc[shared], second.loc[shared]

@@ -17,7 +17,7 @@ from pipeline.config.params import Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.condition_tests import TESTED, FamilyStatistic, method_pairs
-from pipeline.core.statistics.intervals import hierarchical_bootstrap, over_families
+from pipeline.core.statistics.intervals import bootstrap_families, over_families
 from pipeline.core.statistics.seed_noise import Spread, spread
 from pipeline.errors import ArtifactError
 from pipeline.record.provenance import join_sources
@@ -245,7 +245,7 @@ def _crossed_interval(
         rng: The bootstrap's stream.
     """
     means = values.mean(axis=1)
-    low, high = hierarchical_bootstrap(values.T, families, statistic, replicates=replicates, rng=rng)
+    low, high = bootstrap_families(values.T, families, statistic, replicates=replicates, rng=rng)
     return {
         "seeds": values.shape[1],
         "prompts": len(means),

@@ -14,11 +14,12 @@ from pipeline.axes.laws.categories import (
     total_variation_floors,
     total_variations,
 )
-from pipeline.axes.laws.law_metrics import EXACT, evaluate_law, exact_figures, law_metric_rows
+from pipeline.axes.laws.law_metrics import EXACT, evaluate_law, exact_figures, summaries
 from pipeline.core.laws.discretize import finite_space
 from pipeline.core.laws.finite_law import categorical_law, numeric_law
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.structured import Prompt
+from pipeline.core.statistics.summarise import summarise
 from pipeline.core.tries.trie import build_trie
 
 LAW = categorical_law({"New York": 0.5, "New": 0.3, "empty": 0.2}, {"New York": ["New York", "NYC"]})
@@ -107,9 +108,13 @@ def test_rows_of_a_split_say_perfect_of_a_perfect_sampler_and_not_of_another():
             evaluate_law(each, answers, seed=0, names=("m", "soft"), floor_replicates=200)
             for each, answers in zip(prompts, (cities, cities[::-1], dice), strict=True)
         ]
-        per_prompt = pd.DataFrame([each.row for each in results]).assign(**dict.fromkeys(EXACT, np.nan))
-        names = ("laws", "m", "soft", "held_out_template")
-        found = law_metric_rows(per_prompt, results, seed=0, names=names, replicates=200)
+        table = pd.DataFrame([{**each.row, **each.arrays} for each in results])
+        table = table.assign(condition="soft", **dict.fromkeys(EXACT, np.nan))
+        found = [
+            row
+            for part, numbers, by_law in summaries(table)
+            for row in summarise(part, numbers, seed=0, names=("m",), replicates=200, by_family=by_law)
+        ]
         return {(row["metric"], row["family"]): row for row in found}
 
     good = rows(["New York", "New", "empty"], [0.5, 0.3, 0.2])

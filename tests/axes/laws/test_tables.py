@@ -6,11 +6,13 @@ import pytest
 from matplotlib import pyplot as plt
 
 from pipeline.axes.laws.figures import PANELS, law_panels, shown_laws
-from pipeline.axes.laws.law_metrics import EXACT, evaluate_law, law_metric_rows
+from pipeline.axes.laws.law_metrics import EXACT, evaluate_law, summaries
 from pipeline.axes.laws.tables import TITLES, law_tests_table, laws_table
+from pipeline.axes.structured.wasserstein import mid_quantiles
 from pipeline.config import retention
 from pipeline.core.laws.finite_law import categorical_law, numeric_law
 from pipeline.core.prompts.structured import Prompt
+from pipeline.core.statistics.summarise import summarise
 from pipeline.report.evaluations import read_evaluations
 from tests.report.conftest import write_fabricated
 
@@ -39,15 +41,24 @@ def evaluations(tmp_path):
                 answers = [str(value) for value in rng.integers(1 if condition == "soft" else 6, 7, size=200)]
             found.append(evaluate_law(prompt, [*answers, "?"], seed=0, names=("m", condition), floor_replicates=100))
         table = pd.DataFrame([each.row for each in found]).assign(**dict.fromkeys(EXACT, 0.25))
-        labels = {"axis": "laws", "model": "m", "condition": condition, "split": SPLIT}
-        rows = law_metric_rows(table, found, seed=0, names=tuple(labels.values()), replicates=100)
+        arrays = pd.DataFrame([each.arrays for each in found])
+        labels = {"axis": "laws", "model": "m", "condition": condition}
+        rows = [
+            row
+            for part, numbers, by_law in summaries(table.join(arrays).assign(condition=condition))
+            for row in summarise(part, numbers, split=SPLIT, seed=0, names=("m",), replicates=100, by_family=by_law)
+        ]
         classes = [
             (prompt.prompt_id, name, target, each.counts[name])
             for prompt, each in zip(prompts, found, strict=True)
             if each.counts
             for name, target in zip(CITY.class_names, CITY.class_probabilities, strict=True)
         ]
-        samples = [(p.prompt_id, e.samples, e.reference) for p, e in zip(prompts, found, strict=True) if not e.counts]
+        samples = [
+            (p.prompt_id, e.samples, mid_quantiles(DICE, len(e.samples)))
+            for p, e in zip(prompts, found, strict=True)
+            if not e.counts
+        ]
         write_fabricated(
             tmp_path,
             [{**labels, **row} for row in rows],

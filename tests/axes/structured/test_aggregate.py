@@ -6,23 +6,35 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.axes.structured.aggregate import aggregate_split
-from pipeline.axes.structured.fidelity import DISTANCES, TAILS
+from pipeline.axes.structured.aggregate import failure_counts, summaries
+from pipeline.axes.structured.fidelity import DISTANCES, TAILS, UNIFORMITY_TESTS
 from pipeline.core.statistics.intervals import over_families, wilson_interval
+from pipeline.core.statistics.summarise import summarise
 
 FAMILIES = ["a", "a", "b", "c"]
 
 
 def table(**columns):
-    values = {"family": FAMILIES, "num_samples": [10] * 4, "num_valid": [10, 5, 0, 8], **columns}
+    values = {"family": FAMILIES, "num_samples": 10, "num_valid": [10, 5, 0, 8], **columns}
     return pd.DataFrame(values)
 
 
 def rows_of(per_prompt, floors=None, deviations=None):
-    rows = aggregate_split(
-        per_prompt, floors or {}, seed=0, names=("x",), bootstrap_replicates=400, deviations=deviations
-    )
-    return {(row["metric"], row["family"]): row for row in rows}
+    """Rows of a condition by metric and family; a column that is not given is 0, and nothing is tested."""
+    sampled = (*DISTANCES, *TAILS, "wasserstein_1_normalised", "wasserstein_1_window_normalised", "wasserstein_1")
+    others = ("num_tokens", "answers_at_budget", "valid_rate_at_budget", "num_valid_at_budget")
+    given = dict.fromkeys((*sampled, *others, "wasserstein_1_normalised_at_budget"), 0.0)
+    given |= dict.fromkeys((f"{column}_adjusted" for column in UNIFORMITY_TESTS.values()), math.nan)
+    given |= {name: per_prompt[name] for name in per_prompt}
+    for kind, arrays in (("floors", floors), ("deviations", deviations)):
+        given |= {f"{name} {kind}": list(values) for name, values in (arrays or {}).items()}
+    rows = pd.DataFrame(given).assign(condition="base", prompt_id=list("pqrstuv")[: len(per_prompt)])
+    found = [
+        row
+        for part, numbers, by_family in summaries(rows)
+        for row in summarise(part, numbers, seed=0, names=("x",), replicates=400, by_family=by_family)
+    ]
+    return {(row["metric"], row["family"]): row for row in found}
 
 
 def test_distances_are_reported_by_family_and_tails_over_all():
@@ -113,3 +125,22 @@ def test_shares_of_rejected_prompts():
     assert (found["value"], found["n"], found["undefined"]) == (pytest.approx(2 / 3), 3, 1)
     assert (found["ci_low"], found["ci_high"]) == wilson_interval(2, 3)
     assert math.isnan(none["value"]) and (none["n"], none["undefined"]) == (0, 4)
+
+
+def test_figures_that_some_prompts_lack_are_not_aggregated():
+    rows = rows_of(table(exact_total_variation=[0.5, 0.5, math.nan, 0.5], exact_logit_kl_nats=[1.0, 2.0, 3.0, 4.0]))
+    assert ("exact_total_variation", "") not in rows and ("exact_total_variation", "a") not in rows
+    assert rows["exact_logit_kl_nats", ""]["value"] == 3 and rows["exact_logit_kl_nats", ""]["n"] == 4
+
+
+def test_tokens_are_counted_over_valid_answers():
+    rows = rows_of(table(num_tokens=[40, 30, 50, 18]))
+    found = rows["tokens_per_answer", ""]
+    # 138 tokens for 23 valid answers; one prompt has none.
+    assert (found["value"], found["n"], found["undefined"]) == (6.0, 23, 1)
+    assert rows["valid_rate", ""]["value"] == 23 / 40 and rows["valid_rate", ""]["n"] == 40
+
+
+def test_failures_are_counted_by_reason():
+    found = failure_counts(pd.DataFrame({"invalid_empty": [1, 2], "invalid_not_a_number": 0, "num_outliers": [0, 4]}))
+    assert found == {"empty": 3, "valid_outlier": 4}

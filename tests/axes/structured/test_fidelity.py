@@ -12,8 +12,6 @@ from pipeline.axes.structured.fidelity import (
     DISTANCES,
     NUM_HALVES,
     TAILS,
-    VARIED,
-    Streams,
     adjusted_p_values,
     evaluate_fidelity,
     histogram_table,
@@ -21,18 +19,16 @@ from pipeline.axes.structured.fidelity import (
 )
 from pipeline.axes.structured.wasserstein import evaluate_prompt
 from pipeline.core.laws.families import get_family
+from pipeline.core.prompts.structured import Prompt
 from pipeline.core.random_streams import random_stream
 
 LAW = get_family("gaussian").law_at({"mu": 0.0, "sigma": 1.0})
 
 
-def streams(name=0):
-    return Streams(*(random_stream(11, name, purpose) for purpose in ("pit", "halves", "floor", "floor all")))
-
-
 def evaluated(values, law=LAW, name=0, invalid=0, floor_replicates=40):
     texts = [f"{value:.6f}" for value in values] + ["x"] * invalid
-    return evaluate_fidelity(evaluate_prompt(texts, law), law, floor_replicates, streams(name))
+    prompt = Prompt(f"p{name}", "ood", "gaussian", "", {}, "text", law)
+    return evaluate_fidelity(prompt, evaluate_prompt(texts, law), 11, ("m", "base"), floor_replicates)
 
 
 def test_row_by_scipy():
@@ -63,9 +59,11 @@ def test_standard_errors_are_those_of_repeated_sampling():
         draws = rng.normal(0.7, 0.6, size)
         found = evaluated(draws, name=k, invalid=80 - size, floor_replicates=1)
         ranks = stats.norm.ppf((np.arange(size) + 0.5) / size)
-        row = {"wasserstein_1_normalised": np.abs(np.sort(draws) - ranks).mean() / width, **found.row}
-        values.append([row[metric] for metric in metrics])
-        errors.append([row[f"{metric}_standard_error"] for metric in metrics])
+        assert found.row["wasserstein_1_normalised"] == pytest.approx(
+            np.abs(np.sort(draws) - ranks).mean() / width, abs=1e-6
+        )
+        values.append([found.row[metric] for metric in metrics])
+        errors.append([found.row[f"{metric}_standard_error"] for metric in metrics])
     # The standard deviation of 300 values is known to 4%, the mean standard error to less.
     np.testing.assert_allclose(np.mean(errors, axis=0), np.std(values, axis=0), rtol=0.15)
 
@@ -108,7 +106,7 @@ def test_one_valid_answer_has_no_standard_error():
 @pytest.mark.parametrize("valid", [0, 1, 2, 30])
 def test_every_prompt_has_the_same_deviations_however_few_its_valid_answers(valid):
     found = evaluated(random_stream(8).normal(size=valid), invalid=3, floor_replicates=2)
-    assert set(found.deviations) == {*VARIED, "pit_wasserstein_1_all_answers"}
+    assert set(found.deviations) >= {*DISTANCES, *TAILS, "wasserstein_1_normalised", "wasserstein_1_window_normalised"}
     assert all(values.shape == (NUM_HALVES,) for values in found.deviations.values())
     assert found.deviations["wasserstein_1_normalised"].any() == (valid > 1)
 
@@ -118,24 +116,34 @@ def test_deviations_of_w1_are_those_of_repeated_sampling():
     spread, values = [], []
     for _ in range(200):
         result = evaluate_prompt([f"{value:.6f}" for value in rng.normal(0.5, 1.2, 60)], LAW)
-        spread.append(wasserstein_1_deviations(result, LAW, rng).std(ddof=1))
+        spread.append(wasserstein_1_deviations(result.samples, LAW, rng).std(ddof=1))
         values.append(result.wasserstein_1_normalised)
     assert np.mean(spread) == pytest.approx(np.std(values, ddof=1), rel=0.15)
     # By hand: halves of {0, 1} are one value; W1 of x from the median 0 is x, so half the halves are 1 above 0.
-    halves = wasserstein_1_deviations(evaluate_prompt(["0", "1"], LAW), LAW, random_stream(10))
+    halves = wasserstein_1_deviations(np.array([0.0, 1.0]), LAW, random_stream(10))
     assert len(np.unique(halves)) == 2 and np.ptp(halves) == pytest.approx(1 / width)
-    assert not wasserstein_1_deviations(evaluate_prompt(["0", "x"], LAW), LAW, random_stream(10)).any()
+    assert not wasserstein_1_deviations(np.array([0.0]), LAW, random_stream(10)).any()
 
 
 def test_laws_without_width_and_without_a_mean():
-    point = evaluate_fidelity(
-        evaluate_prompt(["0"] * 12, law := get_family("bernoulli").law_at({"p": 0.01})), law, 5, streams()
-    )
+    point = evaluated([0] * 12, get_family("bernoulli").law_at({"p": 0.01}))
     assert math.isnan(point.row["energy_distance_normalised"]) and point.row["pit_wasserstein_1"] < 0.5
     cauchy = get_family("cauchy").law_at({"x0": 0.0, "gamma": 1.0})
     heavy = evaluated([-1e9, 0.0, 1.0, 1e12], cauchy)
     assert all(math.isfinite(heavy.row[metric]) for metric in (*DISTANCES, *TAILS))
     assert all(values.shape == (NUM_HALVES,) for values in heavy.deviations.values())
+
+
+def test_the_interval_of_w1_contains_it_and_narrows():
+    samples = random_stream(2).normal(0.5, 1.0, 2000)
+    widths = []
+    for part in (samples[:100], samples):
+        row = evaluated(part, floor_replicates=2).row
+        low, value, high = (row[f"wasserstein_1_normalised{end}"] for end in ("_ci_low", "", "_ci_high"))
+        assert low < value < high
+        widths.append(high - low)
+    assert widths[1] < widths[0] / 3
+    assert math.isnan(evaluated([0.3]).row["wasserstein_1_normalised_ci_low"])
 
 
 def test_half_samples_do_not_depend_on_the_order_of_answers():

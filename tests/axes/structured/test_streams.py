@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.axes.structured.pit import randomised_pit
-from pipeline.axes.structured.streams import pits_by_sample, stream_correlation, stream_rows
+from pipeline.axes.structured.streams import first_pits, stream_correlation
 from pipeline.core.laws.families import get_family
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.random_streams import random_stream
@@ -58,6 +58,7 @@ def test_a_stream_shared_by_two_prompts_of_many_is_caught():
     found = stream_correlation(pits, random_stream(0))
     # One of 45 pairs has correlation 1; the standard error is 1 / sqrt(45 * 250).
     assert found.correlation == pytest.approx(1 / 45, abs=0.02) and found.p_value < 0.05
+    assert np.ptp(found.interval) == pytest.approx(3.92 * found.standard_error)
     assert found.standard_error == pytest.approx(1 / math.sqrt(45 * 250), rel=0.2)
 
 
@@ -77,8 +78,6 @@ def test_independent_streams_are_rejected_at_the_level():
 def test_undefined_without_two_prompts(pits):
     found = stream_correlation(pits, random_stream(0))
     assert math.isnan(found.correlation) and math.isnan(found.p_value) and found.num_pairs == 0
-    rows = stream_rows(pits, random_stream(0))
-    assert [row["undefined"] for row in rows] == [1, 1] and all(math.isnan(row["value"]) for row in rows)
 
 
 def test_shuffles_without_a_pair_do_not_count():
@@ -88,17 +87,8 @@ def test_shuffles_without_a_pair_do_not_count():
     assert found.standard_error == pytest.approx(1, abs=0.05)
 
 
-def test_rows():
-    pits = random_stream(6).random((6, 30))
-    value, p_value = stream_rows(pits, random_stream(7))
-    found = stream_correlation(pits, random_stream(7))
-    assert (value["metric"], value["value"], value["n"]) == ("stream_correlation", found.correlation, 15)
-    assert value["ci_high"] - value["ci_low"] == pytest.approx(3.92 * found.standard_error)
-    assert (p_value["metric"], p_value["value"]) == ("stream_correlation_p", found.p_value)
-
-
 def test_first_answers_of_each_generation():
-    # Two generations with answers (valid, invalid) and (invalid, valid); one prompt with a third generation.
-    valid = [np.array([True, False, False, True]), np.array([True, True, False])]
-    table = pits_by_sample(valid, [np.array([0.1, 0.2]), np.array([0.3, 0.4])], [np.array([0, 2]), np.arange(3)])
-    np.testing.assert_array_equal(table, [[0.1, math.nan, math.nan], [0.3, 0.4, math.nan]])
+    # Two generations with answers (valid, invalid) and (invalid, valid); or three.
+    valid = np.array([True, False, False, True])
+    np.testing.assert_array_equal(first_pits(valid, np.array([0.1, 0.2]), [2, 2]), [0.1, math.nan])
+    np.testing.assert_array_equal(first_pits(valid, np.array([0.1, 0.2]), [1, 2, 1]), [0.1, math.nan, 0.2])

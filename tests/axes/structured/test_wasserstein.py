@@ -3,15 +3,12 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pipeline.axes.structured.aggregate import aggregate_split
 from pipeline.axes.structured.wasserstein import (
-    bootstrap_prompt,
     evaluate_prompt,
     interquantile_width,
     perfect_sampler_replicates,
@@ -141,16 +138,6 @@ def test_bootstrap_of_an_undefined_statistic():
     assert all(map(math.isnan, interval))
 
 
-def test_prompt_interval_contains_the_estimate_and_narrows():
-    law = get_family("gaussian").law_at({"mu": 0.0, "sigma": 1.0})
-    samples = np.random.default_rng(2).normal(0.5, 1.0, 2000)
-    few, many = (evaluate_prompt([repr(float(x)) for x in part], law) for part in (samples[:100], samples))
-    wide = bootstrap_prompt(few, 300, random_stream(1))
-    narrow = bootstrap_prompt(many, 300, random_stream(1))
-    assert narrow[0] < many.wasserstein_1_normalised < narrow[1]
-    assert narrow[1] - narrow[0] < wide[1] - wide[0]
-
-
 def test_wilson():
     # Wilson's formula by hand for 8 of 10, z = 1.959964.
     z = 1.959964
@@ -158,44 +145,6 @@ def test_wilson():
     half = z * math.sqrt(0.8 * 0.2 / 10 + z * z / 400) / (1 + z * z / 10)
     assert wilson_interval(8, 10) == pytest.approx((centre - half, centre + half), abs=1e-6)
     assert all(map(math.isnan, wilson_interval(0, 0)))
-
-
-def test_aggregate_rows():
-    table = pd.DataFrame(
-        {
-            "family": ["a", "a", "b"],
-            "num_samples": [10, 10, 10],
-            "num_valid": [10, 5, 0],
-            "wasserstein_1_normalised": [0.1, 0.3, math.nan],
-            "wasserstein_1_window_normalised": [0.1, 0.2, math.nan],
-            "logit_kl_nats": [1.0, 3.0, 5.0],
-            "exact_total_variation": [0.5, 0.5, math.nan],
-            "exact_logit_kl_nats": [1.0, 2.0, 3.0],
-            "num_tokens": [40, 30, 50],
-        }
-    )
-    rows = aggregate_split(
-        table,
-        {"wasserstein_1_normalised": np.array([[0.01, 0.03], [0.02, 0.04], [0.05, 0.07]])},
-        seed=0,
-        names=("x",),
-        bootstrap_replicates=100,
-    )
-    found = {(row["metric"], row["family"]): row for row in rows}
-    # A figure that only some prompts have is not aggregated; one that all have is.
-    assert ("exact_total_variation", "") not in found and found["exact_logit_kl_nats", ""]["value"] == 2.25
-    assert math.isnan(found["wasserstein_1_normalised", ""]["value"])
-    assert found["wasserstein_1_normalised", ""]["undefined"] == 1
-    assert found["wasserstein_1_normalised", "a"]["value"] == pytest.approx(0.2)
-    assert found["wasserstein_1_normalised", "a"]["n"] == 15
-    # Family means of each perfect sampler: (.015, .05) and (.035, .07); medians .0325 and .0525.
-    assert found["wasserstein_1_normalised", ""]["floor"] == pytest.approx(0.0425)
-    assert found["logit_kl_nats", ""]["value"] == pytest.approx(3.5)
-    assert found["valid_rate", ""]["value"] == pytest.approx(0.5)
-    # 120 tokens for 15 valid answers; one prompt has none.
-    tokens = found["tokens_per_answer", ""]
-    assert (tokens["value"], tokens["n"], tokens["undefined"]) == (8.0, 15, 1)
-    assert found["valid_rate", ""]["n"] == 30
 
 
 def test_width_of_bernoulli():

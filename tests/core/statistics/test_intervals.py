@@ -1,8 +1,9 @@
-"""Half-samples and the hierarchical bootstrap: closed forms, a plain loop, and coverage by simulation."""
+"""Half-samples and the bootstrap of families: closed forms, a plain loop, and coverage by simulation."""
 
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -10,14 +11,17 @@ from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.intervals import (
     bootstrap_families,
     clustered_wilson_interval,
+    family_draws,
     half_sample_deviations,
     half_samples,
-    hierarchical_bootstrap,
+    interval_of_deviations,
     newcombe_interval,
     over_families,
     paired_difference_draws,
     wilson_interval,
 )
+from pipeline.core.statistics.summarise import mean_of, summarise
+from pipeline.core.statistics.summarise import over_families as statistic_over_families
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 7, 50])
@@ -44,8 +48,18 @@ def test_deviations_are_0_where_there_is_nothing_to_redraw():
     assert half_sample_deviations(np.array([0.1, math.nan]), 5).tolist() == [0, 0]
 
 
+def interval(values, families, deviations, statistic, replicates=200, seed=0):
+    """What ``summarise`` makes of prompts whose values vary with their samples."""
+    rows = pd.DataFrame({"condition": "base", "prompt_id": np.arange(len(values)), "family": families, "x": values})
+    if deviations is not None:
+        rows["x deviations"] = list(deviations)
+    numbers = {"x": statistic_over_families("x", statistic)}
+    (row,) = summarise(rows, numbers, seed=seed, names=(), replicates=replicates, by_family={})
+    return row["ci_low"], row["ci_high"]
+
+
 def plain_loop(values, families, deviations, statistic, replicates, rng):
-    """The same bootstrap, one prompt at a time."""
+    """The same bootstrap, one prompt at a time; of values by seed and prompt."""
     members = [np.flatnonzero(families == name) for name in dict.fromkeys(families)]
     draws = []
     for _ in range(replicates):
@@ -53,71 +67,80 @@ def plain_loop(values, families, deviations, statistic, replicates, rng):
         drawn = []
         for label, family in enumerate(rng.integers(len(members), size=len(members))):
             for prompt in rng.choice(members[family], size=len(members[family])):
-                redrawn = [values[s, prompt] + rng.choice(deviations[s, prompt]) for s in seeds]
-                drawn.append((label, np.mean(redrawn)))
+                drawn.append((label, np.mean(values[seeds, prompt]) + rng.choice(deviations[prompt])))
         labels, found = np.array(drawn).T
         draws.append(np.nanmean(found) if statistic == "mean" else over_families(found, labels, statistic))
     return np.nanpercentile(draws, [2.5, 97.5])
 
 
 @pytest.mark.parametrize("statistic", ["family_median", "family_mean", "mean"])
-def test_hierarchical_bootstrap_equals_the_plain_loop(statistic):
+def test_intervals_over_families_equal_the_plain_loop(statistic):
     rng = np.random.default_rng(0)
     families = np.array(list("aabbbcdd"))
-    values = rng.normal(size=(2, 8)) + np.arange(8) / 2
+    values = rng.normal(size=(2, 8)) + 5 + np.arange(8) / 2
     values[:, 3] = math.nan
-    deviations = rng.normal(size=(2, 8, 5))
-    deviations -= deviations.mean(axis=2, keepdims=True)
-    found = hierarchical_bootstrap(
-        values, families, statistic, replicates=20_000, rng=random_stream(1), deviations=deviations
-    )
-    expected = plain_loop(values, families, deviations, statistic, 1500, rng)
-    assert found == pytest.approx(expected, abs=0.15)
-
-
-def test_without_samples_and_seeds_it_is_the_bootstrap_of_families():
-    rng = np.random.default_rng(3)
-    families, values = np.repeat(list("abcde"), 3), rng.normal(size=15)
-    found = hierarchical_bootstrap(values, families, "mean", replicates=20_000, rng=random_stream(2))
-    assert found == pytest.approx(
-        bootstrap_families(values, families, "mean", replicates=20_000, rng=random_stream(3)), abs=0.03
-    )
+    deviations = rng.normal(size=(8, 5))
+    deviations -= deviations.mean(axis=1, keepdims=True)
+    found = interval(values[0], families, deviations, statistic, replicates=20_000)
+    assert found == pytest.approx(plain_loop(values[:1], families, deviations, statistic, 1500, rng), abs=0.15)
+    found = bootstrap_families(values, families, statistic, replicates=20_000, rng=random_stream(1))
+    nothing = np.zeros((8, 1))
+    assert found == pytest.approx(plain_loop(values, families, nothing, statistic, 1500, rng), abs=0.15)
 
 
 def test_every_level_widens_the_interval():
-    families = np.repeat(list("abcd"), 2)
-    values, spread = np.arange(8) / 10, np.array([-0.3, 0.3])
-    widths = []
-    for own, deviations in (
-        (values, None),
-        (values, np.broadcast_to(spread, (8, 2))),
-        (np.stack([values - 0.5, values + 0.5]), np.broadcast_to(spread, (2, 8, 2))),
-    ):
-        low, high = hierarchical_bootstrap(
-            own, families, "mean", replicates=4000, rng=random_stream(4), deviations=deviations
-        )
-        widths.append(high - low)
-    assert widths[0] < widths[1] - 0.03 and widths[1] < widths[2] - 0.3
+    families, values, spread = np.repeat(list("abcd"), 2), 1 + np.arange(8) / 10, np.tile([-0.3, 0.3], (8, 1))
+    low, high = interval(values, families, None, "mean", 4000)
+    wider = interval(values, families, spread, "mean", 4000)
+    seeds = np.stack([values - 0.5, values + 0.5])
+    widest = bootstrap_families(seeds, families, "mean", replicates=4000, rng=random_stream(4))
+    assert high - low < np.ptp(wider) - 0.03 and np.ptp(wider) < np.ptp(widest) - 0.3
 
 
 def test_one_prompt_has_an_interval_from_its_samples_only():
     one = np.array(["a"])
-    assert all(map(math.isnan, hierarchical_bootstrap(np.ones(1), one, "mean", replicates=50, rng=random_stream(0))))
-    low, high = hierarchical_bootstrap(
-        np.ones(1), one, "mean", replicates=500, rng=random_stream(0), deviations=np.array([[-0.2, 0.0, 0.2]])
-    )
-    assert (low, high) == pytest.approx((0.8, 1.2))
-    seeds = hierarchical_bootstrap(np.array([[1.0], [2.0]]), one, "mean", replicates=500, rng=random_stream(0))
+    assert all(map(math.isnan, interval(np.ones(1), one, None, "mean")))
+    assert interval(np.ones(1), one, [[-0.2, 0.0, 0.2]], "mean") == pytest.approx((0.8, 1.2))
+    # No distance is below 0.
+    assert interval(np.array([0.1]), one, [[-0.2, 0.0, 0.2]], "mean") == pytest.approx((0.0, 0.3))
+    assert interval_of_deviations(0.1, np.array([-0.2, 0.2]))[0] == 0
+    seeds = bootstrap_families(np.array([[1.0], [2.0]]), one, "mean", replicates=500, rng=random_stream(0))
     assert seeds == (1.0, 2.0)
 
 
 def test_undefined_statistic_has_no_interval():
     values, families = np.array([math.nan, math.nan, 2.0]), np.array(list("aab"))
     median, mean = (
-        hierarchical_bootstrap(values, families, statistic, replicates=200, rng=random_stream(0))
+        bootstrap_families(values, families, statistic, replicates=200, rng=random_stream(0))
         for statistic in ("family_median", "mean")
     )
     assert all(map(math.isnan, median)) and mean == (2.0, 2.0)
+
+
+def test_a_family_drawn_twice_counts_as_two_with_prompts_of_its_own():
+    drawn = family_draws(np.array(list("abbb")), 2000, random_stream(3))
+    assert drawn.shape == (2000, 2, 3)
+    first = drawn[:, 0]
+    of_one = (first == np.array([0, -1, -1])).all(axis=1)
+    assert of_one.mean() == pytest.approx(0.5, abs=0.05) and np.isin(first[~of_one], (1, 2, 3)).all()
+    twice = drawn[(drawn > 0).all(axis=(1, 2))]
+    assert (twice[:, 0] != twice[:, 1]).any(axis=1).mean() > 0.9
+
+
+def test_changes_are_over_the_same_families_prompts_and_rates():
+    rng = np.random.default_rng(3)
+    rows = pd.DataFrame({"prompt_id": np.arange(12), "family": np.repeat(list("abcd"), 3), "x": rng.normal(5, 2, 12)})
+    both = pd.concat([rows.assign(condition=name, x=rows["x"] + more) for name, more in (("base", 0), ("soft", 0.5))])
+    numbers = {"median": statistic_over_families("x"), "mean": mean_of("x")}
+    found = summarise(both, numbers, seed=0, names=(), replicates=300, by_family=numbers)
+    assert [row["family"] for row in found] == [name for name in ("", *"abcd") for _ in range(4)]
+    # A change that is the same at every prompt has no spread, however much the prompts differ.
+    for row in found:
+        if row["condition"] == "soft":
+            assert [row[name] for name in ("change", "change_low", "change_high")] == pytest.approx([0.5] * 3)
+            assert row["ci_low"] < row["value"] < row["ci_high"]
+    with pytest.raises(KeyError):
+        summarise(both.iloc[1:], numbers, seed=0, names=(), replicates=3, by_family={})
 
 
 def simulated(rng, samples):
@@ -133,11 +156,11 @@ def test_coverage_of_nested_means():
     # E |N(0, 1)| times the lognormal mean of the scale, exp((0.3^2 + 0.2^2) / 2), is covered by nominal 95%
     # intervals in 400 simulations; the true coverage is between 92% and 98% if 360 to 397 of them cover it.
     truth = math.sqrt(2 / math.pi) * math.exp((0.3**2 + 0.2**2) / 2)
-    families, covered = np.repeat(np.arange(12), 2), 0
+    families, covered = np.repeat(list("abcdefghijkl"), 2), 0
     for k in range(400):
         rng = random_stream(5, k)
         values, deviations = simulated(rng, samples=10)
-        low, high = hierarchical_bootstrap(values, families, "mean", replicates=200, rng=rng, deviations=deviations)
+        low, high = interval(values, families, deviations, "mean", seed=k)
         covered += low <= truth <= high
     assert 360 <= covered <= 397
 
@@ -154,14 +177,7 @@ def test_coverage_of_one_prompts_distance():
         ordered = np.sort(rng.beta(1.6, 1, 100))
         parts = np.broadcast_to(ordered, (200, 100))[half_samples(100, 200, rng)].reshape(200, 50)
         deviations = half_sample_deviations(np.abs(parts - halves_ranks).mean(axis=1), 100)
-        low, high = hierarchical_bootstrap(
-            np.array([np.abs(ordered - ranks).mean()]),
-            np.array(["a"]),
-            "mean",
-            replicates=200,
-            rng=rng,
-            deviations=deviations[None],
-        )
+        low, high = interval_of_deviations(np.abs(ordered - ranks).mean(), deviations)
         covered += low <= truth <= high
     assert 360 <= covered <= 397
 

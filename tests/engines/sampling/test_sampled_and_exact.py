@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.axes.structured.wasserstein import evaluate_prompt
+from pipeline.axes.structured.wasserstein import evaluate_prompt, interquantile_width
 from pipeline.config.params import load_params
 from pipeline.core.exact.number_law import bound_number_law, candidate_tokens
 from pipeline.core.exact.trie_law import exact_law, leaf_sequences
@@ -79,7 +79,7 @@ def test_sampled_w1_and_ks_converge_to_the_bounds(shipped, family):
     assert bounds.mass_outside < 0.004
     samples, window = result.samples, result.wasserstein_1_window_normalised
     low, high = prompt.law.freeze().ppf([0.001, 0.999])
-    error = np.clip(samples, low, high).std() / math.sqrt(len(samples)) / result.width
+    error = np.clip(samples, low, high).std() / math.sqrt(len(samples)) / interquantile_width(prompt.law)
     assert bounds.wasserstein_1_low - 4 * error < window < bounds.wasserstein_1_high + 4 * error
     few = evaluate_prompt(shipped.answers(prompt, 4000)[:100], prompt.law)
     middle = (bounds.wasserstein_1_low + bounds.wasserstein_1_high) / 2
