@@ -129,7 +129,8 @@ ABLATIONS = {
 def test_a_cell_of_an_ablation_runs_what_its_table_needs(method, name):
     """Neither the other method, nor base and its baselines, nor another axis."""
     config = preset(name)
-    cell = cell_of(*(override_text(key, values[0]) for key, values in config.grid.items()), targets=tuple(config.targets))
+    overrides = (override_text(key, values[0]) for key, values in config.grid.items())
+    cell = cell_of(*overrides, targets=tuple(config.targets))
     names = {stage for stage in cell.stages if stage.startswith(TRAINING_AND_SAMPLING)}
     of_samples = (f"{kind}_structured@embedded-{method}" for kind in ("generate", "score", "exact"))
     assert names == {f"train_{method}@embedded", *of_samples}
@@ -345,7 +346,8 @@ def test_settings_are_no_sources_of_a_cell():
 
 def test_targets_in_braces():
     params = cell_of().params
-    assert expand_targets(["a@{model}-x", "report", "b@{tokenizer}"], params) == ["a@embedded-x", "report", "b@embedded"]
+    targets = expand_targets(["a@{model}-x", "report", "b@{tokenizer}"], params)
+    assert targets == ["a@embedded-x", "report", "b@embedded"]
     with pytest.raises(ConfigError, match="only \\{model\\}, \\{tokenizer\\} can stand in braces"):
         expand_targets(["a@{modle}"], params)
     with pytest.raises(ConfigError, match="there is no stage 'train_hrad'"):
