@@ -43,8 +43,8 @@ def _plain(value: Any) -> Any:
 
 
 RECORD = "provenance.json"
-"""A record inside the directory that it is of; that of a file is beside it, as NAME.provenance.json. Records have times,
-and are no part of a directory's content."""
+"""A record inside the directory that it is of; that of a file is beside it, as NAME.provenance.json. With their times
+records are no part of a directory's content."""
 SEPARATOR = "; "
 """Between the records in a column ``provenance``."""
 

@@ -1,6 +1,6 @@
 """What the DAG of params.yaml has cost so far: ``python -m pipeline.runs.spent``, beside what ``make plan`` estimates.
 
-Wall time, tokens and peak memory of every run that has left a record, by stage, model and condition; an evaluation is of
+Wall time, tokens and peak memory of every run that has left a record, by stage, model and condition; evaluations are of
 all conditions. A record is of the last run of a stage, and of that run since it was last continued. Nothing is loaded,
 and no result depends on it.
 """

@@ -209,11 +209,10 @@ def test_an_evaluation_is_named_by_its_model():
         ("eval_open_baseline@embedded-ssot", "eval_open@embedded"),
         ("eval_open_baseline", "eval_open"),
     ):
-        with pytest.raises(
-            ConfigError, match=f"'{old}': an evaluation is of all conditions of a model; its name is {new}$"
-        ):
+        message = f"'{old}': an evaluation is of all conditions of a model; its name is {new}$"
+        with pytest.raises(ConfigError, match=message):
             graph.select([old])
-        with pytest.raises(ConfigError, match=f"its name is {new}$"):
+        with pytest.raises(ConfigError, match=message):
             refuse_old_names(["repro", old], ROOT / "params.yaml")
     assert graph.select(["eval_mcq"]) == ["eval_mcq@embedded"]
     refuse_old_names(["repro", "--dry", "eval_mcq@embedded", "train_soft@embedded"], ROOT / "no_params.yaml")

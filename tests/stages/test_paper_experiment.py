@@ -30,7 +30,7 @@ def in_this_process(command: str) -> None:
     program, option, module, *arguments = shlex.split(command)
     assert (program, option) == ("python", "-m")
     with pytest.MonkeyPatch.context() as patch:
-        run_command_line(patch, module.removeprefix("pipeline.").removeprefix("stages."), *arguments)
+        run_command_line(patch, module, *arguments)
 
 
 @pytest.fixture(scope="module")

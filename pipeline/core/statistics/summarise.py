@@ -90,6 +90,7 @@ def summarise(
     statistics: Mapping[str, Statistic],
     *,
     unit: str = "prompt_id",
+    strata: str | None = None,
     against: str = "base",
     floors: Mapping[str, str | float] | None = None,
     split: str = "all",
@@ -106,6 +107,7 @@ def summarise(
         rows: One row per condition and unit, with columns ``condition``, ``unit`` and what the statistics need.
         statistics: By the name of the metric.
         unit: Column that names what is resampled.
+        strata: Column whose groups of units are resampled each by itself; one of a single unit leaves no interval.
         against: The condition that changes are from.
         floors: By metric, what a perfect model scores, or the column of ``rows`` whose mean it is.
         split: Of the metrics.
@@ -119,10 +121,8 @@ def summarise(
     Raises:
         ValueError: A condition has a unit twice.
     """
-    units = rows[unit].drop_duplicates().tolist()
-    rng = random_stream(seed, "bootstrap", *names, split)
-    drawn = rng.multinomial(len(units), np.full(len(units), 1 / max(1, len(units))), size=replicates).astype(float)
-    draws = pd.DataFrame(drawn.T, index=units)
+    rows = rows.assign(stratum=rows[strata] if strata else "")
+    draws = _draws(rows, unit, replicates, random_stream(seed, "bootstrap", *names, split))
     sides = {}
     for name, own in rows.groupby("condition", sort=False):
         if own[unit].duplicated().any():
@@ -140,6 +140,15 @@ def summarise(
     return found
 
 
+def _draws(rows: pd.DataFrame, unit: str, replicates: int, rng: np.random.Generator) -> pd.DataFrame:
+    """float64[N, R], how often each resample holds each unit."""
+    units = rows.drop_duplicates(unit, ignore_index=True)
+    draws = np.empty((len(units), replicates))
+    for _, own in units.groupby("stratum", sort=False):
+        draws[own.index] = rng.multinomial(len(own), np.full(len(own), 1 / len(own)), size=replicates).T
+    return pd.DataFrame(draws, index=units[unit])
+
+
 def _defined(statistic: Statistic, rows: pd.DataFrame) -> pd.DataFrame:
     return rows[np.isfinite(rows[list(statistic.columns)].to_numpy(float)).all(axis=1)]
 
@@ -154,8 +163,8 @@ def _values(statistic: Statistic, rows: pd.DataFrame, draws: pd.DataFrame) -> tu
     return value, resamples + (value - np.nanmean(resamples) if statistic.centred else 0.0)
 
 
-def _interval(resamples: np.ndarray, size: int) -> tuple[float, float]:
-    return percentile_interval(resamples) if size > 1 else (math.nan, math.nan)
+def _interval(resamples: np.ndarray, rows: pd.DataFrame) -> tuple[float, float]:
+    return percentile_interval(resamples) if rows["stratum"].value_counts().min() > 1 else (math.nan, math.nan)
 
 
 def _summary(
@@ -170,7 +179,7 @@ def _summary(
             note = "it does not vary"
     if note:
         return {**metric_row(metric, Estimate(math.nan, size, undefined=max(1, len(own) - len(rows)))), "note": note}
-    low, high = statistic.interval(rows) if statistic.interval else _interval(resamples, len(rows))
+    low, high = statistic.interval(rows) if statistic.interval else _interval(resamples, rows)
     low = max(0.0, low) if statistic.centred else low
     estimate = Estimate(value, size, low, high, undefined=len(own) - len(rows))
     floor = float(rows[floor].mean()) if isinstance(floor, str) else floor
@@ -186,5 +195,5 @@ def _change(
     if not len(shared) or statistic.problem(first) or statistic.problem(second):
         return (math.nan,) * 3
     (value, resamples), (other, others) = (_values(statistic, side, draws) for side in (first, second))
-    low, high = _interval(resamples - others, len(shared))
+    low, high = _interval(resamples - others, first)
     return value - other, low, high
