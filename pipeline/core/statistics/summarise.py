@@ -274,7 +274,8 @@ def _summary(metric: str, statistic: Statistic, own: pd.DataFrame, draws: _Draws
     if note:
         return {**metric_row(metric, Estimate(math.nan, size, undefined=max(1, undefined))), "note": note}
     low, high = statistic.interval(rows) if statistic.interval else _interval(resamples, rows)
-    low = max(0.0, low) if statistic.centred else low
+    # No distance is below 0; an undefined end stays undefined.
+    low = float(np.maximum(0.0, low)) if statistic.centred else low
     estimate = Estimate(value, size, low, high, undefined=undefined)
     if statistic.floor is not None:
         floor = statistic.floor(rows)
