@@ -7,7 +7,7 @@ import pytest
 
 
 def run_command_line(monkeypatch: pytest.MonkeyPatch, module: str, *arguments: object) -> None:
-    """Do what ``python -m pipeline.stages.MODULE ARGUMENTS`` does; raises SystemExit where that ends with a status."""
+    """Do what ``python -m MODULE ARGUMENTS`` does; raises SystemExit where that ends with a status."""
     monkeypatch.setattr(sys, "argv", [module, *map(str, arguments)])
-    monkeypatch.delitem(sys.modules, f"pipeline.stages.{module}", raising=False)
-    runpy.run_module(f"pipeline.stages.{module}", run_name="__main__", alter_sys=True)
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    runpy.run_module(module, run_name="__main__", alter_sys=True)

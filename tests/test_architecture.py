@@ -142,7 +142,7 @@ def test_every_stage_says_how_to_run_it(monkeypatch, capsys):
         ("report", ("--evals", "--adapters", "--metrics")),
     ):
         with pytest.raises(SystemExit) as ended:
-            run_command_line(monkeypatch, stage, "--help")
+            run_command_line(monkeypatch, f"pipeline.stages.{stage}", "--help")
         assert ended.value.code == 0
         printed = capsys.readouterr().out
         missing = {"--params", *options} - set(printed.replace(",", " ").split())

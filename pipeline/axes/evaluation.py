@@ -88,6 +88,11 @@ class ModelEvaluation:
         """Add rows to the table NAME.parquet of a condition; every condition has a table ``per_prompt``."""
         self._tables[condition].setdefault(name, []).append(table)
 
+    def add_tables(self, name: str, rows: pd.DataFrame) -> None:
+        """Add the rows of each condition, named in their column ``condition``, to its table NAME.parquet."""
+        for condition, own in rows.groupby("condition"):
+            self.add_table(condition, name, own.drop(columns="condition"))
+
     def write(self, output: Path) -> None:
         """Write ``metrics.json``, the tables and a record of each condition below ``output``, and log the metrics."""
         with atomic_directory(output) as directory:

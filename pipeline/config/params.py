@@ -156,16 +156,6 @@ class Params:
         return tuple(axis for axis in AXES if axis not in absent)
 
     @model_validator(mode="after")
-    def _conditions_exist(self) -> "Params":
-        known = (BASE, *self.methods)
-        for place, name in enumerate(self.conditions):
-            if name not in known or name in self.conditions[:place]:
-                raise ValueError(
-                    f"conditions: got {name!r}; give null for all, or a list of {', '.join(known)}, each at most once"
-                )
-        return self
-
-    @model_validator(mode="after")
     def _laws_lie_together(self) -> "Params":
         for name in self.laws:
             if not METHOD_NAME.fullmatch(name) or name in FAMILIES:
@@ -196,6 +186,16 @@ class Params:
             validate(merged_settings(asdict(self.train), method.train), TrainConfig, f"methods.{name}.train")
             if method.merge is not None and (problem := _merge_problem(name, method, self.methods)):
                 raise ValueError(f"methods.{name}.merge: {problem}")
+        return self
+
+    @model_validator(mode="after")
+    def _conditions_exist(self) -> "Params":
+        known = (BASE, *self.methods)
+        for place, name in enumerate(self.conditions):
+            if name not in known or name in self.conditions[:place]:
+                raise ValueError(
+                    f"conditions: got {name!r}; give null for all, or a list of {', '.join(known)}, each at most once"
+                )
         return self
 
 

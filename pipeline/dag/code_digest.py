@@ -48,7 +48,8 @@ ALTERNATIVES = {
 """Of these modules a stage runs the one that ``engine.kind`` names; the others do not count."""
 
 AXIS_MODULES = "axis_modules"
-"""Function of the package's ``axes`` that imports a module of every axis; they count wherever it is called."""
+"""Function of the package's ``axes`` that imports a module of every axis. They count wherever it is called by this name
+with a text, and so does each axis's AXIS: titles and splits are shown by whoever goes through the axes."""
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _SKIPPED_FIELDS = {"annotation", "returns", "type_comment", "type_params", "kind", "ctx"}
@@ -324,12 +325,12 @@ class Code:
         return found
 
     def _followed(self, dotted: str) -> list[str]:
-        """What a name leads to: itself, or the modules of all axes that AXIS_MODULES imports."""
+        """What a name leads to: itself, or what AXIS_MODULES imports of all axes, and what they declare."""
         before, called, part = dotted.rpartition(f".{AXIS_MODULES}.")
         if not called:
             return [dotted]
-        folders = self._root.joinpath(*before.split(".")).glob("*/evaluate.py")
-        return [f"{before}.{AXIS_MODULES}", *(f"{before}.{path.parent.name}.{part}" for path in folders)]
+        axes = [path.parent.name for path in self._root.joinpath(*before.split(".")).glob("*/evaluate.py")]
+        return [f"{before}.{AXIS_MODULES}", *(f"{before}.{axis}.{name}" for axis in axes for name in (part, "AXIS"))]
 
     def digest(self, entry: str, leave_out: Collection[str] = ()) -> str:
         """Digest of what ``entry`` reaches, whichever modules it is in. Arguments and errors as for ``reach``."""

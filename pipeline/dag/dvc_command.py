@@ -8,6 +8,8 @@ plain DVC would see it, and the same stages are out of date.
 And DVC parses and writes the whole of dvc.lock for every stage that has run, with a parser that keeps comments: seconds
 for each stage. Here the lines of the stage that has run are replaced. The file is the same to the byte, but for floats
 of other stages, of which DVC's parser may change the last digit.
+
+And where a command names an evaluation by its condition, as they once were, an error says what it is called now.
 """
 
 import contextlib
@@ -15,7 +17,7 @@ import functools
 import pickle
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +29,13 @@ from dvc.utils import strictyaml
 from dvc.utils.serialize import _yaml, dump_yaml, dumps_yaml
 
 from pipeline.artifacts.atomic import atomic_path
+from pipeline.errors import ConfigError
 
 PLAIN_NAMES = re.compile(r"[^\W\d][\w-]*(\.[^\W\d][\w-]*)*")
 """No patterns, which match any number of keys, and no numbers, which match integers, too."""
 LOCK_HEAD = "schema: '2.0'\nstages:\n"
+OF_CONDITION = re.compile(r"eval_\w+@\S+-\w+|eval_\w+_baseline(@\S+)?")
+"""What may be the name of an evaluation of one condition."""
 STAGE_LINE = re.compile(r"^  (?=\S)", re.MULTILINE)
 _parse, _get, _modify = _yaml.parse_yaml, dpath.get, dvcfile.modify_yaml
 
@@ -103,6 +108,20 @@ def parse_once() -> None:
     dpath.get = get
 
 
+def refuse_old_names(arguments: Sequence[str], params: Path) -> None:
+    """Raise ConfigError for an evaluation of one condition, which is not among the stages that DVC knows."""
+    if named := [argument for argument in arguments if OF_CONDITION.fullmatch(argument)]:
+        # Not before: it takes longer to load than DVC does.
+        from pipeline.config.params import load_params
+        from pipeline.dag.graph import StageGraph
+
+        StageGraph(load_params(params)).select(named)
+
+
 if __name__ == "__main__":
+    try:
+        refuse_old_names(sys.argv[1:], Path("params.yaml"))
+    except ConfigError as error:
+        sys.exit(f"error: {error}")
     parse_once()
     sys.exit(main(sys.argv[1:]))

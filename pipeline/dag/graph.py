@@ -132,10 +132,12 @@ class StageGraph(Mapping[str, StageNode]):
         for target in targets:
             stage = target.partition("@")[0]
             found = [target] if target in self else [name for name in self if self[name].stage.name == target]
+            if not found and (name := self._new_name(target)):
+                raise ConfigError(f"{target!r}: an evaluation is of all conditions of a model; its name is {name}")
             if stage in self._absent:
                 raise ConfigError(
-                    f"the stage {target!r} is left out under these parameters: its axis is switched off "
-                    "(axes), or the baselines or bins that it is for"
+                    f"the stage {target!r} is left out under these parameters: its axis is switched off (axes), or "
+                    "they have no bins or methods that it is for"
                 )
             if not found:
                 near = sorted(name for name in self if self[name].stage.name == stage)
@@ -143,6 +145,15 @@ class StageGraph(Mapping[str, StageNode]):
                 raise ConfigError(f"there is no stage {target!r}; there are {', '.join(known)}")
             chosen.update(dict.fromkeys(found))
         return list(chosen)
+
+    def _new_name(self, target: str) -> str | None:
+        """What an evaluation is called now whose target names a condition or baselines; None for another target."""
+        stage, _, run = target.partition("@")
+        name = stage.removesuffix("_baseline")
+        if not name.startswith("eval_"):
+            return None
+        runs = [node.name for node in self.values() if node.stage.name == name and run.startswith(f"{node.model}-")]
+        return next(iter(runs), name if name != stage else None)
 
     def closure(self, names: Iterable[str]) -> list[str]:
         """The named runs and all they wait for, each behind what it waits for."""

@@ -242,6 +242,7 @@ _ALL = (
             "experiment",
             "compat",
             "axes",
+            "conditions",
             "laws",
             "models",
             "methods",

@@ -139,6 +139,8 @@ def dag_section(params: Params) -> dict[str, Any]:
             axis: _pairs(params, conditions_on(params, axis), SAMPLED_AS.get(axis, axis)) if on[axis] else {}
             for axis in SAMPLED_AXES
         }
+        # Whatever else is evaluated: divergences are along base's replies.
+        | {"anchors": _pairs(params, dict.fromkeys((BASE, *params.conditions)), "anchors") if on["anchors"] else {}}
         # The base checkpoint's replies that methods with anchors are trained on.
         | {"instructions": _pairs(params, (BASE,), "instructions") if anchored else {}}
         | {"questions": _pairs(params, params.conditions, "questions") if answered else {}}

@@ -97,9 +97,8 @@ def find_weights(
         return Weights(model, BASE, config)
     method, scaled, given = condition.partition("@")
     if method not in params.methods:
-        raise ConfigError(
-            f"--condition: {source} has no {condition!r}; there are {', '.join(params.conditions)}, and METHOD@WEIGHT"
-        )
+        known = ", ".join((BASE, *params.methods))
+        raise ConfigError(f"--condition: {source} has no {condition!r}; there are {known}, and METHOD@WEIGHT")
     try:
         weight = float(given) if scaled else 1.0
     except ValueError:

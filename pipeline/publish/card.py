@@ -199,6 +199,7 @@ def training_rows(publication: Publication) -> list[tuple[str, str]]:
     names = dict.fromkeys((publication.method, *(method.merge or {})))
     own = dataclasses.replace(
         params,
+        conditions=list(names),
         methods={name: params.methods[name] for name in names},
         models={publication.model: params.models[publication.model]},
     )

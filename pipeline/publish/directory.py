@@ -50,24 +50,29 @@ def collect(params: Params, model: str, method: str, licence: str | None, source
             raise ConfigError(f"{option}: {source} has no {name!r}; there are {', '.join(known)}")
     if not (shown := [axis for axis in CALIBRATION if axis in params.axes]):
         raise ConfigError(f"{source}: axes: a model card needs {' or '.join(CALIBRATION)}, which are switched off")
-    makers = {path: node.name for node in StageGraph(params).values() for path in node.outputs}
-    made_by = {name: makers[f"{params.artifacts}/adapters/{model}/{name}"] for name in _trained(params, method)}
+    if absent := [name for name in (BASE, method) if name not in params.conditions]:
+        raise ConfigError(f"{source}: conditions: a model card compares {method} with base; add {' and '.join(absent)}")
+    root = Path(params.artifacts)
+    makers = {Path(path): node.name for node in StageGraph(params).values() for path in node.outputs}
+    adapters = {name: root / "adapters" / model / name for name in (method, *_trained(params, method))}
     evaluations = {
-        (axis, condition): f"eval_{axis}@{model}-{condition}" for axis in params.axes for condition in (BASE, method)
+        (axis, condition): root / "evals" / axis / model / condition / RECORD
+        for axis in params.axes
+        for condition in (BASE, method)
     }
-    adapter = makers[f"{params.artifacts}/adapters/{model}/{method}"]
-    records = checked_records(params, [*dict.fromkeys([*made_by.values(), adapter]), *evaluations.values()], source)
+    runs = [*(makers[path] for path in adapters.values()), *(f"eval_{axis}@{model}" for axis in params.axes)]
+    records = checked_records(params, runs, (BASE, method), source)
     report = read_json(named_run(f"check_model@{model}", params).paths["output"])
-    (prompt, *_) = read_prompts(Path(params.artifacts) / "prompts" / REQUESTS[shown[0]])
-    trained = read_prompts(Path(params.artifacts) / "prompts" / "train.parquet")
+    (prompt, *_) = read_prompts(root / "prompts" / REQUESTS[shown[0]])
+    trained = read_prompts(root / "prompts" / "train.parquet")
     return Publication(
         params=params,
         model=model,
         method=method,
         report=report,
-        training={name: records[run] for name, run in made_by.items()},
-        adapter=records[adapter],
-        evaluations={key: records[run] for key, run in evaluations.items()},
+        training={name: records[adapters[name] / RECORD] for name in _trained(params, method)},
+        adapter=records[adapters[method] / RECORD],
+        evaluations={key: records[path] for key, path in evaluations.items()},
         metrics=reported_metrics(params, model, method),
         licence=base_licence(report["checkpoint"], report["revision"], licence),
         prompt=prompt.text,

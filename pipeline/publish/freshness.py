@@ -1,6 +1,6 @@
 """Whether artifacts are what params.yaml, the code and their inputs would make now, by the records of their runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,50 +9,65 @@ from pipeline.config.params import Params
 from pipeline.dag.execution import StageRun
 from pipeline.dag.graph import StageGraph, StageNode
 from pipeline.errors import ArtifactError
-from pipeline.record.provenance import sha256_path
-from pipeline.runs.spent import record_path
+from pipeline.record.provenance import StageRecord, sha256_path
+from pipeline.runs.spent import record_paths
 
 REMEDY = "`make repro` brings it up to date"
 
 
-def nodes_behind(params: Params, names: Sequence[str]) -> list[StageNode]:
+def nodes_behind(params: Params, names: Sequence[str], conditions: Collection[str]) -> list[StageNode]:
     """The named runs and all whose outputs they read, directly or not, in the DAG's order.
 
-    Runs that are only waited for (checks, which no result depends on) are not among them.
+    Left out are runs that are only waited for (checks, which no result depends on), and those of conditions that are
+    not among ``conditions``: an evaluation reads the files of all.
     """
     graph = StageGraph(params)
-    makers = {Path(path): node.name for node in graph.values() for path in node.outputs}
     found, waiting = set(), list(names)
     while waiting:
         name = waiting.pop()
         if name in found:
             continue
         found.add(name)
-        for path in StageRun(graph[name].stage, graph[name].row, params).inputs:
-            waiting += [makers[place] for place in (path, *path.parents) if place in makers]
+        read = StageRun(graph[name].stage, graph[name].row, params).inputs
+        behind = [node for node in map(graph.__getitem__, graph.upstream(name)) if _makes(node, read)]
+        waiting += [node.name for node in behind if node.row.get("condition", "") in ("", *conditions)]
     return [graph[name] for name in graph if name in found]
 
 
-def checked_records(params: Params, names: Sequence[str], source: str = "params.yaml") -> dict[str, dict[str, Any]]:
+def _makes(node: StageNode, read: Sequence[Path]) -> bool:
+    """Whether a run writes something of what is read, or into it."""
+    outputs = [Path(path) for path in node.outputs]
+    return any(path.is_relative_to(output) or output.is_relative_to(path) for output in outputs for path in read)
+
+
+def checked_records(
+    params: Params, names: Sequence[str], conditions: Collection[str], source: str = "params.yaml"
+) -> dict[Path, dict[str, Any]]:
     """The records of runs, after a comparison of these and all behind them with what they would be now.
 
     Args:
         params: The parameters.
         names: Runs as DVC names them, e.g. "train_soft@embedded".
+        conditions: Conditions that count; of others nothing is compared.
         source: File of the parameters, for errors.
 
     Returns:
-        Content of each named run's record, by name.
+        Content of the named runs' records, by path.
 
     Raises:
         ArtifactError: A record, input or output is missing, or is of other parameters, code or content.
     """
-    nodes = {node.name: node for node in nodes_behind(params, names)}
+    nodes = nodes_behind(params, names, conditions)
+    paths = {
+        node.name: [path for name, path in record_paths(node, params).items() if name in ("", *conditions)]
+        for node in nodes
+    }
     for name in names:
         # What was asked for is named before what it waits for.
-        require(record_path(nodes[name], params))
-    records = {name: _checked_record(node, params, source) for name, node in nodes.items()}
-    return {name: records[name] for name in names}
+        for path in paths[name]:
+            require(path)
+    records = {path: record for node in nodes for path, record in _checked(node, paths[node.name], params, source)}
+    return {path: records[path] for name in names for path in paths[name]}
 
 
 def _difference(key: str, then: Any, now: Any) -> tuple[str, Any, Any]:
@@ -64,22 +79,28 @@ def _difference(key: str, then: Any, now: Any) -> tuple[str, Any, Any]:
     return key, then, now
 
 
-def _checked_record(node: StageNode, params: Params, source: str) -> dict[str, Any]:
-    path = record_path(node, params)
-    record = read_json(path)
-    run = StageRun(node.stage, node.row, params)
-    now = run.record
+def _checked(
+    node: StageNode, paths: Sequence[Path], params: Params, source: str
+) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The records that a run has left, each after a comparison with what it would be now."""
+    now = StageRun(node.stage, node.row, params).record
+    for path in paths:
+        record = read_json(path)
+        _compare(path, record, now, source)
+        yield path, record
+
+
+def _compare(path: Path, record: Mapping[str, Any], now: StageRecord, source: str) -> None:
     if record["parameters"] != now.parameters:
         key, then, wanted = _difference("", record["parameters"], now.parameters)
         raise ArtifactError(f"{path} is of {key[1:]} {then!r}, {source} has {wanted!r}; {REMEDY}")
     if record.get("code") != now.code:
         commit = (record.get("git") or {}).get("commit")
         there = f", or publish it from a checkout of its commit {commit[:12]}" if commit else ""
-        raise ArtifactError(f"{path} is of other code of {node.stage.name} than is here; {REMEDY}{there}")
+        raise ArtifactError(f"{path} is of other code of {now.stage} than is here; {REMEDY}{there}")
     for read in dict.fromkeys((*record["inputs_sha256"], *now.inputs)):
         if record["inputs_sha256"].get(read) != now.inputs.get(read):
             raise ArtifactError(f"{path}: its input {read} is another than the run has read; {REMEDY}")
     for written, expected in record.get("outputs_sha256", {}).items():
         if sha256_path(require(Path(written))) != expected:
             raise ArtifactError(f"{written} is not what its run has written, as {path} has it; {REMEDY}")
-    return record

@@ -5,21 +5,23 @@ A new view is saved each time; delete those that are not needed in W&B.
 
 import argparse
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pipeline.axes import AXES
 from pipeline.axes.registry import HEADLINES
 from pipeline.command import run_command
+from pipeline.config.conditions import conditions_on
 from pipeline.config.params import load_params
 from pipeline.errors import ConfigError, PipelineError, first_line
 from pipeline.record.tracking import has_credentials
 
-METRIC_SECTIONS = {
-    AXES[axis].title: tuple(f"{split}/{metric}" for metric in metrics for split in AXES[axis].splits)
+METRICS = {
+    axis: tuple(f"{split}/{metric}" for metric in metrics for split in AXES[axis].splits)
     for axis, metrics in HEADLINES.items()
 }
-"""Headline results of evaluations (SPLIT/METRIC) by section of the workspace."""
+"""Headline results of evaluations (SPLIT/METRIC) by axis, each a section of the workspace."""
 TRAINING_CURVES = ("train/loss", "train/grad_norm", "train/learning_rate", "train/tokens_per_second")
 THROUGHPUT = tuple(
     f"throughput/{unit}_per_second" for unit in ("samples", "prompts", "requests", "bytes", "pairs", "responses")
@@ -31,12 +33,13 @@ class DashboardError(PipelineError):
     """The workspace could not be saved."""
 
 
-def build_workspace(entity: str, project: str) -> Any:
+def build_workspace(entity: str, project: str, conditions: Mapping[str, Sequence[str]]) -> Any:
     """The workspace, not saved. Raises ConfigError where the package is not installed.
 
     Args:
         entity: User or team that owns the project.
         project: W&B project of the runs.
+        conditions: What models are evaluated under, by axis.
     """
     try:
         import wandb_workspaces.reports.v2 as panels
@@ -44,16 +47,19 @@ def build_workspace(entity: str, project: str) -> Any:
     except ImportError:
         raise ConfigError("wandb-workspaces is not installed; `pip install -r requirements.txt` installs it") from None
 
-    def bars(metric: str) -> Any:
-        # A bar for each group of the list of runs: a mean over models would say nothing.
-        return panels.BarPlot(title=metric, metrics=[metric], orientation="v")
+    def bars(axis: str, metric: str) -> Any:
+        # For each group of the list of runs: a mean over models would say nothing.
+        of_conditions = [f"{condition}/{metric}" for condition in conditions[axis]]
+        return panels.BarPlot(title=metric, metrics=of_conditions, orientation="v")
 
     def lines(metric: str, x: str) -> Any:
         return panels.LinePlot(title=metric, x=x, y=[metric])
 
     sections = [
-        workspaces.Section(name=name, panels=[bars(metric) for metric in metrics], is_open=name.startswith("Struct"))
-        for name, metrics in METRIC_SECTIONS.items()
+        workspaces.Section(
+            name=AXES[axis].title, panels=[bars(axis, metric) for metric in metrics], is_open=axis == "structured"
+        )
+        for axis, metrics in METRICS.items()
     ]
     sections += [
         workspaces.Section(name="Training", panels=[lines(metric, "Step") for metric in TRAINING_CURVES]),
@@ -78,7 +84,10 @@ def main(params: Path, entity: str | None) -> None:
     import wandb
 
     try:
-        workspace = build_workspace(entity or wandb.Api(timeout=30).default_entity, config.tracking.project)
+        owner = entity or wandb.Api(timeout=30).default_entity
+        workspace = build_workspace(
+            owner, config.tracking.project, {axis: conditions_on(config, axis) for axis in METRICS}
+        )
         workspace.save()
     except PipelineError:
         raise

@@ -43,7 +43,8 @@ def _plain(value: Any) -> Any:
 
 
 RECORD = "provenance.json"
-"""A record inside the directory that it is of; it is no part of the directory's content."""
+"""A record inside the directory that it is of; that of a file is beside it, as NAME.provenance.json. With their times
+records are no part of a directory's content."""
 SEPARATOR = "; "
 """Between the records in a column ``provenance``."""
 
@@ -58,16 +59,20 @@ def split_sources(text: str) -> list[str]:
     return [path for path in text.split(SEPARATOR) if path]
 
 
+def _is_content(path: str) -> bool:
+    return Path(path).name != RECORD and not path.endswith(f".{RECORD}")
+
+
 def sha256_of_files(files: Mapping[str, bytes]) -> str:
     """The hash of ``sha256_path`` from contents by path below the directory; of a file, the one with an empty path."""
-    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items() if name != RECORD}
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items() if _is_content(name)}
     return digests[""] if "" in digests else sha256_json(digests)
 
 
 def sha256_path(path: Path) -> str:
-    """SHA-256 of a file, or of the names and contents of a directory's files, its own record left out."""
+    """SHA-256 of a file, or of the names and contents of a directory's files, records left out."""
     if path.is_dir():
-        files = sorted(item for item in path.rglob("*") if item.is_file() and item != path / RECORD)
+        files = sorted(item for item in path.rglob("*") if item.is_file() and _is_content(item.name))
         return sha256_json({str(item.relative_to(path)): sha256_file(item) for item in files})
     return sha256_file(path)
 

@@ -42,10 +42,11 @@ class AxisTable:
         caption: What it shows.
         axis: Axis of its metrics.
         columns: Left to right.
-        note: What a reader needs beside the titles; the sentence on intervals is added.
+        note: What a reader needs beside the titles; ``intervals`` is added.
         rows_title: What the rows of a model and condition are; empty for one row each.
         rows: Title of each such row by key; empty for the splits that there are, "all" first.
         verdict: Title and text of a last column, from the cells of a row; None without one.
+        intervals: What intervals and changes are.
     """
 
     name: str
@@ -56,6 +57,7 @@ class AxisTable:
     rows_title: str = ""
     rows: Mapping[str, str] = field(default_factory=dict)
     verdict: tuple[str, Callable[[Cells, str], str]] | None = None
+    intervals: str = INTERVALS
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def axis_table(
     ]
     labels = ["Model", "Condition", *([spec.rows_title] if spec.rows_title else [])]
     header = [*labels, *titles, *([spec.verdict[0]] if spec.verdict else [])]
-    note = f"{spec.note} {INTERVALS}".strip()
+    note = f"{spec.note} {spec.intervals}".strip()
     return ListTable(spec.name, spec.caption, header, texts, len(labels), pd.DataFrame(records), note)
 
 

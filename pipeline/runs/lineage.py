@@ -2,6 +2,9 @@
 
 A run's record (``provenance.json`` in a directory, ``NAME.provenance.json`` beside a file or directory) says what it
 read and what it wrote, with SHA-256; resolved parameters, a digest of its code, commit, packages, device and time.
+
+An evaluation reads directories with the files of all conditions of its model. The way back from one condition leads
+through its own files there, and base's.
 """
 
 import json
@@ -14,9 +17,10 @@ from typing import Any
 import pygit2
 
 from pipeline.artifacts.storage import read_json, sha256_json
+from pipeline.config.params import BASE
 from pipeline.dag.code_digest import engines_besides, project_code
 from pipeline.dag.stages import STAGES
-from pipeline.record.provenance import run_identity, sha256_of_files, sha256_path
+from pipeline.record.provenance import RECORD, run_identity, sha256_of_files, sha256_path
 
 OK, MISMATCH, MISSING, CHANGED, UNKNOWN = "ok", "MISMATCH", "MISSING", "changed since", "not recorded"
 WIDTH = 118
@@ -96,7 +100,7 @@ class Artifact:
         changed_since: That commit.
         record: The record of the run that made it; None for a source.
         record_path: Its path.
-        inputs: What the run read, by path.
+        inputs: What the run read, by path; of a directory that no run made as a whole, the files that were followed.
     """
 
     path: str
@@ -156,7 +160,16 @@ class Lineage:
         for read, expected in artifact.record["inputs_sha256"].items():
             found = artifact.inputs[read] = self.trace(read)
             self._compare(found, read, expected, str(place), artifact.commit)
+            if found.record is None:
+                found.inputs |= {inside: self.trace(inside) for inside in self._members(read, Path(path).name)}
         return artifact
+
+    def _members(self, directory: str, condition: str) -> Iterator[str]:
+        """What runs have written into a directory for a condition and for base, by their records there."""
+        for place in sorted((self.root / directory).rglob(f"*{RECORD}")):
+            for written in read_json(place).get("outputs_sha256", {}):
+                if Path(written).is_relative_to(directory) and _condition(written, directory) in (condition, BASE):
+                    yield written
 
     def _record_path(self, path: str) -> Path | None:
         """The record of an artifact, from the project's root."""
@@ -195,6 +208,11 @@ class Lineage:
     def mismatches(self) -> list[str]:
         """All differences found, in words."""
         return [problem for artifact in self.artifacts.values() for problem in artifact.problems]
+
+
+def _condition(path: str, directory: str) -> str:
+    """The condition that an artifact is of, from its path in the directory of a model: soft.parquet, soft/scores."""
+    return (Path(path).relative_to(directory).parts or ("",))[0].partition(".")[0]
 
 
 def _pairs(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

@@ -1,7 +1,8 @@
 """What the DAG of params.yaml has cost so far: ``python -m pipeline.runs.spent``, beside what ``make plan`` estimates.
 
-Wall time, tokens and peak memory of every run that has left a record, by stage, model and condition. A record is of the
-last run of a stage, and of that run since it was last continued. Nothing is loaded, and no result depends on it.
+Wall time, tokens and peak memory of every run that has left a record, by stage, model and condition; evaluations are of
+all conditions. A record is of the last run of a stage, and of that run since it was last continued. Nothing is loaded,
+and no result depends on it.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import pandas as pd
 
 from pipeline.artifacts.storage import atomic_path, read_json
 from pipeline.command import run_command
+from pipeline.config.conditions import conditions_on
 from pipeline.config.params import Params, load_params
 from pipeline.dag.declaration import fill
 from pipeline.dag.graph import StageGraph, StageNode
@@ -43,11 +45,14 @@ peak of the process, and on the GPU of its tensors, in 10^9 bytes. Planned: what
 runs. {clock}"""
 
 
-def record_path(node: StageNode, params: Params) -> Path:
-    """Where a run writes its record."""
+def record_paths(node: StageNode, params: Params) -> dict[str, Path]:
+    """Where a run writes its record; an evaluation writes one for each condition, others one under the key ""."""
     if node.stage.records:
-        return Path(fill(node.stage.records, template_names(node.row, params)))
-    return Path(node.outputs[0]) / RECORD
+        return {"": Path(fill(node.stage.records, template_names(node.row, params)))}
+    output, (table, _, axis) = Path(node.outputs[0]), node.stage.over.partition(".")
+    if table == "evaluated":
+        return {condition: output / condition / RECORD for condition in conditions_on(params, axis)}
+    return {"": output / RECORD}
 
 
 def spent_table(params: Params, project: Path, rates: Rates | None = None) -> pd.DataFrame:
@@ -65,10 +70,11 @@ def spent_table(params: Params, project: Path, rates: Rates | None = None) -> pd
     """
     prices, rows = Prices(params, project, rates), []
     for node in StageGraph(params).values():
-        path = record_path(node, params)
-        if not (project / path).is_file():
+        written = [path for path in record_paths(node, params).values() if (project / path).is_file()]
+        if not written:
             continue
-        record = read_json(project / path)
+        # The last one has all of the run's time.
+        record = read_json(project / written[-1])
         processes = record.get("distributed", {}).get("num_processes", 1)
         rows.append(
             {
@@ -83,7 +89,7 @@ def spent_table(params: Params, project: Path, rates: Rates | None = None) -> pd
                 "device": f"{processes} x {record['device']}" if processes > 1 else record["device"],
                 "continued": record.get("continued", False),
                 "planned_gpu_hours": node.cost(prices).gpu_hours,
-                "record": str(path),
+                "record": str(written[-1]),
             }
         )
     return pd.DataFrame(rows, columns=list(COLUMNS))

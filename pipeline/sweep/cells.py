@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.artifacts.storage import sha256_file, sha256_json
 from pipeline.compose import compose_params
-from pipeline.config.evaluation import AXES, enabled_baselines
+from pipeline.config.evaluation import AXES
 from pipeline.config.params import Params, validate
 from pipeline.config.view import look_up
 from pipeline.dag.dvc_file import CHECK, code_digests
@@ -111,12 +111,10 @@ def _content(path: Path) -> Any:
 
 
 def expand_targets(patterns: Sequence[str], params: Params) -> list[str]:
-    """Replace {model}, {tokenizer}, {condition} and {baseline} by all that the parameters have. Raises ConfigError."""
+    """Replace {model} and {tokenizer} by all that the parameters have. Raises ConfigError."""
     choices: dict[str, Sequence[str]] = {
         "model": list(params.models),
         "tokenizer": list(dict.fromkeys(model.tokenizer for model in params.models.values())),
-        "condition": params.conditions,
-        "baseline": enabled_baselines(params.generate),
     }
     targets: dict[str, None] = {}
     for pattern in patterns:
@@ -128,17 +126,6 @@ def expand_targets(patterns: Sequence[str], params: Params) -> list[str]:
                 known = ", ".join(f"{{{name}}}" for name in choices)
                 raise ConfigError(f"sweep.targets: {pattern!r}: only {known} can stand in braces") from None
     return list(targets)
-
-
-def _select(graph: StageGraph, patterns: Sequence[str], params: Params) -> list[str]:
-    """Names of the stages that the patterns stand for, each once. Raises ConfigError."""
-    found: dict[str, None] = {}
-    for pattern in patterns:
-        names = expand_targets([pattern], params)
-        # Not every baseline exists on every axis.
-        names = graph.select(name for name in names if "{baseline}" not in pattern or name in graph)
-        found.update(dict.fromkeys(names))
-    return list(found)
 
 
 def make_cell(overrides: Sequence[str], patterns: Sequence[str], project: Path) -> Cell:
@@ -162,12 +149,12 @@ def make_cell(overrides: Sequence[str], patterns: Sequence[str], project: Path) 
     all_axes = [axis for axis in AXES if axis != "selfreflect" or axis in params.axes]
     everything = {**values, "axes": all_axes}
     graph, whole = StageGraph(params), StageGraph(validate(everything))
-    wanted = _select(whole, patterns, params)
+    wanted = whole.select(expand_targets(patterns, params))
     targets = tuple(name for name in wanted if name in graph)
     if not targets:
         raise ConfigError(
-            f"sweep.targets: nothing is left to reach of {', '.join(patterns)}: axes (now "
-            f"{', '.join(params.axes)}) and generate.*.enabled leave out the rest"
+            f"sweep.targets: nothing is left to reach of {', '.join(patterns)}: axes (now {', '.join(params.axes)}) "
+            "leaves out the rest"
         )
     parameters = _parameters(whole, whole.closure(wanted), everything)
     identity = sha256_json({"targets": sorted(wanted), "parameters": parameters})[:16]

@@ -23,7 +23,10 @@ from pipeline.errors import ConfigError
 
 PRIMARY = "multirun"
 """Primary configuration of the sweep application."""
+MULTIRUN = frozenset({"-m", "--multirun"})
+"""Options that run a product of values."""
 Scalar = str | StrictInt | float | StrictBool | None
+Value = Scalar | list[Scalar]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -38,9 +41,9 @@ class SweepConfig:
     """DVC's cache, shared by all cells."""
     targets: Annotated[list[str], Field(min_length=1)]
     """Stages to reach."""
-    grid: dict[str, list[Scalar]]
+    grid: dict[str, list[Value]]
     """Values by key."""
-    cells: list[dict[str, Scalar]]
+    cells: list[dict[str, Value]]
     """Overrides that go together."""
     cell: StrictInt | None
     """Index of the job's entry in ``cells``."""
@@ -69,12 +72,18 @@ def override_key(argument: str) -> str | None:
     return argument.partition("=")[0].lstrip("+~").partition("@")[0]
 
 
-def override_text(key: str, value: Scalar) -> str:
+def override_text(key: str, value: Value) -> str:
     """One Hydra override. Raises ConfigError for a text that would be read as something else."""
+    return f"{key}={_value_text(key, value)}"
+
+
+def _value_text(key: str, value: Value) -> str:
+    if isinstance(value, list):
+        return f"[{','.join(_value_text(key, member) for member in value)}]"
     if isinstance(value, str) and not all(letter.isalnum() or letter in "_-./" for letter in value):
         raise ConfigError(f"sweep: {key}: {value!r} holds characters that an override would need quotes for")
-    text = {True: "true", False: "false", None: "null"}[value] if value is None or isinstance(value, bool) else value
-    return f"{key}={text}"
+    named = value is None or isinstance(value, bool)
+    return {True: "true", False: "false", None: "null"}[value] if named else str(value)
 
 
 def _preset(conf: Path, overrides: Sequence[str]) -> SweepConfig:
@@ -87,12 +96,18 @@ def _preset(conf: Path, overrides: Sequence[str]) -> SweepConfig:
     return sweep_config(composed, f"{conf}/sweep")
 
 
-def _remaining(cells: Sequence[Mapping[str, Scalar]], named: set[str]) -> list[int]:
+def _remaining(cells: Sequence[Mapping[str, Value]], named: set[str]) -> list[int]:
     """Indices of the cells that differ in what the command line leaves open; the first of each kind."""
     found: dict[tuple, int] = {}
     for index, cell in enumerate(cells):
-        found.setdefault(tuple(sorted((key, value) for key, value in cell.items() if key not in named)), index)
+        texts = (override_text(key, value) for key, value in cell.items() if key not in named)
+        found.setdefault(tuple(sorted(texts)), index)
     return list(found.values())
+
+
+def _shows_only(arguments: Sequence[str]) -> bool:
+    """Whether Hydra is asked to show something (``--cfg job``) and to run nothing."""
+    return any(argument.partition("=")[0] in ("--cfg", "-c", "--info", "-i") for argument in arguments)
 
 
 def _is_override(argument: str) -> bool:
@@ -107,7 +122,8 @@ def _options_first(arguments: Sequence[str]) -> list[str]:
 def expand_arguments(arguments: Sequence[str], conf: Path) -> list[str]:
     """The command line for Hydra: ``--plan`` becomes an override, a preset's grid or cells become sweeps.
 
-    What the command line itself sets wins: its key leaves the grid, and cells that no longer differ become one.
+    What the command line itself sets wins: its key leaves the grid, and cells that no longer differ become one. Without
+    ``-m``, or where Hydra only shows the configuration, nothing is swept.
 
     Raises:
         ConfigError: A key or choice does not exist, or the preset is not usable.
@@ -122,19 +138,20 @@ def expand_arguments(arguments: Sequence[str], conf: Path) -> list[str]:
             item for item in kept if not (override_key(item) or "").startswith(("hydra/launcher", "hydra.launcher"))
         ]
         kept.append("sweep.plan=true")
-    several = bool({"-m", "--multirun"} & set(kept))
+    if _shows_only(kept):
+        # Hydra refuses it together with a multirun.
+        kept = [item for item in kept if item not in MULTIRUN]
+    several = not MULTIRUN.isdisjoint(kept)
     if problem := find_problem(conf, PRIMARY, [item for item in kept if _is_override(item)], several):
         raise ConfigError(f"{conf}: {problem}")
-    if not several:
-        return kept
     named = {key for argument in kept if (key := override_key(argument)) is not None}
     chosen = [item for item in kept if (override_key(item) or "").split(".")[0] == "sweep"]
     preset = _preset(conf, [item for item in chosen if override_key(item) != "sweep.cell"])
     for key, values in preset.grid.items():
-        if key not in named:
-            texts = [override_text(key, value) for value in values]
-            kept.append(f"{key}={','.join(text.partition('=')[2] for text in texts)}")
-    if preset.cells and "sweep.cell" not in named:
+        # What a preset gives one value holds for a single job, too.
+        if key not in named and (several or len(values) == 1):
+            kept.append(f"{key}={','.join(_value_text(key, value) for value in values)}")
+    if several and preset.cells and "sweep.cell" not in named:
         kept.append(f"sweep.cell={','.join(map(str, _remaining(preset.cells, named)))}")
     return kept
 

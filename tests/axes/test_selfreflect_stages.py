@@ -16,8 +16,8 @@ from tests.stages.test_code_reach import uncovered
 
 pytestmark = pytest.mark.slow
 STAGES = [
-    f"{stage}@embedded-base"
-    for stage in ("request_summaries", "generate_selfreflect", "score_selfreflect", "eval_selfreflect")
+    *(f"{stage}@embedded-base" for stage in ("request_summaries", "generate_selfreflect", "score_selfreflect")),
+    "eval_selfreflect@embedded",
 ]
 ANSWERS = ["lion", "owl", "lion", None, "the owl", "lion"]
 
@@ -27,7 +27,7 @@ def summarised(tiny_params, tmp_path_factory) -> Dag:
     """A DAG of its own with three questions and answers that are given."""
     directory = tmp_path_factory.mktemp("summarised")
     values = yaml.safe_load(tiny_params.read_text())
-    values |= {"artifacts": str(directory / "artifacts"), "axes": ["selfreflect"]}
+    values |= {"artifacts": str(directory / "artifacts"), "axes": ["selfreflect"], "conditions": ["base"]}
     values["prompts"]["questions"]["max_prompts"] = 3
     values["generate"]["questions"]["num_samples"] = len(ANSWERS)
     values["generate"]["selfreflect"] |= {"num_samples": 2, "max_new_tokens": 5}

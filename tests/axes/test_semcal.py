@@ -15,14 +15,15 @@ from pipeline.axes.semcal.calibration import (
     unbiased_brier_score,
 )
 from pipeline.axes.semcal.semantic_calibration import (
+    FLOORS,
+    PEOPLE_SPLITS,
     calibration_verdict,
-    gold_statistics,
     people_floors,
     people_row,
-    people_statistics,
     prediction,
     predictions,
     simulated_floors,
+    statistics_against,
 )
 from pipeline.core.statistics.summarise import summarise
 from tests.axes.test_people import world  # noqa: F401
@@ -61,7 +62,7 @@ def test_binned_error_by_hand_and_by_weights():
     assert binned_error(np.full(4, 0.9), np.array([1, 1, 0, 0])) == pytest.approx(0.4)
     # 0.1 is in the first bin, which is closed on the right.
     bins = calibration_bins(np.array([0.1, 0.11]), np.array([0.0, 1.0]))
-    assert bins["size"].tolist() == [1, 1] + [0] * 8 and bins["frequency"].tolist()[:2] == [0, 1]
+    assert bins["size"].tolist() == [1, 1] and bins["frequency"].tolist() == [0, 1]
     weights = np.array([[2, 0, 1, 3]])
     values = np.array([0.1, 0.35, 0.62, 0.9]), np.array([0.0, 1.0, 1.0, 1.0])
     repeated = [side[[0, 0, 2, 3, 3, 3]] for side in values]
@@ -140,7 +141,7 @@ def answers_of(kind, laws, sharp, truth, rng):
     [("collapsed", 0, 0), ("refusing", 0, 0), ("unchanged", 0, 0.05), ("recalibrated", 0.9, 1)],
 )
 def test_only_a_recalibrated_model_is_better(kind, least, most):
-    statistics = {name: gold_statistics()[name] for name in (ERROR, SCORE)}
+    statistics = {name: statistics_against("gold")[name] for name in (ERROR, SCORE)}
     better = []
     for run in range(RUNS):
         rng = np.random.default_rng(run)
@@ -175,30 +176,29 @@ def test_a_calibrated_model_scores_its_floor_and_the_interval_covers_it():
     rows = rows_of(counts, truth, "base", rng)
     labels = [[str(k) for k in np.repeat(np.arange(CLASSES), own)] for own in counts]
     floors = simulated_floors(labels, rng, 100)
-    found = {
-        r["metric"]: r for r in summarise(rows, gold_statistics(), floors=floors, seed=0, names=(), replicates=200)
-    }
+    rows, statistics = rows.assign(**floors), statistics_against("gold")
+    found = {r["metric"]: r for r in summarise(rows, statistics, floors=FLOORS, seed=0, names=(), replicates=200)}
     assert found[ERROR]["ci_low"] <= found[ERROR]["floor"] <= found[ERROR]["ci_high"]
-    assert found[ERROR]["floor"] == pytest.approx(floors[ERROR]) and floors[ERROR] < 0.08
+    assert found[ERROR]["floor"] == pytest.approx(floors["floor_smooth_ece"]) and found[ERROR]["floor"] < 0.08
     assert found["semcal_auroc"]["value"] > 0.55 and found["semcal_accuracy"]["n"] == QUESTIONS
 
 
 def test_other_people_are_as_calibrated_against_people_as_the_floor_says(world):  # noqa: F811
     questions, answers = world
-    number = 10
     rows = pd.DataFrame(
         [
             {"prompt_id": q.prompt_id, "condition": "base"}
-            | people_row(people_splits(q, len(own), seed=0, number=number), own, np.random.default_rng(7))
+            | people_row(people_splits(q, len(own), seed=0, number=PEOPLE_SPLITS), own, np.random.default_rng(7))
             for q, own in zip(questions, answers, strict=True)
         ]
     )
-    floors = people_floors(rows, number)
-    found = summarise(rows, people_statistics(number), floors=floors, seed=0, names=(), replicates=100)
+    rows, statistics = rows.assign(**people_floors(rows)), statistics_against("people")
+    found = summarise(rows, statistics, floors=FLOORS, seed=0, names=(), replicates=100)
     by_metric = {row["metric"]: row for row in found}
     error = by_metric["semcal_people_smooth_ece"]
     assert error["ci_low"] <= error["floor"] <= error["ci_high"]
-    assert by_metric["semcal_people_brier"]["value"] == pytest.approx(floors["semcal_people_brier"], abs=0.02)
+    score = by_metric["semcal_people_brier"]
+    assert score["value"] == pytest.approx(score["floor"], abs=0.02)
 
 
 def test_a_prediction_by_hand():

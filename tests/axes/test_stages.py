@@ -45,7 +45,7 @@ def answered(tiny_params, tmp_path_factory) -> Dag:
     lines = (ROOT / "data" / "questions.jsonl").read_text().splitlines()
     chosen = [line for line in lines if json.loads(line)["prompt_id"] in QUESTIONS]
     (directory / "questions.jsonl").write_text("\n".join(chosen))
-    values |= {"artifacts": str(directory / "artifacts"), "axes": ["human", *AXES]}
+    values |= {"artifacts": str(directory / "artifacts"), "axes": ["human", *AXES], "conditions": ["base"]}
     values["prompts"]["questions"] |= {"source": str(directory / "questions.jsonl"), "max_prompts": None}
     values["prompts"]["perturbations"] |= {"number": 3, "max_questions": None}
     settings = {"hot": {"temperature": 1.6, "top_p": 1.0, "top_k": None}}
@@ -167,7 +167,7 @@ def test_evaluations_of_base(answered):
     answered.run("build_perturbations@inv_entropy", "generate_perturbations@embedded-base")
     splits = {"human": {"all", "sentence"}, "semcal": {"all", "sentence"}}
     for axis in ("human", *AXES):
-        answered.run(f"eval_{axis}@embedded-base")
+        answered.run(f"eval_{axis}@embedded")
         table = metrics_of(answered.evals(axis, "base"))
         names = set(table.index.get_level_values("metric"))
         assert names == {name for name, metric in METRICS.items() if metric.axis == axis}
@@ -206,13 +206,21 @@ def test_a_condition_that_answers_as_people_do_is_better_than_base(answered, par
         drawn = [spellings[place] for place in rng.choice(len(counts), size=own.sum(), p=counts / counts.sum())]
         people.loc[own, ["spelling", "label"]] = drawn
         people.loc[own, "answer"] = people.loc[own, "spelling"]
-    people.to_parquet(tmp_path / "people.parquet")
+    values = yaml.safe_load(answered.params.read_text()) | {"conditions": ["base", "soft"]}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+    partitions = tmp_path / "partitions"
+    partitions.mkdir()
+    for condition, table in (("base", partition), ("soft", people)):
+        table.to_parquet(partitions / f"{condition}.parquet")
     found = {}
     for axis in ("human", "semcal"):
-        partitions = [tmp_path / "people.parquet", answered.path("partition_questions@embedded-base")]
-        paths = {"partitions": partitions, "output": tmp_path / axis}
-        answered.run(f"eval_{axis}@embedded-soft", **paths)
-        found[axis] = metrics_of(tmp_path / axis).loc["all"]
+        run_stage(tmp_path / "params.yaml", f"eval_{axis}@embedded", partitions=partitions, output=tmp_path / axis)
+        found[axis] = metrics_of(tmp_path / axis / "soft").loc["all"]
+        # What base scores does not depend on who is evaluated beside it.
+        answered.run(f"eval_{axis}@embedded", output=tmp_path / f"{axis} alone")
+        pd.testing.assert_frame_equal(
+            metrics_of(tmp_path / axis / "base"), metrics_of(tmp_path / f"{axis} alone" / "base")
+        )
     tv = found["human"].loc["human_tv"]
     assert tv["change_high"] < 0 and tv["value"] == pytest.approx(tv["floor"], abs=0.1)
     assert found["semcal"].loc["semcal_people_smooth_ece", "change"] < 0
@@ -275,7 +283,7 @@ def test_letters_of_options_have_a_law_and_a_class(answered, tmp_path):
     values["artifacts"] = str(tmp_path / "artifacts")
     values["prompts"]["questions"]["source"] = str(tmp_path / "questions.jsonl")
     dag = answering(tmp_path, values)
-    dag.run("score_questions@embedded-base", "eval_uncertainty@embedded-base")
+    dag.run("score_questions@embedded-base", "eval_uncertainty@embedded")
     table = pd.read_parquet(dag.evals("uncertainty", "base") / "per_prompt.parquet").set_index("prompt_id")
     # The embedded model answers with letters where it is shown some.
     choice = table.loc[CHOICE]
@@ -293,7 +301,6 @@ def test_letters_of_options_have_a_law_and_a_class(answered, tmp_path):
 
 
 def test_a_question_without_answers_is_named(answered, partition, tmp_path):
-    partition[partition["prompt_id"] != "symbol-iron"].to_parquet(tmp_path / "part.parquet")
-    with pytest.raises(ArtifactError, match="has no answers to the question symbol-iron"):
-        partitions = [tmp_path / "part.parquet"] * 2
-        answered.run("eval_semcal@embedded-base", partitions=partitions, output=tmp_path / "out")
+    partition[partition["prompt_id"] != "symbol-iron"].to_parquet(tmp_path / "base.parquet")
+    with pytest.raises(ArtifactError, match="base.parquet has no answers to the question symbol-iron"):
+        answered.run("eval_semcal@embedded", partitions=tmp_path, output=tmp_path / "out")

@@ -143,6 +143,44 @@ def test_what_is_exempt_does_not_count(program, tmp_path):
     assert program("lazy", "return values", "return values[1:]", exempt=("package.lazy",)) == before != program()
 
 
+AXES = {
+    "__init__": "def axis_modules(part):\n    return __import__(part)\n",
+    "one/__init__": "AXIS = 'One'\n",
+    "one/evaluate": "def main():\n    return 1\n",
+    "one/report": "REPORT = 'a table'\n",
+    "shared/__init__": "AXIS = 'No axis'\n",
+    "shared/report": "REPORT = 'no report'\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "counts"),
+    [
+        ("one/report", "REPORT = 'a figure'\n", True),
+        ("one/__init__", "AXIS = 'Another title'\n", True),
+        ("one/evaluate", "def main():\n    return 2\n", False),
+        ("shared/report", "REPORT = 'another'\n", False),
+        ("shared/__init__", "AXIS = 'Another title'\n", False),
+        ("two", None, True),
+    ],
+)
+def test_modules_of_all_axes_count_for_who_goes_through_them(tmp_path, module, text, counts):
+    package = tmp_path / "package"
+    for name, content in {f"axes/{name}": content for name, content in AXES.items()}.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / f"{name}.py").write_text(content)
+    (package / "__init__.py").write_text("")
+    stage = "from package.axes import axis_modules\n\ndef main():\n    return axis_modules('report')\n"
+    (package / "stage.py").write_text(stage)
+    before = Code(tmp_path, "package", ()).digest("package.stage.main")
+    if text is None:
+        shutil.copytree(package / "axes" / "one", package / "axes" / module)
+        (package / "axes" / module / "report.py").write_text("REPORT = 'of its own'\n")
+    else:
+        (package / "axes" / f"{module}.py").write_text(text)
+    assert (Code(tmp_path, "package", ()).digest("package.stage.main") != before) == counts
+
+
 def test_an_entry_that_is_not_there(tmp_path, program):
     with pytest.raises(LookupError, match=r"there is no package\.stage\.nothing"):
         Code(tmp_path, "package", ()).digest("package.stage.nothing")

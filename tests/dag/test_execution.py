@@ -102,7 +102,7 @@ def test_identity_is_of_what_the_result_depends_on(params):
         before,
         run_of(changed(params, num_samples=77)).record.identity,
         run_of(replace(params, seed=77)).record.identity,
-        run_of(params, stage=replace(STAGE, module="eval_mcq")).record.identity,
+        run_of(params, stage=replace(STAGE, module="axes.mcq.evaluate")).record.identity,
     }
     (Path(params.artifacts) / "data.txt").write_text("other data")
     identities.add(run_of(params).record.identity)
@@ -142,7 +142,7 @@ def test_a_missing_input_is_named(params):
 def test_the_code_is_that_of_the_engine(params):
     engines = [replace(params, engine=replace(params.engine, kind=kind)) for kind in ("transformers", "vllm", "openai")]
     assert len({run_of(each).record.code for each in engines}) == 3
-    without = replace(STAGE, module="eval_mcq")
+    without = replace(STAGE, module="axes.mcq.evaluate")
     assert len({run_of(each, stage=without).record.code for each in engines}) == 1
 
 
@@ -298,17 +298,26 @@ def params_file(tmp_path) -> Path:
 
 def test_the_command_line_takes_paths_from_the_declaration(params_file, tmp_path, monkeypatch, capsys):
     root = tmp_path / "artifacts"
-    run_command_line(monkeypatch, "build_prompts", "--params", params_file)
+    run_command_line(monkeypatch, "pipeline.stages.build_prompts", "--params", params_file)
     assert {path.name for path in (root / "prompts").iterdir()} == {
         *(f"{name}.parquet" for name in ("train", "unseen", "ood", "open", "mcq")),
         "provenance.json",
     }
-    run_command_line(monkeypatch, "discretize", "--space", "soft", "--params", params_file)
+    run_command_line(monkeypatch, "pipeline.stages.discretize", "--space", "soft", "--params", params_file)
     assert (root / "output_spaces" / "soft.provenance.json").exists()
     other = tmp_path / "other.parquet"
     prompts = root / "prompts" / "ood.parquet"
     run_command_line(
-        monkeypatch, "discretize", "--space", "eval", "--params", params_file, "--prompts", prompts, "--output", other
+        monkeypatch,
+        "pipeline.stages.discretize",
+        "--space",
+        "eval",
+        "--params",
+        params_file,
+        "--prompts",
+        prompts,
+        "--output",
+        other,
     )
     record = json.loads(other.with_suffix(".provenance.json").read_text())
     assert list(record["inputs_sha256"]) == [str(prompts)] and record["stage"] == "discretize_eval"
@@ -317,14 +326,14 @@ def test_the_command_line_takes_paths_from_the_declaration(params_file, tmp_path
 
 def test_the_command_line_says_what_it_does_not_know(params_file, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
-        run_command_line(monkeypatch, "discretize", "--space", "sofft", "--params", params_file)
+        run_command_line(monkeypatch, "pipeline.stages.discretize", "--space", "sofft", "--params", params_file)
     assert ended.value.code == 1
     assert capsys.readouterr().err == (
         "error: discretize has no run --space sofft: there are --space soft; --space hard; --space eval\n"
     )
     # An axis is one of those that have the stage, whatever the parameters say.
     with pytest.raises(SystemExit) as ended:
-        run_command_line(monkeypatch, "generate", "--axis", "retention", "--params", params_file)
+        run_command_line(monkeypatch, "pipeline.stages.generate", "--axis", "retention", "--params", params_file)
     assert ended.value.code == 2
     assert (
         "invalid choice: 'retention' (choose from 'instructions', 'structured', 'open', 'mcq', 'novelty', 'anchors', "
@@ -335,7 +344,7 @@ def test_the_command_line_says_what_it_does_not_know(params_file, monkeypatch, c
 def test_help_names_what_a_stage_reads_writes_and_depends_on(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(SystemExit) as ended:
-        run_command_line(monkeypatch, "score_structured", "--help")
+        run_command_line(monkeypatch, "pipeline.axes.structured.score", "--help")
     shown = " ".join(capsys.readouterr().out.split())
     assert ended.value.code == 0
     assert "--tries TRIES read (default: {artifacts}/tries/{tokenizer}/eval)" in shown

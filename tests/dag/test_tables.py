@@ -8,6 +8,7 @@ import pytest
 from pipeline.config.evaluation import AXES
 from pipeline.config.params import validate
 from pipeline.config.view import look_up
+from pipeline.dag.dvc_command import refuse_old_names
 from pipeline.dag.graph import StageGraph
 from pipeline.dag.stages import STAGES
 from pipeline.dag.tables import dag_section
@@ -45,9 +46,8 @@ OF_AXIS = {
         "score_structured",
         "exact_structured",
         "eval_structured",
-        "eval_structured_baseline",
     },
-    "open": {"generate_open", "score_open", "eval_open", "eval_open_baseline"},
+    "open": {"generate_open", "score_open", "eval_open"},
     "mcq": {"generate_mcq", "eval_mcq"},
     "novelty": {"build_novelty_prompts", "generate_novelty", "partition_novelty", "reward_novelty", "eval_novelty"},
     "retention": {"import_irt", "score_retention", "eval_retention"},
@@ -169,8 +169,9 @@ def test_the_composition_follows_the_axes_in_any_order():
 def test_baselines_are_sampled_on_the_axes_that_have_them():
     conditions = {"embedded-base", "embedded-soft", "embedded-hard"}
     neither, opened = tables_of("axes=[retention,mcq]"), tables_of("axes=[open]")
-    assert neither["baselines"]["structured"] == {} == neither["baselines"]["open"]
-    assert set(opened["baselines"]["open"]) == {"embedded-ssot"} and opened["baselines"]["structured"] == {}
+    assert neither["sampled"]["structured"] == {} == neither["sampled"]["open"]
+    # They are not scored: nothing but what they are asked differs from base.
+    assert set(opened["conditions"]["open"]) == conditions
     assert set(opened["sampled"]["open"]) == {*conditions, "embedded-ssot"} and opened["sampled"]["structured"] == {}
     # Each is sampled under its own settings, the others under those of the axis.
     sampling = {name: row["sampling"] for name, row in opened["sampled"]["open"].items()}
@@ -190,7 +191,7 @@ def test_weights_are_what_a_condition_adds_to_the_checkpoint():
 
 def test_a_stage_that_is_left_out_is_told_from_one_that_never_was():
     graph = StageGraph(validate(values_of("axes=[structured]")))
-    for name in ("eval_novelty", "eval_novelty@embedded-base", "import_irt@retention", "eval_open_baseline"):
+    for name in ("eval_novelty", "eval_novelty@embedded", "import_irt@retention", "generate_open@embedded-base"):
         with pytest.raises(ConfigError, match=f"the stage '{name}' is left out .*switched off \\(axes\\)"):
             graph.select([name])
     with pytest.raises(ConfigError, match="there is no stage 'eval_nov'; there are build_prompts, build_tries"):
@@ -201,7 +202,72 @@ def test_a_stage_that_is_left_out_is_told_from_one_that_never_was():
         graph.select(["generate_structured@embedded-basic"])
 
 
+def test_an_evaluation_is_named_by_its_model():
+    graph = StageGraph(validate(values_of("axes=[mcq,open]")))
+    for old, new in (
+        ("eval_mcq@embedded-soft", "eval_mcq@embedded"),
+        ("eval_open_baseline@embedded-ssot", "eval_open@embedded"),
+        ("eval_open_baseline", "eval_open"),
+    ):
+        message = f"'{old}': an evaluation is of all conditions of a model; its name is {new}$"
+        with pytest.raises(ConfigError, match=message):
+            graph.select([old])
+        with pytest.raises(ConfigError, match=message):
+            refuse_old_names(["repro", old], ROOT / "params.yaml")
+    assert graph.select(["eval_mcq"]) == ["eval_mcq@embedded"]
+    refuse_old_names(["repro", "--dry", "eval_mcq@embedded", "train_soft@embedded"], ROOT / "no_params.yaml")
+
+
+def waits_for(graph: StageGraph, name: str) -> set[str]:
+    """What models do that a run reads directly."""
+    return {other for other in graph.upstream(name) if other.startswith(("generate_", "score_", "exact_", "reward_"))}
+
+
+def test_an_evaluation_waits_for_all_conditions_of_its_model(choices):
+    for graph in choices[1].values():
+        evaluations = [node for node in graph.values() if node.stage.name.startswith("eval_")]
+        for node in evaluations:
+            models = {graph[name].model for name in waits_for(graph, node.name)}
+            assert models == ({node.model} if models else set()), node.name
+    graph, model = choices[1][AXES], evaluations[0].model
+    methods = ("base", "soft", "hard", "anchored", "merged")
+    baselines = {"structured": ("ssot", "constrained", "batch", "verbalized"), "open": ("ssot", "batch", "verbalized")}
+    kinds = {
+        "structured": ("generate_structured", "score_structured", "exact_structured"),
+        "open": ("generate_open", "score_open"),
+        "mcq": ("generate_mcq",),
+        "novelty": ("reward_novelty",),
+        "retention": ("score_retention",),
+        "paloma": ("score_paloma",),
+        "laws": ("generate_laws", "exact_laws"),
+        "uncertainty": ("score_questions",),
+        "selfreflect": ("score_selfreflect",),
+    }
+    for axis, stages in kinds.items():
+        expected = {f"{stage}@{model}-{condition}" for stage in stages for condition in methods}
+        expected |= {f"generate_{axis}@{model}-{baseline}" for baseline in baselines.get(axis, ())}
+        assert waits_for(graph, f"eval_{axis}@{model}") == expected, axis
+
+
+def test_one_condition_asks_for_nothing_of_the_others():
+    own = ("methods=hard", "conditions=[hard]", "generate.ssot.enabled=false")
+    graph = StageGraph(validate(composed_params(*own)))
+    sampled = {name for name in graph if name.startswith(("train_", "generate_", "score_", "exact_", "reward_"))}
+    # Divergences on other texts are from base, along base's replies.
+    assert {name for name in sampled if not name.endswith("-hard")} == {
+        "train_hard@embedded",
+        "generate_anchors@embedded-base",
+    }
+    without = StageGraph(validate(composed_params(*own, "axes=[structured,open,mcq]")))
+    assert {node.row["condition"] for node in without.values() if "condition" in node.row} == {"hard"}
+    # A method that is trained and not evaluated, e.g. for another that is merged from it.
+    merged = StageGraph(validate(composed_params("methods=paper", "conditions=[base,soft]", "axes=[mcq]")))
+    assert "train_hard@embedded" in merged and "generate_mcq@embedded-hard" not in merged
+    with pytest.raises(ConfigError, match="conditions: got 'soft'; give null for all, or a list of base, hard"):
+        composed_params("methods=hard", "conditions=[soft]")
+
+
 def test_dag_yaml_holds_the_table_of_conditions_once():
     text = (ROOT / "dag.yaml").read_text()
-    table = text[text.index("  conditions:") : text.index("  baselines:")]
+    table = text[text.index("  conditions:") : text.index("  evaluated:")]
     assert table.count("condition: hard") == 1 and table.count("\n    mcq: *id001\n") == 1

@@ -6,8 +6,10 @@ Names are found as the compiler finds them: in bytecode instead of syntax.
 import ast
 import dis
 from collections.abc import Iterator
+from itertools import pairwise
 from types import CodeType
 
+from pipeline.axes import AXES
 from tests.conftest import ROOT
 
 
@@ -58,6 +60,12 @@ def names_read(steps: list[dis.Instruction]) -> Iterator[str]:
         yield ".".join(chain)
 
 
+def axis_modules_named(steps: list[dis.Instruction]) -> set[str]:
+    """``axis_modules.PART`` of every call ``axis_modules("PART")``."""
+    pairs = pairwise(step.argval for step in steps if step.opname != "PUSH_NULL")
+    return {f"axis_modules.{part}" for called, part in pairs if called == "axis_modules" and isinstance(part, str)}
+
+
 class Walk:
     """Definitions by module and name, with the dotted names that each reads."""
 
@@ -81,6 +89,8 @@ class Walk:
                 "__name__ == '__main__'",
             ):
                 continue
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                continue  # Documentation, of the module or of a constant.
             code = compile(ast.Module([_Stripped().visit(statement)], []), str(path), "exec")
             steps = list(dis.get_instructions(code))
             if isinstance(statement, ast.Import | ast.ImportFrom):
@@ -95,7 +105,7 @@ class Walk:
     def _targets(self, code: CodeType, steps: list[dis.Instruction], around: dict[str, str]) -> set[str]:
         """Dotted targets of what code and the code inside it read; "=name" is a name of its own module."""
         local = around | bound_by_imports(steps)
-        read = set(names_read(steps))
+        read = set(names_read(steps)) | axis_modules_named(steps)
         resolved = {name.replace(first, local[first], 1) for name in read if (first := name.split(".")[0]) in local}
         hidden = {*local, *code.co_varnames, *code.co_cellvars, *code.co_freevars}
         found = resolved | {f"={name}" for name in read if name.split(".")[0] not in hidden}
@@ -123,6 +133,14 @@ class Walk:
             return None
         return None
 
+    def followed(self, dotted: str) -> list[str]:
+        """A name, or for those of ``axis_modules_named`` the module of every axis and what the axis declares."""
+        function, called, part = dotted.rpartition(".axis_modules.")
+        if not called:
+            return [dotted]
+        axes, _ = self.resolve(f"{function}.axis_modules")
+        return [f"{axes}.{axis}.{name}" for axis in AXES for name in (part, "AXIS")]
+
     def reach(self, entry: str, exempt: tuple[str, ...]) -> set[tuple[str, str]]:
         found: set[tuple[str, str]] = set()
         waiting = [entry]
@@ -138,5 +156,5 @@ class Walk:
             for key in {*effects, *members} - found:
                 found.add(key)
                 for target in self.modules[key[0]][key[1]]:
-                    waiting.append(f"{key[0]}.{target[1:]}" if target.startswith("=") else target)
+                    waiting += self.followed(f"{key[0]}.{target[1:]}" if target.startswith("=") else target)
         return found

@@ -29,7 +29,7 @@ from pipeline.publish.directory import write_merged
 from pipeline.publish.freshness import nodes_behind
 from pipeline.record.provenance import sha256_path
 from pipeline.report.evaluations import METRIC_COLUMNS, read_evaluations
-from pipeline.runs.spent import record_path
+from pipeline.runs.spent import record_paths
 from tests.conftest import ROOT, TINY_OVERRIDES
 from tests.report.conftest import metric_row
 
@@ -64,17 +64,19 @@ def make_evaluation(root, axis, condition, value):
 
 
 def finish(params, names):
-    """Make what is not there yet of the runs' outputs, and write the record of each as it would."""
-    for node in nodes_behind(params, names):
-        record = record_path(node, params)
-        outputs = [Path(path) for path in node.outputs if Path(path) != record]
+    """Make what is not there yet of the runs' outputs, and write the record of each as it would; none of hard."""
+    for node in nodes_behind(params, names, ("base", METHOD)):
+        records = {name: path for name, path in record_paths(node, params).items() if name in ("", "base", METHOD)}
+        outputs = [Path(path) for path in node.outputs if Path(path) not in records.values()]
         for path in outputs:
             if not path.exists():
                 file = path if path.suffix else path / "content"
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(node.name)
         run = StageRun(node.stage, node.row, params)
-        run.record.write(record, {str(path): sha256_path(path) for path in outputs}, steps=6, final_loss=0.5)
+        for condition, record in records.items():
+            made = {str(path / condition): sha256_path(path / condition) for path in outputs}
+            run.record.write(record, made, steps=6, final_loss=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +104,7 @@ def project(tiny_model, tmp_path_factory):
     for axis in AXES:
         for condition, value in (("base", 0.6), (METHOD, 0.2)):
             make_evaluation(artifacts / "evals", axis, condition, value)
-    runs = [f"eval_{axis}@{MODEL}-{condition}" for axis in AXES for condition in ("base", METHOD)]
-    finish(params, ["train_soft@embedded", *runs])
+    finish(params, ["train_soft@embedded", *(f"eval_{axis}@{MODEL}" for axis in AXES)])
     (root / "reports").mkdir()
     metrics = read_evaluations(artifacts / "evals").metrics
     metrics[list(METRIC_COLUMNS)].to_csv(root / "reports" / "metrics.csv", index=False)
@@ -254,6 +255,8 @@ def edited(path, text):
         (("seed",), 7, "is of seed 0, .* has 7"),
         (("axes",), ["structured", "mcq"], "does not exist"),
         (("axes",), ["paloma"], "axes: a model card needs structured"),
+        (("conditions",), ["base", "soft"], "is of conditions"),
+        (("conditions",), ["hard"], "conditions: a model card compares soft with base; add base and soft"),
     ],
 )
 def test_parameters_that_the_artifacts_are_not_of(project, tmp_path, keys, value, message):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.axes import AXES
 from pipeline.axes.registry import metric_sources
 from pipeline.errors import ConfigError
 from pipeline.record import dashboard
@@ -37,25 +38,23 @@ def test_the_saved_workspace(monkeypatch, tiny_params, capsys, entity):
     groups = [(group["section"], group["name"]) for group in section["runSets"][0]["grouping"]]
     assert groups == [("run", "group"), ("config", "model.value"), ("config", "condition.value")]
     sections = {item["name"]: item["panels"] for item in section["panelBankConfig"]["sections"]}
-    shown = {
-        metric
-        for name in dashboard.METRIC_SECTIONS
-        for panel in sections[name]
-        for metric in panel["config"]["metrics"]
-    }
-    assert shown == {metric for metrics in dashboard.METRIC_SECTIONS.values() for metric in metrics}
+    for axis, metrics in dashboard.METRICS.items():
+        # A bar for each condition, as evaluations log them; baselines where they exist.
+        conditions = ["base", "soft", "hard", *(["ssot"] if axis in ("structured", "open") else [])]
+        shown = [panel["config"]["metrics"] for panel in sections[AXES[axis].title]]
+        assert shown == [[f"{condition}/{metric}" for condition in conditions] for metric in metrics]
     assert [panel["config"]["metrics"] for panel in sections["Training"]] == [[x] for x in dashboard.TRAINING_CURVES]
     assert all(panel["viewType"] == "Media Browser" for panel in sections["Report"])
 
 
 def test_metrics_and_figures_exist():
-    for metrics in dashboard.METRIC_SECTIONS.values():
+    for metrics in dashboard.METRICS.values():
         for metric in metrics:
             assert metric_sources(metric.split("/")[1]), metric
     code = "".join(path.read_text() for path in (ROOT / "pipeline" / "report").rglob("*.py"))
     for figure in dashboard.FIGURES:
         assert f'"{figure}"' in code or f'"{figure[:6]}{{number}}' in code, figure
-    code = "".join(path.read_text() for path in (ROOT / "pipeline" / "stages").glob("*.py"))
+    code = "".join(path.read_text() for room in ("stages", "axes") for path in (ROOT / "pipeline" / room).rglob("*.py"))
     for name in dashboard.THROUGHPUT:
         unit = name.removeprefix("throughput/").removesuffix("s_per_second")
         assert f'unit="{"B" if unit == "byte" else unit}"' in code, name

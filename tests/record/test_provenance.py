@@ -24,7 +24,7 @@ def test_what_is_found_at_work_is_part_of_the_identity(tmp_path):
     assert record.identity_without(["q"], []) == other.identity_without(["q"], []) != record.identity
 
 
-def test_a_directorys_own_record_is_no_part_of_its_content(tmp_path):
+def test_records_are_no_part_of_a_directorys_content(tmp_path):
     (tmp_path / "made" / "inner").mkdir(parents=True)
     (tmp_path / "made" / "table").write_text("1")
     before = sha256_path(tmp_path / "made")
@@ -34,5 +34,8 @@ def test_a_directorys_own_record_is_no_part_of_its_content(tmp_path):
     content = json.loads((tmp_path / "made" / "provenance.json").read_text())
     assert content["outputs_sha256"] == {"made": before} and content["rows"] == 7 and content["seed"] == 3
     assert content["code"] == "code" and content["command"] == "python -m s" and content["parameters"] == {"p": 1}
-    (tmp_path / "made" / "inner" / "provenance.json").write_text("of something in it")
+    for name in ("inner/provenance.json", "table.provenance.json"):
+        (tmp_path / "made" / name).write_text("of something in it")
+    assert sha256_path(tmp_path / "made") == before
+    (tmp_path / "made" / "inner" / "provenance").write_text("no record")
     assert sha256_path(tmp_path / "made") != before

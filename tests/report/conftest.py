@@ -122,6 +122,7 @@ def two_models(tmp_path_factory) -> Path:
     }
     values["generate"]["ssot"]["enabled"] = True
     values["methods"] = {name: values["methods"][name] for name in ("soft", "hard")}
+    values["conditions"] = None
     values["tracking"]["mode"] = "disabled"
     path.write_text(yaml.safe_dump(values, sort_keys=False))
     return path
@@ -355,5 +356,6 @@ def with_methods(source: Path, path: Path, *names: str) -> Params:
     """Parameters of a file with other methods, in the given order; written to ``path``."""
     values = yaml.safe_load(source.read_text())
     values["methods"] = {name: METHODS[name] for name in names}
+    values["conditions"] = None
     path.write_text(yaml.safe_dump(values, sort_keys=False))
     return load_params(path)

@@ -10,13 +10,16 @@ import yaml
 from pipeline.axes.novelty.cases import novelty_cases
 from pipeline.config.params import load_params
 from pipeline.errors import ArtifactError
-from pipeline.report.evaluations import read_evaluations
+from pipeline.report.assemble import REPORTS, tables_by_section
+from pipeline.report.context import ReportContext
+from pipeline.report.evaluations import Evaluations, read_evaluations
 from pipeline.report.write import write_report
 from tests.report.conftest import (
     CONDITIONS,
     by_prompt,
     figures_drawn,
     mcq,
+    metric_frame,
     novelty,
     open_ended,
     paloma,
@@ -52,6 +55,13 @@ def written(tmp_path_factory, two_models, prompts):
 def no_figures():
     with figures_drawn():
         yield
+
+
+def test_nothing_is_shown_of_what_does_not_exist(two_models):
+    evaluations = Evaluations(metric_frame([]), pd.DataFrame(), {}, {})
+    tables = tables_by_section(ReportContext(load_params(two_models), evaluations, evaluations.metrics, []))
+    assert set(tables) == {"summary", "method", *REPORTS}
+    assert {section for section, members in tables.items() if members} == {"method"}
 
 
 def test_every_table_scrolls_by_itself_and_keeps_what_names_its_rows_in_sight(written):

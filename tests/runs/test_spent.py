@@ -26,6 +26,8 @@ def project(tiny_params, tmp_path):
     record(tmp_path, "artifacts/generations/open/embedded/soft.provenance.json", 4.0, **more)
     spread = {"tokens_read": 50, "peak_memory_bytes": 10**9, "distributed": {"num_processes": 4}}
     record(tmp_path, "artifacts/adapters/embedded/soft/provenance.json", 8.0, **spread)
+    for condition, seconds in (("base", 0.25), ("soft", 0.5)):
+        record(tmp_path, f"artifacts/evals/mcq/embedded/{condition}/provenance.json", seconds)
     # Of an older version: nothing but the time.
     record(tmp_path, "artifacts/prompts/provenance.json", 0.5)
     return tmp_path
@@ -40,29 +42,34 @@ def test_one_row_per_record_in_the_dags_order(project):
         ["train_soft", "embedded", ""],
         ["generate_open", "embedded", "base"],
         ["generate_open", "embedded", "soft"],
+        # One run, of whose records the last is written at its end.
+        ["eval_mcq", "embedded", ""],
     ]
-    assert table["wall_seconds"].tolist() == [0.5, 8.0, 2.0, 4.0]
-    assert table["device"].tolist() == ["A100", "4 x A100", "A100", "A100"]
-    assert table["tokens_generated"].isna().tolist() == [True, True, False, False]
-    assert (table["planned_gpu_hours"] > 0).tolist() == [False, True, True, True]
+    assert table["wall_seconds"].tolist() == [0.5, 8.0, 2.0, 4.0, 0.5]
+    assert table["device"].tolist() == ["A100", "4 x A100", "A100", "A100", "A100"]
+    assert table["tokens_generated"].isna().tolist() == [True, True, False, False, True]
+    assert (table["planned_gpu_hours"] > 0).tolist() == [False, True, True, True, False]
     assert table["record"].tolist()[1] == "artifacts/adapters/embedded/soft/provenance.json"
     by_stage = summary(table, ["stage"]).set_index("stage")
     assert by_stage.loc["generate_open", ["runs", "wall_seconds", "tokens_read"]].tolist() == [2, 6.0, 2000]
     assert by_stage.loc["generate_open", ["peak_memory_gb", "peak_gpu_memory_gb"]].tolist() == [3.0, 1.0]
-    assert by_stage["continued"].tolist() == [False, False, True] and pd.isna(
-        by_stage.loc["build_prompts", "tokens_read"]
-    )
+    assert by_stage["continued"].to_dict() == {
+        "build_prompts": False,
+        "train_soft": False,
+        "generate_open": True,
+        "eval_mcq": False,
+    } and pd.isna(by_stage.loc["build_prompts", "tokens_read"])
 
 
 def test_tables_are_printed_and_written(project, capsys):
     main(project / "params.yaml", project / "spent.csv")
     shown = capsys.readouterr().out
-    assert "records of 4 of" in shown and "(shared)" in shown and "devices: A100, 4 x A100" in shown
+    assert "records of 5 of" in shown and "(shared)" in shown and "devices: A100, 4 x A100" in shown
     lines = {tuple(line.split()[:3]): line.split() for line in shown.splitlines()}
     assert lines["generate_open", "embedded", "soft"][4:9] == ["4.0+", "1,000", "70", "3.00", "1.00"]
     assert lines["build_prompts", "(shared)", "1"][3:7] == ["0.5", "-", "-", "-"]
-    assert any(line.split()[:3] == ["all", "4", "14.5+"] for line in shown.splitlines())
-    assert len(pd.read_csv(project / "spent.csv")) == 4
+    assert any(line.split()[:3] == ["all", "5", "15.0+"] for line in shown.splitlines())
+    assert len(pd.read_csv(project / "spent.csv")) == 5
     (project / "params.yaml").write_text(
         (project / "params.yaml").read_text().replace("artifacts: artifacts", "artifacts: none")
     )

@@ -21,7 +21,9 @@ from pipeline.runs.trace import main, select_cell, trace_cell
 pytestmark = pytest.mark.slow
 
 EVALUATION = "artifacts/evals/structured/m/soft"
-SAMPLES = "artifacts/generations.parquet"
+ALL_SAMPLES = "artifacts/generations/structured/m"
+SAMPLES, OF_BASE, OF_HARD = (f"{ALL_SAMPLES}/{condition}.parquet" for condition in ("soft", "base", "hard"))
+RECORD = f"{ALL_SAMPLES}/soft.provenance.json"
 PROMPTS = "artifacts/prompts/ood.parquet"
 METRIC = {
     "axis": "structured",
@@ -63,7 +65,7 @@ def outputs(*paths: str) -> dict[str, str]:
 
 @pytest.fixture
 def project(monkeypatch, tmp_path):
-    """Prompts -> samples -> evaluation -> table, as the stages would leave them."""
+    """Prompts -> samples of three conditions -> their evaluation -> table, as the stages would leave them."""
     monkeypatch.chdir(tmp_path)
     git("init", "-q")
     monkeypatch.setattr("pipeline.record.provenance.PROJECT", tmp_path)
@@ -79,10 +81,11 @@ def project(monkeypatch, tmp_path):
         outputs("artifacts/prompts/ood.parquet", "artifacts/prompts/unseen.parquet"),
     )
     parameters = {"seed": 7, "models.m.dtype": "float32", "engine.kind": "transformers"}
-    generate = stage_record("generate_structured", parameters, [PROMPTS, "model.bin"])
-    write(SAMPLES, "samples")
-    generate.write(Path("artifacts/generations.provenance.json"), outputs(SAMPLES), num_generations=5)
-    evaluate = stage_record("eval_structured", {"seed": 7, "model": "m", "condition": "soft"}, [SAMPLES])
+    for samples in (SAMPLES, OF_BASE, OF_HARD):
+        generate = stage_record("generate_structured", parameters, [PROMPTS, "model.bin"])
+        write(samples, samples)
+        generate.write(Path(samples).with_suffix(".provenance.json"), outputs(samples), num_generations=5)
+    evaluate = stage_record("eval_structured", {"seed": 7, "model": "m"}, [ALL_SAMPLES])
     write(f"{EVALUATION}/per_prompt.parquet", "rows")
     write_json(Path(EVALUATION, "metrics.json"), {"metrics": [METRIC], "failures": {}})
     evaluate.write(Path(EVALUATION, "provenance.json"), outputs(EVALUATION))
@@ -113,10 +116,13 @@ def statuses(origin) -> dict[str, str]:
 def test_the_chain_is_whole(project):
     origin = traced()
     assert origin.comparison == ("ok", f"as in {EVALUATION}/metrics.json") and origin.mismatches == []
-    assert statuses(origin) == dict.fromkeys((EVALUATION, SAMPLES, PROMPTS, "model.bin", "data"), "ok")
+    # Its own samples and base's, and not those of the method beside it.
+    expected = (EVALUATION, ALL_SAMPLES, SAMPLES, OF_BASE, PROMPTS, "model.bin", "data")
+    assert statuses(origin) == dict.fromkeys(expected, "ok")
     (evaluation,) = origin.evaluations
     assert evaluation.stage == "eval_structured" and evaluation.commit == git("rev-parse", "HEAD")
-    samples = evaluation.inputs[SAMPLES]
+    assert list(evaluation.inputs) == [ALL_SAMPLES] and set(evaluation.inputs[ALL_SAMPLES].inputs) == {SAMPLES, OF_BASE}
+    samples = evaluation.inputs[ALL_SAMPLES].inputs[SAMPLES]
     assert samples.stage == "generate_structured" and samples.record["parameters"]["seed"] == 7
     prompts = samples.inputs[PROMPTS]
     assert prompts.stage == "build_prompts" and prompts.record_path == "artifacts/prompts/provenance.json"
@@ -127,17 +133,19 @@ def test_the_chain_is_whole(project):
     ("path", "expected"),
     [
         (PROMPTS, {PROMPTS}),
-        (SAMPLES, {SAMPLES}),
+        (SAMPLES, {SAMPLES, ALL_SAMPLES}),
+        (OF_BASE, {OF_BASE, ALL_SAMPLES}),
+        # The evaluation has read it, too.
+        (OF_HARD, {ALL_SAMPLES}),
         (f"{EVALUATION}/per_prompt.parquet", {EVALUATION}),
         ("data/raw", {"data"}),
         ("data/more/raw", {"data"}),
         ("model.bin", {"model.bin"}),
     ],
 )
-def test_a_changed_file_is_a_mismatch(project, path, expected):
-    # What is under Git is looked for in the run's commit first, which is not that of another history.
-    for record in Path("artifacts").rglob("*provenance.json"):
-        record.write_text(record.read_text().replace(json.loads(record.read_text())["git"]["commit"], "0" * 40))
+def test_a_changed_file_is_a_mismatch(project, monkeypatch, path, expected):
+    # What is under Git is looked for in the run's commit first.
+    monkeypatch.setattr("pipeline.runs.lineage.sha256_in_commit", lambda commit, path: None)
     Path(path).write_text("tampered")
     origin = traced()
     assert {path for path, status in statuses(origin).items() if status == "MISMATCH"} == expected
@@ -150,16 +158,15 @@ def test_a_changed_cell_is_a_mismatch(project):
 
 
 def test_an_edited_record_is_a_mismatch(project):
-    record = Path("artifacts/generations.provenance.json")
-    record.write_text(record.read_text().replace('"seed": 7', '"seed": 8'))
+    Path(RECORD).write_text(Path(RECORD).read_text().replace('"seed": 7', '"seed": 8'))
     (problem,) = traced().mismatches
-    assert problem.startswith("artifacts/generations.provenance.json contradicts itself")
+    assert problem.startswith(f"{RECORD} contradicts itself")
 
 
 def test_a_missing_file_is_no_mismatch(project):
     Path(SAMPLES).unlink()
     origin = traced()
-    assert statuses(origin)[SAMPLES] == "MISSING" and origin.mismatches == []
+    assert statuses(origin)[SAMPLES] == "MISSING"
     # Its record tells the rest of the way.
     assert statuses(origin)[PROMPTS] == "ok"
 
@@ -183,7 +190,7 @@ def test_a_tree_and_json_are_printed(project, capsys):
     assert git("rev-parse", "HEAD") in text and "pipeline/axes/structured/wasserstein.py evaluate_prompt" in text
     # Inputs are indented below what was made of them.
     depth = {line.split()[0]: len(line) - len(line.lstrip()) for line in text.splitlines() if "<-" in line}
-    assert depth == {EVALUATION: 0, SAMPLES: 4, PROMPTS: 8}
+    assert depth == {EVALUATION: 0, OF_BASE: 8, SAMPLES: 8, PROMPTS: 12}
     main(TABLE, ["1"], None, True)
     found = json.loads(capsys.readouterr().out)
     assert found["row"]["condition"] == "soft" and found["mismatches"] == []
@@ -193,14 +200,14 @@ def test_a_tree_and_json_are_printed(project, capsys):
 
 
 def test_a_run_says_whether_its_code_is_that_of_now(project, capsys):
-    record = Path("artifacts/generations.provenance.json")
+    record = Path(RECORD)
     content = json.loads(record.read_text())
     older = "0123456789abcdef"
     identity = run_identity("generate_structured", older, content["parameters"], {}, content["inputs_sha256"])
     record.write_text(json.dumps(content | {"code": older, "identity": identity}))
     main(TABLE, ["1"], None, False)
     text = capsys.readouterr().out
-    assert text.count(", as now") == 2
+    assert text.count(", as now") == 3
     assert f"code: {older}, of another state; now it is {code_of('generate_structured')}" in text
 
 

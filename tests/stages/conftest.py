@@ -105,27 +105,34 @@ class Dag:
         preflight.parent.mkdir(parents=True)
         preflight.write_text("{}")
 
-    def evaluate(self, axis: str, condition: str) -> Path:
-        """Run the stages of an axis for a condition; the evaluation's directory."""
+    def sample(self, axis: str, condition: str) -> None:
+        """Run the stages of an axis that are of one condition, up to the evaluation."""
         names = {
-            "structured": ("generate_structured", "score_structured", "exact_structured", "eval_structured"),
-            "open": ("generate_open", "score_open", "eval_open"),
-            "mcq": ("generate_mcq", "eval_mcq"),
-            "novelty": ("generate_novelty", "partition_novelty", "reward_novelty", "eval_novelty"),
-            "retention": ("score_retention", "eval_retention"),
-            "paloma": ("score_paloma", "eval_paloma"),
-            "anchors": ("generate_anchors", "score_anchors", "eval_anchors"),
-            "human": ("generate_questions", "partition_questions", "eval_human"),
+            "structured": ("generate_structured", "score_structured", "exact_structured"),
+            "open": ("generate_open", "score_open"),
+            "mcq": ("generate_mcq",),
+            "novelty": ("generate_novelty", "partition_novelty", "reward_novelty"),
+            "retention": ("score_retention",),
+            "paloma": ("score_paloma",),
+            "anchors": ("generate_anchors", "score_anchors"),
+            "human": ("generate_questions", "partition_questions"),
             # Behind the axis human.
-            "semcal": ("eval_semcal",),
-            "credal": ("eval_credal",),
-            "uncertainty": ("score_questions", "eval_uncertainty"),
-            "inv_entropy": ("generate_perturbations", "eval_inv_entropy"),
+            "semcal": (),
+            "credal": (),
+            "uncertainty": ("score_questions",),
+            "inv_entropy": ("generate_perturbations",),
         }[axis]
         if condition in BASELINES:
-            names = (f"generate_{axis}", f"eval_{axis}_baseline")
-        self.run(*(f"{name}@embedded-{condition}" for name in names))
-        return self.evals(axis, condition)
+            names = (f"generate_{axis}",)
+        for name in names:
+            self.run(f"{name}@embedded-{condition}")
+
+    def evaluate(self, axis: str, *conditions: str) -> Path:
+        """Run the stages of an axis for some conditions, and its evaluation; the directory with one for each."""
+        for condition in conditions:
+            self.sample(axis, condition)
+        self.run(f"eval_{axis}@embedded")
+        return self.root / "evals" / axis / "embedded"
 
     def report(self, output: Path) -> None:
         self.run("report", adapters=[], metrics=output / "metrics.csv")
@@ -158,7 +165,7 @@ def environment(variables, tmp_path_factory) -> Iterator[dict[str, str]]:
 
 @pytest.fixture(scope="session")
 def profiles() -> dict[str, cProfile.Profile]:
-    """What the stages of ``dag`` called that run once, for soft or for ssot, by their names in DVC."""
+    """What the stages of ``dag`` called that run once, for soft, for ssot or for all, by their names in DVC."""
     return {}
 
 
@@ -171,9 +178,11 @@ def dag(tiny_params, profiles) -> Dag:
     for condition in CONDITIONS:
         dag.profiles = profiles if condition == "soft" else None
         for axis in AXES:
-            dag.evaluate(axis, condition)
+            dag.sample(axis, condition)
     dag.profiles = profiles
     for axis in ("structured", "open"):
-        dag.evaluate(axis, "ssot")
+        dag.sample(axis, "ssot")
+    for axis in AXES:
+        dag.evaluate(axis)
     dag.profiles = None
     return dag

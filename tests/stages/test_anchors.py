@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -38,6 +37,7 @@ def methods(dag) -> Dag:
         "methods.mixed.outside_weight=0.5",
         "methods.reverse.anchors={divergence:reverse,refresh_every_steps:3,kl_budget:0.01}",
         "methods.replay.anchors.divergence=replay",
+        "conditions=[base,anchored]",
     ]
     directory = dag.params.parent / "methods"
     directory.mkdir()
@@ -102,9 +102,18 @@ def test_merged_adapters_are_their_sum_in_the_model(methods):
     assert model_revision(report) is None
 
 
-def test_divergences_are_those_of_the_laws_written_out(methods):
-    methods.evaluate("anchors", "base")
-    directory = methods.evaluate("anchors", "anchored")
+@pytest.fixture(scope="module")
+def metrics(methods) -> pd.DataFrame:
+    """The metrics of base and anchored, behind one evaluation."""
+    steps = ("generate_anchors", "score_anchors")
+    methods.run(
+        *(f"{step}@embedded-{name}" for name in ("base", "anchored") for step in steps), "eval_anchors@embedded"
+    )
+    paths = [methods.evals("anchors", name) / "metrics.json" for name in ("base", "anchored")]
+    return pd.DataFrame([row for path in paths for row in json.loads(path.read_text())["metrics"]])
+
+
+def test_divergences_are_those_of_the_laws_written_out(methods, metrics):
     params = load_params(methods.params)
     report, name = methods.root / "models" / "embedded.json", methods.root / "adapters" / "embedded" / "anchored"
     prompts = {p.prompt_id: p for p in read_text_prompts(methods.root / "prompts" / "anchors.parquet")}
@@ -134,7 +143,7 @@ def test_divergences_are_those_of_the_laws_written_out(methods):
             ].iloc[0]
             assert found["num_tokens"] == len(reply)
             assert found["divergence_nats"] == pytest.approx(total, rel=1e-3, abs=1e-7)
-    rows = pd.DataFrame(json.loads((directory / "metrics.json").read_text())["metrics"])
+    rows = metrics[metrics["condition"] == "anchored"]
     kinds = {prompt.category for prompt in prompts.values()}
     assert set(rows["split"]) == {"all", *kinds} and set(rows["metric"]) == {
         "anchor_kl_nats",
@@ -144,9 +153,9 @@ def test_divergences_are_those_of_the_laws_written_out(methods):
     whole = rows[(rows["split"] == "all") & (rows["metric"] == "anchor_kl_nats")].iloc[0]
     assert whole["value"] == pytest.approx(forward["divergence_nats"].sum() / forward["num_tokens"].sum())
     assert whole["ci_low"] < whole["value"] < whole["ci_high"] and whole["n"] == len(prompts)
+    assert whole["change"] == whole["value"]
 
 
-def test_the_base_checkpoint_is_no_distance_from_itself(methods):
-    directory = methods.evaluate("anchors", "base")
-    values = [row["value"] for row in json.loads((directory / "metrics.json").read_text())["metrics"]]
-    assert np.array_equal(values, np.zeros(len(values)))
+def test_the_base_checkpoint_is_no_distance_from_itself(metrics):
+    values = metrics.loc[metrics["condition"] == "base", "value"]
+    assert len(values) and (values == 0).all()

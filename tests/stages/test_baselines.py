@@ -32,10 +32,11 @@ HARMONY_TEMPLATE = (
 )
 
 
-@pytest.fixture
-def all_baselines(dag, tmp_path):
-    """The session's DAG with every baseline switched on, writing elsewhere."""
-    values = yaml.safe_load(dag.params.read_text())
+@pytest.fixture(scope="module")
+def all_baselines(dag, tmp_path_factory):
+    """The session's DAG with every baseline switched on, evaluated beside base elsewhere."""
+    tmp_path = tmp_path_factory.mktemp("baselines")
+    values = yaml.safe_load(dag.params.read_text()) | {"conditions": ["base"]}
     for name in ("constrained", "batch", "verbalized"):
         values["generate"][name] |= {"enabled": True, "num_samples": 6, "batch_size": 3, "max_new_tokens": 24}
     values["generate"]["batch"] |= {"num_samples": 3, "answers_per_request": 4}
@@ -49,8 +50,12 @@ def all_baselines(dag, tmp_path):
     shutil.copytree(dag.root / "prompts", other.root / "prompts")
     few = [prompt for prompt in open_prompts() if prompt.category in ("city", "mammal", "weekday")]
     write_text_prompts(other.path("generate_open@embedded-base", "prompts")[0], few)
+    for kind in ("generations", "scores", "exact"):
+        shutil.copytree(dag.root / kind / "structured", other.root / kind / "structured")
     # Its sizes are those of all conditions that are sampled.
     other.run("floor_structured@structured")
+    other.evaluate("structured", "constrained", "batch", "verbalized")
+    other.evaluate("open", "base", "ssot", "batch", "verbalized")
     return other
 
 
@@ -62,7 +67,6 @@ def evaluated(dag, condition):
 
 def test_constrained_answers_are_all_valid_and_of_the_evaluation_space(all_baselines):
     dag = all_baselines
-    dag.evaluate("structured", "constrained")
     spaces = OutputSpaceStore(dag.root / "output_spaces" / "eval.parquet")
     table = pd.read_parquet(dag.generations("constrained"))
     assert len(table) == 12 * 6
@@ -92,21 +96,20 @@ def test_constrained_needs_tries_and_room(all_baselines, tmp_path):
         dag.run(run, weights=dag.path(run, "model_report"))
     values = yaml.safe_load(dag.params.read_text())
     values["generate"]["constrained"]["max_new_tokens"] = 2
-    dag.params.write_text(yaml.safe_dump(values))
+    params = tmp_path / "params.yaml"
+    params.write_text(yaml.safe_dump(values))
     with pytest.raises(ConfigError, match=r"generate\.constrained\.max_new_tokens: 2 is too short"):
-        run_stage(dag.params, run)
+        run_stage(params, run)
 
 
 @pytest.mark.parametrize(("condition", "answers"), [("batch", 12), ("verbalized", 6)])
 def test_packed_baselines_have_their_own_numbers_of_answers(all_baselines, condition, answers):
     dag = all_baselines
-    dag.evaluate("structured", condition)
     _, per_prompt = evaluated(dag, condition)
     assert set(per_prompt["num_samples"]) == {answers}
     assert set(per_prompt["num_generations"]) == {3 if condition == "batch" else 6}
     invalid = per_prompt[[f"invalid_{reason.value}" for reason in Invalid]].to_numpy().sum(axis=1)
     np.testing.assert_array_equal(invalid + per_prompt["num_valid"], answers)
-    dag.evaluate("open", condition)
     opened = pd.read_parquet(dag.evals("open", condition) / "per_prompt.parquet")
     assert set(opened["num_samples"]) == {answers} and opened["top_p_support_size"].isna().all()
 
@@ -117,12 +120,12 @@ def tables_of(*overrides: str) -> dict:
 
 def test_every_baseline_is_one_switch():
     for name in ("constrained", "batch", "verbalized"):
-        tables = tables_of(f"generate.{name}.enabled=true")["baselines"]
-        expected = {"embedded-ssot", f"embedded-{name}"}
-        assert set(tables["structured"]) == expected
-        assert set(tables["open"]) == expected - {"embedded-constrained"}
-    off = tables_of("generate.ssot.enabled=false")["baselines"]
-    assert off["structured"] == {} == off["open"]
+        sampled = tables_of("conditions=[base]", f"generate.{name}.enabled=true")["sampled"]
+        expected = {f"embedded-{condition}" for condition in ("base", "ssot", name)}
+        assert set(sampled["structured"]) == expected
+        assert set(sampled["open"]) == expected - {"embedded-constrained"}
+    off = tables_of("conditions=[base]", "generate.ssot.enabled=false")["sampled"]
+    assert set(off["structured"]) == {"embedded-base"} == set(off["open"])
 
 
 def test_a_baseline_that_is_off_has_no_runs(dag):

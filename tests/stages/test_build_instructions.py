@@ -80,6 +80,6 @@ def test_the_command_line_says_what_is_wrong(write_params, tmp_path, monkeypatch
     ):
         params = write_params(source=str(source))
         with pytest.raises(SystemExit) as ended:
-            run_command_line(monkeypatch, "build_instructions", "--params", params, "--output", output)
+            run_command_line(monkeypatch, "pipeline.stages.build_instructions", "--params", params, "--output", output)
         assert ended.value.code == 1 and capsys.readouterr().err == message
         assert not output.exists()

@@ -174,7 +174,7 @@ def test_the_command_line_says_what_is_wrong(tiny_params, tmp_path, monkeypatch,
     params, output = tmp_path / "params.yaml", tmp_path / "novelty.parquet"
     params.write_text(yaml.safe_dump(values))
     with pytest.raises(SystemExit) as ended:
-        run_command_line(monkeypatch, "build_novelty_prompts", "--params", params, "--output", output)
+        run_command_line(monkeypatch, "pipeline.axes.novelty.build", "--params", params, "--output", output)
     said = capsys.readouterr().err
     assert ended.value.code == 1 and said.startswith("error: prompts.novelty.source") and said.count("\n") == 1
     assert not output.exists()

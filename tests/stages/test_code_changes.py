@@ -42,9 +42,9 @@ NO_SAMPLING = ("generate_", "train_", "score_", "exact_", "build_", "discretize"
 EDITED = {
     "core/laws/quantiles.py": ("quantile", ("generate_mcq", "eval_mcq", "score_paloma")),
     "core/random_streams.py": ("stream_seed", ("discretize", "build_tries")),
-    "core/structured/wasserstein.py": ("evaluate_prompt", NO_SAMPLING),
-    "core/language/multiple_choice.py": ("total_variation", NO_SAMPLING),
-    "core/retention/perplexity.py": ("bits_per_byte", NO_SAMPLING),
+    "axes/structured/wasserstein.py": ("evaluate_prompt", NO_SAMPLING),
+    "axes/mcq/multiple_choice.py": ("total_variation", NO_SAMPLING),
+    "axes/paloma/perplexity.py": ("bits_per_byte", NO_SAMPLING),
     "core/statistics/paired_tests.py": ("holm", NO_SAMPLING),
     "core/tries/trie.py": ("build_tries", ("generate_", "score_paloma", "train_hard")),
     "core/sampling.py": ("sample_tokens", ("train_", "score_", "exact_", "eval_")),
@@ -52,7 +52,8 @@ EDITED = {
     "engines/loading/model.py": ("load_model", ("eval_", "build_", "discretize")),
     "engines/training/fit.py": ("backward_pass", ("generate_", "score_", "eval_")),
     "artifacts/generations.py": ("read_answers", ("train_", "score_paloma", "generate_")),
-    "report/tables/seeds.py": ("paired_t_interval", (*NO_SAMPLING, "eval_", "reward_", "partition_")),
+    "axes/mcq/report.py": ("mcq_table", (*NO_SAMPLING, "eval_", "reward_", "partition_")),
+    "report/across_axes/seeds.py": ("paired_t_interval", (*NO_SAMPLING, "eval_", "reward_", "partition_")),
 }
 
 

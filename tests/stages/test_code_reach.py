@@ -33,7 +33,12 @@ NAMES = [
         and stage != "generate_instructions"
         and not STAGES[stage].over.endswith((".laws", ".selfreflect"))
     ),
-    *(f"{stage}@embedded-ssot" for stage in STAGES if STAGES[stage].over.startswith(("baselines.", "sampled.st"))),
+    *(f"{stage}@embedded-ssot" for stage in STAGES if STAGES[stage].over in ("sampled.structured", "sampled.open")),
+    *(
+        f"{stage}@embedded"
+        for stage in STAGES
+        if STAGES[stage].over.startswith("evaluated.") and not STAGES[stage].over.endswith((".laws", ".selfreflect"))
+    ),
 ]
 
 

@@ -54,11 +54,7 @@ def first_run(clone):
     return dvc(clone, "repro")
 
 
-STAGES_BY_CONDITION = (
-    *(f"{stage}_structured" for stage in ("generate", "score", "exact", "eval")),
-    "generate_mcq",
-    "eval_mcq",
-)
+STAGES_BY_CONDITION = (*(f"{stage}_structured" for stage in ("generate", "score", "exact")), "generate_mcq")
 ALL = {
     "check_params",
     "build_prompts",
@@ -74,7 +70,9 @@ ALL = {
     "floor_structured@structured",
     "report",
     *(f"{stage}@embedded-{c}" for stage in STAGES_BY_CONDITION for c in ("base", "soft", "hard")),
-    *(f"{stage}@embedded-ssot" for stage in ("generate_structured", "eval_structured_baseline")),
+    "generate_structured@embedded-ssot",
+    "eval_structured@embedded",
+    "eval_mcq@embedded",
 }
 
 
@@ -100,7 +98,7 @@ def test_a_changed_parameter_runs_only_what_depends_on_it(clone, first_run, tiny
     write_params(clone, tiny_model, AXES, "evaluate.bootstrap_replicates=101")
     # A changed metric scores again and samples nothing.
     evaluations = {stage for stage in ALL if stage.startswith("eval_")}
-    assert len(evaluations) == 7
+    assert len(evaluations) == 2
     assert stages_run(dvc(clone, "repro", "--dry")) == {"check_params", "report", *evaluations}
     write_params(clone, tiny_model, AXES, "discretize.hard.max_bins=70")
     status = yaml.safe_load(clones.dvc(clone, ENVIRONMENT, "status", "--json"))
@@ -116,7 +114,7 @@ def test_a_changed_parameter_runs_only_what_depends_on_it(clone, first_run, tiny
 
 def test_code_that_changed_since_it_was_recorded_stops_the_dag(clone, first_run):
     copy_code(clone)
-    insert_statement(clone / "pipeline" / "core" / "structured" / "wasserstein.py", "evaluate_prompt")
+    insert_statement(clone / "pipeline" / "axes" / "structured" / "wasserstein.py", "evaluate_prompt")
     result = command(clone, *DVC, "repro")
     shutil.rmtree(clone / "pipeline")
     (clone / "pipeline").symlink_to(ROOT / "pipeline")

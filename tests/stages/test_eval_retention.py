@@ -89,7 +89,8 @@ def test_an_npz_file_without_a_scenario_is_refused(tiny_params, tmp_path, publis
 
 
 def scores(path, seed, prompt_format="chat", whole=0):
-    """Random answers to all five tasks under every metric, shuffled; and to ``whole`` problems of GSM8K."""
+    """A file of random answers to all five tasks under every metric, shuffled; and to ``whole`` problems of GSM8K."""
+    path.parent.mkdir(exist_ok=True)
     rng = np.random.default_rng(seed)
     rows = [
         {
@@ -120,128 +121,131 @@ def files(tiny_params, tmp_path):
         tiny_params, tmp_path / "p.yaml", irt_artifact=str(ROOT / "data/irt.npz"), tasks=list(TINY_TASKS)
     )
     convert(params, tmp_path / "irt.npz")
-    base, own = scores(tmp_path / "base.parquet", 0), scores(tmp_path / "soft.parquet", 1)
-    return params, {"base_scores": base, "irt": tmp_path / "irt.npz", "output": tmp_path / "evals" / "soft"}, own
+    content = yaml.safe_load(params.read_text()) | {"conditions": ["base", "soft"]}
+    params.write_text(yaml.safe_dump(content))
+    scores(tmp_path / "scores" / "base.parquet", 0)
+    own = scores(tmp_path / "scores" / "soft.parquet", 1)
+    paths = {"scores": tmp_path / "scores", "irt": tmp_path / "irt.npz", "output": tmp_path / "evals"}
+    return params, paths, own
 
 
-def evaluate(params, scores, condition="soft", **paths):
-    run_stage(params, f"eval_retention@embedded-{condition}", scores=scores, **paths)
+def evaluate(params, paths, condition="soft"):
+    """Metrics and tests of a condition."""
+    run_stage(params, "eval_retention@embedded", **paths)
+    output = paths["output"] / condition
+    return read_json(output / "metrics.json")["metrics"], read_table(output / "tests.parquet", TEST_COLUMNS)
 
 
 def test_evaluation_directory(files):
-    params, common, own = files
-    evaluate(params, own, **common)
-    evaluation = read_json(common["output"] / "metrics.json")
-    found = {(row["split"], row["metric"]): row for row in evaluation["metrics"]}
-    assert {row["axis"] for row in evaluation["metrics"]} == {"retention"}
+    params, paths, own = files
+    metrics, tests = evaluate(params, paths)
+    found = {(row["split"], row["metric"]): row for row in metrics}
+    assert {(row["axis"], row["condition"]) for row in metrics} == {("retention", "soft")}
     for column, (task, metric) in COLUMNS.items():
         table = read_table(own, ("task",))
         values = table[(table["task"] == task) & (table["metric"] == metric)]["value"]
         assert found[column, "accuracy"]["value"] == pytest.approx(values.mean())
         assert found[column, "gp_irt"]["ci_low"] < found[column, "gp_irt"]["value"] < found[column, "gp_irt"]["ci_high"]
         assert 0 <= found[column, "p_irt"]["value"] <= 1.2
-        assert {"gp_irt_difference", "accuracy_difference"} <= {name for split, name in found if split == column}
+        for name in ("gp_irt", "accuracy"):
+            row, change = found[column, f"{name}_difference"], found[column, name]
+            expected = tuple(change[key] for key in ("change", "change_low", "change_high"))
+            assert (row["value"], row["ci_low"], row["ci_high"]) == expected
     assert found["all", "gp_irt_paper_mean"]["value"] != found["all", "gp_irt"]["value"]
-    tests = read_table(common["output"] / "tests.parquet", TEST_COLUMNS)
     assert tests["split"].tolist() == [*COLUMNS, "all"]
     assert (tests["p_difference_adjusted"] >= tests["p_difference"]).all()
     assert set(tests["verdict"]) <= {"kept", "lost", "gained", "cannot tell"}
-    items = read_table(common["output"] / "per_prompt.parquet", ("split", "item", "value", "base_value", "predicted"))
+    output = paths["output"] / "soft"
+    items = read_table(output / "per_prompt.parquet", ("split", "item", "value", "base_value", "predicted"))
     assert len(items) == 600 and items["base_value"].notna().all()
-    provenance = json.loads((common["output"] / "provenance.json").read_text())
-    assert len(provenance["inputs_sha256"]) == 3 and provenance["parameters"]["tests.accuracy_margin"] > 0
+    provenance = read_json(output / "provenance.json")
+    assert provenance["prompt_format"] == "chat" and provenance["parameters"]["tests.accuracy_margin"] > 0
 
 
-def test_base_has_estimates_but_nothing_to_compare(files):
-    params, common, _ = files
-    evaluate(params, common["base_scores"], "base", **common)
-    names = {row["metric"] for row in read_json(common["output"] / "metrics.json")["metrics"]}
-    assert "gp_irt" in names and not any(name.endswith("_difference") for name in names)
-    assert len(read_table(common["output"] / "tests.parquet", TEST_COLUMNS)) == 0
+@pytest.mark.parametrize("conditions", [["base", "soft"], ["soft"]])
+def test_without_another_condition_there_is_nothing_to_compare(files, conditions):
+    params, paths, _ = files
+    params.write_text(yaml.safe_dump(yaml.safe_load(params.read_text()) | {"conditions": conditions}))
+    metrics, tests = evaluate(params, paths, conditions[0])
+    names = {row["metric"] for row in metrics}
+    assert {"gp_irt", "answer_tokens_mean"} <= names and not any(name.endswith("_difference") for name in names)
+    assert len(tests) == 0
 
 
 def test_some_tasks_only(files, tmp_path):
-    params, common, own = files
-    params = with_settings(params, tmp_path / "few.yaml", tasks=["tinyMMLU", "tinyGSM8k"])
-    evaluate(params, own, **common)
-    rows = read_json(common["output"] / "metrics.json")["metrics"]
+    params, paths, _ = files
+    metrics, _ = evaluate(with_settings(params, tmp_path / "few.yaml", tasks=["tinyMMLU", "tinyGSM8k"]), paths)
     columns = {"tinyMMLU", "tinyGSM8k (strict)", "tinyGSM8k (flexible)", "all"}
-    assert {row["split"] for row in rows} == {*columns, "tinyGSM8k"}
-    evaluate(with_settings(params, tmp_path / "one.yaml", tasks=["tinyMMLU"]), own, **common)
-    rows = read_json(common["output"] / "metrics.json")["metrics"]
-    assert {row["split"] for row in rows} == {"tinyMMLU", "all"}
+    assert {row["split"] for row in metrics} == {*columns, "tinyGSM8k"}
+    metrics, _ = evaluate(with_settings(params, tmp_path / "one.yaml", tasks=["tinyMMLU"]), paths)
+    assert {row["split"] for row in metrics} == {"tinyMMLU", "all"}
 
 
-def test_missing_items_and_impossible_values_are_named(files, tmp_path):
-    params, common, own = files
+def test_missing_items_and_impossible_values_are_named(files):
+    params, paths, own = files
     table = read_table(own, ("task", "value"))
-    short = tmp_path / "short.parquet"
-    write_table(short, table[~((table["task"] == "tinyWinogrande") & (table["item"] == 17))])
-    with pytest.raises(ArtifactError, match=r"short\.parquet has 99 values of tinyWinogrande under acc_norm"):
-        evaluate(params, short, **common)
+    write_table(own, table[~((table["task"] == "tinyWinogrande") & (table["item"] == 17))])
+    with pytest.raises(ArtifactError, match=r"soft\.parquet has 99 values of tinyWinogrande under acc_norm"):
+        evaluate(params, paths)
     table.loc[table["metric"] == "mc2", "value"] = float("nan")
-    write_table(short, table)
-    with pytest.raises(ArtifactError, match=r"short\.parquet has values of tinyTruthfulQA under mc2 outside \[0, 1\]"):
-        evaluate(params, short, **common)
+    write_table(own, table)
+    with pytest.raises(ArtifactError, match=r"soft\.parquet has values of tinyTruthfulQA under mc2 outside \[0, 1\]"):
+        evaluate(params, paths)
     table.loc[table["metric"] == "acc_norm", "value"] = 0.5
-    write_table(short, table)
+    write_table(own, table)
     with pytest.raises(ArtifactError, match=r"tinyMMLU under acc_norm that are neither 0 nor 1"):
-        evaluate(params, short, **common)
-    assert not common["output"].exists()
+        evaluate(params, paths)
+    assert not paths["output"].exists()
 
 
-def test_prompt_formats_are_recorded_and_not_mixed(files, tmp_path):
-    params, common, own = files
-    evaluate(params, own, **common)
-    assert json.loads((common["output"] / "provenance.json").read_text())["prompt_format"] == "chat"
-    plain = scores(tmp_path / "plain.parquet", 1, "plain")
-    with pytest.raises(ArtifactError, match=r"one prompt format; found: plain in .*plain\.parquet, chat in .*base\.pa"):
-        evaluate(params, plain, **common)
+def test_prompt_formats_are_not_mixed(files):
+    params, paths, own = files
+    scores(own, 1, "plain")
+    with pytest.raises(ArtifactError, match=r"one prompt format; found: chat in .*base\.parquet, plain in .*soft\.pa"):
+        evaluate(params, paths)
 
 
 def test_the_whole_of_gsm8k_has_an_accuracy_and_enters_no_mean(files, tmp_path):
-    params, common, _ = files
-    common["base_scores"], own = (scores(tmp_path / f"{seed}.parquet", seed, whole=1319) for seed in (0, 1))
+    params, paths, own = files
+    for seed, name in enumerate(("base", "soft")):
+        scores(paths["scores"] / f"{name}.parquet", seed, whole=1319)
+
+    def found(name, tasks, gsm8k):
+        metrics, tests = evaluate(with_settings(params, tmp_path / name, tasks=tasks, gsm8k=gsm8k), paths)
+        return {(row["split"], row["metric"]): row for row in metrics}, tests.set_index("split")
+
     for gsm8k in ("once", "twice"):
-        evaluate(with_settings(params, tmp_path / "tiny.yaml", gsm8k=gsm8k), own, **common)
-        tiny = {(row["split"], row["metric"]): row for row in read_json(common["output"] / "metrics.json")["metrics"]}
-        tests = read_table(common["output"] / "tests.parquet", TEST_COLUMNS).set_index("split")
-        more = with_settings(params, tmp_path / "whole.yaml", tasks=[*TINY_TASKS, "gsm8k"], gsm8k=gsm8k)
-        evaluate(more, own, **common)
-        found = {(row["split"], row["metric"]): row for row in read_json(common["output"] / "metrics.json")["metrics"]}
-        assert {key: found[key] for key in tiny} == tiny
+        tiny, tiny_tests = found("tiny.yaml", list(TINY_TASKS), gsm8k)
+        both, tests = found("whole.yaml", [*TINY_TASKS, "gsm8k"], gsm8k)
+        assert {key: both[key] for key in tiny} == tiny
         added = {("GSM8K (strict)", name) for name in ("accuracy", "accuracy_difference")}
-        assert {key for key in found if key not in tiny and key[0] == "GSM8K (strict)"} == added
-        row = found["GSM8K (flexible)", "accuracy"]
+        assert {key for key in both if key not in tiny and key[0] == "GSM8K (strict)"} == added
+        row = both["GSM8K (flexible)", "accuracy"]
         # 0.6 with an interval of a binomial of 1,319, not of 100.
         assert row["n"] == 1319 and 0.9 < (row["ci_high"] - row["ci_low"]) / (2 * 1.96 * (0.24 / 1319) ** 0.5) < 1.1
-        whole = read_table(common["output"] / "tests.parquet", TEST_COLUMNS).set_index("split")
-        pd.testing.assert_frame_equal(whole.loc[tests.index], tests)
-        assert list(whole.index) == [*COLUMNS, "GSM8K (strict)", "GSM8K (flexible)", "all"]
-        assert (whole["p_difference_adjusted"] >= whole["p_difference"]).all()
+        pd.testing.assert_frame_equal(tests.loc[tiny_tests.index], tiny_tests)
+        assert list(tests.index) == [*COLUMNS, "GSM8K (strict)", "GSM8K (flexible)", "all"]
+        assert (tests["p_difference_adjusted"] >= tests["p_difference"]).all()
         # Alone it has the same figures, and is what all tasks together are.
-        evaluate(with_settings(params, tmp_path / "alone.yaml", tasks=["gsm8k"], gsm8k=gsm8k), own, **common)
-        alone = {(row["split"], row["metric"]): row for row in read_json(common["output"] / "metrics.json")["metrics"]}
-        by_column = {key: row for key, row in found.items() if key[0].startswith(("GSM8K", "gsm8k"))}
+        alone, alone_tests = found("alone.yaml", ["gsm8k"], gsm8k)
+        by_column = {key: row for key, row in both.items() if key[0].startswith(("GSM8K", "gsm8k"))}
         assert alone == by_column | {
             ("all", name): by_column["GSM8K (flexible)", name] | {"split": "all"}
             for name in ("accuracy", "accuracy_difference")
         }
-        only = read_table(common["output"] / "tests.parquet", TEST_COLUMNS).set_index("split")
-        assert list(only.index) == ["GSM8K (strict)", "GSM8K (flexible)", "all"]
-        assert (only["p_difference_adjusted"] == only["p_difference"]).all()
-        assert only.loc["all", "verdict"] == only.loc["GSM8K (flexible)", "verdict"]
+        assert list(alone_tests.index) == ["GSM8K (strict)", "GSM8K (flexible)", "all"]
+        assert (alone_tests["p_difference_adjusted"] == alone_tests["p_difference"]).all()
+        assert alone_tests.loc["all", "verdict"] == alone_tests.loc["GSM8K (flexible)", "verdict"]
     table = read_table(own, ("task", "item"))
-    write_table(tmp_path / "gap.parquet", table[~((table["task"] == "gsm8k") & (table["item"] == 700))])
+    write_table(own, table[~((table["task"] == "gsm8k") & (table["item"] == 700))])
     with pytest.raises(ArtifactError, match=r"1318 values of gsm8k under .*; accuracy needs one for each of the items"):
-        evaluate(more, tmp_path / "gap.parquet", **common)
+        found("whole.yaml", [*TINY_TASKS, "gsm8k"], "once")
 
 
-def test_how_answers_are(files, tmp_path):
-    params, common, own = files
-    evaluate(params, own, **common)
-    rows = read_json(common["output"] / "metrics.json")["metrics"]
-    found = {row["metric"]: row for row in rows if row["split"] == "tinyGSM8k"}
+def test_how_answers_are(files):
+    params, paths, own = files
+    metrics, _ = evaluate(params, paths)
+    found = {row["metric"]: row for row in metrics if row["split"] == "tinyGSM8k"}
     # 6, 8, ... 204 tokens; the base's answers have one less.
     assert {name: row["value"] for name, row in found.items()} == pytest.approx(
         {
@@ -255,22 +259,8 @@ def test_how_answers_are(files, tmp_path):
     )
     assert all(row["n"] == 100 and row["ci_low"] <= row["value"] <= row["ci_high"] for row in found.values())
     assert found["answer_tokens_mean_difference"]["ci_low"] == pytest.approx(1.0)
-    answers = read_table(common["output"] / "answers.parquet", ("task", "item", "num_tokens", "ended", "derivation"))
+    answers = read_table(paths["output"] / "soft" / "answers.parquet", ("task", "item", "ended", "derivation"))
     assert len(answers) == 100 and answers["ended"].sum() == 99 and answers["derivation"].sum() == 25
-    evaluate(params, common["base_scores"], "base", **common)
-    rows = read_json(common["output"] / "metrics.json")["metrics"]
-    assert "answer_tokens_mean" in {row["metric"] for row in rows}
-    assert not any(row["metric"].endswith("_difference") for row in rows)
-    table = read_table(own, ("details",)).assign(details="{}")
-    write_table(tmp_path / "old.parquet", table)
-    with pytest.raises(ArtifactError, match=r"old\.parquet: the details of an answer to tinyGSM8k cannot be read"):
-        evaluate(params, tmp_path / "old.parquet", **common)
-
-
-def test_same_input_same_output(files):
-    params, common, own = files
-    written = []
-    for _ in range(2):
-        evaluate(params, own, **common)
-        written.append((common["output"] / "metrics.json").read_text())
-    assert written[0] == written[1]
+    write_table(own, read_table(own, ("details",)).assign(details="{}"))
+    with pytest.raises(ArtifactError, match=r"soft\.parquet: the details of an answer to tinyGSM8k cannot be read"):
+        evaluate(params, paths)

@@ -84,14 +84,13 @@ def test_sigkill_in_the_middle_of_one_prompts_samples(dag, tmp_path):
 KILLS = int(os.environ.get("KILLS_PER_STAGE", "1"))
 """How often every kind of stage is killed; many more than in the default test are worth an occasional night."""
 OUTSIDE_THE_DAG = {
-    *(f"pipeline.stages.{name}" for name in ("profile_construction", "build_laws", "exact_laws", "eval_laws")),
+    "pipeline.stages.profile_construction",
+    *(f"pipeline.axes.laws.{name}" for name in ("build", "score", "evaluate")),
     *(f"pipeline.axes.selfreflect.{name}" for name in ("requests", "score", "evaluate")),
 }
 """What is off unless it is asked for; laws of one's own are sampled and scored by what others are."""
-NEEDED_OF_BASE = (
-    *("score_retention", "score_paloma", "generate_anchors", "generate_instructions"),
-    *("generate_questions", "score_questions", "partition_questions", "generate_perturbations"),
-)
+ONE_METHOD = ("conditions=[base,soft]", "generate.ssot.enabled=false")
+"""An evaluation reads what a model did under every condition; one adapter is enough."""
 
 
 def jobs(project: Path) -> Iterator[dict]:
@@ -101,9 +100,6 @@ def jobs(project: Path) -> Iterator[dict]:
     for name in graph.closure(graph):
         node = graph[name]
         module, condition = node.stage.module, node.row.get("condition", "")
-        # One adapter is enough to evaluate, and of base what the others need.
-        if condition not in ("", "base", "soft") or (condition == "base" and node.stage.name not in NEEDED_OF_BASE):
-            continue
         # One axis of sampling; in a night's run all.
         kind = node.stage.name if module == "generate" and KILLS > 1 else module
         moments: list[float] = []
@@ -133,6 +129,7 @@ def project(tmp_path_factory, tiny_model) -> Path:
         tmp_path_factory.mktemp("kills"),
         tiny_model,
         "retention={tasks:[tinyMMLU],max_new_tokens:4}",
+        *ONE_METHOD,
         "+method@methods.anchored=anchored",
         "+method@methods.soft_half=soft_half",
     )

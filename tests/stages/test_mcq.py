@@ -36,20 +36,23 @@ def files(tmp_path):
 
     def write(texts, prompt_id=prompt.prompt_id):
         rows = [(prompt_id, index, 100 + index, text, 9, reason) for index, (text, reason) in enumerate(texts)]
-        write_table(tmp_path / "base.parquet", pd.DataFrame(rows, columns=list(GENERATION_COLUMNS)))
+        for condition in ("base", "soft", "hard"):
+            (tmp_path / "generations").mkdir(exist_ok=True)
+            path = tmp_path / "generations" / f"{condition}.parquet"
+            write_table(path, pd.DataFrame(rows, columns=list(GENERATION_COLUMNS)))
         return {
             "prompts": [tmp_path / "mcq.parquet"],
-            "generations": tmp_path / "base.parquet",
-            "output": tmp_path / "evals" / "mcq" / "embedded" / "base",
+            "generations": tmp_path / "generations",
+            "output": tmp_path / "evals" / "mcq" / "embedded",
         }
 
     return write
 
 
 def evaluate(params, paths):
-    """Evaluate; the directory."""
-    run_stage(params, "eval_mcq@embedded-base", **paths)
-    return paths["output"]
+    """Evaluate; the directory of base."""
+    run_stage(params, "eval_mcq@embedded", **paths)
+    return paths["output"] / "base"
 
 
 def test_evaluation_directory(tiny_params, files):

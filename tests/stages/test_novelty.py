@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import yaml
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.prompts import write_text_prompts
-from pipeline.artifacts.storage import read_json, read_table, write_table
+from pipeline.artifacts.storage import read_json, read_table, write_json, write_table
 from pipeline.axes.novelty import evaluate as eval_novelty
 from pipeline.core.language.novelty import LIKELIHOOD_RATING_THRESHOLDS, rating, short_responses_equal, word_dice
 from pipeline.core.prompts.text import TextPrompt
@@ -40,13 +41,15 @@ class Novelty:
 
     def __init__(self, params, root, evaluators=None):
         values = yaml.safe_load(params.read_text())
+        values["conditions"] = ["soft"]
         for name, changes in (evaluators or {}).items():
             values["evaluate"]["novelty"][name] |= changes
         self.params, self.root, self.cache = root / "params.yaml", root, root / "cache.sqlite"
         root.mkdir(parents=True, exist_ok=True)
         self.params.write_text(yaml.safe_dump(values))
         self.prompts, self.generations = [root / "prompts.parquet"], root / "generations.parquet"
-        self.partitions, self.scores, self.output = root / "partitions", root / "scores", root / "evaluation"
+        self.judged, self.output = root / "judged", root / "evaluation" / "soft"
+        self.partitions, self.scores = self.judged / "soft" / "partitions", self.judged / "soft" / "scores"
         self.report = root / "model.json"
         files = checkpoint_files(Path(values["models"]["embedded"]["checkpoint"]))
         self.report.write_text(json.dumps({"revision": None, "files_sha256": files, "terminator": "<|im_end|>"}))
@@ -72,8 +75,8 @@ class Novelty:
         run_stage(self.params, "reward_novelty@embedded-soft", **paths, output=self.scores)
 
     def evaluate(self):
-        paths = {"prompts": self.prompts, "partitions": self.partitions, "scores": self.scores}
-        run_stage(self.params, "eval_novelty@embedded-soft", **paths, output=self.output)
+        paths = {"prompts": self.prompts, "judged": self.judged}
+        run_stage(self.params, "eval_novelty@embedded", **paths, output=self.output.parent)
         rows = read_json(self.output / "metrics.json")["metrics"]
         return {(row["split"], row["metric"]): row for row in rows}
 
@@ -247,19 +250,19 @@ def test_models_of_the_benchmarks_kind(tiny_params, tmp_path, evaluators):
     names = {metric for _, metric in metrics}
     assert {"distinct", "utility"} <= names and not {"distinct_lexical", "utility_stand_in"} & names
     assert set(read_json(novelty.output / "curated" / "summary.json")) == {"mean_distinct", "mean_utility"}
-    first = {path: path.read_bytes() for path in sorted(tmp_path.glob("models/*/*/*.jsonl"))}
-    provenance = read_json(novelty.root / "partitions.provenance.json")
+    first = {path: path.read_bytes() for path in sorted(novelty.judged.rglob("*.jsonl"))}
+    provenance = read_json(novelty.partitions.with_suffix(".provenance.json"))
     counts = read_json(novelty.partitions / "counts.json")
     assert provenance["classifier_calls"] == counts["classified_unique"] > 0
     assert provenance["cache_hits"] == counts["classified"] - counts["classified_unique"] > 0
-    rewarded = read_json(novelty.root / "scores.provenance.json")["reward_calls"]
+    rewarded = read_json(novelty.scores.with_suffix(".provenance.json"))["reward_calls"]
     assert rewarded == metrics["all", "novelty_reward_calls"]["value"]
 
     # Again: all from the cache, the same files.
     novelty.partition()
     novelty.reward()
-    assert read_json(novelty.root / "partitions.provenance.json")["classifier_calls"] == 0
-    assert read_json(novelty.root / "scores.provenance.json")["reward_calls"] == 0
+    assert read_json(novelty.partitions.with_suffix(".provenance.json"))["classifier_calls"] == 0
+    assert read_json(novelty.scores.with_suffix(".provenance.json"))["reward_calls"] == 0
     assert read_json(novelty.partitions / "counts.json") == counts
     assert {path: path.read_bytes() for path in first} == first
 
@@ -290,7 +293,7 @@ def test_killed_partition_loses_at_most_one_batch(tiny_params, tmp_path, evaluat
     with pytest.raises(KeyboardInterrupt):
         run("killed", kill_after=4)
     before = sum(sizes)
-    assert not (tmp_path / "killed" / "partitions").exists()
+    assert not (tmp_path / "killed" / "judged" / "soft" / "partitions").exists()
     resumed = run("killed")
     assert before + sum(sizes) == total and largest < total
     assert lines(resumed.partitions / "curated" / "partitions.jsonl") == expected
@@ -301,9 +304,9 @@ def test_missing_rows_are_named(tiny_params, tmp_path):
     novelty.generate({key: texts for key, texts in TEXTS.items() if key != "curated.c-1"})
     with pytest.raises(ArtifactError, match=r"generations.parquet has no rows for the prompt curated.c-1"):
         novelty.partition()
-    with pytest.raises(ArtifactError, match=r"x/partitions does not exist"):
+    with pytest.raises(ArtifactError, match=r"soft/partitions does not exist"):
         novelty.reward()
-    novelty.partitions.mkdir()
+    novelty.partitions.mkdir(parents=True)
     with pytest.raises(ArtifactError, match=r"has no split with partitions.jsonl"):
         novelty.reward()
     novelty.generate(TEXTS)
@@ -312,6 +315,20 @@ def test_missing_rows_are_named(tiny_params, tmp_path):
     rows = lines(novelty.scores / "curated" / "scores.jsonl")
     (novelty.scores / "curated" / "scores.jsonl").write_text(json.dumps(rows[0]) + "\n")
     with pytest.raises(ArtifactError, match="has no scores for the prompt curated.c-1"):
+        novelty.evaluate()
+
+
+def test_figures_of_different_evaluators_are_refused(tiny_params, tmp_path):
+    novelty = Novelty(tiny_params, tmp_path / "x")
+    novelty.partition()
+    novelty.reward()
+    shutil.copytree(novelty.judged / "soft", novelty.judged / "base")
+    values = yaml.safe_load(novelty.params.read_text())
+    novelty.params.write_text(yaml.safe_dump(values | {"conditions": ["base", "soft"]}))
+    metrics = novelty.evaluate()
+    assert metrics["all", "utility_stand_in"]["change"] == 0
+    write_json(novelty.scores / "counts.json", read_json(novelty.scores / "counts.json") | {"reward": "skywork"})
+    with pytest.raises(ArtifactError, match=r"judged is by different evaluators, .*likelihood.*skywork"):
         novelty.evaluate()
 
 

@@ -1,6 +1,5 @@
 """score_open and eval_open on the tiny model: tables in the agreed form, baselines, and clear errors."""
 
-import json
 import math
 
 import numpy as np
@@ -11,6 +10,7 @@ import yaml
 from pipeline.artifacts.prompts import write_text_prompts
 from pipeline.artifacts.storage import read_json, write_table
 from pipeline.axes.open.open_ended import SUPPORT_THRESHOLDS
+from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import load_params
 from pipeline.core.prompts.open_ended import open_prompts
 from pipeline.dag.execution import find_run
@@ -31,22 +31,11 @@ def prompts(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def scores(dag, prompts):
-    paths = {}
+    directory = prompts.parent / "scores"
     for condition in ("base", "soft"):
-        paths[condition] = prompts.parent / f"{condition}.parquet"
-        dag.run(f"score_open@embedded-{condition}", prompts=[prompts], output=paths[condition])
-    return paths
-
-
-@pytest.fixture(scope="module")
-def params(dag, prompts):
-    """The parameters with sizes that the expected numbers below are for."""
-    values = yaml.safe_load(dag.params.read_text())
-    values["generate"]["open"]["num_samples"] = REFERENCE_SIZE
-    values["generate"]["batch"] |= {"enabled": True, "answers_per_request": 5}
-    path = prompts.parent / "params.yaml"
-    path.write_text(yaml.safe_dump(values))
-    return path
+        output = directory / f"{condition}.parquet"
+        dag.run(f"score_open@embedded-{condition}", prompts=[prompts], output=output)
+    return directory
 
 
 def write_generations(path, texts, finish_reason="stop"):
@@ -58,21 +47,36 @@ def write_generations(path, texts, finish_reason="stop"):
     ]
     columns = ["prompt_id", "sample_index", "seed", "text", "num_tokens", "finish_reason"]
     write_table(path, pd.DataFrame(rows, columns=columns))
-    return path
 
 
-def evaluate(params, prompts, generations, condition="base", scores=None):
-    """The stage of a condition: one with its own law needs ``scores``, a baseline has none."""
-    output = generations.parent / condition
-    paths = {"prompts": [prompts], "generations": generations, "output": output}
-    if scores is None:
-        run_stage(params, f"eval_open_baseline@embedded-{condition}", **paths)
-    else:
-        run_stage(params, f"eval_open@embedded-{condition}", **paths, scores=scores)
-    report = read_json(output / "metrics.json")
-    metrics = {row["metric"]: row for row in report["metrics"]}
-    assert len(metrics) == len(report["metrics"])
-    return output, metrics, report["failures"]
+@pytest.fixture
+def evaluate(dag, prompts, scores, tmp_path):
+    """Evaluate replies by condition, the same for every prompt; the last condition's directory, metrics and failures.
+
+    Replies that are None are those already written.
+    """
+
+    def run(scores=scores, finish_reason="stop", **replies):
+        values = yaml.safe_load(dag.params.read_text())
+        values["conditions"] = [name for name in replies if name not in BASELINES]
+        # Sizes that the expected numbers below are for.
+        values["generate"]["open"]["num_samples"] = REFERENCE_SIZE
+        values["generate"]["batch"]["answers_per_request"] = 5
+        for name in BASELINES:
+            values["generate"][name]["enabled"] = name in replies
+        (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+        for condition, texts in replies.items():
+            if texts is not None:
+                write_generations(tmp_path / "generations" / f"{condition}.parquet", texts, finish_reason)
+        paths = {"prompts": [prompts], "generations": tmp_path / "generations", "scores": scores}
+        run_stage(tmp_path / "params.yaml", "eval_open@embedded", **paths, output=tmp_path / "evals")
+        output = tmp_path / "evals" / condition
+        report = read_json(output / "metrics.json")
+        metrics = {row["metric"]: row for row in report["metrics"]}
+        assert len(metrics) == len(report["metrics"])
+        return output, metrics, report["failures"]
+
+    return run
 
 
 def test_scores(dag, prompts, scores):
@@ -82,7 +86,7 @@ def test_scores(dag, prompts, scores):
     config = load_params(dag.params).models["embedded"]
     vocabulary = load_model(config, device="cpu").config.vocab_size
     assert len(load_tokenizer(config)) <= vocabulary
-    tables = {condition: pd.read_parquet(path) for condition, path in scores.items()}
+    tables = {condition: pd.read_parquet(scores / f"{condition}.parquet") for condition in ("base", "soft")}
     for condition, table in tables.items():
         assert list(table.columns) == ["prompt_id", "token_ids", "probabilities", "entropy_nats", "vocabulary"]
         assert table["prompt_id"].tolist() == [prompt.prompt_id for prompt in PROMPTS]
@@ -93,7 +97,7 @@ def test_scores(dag, prompts, scores):
             total = row.probabilities.astype(np.float64).sum()
             assert total - row.probabilities[-1] < 0.9995 <= total < 1 + 1e-5
             assert (np.diff(row.probabilities) <= 0).all()
-        provenance = json.loads(scores[condition].with_suffix(".provenance.json").read_text())
+        provenance = read_json(scores / f"{condition}.provenance.json")
         assert provenance["stage"] == "score_open" and provenance["num_prompts"] == 3
     assert not np.allclose(tables["base"]["entropy_nats"], tables["soft"]["entropy_nats"], atol=1e-6)
 
@@ -112,14 +116,13 @@ def test_scores(dag, prompts, scores):
 
 def test_baselines_have_no_first_step_law(dag):
     names = {"model": "embedded", "condition": "ssot"}
-    with pytest.raises(ConfigError, match="score_open has no run .*ssot: there are .*base; .*soft; .*hard$"):
+    with pytest.raises(ConfigError, match="axes.open.score has no run .*ssot: there are .*base; .*soft; .*hard$"):
         find_run([STAGES["score_open"]], load_params(dag.params), names)
 
 
-def test_evaluation(params, prompts, scores, tmp_path):
+def test_evaluation(evaluate):
     texts = ["Paris", " paris\nbecause", '"Paris"', "Rome", "", "<think>Rome"]
-    generations = write_generations(tmp_path / "g.parquet", texts, finish_reason="length")
-    output, metrics, failures = evaluate(params, prompts, generations, scores=scores["base"])
+    output, metrics, failures = evaluate(base=texts, finish_reason="length")
     assert {path.name for path in output.iterdir()} == {
         "metrics.json",
         "per_prompt.parquet",
@@ -143,12 +146,11 @@ def test_evaluation(params, prompts, scores, tmp_path):
     assert list(zip(city["answer"], city["count"], strict=True)) == [("Paris", 2), ("Rome", 1), ("paris", 1)]
 
 
-def test_support(params, prompts, scores, tmp_path):
-    generations = write_generations(tmp_path / "g.parquet", ["Paris", "Rome"])
-    output, metrics, _ = evaluate(params, prompts, generations, scores=scores["base"])
+def test_support(evaluate, scores):
+    output, metrics, _ = evaluate(base=["Paris", "Rome"])
     support = pd.read_parquet(output / "support.parquet")
     assert list(support.columns) == ["prompt_id", "threshold", "support_size"] and len(support) == 3 * 21
-    stored = pd.read_parquet(scores["base"]).set_index("prompt_id")
+    stored = pd.read_parquet(scores / "base.parquet").set_index("prompt_id")
     for row in support.itertuples():
         cumulative = np.cumsum(stored.at[row.prompt_id, "probabilities"], dtype=np.float64)
         assert cumulative[row.support_size - 1] >= row.threshold
@@ -162,17 +164,16 @@ def test_support(params, prompts, scores, tmp_path):
     assert metrics["first_token_entropy_nats"]["value"] == pytest.approx(stored["entropy_nats"].mean())
 
 
-def test_more_samples_are_compared_at_the_common_size(params, prompts, scores, tmp_path):
+def test_more_samples_are_compared_at_the_common_size(evaluate):
     texts = [f"answer {index % (2 * REFERENCE_SIZE)}" for index in range(4 * REFERENCE_SIZE)]
-    generations = write_generations(tmp_path / "g.parquet", texts)
-    output, metrics, _ = evaluate(params, prompts, generations, scores=scores["base"])
+    output, metrics, _ = evaluate(base=texts)
     # Each answer twice among 4 r samples: missed by r of them with (3 r)(3 r - 1) / ((4 r)(4 r - 1)).
     missed = 24 * 23 / (32 * 31)
     assert metrics["unique_fraction"]["value"] == pytest.approx(2 * (1 - missed))
     assert (pd.read_parquet(output / "per_prompt.parquet")["num_distinct"] == 2 * REFERENCE_SIZE).all()
 
 
-def test_ssot_answers_are_extracted(params, prompts, tmp_path):
+def test_ssot_answers_are_extracted(evaluate):
     texts = [
         "<seed>x</seed><answer>Oslo</answer>",
         "<answer>\nOslo\n</answer>",
@@ -180,7 +181,7 @@ def test_ssot_answers_are_extracted(params, prompts, tmp_path):
         "<answer>",
         "<answer></answer>",
     ]
-    output, metrics, failures = evaluate(params, prompts, write_generations(tmp_path / "g.parquet", texts), "ssot")
+    output, metrics, failures = evaluate(base=["Oslo"], ssot=texts)
     assert failures == {"open": {"empty": 3, "no_answer": 3, "unclosed_answer": 3}}
     assert metrics["unique_fraction"]["value"] == pytest.approx(1 / 5)
     assert not any(name.startswith(("top_p", "first_token")) for name in metrics)
@@ -188,10 +189,8 @@ def test_ssot_answers_are_extracted(params, prompts, tmp_path):
     assert pd.read_parquet(output / "per_prompt.parquet")["top_p_support_size"].isna().all()
 
 
-def test_a_batch_reply_holds_several_samples(params, prompts, tmp_path):
-    output, _, failures = evaluate(
-        params, prompts, write_generations(tmp_path / "g.parquet", ["Oslo\nRome", "Oslo"]), "batch"
-    )
+def test_a_batch_reply_holds_several_samples(evaluate):
+    output, _, failures = evaluate(base=["Oslo"], batch=["Oslo\nRome", "Oslo"])
     per_prompt = pd.read_parquet(output / "per_prompt.parquet")
     assert (per_prompt["num_samples"] == 10).all() and (per_prompt["num_valid"] == 3).all()
     assert failures == {"open": {"missing_answer": 3 * 7}}
@@ -199,22 +198,31 @@ def test_a_batch_reply_holds_several_samples(params, prompts, tmp_path):
     assert answers["count"].tolist() == [2, 1] * 3
 
 
-def test_nothing_answered_is_null(params, prompts, scores, tmp_path):
-    generations = write_generations(tmp_path / "g.parquet", ["", " "])
-    _, metrics, _ = evaluate(params, prompts, generations, scores=scores["base"])
+def test_nothing_answered_is_null(evaluate):
+    _, metrics, _ = evaluate(base=["", " "])
     entropy = metrics["answer_entropy_nats"]
     assert entropy["value"] is None and (entropy["n"], entropy["undefined"]) == (0, 3)
     assert metrics["unique_fraction"]["value"] == 0
     assert not math.isnan(metrics["valid_rate"]["value"])
 
 
-def test_missing_prompts_are_named(params, prompts, scores, tmp_path):
-    generations = write_generations(tmp_path / "g.parquet", ["Paris"])
-    table = pd.read_parquet(generations)
-    write_table(tmp_path / "less.parquet", table[table["prompt_id"] != PROMPTS[1].prompt_id])
-    with pytest.raises(ArtifactError, match=rf"less\.parquet has no rows for the prompt {PROMPTS[1].prompt_id}"):
-        evaluate(params, prompts, tmp_path / "less.parquet", scores=scores["base"])
-    laws = pd.read_parquet(scores["base"])
-    write_table(tmp_path / "laws.parquet", laws.iloc[1:])
-    with pytest.raises(ArtifactError, match=rf"laws\.parquet has no rows for the prompt {PROMPTS[0].prompt_id}"):
-        evaluate(params, prompts, generations, scores=tmp_path / "laws.parquet")
+def test_changes_are_paired_with_base(evaluate):
+    _, metrics, _ = evaluate(base=["Oslo"] * 4, soft=["Oslo", "Rome", "Bern", "Riga"])
+    unique = metrics["unique_fraction"]
+    # The same for every prompt, so for every resample.
+    assert [unique[name] for name in ("change", "change_low", "change_high")] == pytest.approx([3 / 4] * 3)
+    assert metrics["top_p_support_size"]["change"] is not None
+
+
+def test_missing_prompts_are_named(evaluate, scores, tmp_path):
+    write_generations(tmp_path / "all.parquet", ["Paris"])
+    table = pd.read_parquet(tmp_path / "all.parquet")
+    write_table(tmp_path / "generations" / "base.parquet", table[table["prompt_id"] != PROMPTS[1].prompt_id])
+    with pytest.raises(ArtifactError, match=rf"base\.parquet has no rows for the prompt {PROMPTS[1].prompt_id}"):
+        evaluate(base=None)
+    laws = pd.read_parquet(scores / "base.parquet")
+    write_table(tmp_path / "laws" / "base.parquet", laws.iloc[1:])
+    with pytest.raises(ArtifactError, match=rf"laws/base\.parquet has no rows for the prompt {PROMPTS[0].prompt_id}"):
+        evaluate(base=["Paris"], scores=tmp_path / "laws")
+    with pytest.raises(ArtifactError, match=r"laws/soft\.parquet does not exist"):
+        evaluate(soft=["Paris"], scores=tmp_path / "laws")

@@ -16,7 +16,8 @@ from tests.stages.preloaded_python import draw_one
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs Git")
 
-TARGET = "eval_structured@embedded-base"
+TARGET = "eval_structured@embedded"
+ONE_CONDITION = ("conditions=[base]", "generate.ssot.enabled=false")
 REPORT = (
     "python",
     "-m",
@@ -32,7 +33,7 @@ REPORT = (
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory, environment, tiny_model) -> Path:
     """A clone in which one evaluation was run, with its tables; ``dvc.lock`` committed, the cache pushed."""
-    clone = clone_project(tmp_path_factory.mktemp("remote") / "first", tiny_model)
+    clone = clone_project(tmp_path_factory.mktemp("remote") / "first", tiny_model, *ONE_CONDITION)
     copy_code(clone)
     run(clone, environment, "git", "init", "-q")
     dvc(clone, environment, "remote", "add", "-d", "store", "../store")

@@ -26,6 +26,7 @@ from pipeline.dag.stages import STAGES
 from pipeline.errors import ArtifactError, ConfigError, ModelError
 from pipeline.record.provenance import run_identity, sha256_path
 from pipeline.report.evaluations import METRIC_COLUMNS
+from pipeline.runs.spent import record_paths
 from tests.conftest import ROOT
 from tests.stages.conftest import AXES, CONDITIONS, run_stage
 
@@ -114,8 +115,13 @@ def test_provenance(dag):
     # What a run is of, and the keys that DVC tracks, side by side.
     assert record["parameters"] == {
         "model": "embedded",
-        "conditions": list(CONDITIONS),
         "seed": 0,
+        "conditions": list(CONDITIONS),
+        **{f"generate.{name}.enabled": name == "ssot" for name in BASELINES},
+        **{
+            f"generate.{name}.answers_per_request": record["parameters"][f"generate.{name}.answers_per_request"]
+            for name in BASELINES
+        },
         "evaluate.bootstrap_replicates": 100,
         "evaluate.floor_replicates": 20,
         "evaluate.token_budget": 40,
@@ -129,10 +135,11 @@ def test_provenance(dag):
 
 
 def test_every_run_has_a_record_that_fits_what_is_there(dag):
+    params = load_params(dag.params)
     runs = {
-        name: path
-        for name, node in StageGraph(load_params(dag.params)).items()
-        if (path := record_of(node)) is not None and path.exists()
+        name: found
+        for name, node in StageGraph(params).items()
+        if (found := [path for path in record_paths(node, params).values() if path.exists()])
     }
     # All but those that the fixture leaves out: checks, the report, and what needs none.
     assert {name.partition("@")[0] for name in runs} == set(STAGES) - {
@@ -147,7 +154,7 @@ def test_every_run_has_a_record_that_fits_what_is_there(dag):
         # So have laws of one's own, and summaries.
         *(name for name in STAGES if name.endswith(("_laws", "_selfreflect", "_summaries"))),
     }
-    for name, path in runs.items():
+    for name, path in ((name, path) for name, paths in runs.items() for path in paths):
         record = json.loads(path.read_text())
         assert record["stage"] == name.partition("@")[0] and record["outputs_sha256"]
         for made, expected in {**record["inputs_sha256"], **record["outputs_sha256"]}.items():
@@ -155,12 +162,6 @@ def test_every_run_has_a_record_that_fits_what_is_there(dag):
         assert record["identity"] == run_identity(
             *(record[key] for key in ("stage", "code", "parameters", "found", "inputs_sha256"))
         )
-
-
-def record_of(node) -> Path | None:
-    """Where the record of a run is: beside its output, or in it."""
-    records = [Path(output) for output in node.outputs if output.endswith("provenance.json")]
-    return next(iter(records), None) or Path(node.outputs[0]) / "provenance.json"
 
 
 @pytest.mark.parametrize("strategy", ["merged", "rows"])
@@ -210,9 +211,10 @@ def test_training_twice_gives_the_same_adapter(dag, tmp_path):
 def test_metrics_do_not_need_a_model(dag, tmp_path, monkeypatch):
     monkeypatch.setattr("pipeline.engines.loading.model.load_model", None)
     monkeypatch.setattr("pipeline.engines.loading.model.load_tokenizer", None)
-    before = (dag.evals("structured", "base") / "metrics.json").read_text()
     dag.run("eval_structured@embedded", output=tmp_path / "again")
-    assert (tmp_path / "again" / "base" / "metrics.json").read_text() == before
+    for condition in (*CONDITIONS, "ssot"):
+        written = (tmp_path / "again" / condition / "metrics.json").read_text()
+        assert written == (dag.evals("structured", condition) / "metrics.json").read_text()
 
 
 SAMPLED = {
@@ -374,9 +376,10 @@ def test_truncated_inputs_stop_before_any_work_and_lose_nothing(dag, tmp_path):
 
 def test_generations_of_other_prompts_are_refused(dag, tmp_path):
     table = read_table(dag.generations("base"), ["prompt_id"])
-    write_table(tmp_path / "base.parquet", table[table["prompt_id"] != table["prompt_id"].iloc[0]])
-    with pytest.raises(ArtifactError, match=r"base\.parquet has no rows for the prompt"):
-        dag.run("eval_structured@embedded", generations=tmp_path, output=tmp_path / "e")
+    shutil.copytree(dag.generations("base").parent, tmp_path / "g")
+    write_table(tmp_path / "g" / "base.parquet", table[table["prompt_id"] != table["prompt_id"].iloc[0]])
+    with pytest.raises(ArtifactError, match=r"g/base\.parquet has no rows for the prompt"):
+        dag.run("eval_structured@embedded", generations=tmp_path / "g", output=tmp_path / "e")
 
 
 def test_errors_reach_the_user_as_one_sentence(dag, tmp_path):

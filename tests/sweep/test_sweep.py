@@ -100,12 +100,52 @@ def test_every_cell_of_every_preset_composes_to_a_dag_with_its_targets(name, mod
     assert list(cell.params.models) == [model or "embedded"]
     assert cell.targets and set(cell.targets) <= set(cell.stages)
     for key, values in config.grid.items():
-        # The two are groups of conf/, and no keys.
+        # These two are groups of conf/, and no keys.
         if key not in ("model", "methods"):
             assert look_up(cell.values, key) == values[-1]
     if model:
         # Full scale: the paper's own sizes.
         assert cell.params.generate.structured.num_samples == 1000 and cell.params.train.learning_rate == 2e-4
+
+
+HARD = ("methods=hard", "conditions=[hard]", "generate.ssot.enabled=false")
+STRUCTURED = ("eval_structured@{model}",)
+
+
+@functools.cache
+def cell_of(*overrides: str, targets: tuple[str, ...] = STRUCTURED):
+    """A cell of this checkout, composed once."""
+    return make_cell(overrides, targets, ROOT)
+
+
+TRAINING_AND_SAMPLING = ("train_", "generate_", "score_", "exact_")
+ABLATIONS = {
+    "soft": ("soft_granularity", "soft_granularity_demo", "bins", "precision"),
+    "hard": ("hard_ablation", "hard_ablation_demo", "samples_per_prompt"),
+}
+
+
+@pytest.mark.parametrize(("method", "name"), [(method, name) for method, names in ABLATIONS.items() for name in names])
+def test_a_cell_of_an_ablation_runs_what_its_table_needs(method, name):
+    """Neither the other method, nor base and its baselines, nor another axis."""
+    config = preset(name)
+    overrides = (override_text(key, values[0]) for key, values in config.grid.items())
+    cell = cell_of(*overrides, targets=tuple(config.targets))
+    names = {stage for stage in cell.stages if stage.startswith(TRAINING_AND_SAMPLING)}
+    of_samples = (f"{kind}_structured@embedded-{method}" for kind in ("generate", "score", "exact"))
+    assert names == {f"train_{method}@embedded", *of_samples}
+    assert cell.targets == ("eval_structured@embedded",)
+    # Beside those: checks, prompts, an output space for each of training and evaluation, tries, and floors.
+    assert len(cell.stages) == {"soft": 14, "hard": 13}[method]
+
+
+@pytest.mark.parametrize("name", [*ABLATIONS["soft"], *ABLATIONS["hard"]])
+def test_ablations_of_one_factor_run_cells_of_the_table(name):
+    """Their directory is that of the whole table, so that the report finds them."""
+    config = preset(name)
+    whole = preset(config.name)
+    assert all(cell in whole.cells for cell in config.cells)
+    assert all(value in whole.grid.get(key, values) for key, values in config.grid.items() for value in values)
 
 
 def expand(*arguments: str) -> list[str]:
@@ -117,25 +157,38 @@ def test_a_presets_cells_and_grid_become_sweeps():
         "-m",
         "sweep=hard_ablation",
         "seed=0,1",
+        *HARD,
         "sweep.cell=0,1,2,3,4,5,6,7,8,9",
     ]
-    assert expand("-m", "sweep=soft_granularity") == [
+    assert expand("-m", "sweep=soft_granularity", "conditions=null", "generate.ssot.enabled=true") == [
         "-m",
         "sweep=soft_granularity",
+        "conditions=null",
+        "generate.ssot.enabled=true",
         "seed=0,1,2",
+        "methods=soft",
         "discretize.soft.num_decimals=1,2,3,5",
         "discretize.soft.max_bins=1001,4096,16384",
     ]
-    assert expand("seed=1", "-m", "--cfg", "job", "~tests", "reports=b") == [
+    assert expand("seed=1", "-m", "sweep.gpus=[0]", "~tests", "reports=b") == [
         "-m",
-        "--cfg",
-        "job",
         "seed=1",
+        "sweep.gpus=[0]",
         "~tests",
         "reports=b",
     ]
-    # Without -m there is one job, and nothing is swept.
-    assert expand("sweep=hard_ablation", "seed=3") == ["sweep=hard_ablation", "seed=3"]
+    # Without -m there is one job, and nothing is swept; it trains the preset's method alone all the same.
+    assert expand("sweep=hard_ablation", "seed=3") == ["sweep=hard_ablation", "seed=3", *HARD]
+
+
+def test_the_configuration_of_a_preset_is_shown():
+    """Hydra shows one job or runs several, and refuses to be asked for both."""
+    assert expand("-m", "sweep=hard_ablation", "--cfg", "job") == ["--cfg", "job", "sweep=hard_ablation", *HARD]
+    command = [sys.executable, "-m", "pipeline.sweep", "-m", "sweep=hard_ablation", "--cfg", "job"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    found = yaml.safe_load(shown.stdout)
+    assert list(found["methods"]) == found["conditions"] == ["hard"] and len(found["sweep"]["cells"]) == 10
 
 
 def test_what_the_command_line_sets_leaves_the_preset():
@@ -146,7 +199,7 @@ def test_what_the_command_line_sets_leaves_the_preset():
         "discretize.soft.num_decimals=1,2,3,5"
     )
     chosen = expand("-m", "sweep=hard_ablation", "sweep.cell=2", "seed=0")
-    assert chosen == ["-m", "sweep=hard_ablation", "sweep.cell=2", "seed=0"]
+    assert chosen == ["-m", "sweep=hard_ablation", "sweep.cell=2", "seed=0", *HARD]
     assert expand("-m", "sweep=paper_by_model", "model=null")[-1] == "~model"
 
 
@@ -158,7 +211,7 @@ def test_plan_submits_nothing():
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (("-m", "sweep=nothing"), "sweep: there is no 'nothing'; there are chosen, construction_cost"),
+        (("-m", "sweep=nothing"), "sweep: there is no 'nothing'; there are bins, chosen, construction_cost"),
         (("-m", "sweep=hard_ablaton"), "did you mean hard_ablation"),
         (("-m", "trian.soft.epochs=1,2"), "there is no key 'trian'; did you mean train"),
         (("train.soft.epoch=3",), "there is no key 'epoch'; did you mean epochs"),
@@ -207,20 +260,12 @@ def test_override_texts():
     ]
     assert override_key("+model@models.x=y") == "model" and override_key("~a.b") == "a.b"
     assert override_key("-m") is None
+    assert override_text("k", ["a", 1, None]) == "k=[a,1,null]"
     assert constant_keys(["-m", "seed=0,1", "a.b=[1,2]", "c=choice(1,2)", "d=range(0,3)", "e=x"]) == {"a.b", "e"}
 
 
-HARD = ("eval_structured@{model}-hard",)
-
-
-@functools.cache
-def cell_of(*overrides: str, targets: tuple[str, ...] = HARD):
-    """A cell of this checkout, composed once."""
-    return make_cell(overrides, targets, ROOT)
-
-
 def test_identity_is_what_the_targets_depend_on():
-    base = cell_of()
+    base = cell_of(*HARD)
     # Settings of other stages, of this machine, and of how fast it goes: together, as none of them counts.
     others = (
         "tracking.project=x",
@@ -232,7 +277,7 @@ def test_identity_is_what_the_targets_depend_on():
         "engine.openai.max_retries=3",
         "paloma.max_documents_per_slice=2",
     )
-    assert cell_of(*others).identity == base.identity
+    assert cell_of(*HARD, *others).identity == base.identity
     changes = (
         "seed=1",
         "train.hard.epochs=9",
@@ -241,12 +286,13 @@ def test_identity_is_what_the_targets_depend_on():
         "models.embedded.dtype=bfloat16",
         "evaluate.bootstrap_replicates=101",
         "prompts.ood_selection=full",
+        "conditions=[base,hard]",
     )
-    identities = {cell_of(other).identity for other in changes}
+    identities = {cell_of(*HARD, other).identity for other in changes}
     assert len(identities | {base.identity}) == len(changes) + 1
-    assert cell_of(targets=("train_hard",)).identity != base.identity
+    assert cell_of(*HARD, targets=("train_hard",)).identity != base.identity
     # The way to the values does not count.
-    assert cell_of("seed=0", "discretize.hard.max_bins=16384").identity == base.identity
+    assert cell_of(*HARD, "seed=0", "discretize.hard.max_bins=16384").identity == base.identity
 
 
 def test_full_identity_follows_code_data_and_checkpoints(tmp_path, monkeypatch):
@@ -255,9 +301,10 @@ def test_full_identity_follows_code_data_and_checkpoints(tmp_path, monkeypatch):
     model = tmp_path / "models" / "embedded"
     model.mkdir(parents=True)
     (model / "config.json").write_text("{}")
-    base = make_cell((), HARD, tmp_path)
+    base = make_cell(HARD, STRUCTURED, tmp_path)
     full = base.full_identity(tmp_path)
-    assert base.identity == cell_of().identity and full == make_cell((), HARD, tmp_path).full_identity(tmp_path)
+    assert base.identity == cell_of(*HARD).identity
+    assert full == make_cell(HARD, STRUCTURED, tmp_path).full_identity(tmp_path)
     digests = code_digests()
     with monkeypatch.context() as patch:
         # Code that no stage of the cell runs.
@@ -281,7 +328,7 @@ def test_full_identity_follows_code_data_and_checkpoints(tmp_path, monkeypatch):
     hard = base.graph["train_hard@embedded"].stage
     with monkeypatch.context() as patch:
         patch.setitem(STAGES, "train_hard", replace(hard, module="train_soft"))
-        assert make_cell((), HARD, tmp_path).full_identity(tmp_path) != before
+        assert make_cell(HARD, STRUCTURED, tmp_path).full_identity(tmp_path) != before
 
 
 def test_settings_are_no_sources_of_a_cell():
@@ -299,47 +346,29 @@ def test_settings_are_no_sources_of_a_cell():
 
 def test_targets_in_braces():
     params = cell_of().params
-    assert expand_targets(["a@{model}-{condition}", "report", "b@{tokenizer}"], params) == [
-        "a@embedded-base",
-        "a@embedded-soft",
-        "a@embedded-hard",
-        "a@embedded-anchored",
-        "report",
-        "b@embedded",
-    ]
-    with pytest.raises(ConfigError, match="only \\{model\\}, \\{tokenizer\\}, \\{condition\\}, \\{baseline\\}"):
+    targets = expand_targets(["a@{model}-x", "report", "b@{tokenizer}"], params)
+    assert targets == ["a@embedded-x", "report", "b@embedded"]
+    with pytest.raises(ConfigError, match="only \\{model\\}, \\{tokenizer\\} can stand in braces"):
         expand_targets(["a@{modle}"], params)
     with pytest.raises(ConfigError, match="there is no stage 'train_hrad'"):
         cell_of(targets=("train_hrad",))
-    # A baseline that an axis does not have is no target.
-    cell = cell_of("generate.constrained.enabled=true", targets=("eval_open_baseline@{model}-{baseline}",))
-    assert cell.targets == ("eval_open_baseline@embedded-ssot",)
+    with pytest.raises(ConfigError, match="its name is eval_mcq@embedded"):
+        cell_of(targets=("eval_mcq@{model}-base",))
     with pytest.raises(ConfigError, match="artifacts: got '/tmp/x'; in a sweep it must be a path inside"):
         cell_of("artifacts=/tmp/x")
 
 
-PAPER_TARGETS = (
-    "eval_novelty@{model}-{condition}",
-    "eval_structured@{model}-{condition}",
-    "eval_open_baseline@{model}-{baseline}",
-    "eval_mcq@{model}-base",
-)
+PAPER_TARGETS = ("eval_novelty@{model}", "eval_structured@{model}", "eval_open@{model}", "eval_mcq@{model}")
 
 
 def test_targets_on_axes_that_are_off_are_left_out():
     cell = cell_of("axes=[structured,mcq]", targets=PAPER_TARGETS)
-    assert cell.targets == (
-        *(f"eval_structured@embedded-{c}" for c in ("base", "soft", "hard", "anchored")),
-        "eval_mcq@embedded-base",
-    )
+    assert cell.targets == ("eval_structured@embedded", "eval_mcq@embedded")
     assert not any("novelty" in name or "open" in name for name in cell.stages)
     with pytest.raises(ConfigError, match=r"nothing is left to reach of eval_novelty@.*: axes \(now structured, mcq\)"):
         cell_of("axes=[structured,mcq]", targets=PAPER_TARGETS[:1])
-    with pytest.raises(ConfigError, match="there is no stage 'eval_novlety@embedded-base'; there are"):
-        cell_of("axes=[structured,mcq]", targets=("eval_novlety@{model}-{condition}",))
-    # Without targets DVC would run everything.
-    with pytest.raises(ConfigError, match="nothing is left to reach of eval_open_baseline"):
-        cell_of("generate.ssot.enabled=false", targets=PAPER_TARGETS[2:3])
+    with pytest.raises(ConfigError, match="there is no stage 'eval_novlety@embedded'; there are"):
+        cell_of("axes=[structured,mcq]", targets=("eval_novlety@{model}",))
 
 
 def test_a_cell_that_an_axis_is_added_to_goes_on_where_it_is():
@@ -394,7 +423,7 @@ def test_stage_graph_is_that_of_dvc(tmp_path, monkeypatch, overrides):
 
 def test_closure_is_ordered_and_downstream_is_its_inverse():
     graph = StageGraph(validate(composed_params()))
-    order = graph.closure(["eval_structured@embedded-hard"])
+    order = graph.closure(["exact_structured@embedded-hard"])
     for position, name in enumerate(order):
         assert graph.upstream(name) <= set(order[:position])
     assert "train_hard@embedded" in order and "train_soft@embedded" not in order
@@ -451,7 +480,7 @@ def test_finished_needs_the_same_identity_and_the_outputs(tmp_path):
     assert not is_finished(cell, tmp_path, ROOT)
     (tmp_path / "finished.json").write_text(json.dumps({"identity": cell.full_identity(ROOT)}))
     assert not is_finished(cell, tmp_path, ROOT)
-    (tmp_path / "artifacts" / "evals" / "structured" / "embedded" / "hard").mkdir(parents=True)
+    (tmp_path / "artifacts" / "evals" / "structured" / "embedded").mkdir(parents=True)
     assert is_finished(cell, tmp_path, ROOT)
     (tmp_path / "finished.json").write_text(json.dumps({"identity": "another"}))
     assert not is_finished(cell, tmp_path, ROOT)

@@ -1,21 +1,18 @@
 """The set of a model's laws under several decoding settings, on one question, and whether people's law is in it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from pipeline.axes.credal.hull import diameter, entropy_bounds, entropy_split, hull_distance
 from pipeline.axes.questions.people import PeopleSplit, upper_band
-from pipeline.core.statistics.summarise import Statistic, mean_of
+from pipeline.core.statistics.summarise import mean_of
 
 SPLITS = 20
 """Splits of people behind a distance and its band."""
 WITHIN = ("lower_entropy_nats", "upper_entropy_nats", "within_entropy_nats", "between_entropy_nats", "diameter")
-STATISTICS: Mapping[str, Statistic] = {f"credal_{name}": mean_of(name) for name in ("distance", "covered", *WITHIN)}
-FLOORS = {
-    "credal_distance": "people_distance",
-    "credal_covered": 0.95,
-}
+STATISTICS = {f"credal_{name}": mean_of(name) for name in ("distance", "covered", *WITHIN)}
+FLOORS = {"credal_distance": "people_distance", "credal_covered": 0.95}
 
 
 def laws_of(members: Sequence[Sequence[str]], others: Sequence[str] = ()) -> np.ndarray:

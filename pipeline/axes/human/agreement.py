@@ -10,15 +10,12 @@ from scipy.special import rel_entr
 from pipeline.axes.questions.answers import class_counts
 from pipeline.axes.questions.people import PeopleSplit, total_variation, upper_band
 from pipeline.axes.questions.question import OTHER
-from pipeline.core.statistics.summarise import Statistic, mean_of
+from pipeline.core.statistics.summarise import mean_of
 
 SMOOTHING = 0.5
 """Added to every count behind the KL divergence (Krichevsky and Trofimov 1981)."""
 MEASURES = ("tv", "js_bits", "kl_nats", "recall", "other_mass", "same_top_answer")
-STATISTICS: Mapping[str, Statistic] = {
-    **{f"human_{name}": mean_of(name) for name in MEASURES},
-    "human_within_band": mean_of("within_band"),
-}
+STATISTICS = {f"human_{name}": mean_of(name) for name in (*MEASURES, "within_band")}
 FLOORS = {**{f"human_{name}": f"people_{name}" for name in MEASURES}, "human_within_band": 0.95}
 """People against people; 95% of people's own samples are within the band by its definition."""
 

@@ -8,6 +8,7 @@ import pandas as pd
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN
 from pipeline.artifacts.storage import rows_by_prompt
+from pipeline.axes.evaluation import ModelEvaluation
 from pipeline.axes.inv_entropy.chains import (
     GRAM,
     cosine_similarities,
@@ -16,15 +17,13 @@ from pipeline.axes.inv_entropy.chains import (
     rise_by_chance,
     rises_with_temperature,
 )
-from pipeline.axes.questions.answers import Answers, answer_texts
+from pipeline.axes.questions.answers import Answers, answer_rows, answer_texts, read_partition
 from pipeline.axes.questions.artifact import read_perturbations, read_questions
 from pipeline.axes.questions.discrimination import auroc_of
 from pipeline.axes.questions.question import Question
-from pipeline.axes.questions.sides import Comparison
 from pipeline.axes.uncertainty.question import answer_is_right
 from pipeline.config.conditions import answer_protocol
 from pipeline.config.evaluation import DEFAULT_SETTING, SettingsGenerateConfig, SimilarityConfig
-from pipeline.config.params import BASE
 from pipeline.core.prompts.protocols import AnswerProtocol
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.summarise import Statistic, mean_of
@@ -42,12 +41,6 @@ def statistics_of(temperatures: Sequence[str]) -> dict[str, Statistic]:
     means = {f"inv_{name.removeprefix('inv_')}": mean_of(name) for name in MEANS}
     rises = {"inv_tsu": mean_of("rises")} if len(temperatures) > 1 else {}
     return {**means, **{f"inv_{column}_auroc": auroc_of(column) for column in SCORES}, **rises}
-
-
-def with_rises(rows: pd.DataFrame, by_temperature: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The rows with a column ``rises``: 1 where the excess rises strictly over the tables by ascending temperature."""
-    excess = np.stack([table["excess_nats"].to_numpy() for table in by_temperature], axis=-1)
-    return rows.assign(rises=rises_with_temperature(excess).astype(np.float64))
 
 
 def _open_similarity(run: StageRun, config: SimilarityConfig) -> Callable[[Sequence[str]], np.ndarray]:
@@ -81,53 +74,44 @@ def _temperatures(settings: SettingsGenerateConfig) -> list[str]:
 
 
 def main(
-    run: StageRun,
-    model: str,
-    condition: str,
-    prompts: Path,
-    perturbations: Path,
-    generations: list[Path],
-    partitions: list[Path],
-    output: Path,
+    run: StageRun, model: str, prompts: Path, perturbations: Path, generations: Path, partitions: Path, output: Path
 ) -> None:
-    """Write an evaluation directory. An answer is right by the most frequent class of answers to the question."""
-    params, requests = run.params, read_perturbations(perturbations)
-    settings, seed = params.evaluate.inverse_entropy, params.seed
+    """Write an evaluation. An answer is right by the most frequent class of answers to the question."""
+    evaluation, params, seed = ModelEvaluation(run, "inv_entropy", model), run.params, run.params.seed
+    requests, temperatures = read_perturbations(perturbations), _temperatures(params.generate.perturbations)
     questions = [question for question in read_questions(prompts) if question.prompt_id in requests]
-    compared = Comparison(run, "inv_entropy", model, condition, partitions)
+    answers = {name: read_partition(path, questions) for name, path in evaluation.paths(partitions)}
     texts = {
         name: _texts(path, requests, answer_protocol(params, model, name))
-        for name, path in zip((BASE, condition), reversed(generations), strict=True)
+        for name, path in evaluation.paths(generations)
     }
-    embed, alike = _open_similarity(run, settings.similarity), {}
-    for question in questions:
-        asked = requests[question.prompt_id]
-        answers = dict.fromkeys(
+    embed, alike = _open_similarity(run, params.evaluate.inverse_entropy.similarity), {}
+    for question, asked in requests.items():
+        given = dict.fromkeys(
             text for side in texts.values() for name in asked for own in side[name].values() for text in own
         )
-        # Vectors of one call alone can be compared: those of both conditions are made together.
-        found = cosine_similarities(embed([*asked.values(), *answers]))
-        places = {text: place for place, text in enumerate(answers)}
-        size = len(asked)
-        alike[question.prompt_id] = found[:size, :size], found[size:, size:], places
+        # Vectors of one call alone can be compared: those of all conditions are made together.
+        found = cosine_similarities(embed([*asked.values(), *given]))
+        size, places = len(asked), {text: place for place, text in enumerate(given)}
+        alike[question] = found[:size, :size], found[size:, size:], places
 
-    def rows_of(setting: str) -> pd.DataFrame:
-        def row(question: Question, answers: Answers, name: str) -> dict[str, float]:
-            inputs, outputs, places = alike[question.prompt_id]
-            own = [texts[name][request][setting] for request in requests[question.prompt_id]]
-            chosen = np.array([[places[text] for text in replies] for replies in own])
-            rng = random_stream(seed, "draws", question.prompt_id)
-            right = answer_is_right(question, answers.labels, random_stream(seed, "ties", question.prompt_id))
-            return {"right": right, **mean_measures(inputs, chosen, outputs, draws=settings.draws, rng=rng)}
+    def row(question: Question, own: Answers, condition: str) -> dict[str, float]:
+        inputs, outputs, places = alike[question.prompt_id]
+        replies = [texts[condition][request] for request in requests[question.prompt_id]]
+        found = {}
+        for setting in dict.fromkeys((DEFAULT_SETTING, *temperatures)):
+            chosen = np.array([[places[text] for text in each[setting]] for each in replies])
+            rng, draws = random_stream(seed, "draws", question.prompt_id), params.evaluate.inverse_entropy.draws
+            found[setting] = mean_measures(inputs, chosen, outputs, draws=draws, rng=rng)
+        right = answer_is_right(question, own.labels, random_stream(seed, "ties", question.prompt_id))
+        rises = rises_with_temperature([found[setting]["excess_nats"] for setting in temperatures])
+        several = {"rises": float(rises)} if len(temperatures) > 1 else {}
+        return {"right": right, **found[DEFAULT_SETTING], **several}
 
-        return compared.rows(questions, DEFAULT_SETTING, row)
-
-    rows, temperatures = rows_of(DEFAULT_SETTING), _temperatures(params.generate.perturbations)
-    if len(temperatures) > 1:
-        rows = with_rises(rows, [rows_of(setting) for setting in temperatures])
-    chance = {"inv_tsu": rise_by_chance(len(temperatures))}
-    compared.add(rows, statistics_of(temperatures), chance, "all")
-    compared.write(output, compared.tables[0])
+    rows = answer_rows(answers, questions, row)
+    evaluation.summarise(rows, statistics_of(temperatures), {"inv_tsu": rise_by_chance(len(temperatures))})
+    evaluation.add_tables("per_prompt", rows.assign(split="all"))
+    evaluation.write(output)
 
 
 if __name__ == "__main__":

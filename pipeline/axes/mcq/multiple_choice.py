@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -122,9 +123,11 @@ def statistics() -> dict[str, Statistic]:
     found = {}
     for suffix in PARSERS:
         columns = tuple(f"{letter.lower()}{suffix}" for letter in LETTERS)
+        of_parsed = {f"mcq_total_variation{suffix}": Statistic(columns, _distance(columns), centred=True)}
+        of_parsed |= {f"mcq_share{suffix}_{column[0]}": share_of(column) for column in columns}
         found[f"mcq_parse_rate{suffix}"] = share_of(f"parsed{suffix}")
-        found[f"mcq_total_variation{suffix}"] = Statistic(columns, _distance(columns), centred=True)
-        found |= {f"mcq_share{suffix}_{column[0]}": share_of(column) for column in columns}
+        # What does not parse is counted by the parse rate; these are undefined only where nothing parses.
+        found |= {name: replace(statistic, undefined=lambda rows: 0) for name, statistic in of_parsed.items()}
     return found
 
 

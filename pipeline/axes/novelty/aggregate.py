@@ -1,14 +1,7 @@
-"""From NoveltyBench's per-prompt results to reported numbers (arXiv:2605.11845, Table 10)."""
+"""Names of NoveltyBench's figures (arXiv:2605.11845, Table 10), and how many calls are behind them."""
 
 import math
 from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
-import pandas as pd
-
-from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.intervals import Estimate, bootstrap_families, metric_row
 
 CALL_METRICS = {
     "novelty_pairs": ("classifier", "pairs"),
@@ -36,38 +29,8 @@ def metric_names(classifier: str, reward: str) -> dict[str, str]:
     }
 
 
-def split_rows(
-    per_prompt: pd.DataFrame,
-    names: Mapping[str, str],
-    *,
-    seed: int,
-    stream: tuple[str, ...],
-    bootstrap_replicates: int,
-) -> list[dict[str, Any]]:
-    """Means over the prompts of one split, with 95% intervals for redrawing the prompts.
-
-    Args:
-        per_prompt: One row per prompt: prompt_id and the columns that ``names`` has as keys.
-        names: Reported metric by column.
-        seed: Root seed of the bootstrap; ``stream`` and the metric complete its stream's name.
-        stream: Axis, model, condition, split.
-        bootstrap_replicates: Resamples per interval.
-    """
-    rows = []
-    for column, metric in names.items():
-        values = per_prompt[column].to_numpy(dtype=np.float64)
-        finite = np.isfinite(values)
-        rng = random_stream(seed, "bootstrap", *stream, metric)
-        low, high = bootstrap_families(
-            values, per_prompt["prompt_id"].to_numpy(), "mean", replicates=bootstrap_replicates, rng=rng
-        )
-        value = float(values[finite].mean()) if finite.any() else math.nan
-        rows.append(metric_row(metric, Estimate(value, int(finite.sum()), low, high, int((~finite).sum()))))
-    return rows
-
-
-def call_rows(classifier: Mapping[str, int], reward: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Rows of the numbers of comparisons and evaluator calls behind all splits, and of the calls saved.
+def call_figures(classifier: Mapping[str, int], reward: Mapping[str, int]) -> dict[str, float]:
+    """The numbers of comparisons and evaluator calls behind all splits, and of the calls saved, by metric.
 
     Saved is the share of all pairs of responses to a prompt (``novelty_classifier_calls_saved``), or
     of all responses (``novelty_reward_calls_saved``), that needs no call even with an empty cache.
@@ -81,4 +44,4 @@ def call_rows(classifier: Mapping[str, int], reward: Mapping[str, int]) -> list[
     for evaluator, total in (("classifier", "novelty_pairs"), ("reward", "novelty_responses")):
         calls = values[f"novelty_{evaluator}_calls"]
         values[f"novelty_{evaluator}_calls_saved"] = 1 - calls / values[total] if values[total] else math.nan
-    return [metric_row(metric, Estimate(value, 1)) for metric, value in values.items()]
+    return values

@@ -30,7 +30,7 @@ _of_run = partial(
     n="1: one run",
     source=OURS,
     aggregate="over all prompts",
-    function="pipeline.axes.novelty.aggregate:call_rows",
+    function="pipeline.axes.novelty.aggregate:call_figures",
 )
 _count = partial(_of_run, formula_text="count", direction="neither", decimals=0)
 _saved = partial(_of_run, unit="share", direction="higher", decimals=2)

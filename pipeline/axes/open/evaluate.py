@@ -1,6 +1,6 @@
 """Metrics of open-ended random generation from generations and first-step laws; no model is loaded."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -9,24 +9,24 @@ from pipeline.artifacts.generations import GENERATION_COLUMNS, read_answers
 from pipeline.artifacts.prompts import read_text_prompts
 from pipeline.artifacts.scores import FIRST_STEP_COLUMNS
 from pipeline.artifacts.storage import rows_by_prompt
+from pipeline.axes.evaluation import ModelEvaluation
 from pipeline.axes.open.open_ended import (
-    HEADLINE_THRESHOLD,
-    SUPPORT_THRESHOLDS,
-    aggregate_open,
+    ANSWER_STATISTICS,
+    LAW_STATISTICS,
+    SUPPORT_SIZES,
     answer_counts,
     failure_counts,
+    law_row,
     open_row,
-    support_sizes,
+    support_table,
 )
 from pipeline.config.conditions import answer_protocol
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.protocols import AnswerProtocol
-from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.prompts.text_answers import normalise_answer
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.stages.evaluation_output import write_evaluation
 
-ANSWER_COLUMNS = ("prompt_id", "category", "answer", "count")
+ANSWER_COLUMNS = ["prompt_id", "category", "answer", "count"]
 """Of the table answers: one row per distinct answer of a prompt, most frequent first."""
 
 
@@ -35,80 +35,36 @@ def _answers(replies: pd.DataFrame, protocol: AnswerProtocol) -> list[str | Inva
     return [normalise_answer(answer) for answers in read_answers(protocol, replies) for answer in answers]
 
 
-def _support_table(laws: pd.DataFrame) -> pd.DataFrame:
-    """The support size of every prompt at every threshold, prompts in the table's order."""
-    rows = [
-        (prompt_id, threshold, size)
-        for prompt_id, probabilities in laws["probabilities"].items()
-        for threshold, size in zip(SUPPORT_THRESHOLDS, support_sizes(probabilities, SUPPORT_THRESHOLDS), strict=True)
-    ]
-    table = pd.DataFrame(rows, columns=["prompt_id", "threshold", "support_size"])
-    return table.astype({"threshold": "float64", "support_size": "int64"})
+def _law_rows(scores: Path, names: Sequence[str]) -> pd.DataFrame:
+    laws = rows_by_prompt(scores, FIRST_STEP_COLUMNS, names)
+    return pd.DataFrame([law_row(*laws[name][["probabilities", "entropy_nats"]].iloc[0]) for name in names])
 
 
-def _per_prompt(
-    requests: Sequence[TextPrompt],
-    answers: Mapping[str, list[str | Invalid]],
-    replies: Mapping[str, pd.DataFrame],
-    laws: pd.DataFrame,
-    support: pd.DataFrame,
-    reference_size: int,
-) -> pd.DataFrame:
-    truncated = {prompt_id: int((rows["finish_reason"] == "length").sum()) for prompt_id, rows in replies.items()}
-    table = pd.DataFrame(
-        [
-            open_row(prompt, answers[prompt.prompt_id], truncated[prompt.prompt_id], reference_size)
-            for prompt in requests
+def main(run: StageRun, model: str, prompts: list[Path], generations: Path, scores: Path, output: Path) -> None:
+    """Write an evaluation with the tables ``answers`` and ``support``; the baselines have no first-step law."""
+    evaluation, parts = ModelEvaluation(run, "open", model), []
+    requests, reference_size = read_text_prompts(*prompts), run.params.generate.open.num_samples
+    names, with_law = [prompt.prompt_id for prompt in requests], run.params.conditions
+    for condition, replies in evaluation.rows(generations, GENERATION_COLUMNS, names):
+        protocol = answer_protocol(run.params, model, condition)
+        answers = {name: _answers(replies[name], protocol) for name in names}
+        truncated = {name: int((replies[name]["finish_reason"] == "length").sum()) for name in names}
+        rows = [open_row(p, answers[p.prompt_id], truncated[p.prompt_id], reference_size) for p in requests]
+        table = pd.DataFrame(rows).assign(condition=condition)
+        parts.append(table.join(_law_rows(scores / f"{condition}.parquet", names)) if condition in with_law else table)
+        counted = [
+            (p.prompt_id, p.category, *own) for p in requests for own in answer_counts(answers[p.prompt_id]).items()
         ]
-    )
-    headline = support[support["threshold"] == HEADLINE_THRESHOLD].set_index("prompt_id")["support_size"]
-    table["top_p_support_size"] = table["prompt_id"].map(headline).astype("float64")
-    table["first_token_entropy_nats"] = table["prompt_id"].map(laws["entropy_nats"]).astype("float64")
-    return table
-
-
-def main(
-    run: StageRun,
-    model: str,
-    condition: str,
-    prompts: list[Path],
-    generations: Path,
-    output: Path,
-    scores: Path | None = None,
-) -> None:
-    """Write ``metrics.json`` and the tables per_prompt, answers and support into ``output``.
-
-    Without ``scores`` (the baselines) the support table is empty and its metrics are left out.
-    """
-    seed, replicates = run.params.seed, run.params.evaluate.bootstrap_replicates
-    reference_size = run.params.generate.open.num_samples
-    requests = read_text_prompts(*prompts)
-    names = [prompt.prompt_id for prompt in requests]
-    replies = rows_by_prompt(generations, GENERATION_COLUMNS, names)
-    laws = pd.DataFrame(columns=list(FIRST_STEP_COLUMNS))
-    if scores:
-        by_prompt = rows_by_prompt(scores, FIRST_STEP_COLUMNS, names)
-        laws = pd.concat([by_prompt[name] for name in names])
-    laws = laws.set_index("prompt_id")
-    protocol = answer_protocol(run.params, model, condition)
-    answers = {prompt.prompt_id: _answers(replies[prompt.prompt_id], protocol) for prompt in requests}
-    support = _support_table(laws)
-    per_prompt = _per_prompt(requests, answers, replies, laws, support, reference_size)
-    metrics, failures = [], {}
+        evaluation.add_table(condition, "answers", pd.DataFrame(counted, columns=ANSWER_COLUMNS))
+    per_prompt = pd.concat(parts, ignore_index=True)
+    for (condition, split), own in per_prompt.groupby(["condition", "split"], sort=False):
+        evaluation.add_table(condition, "per_prompt", own.drop(columns=["condition", *SUPPORT_SIZES]))
+        evaluation.add_table(condition, "support", support_table(own))
+        evaluation.failures[condition][split] = failure_counts(own)
     for split, members in per_prompt.groupby("split", sort=False):
-        names = {"axis": "open", "model": model, "condition": condition, "split": split}
-        aggregated = aggregate_open(
-            members, support, seed=seed, names=tuple(names.values()), bootstrap_replicates=replicates
-        )
-        metrics.extend({**names, **row} for row in aggregated)
-        failures[split] = failure_counts(members)
-    counted = [
-        (prompt.prompt_id, prompt.category, *item)
-        for prompt in requests
-        for item in answer_counts(answers[prompt.prompt_id]).items()
-    ]
-    tables = {"answers": pd.DataFrame(counted, columns=list(ANSWER_COLUMNS)), "support": support}
-    write_evaluation(run, output, metrics=metrics, failures=failures, per_prompt=per_prompt, tables=tables)
+        evaluation.summarise(members, ANSWER_STATISTICS, split=split)
+        evaluation.summarise(members[members["condition"].isin(with_law)], LAW_STATISTICS, split=split)
+    evaluation.write(output)
 
 
 if __name__ == "__main__":

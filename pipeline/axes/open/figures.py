@@ -11,8 +11,8 @@ from matplotlib.ticker import NullFormatter
 
 from pipeline.axes.open.stated import answer_shares, prompt_pairs
 from pipeline.axes.structured.figures import overlay_models
-from pipeline.config.params import Params
-from pipeline.report.evaluations import Evaluations, display_names, methods_of, rows_of
+from pipeline.report.context import ReportContext
+from pipeline.report.evaluations import Evaluations, methods_of, rows_of
 from pipeline.report.figures.drawing import (
     FAMILY_COLORS,
     MARKERS,
@@ -34,10 +34,10 @@ SHOWN_LABELS = 15
 """Answers whose bars Figure 10 shows, as its caption in arXiv:2605.11845 says."""
 
 
-def open_drawings(params: Params, evaluations: Evaluations) -> dict[str, Drawing]:
+def open_drawings(context: ReportContext) -> dict[str, Drawing]:
     """Figures 9 and 10 and the support curve by file name, where their tables exist."""
-    names, conditions = display_names(params), params.conditions
-    tokenizers = {name: model.tokenizer for name, model in params.models.items()}
+    names, conditions, evaluations = context.names, context.conditions, context.evaluations
+    tokenizers = {name: model.tokenizer for name, model in context.params.models.items()}
     drawings: dict[str, Drawing] = {}
     columns = ("prompt_id", *COMPARED_COLUMNS)
     per_prompt = evaluations.stacked("open", "per_prompt", columns, list(names), conditions)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from pipeline.axes.metric import OURS, PAPER, PROMPT_MEAN, PROMPTS, Metric
-from pipeline.axes.open.open_ended import CASE_FOLDED, SUPPORT_THRESHOLDS
+from pipeline.axes.open.open_ended import CASE_FOLDED, SUPPORT_SIZES
 
 SECTION = f"{PAPER}, Section 4.2"
 CHAO = "Chao, Wang and Jost 2013"
@@ -39,9 +39,9 @@ def _support_sizes() -> Iterator[Metric]:
     """The number of first tokens that hold a probability, at every threshold and at the headline's."""
     definition = "Tokens, most probable first, that hold {} of the probability of the first token of an answer."
     formula = "fewest tokens with summed probability >= {}"
-    for mass in SUPPORT_THRESHOLDS:
+    for name, mass in SUPPORT_SIZES.items():
         yield _open(
-            name=f"top_p_support_size_at_{mass:g}",
+            name=name,
             title=f"Support size at {mass:g}",
             definition=definition.format(f"{mass:g}"),
             formula_text=formula.format(f"{mass:g}"),

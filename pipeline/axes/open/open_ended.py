@@ -15,8 +15,7 @@ import pandas as pd
 from pipeline.core.language.diversity import answer_diversity
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.text import TextPrompt
-from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.intervals import Estimate, Statistic, bootstrap_families, metric_row
+from pipeline.core.statistics.summarise import mean_of, median_of
 
 SUPPORT_THRESHOLDS = (*(round(0.05 * k, 2) for k in range(1, 20)), 0.99, 0.999)
 """The 21 masses at which the support size is reported."""
@@ -25,6 +24,21 @@ STORED_MASS = 0.9995
 """How much of a first-step law is kept: beyond every threshold."""
 CASE_FOLDED = "_case_folded"
 DIVERSITY = ("unique_fraction", "answer_entropy_nats", "effective_answers", "effective_answers_plug_in")
+SUPPORT_SIZES = {f"top_p_support_size_at_{threshold:g}": threshold for threshold in SUPPORT_THRESHOLDS}
+"""Metric of each threshold, and column of ``law_row``."""
+_MEANS = ("valid_rate", *(name + suffix for suffix in ("", CASE_FOLDED) for name in DIVERSITY))
+# Medians of what is skewed: a prompt whose answers nearly all differ has an effective number that is an extrapolation
+# into the thousands and carries the mean.
+ANSWER_STATISTICS = {
+    **{name: mean_of(name) for name in _MEANS},
+    **{f"effective_answers{suffix}_median": median_of(f"effective_answers{suffix}") for suffix in ("", CASE_FOLDED)},
+}
+"""Over rows of ``open_row``."""
+LAW_STATISTICS = {
+    **{name: mean_of(name) for name in (*SUPPORT_SIZES, "top_p_support_size", "first_token_entropy_nats")},
+    "top_p_support_size_median": median_of("top_p_support_size"),
+}
+"""Over rows of ``law_row``."""
 
 
 def support_sizes(probabilities: np.ndarray, thresholds: Sequence[float]) -> np.ndarray:
@@ -105,64 +119,22 @@ def open_row(prompt: TextPrompt, answers: Sequence[str | Invalid], num_truncated
     return {**row, **{f"invalid_{reason.value}": reasons[reason.value] for reason in Invalid}}
 
 
+def law_row(probabilities: np.ndarray, entropy_nats: float) -> dict[str, float]:
+    """What a prompt's first-step law, of which the leading probabilities are given, adds to its row."""
+    sizes = dict(zip(SUPPORT_SIZES, support_sizes(probabilities, SUPPORT_THRESHOLDS).astype(float), strict=True))
+    headline = sizes[f"top_p_support_size_at_{HEADLINE_THRESHOLD:g}"]
+    return {"top_p_support_size": headline, "first_token_entropy_nats": entropy_nats, **sizes}
+
+
+def support_table(per_prompt: pd.DataFrame) -> pd.DataFrame:
+    """Columns prompt_id, threshold and support_size from rows of ``law_row``; no row where there is no law."""
+    sizes = per_prompt.set_index("prompt_id")[[*SUPPORT_SIZES]].rename(columns=SUPPORT_SIZES)
+    long = sizes.melt(var_name="threshold", value_name="support_size", ignore_index=False).dropna().reset_index()
+    return long.astype({"threshold": "float64", "support_size": "int64"})
+
+
 def failure_counts(per_prompt: pd.DataFrame) -> dict[str, int]:
     """Samples without an answer by reason, where there are any."""
     columns = [column for column in per_prompt.columns if column.startswith("invalid_")]
     counts = {column.removeprefix("invalid_"): int(per_prompt[column].sum()) for column in columns}
     return {reason: count for reason, count in counts.items() if count}
-
-
-def _reported(values: np.ndarray, metric: str, statistic: Statistic, replicates: int, rng: np.random.Generator) -> dict:
-    """A reported number over the prompts that have one; ``undefined`` counts the others."""
-    finite = values[np.isfinite(values)]
-    estimate = Estimate(math.nan, 0, undefined=len(values))
-    if len(finite):
-        # Prompts are the independent units here.
-        low, high = bootstrap_families(finite, np.arange(len(finite)), statistic, replicates=replicates, rng=rng)
-        value = float(finite.mean() if statistic == "mean" else np.median(finite))
-        estimate = Estimate(value, len(finite), low, high, len(values) - len(finite))
-    return metric_row(metric, estimate)
-
-
-def aggregate_open(
-    per_prompt: pd.DataFrame,
-    support: pd.DataFrame,
-    *,
-    seed: int,
-    names: tuple[str, ...],
-    bootstrap_replicates: int,
-) -> list[dict]:
-    """Rows of one split: means over its prompts, and medians of the support size and the effective number.
-
-    The last two are skewed: a prompt whose answers nearly all differ has an effective number that is an
-    extrapolation into the thousands and carries the mean; the median is the one to compare.
-
-    Args:
-        per_prompt: One row per prompt, as ``open_row`` makes them; with the columns
-            top_p_support_size and first_token_entropy_nats where ``support`` is not empty.
-        support: prompt_id, threshold and support_size; empty where the condition has no first-step law.
-        seed: Root seed of the bootstrap; ``names`` complete its stream's name.
-        names: Axis, model, condition, split.
-        bootstrap_replicates: Resamples of the prompts per interval.
-
-    Returns:
-        Dictionaries with family (""), metric, value, n (prompts with a value), ci_low, ci_high, floor
-        (NaN: nothing is sampled from a known law) and undefined (prompts without a value).
-    """
-    folded = tuple(name + CASE_FOLDED for name in DIVERSITY)
-    means = {name: per_prompt[name].to_numpy(dtype=np.float64) for name in ("valid_rate", *DIVERSITY, *folded)}
-    medians = {f"{name}_median": means[name] for name in ("effective_answers", "effective_answers" + CASE_FOLDED)}
-    own = support[support["prompt_id"].isin(per_prompt["prompt_id"])]
-    for threshold, members in own.groupby("threshold"):
-        sizes = members["support_size"].to_numpy(dtype=np.float64)
-        means[f"top_p_support_size_at_{threshold:g}"] = sizes
-        if threshold == HEADLINE_THRESHOLD:
-            means["top_p_support_size"] = medians["top_p_support_size_median"] = sizes
-    if len(own):
-        means["first_token_entropy_nats"] = per_prompt["first_token_entropy_nats"].to_numpy(dtype=np.float64)
-    rows = []
-    for statistic, columns in (("mean", means), ("family_median", medians)):
-        for metric, values in columns.items():
-            rng = random_stream(seed, "bootstrap", *names, metric, "")
-            rows.append(_reported(values, metric, statistic, bootstrap_replicates, rng))
-    return rows

@@ -5,7 +5,6 @@ from pipeline.axes.open.stated import open_stated_table
 from pipeline.config.evaluation import BASELINES
 from pipeline.report.axis_table import AxisReport
 from pipeline.report.context import ReportContext
-from pipeline.report.figures.drawing import Drawing
 from pipeline.report.tables.table import ListTable, Table, detailed_table, measure_of
 
 OPEN = (
@@ -39,12 +38,8 @@ def _tables(context: ReportContext) -> list[Table | ListTable | None]:
     ]
 
 
-def _drawings(context: ReportContext) -> dict[str, Drawing]:
-    return open_drawings(context.params, context.evaluations)
-
-
 REPORT = AxisReport(
     'Requests such as "Name a random city.": how many answers the model considers, and how many it gives.',
     (_tables,),
-    _drawings,
+    open_drawings,
 )

@@ -4,77 +4,87 @@ The metrics of the BOS-less variant have the suffix ``_without_bos``; they are l
 token, whose default variant is that one.
 """
 
+import math
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from pipeline.artifacts.scores import DOCUMENT_SCORE_COLUMNS
 from pipeline.artifacts.storage import read_table
-from pipeline.axes.paloma.perplexity import SUFFIXES, comparison_rows, metric_rows, slice_rows
-from pipeline.core.statistics.paired_tests import TEST_COLUMNS
+from pipeline.axes.evaluation import ModelEvaluation
+from pipeline.axes.paloma.perplexity import ALL, SUFFIXES, comparison_table, slice_table, statistics
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError
-from pipeline.stages.evaluation_output import write_evaluation
 
 KEY = ["bos", "slice", "file", "document"]
 
 
-def paired_documents(scores: Path, base_scores: Path) -> pd.DataFrame:
-    """Scores with the base checkpoint's NLL of the same documents as ``base_nll_nats``.
+def change_from_base(own: pd.DataFrame, base: pd.DataFrame, paths: str) -> pd.Series:
+    """NLL of each document less the base checkpoint's.
 
     Raises:
         ArtifactError: The tables do not hold the same documents, or tokens or bytes of one differ.
     """
-    own, base = (read_table(path, DOCUMENT_SCORE_COLUMNS) for path in (scores, base_scores))
-    joined = own.merge(base, on=KEY, how="outer", suffixes=("", "_base"), indicator=True, validate="one_to_one")
+    joined = own.merge(base, on=KEY, how="outer", suffixes=("", "_base"), validate="one_to_one")
     # NaN on one side differs, so documents that only one table has are found here, too.
     differs = (joined["num_tokens"] != joined["num_tokens_base"]) | (joined["num_bytes"] != joined["num_bytes_base"])
     if differs.any():
         row = joined[differs].iloc[0]
         raise ArtifactError(
-            f"{scores} and {base_scores} do not score the same tokens: document {row['document']} of "
+            f"{paths} do not score the same tokens: document {row['document']} of "
             f"{row['slice']}/{row['file']}, variant {row['bos']!r}, is not in both, or not with the same tokens and "
             "bytes; run score_paloma for both again"
         )
-    # The merge sorts by key; slices are to stay in the order in which they were scored.
-    return own.merge(base[[*KEY, "nll_nats"]].rename(columns={"nll_nats": "base_nll_nats"}), on=KEY)
+    # The outer merge sorts by key; slices are to stay in the order in which they were scored.
+    return own["nll_nats"] - own[KEY].merge(base, on=KEY)["nll_nats"].to_numpy()
 
 
-def main(run: StageRun, model: str, condition: str, scores: Path, base_scores: Path, output: Path) -> None:
-    """Write an evaluation directory; its table ``tests`` says what changed against base, and is empty for base."""
-    seed, replicates, margins = run.params.seed, run.params.evaluate.bootstrap_replicates, run.params.tests
-    compared = condition != "base"
-    names = {"axis": "paloma", "model": model, "condition": condition}
-    documents = paired_documents(scores, base_scores)
-    metrics, tests, slices = [], [], []
+def read_documents(evaluation: ModelEvaluation, scores: Path) -> pd.DataFrame:
+    """Scores of every condition's documents with ``condition``, ``name`` and ``change_nats``."""
+    paths = dict(evaluation.paths(scores))
+    tables = {condition: read_table(path, DOCUMENT_SCORE_COLUMNS) for condition, path in paths.items()}
+    for condition, table in tables.items():
+        change: pd.Series | float = math.nan
+        if condition != "base" and "base" in tables:
+            change = change_from_base(table, tables["base"], f"{paths[condition]} and {paths['base']}")
+        tables[condition] = table.assign(condition=condition, change_nats=change)
+    documents = pd.concat(tables.values(), ignore_index=True)
+    return documents.assign(name=documents[["slice", "file", "document"]].astype(str).agg("/".join, axis=1))
+
+
+def main(run: StageRun, model: str, scores: Path, output: Path) -> None:
+    """Write an evaluation; its table ``tests`` says what changed against base, and is empty for base."""
+    evaluation, margins = ModelEvaluation(run, "paloma", model), run.params.tests
+    documents = read_documents(evaluation, scores)
     for variant in (name for name in SUFFIXES if (documents["bos"] == name).any()):
         chosen = documents[documents["bos"] == variant]
-        draws = {"variant": variant, "seed": seed, "names": list(names.values())}
-        rows = metric_rows(chosen, compared=compared, replicates=replicates, **draws)
-        metrics.extend(rows)
-        with_bos = bool(chosen["starts_with_bos"].any())
-        slices.extend({**row, "starts_with_bos": with_bos} for row in slice_rows(chosen, variant, compared))
-        if compared:
-            tests.extend(
-                comparison_rows(
-                    chosen,
-                    rows,
-                    margin=margins.bits_per_byte_margin,
-                    significance=margins.significance,
-                    **draws,
-                )
+        changes: dict[str, list[dict[str, Any]]] = {condition: [] for condition in evaluation.conditions}
+        for split, rows in [*chosen.groupby("slice", sort=False), (ALL, chosen)]:
+            options = {"split": split, "unit": "name", "strata": "slice"}
+            evaluation.summarise(rows, statistics(variant, against_base=False), **options)
+            compared = rows[rows["change_nats"].notna()]
+            for row in evaluation.summarise(compared, statistics(variant, against_base=True), **options):
+                if row["metric"].startswith("bits_per_byte"):
+                    changes[row["condition"]].append(row)
+        for condition, own in chosen.groupby("condition", sort=False):
+            slices = slice_table(own).assign(bos=variant, starts_with_bos=own["starts_with_bos"].any())
+            evaluation.add_table(condition, "per_prompt", slices)
+            unscored = slices.set_index("split")["num_unscored"]
+            evaluation.failures[condition] |= {
+                name: {"document without a scored token": count} for name, count in unscored.items() if count
+            }
+            tests = comparison_table(
+                own,
+                changes[condition],
+                variant=variant,
+                seed=run.params.seed,
+                names=("paloma", model, condition),
+                margin=margins.bits_per_byte_margin,
+                significance=margins.significance,
             )
-    unscored = {
-        row["split"]: {"document without a scored token": row["num_unscored"]} for row in slices if row["num_unscored"]
-    }
-    write_evaluation(
-        run,
-        output,
-        metrics=[{**names, **row} for row in metrics],
-        failures=unscored,
-        per_prompt=pd.DataFrame(slices),
-        tables={"tests": pd.DataFrame(tests, columns=list(TEST_COLUMNS))},
-    )
+            evaluation.add_table(condition, "tests", tests)
+    evaluation.write(output)
 
 
 if __name__ == "__main__":

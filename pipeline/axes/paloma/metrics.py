@@ -51,7 +51,7 @@ def _fit_to_text(suffix: str, note: str) -> Iterator[Metric]:
         formula_text=tokens.format(base),
         unit="1",
         source=OURS,
-        function=f"{PERPLEXITY}:metric_rows",
+        function=f"{PERPLEXITY}:perplexity",
         decimals=3,
         column=f"Perplexity ratio{note}",
     )

@@ -6,29 +6,30 @@ sum of NLL / (ln 2 * sum of UTF-8 bytes). Totals over slices are those of the po
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.condition_tests import ALL_PARTS, adjusted_by_question
-from pipeline.core.statistics.intervals import Estimate, metric_row, percentile_interval
 from pipeline.core.statistics.paired_tests import (
     PERMUTATIONS,
+    TEST_COLUMNS,
     ratio_contributions,
     sign_flip_test,
     stratified_mean,
     tost,
     verdict,
 )
+from pipeline.core.statistics.summarise import Statistic
 
 ALL = ALL_PARTS
 SUFFIXES = {"model": "", "none": "_without_bos"}
 """Suffix of the metrics' names by BOS variant."""
-SUMMED = ("nll_nats", "base_nll_nats", "num_tokens", "num_bytes")
-COMPARISONS = ("base_nll_nats", "perplexity_ratio", "bits_per_byte_difference")
-"""What there is of a condition that is compared with base only."""
+SUMMED = ("nll_nats", "change_nats", "num_tokens", "num_bytes")
+"""Columns of documents; ``change_nats`` is NLL less that of base, NaN where there is no base."""
 DRAWS_PER_BLOCK = 1 << 22
 
 
@@ -58,17 +59,29 @@ def bits_per_byte(nll_nats: np.ndarray, num_bytes: np.ndarray) -> np.ndarray:
     return _ratio(nll_nats, np.asarray(num_bytes, np.float64) * math.log(2))
 
 
-def _statistics(sums: np.ndarray) -> dict[str, np.ndarray]:
-    """All metrics of float64[..., 4] sums of SUMMED."""
-    own, base, tokens, num_bytes = np.moveaxis(sums, -1, 0)
-    with np.errstate(over="ignore"):
-        ratio = np.exp(_ratio(own - base, tokens))
+METRICS = {
+    "perplexity": (perplexity, "nll_nats", "num_tokens"),
+    "bits_per_byte": (bits_per_byte, "nll_nats", "num_bytes"),
+    "perplexity_ratio": (perplexity, "change_nats", "num_tokens"),
+    "bits_per_byte_difference": (bits_per_byte, "change_nats", "num_bytes"),
+}
+"""By name the function, and the columns of documents whose sums it takes."""
+
+
+def statistics(variant: str, against_base: bool) -> dict[str, Statistic]:
+    """The metrics of a BOS variant's documents that are against base, or those that are not."""
     return {
-        "perplexity": perplexity(own, tokens),
-        "bits_per_byte": bits_per_byte(own, num_bytes),
-        "perplexity_ratio": ratio,
-        "bits_per_byte_difference": bits_per_byte(own - base, num_bytes),
+        f"{metric}{SUFFIXES[variant]}": _of_sums(function, columns)
+        for metric, (function, *columns) in METRICS.items()
+        if against_base == ("change_nats" in columns)
     }
+
+
+def _of_sums(function: Callable[..., np.ndarray], columns: Sequence[str]) -> Statistic:
+    def values(rows: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
+        return function(*(weights @ rows[name].to_numpy(np.float64) for name in columns))
+
+    return Statistic(tuple(columns), values)
 
 
 def resampled_sums(columns: np.ndarray, replicates: int, rng: np.random.Generator) -> np.ndarray:
@@ -88,90 +101,33 @@ def resampled_sums(columns: np.ndarray, replicates: int, rng: np.random.Generato
     return np.concatenate(parts)
 
 
-def _interval(draws: np.ndarray, defined: bool) -> tuple[float, float]:
-    """95% percentile interval; NaN where there is none."""
-    if not defined or not np.isfinite(draws).all():
-        return math.nan, math.nan
-    return percentile_interval(draws)
+def slice_table(documents: pd.DataFrame) -> pd.DataFrame:
+    """Sums and metrics of every slice of a condition's documents, slices in their order.
 
-
-def _members(documents: pd.DataFrame) -> dict[str, np.ndarray]:
-    """float64[n, 4] columns of SUMMED by slice, slices in the order of the table."""
+    Columns are split, num_documents, num_unscored (documents without a scored token), the sums of SUMMED and METRICS;
+    without ``change_nats`` and what needs it where there is no base.
+    """
     groups = documents.groupby("slice", sort=False)
-    return {str(name): group[list(SUMMED)].to_numpy(dtype=np.float64) for name, group in groups}
+    table = groups.agg(
+        num_documents=("nll_nats", "size"), num_unscored=("num_tokens", lambda tokens: (tokens == 0).sum())
+    )
+    table = table.join(groups[list(SUMMED)].sum(min_count=1).dropna(axis="columns", how="all"))
+    for metric, (function, *columns) in METRICS.items():
+        if set(columns) <= set(table):
+            table[metric] = function(*(table[name] for name in columns))
+    return table.rename_axis("split").reset_index()
 
 
-def slice_rows(documents: pd.DataFrame, variant: str, compared: bool) -> list[dict]:
-    """Sums and metrics of every slice: split, bos, num_documents, num_unscored (documents without a scored token),
-    SUMMED and, where ``compared``, the metrics against base; without it ``base_nll_nats`` is left out, too.
-    """
-    rows = []
-    for name, columns in _members(documents).items():
-        sums = columns.sum(axis=0)
-        row = {
-            "split": name,
-            "bos": variant,
-            "num_documents": len(columns),
-            "num_unscored": int((columns[:, SUMMED.index("num_tokens")] == 0).sum()),
-            **dict(zip(SUMMED, sums.tolist(), strict=True)),
-            **{metric: float(value) for metric, value in _statistics(sums).items()},
-        }
-        row |= {"num_tokens": int(row["num_tokens"]), "num_bytes": int(row["num_bytes"])}
-        rows.append({key: row[key] for key in row if compared or key not in COMPARISONS})
-    return rows
-
-
-def metric_rows(
-    documents: pd.DataFrame, *, variant: str, seed: int, names: Sequence[str], replicates: int, compared: bool
-) -> list[dict]:
-    """Metrics of every slice and of all together under one BOS variant.
-
-    The interval of all slices together resamples the documents within each. It is undefined (NaN), as a slice's
-    is, where a slice has one document only.
-
-    Args:
-        documents: One row per document: slice and SUMMED; ``base_nll_nats`` is the base checkpoint's NLL of the
-            same tokens, so ratio and difference are paired.
-        variant: A key of SUFFIXES.
-        seed: Root seed of the bootstrap; ``names`` (axis, model, condition) and the slice complete its stream's name.
-        names: See ``seed``.
-        replicates: Resamples.
-        compared: Whether to give ``perplexity_ratio`` (own / base) and ``bits_per_byte_difference`` (own - base).
-
-    Returns:
-        Dictionaries with split, family (""), metric, value, n (documents), ci_low, ci_high, floor (NaN), undefined.
-    """
-    members = _members(documents)
-    draws = {
-        name: resampled_sums(columns, replicates, random_stream(seed, "bootstrap", *names, variant, name))
-        for name, columns in members.items()
-    }
-    rows = []
-    for split in (*members, ALL):
-        inside = list(members) if split == ALL else [split]
-        values = _statistics(sum(members[name].sum(axis=0) for name in inside))
-        replicated = _statistics(sum(draws[name] for name in inside))
-        defined = min(len(members[name]) for name in inside) > 1
-        for metric, value in values.items():
-            if not compared and metric in COMPARISONS:
-                continue
-            low, high = _interval(replicated[metric], defined and math.isfinite(value))
-            size = sum(len(members[name]) for name in inside)
-            estimate = Estimate(float(value), size, low, high, int(not math.isfinite(value)))
-            rows.append({"split": split, **metric_row(metric + SUFFIXES[variant], estimate)})
-    return rows
-
-
-def comparison_rows(
+def comparison_table(
     documents: pd.DataFrame,
-    metrics: Sequence[Mapping],
+    differences: Sequence[Mapping[str, Any]],
     *,
     variant: str,
     seed: int,
     names: Sequence[str],
     margin: float,
     significance: float,
-) -> list[dict]:
+) -> pd.DataFrame:
     """Tests of whether bits per byte changed, by slice and for all slices together, with a verdict.
 
     The difference is own - base in bits per byte. ``p_difference`` flips the signs of the documents' differences of NLL
@@ -181,8 +137,8 @@ def comparison_rows(
     p-values; its t-tests pool the documents, which is a little more cautious than the interval's strata.
 
     Args:
-        documents: As for ``metric_rows``.
-        metrics: What ``metric_rows`` returned for them; the intervals are taken from there.
+        documents: One row per document of a condition: slice and SUMMED.
+        differences: The rows of ``bits_per_byte_difference`` by split, as summarised.
         variant: A key of SUFFIXES.
         seed: Root seed of the sign flips; ``names`` complete their stream's name.
         names: Axis, model, condition.
@@ -190,38 +146,35 @@ def comparison_rows(
         significance: Level of the verdict.
 
     Returns:
-        Dictionaries with TEST_COLUMNS.
+        TEST_COLUMNS, a row for each of ``differences``.
     """
-    members = _members(documents)
-    name = "bits_per_byte_difference" + SUFFIXES[variant]
-    found = {row["split"]: row for row in metrics if row["metric"] == name}
     rows = []
-    for split in (*members, ALL):
-        own, base, _, num_bytes = (np.concatenate(list(members.values())) if split == ALL else members[split]).T
+    for found in differences:
+        split = found["split"]
+        chosen = documents if split == ALL else documents[documents["slice"] == split]
+        changes = chosen["change_nats"].to_numpy()
+        contributions = ratio_contributions(changes / math.log(2), chosen["num_bytes"])
         rng = random_stream(seed, "sign flips", *names, variant, split)
-        contributions = ratio_contributions((own - base) / math.log(2), num_bytes)
         rows.append(
             {
                 "split": split,
                 "metric": "bits_per_byte" + SUFFIXES[variant],
-                "difference": found[split]["value"],
-                "ci_low": found[split]["ci_low"],
-                "ci_high": found[split]["ci_high"],
+                "difference": found["value"],
+                "ci_low": found["ci_low"],
+                "ci_high": found["ci_high"],
                 "margin": margin,
                 "detectable": stratified_mean([contributions], [False]).detectable(significance),
-                "p_difference": sign_flip_test(own - base, PERMUTATIONS, rng),
+                "p_difference": sign_flip_test(changes, PERMUTATIONS, rng),
                 "p_equivalence": tost(contributions, margin),
             }
         )
-    for key in ("p_difference", "p_equivalence"):
-        for row, value in zip(rows, adjusted_by_question(pd.DataFrame(rows), key).tolist(), strict=True):
-            row[f"{key}_adjusted"] = value
-    for row in rows:
-        row["verdict"] = verdict(
-            row["difference"],
-            row["p_difference_adjusted"],
-            row["p_equivalence_adjusted"],
-            significance,
-            higher_is_better=False,
-        )
-    return rows
+    table = pd.DataFrame(rows, columns=list(TEST_COLUMNS))
+    if table.empty:
+        return table
+    for name in ("p_difference", "p_equivalence"):
+        table[f"{name}_adjusted"] = adjusted_by_question(table, name)
+    table["verdict"] = [
+        verdict(row.difference, row.p_difference_adjusted, row.p_equivalence_adjusted, significance, False)
+        for row in table.itertuples()
+    ]
+    return table

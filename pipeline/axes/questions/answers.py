@@ -1,8 +1,10 @@
 """A model's answers to questions: how they are read from replies, and their tables."""
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,7 @@ from pipeline.artifacts.storage import read_table
 from pipeline.axes.questions.classes import known_classes, normalise
 from pipeline.axes.questions.question import Question
 from pipeline.config.evaluation import DEFAULT_SETTING, StyleConfig
+from pipeline.config.params import Params
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.protocols import AnswerProtocol
 from pipeline.core.prompts.text_answers import normalise_answer
@@ -76,8 +79,10 @@ def mentioned(reply: str, question: Question) -> str | None:
     return longest if others <= {found[longest]} else None
 
 
-def read_partition(path: Path) -> dict[str, dict[str, Answers]]:
-    """Answers by setting and question."""
+def read_partition(
+    path: Path, questions: Sequence[Question], settings: Iterable[str] = (DEFAULT_SETTING,)
+) -> dict[str, dict[str, Answers]]:
+    """Answers by setting and question. Raises ArtifactError for a question without any under one of ``settings``."""
     table = read_table(path, PARTITION_COLUMNS).sort_values("sample_index", kind="stable")
     for column in ("answer", "spelling"):
         table[column] = table[column].astype(object).where(table[column].notna(), None)
@@ -85,16 +90,34 @@ def read_partition(path: Path) -> dict[str, dict[str, Answers]]:
     for (setting, prompt_id), own in table.groupby([SETTING_COLUMN, "prompt_id"], sort=False):
         columns = (own[name].tolist() for name in ("answer", "spelling", "label"))
         found.setdefault(setting, {})[prompt_id] = Answers(*columns, own["num_tokens"].to_numpy(np.float64))
+    for setting, question in itertools.product(settings, questions):
+        if question.prompt_id not in found.get(setting, {}):
+            raise ArtifactError(f"{path} has no answers to the question {question.prompt_id} (setting {setting})")
     return found
 
 
-def default_answers(path: Path, questions: Sequence[Question]) -> dict[str, Answers]:
-    """Answers to the questions under the default setting. Raises ArtifactError for a question without any."""
-    found = read_partition(path).get(DEFAULT_SETTING, {})
-    for question in questions:
-        if question.prompt_id not in found:
-            raise ArtifactError(f"{path} has no answers to the question {question.prompt_id}")
-    return found
+def answer_splits(params: Params) -> dict[str, str]:
+    """Setting of the answers by split: "all" is the bare answer, the others are the styles."""
+    return {"all": DEFAULT_SETTING, **{name: name for name in params.generate.questions.styles}}
+
+
+def answer_rows(
+    answers: Mapping[str, Mapping[str, Mapping[str, Answers]]],
+    questions: Sequence[Question],
+    row: Callable[[Question, Answers, str], Mapping[str, Any]],
+    setting: str = DEFAULT_SETTING,
+) -> pd.DataFrame:
+    """What ``row`` makes of every question, its answers under a setting, and the condition, of all of them.
+
+    ``answers`` are by condition, setting and question. The rows have columns prompt_id and condition besides.
+    """
+    return pd.DataFrame(
+        [
+            {"prompt_id": asked.prompt_id, "condition": name, **row(asked, own[setting][asked.prompt_id], name)}
+            for name, own in answers.items()
+            for asked in questions
+        ]
+    )
 
 
 def class_counts(labels: Sequence[str], laws: Mapping[str, float] | None = None) -> tuple[np.ndarray, np.ndarray]:

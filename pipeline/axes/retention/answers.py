@@ -7,15 +7,19 @@ models to shorter answers without reasoning. These figures say whether a conditi
 import re
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 
-from pipeline.core.random_streams import random_stream
-from pipeline.core.retention.irt import resample_counts
-from pipeline.core.statistics.intervals import Estimate, metric_row, percentile_interval, wilson_interval
+from pipeline.core.statistics.summarise import mean_of, median_of, share_of
 
-SHARES = {"ended": "answer_stop_share", "derivation": "answer_derivation_share"}
-"""Columns of an answer table that are true or false -> the metric of their share."""
+STATISTICS = {
+    "answer_tokens_mean": mean_of("num_tokens"),
+    "answer_tokens_median": median_of("num_tokens"),
+    "answer_stop_share": share_of("ended"),
+    "answer_derivation_share": share_of("derivation"),
+}
+"""Metrics of an ``answer_table``."""
+CHANGES = ("answer_tokens_mean", "answer_derivation_share")
+"""Those whose change from base is a metric of its own."""
 ANNOTATION = re.compile(r"<<[^<>\n]*=[^<>\n]*>>")
 TOKEN = re.compile(r"\d[\d,]*(?:\.\d+)?|\\times|\\cdot|\\div|[^\W\d_]+|\n|\S")
 OPERATORS = frozenset("+-−–*/×·÷xX") | {"\\times", "\\cdot", "\\div"}
@@ -72,49 +76,3 @@ def answer_table(answers: Mapping[int, Mapping]) -> pd.DataFrame:
         for item, answer in sorted(answers.items())
     ]
     return pd.DataFrame(rows, columns=["item", "num_tokens", "ended", "derivation"])
-
-
-def resampled_medians(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """float64[R], medians of the resamples that hold float64[n] ``values`` float64[R, n] ``counts`` times."""
-    order, size = np.argsort(values, kind="stable"), len(values)
-    held = counts[:, order].cumsum(axis=1)
-    middle = [values[order][(held > place).argmax(axis=1)] for place in ((size - 1) // 2, size // 2)]
-    return np.mean(middle, axis=0, dtype=np.float64)
-
-
-def metric_rows(
-    task: str, own: pd.DataFrame, base: pd.DataFrame | None, *, seed: int, model: str, replicates: int
-) -> list[dict]:
-    """Metrics of the answers to one task, as of ``pipeline.axes.retention.accuracy``.
-
-    Intervals (95%) of tokens and of differences are bootstraps over items, the same resamples for all conditions and
-    for the task's accuracy; those of shares are Wilson's.
-
-    Args:
-        task: Name of the task, which is the rows' split.
-        own: ``answer_table`` of the condition.
-        base: That of the base checkpoint, for differences own - base on the same items; None for the base itself.
-        seed: Root seed; the model completes the stream's name.
-        model: Model name.
-        replicates: Resamples.
-    """
-    rng = random_stream(seed, "bootstrap", "retention", model, task)
-    counts = resample_counts(len(own), replicates, rng)
-
-    def row(metric: str, value: float, low: float, high: float) -> dict:
-        return {"split": task, **metric_row(metric, Estimate(float(value), len(own), float(low), float(high)))}
-
-    tokens = own["num_tokens"].to_numpy(dtype=np.float64)
-    means, medians = counts @ tokens / len(own), resampled_medians(tokens, counts)
-    rows = [
-        row("answer_tokens_mean", tokens.mean(), *percentile_interval(means)),
-        row("answer_tokens_median", np.median(tokens), *percentile_interval(medians)),
-    ]
-    for column, metric in SHARES.items():
-        rows.append(row(metric, own[column].mean(), *wilson_interval(int(own[column].sum()), len(own))))
-    if base is not None:
-        for column, metric in (("num_tokens", "answer_tokens_mean"), ("derivation", SHARES["derivation"])):
-            changes = own[column].to_numpy(dtype=np.float64) - base[column].to_numpy(dtype=np.float64)
-            interval = percentile_interval(counts @ changes / len(own))
-            rows.append(row(f"{metric}_difference", changes.mean(), *interval))
-    return rows

@@ -4,6 +4,7 @@ No model is loaded.
 """
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +13,20 @@ import pandas as pd
 from pipeline.artifacts.irt_artifact import read_irt
 from pipeline.artifacts.scores import ITEM_SCORE_COLUMNS
 from pipeline.artifacts.storage import read_table
-from pipeline.axes.retention.accuracy import CONTINUOUS_METRICS, all_results, item_table, metric_rows, paired_test_table
-from pipeline.axes.retention.answers import answer_table
-from pipeline.axes.retention.answers import metric_rows as answer_rows
+from pipeline.axes.evaluation import ModelEvaluation
+from pipeline.axes.retention.accuracy import (
+    CONTINUOUS_METRICS,
+    all_results,
+    difference_row,
+    item_table,
+    metric_rows,
+    paired_test_table,
+)
+from pipeline.axes.retention.answers import CHANGES, STATISTICS, answer_table
 from pipeline.core.retention.irt import SCENARIOS, IrtScenario
 from pipeline.core.retention.tasks import ALL_COLUMNS, GENERATIVE_TASKS, METRICS, WHOLE_COLUMNS
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError
-from pipeline.stages.evaluation_output import write_evaluation
 
 
 def column_values(path: Path, scores: pd.DataFrame, column: str, scenario: IrtScenario | None) -> np.ndarray:
@@ -63,50 +70,43 @@ def prompt_format(tables: dict[Path, pd.DataFrame]) -> str:
     return next(iter(found))
 
 
-def main(run: StageRun, model: str, condition: str, scores: Path, base_scores: Path, irt: Path, output: Path) -> None:
-    """Write an evaluation directory; its table ``tests`` has the paired tests, without rows for the base itself."""
-    seed, replicates = run.params.seed, run.params.evaluate.bootstrap_replicates
-    settings, tests = run.params.retention, run.params.tests
+def main(run: StageRun, model: str, scores: Path, irt: Path, output: Path) -> None:
+    """Write an evaluation; its table ``tests`` has the paired tests, without rows for the base itself."""
+    evaluation, settings, tests = ModelEvaluation(run, "retention", model), run.params.retention, run.params.tests
     scenarios = read_irt(irt)
     columns = {column: task for column, (task, _) in ALL_COLUMNS.items() if task in settings.tasks}
     for column, task in columns.items():
         if column not in WHOLE_COLUMNS and SCENARIOS[task] not in scenarios:
             raise ArtifactError(f"{irt} has no item parameters for {task} (scenario {SCENARIOS[task]!r})")
-    sources = {"own": scores} if condition == "base" else {"own": scores, "base": base_scores}
-    tables = {path: read_table(path, ITEM_SCORE_COLUMNS) for path in sources.values()}
+    paths = dict(evaluation.paths(scores))
+    tables = {path: read_table(path, ITEM_SCORE_COLUMNS) for path in paths.values()}
     asked = prompt_format(tables)
     values = {
-        name: {
+        condition: {
             column: column_values(path, tables[path], column, scenarios.get(SCENARIOS.get(task, "")))
             for column, task in columns.items()
         }
-        for name, path in sources.items()
+        for condition, path in paths.items()
     }
+    seed, replicates = run.params.seed, run.params.evaluate.bootstrap_replicates
     results = all_results(values, scenarios, seed=seed, model=model, replicates=replicates)
-    own, base = results["own"], results.get("base")
-    names = {"axis": "retention", "model": model, "condition": condition}
-    table = paired_test_table(
-        own,
-        base,
-        margin=tests.accuracy_margin,
-        significance=tests.significance,
-        seed=seed,
-        names=(model, condition),
-    )
-    rows, answers = metric_rows(own, base, settings.gsm8k), []
+    levels = {"margin": tests.accuracy_margin, "significance": tests.significance, "seed": seed}
+    for condition, own in results.items():
+        base = results.get("base") if condition != "base" else None
+        for row in metric_rows(own, base, settings.gsm8k):
+            evaluation.add_value(condition, **row)
+        evaluation.add_table(condition, "tests", paired_test_table(own, base, **levels, names=(model, condition)))
+        evaluation.add_table(condition, "per_prompt", item_table(own, base))
+        evaluation.results[condition]["prompt_format"] = asked
     for task in (task for task in GENERATIVE_TASKS if task in settings.tasks):
-        found = {name: generated_answers(path, tables[path], task) for name, path in sources.items()}
-        answers.append(found["own"].assign(task=task))
-        rows += answer_rows(task, found["own"], found.get("base"), seed=seed, model=model, replicates=replicates)
-    write_evaluation(
-        run,
-        output,
-        metrics=[{**names, **row} for row in rows],
-        failures={},
-        per_prompt=item_table(own, base),
-        tables={"tests": table} | ({"answers": pd.concat(answers, ignore_index=True)} if answers else {}),
-        results={"prompt_format": asked},
-    )
+        answers = {name: generated_answers(path, tables[path], task) for name, path in paths.items()}
+        for condition, table in answers.items():
+            evaluation.add_table(condition, "answers", table.assign(task=task))
+        rows = pd.concat([table.assign(condition=name) for name, table in answers.items()])
+        for row in evaluation.summarise(rows, STATISTICS, split=task, unit="item"):
+            if row["metric"] in CHANGES and math.isfinite(row["change"]):
+                evaluation.add_value(row["condition"], **difference_row(row))
+    evaluation.write(output)
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ _answers = partial(
     n="items",
     source=OURS,
     aggregate="by task; its answers are generated",
-    function=f"{ANSWERS}:metric_rows",
+    function=f"{ANSWERS}:answer_table",
     undefined="value",
 )
 _length = partial(_answers, unit="tokens", decimals=1)

@@ -1,33 +1,120 @@
-"""Tables and figures of TinyBenchmarks and GSM8K."""
+"""Tables and figures of TinyBenchmarks and GSM8K: 21 and 11 of the paper."""
 
-from pipeline.report.axis_table import AxisReport
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from pipeline.axes.retention.answers import STATISTICS
+from pipeline.config.retention import RetentionConfig
+from pipeline.report.axis_table import AxisReport, AxisTable, Column
 from pipeline.report.context import ReportContext
+from pipeline.report.evaluations import rows_of
 from pipeline.report.figures.drawing import Drawing
-from pipeline.report.figures.retention import retention_drawings
-from pipeline.report.tables.retention import answer_tables, averages, breakdown, model_table
-from pipeline.report.tables.retention_lists import estimate_table, verdict_table
-from pipeline.report.tables.table import ListTable, Table
+from pipeline.report.figures.retention import MARGIN_NOTE, difference_points, split_points
+from pipeline.report.tables.retention import (
+    ACCURACY,
+    FORMAT_NOTES,
+    GP_IRT,
+    GSM8K_ACCURACY,
+    GSM8K_NOTE,
+    average_table,
+    is_gsm8k_alone,
+    split_table,
+)
+from pipeline.report.tables.retention_lists import verdict_table
+from pipeline.report.tables.table import ListTable, Table, build_table, existing_measures, measure_of, with_note
+
+GP_IRT_PAPER_MEAN = measure_of("gp_irt_paper_mean")
+ESTIMATES = ("accuracy", "irt", "p_irt", "gp_irt", "gp_irt_standard_error", "gp_irt_published_error")
+
+
+def model_table(
+    metrics: pd.DataFrame,
+    models: Mapping[str, str],
+    conditions: Sequence[str],
+    config: RetentionConfig,
+    task_format: str = "",
+) -> Table | None:
+    """Table 21, first part: mean gp-IRT by model with either mean, or GSM8K alone; None where nothing was evaluated."""
+    if is_gsm8k_alone(metrics):
+        table = build_table("table21_models", "GSM8K by model", metrics, models, [GSM8K_ACCURACY], conditions)
+        note = f"Problems from {config.source}. Brackets: 95% Wilson intervals. Bold: best of the row."
+        return with_note(table, f"{GSM8K_NOTE}{FORMAT_NOTES.get(task_format, '')} {note}")
+    # Counted twice, both means are the same.
+    means = [GP_IRT, GP_IRT_PAPER_MEAN] if config.gsm8k == "once" else [GP_IRT]
+    measures = existing_measures(metrics, [*means, ACCURACY])
+    if not measures:
+        return None
+    caption = "Table 21 (a). TinyBenchmarks by model"
+    table = build_table("table21_models", caption, metrics, models, measures, conditions)
+    return with_note(
+        table,
+        f"gp-IRT: mean over tasks with GSM8K counted {config.gsm8k}; once is flexible extraction, and the paper counts "
+        "it twice, strict and flexible. Accuracy: unweighted mean of the items' scores. Items from "
+        f"{config.source}, item parameters from {config.irt_artifact}.{FORMAT_NOTES.get(task_format, '')} "
+        "Brackets: 95% bootstrap intervals over items; they hold no error of the method, which stands by task further "
+        "down. Bold: best of the row.",
+    )
+
+
+ANSWERS = AxisTable(
+    "retention_answers",
+    "Generated answers: length and derivations",
+    "retention",
+    [column for name in STATISTICS for column in (Column(name), Column(name, "change", "Change"))],
+    "Tokens: that an answer took, the one that ends it included. End by themselves: before the limit on their length. "
+    "With a derivation: at least one equation such as 16 - 3 = 13, or a calculator annotation.",
+    "Task",
+    intervals="Brackets: 95% bootstrap intervals over items, of shares of answers Wilson's. Change: fine-tuned minus "
+    "base, on the same items.",
+)
+ESTIMATE_TABLE = AxisTable(
+    "retention_estimates",
+    "Estimates of accuracy on the whole benchmark, and their errors",
+    "retention",
+    [Column(metric) for metric in ESTIMATES],
+    "Accuracy: unweighted mean over the items. IRT: weighted mean over the items. p-IRT: of the items' answers "
+    "with those that the item response model predicts for the rest of the benchmark. gp-IRT: of IRT and p-IRT. "
+    "Standard error: of gp-IRT, by bootstrap over items. Published error: the method's mean absolute error over "
+    "other language models with the published item parameters (tinyBenchmarks); no part of the standard error.",
+    "Task",
+    intervals="Brackets: 95% intervals over items.",
+)
 
 
 def _tables(context: ReportContext) -> list[Table | ListTable | None]:
-    params, metrics, names, conditions = context.params, context.metrics, context.names, context.conditions
-    significance, tests = params.tests.significance, context.tests("retention")
+    params, shown = context.params, (context.metrics, context.names, context.conditions)
+    tasks = ("Table 21 (b). TinyBenchmarks by task", [GP_IRT, ACCURACY], "Task")
+    if is_gsm8k_alone(context.metrics):
+        tasks = ("GSM8K by extraction", [GSM8K_ACCURACY], "Extraction")
+    by_task = "gp-IRT by model and task, the figures of Figure 11"
     return [
-        model_table(metrics, names, conditions, params.retention, context.task_format),
-        averages(metrics, names, conditions)["retention"],
-        breakdown(metrics, names, conditions, "retention"),
-        *answer_tables(metrics, names, conditions),
-        verdict_table("retention", tests, metrics, names, context.methods, significance),
-        estimate_table(metrics, names, conditions),
+        model_table(*shown, params.retention, context.task_format),
+        average_table("table21_tasks", *shown, *tasks, "items"),
+        split_table("retention_by_task", *shown, by_task, GP_IRT, "items"),
+        verdict_table("retention", context.tests("retention"), *shown[:2], context.methods, params.tests.significance),
     ]
 
 
 def _drawings(context: ReportContext) -> dict[str, Drawing]:
-    return retention_drawings(context.params, context.metrics, context.tests("retention"))
+    names, conditions, own = context.names, context.conditions, rows_of(context.metrics, axis="retention")
+    return {
+        "figure11": Drawing(
+            split_points,
+            (own, names, conditions, "gp_irt", "gp-IRT", False, True),
+            "Figure 11. gp-IRT by task with 95% bootstrap intervals over items. The intervals are of each condition "
+            "alone; whether conditions differ is in the paired tests.",
+        ),
+        "retention_differences": Drawing(
+            difference_points,
+            (context.tests("retention"), names, conditions, "score, fine-tuned − base"),
+            f"Paired differences from base by task, with 95% intervals. {MARGIN_NOTE}",
+        ),
+    }
 
 
 REPORT = AxisReport(
     "100 items of each of five benchmarks: does a fine-tuned model still answer what its base checkpoint answers?",
-    (_tables,),
+    (_tables, ANSWERS, ESTIMATE_TABLE),
     _drawings,
 )

@@ -7,10 +7,9 @@ import pandas as pd
 
 from pipeline.artifacts.scores import WORD_DISTANCE_COLUMNS
 from pipeline.artifacts.storage import read_table
+from pipeline.axes.evaluation import ModelEvaluation
 from pipeline.axes.questions.artifact import read_questions
-from pipeline.axes.questions.sides import Comparison
 from pipeline.axes.selfreflect.summaries import SUMMARIES
-from pipeline.config.params import BASE
 from pipeline.core.statistics.summarise import mean_of
 from pipeline.dag.execution import StageRun, command_line
 
@@ -30,16 +29,18 @@ def question_table(questions: Sequence[str], distances: pd.DataFrame) -> pd.Data
     return table.assign(gain=gain, told_apart=told_apart)
 
 
-def main(run: StageRun, model: str, condition: str, prompts: Path, scores: list[Path], output: Path) -> None:
-    """Write an evaluation directory."""
-    compared = Comparison(run, "selfreflect", model, condition)
+def main(run: StageRun, model: str, prompts: Path, scores: Path, output: Path) -> None:
+    """Write an evaluation."""
+    evaluation = ModelEvaluation(run, "selfreflect", model)
     questions = [question.prompt_id for question in read_questions(prompts)]
-    sides = {
-        name: question_table(questions, read_table(path, WORD_DISTANCE_COLUMNS)).assign(condition=name)
-        for name, path in zip((BASE, condition), reversed(scores), strict=True)
+    tables = {
+        name: question_table(questions, read_table(path, WORD_DISTANCE_COLUMNS))
+        for name, path in evaluation.paths(scores)
     }
-    compared.add(pd.concat(sides.values(), ignore_index=True), STATISTICS, FLOORS, "all")
-    compared.write(output, compared.tables[0])
+    rows = pd.concat([table.assign(condition=name) for name, table in tables.items()])
+    evaluation.summarise(rows, STATISTICS, FLOORS)
+    evaluation.add_tables("per_prompt", rows.assign(split="all"))
+    evaluation.write(output)
 
 
 if __name__ == "__main__":

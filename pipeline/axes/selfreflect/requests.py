@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from pipeline.artifacts.prompts import write_text_prompts
-from pipeline.axes.questions.answers import default_answers
+from pipeline.axes.questions.answers import read_partition
 from pipeline.axes.questions.artifact import read_questions
 from pipeline.axes.selfreflect.summaries import WRITTEN, listed_and_tested, summary_request
+from pipeline.config.evaluation import DEFAULT_SETTING
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError
@@ -19,7 +20,7 @@ def main(run: StageRun, model: str, condition: str, prompts: Path, partitions: P
             f"{prompts} has one question; the axis selfreflect needs two at least, because it compares each with the "
             "summary of another"
         )
-    answers = default_answers(partitions, questions)
+    answers = read_partition(partitions, questions)[DEFAULT_SETTING]
     requests = []
     for question in questions:
         name = question.prompt_id

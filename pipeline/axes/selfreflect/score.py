@@ -15,7 +15,7 @@ from pipeline.artifacts.model_report import model_revision
 from pipeline.artifacts.prompts import read_text_prompts
 from pipeline.artifacts.scores import WORD_DISTANCE_COLUMNS
 from pipeline.artifacts.storage import rows_by_prompt, write_table
-from pipeline.axes.questions.answers import default_answers
+from pipeline.axes.questions.answers import read_partition
 from pipeline.axes.questions.artifact import read_questions
 from pipeline.axes.questions.question import NO_ANSWER, Question
 from pipeline.axes.selfreflect.summaries import (
@@ -28,6 +28,7 @@ from pipeline.axes.selfreflect.summaries import (
     tempered_distance,
     word_request,
 )
+from pipeline.config.evaluation import DEFAULT_SETTING
 from pipeline.core.prompts.number_answers import strip_reasoning
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.stages.row_by_row import row_by_row
@@ -130,7 +131,7 @@ def main(
     settings, questions = run.params.selfreflect, read_questions(prompts)
     answers = {
         name: listed_and_tested(given.texts, settings.test_answers)
-        for name, given in default_answers(partitions, questions).items()
+        for name, given in read_partition(partitions, questions)[DEFAULT_SETTING].items()
     }
     lists = {name: listed for name, (listed, _) in answers.items()}
     summaries = _with_references(_written(requests, generations), lists, questions)

@@ -15,11 +15,10 @@ GRID = 512
 
 
 def calibration_bins(confidence: np.ndarray, labels: np.ndarray) -> pd.DataFrame:
-    """Predictions in BINS bins of equal width, [0, 1/B], (1/B, 2/B], ...: size, mean confidence and mean label."""
+    """The filled ones of BINS bins of equal width, [0, 1/B], (1/B, 2/B], ...: size, mean confidence and frequency."""
     place = np.searchsorted(EDGES[1:-1], confidence)
     table = pd.DataFrame({"size": 1, "confidence": confidence, "frequency": labels}).groupby(place)
-    found = table.agg({"size": "sum", "confidence": "mean", "frequency": "mean"})
-    return found.reindex(range(BINS)).fillna({"size": 0}).astype({"size": int})
+    return table.agg({"size": "sum", "confidence": "mean", "frequency": "mean"}).reset_index(drop=True)
 
 
 def binned_error(confidence: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:

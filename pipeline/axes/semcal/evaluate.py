@@ -4,66 +4,60 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.axes.questions.answers import Answers
+from pipeline.axes.evaluation import ModelEvaluation
+from pipeline.axes.questions.answers import Answers, answer_rows, answer_splits, read_partition
 from pipeline.axes.questions.artifact import read_questions
 from pipeline.axes.questions.classes import right_label
+from pipeline.axes.questions.people import people_splits
 from pipeline.axes.questions.question import Question
-from pipeline.axes.questions.sides import Comparison
+from pipeline.axes.semcal.calibration import calibration_bins
 from pipeline.axes.semcal.semantic_calibration import (
+    FLOORS,
     PEOPLE_SPLITS,
-    gold_statistics,
+    SCORES,
+    gold_row,
     people_floors,
     people_row,
-    people_statistics,
-    prediction,
-    reliability,
     simulated_floors,
+    statistics_against,
 )
 from pipeline.core.random_streams import random_stream
 from pipeline.dag.execution import StageRun, command_line
 
-SHOWN = ["prompt_id", "confidence", "label", "brier"]
 
+def main(run: StageRun, model: str, prompts: Path, partitions: Path, output: Path) -> None:
+    """Write an evaluation; its table ``reliability`` has the points of reliability diagrams."""
+    evaluation, seed, settings = ModelEvaluation(run, "semcal", model), run.params.seed, answer_splits(run.params)
+    questions = read_questions(prompts)
+    answers = {name: read_partition(path, questions, settings.values()) for name, path in evaluation.paths(partitions)}
 
-def main(run: StageRun, model: str, condition: str, prompts: Path, partitions: list[Path], output: Path) -> None:
-    """Write an evaluation directory; its table ``reliability`` has the points of reliability diagrams."""
-    seed, questions = run.params.seed, read_questions(prompts)
-    compared = Comparison(run, "semcal", model, condition, partitions)
-    by_target = {
-        "gold": [question for question in questions if question.gold],
-        "people": [question for question in questions if question.human],
-    }
+    def against_gold(question: Question, own: Answers, condition: str) -> dict[str, float]:
+        return gold_row(own.labels, str(right_label(question)), random_stream(seed, "halves", question.prompt_id))
 
-    def gold_row(question: Question, answers: Answers, name: str) -> dict[str, float]:
-        law = {str(right_label(question)): 1.0}
-        found = prediction(answers.labels, law, random_stream(seed, "halves", question.prompt_id))
-        return {**dict(zip(SHOWN[1:], found, strict=True)), "doubt": -found[0], "right": found[1]}
+    def against_people(question: Question, own: Answers, condition: str) -> dict[str, float]:
+        splits = people_splits(question, len(own.spellings), seed=seed, number=PEOPLE_SPLITS)
+        return people_row(splits, own.spellings, random_stream(seed, "halves", question.prompt_id))
 
-    def row_of_people(question: Question, answers: Answers, name: str) -> dict[str, float]:
-        splits = compared.people_splits(question, len(answers.spellings), PEOPLE_SPLITS)
-        return people_row(splits, answers.spellings, random_stream(seed, "halves", question.prompt_id))
+    def floors(rows: pd.DataFrame, target: str, condition: str, split: str) -> dict[str, float]:
+        if target == "people":
+            return people_floors(rows)
+        labels = [answers[condition][settings[split]][name].labels for name in rows["prompt_id"]]
+        rng = random_stream(seed, "floor", model, condition, split)
+        return simulated_floors(labels, rng, run.params.evaluate.floor_replicates)
 
-    tables, diagrams = [], []
-    for split, setting in compared.styles.items():
-        for target, chosen in by_target.items():
+    for split, setting in settings.items():
+        for target, row in (("gold", against_gold), ("people", against_people)):
+            chosen = [question for question in questions if (question.gold if target == "gold" else question.human)]
             if not chosen:
                 continue
-            if target == "gold":
-                rows = compared.rows(chosen, setting, gold_row)
-                rng = random_stream(seed, "floor", model, condition, split)
-                labels = [compared.answers(condition, setting, question).labels for question in chosen]
-                floors = simulated_floors(labels, rng, run.params.evaluate.floor_replicates)
-                statistics = gold_statistics()
-            else:
-                rows = compared.rows(chosen, setting, row_of_people)
-                floors = people_floors(compared.own(rows), PEOPLE_SPLITS)
-                statistics = people_statistics(PEOPLE_SPLITS)
-            compared.add(rows, statistics, floors, split, target)
-            own = compared.own(rows)[SHOWN]
-            points = reliability(own["confidence"].to_numpy(), own["label"].to_numpy())
-            tables.append(own.assign(split=split, target=target))
-            diagrams.append(points.assign(split=split, target=target))
-    compared.write(output, pd.concat(tables, ignore_index=True), reliability=pd.concat(diagrams, ignore_index=True))
+            rows, names, parts = answer_rows(answers, chosen, row, setting), {"split": split, "target": target}, []
+            evaluation.add_tables("per_prompt", rows[["prompt_id", "condition", *SCORES]].assign(**names))
+            for condition, own in rows.groupby("condition", sort=False):
+                points = calibration_bins(own["confidence"].to_numpy(), own["label"].to_numpy())
+                evaluation.add_table(condition, "reliability", points.assign(**names))
+                parts.append(own.assign(**floors(own, target, condition, split)))
+            evaluation.summarise(pd.concat(parts), statistics_against(target), FLOORS, split, [target])
+    evaluation.write(output)
 
 
 if __name__ == "__main__":

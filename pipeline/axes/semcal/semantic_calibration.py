@@ -4,6 +4,7 @@ Against accepted answers a label is 1 or 0. Against people it is the answer of o
 expectation is the share of people in the class; held-out people are scored like the model.
 """
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -14,17 +15,18 @@ from pipeline.axes.questions.confidence import held_out_confidence, modal_class
 from pipeline.axes.questions.discrimination import auroc_of
 from pipeline.axes.questions.people import PeopleSplit
 from pipeline.axes.questions.question import OTHER
-from pipeline.axes.semcal.calibration import (
-    binned_error,
-    calibration_bins,
-    smooth_calibration_error,
-    unbiased_brier_score,
-)
+from pipeline.axes.semcal.calibration import binned_error, smooth_calibration_error, unbiased_brier_score
 from pipeline.core.statistics.summarise import Statistic, mean_of
 
 PEOPLE_SPLITS = 10
 """Splits of people behind calibration against them."""
+PREFIXES = {"gold": "", "people": "people_"}
+"""Of the names of metrics, by what a label is taken from."""
+SCORES = ("confidence", "label", "brier")
 ERRORS = {"smooth_ece": smooth_calibration_error, "ece": binned_error}
+FLOORS = {f"semcal_{prefix}{name}": f"floor_{name}" for prefix in PREFIXES.values() for name in ERRORS}
+FLOORS["semcal_people_brier"] = "floor_brier"
+_SPLITS = [f"_{number}" for number in range(PEOPLE_SPLITS)]
 
 
 def predictions(
@@ -46,14 +48,20 @@ def prediction(labels: Sequence[str], law: Mapping[str, float], rng: np.random.G
     return tuple(map(float, predictions(counts, truth, rng)))
 
 
+def gold_row(labels: Sequence[str], right: str, rng: np.random.Generator) -> dict[str, float]:
+    """``prediction`` from the class of each answer, against the right one: SCORES, and doubt and right for an AUROC."""
+    row = dict(zip(SCORES, prediction(labels, {right: 1.0}, rng), strict=True))
+    return {**row, "doubt": -row["confidence"], "right": row["label"]}
+
+
 def people_row(
     splits: Sequence[PeopleSplit], spellings: Sequence[str | None], rng: np.random.Generator
 ) -> dict[str, float]:
     """``prediction`` for every split of people, of the model's answers and of the held-out people.
 
     Returns:
-        confidence_S, label_S, held_confidence_S and held_label_S for split S; means over splits: confidence, label,
-        brier and held_brier.
+        confidence_S, label_S, held_confidence_S and held_label_S for split S; means over splits: SCORES, and
+        floor_brier, held-out people's Brier score.
     """
     row, scores = {}, []
     for number, split in enumerate(splits):
@@ -63,53 +71,34 @@ def people_row(
         row |= {f"confidence_{number}": own[0], f"label_{number}": own[1]}
         row |= {f"held_confidence_{number}": held[0], f"held_label_{number}": held[1]}
         scores.append((*own, held[2]))
-    means = dict(zip(("confidence", "label", "brier", "held_brier"), np.mean(scores, axis=0).tolist(), strict=True))
-    return {**row, **means}
+    return {**row, **dict(zip((*SCORES, "floor_brier"), np.mean(scores, axis=0).tolist(), strict=True))}
 
 
-def gold_statistics() -> dict[str, Statistic]:
-    """Against accepted answers, of rows with confidence, doubt (its negative), label, right (the same) and brier."""
-    return {
-        **{f"semcal_{name}": _error(error, ["confidence"], ["label"]) for name, error in ERRORS.items()},
-        "semcal_brier": mean_of("brier"),
-        "semcal_accuracy": mean_of("label"),
-        "semcal_confidence": mean_of("confidence"),
-        "semcal_auroc": auroc_of("doubt"),
-    }
+def statistics_against(target: str) -> dict[str, Statistic]:
+    """By metric, of rows of ``gold_row`` or ``people_row``; errors against people are means over splits."""
+    splits, areas = ([""], {"auroc": auroc_of("doubt")}) if target == "gold" else (_SPLITS, {})
+    errors = {name: _error_of(error, splits) for name, error in ERRORS.items()}
+    means = {"brier": mean_of("brier"), "accuracy": mean_of("label"), "confidence": mean_of("confidence")}
+    return {f"semcal_{PREFIXES[target]}{name}": found for name, found in {**errors, **means, **areas}.items()}
 
 
-def people_statistics(splits: int) -> dict[str, Statistic]:
-    """Against people, of rows of ``people_row``: means over splits."""
-    confidences, labels = ([f"{kind}_{number}" for number in range(splits)] for kind in ("confidence", "label"))
-    return {
-        **{f"semcal_people_{name}": _error(error, confidences, labels) for name, error in ERRORS.items()},
-        "semcal_people_brier": mean_of("brier"),
-        "semcal_people_accuracy": mean_of("label"),
-        "semcal_people_confidence": mean_of("confidence"),
-    }
+def _error_of(error: Callable[..., np.ndarray], splits: Sequence[str]) -> Statistic:
+    pairs = [(f"confidence{split}", f"label{split}") for split in splits]
 
-
-def _error(error: Callable[..., np.ndarray], confidences: Sequence[str], labels: Sequence[str]) -> Statistic:
     def over_splits(rows: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
-        pairs = zip(confidences, labels, strict=True)
         return np.mean([error(rows[one].to_numpy(), rows[other].to_numpy(), weights) for one, other in pairs], axis=0)
 
-    return Statistic((*confidences, *labels), over_splits, centred=True)
+    return Statistic(tuple(itertools.chain.from_iterable(pairs)), over_splits, centred=True)
 
 
-def people_floors(rows: pd.DataFrame, splits: int) -> dict[str, float]:
-    """What held-out people score, of rows of ``people_row`` under one condition."""
-    found = {
-        f"semcal_people_{name}": float(
-            np.mean([error(rows[f"held_confidence_{s}"], rows[f"held_label_{s}"]) for s in range(splits)])
-        )
-        for name, error in ERRORS.items()
-    }
-    return {**found, "semcal_people_brier": float(rows["held_brier"].mean())}
+def people_floors(rows: pd.DataFrame) -> dict[str, float]:
+    """floor_NAME of ERRORS: what held-out people score, of rows of ``people_row`` under one condition."""
+    sides = [(rows[f"held_confidence{split}"], rows[f"held_label{split}"]) for split in _SPLITS]
+    return {f"floor_{name}": float(np.mean([error(*side) for side in sides])) for name, error in ERRORS.items()}
 
 
 def simulated_floors(answers: Sequence[Sequence[str]], rng: np.random.Generator, replicates: int) -> dict[str, float]:
-    """Mean errors of a calibrated model of the same laws, against accepted answers.
+    """floor_NAME of ERRORS: means of a calibrated model of the same laws, against accepted answers.
 
     Of every question the law is taken to be that of the model's own answers (``answers``, a class each): answers and
     the right class are drawn from it anew.
@@ -121,7 +110,7 @@ def simulated_floors(answers: Sequence[Sequence[str]], rng: np.random.Generator,
         truth = rng.choice(len(counts), p=counts / counts.sum(), size=replicates)
         confidence[:, place] = held_out_confidence(drawn, rng)
         labels[:, place] = modal_class(drawn, rng) == truth
-    return {f"semcal_{name}": float(error(confidence, labels).mean()) for name, error in ERRORS.items()}
+    return {f"floor_{name}": float(error(confidence, labels).mean()) for name, error in ERRORS.items()}
 
 
 def calibration_verdict(error: Mapping[str, float], score: Mapping[str, float]) -> str:
@@ -133,9 +122,3 @@ def calibration_verdict(error: Mapping[str, float], score: Mapping[str, float]) 
     if error["change_low"] > 0 or score["change_low"] > 0:
         return "worse"
     return "better" if error["change_high"] < 0 and score["change"] <= 0 else "not shown to differ"
-
-
-def reliability(confidence: np.ndarray, labels: np.ndarray) -> pd.DataFrame:
-    """The filled bins of a reliability diagram: size, confidence and frequency."""
-    table = calibration_bins(confidence, labels)
-    return table[table["size"] > 0].reset_index(drop=True)

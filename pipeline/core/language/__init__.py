@@ -1,1 +1,1 @@
-"""Metrics of open-ended answers, multiple choice and NoveltyBench."""
+"""Diversity of answers, and NoveltyBench's rules."""

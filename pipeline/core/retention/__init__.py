@@ -1,1 +1,1 @@
-"""Item response theory, the tiny tasks, and perplexity."""
+"""Item response theory, the tiny tasks, and the windows that perplexity is computed in."""

@@ -156,6 +156,7 @@ def summarise(
     statistics: Mapping[str, Statistic],
     *,
     unit: str = "prompt_id",
+    strata: str | None = None,
     against: str = "base",
     floors: Mapping[str, str | float] | None = None,
     split: str = "all",
@@ -173,6 +174,7 @@ def summarise(
         rows: One row per condition and unit, with columns ``condition``, ``unit`` and what the statistics need.
         statistics: By the name of the metric.
         unit: Column that names what is resampled.
+        strata: Column whose groups of units are resampled each by itself; one of a single unit leaves no interval.
         against: The condition that changes are from.
         floors: By metric, what a perfect model scores, or the column of ``rows`` whose mean it is.
         split: Of the metrics.
@@ -189,6 +191,7 @@ def summarise(
         ValueError: A condition has a unit twice.
         KeyError: A condition lacks a unit of a family.
     """
+    rows = rows.assign(stratum=rows[strata] if strata else "")
     found = []
     for family in ["", *(rows["family"].drop_duplicates() if by_family else ())]:
         members = rows[rows["family"] == family] if family else rows
@@ -222,8 +225,11 @@ class _Draws(NamedTuple):
 def _draws(units: pd.DataFrame, nested: bool, replicates: int, rng: np.random.Generator) -> _Draws:
     size = len(units)
     if not nested:
-        weights = rng.multinomial(size, np.full(size, 1 / max(1, size)), size=replicates)
-        return _Draws(pd.DataFrame(weights.T.astype(float), index=units.index), None)
+        drawn = np.empty((size, replicates))
+        for places in units.groupby("stratum", sort=False).indices.values():
+            number = len(places)
+            drawn[places] = rng.multinomial(number, np.full(number, 1 / number), size=replicates).T
+        return _Draws(pd.DataFrame(drawn, index=units.index), None)
     rows = intervals.family_draws(units["family"].to_numpy(), replicates, rng)
     weights = np.zeros((size + 1, replicates))
     np.add.at(weights, (rows, np.arange(replicates)[:, None, None]), 1)
@@ -246,9 +252,12 @@ def _values(statistic: Statistic, rows: pd.DataFrame, draws: _Draws) -> tuple[fl
     return value, resamples + (value - np.nanmean(resamples) if statistic.centred else 0.0)
 
 
-def _interval(resamples: np.ndarray, size: int) -> tuple[float, float]:
-    """Of a single row only where its resamples differ, by the samples behind it."""
-    return percentile_interval(resamples) if size > 1 or len(np.unique(resamples)) > 1 else (math.nan, math.nan)
+def _interval(resamples: np.ndarray, rows: pd.DataFrame) -> tuple[float, float]:
+    """None where a stratum has one row alone; of a single row only where its resamples differ, by the samples behind
+    it."""
+    several = rows["stratum"].value_counts().min() > 1
+    varies = len(rows) == 1 and len(np.unique(resamples)) > 1
+    return percentile_interval(resamples) if several or varies else (math.nan, math.nan)
 
 
 def _summary(metric: str, statistic: Statistic, own: pd.DataFrame, draws: _Draws, floor: str | float) -> dict[str, Any]:
@@ -262,8 +271,9 @@ def _summary(metric: str, statistic: Statistic, own: pd.DataFrame, draws: _Draws
             note = "it does not vary"
     if note:
         return {**metric_row(metric, Estimate(math.nan, size, undefined=max(1, undefined))), "note": note}
-    low, high = statistic.interval(rows) if statistic.interval else _interval(resamples, len(rows))
-    low = max(0.0, low) if statistic.centred else low
+    low, high = statistic.interval(rows) if statistic.interval else _interval(resamples, rows)
+    # No distance is below 0; an undefined end stays undefined.
+    low = float(np.maximum(0.0, low)) if statistic.centred else low
     estimate = Estimate(value, size, low, high, undefined=undefined)
     if statistic.floor is not None:
         floor = statistic.floor(rows)
@@ -279,5 +289,5 @@ def _change(statistic: Statistic, own: pd.DataFrame, base: pd.DataFrame, draws: 
     if not len(shared) or statistic.problem(first) or statistic.problem(second):
         return (math.nan,) * 3
     (value, resamples), (other, others) = (_values(statistic, side, draws) for side in (first, second))
-    low, high = _interval(resamples - others, len(shared))
+    low, high = _interval(resamples - others, first)
     return value - other, low, high

@@ -1,4 +1,4 @@
-"""Tables of what fine-tuning keeps: 2 and 21 to 23 of the paper, and paired differences from base."""
+"""Tables of what fine-tuning keeps of tasks and text: 2 of the paper, paired differences, and what their axes share."""
 
 import dataclasses
 import math
@@ -8,9 +8,6 @@ import pandas as pd
 
 from pipeline.axes.paloma.perplexity import SUFFIXES
 from pipeline.axes.registry import METRICS
-from pipeline.axes.retention.answers import SHARES
-from pipeline.config.retention import PalomaConfig, RetentionConfig
-from pipeline.core.retention.tasks import ALL_COLUMNS, GENERATIVE_TASKS
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import methods_of, rows_of
 from pipeline.report.tables.table import (
@@ -27,7 +24,7 @@ from pipeline.report.tables.table import (
     with_note,
 )
 
-GP_IRT, GP_IRT_PAPER_MEAN = measure_of("gp_irt"), measure_of("gp_irt_paper_mean")
+GP_IRT = measure_of("gp_irt")
 ACCURACY = measure_of("accuracy", title="Accuracy on the items")
 GSM8K_ACCURACY = measure_of("accuracy", title="GSM8K accuracy")
 PERPLEXITY, BITS_PER_BYTE = measure_of("perplexity"), measure_of("bits_per_byte")
@@ -38,12 +35,6 @@ DIFFERENCES = (
     measure_of("bits_per_byte_difference", bold=False),
     measure_of("perplexity_ratio", bold=False),
 )
-ANSWER_METRICS = ("answer_tokens_mean", "answer_tokens_median", *SHARES.values())
-ANSWER_CHANGES = ("answer_tokens_mean_difference", "answer_derivation_share_difference")
-GENERATED_SPLITS = {
-    task: [column for column, (own, _) in ALL_COLUMNS.items() if own == task] for task in GENERATIVE_TASKS
-}
-"""Tasks whose answers are generated, and the splits of their accuracy."""
 FORMAT_NOTES = {
     "chat": " Each prompt, its few-shot examples included, is one user turn of the model's chat template.",
     "chat_multiturn": " Prompts are in the model's chat template, each few-shot example a turn of its own.",
@@ -51,9 +42,6 @@ FORMAT_NOTES = {
 }
 """What tables of the tasks say of the form in which they were put; all figures of a report have one."""
 GSM8K_NOTE = "GSM8K accuracy: share of its problems for which the last number of the answer is right; higher is better."
-NO_BOS_REMARK = "no BOS to leave out"
-_ITEM_INTERVALS = "95% bootstrap intervals over items"
-_DOCUMENT_INTERVALS = "95% bootstrap intervals over documents"
 
 
 def without_bos(default: Measure) -> Measure:
@@ -161,98 +149,34 @@ def difference_table(metrics: pd.DataFrame, models: Mapping[str, str], condition
     )
 
 
-def model_table(
-    metrics: pd.DataFrame,
-    models: Mapping[str, str],
-    conditions: Sequence[str],
-    config: RetentionConfig,
-    task_format: str = "",
-) -> Table | None:
-    """Table 21, first part: mean gp-IRT by model with either mean, or GSM8K alone; None where nothing was evaluated."""
-    if is_gsm8k_alone(metrics):
-        table = build_table("table21_models", "GSM8K by model", metrics, models, [GSM8K_ACCURACY], conditions)
-        note = f"Problems from {config.source}. Brackets: 95% Wilson intervals. Bold: best of the row."
-        return with_note(table, f"{GSM8K_NOTE}{FORMAT_NOTES.get(task_format, '')} {note}")
-    # Counted twice, both means are the same.
-    means = [GP_IRT, GP_IRT_PAPER_MEAN] if config.gsm8k == "once" else [GP_IRT]
-    measures = existing_measures(metrics, [*means, ACCURACY])
-    if not measures:
-        return None
-    caption = "Table 21 (a). TinyBenchmarks by model"
-    table = build_table("table21_models", caption, metrics, models, measures, conditions)
-    return with_note(
-        table,
-        f"gp-IRT: mean over tasks with GSM8K counted {config.gsm8k}; once is flexible extraction, and the paper counts "
-        "it twice, strict and flexible. Accuracy: unweighted mean of the items' scores. Items from "
-        f"{config.source}, item parameters from {config.irt_artifact}.{FORMAT_NOTES.get(task_format, '')} "
-        f"Brackets: {_ITEM_INTERVALS}; they hold no error of the method, which stands by task further down. Bold: best "
-        "of the row.",
-    )
-
-
-def perplexity_table(
-    metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str], config: PalomaConfig
-) -> Table | None:
-    """Table 22: perplexity and bits per byte by model, BOS-less beside the default where both were run."""
-    default = [PERPLEXITY, BITS_PER_BYTE]
-    measures = existing_measures(metrics, [*default, *(without_bos(measure) for measure in default)])
-    if not measures:
-        return None
-    table = build_table("table22", "Table 22. PALOMA by model", metrics, models, measures, conditions)
-    variants = ""
-    if any(measure.metric.endswith(WITHOUT_BOS) for measure in measures):
-        table = _marked_without_bos(table)
-        variants = (
-            " Documents begin with the model's BOS token where it has one; without BOS: the paper's variant, "
-            "in which a document's first token is not scored, though its bytes count. "
-            "A model that has none has only one variant."
-        )
-    return with_note(
-        table,
-        f"All slices of {config.source} ({config.split}) together: summed negative log-likelihood over summed tokens "
-        f"or bytes; windows of {config.window} tokens, stride {config.stride}.{variants} Perplexity does not compare "
-        f"between tokenizers. Brackets: {_DOCUMENT_INTERVALS}. Bold: best of the row and variant.",
-    )
-
-
-def _marked_without_bos(table: Table) -> Table:
-    """Says of cells without a BOS-less variant, where the default exists, that the model has no BOS."""
-    nothing = Cell(math.nan, 0, math.nan, math.nan, math.nan, 0, "", NO_BOS_REMARK)
-    cells: dict[str, dict[CellKey, Cell | None]] = {model: dict(row) for model, row in table.cells.items()}
-    for row in cells.values():
-        for (axis, split, metric, condition), cell in row.items():
-            default = row.get((axis, split, metric.removesuffix(WITHOUT_BOS), condition))
-            if cell is None and default is not None:
-                row[axis, split, metric, condition] = dataclasses.replace(nothing, provenance=default.provenance)
-    return dataclasses.replace(table, cells=cells)
-
-
 def average_table(
     name: str,
-    caption: str,
     metrics: pd.DataFrame,
     models: Mapping[str, str],
     conditions: Sequence[str],
+    caption: str,
     measures: Sequence[Measure],
     row_title: str,
-) -> tuple[Table, list[str]]:
-    """Means over models with one row per task or slice.
+    shared: str,
+    remark: str = "",
+) -> Table | None:
+    """Means over models with one row per task or slice; None where nothing was evaluated.
 
     A row averages the models with a defined value under every condition that any model was evaluated
     under, so that the conditions of a row are means over the same models.
 
     Args:
         name: File name without suffix.
-        caption: What the table shows.
         metrics: The tidy metrics table.
         models: Model name -> display name.
         conditions: Base and the methods, in order.
+        caption: What the means are of.
         measures: Column groups; the row's task or slice takes the place of their split.
         row_title: "Task" or "Slice".
-
-    Returns:
-        The table, and display names of the models that some mean leaves out.
+        shared: What the models have in common, "items" or "documents".
+        remark: A sentence for the note.
     """
+    measures = [dataclasses.replace(measure, split="") for measure in measures]
     splits = split_names(metrics, measures[0].axis, *(measure.metric for measure in measures))
     aggregates = rows_of(metrics, axis=measures[0].axis, family="")
     chosen = aggregates[aggregates["model"].isin(models) & aggregates["condition"].isin(conditions)]
@@ -268,10 +192,18 @@ def average_table(
                 key = (measure.axis, measure.split, measure.metric, condition)
                 sources = rows.loc[(rows["condition"] == condition) & rows["model"].isin(complete.index), "provenance"]
                 cells[split][key] = _mean_cell(values, complete, condition, join_sources(sources))
-    table = Table(
-        name, caption, dict(zip(splits, splits, strict=True)), conditions, measures, cells, row_title=row_title
+    titles = dict(zip(splits, splits, strict=True))
+    table = Table(name, f"{caption}, mean over models", titles, conditions, measures, cells, row_title=row_title)
+    if table.is_empty:
+        return None
+    count = number_range([cell.n for measure in measures for cell in table.existing_cells(measure)], 0)
+    absent = ", ".join(display_name for model, display_name in models.items() if model in left_out)
+    gap = f" Left out, because a condition is missing or undefined: {absent}." if absent else ""
+    return with_note(
+        table,
+        f"Mean over {count} {'model' if count == '1' else 'models'}, the same for all conditions of a row.{gap}"
+        f"{remark} No intervals: the models share {shared}, so their intervals do not combine. Bold: best of the row.",
     )
-    return table, [display_name for model, display_name in models.items() if model in left_out]
 
 
 def _mean_cell(values: pd.DataFrame, complete: pd.DataFrame, condition: str, provenance: str) -> Cell | None:
@@ -283,86 +215,19 @@ def _mean_cell(values: pd.DataFrame, complete: pd.DataFrame, condition: str, pro
     return Cell(float(complete[condition].mean()), len(complete), *missing, 0, provenance)
 
 
-def averages(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> dict[str, Table | None]:
-    """Table 21, second part ("retention"), and Table 23 ("paloma"); None where nothing was evaluated."""
-    tables: dict[str, Table | None] = {}
-    tasks = ([GP_IRT, ACCURACY], "table21_tasks", "Table 21 (b). TinyBenchmarks by task", "Task")
-    if is_gsm8k_alone(metrics):
-        tasks = ([GSM8K_ACCURACY], "table21_tasks", "GSM8K by extraction", "Extraction")
-    for axis, measures, name, caption, row_title in (
-        ("retention", *tasks),
-        ("paloma", paloma_measures(metrics), "table23", "Table 23. PALOMA by slice", "Slice"),
-    ):
-        measures = [dataclasses.replace(measure, split="") for measure in measures]
-        table, left_out = average_table(
-            name, f"{caption}, mean over models", metrics, models, conditions, measures, row_title
-        )
-        if table.is_empty:
-            tables[axis] = None
-            continue
-        count = number_range([cell.n for measure in measures for cell in table.existing_cells(measure)], 0)
-        gap = f" Left out, because a condition is missing or undefined: {', '.join(left_out)}." if left_out else ""
-        text = (
-            " Perplexities of different tokenizers are unlike numbers: read bits per byte." if axis == "paloma" else ""
-        )
-        shared = "documents" if axis == "paloma" else "items"
-        tables[axis] = with_note(
-            table,
-            f"Mean over {count} {'model' if count == '1' else 'models'}, the same for all conditions of a row.{gap}"
-            f"{text} No intervals: the models share {shared}, so their intervals do not combine. Bold: best of "
-            "the row.",
-        )
-    return tables
-
-
-def breakdown(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str], axis: str) -> Table | None:
-    """Every model and condition by task ("retention": gp-IRT) or slice ("paloma": bits per byte)."""
-    if axis == "retention":
-        name, measure = "retention_by_task", GP_IRT
-        caption = "gp-IRT by model and task, the figures of Figure 11"
-        intervals = _ITEM_INTERVALS
-    else:
-        name, measure = "paloma_by_slice", paloma_measures(metrics)[1]
-        caption = "PALOMA bits per byte by model and slice, the figures of Figure 13"
-        intervals = _DOCUMENT_INTERVALS
+def split_table(
+    name: str,
+    metrics: pd.DataFrame,
+    models: Mapping[str, str],
+    conditions: Sequence[str],
+    caption: str,
+    measure: Measure,
+    shared: str,
+) -> Table | None:
+    """A measure of every model and condition by task or slice; arguments as of ``average_table``."""
     measures = [
-        dataclasses.replace(measure, split=split, title=split) for split in split_names(metrics, axis, measure.metric)
+        dataclasses.replace(measure, split=split, title=split)
+        for split in split_names(metrics, measure.axis, measure.metric)
     ]
-    note = f"Brackets: {intervals}. Bold: best condition of the model. {DASH}: undefined."
+    note = f"Brackets: 95% bootstrap intervals over {shared}. Bold: best condition of the model. {DASH}: undefined."
     return detailed_table(name, caption, note, metrics, models, measures, conditions)
-
-
-def answer_tables(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> list[Table]:
-    """How the generated answers to each task are: accuracy, length and derivations, then paired changes from base."""
-    tables, changes = [], []
-    for task, readings in GENERATED_SPLITS.items():
-        measures = [
-            measure_of("accuracy", split, title=f"Accuracy {split[split.index('(') :]}", axis="retention")
-            for split in readings
-        ]
-        measures += [measure_of(name, task, axis="retention") for name in ANSWER_METRICS]
-        if not existing_measures(metrics, [measure for measure in measures if measure.metric in ANSWER_METRICS]):
-            continue
-        table = detailed_table(
-            f"retention_answers_{task}",
-            f"Answers to {task}: accuracy, length and derivations",
-            "Tokens: that an answer took, the one that ends it included. End by themselves: before the limit on their "
-            "length. With a derivation: at least one equation such as 16 - 3 = 13, or a calculator annotation. "
-            f"Brackets: {_ITEM_INTERVALS}, for shares of answers Wilson's.",
-            metrics,
-            models,
-            measures,
-            conditions,
-        )
-        tables.append(table)
-        changes += [
-            measure_of(name, task, axis="retention", title=f"{METRICS[name].title} ({task})") for name in ANSWER_CHANGES
-        ]
-    if existing := existing_measures(metrics, changes):
-        caption = "Generated answers: differences from base, paired"
-        table = build_table("retention_answer_differences", caption, metrics, models, existing, methods_of(conditions))
-        note = (
-            "Fine-tuned minus base on the same items. Brackets: 95% bootstrap intervals over items, the same drawn for"
-        )
-        tables.append(with_note(table, f"{note} both."))
-    return tables

@@ -1,4 +1,4 @@
-"""Lists by task and slice: the estimates of gp-IRT with their errors, and what tests against base say."""
+"""What tests against base say, by task and slice."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,6 @@ from pipeline.report.tables.retention import WITHOUT_BOS
 from pipeline.report.tables.table import DASH, ListTable, interval_text, probability_text, signed_text
 
 VERDICTS = ("kept", "lost", "gained", "cannot tell")
-ESTIMATES = ("accuracy", "irt", "p_irt", "gp_irt", "gp_irt_standard_error", "gp_irt_published_error")
-"""Metrics that are listed."""
 _TITLES = {
     "retention": ("retention_tests", "Tests of retention, by task", "Task", METRICS["accuracy"].decimals),
     "paloma": ("paloma_tests", "Tests of fit to text, by slice", "Slice", METRICS["bits_per_byte"].decimals),
@@ -43,59 +41,6 @@ _READINGS = {
 }
 
 
-def estimate_table(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> ListTable | None:
-    """Accuracy on the items, IRT, p-IRT and gp-IRT by model, condition and task, with the errors of gp-IRT.
-
-    Args:
-        metrics: The tidy metrics table.
-        models: Model name -> display name.
-        conditions: Base and the methods, in order.
-
-    Returns:
-        One row per model, condition and task; None where nothing was evaluated.
-    """
-    frame = _estimates(metrics, models, conditions)
-    if frame.empty:
-        return None
-    rows = [
-        [models[row["model"]], row["condition"], row["task"], *(_estimate_text(row[metric]) for metric in ESTIMATES)]
-        for row in frame.to_dict("records")
-    ]
-    return ListTable(
-        "retention_estimates",
-        "Estimates of accuracy on the whole benchmark, and their errors",
-        ["Model", "Condition", "Task", *(METRICS[metric].column_title for metric in ESTIMATES)],
-        rows,
-        3,
-        frame,
-        "Accuracy: unweighted mean over the items. IRT: weighted mean over the items. p-IRT: of the items' answers "
-        "with those that the item response model predicts for the rest of the benchmark. gp-IRT: of IRT and p-IRT. "
-        "Standard error: of gp-IRT, by bootstrap over items. Published error: the method's mean absolute error over "
-        "other language models with the published item parameters (tinyBenchmarks); no part of the standard error.",
-    )
-
-
-def _estimate_text(value: float) -> str:
-    return f"{value:.3f}" if math.isfinite(value) else DASH
-
-
-def _estimates(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> pd.DataFrame:
-    """Columns model, condition, task and the metrics of ESTIMATES, NaN where there are none."""
-    columns = ["model", "condition", "split"]
-    rows = rows_of(metrics, axis="retention", family="")
-    chosen = rows[
-        (rows["split"] != "all")
-        & rows["metric"].isin(ESTIMATES)
-        & rows["model"].isin(models)
-        & rows["condition"].isin(conditions)
-    ]
-    values = chosen.set_index([*columns, "metric"])["value"].unstack().reindex(columns=list(ESTIMATES))
-    # Configured order of models and conditions, and tasks as they come; a table of files is in the order of paths.
-    ranks = {"model": list(models), "condition": list(conditions), "split": list(dict.fromkeys(chosen["split"]))}
-    ordered = values.sort_index(key=lambda level: level.map(ranks[level.name].index))
-    return ordered.reset_index().rename(columns={"split": "task"}).rename_axis(columns=None)
-
-
 def verdict_table(
     axis: str,
     tests: pd.DataFrame,
@@ -117,7 +62,9 @@ def verdict_table(
     if tests.empty:
         return None
     name, caption, unit, decimals = _TITLES[axis]
-    tests = tests.assign(axis=axis, n=_sizes(axis, tests, metrics))
+    keys = ["model", "condition", "split", "metric"]
+    sizes = rows_of(metrics, axis=axis, family="")[[*keys, "n"]]
+    tests = tests.assign(axis=axis).merge(sizes, on=keys, how="left")
     rows = [_test_row(row, models, decimals) for row in tests.itertuples()]
     counts = "; ".join(grouped({method: _listed(verdict_counts(tests, method)) for method in methods}, ":"))
     note = (
@@ -133,30 +80,21 @@ def verdict_table(
 
 
 def _test_row(row: Any, models: Mapping[str, str], decimals: int) -> list[str]:
+    title, size = METRICS[row.metric].title, "" if math.isnan(row.n) else f"{row.n:.0f}"
     return [
         models[row.model],
         row.condition,
         row.split,
-        _metric_title(row.metric),
-        DASH if math.isnan(row.n) else f"{row.n:.0f}",
+        title[0].lower() + title[1:],
+        size or DASH,
         signed_text(row.difference, decimals),
         interval_text(row.ci_low, row.ci_high, decimals),
         f"{row.margin:g}",
         f"{row.detectable:.{decimals}f}" if math.isfinite(row.detectable) else DASH,
         probability_text(row.p_difference_adjusted),
         probability_text(row.p_equivalence_adjusted),
-        _verdict(row.verdict, row.n),
+        f"{row.verdict} at n={size}" if size and row.verdict == "cannot tell" else row.verdict,
     ]
-
-
-def _sizes(axis: str, tests: pd.DataFrame, metrics: pd.DataFrame) -> pd.Series:
-    """Items or documents of each test, the n of the metric of the same name; NaN where there is none."""
-    chosen = rows_of(metrics, axis=axis, family="")
-    columns = ("model", "condition", "split", "metric")
-    keys = zip(*(chosen[column] for column in columns), strict=True)
-    sizes = dict(zip(keys, chosen["n"], strict=True))
-    found = [sizes.get(key, math.nan) for key in tests[list(columns)].itertuples(index=False, name=None)]
-    return pd.Series(found, index=tests.index, dtype=float)
 
 
 def one_variant(tests: pd.DataFrame) -> pd.DataFrame:
@@ -175,7 +113,10 @@ def verdict_counts(tests: pd.DataFrame, condition: str) -> dict[str, int]:
     chosen = one_variant(tests)
     left_out = [ALL, *second_readings(set(chosen["split"]))]
     counted = (chosen["condition"] == condition) & ~chosen["split"].isin(left_out)
-    verdicts = chosen.loc[counted, "verdict"]
+    return _counts(chosen.loc[counted, "verdict"])
+
+
+def _counts(verdicts: pd.Series) -> dict[str, int]:
     return {verdict: int((verdicts == verdict).sum()) for verdict in VERDICTS} if len(verdicts) else {}
 
 
@@ -186,8 +127,7 @@ def _listed(counts: Mapping[str, int]) -> str:
 def primary_counts(tests: pd.DataFrame, condition: str) -> dict[str, int]:
     """How many models came to each verdict on the primary question, all tasks or slices together."""
     chosen = one_variant(tests)
-    verdicts = chosen.loc[(chosen["condition"] == condition) & (chosen["split"] == ALL), "verdict"]
-    return {verdict: int((verdicts == verdict).sum()) for verdict in VERDICTS} if len(verdicts) else {}
+    return _counts(chosen.loc[(chosen["condition"] == condition) & (chosen["split"] == ALL), "verdict"])
 
 
 def grouped(texts: Mapping[str, str], between: str = "") -> list[str]:
@@ -215,12 +155,3 @@ def primary_sentence(axis: str, tests: pd.DataFrame, methods: Sequence[str]) -> 
     found = grouped({method: _listed(primary_counts(tests, method)) for method in methods})
     unit = {"retention": "tasks", "paloma": "slices"}[axis]
     return f"Tested against base, all {unit} together: {'; '.join(found)}." if found else ""
-
-
-def _verdict(verdict: str, n: float) -> str:
-    return f"{verdict} at n={n:.0f}" if verdict == "cannot tell" and not math.isnan(n) else verdict
-
-
-def _metric_title(metric: str) -> str:
-    title = METRICS[metric].title
-    return title[0].lower() + title[1:]

@@ -3,12 +3,11 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.axes.novelty.aggregate import call_rows, metric_names, split_rows
+from pipeline.axes.novelty.aggregate import call_figures, metric_names
 from pipeline.core.language.novelty import (
     LIKELIHOOD_RATING_THRESHOLDS,
     RATING_THRESHOLDS,
@@ -192,23 +191,14 @@ def test_papers_names_are_for_the_benchmarks_evaluators():
         assert metric_names("lexical", reward) == {"distinct": "distinct_lexical", "utility": "utility_stand_in"}
 
 
-def test_split_rows():
-    table = pd.DataFrame({"prompt_id": list("abcd"), "distinct": [1, 4, 2, 5], "utility": [1.0, 2.0, 6.0, math.nan]})
-    rows = split_rows(table, metric_names("deberta", "skywork"), seed=0, stream=("x",), bootstrap_replicates=200)
-    found = {row["metric"]: row for row in rows}
-    assert found["distinct"]["value"] == 3.0 and found["distinct"]["n"] == 4
-    assert 1 <= found["distinct"]["ci_low"] < 3 < found["distinct"]["ci_high"] <= 5
-    assert found["utility"]["value"] == 3.0 and (found["utility"]["n"], found["utility"]["undefined"]) == (3, 1)
-
-
-def test_call_rows():
+def test_call_figures():
     classifier = {"classifier": "lexical", "pairs": 90, "compared": 50, "classified": 20, "classified_unique": 7}
     reward = {"reward": "likelihood", "responses": 20, "representatives": 6, "representatives_unique": 5}
-    values = {row["metric"]: row["value"] for row in call_rows(classifier, reward)}
+    values = call_figures(classifier, reward)
     assert values["novelty_pairs"] == 90 and values["novelty_classifier_calls"] == 7
     assert values["novelty_responses"] == 20 and values["novelty_reward_calls"] == 5
     assert values["novelty_classifier_calls_saved"] == pytest.approx(83 / 90)
     assert values["novelty_reward_calls_saved"] == 0.75
-    rows = call_rows(dict.fromkeys(classifier, 0), {"responses": 1, "representatives": 1, "representatives_unique": 1})
-    saved = {row["metric"]: row["value"] for row in rows}["novelty_classifier_calls_saved"]
-    assert math.isnan(saved)  # one response per prompt makes no pair
+    single = {"responses": 1, "representatives": 1, "representatives_unique": 1}
+    # One response per prompt makes no pair.
+    assert math.isnan(call_figures(dict.fromkeys(classifier, 0), single)["novelty_classifier_calls_saved"])

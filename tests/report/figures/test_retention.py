@@ -1,8 +1,6 @@
 """Figures 11 to 13 and the paired differences: panels, heights, intervals, axes."""
 
 import itertools
-import math
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -11,7 +9,7 @@ from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 
 from pipeline.report.figures.drawing import COLORS
-from pipeline.report.figures.retention import difference_points, slice_points, task_bars
+from pipeline.report.figures.retention import difference_points, split_points
 from tests.report.conftest import CONDITIONS, metric_frame, metric_row, paired_rows
 
 NAMES = {"a": "Model A", "none": "Not run", "b": "Model B"}
@@ -34,37 +32,25 @@ def by_split(axis, metric, value=0.5):
     ]
 
 
-def test_bars_have_the_values_and_whiskers_the_intervals():
-    figure = task_bars(metric_frame(by_split("retention", "gp_irt")), NAMES, CONDITIONS)
+def test_points_have_the_values_and_lines_the_intervals():
+    figure = split_points(metric_frame(by_split("retention", "gp_irt")), NAMES, CONDITIONS, "gp_irt", "gp-IRT")
     assert [panel.get_title(loc="left") for panel in figure.axes] == ["Model A", "Model B"]
     panel = figure.axes[0]
-    heights = {(to_hex(bar.get_facecolor()), round(bar.get_x() + 0.125)): bar.get_height() for bar in panel.patches}
-    expected = {
-        (COLORS[condition].lower(), place): 0.5 + 0.1 * place + 0.01 * rank
-        for rank, condition in enumerate(CONDITIONS)
-        for place in range(2)
-    }
-    assert heights.keys() == expected.keys()
-    np.testing.assert_allclose([heights[key] for key in expected], list(expected.values()))
-    ends = sorted(tuple(line.get_ydata()) for line in panel.lines)
-    np.testing.assert_allclose(ends, sorted((value - 0.05, value + 0.05) for value in expected.values()))
-    assert panel.get_ylim() == (0, 1)
-
-
-def test_an_undefined_bar_is_named(tmp_path):
-    rows = [metric_row("retention", "a", "base", "tinyMMLU", "gp_irt", math.nan, width=math.nan)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        figure = task_bars(metric_frame(rows), NAMES, CONDITIONS)
-        figure.savefig(tmp_path / "figure.png")
-    assert [text.get_text() for text in figure.axes[0].texts] == ["undefined"] and not figure.axes[0].patches
+    for rank, condition in enumerate(CONDITIONS):
+        line = next(line for line in panel.lines if line.get_label() == condition)
+        values = [0.5 + 0.01 * rank, 0.6 + 0.01 * rank]
+        np.testing.assert_allclose(line.get_ydata(), values)
+        assert to_hex(line.get_color()) == COLORS[condition].lower()
+        ends = [segment[:, 1] for segment in panel.collections[rank].get_segments()]
+        np.testing.assert_allclose(ends, [[value - 0.05, value + 0.05] for value in values])
 
 
 def test_perplexity_is_on_a_logarithmic_axis_and_bits_per_byte_is_not(tmp_path):
     rows = by_split("paloma", "perplexity", 20.0) + by_split("paloma", "bits_per_byte_without_bos", 1.0)
     metrics = metric_frame(rows)
     perplexity, bits = (
-        slice_points(metrics, NAMES, CONDITIONS, name) for name in ("perplexity", "bits_per_byte_without_bos")
+        split_points(metrics, NAMES, CONDITIONS, name, "", logarithmic=name == "perplexity")
+        for name in ("perplexity", "bits_per_byte_without_bos")
     )
     assert perplexity.axes[0].get_yscale() == "log" and bits.axes[0].get_yscale() == "linear"
     # A narrow range has ticks too.
@@ -73,12 +59,12 @@ def test_perplexity_is_on_a_logarithmic_axis_and_bits_per_byte_is_not(tmp_path):
     np.testing.assert_allclose(soft.get_ydata(), [1.01, 1.11])
     np.testing.assert_allclose(soft.get_xdata(), [0, 1])
     perplexity.savefig(tmp_path / "figure.png")
-    assert slice_points(metrics, NAMES, CONDITIONS, "bits_per_byte") is None
+    assert split_points(metrics, NAMES, CONDITIONS, "bits_per_byte", "") is None
 
 
 def test_ticks_over_decades_are_round_numbers():
     rows = [metric_row("paloma", "a", "base", s, "perplexity", v) for s, v in (("x", 3.0), ("y", 4000.0))]
-    panel = slice_points(metric_frame(rows), NAMES, CONDITIONS, "perplexity").axes[0]
+    panel = split_points(metric_frame(rows), NAMES, CONDITIONS, "perplexity", "", logarithmic=True).axes[0]
     assert list(panel.get_yticks()) == [3, 10, 30, 100, 300, 1000, 3000]
 
 
@@ -99,14 +85,13 @@ def test_differences_are_hollow_where_the_tests_cannot_tell():
     assert difference_points(soft.iloc[:0].assign(model="", condition=""), NAMES, CONDITIONS, "score") is None
 
 
-def test_a_fourth_condition_has_bars_points_and_differences_of_its_own():
+def test_a_fourth_condition_has_points_and_differences_of_its_own():
     conditions = (*CONDITIONS, "anchored")
-    rows = by_split("retention", "gp_irt") + by_split("paloma", "perplexity", 20.0)
+    rows = by_split("paloma", "perplexity", 20.0)
     metrics = metric_frame([*rows, *({**row, "condition": "anchored"} for row in rows if row["condition"] == "soft")])
-    panel = task_bars(metrics, NAMES, conditions).axes[0]
-    edges = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in panel.patches)
-    assert len(edges) == 8 and all(end < start for (_, end), (start, _) in itertools.pairwise(edges))
-    lines = slice_points(metrics, NAMES, conditions, "perplexity").axes[0].lines
+    lines = split_points(metrics, NAMES, conditions, "perplexity", "").axes[0].lines
+    places = sorted(x for line in lines for x in line.get_xdata())
+    assert len(places) == 8 and all(low < high for low, high in itertools.pairwise(places))
     looks = {line.get_label(): (line.get_marker(), to_hex(line.get_color())) for line in lines}
     assert list(looks) == list(conditions) and len(set(looks.values())) == 4
     tests = paired_rows([("x", "accuracy", -0.06, 0.05, 0.01, 0.9, "lost")])
@@ -114,10 +99,3 @@ def test_a_fourth_condition_has_bars_points_and_differences_of_its_own():
     (panel,) = difference_points(both, NAMES, conditions, "score").axes
     labels = [found.get_label() for found in panel.collections if not found.get_label().startswith("_")]
     assert labels == ["soft", "anchored"]
-
-
-def test_nothing_to_draw():
-    assert (
-        task_bars(metric_frame([]), NAMES, CONDITIONS) is None
-        and slice_points(metric_frame([]), NAMES, CONDITIONS, "perplexity") is None
-    )

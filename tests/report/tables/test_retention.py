@@ -4,19 +4,20 @@ import math
 
 import pytest
 
+from pipeline.axes.paloma.report import perplexity_table
+from pipeline.axes.retention.report import ANSWERS, model_table
 from pipeline.config.params import load_params
+from pipeline.report.axis_table import axis_table
 from pipeline.report.tables import table_text
 from pipeline.report.tables.retention import (
-    answer_tables,
+    GP_IRT,
+    GSM8K_ACCURACY,
     average_table,
-    averages,
-    breakdown,
     difference_table,
-    model_table,
     one_name_per_variant,
     paloma_measures,
-    perplexity_table,
     retention_summary,
+    split_table,
 )
 from tests.report.conftest import CONDITIONS, metric_frame, metric_row
 
@@ -36,6 +37,10 @@ def scored(axis, metric, values, decimals_n=100):
 def texts(table, line):
     """Cells of a body line of the Markdown table."""
     return [cell.strip() for cell in table_text.to_markdown(table).splitlines()[line + 4].split("|")[1:-1]]
+
+
+def averages(metrics, names, measure=GP_IRT):
+    return average_table("t", metrics, names, CONDITIONS, "T", [measure], "Task", "items")
 
 
 def test_summary_has_both_axes_and_the_better_direction_of_each():
@@ -110,37 +115,33 @@ def test_means_are_over_the_models_with_every_condition():
     }
     metrics = metric_frame(scored("retention", "gp_irt", values))
     names = {**NAMES, "c": "C", "d": "D"}
-    (measure,) = {
-        m.metric: m for m in averages(metrics, names, CONDITIONS)["retention"].measures if m.metric == "gp_irt"
-    }.values()
-    table, left_out = average_table("t", "T", metrics, names, CONDITIONS, [measure], "Task")
+    table = averages(metrics, names)
+    (measure,) = table.measures
     base, soft, hard = (table.cell("t", measure, condition) for condition in CONDITIONS)
     assert (base.value, soft.value, hard) == (pytest.approx(0.4), pytest.approx(0.7), None)
-    assert base.n == soft.n == 2 and math.isnan(base.ci_low) and left_out == ["C", "D"]
+    assert base.n == soft.n == 2 and math.isnan(base.ci_low)
     assert base.provenance == "retention/a/base/provenance.json; retention/b/base/provenance.json"
-    note = averages(metrics, names, CONDITIONS)["retention"].note
-    assert "Mean over 2 models" in note and "Left out, because a condition is missing or undefined: C, D." in note
+    assert "Mean over 2 models" in table.note
+    assert "Left out, because a condition is missing or undefined: C, D." in table.note
     # Rows are tasks: nothing counts as a missing evaluation of a model "t".
     assert table.absent == set() and texts(table, 0) == ["t", "0.400", "**0.700**", "not run"]
 
 
 def test_no_model_with_every_condition_is_undefined_not_zero():
     values = {("a", "base", "t"): 0.2, ("b", "soft", "t"): 0.4}
-    table = averages(metric_frame(scored("retention", "gp_irt", values)), NAMES, CONDITIONS)["retention"]
+    table = averages(metric_frame(scored("retention", "gp_irt", values)), NAMES)
     assert texts(table, 0)[1:4] == ["— (no model with every condition)"] * 2 + ["not run"]
     assert table_text.to_frame(table)["status"].tolist()[:3] == ["undefined", "undefined", "not run"]
 
 
 def test_other_conditions_and_unknown_models_do_not_enter_means():
     values = {("a", "base", "t"): 0.2, ("a", "ssot", "t"): 0.9, ("z", "base", "t"): 0.9}
-    table = averages(metric_frame(scored("retention", "gp_irt", values)), NAMES, CONDITIONS)["retention"]
+    table = averages(metric_frame(scored("retention", "gp_irt", values)), NAMES)
     assert texts(table, 0)[1] == "**0.200**" and "Mean over 1 model," in table.note and "Left out" not in table.note
 
 
 def test_rows_that_are_tasks_are_titled_so():
-    table = averages(metric_frame(scored("retention", "gp_irt", {("a", "base", "x_y"): 0.2})), NAMES, CONDITIONS)[
-        "retention"
-    ]
+    table = averages(metric_frame(scored("retention", "gp_irt", {("a", "base", "x_y"): 0.2})), NAMES)
     assert table_text.to_markdown(table).splitlines()[2].startswith("| Task | gp-IRT base")
     assert r"Task & Base & Soft & Hard" in table_text.to_latex(table) and r"x\_y &" in table_text.to_latex(table)
     assert table_text.to_frame(table)["task"].tolist()[0] == "x_y"
@@ -161,7 +162,7 @@ def test_gsm8k_alone_is_not_called_tiny_benchmarks(config):
     names = {"a": "A"}
     summary = retention_summary(metrics, names, CONDITIONS, config.retention.gsm8k)
     models = model_table(metrics, names, CONDITIONS, config.retention)
-    extractions = breakdown(metrics, names, CONDITIONS, "retention")
+    extractions = averages(metrics, names, GSM8K_ACCURACY)
     assert [table.measures[0].title for table in (summary, models, extractions)] == ["GSM8K accuracy"] * 3
     assert texts(summary, 0)[1] == texts(models, 0)[1] == "**0.200** [0.190, 0.210]"
     assert [texts(extractions, line)[0] for line in (0, 1)] == ["GSM8K (strict)", "GSM8K (flexible)"]
@@ -180,42 +181,27 @@ def test_differences_have_no_best_and_no_base():
 
 def test_breakdown_has_a_column_per_task_in_the_order_they_come():
     values = {("b", "soft", split): 0.1 * place for place, split in enumerate(("all", "z", "a"), start=1)}
-    table = breakdown(metric_frame(scored("retention", "gp_irt", values)), NAMES, CONDITIONS, "retention")
+    metrics = metric_frame(scored("retention", "gp_irt", values))
+    table = split_table("t", metrics, NAMES, CONDITIONS, "T", GP_IRT, "items")
     assert [measure.title for measure in table.measures] == ["z", "a"] and list(table.models) == ["b"]
     assert texts(table, 0)[:3] == ["B", "soft", "**0.200** [0.190, 0.210]"]
 
 
-def test_answers_by_condition_and_the_whole_of_gsm8k():
-    metrics = ("answer_tokens_mean", "answer_tokens_median", "answer_stop_share", "answer_derivation_share")
+def test_answers_have_a_row_for_each_task_and_the_changes_beside_the_values():
     rows = []
-    for place, condition in enumerate(CONDITIONS):
-        for task, split in (("tinyGSM8k", "tinyGSM8k (flexible)"), ("gsm8k", "GSM8K (flexible)")):
-            rows += scored("retention", "accuracy", {("a", condition, split): 0.5 - 0.1 * place})
-            for number, metric in enumerate(metrics):
-                rows += scored("retention", metric, {("a", condition, task): 0.9 - 0.1 * number - 0.2 * place})
-            if condition != "base":
-                rows += scored("retention", "answer_tokens_mean_difference", {("a", condition, task): -0.2 * place})
-    tiny, whole, changes = answer_tables(metric_frame(rows), NAMES, CONDITIONS)
-    assert (tiny.name, whole.name) == ("retention_answers_tinyGSM8k", "retention_answers_gsm8k")
-    assert [measure.title for measure in whole.measures] == [
-        "Accuracy (flexible)",
-        "Tokens, mean",
-        "Tokens, median",
-        "End by themselves",
-        "With a derivation",
+    for condition, value in (("base", 40.0), ("soft", 30.0)):
+        for task in ("tinyGSM8k", "gsm8k"):
+            change = {} if condition == "base" else {"change": -10.0, "change_low": -12.0, "change_high": -8.0}
+            rows.append(metric_row("retention", "a", condition, task, "answer_tokens_mean", value, width=1) | change)
+    rows += scored("retention", "gp_irt", {("a", "base", "tinyMMLU"): 0.5})
+    table = axis_table(ANSWERS, metric_frame(rows), NAMES, CONDITIONS)
+    assert list(table.header[:5]) == ["Model", "Condition", "Task", "Tokens, mean", "Change"]
+    assert [row[:5] for row in table.rows if row[1] != "hard"] == [
+        ["A", condition, task, *texts]
+        for condition, texts in (
+            ("base", ["40.0 [39.0, 41.0]", "—"]),
+            ("soft", ["30.0 [29.0, 31.0]", "-10.0 [-12.0, -8.0]"]),
+        )
+        for task in ("tinyGSM8k", "gsm8k")
     ]
-    cells = texts(whole, 2)
-    assert cells[:2] == ["A", "hard"] and cells[2].startswith("0.300") and cells[6].startswith("0.200")
-    assert [measure.title for measure in changes.measures] == [
-        "Tokens of an answer, change (tinyGSM8k)",
-        "Tokens of an answer, change (gsm8k)",
-    ]
-    assert texts(changes, 0)[1].startswith("-0.2") and changes.conditions == ("soft", "hard")
-    assert (
-        answer_tables(metric_frame(scored("retention", "gp_irt", {("a", "base", "all"): 0.5})), NAMES, CONDITIONS) == []
-    )
-    # What has no gp-IRT has no row among the estimates of gp-IRT.
-    rows += scored("retention", "gp_irt", {("a", "base", "tinyMMLU"): 0.5, ("a", "base", "all"): 0.5})
-    assert [measure.title for measure in breakdown(metric_frame(rows), NAMES, CONDITIONS, "retention").measures] == [
-        "tinyMMLU"
-    ]
+    assert axis_table(ANSWERS, metric_frame(rows[-1:]), NAMES, CONDITIONS) is None

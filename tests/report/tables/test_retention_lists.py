@@ -7,7 +7,6 @@ import pandas as pd
 from pipeline.report.page.page import page_templates
 from pipeline.report.tables import table_text
 from pipeline.report.tables.retention_lists import (
-    estimate_table,
     one_variant,
     primary_counts,
     primary_sentence,
@@ -15,7 +14,7 @@ from pipeline.report.tables.retention_lists import (
     verdict_table,
 )
 from pipeline.report.tables.table import ListTable
-from tests.report.conftest import CONDITIONS, metric_frame, metric_row, paired_rows
+from tests.report.conftest import metric_frame, metric_row, paired_rows
 
 NAMES = {"b": "B_2", "a": "A"}
 METHODS = ("soft", "hard")
@@ -113,23 +112,6 @@ def test_all_slices_together_and_a_second_variant_are_listed_but_not_counted():
         ["prose", "bits per byte without BOS"],
     ]
     assert table.note.endswith("In all, soft: 1 gained, 1 cannot tell.")
-
-
-def test_estimates_are_in_the_order_of_the_parameters():
-    rows = [
-        metric_row("retention", model, condition, split, metric, value)
-        for model in ("a", "b", "unknown")
-        for condition in ("hard", "base")
-        for split in ("z", "all", "m")
-        for metric, value in (("gp_irt", 0.5), ("gp_irt_published_error", 0.016))
-    ]
-    table = estimate_table(metric_frame(rows), NAMES, CONDITIONS)
-    assert [row[:3] for row in table.rows] == [
-        [NAMES[model], condition, split] for model in ("b", "a") for condition in ("base", "hard") for split in "zm"
-    ]
-    assert table.rows[0][3:] == ["—", "—", "—", "0.500", "—", "0.016"]
-    assert list(table.frame.columns[:4]) == ["model", "condition", "task", "accuracy"]
-    assert estimate_table(metric_frame([]), NAMES, CONDITIONS) is None
 
 
 def test_texts_of_a_list():

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from pipeline.axes.retention.accuracy import (
-    ESTIMATES,
     all_results,
     item_table,
     mean_columns,
@@ -27,6 +26,7 @@ from pipeline.core.statistics.paired_tests import (
 )
 
 SIZE = 60
+ESTIMATES = ("gp_irt", "p_irt", "irt", "accuracy")
 
 
 def scenario(seed: int) -> IrtScenario:

@@ -9,16 +9,14 @@ from scipy import stats
 
 from pipeline.axes.paloma.perplexity import (
     bits_per_byte,
-    comparison_rows,
-    metric_rows,
+    comparison_table,
     perplexity,
     resampled_sums,
-    slice_rows,
+    slice_table,
+    statistics,
 )
 from pipeline.core.statistics.paired_tests import TEST_COLUMNS
-
-TEST_DRAWS = {"variant": "model", "seed": 0, "names": ("paloma", "m", "soft")}
-DRAWS = {**TEST_DRAWS, "replicates": 4000}
+from pipeline.core.statistics.summarise import summarise
 
 
 def table(rng=None, sizes=(("a", 40), ("b", 25)), shift=0.0, noise=0.0) -> pd.DataFrame:
@@ -34,7 +32,7 @@ def table(rng=None, sizes=(("a", 40), ("b", 25)), shift=0.0, noise=0.0) -> pd.Da
                 {
                     "slice": name,
                     "nll_nats": base + change,
-                    "base_nll_nats": base,
+                    "change_nats": change,
                     "num_tokens": tokens,
                     "num_bytes": 4 * tokens,
                 }
@@ -43,8 +41,23 @@ def table(rng=None, sizes=(("a", 40), ("b", 25)), shift=0.0, noise=0.0) -> pd.Da
     return pd.concat(parts, ignore_index=True)
 
 
-def by_name(rows: list[dict]) -> dict[tuple[str, str], dict]:
-    return {(row["split"], row["metric"]): row for row in rows}
+def by_name(documents: pd.DataFrame, seed: int = 0, replicates: int = 4000) -> dict[tuple[str, str], dict]:
+    """Metrics by split and name, of one condition and without a comparison but that of ``change_nats``."""
+    wanted = statistics("model", against_base=False) | statistics("model", against_base=True)
+    documents = documents.assign(condition="soft", name=range(len(documents)))
+    draws = {"unit": "name", "strata": "slice", "seed": seed, "names": (), "replicates": replicates}
+    found = {}
+    for split, rows in [*documents.groupby("slice", sort=False), ("all", documents)]:
+        for row in summarise(rows, wanted, split=split, **draws):
+            found[split, row["metric"]] = row
+    return found
+
+
+def comparisons(documents: pd.DataFrame) -> pd.DataFrame:
+    """The tests of ``comparison_table``."""
+    differences = [row for (_, metric), row in by_name(documents).items() if metric == "bits_per_byte_difference"]
+    options = {"variant": "model", "seed": 0, "names": ("paloma", "m", "soft"), "margin": 0.02, "significance": 0.05}
+    return comparison_table(documents, differences, **options)
 
 
 def test_definitions_by_hand():
@@ -60,12 +73,12 @@ def test_totals_are_those_of_the_sums():
         {
             "slice": ["b", "a", "b"],
             "nll_nats": [6.0, 10.0, 2.0],
-            "base_nll_nats": [4.0, 9.0, 2.0],
+            "change_nats": [2.0, 1.0, 0.0],
             "num_tokens": [2, 5, 2],
             "num_bytes": [10, 20, 10],
         }
     )
-    rows = by_name(metric_rows(documents, compared=True, **DRAWS))
+    rows = by_name(documents)
     assert list(dict.fromkeys(split for split, _ in rows)) == ["b", "a", "all"]
     assert rows["b", "perplexity"]["value"] == pytest.approx(math.exp(2))
     assert rows["a", "bits_per_byte"]["value"] == pytest.approx(0.5 / math.log(2))
@@ -77,16 +90,29 @@ def test_totals_are_those_of_the_sums():
     # One document says nothing about the spread.
     assert math.isnan(rows["a", "perplexity"]["ci_low"]) and math.isnan(rows["all", "perplexity"]["ci_low"])
     assert math.isfinite(rows["b", "perplexity"]["ci_low"])
-    (first, _) = slice_rows(documents, "model", compared=True)
-    assert first["split"] == "b" and first["num_documents"] == 2 and first["base_nll_nats"] == 6.0
+    slices = slice_table(documents)
+    assert slices["split"].tolist() == ["b", "a"] and slices["num_documents"].tolist() == [2, 1]
+    assert slices["change_nats"].tolist() == [2.0, 1.0]
+    for name in ("perplexity", "bits_per_byte", "perplexity_ratio", "bits_per_byte_difference"):
+        assert slices[name].tolist() == [rows[split, name]["value"] for split in ("b", "a")]
 
 
 def test_base_has_nothing_to_be_compared_with():
-    rows = metric_rows(table(), compared=False, **DRAWS)
-    assert {row["metric"] for row in rows} == {"perplexity", "bits_per_byte"}
-    assert "base_nll_nats" not in slice_rows(table(), "none", compared=False)[0]
-    rows = metric_rows(table(), compared=True, **{**DRAWS, "variant": "none"})
-    assert all(row["metric"].endswith("_without_bos") for row in rows)
+    names = {"perplexity_ratio", "bits_per_byte_difference"}
+    assert set(statistics("none", against_base=True)) == {f"{name}_without_bos" for name in names}
+    assert not {"change_nats", *names} & set(slice_table(table().assign(change_nats=math.nan)))
+    assert (
+        tuple(comparison_table(table(), [], variant="model", seed=0, names=(), margin=1, significance=0.05))
+        == TEST_COLUMNS
+    )
+
+
+def test_all_slices_together_resample_documents_within_each():
+    # Documents of a slice are alike: drawn within slices they leave nothing to chance, drawn from all of them they do.
+    alike = {"num_tokens": 10, "num_bytes": 40, "change_nats": 0.0}
+    documents = pd.DataFrame({"slice": list("aaabbb"), "nll_nats": [10.0] * 3 + [50.0] * 3, **alike})
+    row = by_name(documents)["all", "bits_per_byte"]
+    assert row["ci_low"] == row["ci_high"] == pytest.approx(row["value"])
 
 
 def test_documents_without_a_token_are_counted_and_undefined_alone():
@@ -94,14 +120,14 @@ def test_documents_without_a_token_are_counted_and_undefined_alone():
         {
             "slice": ["a", "a"],
             "nll_nats": [0.0, 0.0],
-            "base_nll_nats": [0.0, 0.0],
+            "change_nats": [0.0, 0.0],
             "num_tokens": [0, 0],
             "num_bytes": [1, 2],
         }
     )
-    rows = by_name(metric_rows(documents, compared=True, **DRAWS))
+    rows = by_name(documents)
     assert math.isnan(rows["a", "perplexity"]["value"]) and rows["a", "perplexity"]["undefined"] == 1
-    assert slice_rows(documents, "model", compared=True)[0]["num_unscored"] == 2
+    assert slice_table(documents)["num_unscored"].tolist() == [2]
 
 
 def test_resampling_keeps_a_document_s_columns_together():
@@ -123,7 +149,7 @@ def test_blocks_of_the_bootstrap_do_not_matter(monkeypatch):
 
 def test_interval_agrees_with_the_delta_method():
     documents = table(np.random.default_rng(3), sizes=(("a", 400),))
-    row = by_name(metric_rows(documents, compared=False, **DRAWS))["a", "bits_per_byte"]
+    row = by_name(documents)["a", "bits_per_byte"]
     bits, size = documents["nll_nats"] / math.log(2), documents["num_bytes"]
     residuals = (bits - row["value"] * size) / size.mean()
     error = residuals.std(ddof=1) / math.sqrt(len(documents))
@@ -131,7 +157,7 @@ def test_interval_agrees_with_the_delta_method():
 
 
 def test_paired_intervals_are_those_of_the_change_alone():
-    rows = by_name(metric_rows(table(shift=0.1), compared=True, **DRAWS))
+    rows = by_name(table(shift=0.1))
     for split in ("a", "b", "all"):
         row = rows[split, "bits_per_byte_difference"]
         # Every document changes by 0.1 bits per byte: nothing is left to chance.
@@ -152,20 +178,16 @@ def test_paired_intervals_are_those_of_the_change_alone():
     ],
 )
 def test_verdicts(shift, noise, expected):
-    documents = table(shift=shift, noise=noise)
-    rows = metric_rows(documents, compared=True, **DRAWS)
-    tests = comparison_rows(documents, rows, margin=0.02, significance=0.05, **TEST_DRAWS)
-    assert [test["split"] for test in tests] == ["a", "b", "all"]
-    assert [test["verdict"] for test in tests] == [expected] * 3
-    assert all(tuple(test) == TEST_COLUMNS and test["metric"] == "bits_per_byte" for test in tests)
+    tests = comparisons(table(shift=shift, noise=noise))
+    assert tests["split"].tolist() == ["a", "b", "all"] and tests["verdict"].tolist() == [expected] * 3
+    assert tuple(tests) == TEST_COLUMNS and set(tests["metric"]) == {"bits_per_byte"}
 
 
 def test_p_values():
     documents = table(np.random.default_rng(4), shift=0.01, noise=0.04)
-    rows = metric_rows(documents, compared=True, **DRAWS)
-    first, second, total = comparison_rows(documents, rows, margin=0.02, significance=0.05, **TEST_DRAWS)
+    first, second, total = comparisons(documents).to_dict("records")
     members = documents[documents["slice"] == "a"]
-    bits, size = (members["nll_nats"] - members["base_nll_nats"]) / math.log(2), members["num_bytes"]
+    bits, size = members["change_nats"] / math.log(2), members["num_bytes"]
     ratio = bits.sum() / size.sum()
     values = ratio + (bits - ratio * size) / size.mean()
     lower = stats.ttest_1samp(values, -0.02, alternative="greater").pvalue
@@ -187,8 +209,7 @@ def test_the_bootstrap_covers_as_often_as_it_says():
     rng = np.random.default_rng(5)
     for index in range(300):
         documents = table(rng, sizes=(("a", 50),))
-        draws = {**DRAWS, "seed": index, "replicates": 400}
-        row = by_name(metric_rows(documents, compared=False, **draws))["a", "bits_per_byte"]
+        row = by_name(documents, seed=index, replicates=400)["a", "bits_per_byte"]
         covered += row["ci_low"] <= truth <= row["ci_high"]
     # 95% nominal, a few points less at 50 documents; four standard errors of 300 trials are 0.05.
     assert 0.88 <= covered / 300 <= 0.99

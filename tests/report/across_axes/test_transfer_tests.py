@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.axes.mcq.multiple_choice import metric_rows, outcome, prompt_row
+from pipeline.axes.mcq.multiple_choice import outcome, prompt_row, total_variation
 from pipeline.config.params import load_params
 from pipeline.core.prompts.multiple_choice import LETTERS, McqFailure
 from pipeline.report.across_axes.model_tests import model_comparisons, model_tests_table
@@ -44,9 +44,13 @@ def write_mcq(root, model, condition):
     answers = [LETTERS[0] if n % 2 else LETTERS[n % 4] for n in range(parsed)]
     answers += [outcome(McqFailure(next(iter(McqFailure)).value))] * (200 - parsed)
     table = pd.DataFrame([prompt_row("q", pd.DataFrame({"strict": answers, "tolerant": answers, "truncated": False}))])
-    names = {"axis": "mcq", "model": model, "condition": condition, "split": "mcq"}
-    rows = metric_rows(table, seed=0, names=tuple(names.values()), replicates=20)
-    write_fabricated(root, [{**names, **row} for row in rows], per_prompt=table)
+    counts = table[[f"count_{letter.lower()}" for letter in LETTERS]].iloc[0].to_numpy()
+    rows = [
+        metric_row("mcq", model, condition, "mcq", f"mcq_{name}{suffix}", value, n=n, undefined=int(not n))
+        for suffix in ("", "_tolerant")
+        for name, value, n in (("parse_rate", parsed / 200, 200), ("total_variation", total_variation(counts), parsed))
+    ]
+    write_fabricated(root, rows, per_prompt=table)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""First-step support, rows by prompt and their aggregation."""
+"""First-step support, rows by prompt and the metrics over them."""
 
 import math
 
@@ -9,17 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.axes.open.open_ended import (
+    ANSWER_STATISTICS,
+    LAW_STATISTICS,
     SUPPORT_THRESHOLDS,
-    aggregate_open,
     answer_counts,
     failure_counts,
     law_entropy,
+    law_row,
     leading_tokens,
     open_row,
     support_sizes,
+    support_table,
 )
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.text import TextPrompt
+from pipeline.core.statistics.summarise import summarise
 
 PROMPT = TextPrompt("open-city-0", "open", "city", "Name a random city. Output ONLY the answer.")
 WEIGHTS = st.lists(st.floats(1e-6, 1), min_size=1, max_size=60)
@@ -113,60 +117,51 @@ def test_row_invariants(answers):
         assert 1 <= folded <= raw + 1e-9 <= row["num_distinct"] + 2e-9
 
 
-def table():
+def summarised(answers, sizes=None):
+    """Rows of metrics by name, of prompts with these answers and uniform first-step laws of these sizes, if any."""
     rows = []
-    for index, answers in enumerate((["a", "a", "b", "c"], ["a"] * 4, [Invalid.EMPTY] * 4)):
-        prompt = TextPrompt(f"p{index}", "open", "letter", "x")
-        rows.append({**open_row(prompt, answers, 0, 4), "first_token_entropy_nats": float(index)})
-    return pd.DataFrame(rows)
+    for place, found in enumerate(answers):
+        row = open_row(TextPrompt(f"p{place}", "open", "letter", "x"), found, 0, 4)
+        law = law_row(np.full(sizes[place], 1 / sizes[place]), float(place)) if sizes else {}
+        rows.append({**row, **law, "condition": "base"})
+    statistics = {**ANSWER_STATISTICS, **(LAW_STATISTICS if sizes else {})}
+    found = summarise(pd.DataFrame(rows), statistics, seed=0, names=("open", "m"), replicates=200)
+    assert len(found) == len(statistics)
+    return {row["metric"]: row for row in found}
 
 
-def aggregated(support, replicates=200):
-    rows = aggregate_open(
-        table(), support, seed=0, names=("open", "m", "base", "open"), bootstrap_replicates=replicates
-    )
-    assert len({row["metric"] for row in rows}) == len(rows)
-    return {row["metric"]: row for row in rows}
-
-
-def test_aggregate_by_hand():
-    support = pd.DataFrame(
-        [(f"p{i}", threshold, size * (i + 1) ** 2) for threshold, size in ((0.05, 1), (0.9, 10)) for i in range(3)],
-        columns=["prompt_id", "threshold", "support_size"],
-    )
-    other = pd.DataFrame([("elsewhere", 0.9, 10_000)], columns=support.columns)
-    rows = aggregated(pd.concat([support, other]))
+def test_metrics_by_hand():
+    rows = summarised((["a", "a", "b", "c"], ["a"] * 4, [Invalid.EMPTY] * 4), sizes=(8, 32, 128))
     unique = rows["unique_fraction"]
     assert unique["value"] == pytest.approx((3 / 4 + 1 / 4 + 0) / 3) and (unique["n"], unique["undefined"]) == (3, 0)
     # Of a mean over three prompts: some resample holds the smallest or the largest value alone.
     assert (unique["ci_low"], unique["ci_high"]) == pytest.approx((0, 0.75), abs=0.1)
-    entropy = rows["effective_answers_plug_in"]
-    assert entropy["value"] == pytest.approx((2 * math.sqrt(2) + 1) / 2) and (entropy["n"], entropy["undefined"]) == (
-        2,
-        1,
-    )
-    assert rows["top_p_support_size"]["value"] == rows["top_p_support_size_at_0.9"]["value"] == pytest.approx(140 / 3)
-    assert rows["top_p_support_size_at_0.05"]["value"] == pytest.approx(14 / 3)
-    assert rows["top_p_support_size_median"]["value"] == 40
+    plug_in = rows["effective_answers_plug_in"]
+    assert plug_in["value"] == pytest.approx((2 * math.sqrt(2) + 1) / 2)
+    assert (plug_in["n"], plug_in["undefined"]) == (2, 1)
+    assert rows["top_p_support_size"]["value"] == rows["top_p_support_size_at_0.9"]["value"] == (8 + 29 + 116) / 3
+    assert rows["top_p_support_size_at_0.5"]["value"] == (4 + 16 + 64) / 3
+    assert rows["top_p_support_size_median"]["value"] == 29
     assert rows["first_token_entropy_nats"]["value"] == 1
     # Counts 2, 1, 1 and 4: the latter has one effective answer.
-    corrected = table()["effective_answers"]
-    assert rows["effective_answers_median"]["value"] == pytest.approx((corrected[0] + 1) / 2)
+    corrected = open_row(PROMPT, ["a", "a", "b", "c"], 0, 4)["effective_answers"]
+    assert rows["effective_answers_median"]["value"] == pytest.approx((corrected + 1) / 2)
     assert rows["effective_answers_case_folded_median"]["undefined"] == 1
     assert rows["valid_rate"]["value"] == pytest.approx(2 / 3)
     assert all(row["family"] == "" and math.isnan(row["floor"]) for row in rows.values())
 
 
-def test_aggregate_without_first_step_laws():
-    rows = aggregated(pd.DataFrame({"prompt_id": [], "threshold": [], "support_size": []}))
-    assert not any(name.startswith(("top_p", "first_token")) for name in rows)
-    assert {"unique_fraction", "answer_entropy_nats_case_folded", "effective_answers"} <= set(rows)
+def test_support_table():
+    laws = [law_row(np.full(size, 1 / size), 0.0) for size in (1, 1024)]
+    table = support_table(pd.DataFrame(laws).assign(prompt_id=["a", "b"]))
+    assert list(table.columns) == ["prompt_id", "threshold", "support_size"]
+    of_b = table[table["prompt_id"] == "b"]
+    assert of_b["threshold"].tolist() == list(SUPPORT_THRESHOLDS)
+    assert of_b["support_size"].tolist() == [math.ceil(threshold * 1024) for threshold in SUPPORT_THRESHOLDS]
+    assert (table.loc[table["prompt_id"] == "a", "support_size"] == 1).all()
 
 
 def test_nothing_answered_is_undefined_not_zero():
-    per_prompt = table().iloc[2:]
-    empty = pd.DataFrame({"prompt_id": [], "threshold": [], "support_size": []})
-    rows = aggregate_open(per_prompt, empty, seed=0, names=("open",), bootstrap_replicates=100)
-    entropy = next(row for row in rows if row["metric"] == "answer_entropy_nats")
+    entropy = summarised([[Invalid.EMPTY] * 4])["answer_entropy_nats"]
     assert math.isnan(entropy["value"]) and (entropy["n"], entropy["undefined"]) == (0, 1)
-    assert failure_counts(per_prompt) == {"empty": 4}
+    assert failure_counts(pd.DataFrame([open_row(PROMPT, [Invalid.EMPTY] * 4, 0, 4)])) == {"empty": 4}
