@@ -55,7 +55,8 @@ def test_metrics_and_figures_exist():
     code = "".join(path.read_text() for path in (ROOT / "pipeline" / "report").rglob("*.py"))
     for figure in dashboard.FIGURES:
         assert f'"{figure}"' in code or f'"{figure[:6]}{{number}}' in code, figure
-    code = "".join(path.read_text() for path in (ROOT / "pipeline" / "stages").glob("*.py"))
+    rooms = ("stages", "axes")
+    code = "".join(path.read_text() for room in rooms for path in (ROOT / "pipeline" / room).rglob("*.py"))
     for name in dashboard.THROUGHPUT:
         unit = name.removeprefix("throughput/").removesuffix("s_per_second")
         assert f'unit="{"B" if unit == "byte" else unit}"' in code, name
