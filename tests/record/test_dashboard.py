@@ -51,7 +51,7 @@ def test_metrics_and_figures_exist():
     for metrics in dashboard.METRICS.values():
         for metric in metrics:
             assert metric_sources(metric.split("/")[1]), metric
-    code = "".join(path.read_text() for path in (ROOT / "pipeline" / "report").rglob("*.py"))
+    code = "".join(path.read_text() for room in ("report", "axes") for path in (ROOT / "pipeline" / room).rglob("*.py"))
     for figure in dashboard.FIGURES:
         assert f'"{figure}"' in code or f'"{figure[:6]}{{number}}' in code, figure
     code = "".join(path.read_text() for room in ("stages", "axes") for path in (ROOT / "pipeline" / room).rglob("*.py"))
