@@ -8,7 +8,7 @@ Of an axis NAME the folder has
 - ``metrics``: METRICS, each in words;
 - ``report``: REPORT, its tables and figures;
 
-and whatever computation is its own. docs/your_own_axis.md adds one.
+and whatever computation is its own. Its stages are declared in ``pipeline.dag.axis_stages``.
 """
 
 import importlib
