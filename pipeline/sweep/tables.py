@@ -22,7 +22,7 @@ from pipeline.artifacts.atomic import atomic_path
 from pipeline.artifacts.storage import read_json
 from pipeline.command import run_command
 from pipeline.compose import compose_params
-from pipeline.config.params import validate
+from pipeline.config.params import validate, with_conditions
 from pipeline.errors import ConfigError
 from pipeline.report.write import write_report
 from pipeline.sweep.merging import (
@@ -105,7 +105,8 @@ def main(
     main_seed = min(by_seed) if seed is None else seed
     paper = list(compose_params(CONF, ["experiment=paper"])["models"])
     values = merged_values(taken, main_seed, paper, str(output))
-    params = validate(values, source=f"parameters of {sweep} (cells of an older version: run the sweep again)")
+    source = f"parameters of {sweep} (cells of an older version: run the sweep again)"
+    params = validate(with_conditions(values), source=source)
     evaluations = {number: existing(members, "evals") for number, members in by_seed.items()}
     if not evaluations[main_seed]:
         raise ConfigError(f"{sweep}: its cells of seed {main_seed} have no evaluation to make tables of")

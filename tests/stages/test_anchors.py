@@ -103,13 +103,13 @@ def test_merged_adapters_are_their_sum_in_the_model(methods):
 
 
 @pytest.fixture(scope="module")
-def metrics(methods) -> pd.DataFrame:
-    """The metrics of base and anchored, behind one evaluation."""
+def metrics(methods, tmp_path_factory) -> pd.DataFrame:
+    """The metrics of base and anchored, behind one evaluation, beside that of the shared DAG's conditions."""
     steps = ("generate_anchors", "score_anchors")
-    methods.run(
-        *(f"{step}@embedded-{name}" for name in ("base", "anchored") for step in steps), "eval_anchors@embedded"
-    )
-    paths = [methods.evals("anchors", name) / "metrics.json" for name in ("base", "anchored")]
+    methods.run(*(f"{step}@embedded-{name}" for name in ("base", "anchored") for step in steps))
+    output = tmp_path_factory.mktemp("evals") / "embedded"
+    methods.run("eval_anchors@embedded", output=output)
+    paths = [output / name / "metrics.json" for name in ("base", "anchored")]
     return pd.DataFrame([row for path in paths for row in json.loads(path.read_text())["metrics"]])
 
 
