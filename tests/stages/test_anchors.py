@@ -1,6 +1,7 @@
 """Methods of several terms and merged ones through their stages, and the divergence from the base checkpoint."""
 
 import json
+import shutil
 
 import pandas as pd
 import pytest
@@ -21,12 +22,13 @@ METHODS = ("anchored", "mixed", "reverse", "replay", "merged", "half")
 
 
 @pytest.fixture(scope="module")
-def methods(dag) -> Dag:
-    """The shared DAG with further methods, trained for the same few steps."""
+def methods(dag, tmp_path_factory) -> Dag:
+    """A copy of the shared DAG with further methods, trained for the same few steps."""
     params = load_params(dag.params)
+    artifacts = shutil.copytree(params.artifacts, tmp_path_factory.mktemp("methods") / "artifacts")
     overrides = [
         *TINY_OVERRIDES,
-        f"artifacts={params.artifacts}",
+        f"artifacts={artifacts}",
         f"models.embedded.checkpoint={params.models['embedded'].checkpoint}",
         "+method@methods.anchored=anchored",
         "+method@methods.mixed=mixed",
@@ -103,13 +105,13 @@ def test_merged_adapters_are_their_sum_in_the_model(methods):
 
 
 @pytest.fixture(scope="module")
-def metrics(methods, tmp_path_factory) -> pd.DataFrame:
-    """The metrics of base and anchored, behind one evaluation, beside that of the shared DAG's conditions."""
+def metrics(methods) -> pd.DataFrame:
+    """The metrics of base and anchored, behind one evaluation."""
     steps = ("generate_anchors", "score_anchors")
-    methods.run(*(f"{step}@embedded-{name}" for name in ("base", "anchored") for step in steps))
-    output = tmp_path_factory.mktemp("evals") / "embedded"
-    methods.run("eval_anchors@embedded", output=output)
-    paths = [output / name / "metrics.json" for name in ("base", "anchored")]
+    methods.run(
+        *(f"{step}@embedded-{name}" for name in ("base", "anchored") for step in steps), "eval_anchors@embedded"
+    )
+    paths = [methods.evals("anchors", name) / "metrics.json" for name in ("base", "anchored")]
     return pd.DataFrame([row for path in paths for row in json.loads(path.read_text())["metrics"]])
 
 

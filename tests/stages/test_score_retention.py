@@ -244,9 +244,7 @@ def test_the_whole_of_gsm8k(run, params, source, tmp_path, capsys, monkeypatch):
 
 def test_baselines_have_no_scores(params):
     names = {"model": "embedded", "condition": "ssot"}
-    with pytest.raises(
-        ConfigError, match=r"axes\.retention\.score has no run .*ssot: .*base; .*soft; .*hard$"
-    ):
+    with pytest.raises(ConfigError, match=r"axes\.retention\.score has no run .*ssot: .*base; .*soft; .*hard$"):
         find_run([STAGES["score_retention"]], load_params(params), names)
 
 
