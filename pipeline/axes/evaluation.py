@@ -75,14 +75,14 @@ class ModelEvaluation:
             **options,
         )
         for row in found:
-            self._metrics[row["condition"]].append({"axis": self._axis, "model": self._model, **row})
+            self._metrics[row["condition"]].append(_finite({"axis": self._axis, "model": self._model, **row}))
         return found
 
     def add_value(self, condition: str, metric: str, value: float, n: int, split: str = "all", **more: Any) -> None:
         """Add a number that has no interval; NaN where it is undefined."""
         labels = {"axis": self._axis, "model": self._model, "condition": condition, "split": split}
         row = metric_row(metric, Estimate(value, n, undefined=int(not math.isfinite(value))))
-        self._metrics[condition].append({**labels, **row, **more})
+        self._metrics[condition].append(_finite({**labels, **row, **more}))
 
     def add_table(self, condition: str, name: str, table: pd.DataFrame) -> None:
         """Add rows to the table NAME.parquet of a condition; every condition has a table ``per_prompt``."""
@@ -99,8 +99,8 @@ class ModelEvaluation:
             for name in self.conditions:
                 place = directory / name
                 place.mkdir()
-                rows = list(map(_finite, self._metrics[name]))
-                write_json(place / "metrics.json", {"metrics": rows, "failures": self.failures[name]})
+                metrics = {"metrics": self._metrics[name], "failures": self.failures[name]}
+                write_json(place / "metrics.json", metrics)
                 tables = {kind: pd.concat(parts, ignore_index=True) for kind, parts in self._tables[name].items()}
                 for kind, table in tables.items():
                     write_table(place / f"{kind}.parquet", table)
@@ -111,7 +111,7 @@ class ModelEvaluation:
         self._log()
 
     def _log(self) -> None:
-        rows = [_finite(row) for own in self._metrics.values() for row in own]
+        rows = [row for own in self._metrics.values() for row in own]
         headline = {
             f"{row['condition']}/{row['split']}/{row['metric']}": row["value"] for row in rows if not row["family"]
         }

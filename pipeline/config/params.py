@@ -280,10 +280,7 @@ def validate(values: Any, schema: type[Section] = Params, source: str = "params.
 
 def with_conditions(values: dict[str, Any]) -> dict[str, Any]:
     """Parameters with a list of ``conditions``: base and every method where they name none."""
-    named = values.get("conditions") or [BASE, *(values.get("methods") or {})]
-    keys = [key for key in values if key != "conditions"]
-    place = keys.index("axes") + 1 if "axes" in keys else 0
-    return {key: named if key == "conditions" else values[key] for key in (*keys[:place], "conditions", *keys[place:])}
+    return {**values, "conditions": values.get("conditions") or [BASE, *(values.get("methods") or {})]}
 
 
 RETIRED = (("prompts", "perturbations", "genetic"), ("generate", "questions", "variants"))

@@ -1,7 +1,7 @@
 """What tables and figures are made from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import pandas as pd
@@ -29,6 +29,7 @@ class ReportContext:
     metrics: pd.DataFrame
     prompts: Sequence[Prompt]
     task_format: str = ""
+    _tests: dict[str, pd.DataFrame] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def names(self) -> Mapping[str, str]:
@@ -46,5 +47,8 @@ class ReportContext:
         return methods_of(self.conditions)
 
     def tests(self, axis: str) -> pd.DataFrame:
-        """An axis's tests against base: columns model, condition and TEST_COLUMNS."""
-        return self.evaluations.stacked(axis, "tests", TEST_COLUMNS, self.params.models, self.methods)
+        """An axis's tests against base, read once: columns model, condition and TEST_COLUMNS."""
+        if axis not in self._tests:
+            found = self.evaluations.stacked(axis, "tests", TEST_COLUMNS, self.params.models, self.methods)
+            self._tests[axis] = found
+        return self._tests[axis]

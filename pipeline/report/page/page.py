@@ -11,6 +11,7 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader
 from plotly.offline import get_plotlyjs
 
+from pipeline.axes import AXES as EVALUATED
 from pipeline.axes.novelty.cases import CaseTable
 from pipeline.axes.registry import METRICS, SPLIT_TITLES
 from pipeline.axes.structured.tables import TESTS_TABLE
@@ -54,7 +55,7 @@ PART_TITLES = {"samples": "samples", "exact": "exact law", "pit": "PIT histogram
 """What a view of an evaluation may lack, in words."""
 OFF = "off"
 """Of an axis that is switched off in the parameters (axes)."""
-BASELINE_AXES = {name: ("structured",) if name == "constrained" else ("structured", "open") for name in BASELINES}
+BASELINE_AXES = {name: [axis for axis, found in EVALUATED.items() if name in found.baselines] for name in BASELINES}
 """Axes that each baseline is evaluated on."""
 
 
