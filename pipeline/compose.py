@@ -25,7 +25,7 @@ from pipeline.config.evaluation import AXES
 from pipeline.config.override_errors import explain
 from pipeline.config.params import Params, load_params, read_yaml, validate, with_conditions
 from pipeline.dag.dvc_file import code_digests, dvc_file_text
-from pipeline.dag.tables import dag_section
+from pipeline.dag.tables import PARTS, dag_section
 from pipeline.errors import ConfigError
 from pipeline.record.versions import version_notes
 from pipeline.sources.pin import unpinned
@@ -119,8 +119,9 @@ def render(values: dict[str, Any], overrides: list[str]) -> str:
 def derived_files(values: dict[str, Any]) -> dict[str, str]:
     """The texts of dag.yaml, code.yaml and dvc.yaml, which follow from the parameters and the code, by name."""
     params = validate(values)
+    tables = {name: table for name, table in dag_section(params).items() if name != PARTS}
     return {
-        "dag.yaml": DAG_HEADER + yaml.safe_dump({"dag": dag_section(params)}, sort_keys=False),
+        "dag.yaml": DAG_HEADER + yaml.safe_dump({"dag": tables}, sort_keys=False),
         "code.yaml": CODE_HEADER + yaml.safe_dump(code_digests(), sort_keys=False),
         "dvc.yaml": dvc_file_text(params),
     }

@@ -22,6 +22,10 @@ class ArtifactError(PipelineError):
     """A stage's input file is missing, truncated or of another format."""
 
 
+class UnavailableError(ArtifactError):
+    """A stage's input is not there, because its axis is off or the model could not be run; the message says why."""
+
+
 class ModelError(PipelineError):
     """A checkpoint, tokenizer or adapter cannot be used as configured."""
 

@@ -162,7 +162,7 @@ def main(**given: Any) -> None:
     request = sampling.Request.of(structured_text(options.law) if options.law else options.prompt, params)
     if options.exact and request.axis != "structured":
         raise ConfigError(
-            "--exact needs a structured request, whose answers are numbers; --law writes one, and the stage exact_laws "
+            "--exact needs a structured request, whose answers are numbers; --law writes one, and the axis laws "
             "computes what laws of one's own are answered with"
         )
     weights = opening.find_weights(params, options.model, options.condition, options.adapter, str(options.params))

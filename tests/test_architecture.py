@@ -137,8 +137,8 @@ def test_rooms_can_be_taken_in_at_a_glance():
 
 def test_every_stage_says_how_to_run_it(monkeypatch, capsys):
     for stage, options in (
-        ("build_prompts", ("--train", "--mcq")),
-        ("generate", ("--axis", "--model", "--condition", "--weights", "--prompts", "--output")),
+        ("build_structured_prompts", ("--train", "--mcq")),
+        ("generate_axis", ("--axis", "--model", "--condition", "--weights", "--prompts", "--output")),
         ("report", ("--evals", "--adapters", "--metrics")),
     ):
         with pytest.raises(SystemExit) as ended:

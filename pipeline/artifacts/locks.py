@@ -39,7 +39,7 @@ def exclusive(directory: Path, what: str) -> Iterator[None]:
 
     Args:
         directory: What only one process may use; it need not exist, its parent is made.
-        what: The work, for the message of whom it refuses, e.g. "train_soft qwen3_14b".
+        what: The work, for the message of whom it refuses, e.g. "train-soft qwen3_14b".
 
     Raises:
         BusyError: Another holder has it: at once, with its process id, host and start.

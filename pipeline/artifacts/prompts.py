@@ -75,10 +75,15 @@ def read_prompts(*paths: Path) -> list[Prompt]:
 TEXT_PROMPT_COLUMNS = ("prompt_id", "split", "category", "prompt")
 
 
+def text_prompt_table(prompts: Sequence[TextPrompt]) -> pd.DataFrame:
+    """TEXT_PROMPT_COLUMNS of prompts whose answers are text."""
+    rows = [(prompt.prompt_id, prompt.split, prompt.category, prompt.text) for prompt in prompts]
+    return pd.DataFrame(rows, columns=list(TEXT_PROMPT_COLUMNS))
+
+
 def write_text_prompts(path: Path, prompts: Sequence[TextPrompt]) -> None:
     """Write the prompts of an axis whose answers are text."""
-    rows = [(prompt.prompt_id, prompt.split, prompt.category, prompt.text) for prompt in prompts]
-    write_table(path, pd.DataFrame(rows, columns=list(TEXT_PROMPT_COLUMNS)))
+    write_table(path, text_prompt_table(prompts))
 
 
 def read_text_prompts(*paths: Path) -> list[TextPrompt]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.artifacts.atomic import atomic_path, recover
-from pipeline.errors import ArtifactError, StorageError
+from pipeline.errors import ArtifactError, StorageError, UnavailableError
 
 if TYPE_CHECKING:
     # Whoever composes or checks parameters has no tables, and does not wait for the libraries that read them.
@@ -64,10 +64,36 @@ def read_json(path: Path) -> Any:
         raise ArtifactError(f"{path} is not complete JSON ({error})") from None
 
 
-def write_table(path: Path, table: "pd.DataFrame") -> None:
-    """Write a Parquet table with page checksums."""
+LABEL, UNAVAILABLE = b"identity", b"unavailable"
+"""Keys of a Parquet file's metadata: what the table is known by, and why it has no rows."""
+
+
+def write_table(path: Path, table: "pd.DataFrame", label: str = "") -> None:
+    """Write a Parquet table with page checksums; ``label`` is what it is known by."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    content = pa.Table.from_pandas(table, preserve_index=False)
+    if label:
+        content = content.replace_schema_metadata({**(content.schema.metadata or {}), LABEL: label.encode()})
     with atomic_path(path) as temporary:
-        table.to_parquet(temporary, index=False, write_page_checksum=True)
+        pq.write_table(content, temporary, write_page_checksum=True)
+
+
+def table_label(path: Path) -> str:
+    """What a table is known by; empty where that was not said, or the file is no table."""
+    return table_metadata(path).get(LABEL, b"").decode()
+
+
+def table_metadata(path: Path) -> dict[bytes, bytes]:
+    """The metadata of a Parquet file; none where the file is none."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_schema(path).metadata or {}
+    except (pa.ArrowException, OSError):
+        return {}
 
 
 def _read_arrow(path: Path, columns: Sequence[str], only: bool = False) -> "pa.Table":
@@ -78,6 +104,8 @@ def _read_arrow(path: Path, columns: Sequence[str], only: bool = False) -> "pa.T
     try:
         with pq.ParquetFile(require(path), page_checksum_verification=True) as file:
             found = file.schema_arrow.names
+            if reason := (file.schema_arrow.metadata or {}).get(UNAVAILABLE):
+                raise UnavailableError(f"{path} is empty: {reason.decode()}")
             missing = [column for column in columns if column not in found]
             if not missing:
                 return file.read(list(columns) if only else None)

@@ -9,15 +9,29 @@ import pandas as pd
 
 from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.storage import rows_by_prompt, write_json, write_table
+from pipeline.artifacts.unavailable import why_unavailable, write_unavailable
 from pipeline.config.conditions import conditions_on
 from pipeline.core.statistics.intervals import Estimate, metric_row
 from pipeline.core.statistics.summarise import Statistic, summarise
 from pipeline.dag.execution import StageRun
+from pipeline.errors import UnavailableError
 
 
 def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
     """JSON has no NaN: an undefined number becomes null."""
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+
+
+def _why_unavailable(run: StageRun, condition: str) -> str:
+    """Why what a run reads of a condition is not there; empty where all of it is."""
+    reasons = (
+        why_unavailable(place)
+        for name in run.stage.reads
+        for path in (run.paths[name] if isinstance(run.paths[name], list) else [run.paths[name]])
+        for place in (path / f"{condition}.parquet", *sorted((path / condition).glob("*/")))
+        if place.exists()
+    )
+    return next(filter(None, reasons), "")
 
 
 class ModelEvaluation:
@@ -29,7 +43,8 @@ class ModelEvaluation:
         model: The model.
 
     Attributes:
-        conditions: What the model is evaluated under, base first where it is among them.
+        conditions: What the model is evaluated under, base first where it is among them; what it could not be run
+            under is left out, and its directory says why.
         failures: By condition and split, how many answers failed for which reason.
         documents: Further JSON files of a condition, by path below its directory.
         results: What a condition's record says of it besides.
@@ -37,7 +52,11 @@ class ModelEvaluation:
 
     def __init__(self, run: StageRun, axis: str, model: str):
         self._run, self._axis, self._model = run, axis, model
-        self.conditions = conditions_on(run.params, axis)
+        found = {name: _why_unavailable(run, name) for name in conditions_on(run.params, axis)}
+        self._unavailable = {name: reason for name, reason in found.items() if reason}
+        self.conditions = tuple(name for name, reason in found.items() if not reason)
+        if not self.conditions:
+            raise UnavailableError(f"{run.title}: there is nothing to evaluate: {'; '.join(found.values())}")
         self.failures: dict[str, dict[str, Mapping[str, int]]] = {name: {} for name in self.conditions}
         self.documents: dict[str, dict[str, Any]] = {name: {} for name in self.conditions}
         self.results: dict[str, dict[str, Any]] = {name: {} for name in self.conditions}
@@ -108,6 +127,8 @@ class ModelEvaluation:
                     write_json(place / path, content)
                 size = len(tables["per_prompt"])
                 self._run.write_record(directory, name, num_prompts=size, **self.results[name])
+            for name, reason in self._unavailable.items():
+                write_unavailable(directory / name, reason)
         self._log()
 
     def _log(self) -> None:

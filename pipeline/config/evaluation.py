@@ -310,7 +310,7 @@ class EvaluateConfig:
     """Generated tokens per prompt at which conditions of different cost are compared (``..._at_budget``)."""
     novelty: NoveltyConfig
     tokens_per_pass: PositiveInt
-    """Tokens per forward pass of ``score_anchors`` at most, padding included. Results differ by rounding only."""
+    """Tokens per forward pass of ``score-anchors`` at most, padding included. Results differ by rounding only."""
     partition: PartitionConfig | None = None
     """Classes of answers to questions, which QUESTION_AXES need; none in what was recorded before them."""
     inverse_entropy: InverseEntropyConfig | None = None

@@ -33,7 +33,8 @@ class ParamsView:
         if any(key.startswith(f"{path}.") for key in self._keys) and (is_dataclass(value) or isinstance(value, dict)):
             return ParamsView(value, self._keys, self._reader, path)
         raise UndeclaredParameterError(
-            f"{self._reader} reads the parameter {path}, which its declaration in pipeline/dag/stages.py does not name"
+            f"{self._reader} reads the parameter {path}, which its declaration does not name "
+            "(pipeline/dag/stages.py, or stages.py of the axis)"
         )
 
     def __getattr__(self, name: str) -> Any:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from pipeline.dag.tables import Row
     from pipeline.estimates.cost import Cost
     from pipeline.estimates.prices import Prices
 
 Paths = str | tuple[str, ...]
+Row = dict[str, str]
+"""One repetition of a stage: what stands for ``{model}``, ``{condition}`` and the like in its declaration."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Stage:
         keeps: Whether a run that fails leaves the outputs of the last one. False where they cost next to nothing.
         device: "gpu" for a model in one process, "training" for one in ``distributed.num_processes``, else "none".
         cost: What one run of a row takes; None where it is next to nothing.
+        parts: What it does one after the other in one process, each with parameters, outputs and an identity of its
+            own; a part that is done is not done again. DVC knows the whole stage alone.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Stage:
     keeps: bool = True
     device: Literal["none", "gpu", "training"] = "none"
     cost: "Callable[[Prices, Row], Cost] | None" = None
+    parts: tuple["Stage", ...] = ()
 
     @property
     def module_name(self) -> str:
@@ -79,12 +83,12 @@ class Stage:
     @property
     def inputs(self) -> tuple[str, ...]:
         """Templates of all that it reads."""
-        return (*self.after, *self.sources, *flat(self.reads))
+        return tuple(dict.fromkeys((*self.after, *self.sources, *flat(self.reads))))
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """Templates of all that it writes, but for ``metrics``."""
-        return (*flat(self.writes), *([self.records] if self.records else []))
+        return tuple(dict.fromkeys((*flat(self.writes), *([self.records] if self.records else []))))
 
     def command(self, fill: Callable[[str], str]) -> str:
         """Its command line; ``fill`` gives what stands for a template."""

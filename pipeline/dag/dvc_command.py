@@ -9,7 +9,7 @@ And DVC parses and writes the whole of dvc.lock for every stage that has run, wi
 for each stage. Here the lines of the stage that has run are replaced. The file is the same to the byte, but for floats
 of other stages, of which DVC's parser may change the last digit.
 
-And where a command names an evaluation by its condition, as they once were, an error says what it is called now.
+And where a command names a stage as it was called in an earlier version, an error says what it is called now.
 """
 
 import contextlib
@@ -34,8 +34,8 @@ from pipeline.errors import ConfigError
 PLAIN_NAMES = re.compile(r"[^\W\d][\w-]*(\.[^\W\d][\w-]*)*")
 """No patterns, which match any number of keys, and no numbers, which match integers, too."""
 LOCK_HEAD = "schema: '2.0'\nstages:\n"
-OF_CONDITION = re.compile(r"eval_\w+@\S+-\w+|eval_\w+_baseline(@\S+)?")
-"""What may be the name of an evaluation of one condition."""
+OLD_NAME = re.compile(r"[a-z]+_[a-z_]+(@\S+)?")
+"""What may be the name that a stage had in an earlier version."""
 STAGE_LINE = re.compile(r"^  (?=\S)", re.MULTILINE)
 _parse, _get, _modify = _yaml.parse_yaml, dpath.get, dvcfile.modify_yaml
 
@@ -109,8 +109,8 @@ def parse_once() -> None:
 
 
 def refuse_old_names(arguments: Sequence[str], params: Path) -> None:
-    """Raise ConfigError for an evaluation of one condition, which is not among the stages that DVC knows."""
-    if named := [argument for argument in arguments if OF_CONDITION.fullmatch(argument)]:
+    """Raise ConfigError for a name that a stage had in an earlier version."""
+    if named := [argument for argument in arguments if OLD_NAME.fullmatch(argument)]:
         # Not before: it takes longer to load than DVC does.
         from pipeline.config.params import load_params
         from pipeline.dag.graph import StageGraph

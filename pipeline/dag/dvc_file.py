@@ -1,12 +1,13 @@
 """dvc.yaml and code.yaml: what DVC is told of the stages and of their code."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import yaml
 
+from pipeline.artifacts.storage import sha256_json
 from pipeline.config.params import Params
-from pipeline.dag.code_digest import ALTERNATIVES, engines_besides, project_code
+from pipeline.dag.code_digest import ALTERNATIVES, DIGITS, engines_besides, project_code
 from pipeline.dag.declaration import Stage, fill
 from pipeline.dag.stages import STAGES
 
@@ -19,7 +20,7 @@ HEADER = """\
 # DVC deletes a stage's outputs before it runs. What is costly or needed by it is `persist`: a stage that fails leaves
 # the finished artifact of its last run. Unfinished work, in the artifacts' directory `unfinished`, is no output.
 """
-CHECK = "check_params"
+CHECK = "check-params"
 """The stage that checks all others' code; its own needs no digest, because it depends on every file."""
 
 
@@ -54,13 +55,19 @@ def _definition(stage: Stage) -> dict[str, Any]:
     return {"foreach": f"${{dag.{stage.over}}}", "do": work} if stage.over else work
 
 
+def stage_digest(stage: Stage, leave_out: Sequence[str] = ()) -> str:
+    """Digest of the code of a stage and of its parts; ``leave_out`` are modules that do not count."""
+    entries = [stage.entry, *dict.fromkeys(part.entry for part in stage.parts)]
+    digests = [project_code().digest(entry, leave_out) for entry in entries]
+    return digests[0] if len(digests) == 1 else sha256_json(digests)[:DIGITS]
+
+
 def code_digests() -> dict[str, Any]:
     """The content of code.yaml: a digest by stage; by engine, too, for a stage that samples with one."""
-    code = project_code()
     return {
-        stage.name: {kind: code.digest(stage.entry, engines_besides(kind)) for kind in ALTERNATIVES}
+        stage.name: {kind: stage_digest(stage, engines_besides(kind)) for kind in ALTERNATIVES}
         if stage.runs_engine
-        else code.digest(stage.entry)
+        else stage_digest(stage)
         for stage in STAGES.values()
         if stage.name != CHECK
     }

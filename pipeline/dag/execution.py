@@ -11,23 +11,27 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.artifacts.locks import exclusive
-from pipeline.artifacts.storage import require
+from pipeline.artifacts.storage import read_json, require, table_label, write_table
 from pipeline.command import run_command
 from pipeline.config.params import Params, load_params
 from pipeline.config.seeds import SEEDS
 from pipeline.config.view import ParamsView, look_up
 from pipeline.dag.code_digest import engines_besides, project_code
-from pipeline.dag.declaration import Paths, Stage, fill, flat
+from pipeline.dag.declaration import Paths, Row, Stage, fill, flat
 from pipeline.dag.launch import DIRECTORY, launch, run_launched
-from pipeline.dag.stages import STAGES
-from pipeline.dag.tables import Row, rows_of, template_names
+from pipeline.dag.stage_kinds import common_path
+from pipeline.dag.stages import PARTS, STAGES
+from pipeline.dag.tables import part_rows, rows_of, template_names
 from pipeline.errors import ConfigError
-from pipeline.record.provenance import RECORD, StageRecord, sha256_path
+from pipeline.record.provenance import RECORD, StageRecord, run_identity, sha256_path
 from pipeline.record.tracking import Run, stage_run
 from pipeline.record.usage import Usage
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class StageRun:
@@ -73,8 +77,13 @@ class StageRun:
 
     @property
     def title(self) -> str:
-        """The stage and what tells this run from the others, e.g. "generate_mcq embedded soft"."""
+        """The stage and what tells this run from the others, e.g. "generate-mcq embedded soft"."""
         return " ".join([self.stage.name, *(self.row[name] for name in self.stage.chosen_by)])
+
+    @property
+    def address(self) -> str:
+        """Its name in DVC, where its row is known there by what names it."""
+        return "@".join(filter(None, [self.stage.name, "-".join(self.row[name] for name in self.stage.chosen_by)]))
 
     @cached_property
     def record(self) -> StageRecord:
@@ -92,6 +101,54 @@ class StageRun:
         """Digest of the code that a definition reaches, by its dotted name, with the engine of these parameters."""
         return project_code().digest(entry, engines_besides(self._params.engine.kind))
 
+    @cached_property
+    def identity(self) -> str:
+        """What the outputs of a part are known by, without what is only found in the work: equal is done already."""
+        record = self.record
+        return run_identity(record.stage, record.code, record.parameters, {}, record.inputs)
+
+    @property
+    def outputs(self) -> list[Path]:
+        """Files and directories that it writes, its record left out."""
+        written = (self.paths[name] for name in self.stage.writes)
+        return [path for paths in written for path in (paths if isinstance(paths, list) else [paths])]
+
+    @property
+    def record_path(self) -> Path:
+        """Where the record goes, unless that is into an output."""
+        return Path(self._fill(self.stage.records))
+
+    def is_done(self) -> bool:
+        """Whether all outputs of a part are there and of this identity."""
+        return self.stage.keeps and self.record_path.exists() and all(map(self._is_own, self.outputs))
+
+    def _is_own(self, output: Path) -> bool:
+        if output.suffix == ".parquet":
+            return output.exists() and table_label(output) == self.identity
+        if not (output.is_dir() and (place := record_beside(output)).exists()):
+            return False
+        made = read_json(place)
+        keys = ("stage", "code", "parameters")
+        return "stage" in made and self.identity == run_identity(*(made[k] for k in keys), {}, made["inputs_sha256"])
+
+    def write_table(self, path: Path, table: "pd.DataFrame") -> None:
+        """Write a Parquet table that is known by this run's identity."""
+        write_table(path, table, label=self.identity)
+
+    def parts(self) -> Iterator["StageRun"]:
+        """The runs of a stage's parts whose axes are on, in order."""
+        for part in self.stage.parts:
+            for row in part_rows(self.stage, part, self.row, self._params):
+                yield StageRun(part, row, self._params)
+
+    def outputs_of_parts_that_are_off(self) -> Iterator[tuple[str, Path]]:
+        """Outputs and records of the parts whose axes are off, each with the part's name."""
+        on = {part.stage.name for part in self.parts()}
+        for part in self.stage.parts:
+            if part.name not in on:
+                for path in part.outputs:
+                    yield part.name, Path(self._fill(common_path(path, self.stage.chosen_by)))
+
     def write_record(self, made: Path | None = None, part: str = "", **results: Any) -> None:
         """Write the record to its declared place.
 
@@ -105,8 +162,7 @@ class StageRun:
             self.record.write(made / part / RECORD, {str(written[0] / part): sha256_path(made / part)}, **results)
             return
         declared = self._path(next(iter(self.stage.writes.values())))
-        beside = written[0].with_suffix(".provenance.json")
-        place = Path(self._fill(self.stage.records)) if written[0] == declared else beside
+        place = self.record_path if written[0] == declared else record_beside(written[0])
         self.record.write(place, {str(path): sha256_path(path) for path in written}, **results)
 
     def tracked(self) -> contextlib.AbstractContextManager[Run]:
@@ -149,6 +205,11 @@ class StageRun:
                 own.parent.rmdir()
 
 
+def record_beside(output: Path) -> Path:
+    """The record of a file or directory, which lies beside it."""
+    return output.with_suffix(f".{RECORD}")
+
+
 def _say_what_is_set_aside(own: Path) -> None:
     # Work with another suffix could not be gone on with, whatever its identity.
     others = [path for path in sorted(own.parent.glob("*")) if path != own and path.name[16:] == own.name[16:]]
@@ -182,13 +243,14 @@ def find_run(
 
 
 def named_run(name: str, params: Params, **replaced: Path | list[Path]) -> StageRun:
-    """The run that DVC knows under a name, e.g. "generate_mcq@embedded-soft", with other paths for some of its own.
+    """The run of a stage or part by its name, e.g. "train-soft@embedded", with other paths for some of its own.
 
     Raises:
         KeyError: There is no such run.
     """
-    stage, _, key = name.partition("@")
-    return StageRun(STAGES[stage], rows_of(STAGES[stage].over, params)[key], params, replaced)
+    name, _, key = name.partition("@")
+    stage = STAGES.get(name) or PARTS[name]
+    return StageRun(stage, rows_of(stage.over, params)[key], params, replaced)
 
 
 def execute(run: StageRun) -> None:
@@ -211,11 +273,12 @@ def _parser(module: str, description: str, stages: Sequence[Stage]) -> argparse.
     )
     for name in dict.fromkeys(name for stage in stages for name in (*stage.constants, *stage.chosen_by)):
         values = [stage.constants[name] for stage in stages if name in stage.constants]
-        parser.add_argument(f"--{name}", choices=values if len(values) == len(stages) else None, help=f"the {name}")
+        choices = list(dict.fromkeys(values)) if len(values) == len(stages) else None
+        parser.add_argument(f"--{name}", choices=choices, help=f"the {name}")
     seen: set[str] = set()
     for stage in stages:
         for name, paths in {**stage.reads, **stage.writes, **stage.shares}.items():
-            if name not in seen:
+            if name not in seen and not stage.parts:
                 several = "+" if not isinstance(paths, str) else None
                 default = " ".join(flat({name: paths})).replace("%", "%%")
                 kind = "read" if name in stage.reads else "written"
@@ -235,7 +298,7 @@ def command_line(arguments: Sequence[str] | None = None) -> None:
     """Run the stage module that was started as ``python -m MODULE``."""
     caller = sys.modules["__main__"]
     module = caller.__spec__.name
-    stages = [stage for stage in STAGES.values() if stage.module_name == module]
+    stages = [stage for stage in (*STAGES.values(), *PARTS.values()) if stage.module_name == module]
     parser = _parser(module, caller.__doc__ or "", stages)
     given = vars(parser.parse_args(arguments))
     params, chosen = given.pop("params"), {}

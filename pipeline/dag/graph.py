@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import networkx
 
 from pipeline.config.params import Params
-from pipeline.dag.declaration import Stage, fill
+from pipeline.dag.declaration import Row, Stage, fill
 from pipeline.dag.stages import STAGES
-from pipeline.dag.tables import Row, dag_section, rows_of, template_names
+from pipeline.dag.tables import dag_section, part_rows, rows_of, template_names
 from pipeline.errors import ConfigError
 from pipeline.estimates.cost import Cost
 
@@ -30,13 +30,14 @@ class StageNode:
     """One run of a stage.
 
     Attributes:
-        name: As DVC addresses it, e.g. "train_soft@qwen3_14b".
+        name: As DVC addresses it, e.g. "train-soft@qwen3_14b".
         stage: The declaration.
         row: The row of its table.
         command: Command line.
         dependencies: Files and directories that it reads.
         outputs: Files and directories that it writes.
         parameters: Dotted keys of params.yaml that it depends on.
+        parts: Its parts whose axes are on, each with its row.
     """
 
     name: str
@@ -46,18 +47,27 @@ class StageNode:
     dependencies: tuple[str, ...]
     outputs: tuple[str, ...]
     parameters: tuple[str, ...]
+    parts: tuple[tuple[Stage, Row], ...]
 
     @property
     def model(self) -> str:
         """The model that the run is of; empty where several share it."""
         return self.row.get("model", "") if self.stage.over not in ("tries", "profiled") else ""
 
+    @property
+    def pieces(self) -> tuple[tuple[Stage, Row], ...]:
+        """What the run does: itself, or its parts that are on."""
+        return self.parts if self.stage.parts else ((self.stage, self.row),)
+
     def cost(self, prices: "Prices") -> Cost:
         """What the run takes, by its declaration."""
-        return self.stage.cost(prices, self.row) if self.stage.cost is not None else Cost()
+        costs = (stage.cost(prices, row) for stage, row in self.pieces if stage.cost is not None)
+        return sum(costs, Cost())
 
 
-def _node(stage: Stage, key: str, row: Row, places: Mapping[str, str]) -> StageNode:
+def _node(
+    stage: Stage, key: str, row: Row, places: Mapping[str, str], parts: tuple[tuple[Stage, Row], ...]
+) -> StageNode:
     def filled(templates: Iterable[str]) -> tuple[str, ...]:
         return tuple(fill(template, places) for template in templates)
 
@@ -69,6 +79,7 @@ def _node(stage: Stage, key: str, row: Row, places: Mapping[str, str]) -> StageN
         dependencies=filled(stage.inputs),
         outputs=filled((*stage.outputs, *([stage.metrics] if stage.metrics else []))),
         parameters=filled(stage.parameters),
+        parts=parts,
     )
 
 
@@ -76,13 +87,16 @@ class StageGraph(Mapping[str, StageNode]):
     """Runs by name, in the order of the declarations, with their edges."""
 
     def __init__(self, params: Params, stages: Mapping[str, Stage] = STAGES):
-        """The DAG of ``stages`` under ``params``."""
+        """The DAG of ``stages``, or of ``PIECES``, under ``params``."""
         tables = dag_section(params)
         self._nodes = {
             node.name: node
             for stage in stages.values()
             for key, row in rows_of(stage.over, params, tables).items()
-            for node in [_node(stage, key, row, template_names(row, params, tables))]
+            for parts in [
+                tuple((part, own) for part in stage.parts for own in part_rows(stage, part, row, params, tables))
+            ]
+            for node in [_node(stage, key, row, template_names(row, params, tables), parts)]
         }
         self._absent = set(stages) - {node.stage.name for node in self._nodes.values()}
         makers: dict[PurePosixPath, set[str]] = {}
@@ -132,8 +146,8 @@ class StageGraph(Mapping[str, StageNode]):
         for target in targets:
             stage = target.partition("@")[0]
             found = [target] if target in self else [name for name in self if self[name].stage.name == target]
-            if not found and (name := self._new_name(target)):
-                raise ConfigError(f"{target!r}: an evaluation is of all conditions of a model; its name is {name}")
+            if not found and (name := new_name(target)):
+                raise ConfigError(f"{target!r} is called {name} now; `dvc stage list` has all names")
             if stage in self._absent:
                 raise ConfigError(
                     f"the stage {target!r} is left out under these parameters: its axis is switched off (axes), or "
@@ -145,15 +159,6 @@ class StageGraph(Mapping[str, StageNode]):
                 raise ConfigError(f"there is no stage {target!r}; there are {', '.join(known)}")
             chosen.update(dict.fromkeys(found))
         return list(chosen)
-
-    def _new_name(self, target: str) -> str | None:
-        """What an evaluation is called now whose target names a condition or baselines; None for another target."""
-        stage, _, run = target.partition("@")
-        name = stage.removesuffix("_baseline")
-        if not name.startswith("eval_"):
-            return None
-        runs = [node.name for node in self.values() if node.stage.name == name and run.startswith(f"{node.model}-")]
-        return next(iter(runs), name if name != stage else None)
 
     def closure(self, names: Iterable[str]) -> list[str]:
         """The named runs and all they wait for, each behind what it waits for."""
@@ -169,6 +174,24 @@ class StageGraph(Mapping[str, StageNode]):
         for name in tuple(found):
             found |= networkx.descendants(self._edges, name)
         return found
+
+
+SUCCESSORS = {"generate": "generate", "exact": "score", "score": "score", "partition": "judge", "reward": "judge"}
+"""What does the work of stages of earlier versions, by the first word of their names."""
+
+
+def new_name(target: str) -> str | None:
+    """The stage that does what a stage of another name did once; None where there was none of this name."""
+    old, _, run = target.partition("@")
+    stem = old.replace("-", "_").removesuffix("_baseline")
+    if stem.startswith("build_") and stem != "build_tries":
+        return "build-prompts"
+    name = SUCCESSORS.get(stem.partition("_")[0], stem.replace("_", "-"))
+    name = "sample-instructions" if stem == "generate_instructions" else name
+    if name not in STAGES or name == old:
+        return None
+    by_model = STAGES[name].chosen_by == ("model",)
+    return "@".join(filter(None, [name, run.partition("-")[0] if by_model else run]))
 
 
 def stages_out_of_date(directory: Path) -> set[str]:

@@ -1,87 +1,83 @@
 """The DAG: every stage, declared once.
 
 dvc.yaml is written from these declarations, and so are the command line of each stage, the parameters that it may
-read, its record, plans and the runs of tests. Those of the axes, whose modules are in their
-folders, are in ``pipeline.dag.axis_stages``.
+read, its record, plans and the runs of tests. What an axis takes is declared in its folder, in the module ``stages``.
 """
 
+from dataclasses import replace
+
+from pipeline.axes import axis_modules
 from pipeline.config.seeds import SEEDS
-from pipeline.dag.axis_stages import AXIS_STAGES
 from pipeline.dag.declaration import Stage
 from pipeline.dag.stage_kinds import (
     ENGINES,
     MODEL,
     MODEL_REPORT,
+    PAIR,
     PARAMS_CHECKED,
     PREFLIGHT,
     TEST_PROMPTS,
     TOKENIZER,
     generation,
     reading,
+    together,
     training,
 )
 
+
+def _parts(stage: str) -> tuple[Stage, ...]:
+    """What all axes do in a stage, in their order; what several of them share is there once."""
+    axes = axis_modules("stages").values()
+    return tuple({part.name: part for axis in axes for part in getattr(axis.STAGES, stage)}.values())
+
+
 _ALL = (
     Stage(
-        name="check_params",
+        name="check-params",
         description="params.yaml is what conf/ composes to, and what follows from it and from the code is fresh",
         module="check_params",
         sources=("conf", "params.yaml", "dag.yaml", "code.yaml", "pipeline"),
         writes={"output": PARAMS_CHECKED},
         keeps=False,
     ),
-    Stage(
-        name="build_prompts",
-        description="Structured prompts of the splits train, unseen and ood; open-ended and multiple-choice prompts",
-        module="build_prompts",
-        sources=("{dag.open_source}", "{dag.laws_source}"),
-        after=(PARAMS_CHECKED,),
-        writes={name: f"{{artifacts}}/prompts/{name}.parquet" for name in ("train", "unseen", "ood", "open", "mcq")},
-        records="{artifacts}/prompts/provenance.json",
-        parameters=(
-            "seed",
-            "prompts.families",
-            "prompts.train_prompts_per_family",
-            "prompts.unseen_selection",
-            "prompts.ood_selection",
-            "prompts.open",
-            "laws",
+    together(
+        "build-prompts",
+        "Prompts of every split and axis, from our own lists, files and data sets of the hub",
+        "",
+        (),
+        (
+            Stage(
+                name="build-prompts-structured",
+                description="Structured prompts of all splits; open-ended and multiple-choice prompts",
+                module="build_structured_prompts",
+                sources=("{dag.open_source}", "{dag.laws_source}"),
+                after=(PARAMS_CHECKED,),
+                writes={
+                    name: f"{{artifacts}}/prompts/{name}.parquet" for name in ("train", "unseen", "ood", "open", "mcq")
+                },
+                records="{artifacts}/prompts/provenance.json",
+                parameters=(
+                    "seed",
+                    "prompts.families",
+                    "prompts.train_prompts_per_family",
+                    "prompts.unseen_selection",
+                    "prompts.ood_selection",
+                    "prompts.open",
+                    "laws",
+                ),
+                keeps=False,
+            ),
+            reading(
+                "build_instructions",
+                "General instructions, with those that are held out from retention-aware fine-tuning",
+                "instructions",
+                "asked_once.instructions",
+                writes={"held_out": "{artifacts}/prompts/anchors.parquet"},
+                parameters=("seed",),
+            ),
+            *_parts("build"),
         ),
         keeps=False,
-    ),
-    Stage(
-        name="build_laws",
-        description="Requests for the laws of one's own: held-out templates, held-out values, and those trained on",
-        module="axes.laws.build",
-        over="axes.laws",
-        sources=("{dag.laws_source}",),
-        after=(PARAMS_CHECKED,),
-        writes={"output": "{artifacts}/prompts/laws.parquet"},
-        records="{artifacts}/prompts/laws.provenance.json",
-        parameters=("laws",),
-        keeps=False,
-    ),
-    reading(
-        "axes.novelty.build",
-        "NoveltyBench's prompts, or those of a file",
-        "novelty",
-        over="axes.novelty",
-        name="build_novelty_prompts",
-    ),
-    reading(
-        "build_instructions",
-        "General instructions, with those that are held out from retention-aware fine-tuning",
-        "instructions",
-        over="instructions",
-        writes={"held_out": "{artifacts}/prompts/anchors.parquet"},
-        parameters=("seed",),
-    ),
-    reading(
-        "axes.questions.build",
-        "Questions with people's answers, accepted ones or both",
-        "questions",
-        over="questions",
-        name="build_questions",
     ),
     Stage(
         name="discretize",
@@ -97,7 +93,7 @@ _ALL = (
         cost=lambda prices, row: prices.spaces(row["space"]),
     ),
     Stage(
-        name="discretize_eval",
+        name="discretize-eval",
         description="Output spaces that every condition is scored on",
         module="discretize",
         over="axes.structured",
@@ -110,7 +106,7 @@ _ALL = (
         cost=lambda prices, row: prices.spaces("eval"),
     ),
     Stage(
-        name="check_model",
+        name="check-model",
         description="Checkpoint, tokenizer and chat template are usable",
         module="check_model",
         over="models",
@@ -149,7 +145,7 @@ _ALL = (
         cost=lambda prices, row: prices.preflight(row["model"]),
     ),
     Stage(
-        name="build_tries",
+        name="build-tries",
         description="Token prefix tries of one tokenizer and output space",
         module="build_tries",
         over="tries",
@@ -162,7 +158,12 @@ _ALL = (
         keeps=False,
         cost=lambda prices, row: prices.tries(row["space"]),
     ),
-    generation("instructions", "Replies of the base checkpoint that methods with anchors are trained on"),
+    replace(
+        generation(
+            "instructions", "Replies of the base checkpoint that methods with anchors are trained on", over="anchored"
+        ),
+        name="sample-instructions",
+    ),
     training(
         "soft",
         "Soft-target adapters (Eq. 3)",
@@ -194,7 +195,7 @@ _ALL = (
         ),
     ),
     Stage(
-        name="merge_adapters",
+        name="merge-adapters",
         description="Adapters that are weighted sums of trained ones",
         module="merge_adapters",
         over="merged",
@@ -208,9 +209,45 @@ _ALL = (
         writes={"output": "{artifacts}/adapters/{model}/{method}"},
         parameters=("methods.{method}.merge",),
     ),
-    *AXIS_STAGES,
+    together(
+        "generate",
+        "What all axes sample of a model under a condition",
+        "generated",
+        PAIR,
+        _parts("generate"),
+        ["generate.*"],
+        device="gpu",
+    ),
+    together(
+        "generate-baselines",
+        "What axes sample of a base checkpoint that is asked or decoded in another way",
+        "baselines",
+        PAIR,
+        _parts("baselines"),
+        ["generate.*"],
+        device="gpu",
+    ),
+    together(
+        "score",
+        "What all axes compute of a model's probabilities under a condition",
+        "scored",
+        PAIR,
+        _parts("score"),
+        ["discretize.eval", "retention", "paloma"],
+        device="gpu",
+    ),
+    together(
+        "judge",
+        "What other models say of a model's answers under all conditions",
+        "judged",
+        ("model",),
+        _parts("judge"),
+        ["evaluate.novelty", "selfreflect"],
+        device="gpu",
+    ),
+    *_parts("stages"),
     Stage(
-        name="profile_construction",
+        name="profile-construction",
         description="Time and memory of output spaces and tries (Table 24); off unless profile_construction is true",
         module="profile_construction",
         over="profiled",
@@ -262,4 +299,8 @@ _ALL = (
 )
 
 STAGES: dict[str, Stage] = {stage.name: stage for stage in _ALL}
-"""All stages by name, each behind what it reads."""
+"""All stages by their names in dvc.yaml, each behind what it reads."""
+PARTS: dict[str, Stage] = {part.name: part for stage in _ALL for part in stage.parts}
+"""What stages of several parts do, by name."""
+PIECES: dict[str, Stage] = {piece.name: piece for stage in _ALL for piece in (stage.parts or (stage,))}
+"""All that computes something: stages, and parts in the place of the stages that they are of."""

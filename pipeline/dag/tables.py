@@ -8,37 +8,47 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.config.conditions import conditions_on, has_adapter
-from pipeline.config.evaluation import AXES, BASELINES, QUESTION_AXES, SAMPLED_AS, SAMPLED_AXES
+from pipeline.axes import AXES as EVALUATED
+from pipeline.axes import axis_modules
+from pipeline.config.conditions import has_adapter
+from pipeline.config.evaluation import AXES, BASELINES, QUESTION_AXES
 from pipeline.config.methods import TARGETS
 from pipeline.config.params import BASE, Params
 from pipeline.config.retention import irt_is_pickle, is_local_path
+from pipeline.dag.declaration import Row, Stage
 
-Row = dict[str, str]
-"""One repetition of a stage: what stands for ``{model}``, ``{condition}`` and the like in its declaration."""
 Table = dict[str, Row]
 LAWS = "data/laws"
 """Where laws are kept that nobody has named yet."""
+PARTS = "parts"
+"""Key of the tables that parts of stages are repeated over."""
 
 
-def _pairs(params: Params, conditions: Iterable[str], sampling: str | None = None) -> Table:
+def _pairs(params: Params, conditions: Iterable[str]) -> Table:
     """Pairs of model and condition.
 
     ``weights`` is what a condition adds to the checkpoint: its adapter, the tries that restrict it, or nothing beyond
-    the model's report. ``sampling`` is the section of ``generate`` that it is sampled under; None leaves it out.
+    the model's report. ``scored_on`` are the tries of structured sampling and ``base_replies`` those to held-out
+    instructions, or nothing where these axes are off.
     """
     root, pairs = params.artifacts, {}
     for name, model in params.models.items():
         for condition in conditions:
-            weights = f"{root}/models/{name}.json"
+            weights = report = f"{root}/models/{name}.json"
             if has_adapter(condition):
                 weights = f"{root}/adapters/{name}/{condition}/adapter_model.safetensors"
             elif condition == "constrained":
                 weights = f"{root}/tries/{model.tokenizer}/eval"
-            row = {"model": name, "condition": condition, "tokenizer": model.tokenizer, "weights": weights}
-            if sampling is not None:
-                row["sampling"] = condition if condition in BASELINES else sampling
-            pairs[f"{name}-{condition}"] = row
+            pairs[f"{name}-{condition}"] = {
+                "model": name,
+                "condition": condition,
+                "tokenizer": model.tokenizer,
+                "weights": weights,
+                "scored_on": f"{root}/tries/{model.tokenizer}/eval" if "structured" in params.axes else report,
+                "base_replies": f"{root}/generations/anchors/{name}/{BASE}.parquet"
+                if "anchors" in params.axes
+                else report,
+            }
     return pairs
 
 
@@ -93,9 +103,12 @@ def _tries(params: Params, sources: dict[str, str]) -> Table:
     return tries
 
 
-def _source(source: str, settings: str) -> str:
-    """What a stage depends on that reads ``source``: the path itself, or the settings that name it on the hub."""
-    return source if is_local_path(source) else settings
+def _source(source: str, settings: str, read: bool = True) -> str:
+    """What a stage depends on that reads ``source``: the path itself, or the settings that name it on the hub.
+
+    The settings, too, where the source is not ``read``, because its axis is off: it need not exist then.
+    """
+    return source if read and is_local_path(source) else settings
 
 
 def dag_section(params: Params) -> dict[str, Any]:
@@ -110,14 +123,19 @@ def dag_section(params: Params) -> dict[str, Any]:
         else f"{root}/prompts/train.parquet"
         for space in (*TARGETS, "eval")
     }
-    pairs, tries = _pairs(params, params.conditions), _tries(params, sources)
+    tries = _tries(params, sources)
+    asked, evaluated = _pairs(params, dict.fromkeys((BASE, *params.conditions))), _pairs(params, params.conditions)
+    enabled = [name for name in BASELINES if getattr(params.generate, name).enabled]
     answered, questions = any(on[axis] for axis in QUESTION_AXES), params.prompts.questions
     anchored = any(method.anchors is not None for method in params.methods.values())
+
+    def works(stage: str) -> bool:
+        """Whether a stage of all axes has anything to do."""
+        return any(getattr(module.STAGES, stage) for name, module in axis_modules("stages").items() if on[name])
+
     return {
         # For stages that exist once, for one axis.
         "axes": {axis: {axis: {"axis": axis}} if on[axis] else {} for axis in AXES},
-        "instructions": {"instructions": {}} if anchored or on["anchors"] else {},
-        "questions": {"questions": {}} if answered else {},
         "spaces": {space: {"space": space} for space in binned},
         "models": {
             name: {
@@ -128,36 +146,49 @@ def dag_section(params: Params) -> dict[str, Any]:
             for name, model in params.models.items()
         },
         "tries": tries,
+        # The base checkpoint's replies that methods with anchors are trained on.
+        "anchored": _pairs(params, (BASE,)) if anchored else {},
         "trained": _trained(params, sources),
         "merged": _merged(params),
         "profiled": tries if params.profile_construction else {},
-        # One table for all axes: params.yaml writes it once and refers to it.
-        "conditions": {axis: pairs if on[axis] else {} for axis in AXES},
+        # Divergences on held-out instructions are along base's replies, whatever else is evaluated.
+        # What is scored reads answers, if only to learn that there are none.
+        "generated": (asked if on["anchors"] else evaluated) if works("generate") or works("score") else {},
+        "scored": evaluated if works("score") else {},
+        "judged": {name: {"model": name} for name in params.models} if works("judge") else {},
+        "baselines": _pairs(params, [name for name in enabled if any(on[axis] for axis in _axes_with(name))]),
         # An evaluation sees all conditions of a model at once.
         "evaluated": {axis: {name: {"model": name} for name in params.models} if on[axis] else {} for axis in AXES},
-        "sampled": {
-            axis: _pairs(params, conditions_on(params, axis), SAMPLED_AS.get(axis, axis)) if on[axis] else {}
-            for axis in SAMPLED_AXES
-        }
-        # Whatever else is evaluated: divergences are along base's replies.
-        | {"anchors": _pairs(params, dict.fromkeys((BASE, *params.conditions)), "anchors") if on["anchors"] else {}}
-        # The base checkpoint's replies that methods with anchors are trained on.
-        | {"instructions": _pairs(params, (BASE,), "instructions") if anchored else {}}
-        | {"questions": _pairs(params, params.conditions, "questions") if answered else {}}
-        | {"perturbations": _pairs(params, params.conditions, "perturbations") if on["inv_entropy"] else {}},
+        # The rows of parts, of which DVC knows nothing.
+        PARTS: {
+            "asked": {axis: evaluated if on[axis] else {} for axis in AXES}
+            | {"anchors_and_base": asked if on["anchors"] else {}, "questions": evaluated if answered else {}},
+            "asked_baselines": {
+                axis: _pairs(params, [name for name in enabled if axis in _axes_with(name)]) if on[axis] else {}
+                for axis in AXES
+            },
+            "asked_once": {
+                "instructions": {"": {}} if anchored or on["anchors"] else {},
+                "questions": {"": {}} if answered else {},
+            },
+        },
         "hard_source": sources["hard"],
         # Our own list is code.
         "open_source": params.prompts.open.source or "conf/prompts",
         "laws_source": str(Path(next(iter(params.laws.values()))).parent) if params.laws else LAWS,
         # A data set of the hub is named by the parameters alone.
-        "novelty_source": _source(params.prompts.novelty.source, "conf/prompts"),
-        "instructions_source": _source(params.prompts.instructions.source, "conf/prompts"),
-        "questions_source": _source(questions.source, "conf/prompts") if questions else "conf/prompts",
-        "retention_source": _source(params.retention.source, "conf/retention"),
-        "paloma_source": _source(params.paloma.source, "conf/paloma"),
+        "novelty_source": _source(params.prompts.novelty.source, "conf/prompts", on["novelty"]),
+        "instructions_source": _source(params.prompts.instructions.source, "conf/prompts", anchored or on["anchors"]),
+        "questions_source": _source(questions.source, "conf/prompts", answered) if questions else "conf/prompts",
+        "retention_source": _source(params.retention.source, "conf/retention", on["retention"]),
+        "paloma_source": _source(params.paloma.source, "conf/paloma", on["paloma"]),
         # A pickle is named by its SHA-256 in the parameters; where it is missing, the stage says what to do.
         "irt_source": "conf/retention" if irt_is_pickle(params.retention) else params.retention.irt_artifact,
     }
+
+
+def _axes_with(baseline: str) -> list[str]:
+    return [name for name, axis in EVALUATED.items() if baseline in axis.baselines]
 
 
 def rows_of(over: str, params: Params, tables: Mapping[str, Any] | None = None) -> Table:
@@ -168,9 +199,17 @@ def rows_of(over: str, params: Params, tables: Mapping[str, Any] | None = None) 
     if not over:
         return {"": {}}
     found: Any = tables or dag_section(params)
-    for part in over.split("."):
-        found = found[part]
+    for name in over.split("."):
+        found = found[name] if name in found else found[PARTS][name]
     return found
+
+
+def part_rows(
+    stage: Stage, part: Stage, row: Row, params: Params, tables: Mapping[str, Any] | None = None
+) -> list[Row]:
+    """The rows of a stage's part that belong to one row of the stage; none where the part's axis is off."""
+    rows = rows_of(part.over, params, tables).values()
+    return [own for own in rows if all(own[name] == row[name] for name in stage.chosen_by)]
 
 
 def template_names(row: Row, params: Params, tables: Mapping[str, Any] | None = None) -> dict[str, str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pipeline.axes.questions.prompt_set import read_questions
 from pipeline.axes.questions.question import Question
-from pipeline.config.conditions import answer_styles, decoding_settings, training_settings
-from pipeline.config.evaluation import GenerateConfig
+from pipeline.config.conditions import answer_styles, decoding_settings, generation_settings, training_settings
+from pipeline.config.evaluation import SAMPLED_AS
 from pipeline.config.methods import target_shares
 from pipeline.config.params import Params
 from pipeline.config.retention import is_local_path
@@ -252,9 +252,10 @@ class Prices:
         )
 
     def generation(self, model: str, axis: str, condition: str) -> Cost:
-        """Answers of a condition on an axis."""
+        """Answers of a condition on an axis; of an axis that nothing is known of, as of that whose settings it has."""
         baseline = getattr(self._params.generate, condition, None)
-        settings: GenerateConfig = baseline or getattr(self._params.generate, axis)
+        settings = generation_settings(self._params, axis, condition)
+        axis = axis if axis in self._axis_texts else SAMPLED_AS[axis]
         prompts, prompt_tokens = self._axis_texts[axis]
         typical = cost.TYPICAL_COMPLETION_TOKENS.get(condition, cost.TYPICAL_COMPLETION_TOKENS[axis])
         if baseline is not None and condition != "constrained":

@@ -171,7 +171,7 @@ class Distance:
 
 
 def distance(prompt: Prompt, weights: Weights, params: Params, texts: Sequence[str]) -> Distance:
-    """The figures of the stage eval_structured, with its random streams."""
+    """The figures of the stage eval-structured, with its random streams."""
     result, settings, name = evaluate_prompt(texts, prompt.law), params.evaluate, prompt.prompt_id
     rng = random_stream(params.seed, "half samples", "structured", weights.model, weights.condition, name)
     deviations = wasserstein_1_deviations(result.samples, prompt.law, rng)
@@ -185,7 +185,7 @@ def distance(prompt: Prompt, weights: Weights, params: Params, texts: Sequence[s
 
 
 def categories(prompt: Prompt, weights: Weights, params: Params, texts: Sequence[str]) -> LawResult:
-    """The figures of the stage eval_laws for a law of categories, with its random streams."""
+    """The figures of the stage eval-laws for a law of categories, with its random streams."""
     return evaluate_law(
         prompt,
         texts,

@@ -60,9 +60,12 @@ def collect(params: Params, model: str, method: str, licence: str | None, source
         for axis in params.axes
         for condition in (BASE, method)
     }
-    runs = [*(makers[path] for path in adapters.values()), *(f"eval_{axis}@{model}" for axis in params.axes)]
+    runs = [
+        *(makers[path] for path in adapters.values()),
+        *(f"eval-{axis.replace('_', '-')}@{model}" for axis in params.axes),
+    ]
     records = checked_records(params, runs, (BASE, method), source)
-    report = read_json(named_run(f"check_model@{model}", params).paths["output"])
+    report = read_json(named_run(f"check-model@{model}", params).paths["output"])
     (prompt, *_) = read_prompts(root / "prompts" / REQUESTS[shown[0]])
     trained = read_prompts(root / "prompts" / "train.parquet")
     return Publication(
@@ -147,7 +150,7 @@ def publish(publication: Publication, output: Path, merged: bool) -> Path:
         }
         write_json(directory / CONFIG, config | names)
         if merged:
-            report = named_run(f"check_model@{publication.model}", params).paths["output"]
+            report = named_run(f"check-model@{publication.model}", params).paths["output"]
             checkpoint = params.models[publication.model]
             distance = write_merged(checkpoint, require(report), source, publication.prompt, directory / MERGED)
             publication = replace(publication, merged_distance=distance)

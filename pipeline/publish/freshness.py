@@ -8,6 +8,7 @@ from pipeline.artifacts.storage import read_json, require
 from pipeline.config.params import Params
 from pipeline.dag.execution import StageRun
 from pipeline.dag.graph import StageGraph, StageNode
+from pipeline.dag.stages import PIECES
 from pipeline.errors import ArtifactError
 from pipeline.record.provenance import StageRecord, sha256_path
 from pipeline.runs.spent import record_paths
@@ -21,7 +22,7 @@ def nodes_behind(params: Params, names: Sequence[str], conditions: Collection[st
     Left out are runs that are only waited for (checks, which no result depends on), and those of conditions that are
     not among ``conditions``: an evaluation reads the files of all.
     """
-    graph = StageGraph(params)
+    graph = StageGraph(params, PIECES)
     found, waiting = set(), list(names)
     while waiting:
         name = waiting.pop()
@@ -47,7 +48,7 @@ def checked_records(
 
     Args:
         params: The parameters.
-        names: Runs as DVC names them, e.g. "train_soft@embedded".
+        names: Runs as DVC names them, e.g. "train-soft@embedded".
         conditions: Conditions that count; of others nothing is compared.
         source: File of the parameters, for errors.
 
@@ -59,7 +60,9 @@ def checked_records(
     """
     nodes = nodes_behind(params, names, conditions)
     paths = {
-        node.name: [path for name, path in record_paths(node, params).items() if name in ("", *conditions)]
+        node.name: [
+            path for name, path in record_paths(node.stage, node.row, params).items() if name in ("", *conditions)
+        ]
         for node in nodes
     }
     for name in names:

@@ -206,7 +206,7 @@ def tracked_run(
 
     Args:
         config: Mode and project.
-        name: Name of the run, e.g. "train_soft embedded".
+        name: Name of the run, e.g. "train-soft embedded".
         group: Experiment.
         job_type: Stage.
         identity: The stage's identity; an interrupted stage resumes the run of the same identity.

@@ -29,7 +29,7 @@ from pipeline.report.figures.method import method_drawings
 from pipeline.report.page.page import SYNTHETIC_NOTE, FigureBlock, Section, report_page
 from pipeline.report.tables.retention import difference_table, one_name_per_variant, retention_summary
 from pipeline.report.tables.settings import settings_tables
-from pipeline.report.tables.table import ListTable, Table, bold_by_tests, verdicts_of
+from pipeline.report.tables.table import ListTable, Table, bold_by_tests, verdicts_of, with_failures
 from pipeline.report.tables.table_text import latex_document, write_table_texts
 from pipeline.report.tracked_files import write_tracked_files
 
@@ -87,7 +87,12 @@ def tables_by_section(context: ReportContext) -> Tables:
     }
     between = verdicts_of([compared, beyond] if compared is not None else [beyond])
     return {
-        section: [bold_by_tests(table, between) if isinstance(table, Table) else table for table in members]
+        section: [
+            with_failures(bold_by_tests(table, between), context.evaluations.failed)
+            if isinstance(table, Table)
+            else table
+            for table in members
+        ]
         for section, members in tables.items()
     }
 

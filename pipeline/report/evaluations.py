@@ -1,7 +1,7 @@
 """Whatever evaluations exist below one or several directories, AXIS/MODEL/CONDITION."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +11,7 @@ import pandas as pd
 
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.storage import read_json, read_table
+from pipeline.artifacts.unavailable import why_unavailable
 from pipeline.config.evaluation import AXES
 from pipeline.config.params import BASE, Params
 from pipeline.core.prompts.structured import Prompt
@@ -76,12 +77,14 @@ class Evaluations:
         invalid: Columns axis, model, condition, split, reason, count.
         provenance: Content of each provenance file by its path.
         directories: Directory of each evaluation.
+        failed: Why there is no evaluation, where the model could not be run under a condition.
     """
 
     metrics: pd.DataFrame
     invalid: pd.DataFrame
     provenance: dict[str, dict]
     directories: dict[EvaluationKey, Path]
+    failed: Mapping[EvaluationKey, str] = field(default_factory=dict)
 
     @property
     def axes(self) -> set[str]:
@@ -180,7 +183,9 @@ def read_evaluations(*roots: Path) -> Evaluations:
     numbers = ["value", "ci_low", "ci_high", "floor", "change", "change_low", "change_high"]
     frame[numbers] = frame[numbers].astype(float)
     columns = ["axis", "model", "condition", "split", "reason", "count"]
-    return Evaluations(frame, pd.DataFrame(invalid, columns=columns), provenance, directories)
+    places = (path for root in roots for path in root.glob("*/*/*/") if path.parent.parent.name in AXES)
+    failed = {EvaluationKey(*path.parts[-3:]): reason for path in places if (reason := why_unavailable(path))}
+    return Evaluations(frame, pd.DataFrame(invalid, columns=columns), provenance, directories, failed)
 
 
 def _directories(roots: Sequence[Path]) -> dict[EvaluationKey, Path]:

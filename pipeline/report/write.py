@@ -94,7 +94,9 @@ def _announce(params: Params, report: Report) -> None:
     for table in report.tables:
         print(to_markdown(table))
     absent = {key for table in report.tables for key in table.absent} - evaluations.existing
-    if absent := {key for key in absent if key.axis in evaluations.axes}:
+    for key, reason in evaluations.failed.items():
+        print(f"FAILED: {key.axis} of {key.model} {key.condition}: {reason}")
+    if absent := {key for key in absent if key.axis in evaluations.axes and key not in evaluations.failed}:
         print(f"missing evaluations: {'; '.join(missing_evaluations(absent))}")
     nothing = [axis for axis in params.possible_axes if axis not in evaluations.axes]
     if off := [axis for axis in nothing if axis not in params.axes]:

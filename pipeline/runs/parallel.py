@@ -231,7 +231,7 @@ def main(
 def parse_arguments() -> argparse.Namespace:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("targets", nargs="*", help="stages to reach, e.g. train_soft or eval_open@embedded")
+    parser.add_argument("targets", nargs="*", help="stages to reach, e.g. train_soft or eval-open@embedded")
     parser.add_argument("--jobs", type=int, default=2, help="most stages at once (default: %(default)s)")
     parser.add_argument(
         "--gpus", type=lambda text: [int(item) for item in text.split(",")], help="GPUs to hand out, e.g. 0,1,2,3"

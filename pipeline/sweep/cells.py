@@ -14,7 +14,7 @@ from pipeline.config.params import Params, validate
 from pipeline.config.view import look_up
 from pipeline.dag.dvc_file import CHECK, code_digests
 from pipeline.dag.graph import StageGraph
-from pipeline.dag.stages import STAGES
+from pipeline.dag.stages import PIECES, STAGES
 from pipeline.errors import ConfigError
 
 LARGE_FILE_BYTES = 1 << 26
@@ -52,8 +52,8 @@ class Cell:
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
-        """Values of the keys that those stages depend on; tracking, hosts and the like are not among them."""
-        return _parameters(self.graph, self.stages, self.values)
+        """Values of the keys that the targets depend on; tracking, hosts and the like are not among them."""
+        return _parameters(StageGraph(self.params, PIECES), _pieces(self.graph, self.targets), self.values)
 
     @cached_property
     def sources(self) -> list[str]:
@@ -91,9 +91,17 @@ class Cell:
         )
 
 
-def _parameters(graph: StageGraph, stages: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of the keys that the stages depend on."""
-    keys = {key for name in stages for key in graph[name].parameters}
+def _pieces(graph: StageGraph, names: Iterable[str]) -> list[tuple[str, Mapping[str, str]]]:
+    """The named stages, or their parts, each by its name and row."""
+    return [(stage.name, row) for name in names for stage, row in graph[name].pieces]
+
+
+def _parameters(
+    graph: StageGraph, targets: Sequence[tuple[str, Mapping[str, str]]], values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Values of the keys that targets and all that they wait for depend on, in a graph of pieces."""
+    wanted = [name for name, node in graph.items() if (node.stage.name, node.row) in targets]
+    keys = {key for name in graph.closure(wanted) for key in graph[name].parameters}
     return {key: look_up(values, key) for key in sorted(keys)}
 
 
@@ -156,6 +164,7 @@ def make_cell(overrides: Sequence[str], patterns: Sequence[str], project: Path) 
             f"sweep.targets: nothing is left to reach of {', '.join(patterns)}: axes (now {', '.join(params.axes)}) "
             "leaves out the rest"
         )
-    parameters = _parameters(whole, whole.closure(wanted), everything)
+    pieces = StageGraph(validate(everything), PIECES)
+    parameters = _parameters(pieces, _pieces(whole, wanted), everything)
     identity = sha256_json({"targets": sorted(wanted), "parameters": parameters})[:16]
     return Cell(tuple(overrides), values, targets, graph, identity)

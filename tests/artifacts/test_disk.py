@@ -168,7 +168,7 @@ def attempt(name: str, path: Path, size: int) -> str:
 def stage(params: Path, output: Path) -> dict:
     """What a real stage says and returns."""
     tables = [f"--{name}={output / name}.parquet" for name in ("train", "unseen", "ood", "open", "mcq")]
-    command = ["pipeline.stages.build_prompts", "--params", str(params), *tables]
+    command = ["pipeline.stages.build_structured_prompts", "--params", str(params), *tables]
     said = [params.with_name(name) for name in ("stderr", "stdout")]
     status = ForkedModule(command, ROOT, *said).wait()
     return {"status": status, **{path.name: path.read_text() for path in said}}
@@ -217,7 +217,7 @@ def outcomes(tmp_path_factory):
     shutil.copy(ROOT / "params.yaml", params)
     # Loaded here once, for the children as well.
     importlib.import_module("pipeline.engines.training.fit")
-    importlib.import_module("pipeline.stages.build_prompts")
+    importlib.import_module("pipeline.stages.build_structured_prompts")
 
     def work():
         try:

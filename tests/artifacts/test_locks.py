@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 HOLDER = (
     "import sys, pathlib; from pipeline.artifacts.locks import exclusive\n"
-    "with exclusive(pathlib.Path(sys.argv[1]), 'train_soft tiny'):\n"
+    "with exclusive(pathlib.Path(sys.argv[1]), 'train-soft tiny'):\n"
     "    print('held', flush=True); sys.stdin.readline()"
 )
 
@@ -56,20 +56,20 @@ def test_the_second_is_refused_and_told_by_whom(start, tmp_path):
     holder = start(directory)
     directory.mkdir()
     (directory / "state").write_text("kept")
-    with pytest.raises(BusyError) as refused, scratch(directory, "train_soft tiny"):
+    with pytest.raises(BusyError) as refused, scratch(directory, "train-soft tiny"):
         raise AssertionError("two at once")
     assert re.fullmatch(
-        rf"train_soft tiny is already running \(process {holder.pid} on {re.escape(socket.gethostname())}, since "
+        rf"train-soft tiny is already running \(process {holder.pid} on {re.escape(socket.gethostname())}, since "
         rf"\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00\) and works in {re.escape(str(directory))}; "
         "wait for it or end it first",
         str(refused.value),
     )
     assert (directory / "state").read_text() == "kept"
     # The refused one has not spoiled the holder's entry either.
-    with pytest.raises(BusyError, match=f"process {holder.pid} "), exclusive(directory, "train_soft tiny"):
+    with pytest.raises(BusyError, match=f"process {holder.pid} "), exclusive(directory, "train-soft tiny"):
         pass
     holder.communicate("\n")
-    with scratch(directory, "train_soft tiny"):
+    with scratch(directory, "train-soft tiny"):
         assert (directory / "state").read_text() == "kept"
     assert os.listdir(tmp_path / "unfinished") == []
 

@@ -16,8 +16,8 @@ from tests.stages.test_code_reach import uncovered
 
 pytestmark = pytest.mark.slow
 STAGES = [
-    *(f"{stage}@embedded-base" for stage in ("request_summaries", "generate_selfreflect", "score_selfreflect")),
-    "eval_selfreflect@embedded",
+    *(f"{stage}@embedded-base" for stage in ("request-summaries", "generate-selfreflect", "score-selfreflect")),
+    "eval-selfreflect@embedded",
 ]
 ANSWERS = ["lion", "owl", "lion", None, "the owl", "lion"]
 
@@ -34,20 +34,25 @@ def summarised(tiny_params, tmp_path_factory) -> Dag:
     values["selfreflect"]["test_answers"] = 2
     (directory / "params.yaml").write_text(yaml.safe_dump(values))
     dag = Dag(directory / "params.yaml")
-    dag.run("build_prompts", "build_questions@questions", "check_model@embedded")
+    dag.run("build-prompts", "check-model@embedded")
     preflight = dag.root / "preflight" / "embedded.json"
     preflight.parent.mkdir(parents=True)
     preflight.write_text("{}")
-    names = pd.read_parquet(dag.path("build_questions@questions"))["prompt_id"]
+    names = pd.read_parquet(dag.path("build-prompts-questions"))["prompt_id"]
     rows = [
         (name, "default", index, answer, answer, answer or "(no answer)", 1)
         for name in names
         for index, answer in reversed(list(enumerate(ANSWERS)))
     ]
-    partition = dag.path("partition_questions@embedded-base")
+    partition = dag.path("partition-questions@embedded-base")
     partition.parent.mkdir(parents=True)
     columns = ["prompt_id", "setting", "sample_index", "answer", "spelling", "label", "num_tokens"]
     pd.DataFrame(rows, columns=columns).to_parquet(partition)
+    replies = [(name, "default", index, 0, answer or "", 1, "stop") for name, _, index, answer, *_ in rows]
+    columns = ["prompt_id", "setting", "sample_index", "seed", "text", "num_tokens", "finish_reason"]
+    generations = dag.path("generate-questions@embedded-base")
+    generations.parent.mkdir(parents=True)
+    pd.DataFrame(replies, columns=columns).to_parquet(generations)
     dag.profiles = {}
     dag.run(*STAGES)
     assert uncovered(dag.profiles) == {}
@@ -126,15 +131,15 @@ def test_an_interrupted_run_judges_only_what_is_left(summarised, tmp_path, monke
 
 
 def test_one_question_is_too_few(summarised, tmp_path):
-    prompts = pd.read_parquet(summarised.path("build_questions@questions"))
+    prompts = pd.read_parquet(summarised.path("build-prompts-questions"))
     prompts.head(1).to_parquet(tmp_path / "one.parquet")
     with pytest.raises(ArtifactError, match="has one question; the axis selfreflect needs two at least"):
         summarised.run(STAGES[0], prompts=tmp_path / "one.parquet", output=tmp_path / "out.parquet")
 
 
 def test_a_question_without_answers_is_named(summarised, tmp_path):
-    partition = pd.read_parquet(summarised.path("partition_questions@embedded-base"))
-    name = partition["prompt_id"].iloc[0]
-    partition[partition["prompt_id"] != name].to_parquet(tmp_path / "part.parquet")
-    with pytest.raises(ArtifactError, match=f"has no answers to the question {name}"):
-        summarised.run(STAGES[0], partitions=tmp_path / "part.parquet", output=tmp_path / "out.parquet")
+    generations = pd.read_parquet(summarised.path("generate-questions@embedded-base"))
+    name = generations["prompt_id"].iloc[0]
+    generations[generations["prompt_id"] != name].to_parquet(tmp_path / "part.parquet")
+    with pytest.raises(ArtifactError, match=f"has no rows for the prompt {name}"):
+        summarised.run(STAGES[0], generations=tmp_path / "part.parquet", output=tmp_path / "out.parquet")

@@ -29,11 +29,11 @@ def answering(directory, values) -> Dag:
     """The DAG of ``values``, with the base checkpoint's answers and their classes."""
     (directory / "params.yaml").write_text(yaml.safe_dump(values))
     dag = Dag(directory / "params.yaml")
-    dag.run("build_prompts", "build_questions@questions", "check_model@embedded")
+    dag.run("build-prompts", "check-model@embedded")
     preflight = dag.root / "preflight" / "embedded.json"
     preflight.parent.mkdir(parents=True)
     preflight.write_text("{}")
-    dag.run("generate_questions@embedded-base", "partition_questions@embedded-base")
+    dag.run("generate-questions@embedded-base", "partition-questions@embedded-base")
     return dag
 
 
@@ -60,7 +60,7 @@ def answered(tiny_params, tmp_path_factory) -> Dag:
 
 @pytest.fixture(scope="module")
 def partition(answered):
-    return pd.read_parquet(answered.path("partition_questions@embedded-base"))
+    return pd.read_parquet(answered.path("partition-questions@embedded-base"))
 
 
 def metrics_of(directory):
@@ -87,7 +87,7 @@ def test_samples_do_not_depend_on_what_is_asked_beside_them(answered, tmp_path):
     settings = {"warm": {"temperature": 1.3, "top_p": 0.9, "top_k": 20}, **values["generate"]["questions"]["settings"]}
     values["generate"]["questions"] |= {"styles": {}, "settings": settings}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
-    run_stage(tmp_path / "params.yaml", "generate_questions@embedded-base", output=tmp_path / "other.parquet")
+    run_stage(tmp_path / "params.yaml", "generate-questions@embedded-base", output=tmp_path / "other.parquet")
     index = ["prompt_id", "setting", "sample_index"]
     own, other = (
         pd.read_parquet(path).set_index(index)[["seed", "text", "num_tokens"]]
@@ -140,7 +140,7 @@ def test_a_judge_of_entailment_merges_classes_and_is_asked_once(answered, partit
         output, cache = tmp_path / name / "out.parquet", tmp_path / "cache.sqlite"
         output.parent.mkdir()
         paths = {"output": output, "cache": cache}
-        run_stage(tmp_path / "params.yaml", "partition_questions@embedded-base", **paths)
+        run_stage(tmp_path / "params.yaml", "partition-questions@embedded-base", **paths)
         found = pd.read_parquet(output)
         records.append(json.loads(output.with_suffix(".provenance.json").read_text()))
     first, second = records
@@ -149,7 +149,7 @@ def test_a_judge_of_entailment_merges_classes_and_is_asked_once(answered, partit
     moved = found[found["label"] != partition["label"]]
     classes = {
         question.prompt_id: list(known_classes(question))
-        for question in read_questions(answered.path("build_questions@questions"))
+        for question in read_questions(answered.path("build-prompts-questions"))
     }
     assert len(moved) and (moved["label"] == [classes[name][0] for name in moved["prompt_id"]]).all()
     assert not any(
@@ -163,11 +163,11 @@ def test_a_judge_of_entailment_merges_classes_and_is_asked_once(answered, partit
 
 def test_evaluations_of_base(answered):
     """Every axis writes its own metrics, over all questions that it can be computed for, and no change from itself."""
-    answered.run("score_questions@embedded-base")
-    answered.run("build_perturbations@inv_entropy", "generate_perturbations@embedded-base")
+    answered.run("score-questions@embedded-base")
+    answered.run("build-prompts-perturbations@inv_entropy", "generate-perturbations@embedded-base")
     splits = {"human": {"all", "sentence"}, "semcal": {"all", "sentence"}}
     for axis in ("human", *AXES):
-        answered.run(f"eval_{axis}@embedded")
+        answered.run(f"eval-{axis.replace('_', '-')}@embedded")
         table = metrics_of(answered.evals(axis, "base"))
         names = set(table.index.get_level_values("metric"))
         assert names == {name for name, metric in METRICS.items() if metric.axis == axis}
@@ -199,7 +199,7 @@ def test_evaluations_of_base(answered):
 def test_a_condition_that_answers_as_people_do_is_better_than_base(answered, partition, tmp_path):
     rng = np.random.default_rng(0)
     people = partition.copy()
-    for question in read_questions(answered.path("build_questions@questions")):
+    for question in read_questions(answered.path("build-prompts-questions")):
         spellings = [(normalise(text), item.label) for item in question.human for text in item.answers]
         counts = np.array([number for item in question.human for number in item.answers.values()])
         own = people["prompt_id"] == question.prompt_id
@@ -214,10 +214,15 @@ def test_a_condition_that_answers_as_people_do_is_better_than_base(answered, par
         table.to_parquet(partitions / f"{condition}.parquet")
     found = {}
     for axis in ("human", "semcal"):
-        run_stage(tmp_path / "params.yaml", f"eval_{axis}@embedded", partitions=partitions, output=tmp_path / axis)
+        run_stage(
+            tmp_path / "params.yaml",
+            f"eval-{axis.replace('_', '-')}@embedded",
+            partitions=partitions,
+            output=tmp_path / axis,
+        )
         found[axis] = metrics_of(tmp_path / axis / "soft").loc["all"]
         # What base scores does not depend on who is evaluated beside it.
-        answered.run(f"eval_{axis}@embedded", output=tmp_path / f"{axis} alone")
+        answered.run(f"eval-{axis.replace('_', '-')}@embedded", output=tmp_path / f"{axis} alone")
         pd.testing.assert_frame_equal(
             metrics_of(tmp_path / axis / "base"), metrics_of(tmp_path / f"{axis} alone" / "base")
         )
@@ -236,7 +241,7 @@ def test_the_entropy_over_steps_weighs_the_default_settings_answers_alike(answer
         table = generations.assign(text=own.where(default, "elsewhere"), finish_reason="stop")
         table.to_parquet(tmp_path / "answers.parquet")
         answered.run(
-            "score_questions@embedded-base",
+            "score-questions@embedded-base",
             generations=tmp_path / "answers.parquet",
             output=tmp_path / "scores.parquet",
         )
@@ -258,7 +263,7 @@ def perturbed_with(answered, tmp_path, **settings) -> Dag:
 
 def test_perturbations_are_of_questions_evenly_spaced_in_the_set(answered, tmp_path):
     dag = perturbed_with(answered, tmp_path, max_questions=3)
-    dag.run("build_perturbations@inv_entropy", output=tmp_path / "some.parquet")
+    dag.run("build-prompts-perturbations@inv_entropy", output=tmp_path / "some.parquet")
     found = read_perturbations(tmp_path / "some.parquet")
     assert list(found) == [QUESTIONS[place] for place in (0, 2, 5)]
     first = found[QUESTIONS[0]]
@@ -267,11 +272,13 @@ def test_perturbations_are_of_questions_evenly_spaced_in_the_set(answered, tmp_p
 
 def test_a_question_without_perturbations_is_named(answered, tmp_path):
     dag = perturbed_with(answered, tmp_path, kind="variants")
-    first, *others = read_questions(answered.path("build_questions@questions"))
+    first, *others = read_questions(answered.path("build-prompts-questions"))
     write_questions(tmp_path / "questions.parquet", [*others, replace(first, variants=())])
     with pytest.raises(ArtifactError, match="kind=variants: the question open-season of .* has no perturbations"):
         dag.run(
-            "build_perturbations@inv_entropy", prompts=tmp_path / "questions.parquet", output=tmp_path / "out.parquet"
+            "build-prompts-perturbations@inv_entropy",
+            prompts=tmp_path / "questions.parquet",
+            output=tmp_path / "out.parquet",
         )
 
 
@@ -283,17 +290,17 @@ def test_letters_of_options_have_a_law_and_a_class(answered, tmp_path):
     values["artifacts"] = str(tmp_path / "artifacts")
     values["prompts"]["questions"]["source"] = str(tmp_path / "questions.jsonl")
     dag = answering(tmp_path, values)
-    dag.run("score_questions@embedded-base", "eval_uncertainty@embedded")
+    dag.run("score-questions@embedded-base", "eval-uncertainty@embedded")
     table = pd.read_parquet(dag.evals("uncertainty", "base") / "per_prompt.parquet").set_index("prompt_id")
     # The embedded model answers with letters where it is shown some.
     choice = table.loc[CHOICE]
     assert 0 <= choice["choice_entropy"] <= 1 and np.isnan(table.loc["capital-italy", "choice_entropy"])
-    partition = pd.read_parquet(dag.path("partition_questions@embedded-base"))
-    (question,) = [each for each in read_questions(dag.path("build_questions@questions")) if each.options]
+    partition = pd.read_parquet(dag.path("partition-questions@embedded-base"))
+    (question,) = [each for each in read_questions(dag.path("build-prompts-questions")) if each.options]
     own = partition[(partition["prompt_id"] == CHOICE) & (partition["setting"] == "default")]
     assert own["label"].isin(question.options).mean() > 0.5
     # The law over letters is that of what is answered.
-    scores = pd.read_parquet(dag.path("score_questions@embedded-base")).set_index("prompt_id")
+    scores = pd.read_parquet(dag.path("score-questions@embedded-base")).set_index("prompt_id")
     law = dict(zip(question.options, scores.loc[CHOICE, "choice_probabilities"], strict=True))
     assert 0.5 < sum(law.values()) <= 1
     shares = own["label"].value_counts(normalize=True)
@@ -303,4 +310,4 @@ def test_letters_of_options_have_a_law_and_a_class(answered, tmp_path):
 def test_a_question_without_answers_is_named(answered, partition, tmp_path):
     partition[partition["prompt_id"] != "symbol-iron"].to_parquet(tmp_path / "base.parquet")
     with pytest.raises(ArtifactError, match="base.parquet has no answers to the question symbol-iron"):
-        answered.run("eval_semcal@embedded", partitions=tmp_path, output=tmp_path / "out")
+        answered.run("eval-semcal@embedded", partitions=tmp_path, output=tmp_path / "out")

@@ -60,7 +60,8 @@ def test_paper_experiment():
     params = validate(composed)
     tables = dag_section(params)
     assert len(composed["models"]) == 12
-    assert [len(table) for table in tables["conditions"].values()] == [36] * 7 + [0] * 7
+    assert [len(table) for table in tables["evaluated"].values()] == [12] * 7 + [0] * 7
+    assert len(tables["generated"]) == len(tables["scored"]) == 36 and len(tables["judged"]) == 12
     # Tries belong to tokenizers: four families, two output spaces.
     assert len(tables["tries"]) == 8
     train = params.train
@@ -180,9 +181,9 @@ def test_hand_edited_params_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("name", "before", "after", "message"),
     [
-        ("dag.yaml", "condition: hard", "condition: soft", r"dag\.conditions\..*\.embedded-hard\.condition: does not"),
-        ("code.yaml", "prompts: ", "prompts: 0", r"build_prompts: the stage's code computes something else"),
-        ("dvc.yaml", "--axis mcq", "--axis open", r"stages\.generate_mcq\.do\.cmd: is not what pipeline/dag/stages"),
+        ("dag.yaml", "condition: hard", "condition: soft", r"dag\.generated\.embedded-hard\.condition: does not"),
+        ("code.yaml", "prompts: ", "prompts: 0", r"build-prompts: the stage's code computes something else"),
+        ("dvc.yaml", "axes.mcq", "axes.open", r"stages\.eval-mcq\.do\.cmd: is not what pipeline/dag/stages"),
     ],
 )
 def test_hand_edited_files_beside_params_are_refused(values, tmp_path, name, before, after, message):
@@ -207,7 +208,7 @@ def checked(project: Path, monkeypatch: pytest.MonkeyPatch, params: Params) -> P
         (project / "pipeline").symlink_to(ROOT / "pipeline")
     monkeypatch.chdir(project)
     output = project / "report.json"
-    execute(named_run("check_params", params, output=output))
+    execute(named_run("check-params", params, output=output))
     return output
 
 
@@ -375,15 +376,16 @@ def test_dvc_tracks_every_training_parameter():
     tracked = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
     keys = set(yaml.safe_load((ROOT / "params.yaml").read_text())["train"])
     for method, other in (("soft", "hard"), ("hard", "soft")):
-        params = tracked[f"train_{method}"]["do"]["params"]
+        params = tracked[f"train-{method}"]["do"]["params"]
         # The last entry is of another file: the digest of the stage's code.
-        assert params[-1] == {"code.yaml": [f"train_{method}"]}
+        assert params[-1] == {"code.yaml": [f"train-{method}"]}
         listed = {key.removeprefix("train.") for key in params[:-1] if key.startswith("train.")}
         assert keys - listed == {other, "checkpoint_every_steps", "tokens_per_pass"}
 
 
 def test_paths_appear_only_in_the_declarations():
-    declarations = [ROOT / "pipeline" / "dag" / name for name in ("stages.py", "axis_stages.py", "stage_kinds.py")]
+    declarations = [ROOT / "pipeline" / "dag" / name for name in ("stages.py", "stage_kinds.py")]
+    declarations += (ROOT / "pipeline" / "axes").glob("*/stages.py")
     for path in (ROOT / "pipeline").rglob("*.py"):
         assert "artifacts/" not in path.read_text(), path
         if path not in declarations:

@@ -26,7 +26,7 @@ def test_parameters_recorded_without_the_key_have_no_laws():
 def test_parameters_recorded_before_there_were_questions_have_none():
     recorded = load_params(ROOT / "results" / "laptop" / "params.yaml")
     assert recorded.prompts.questions is recorded.generate.questions is recorded.evaluate.partition is None
-    assert dag_section(recorded)["sampled"]["questions"] == {}
+    assert dag_section(recorded)["parts"]["asked"]["questions"] == {}
     assert not any("questions" in download.key for download in downloads(recorded))
     values = composed("axes=[mcq,semcal]")
     del values["evaluate"]["partition"]

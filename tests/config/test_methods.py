@@ -22,17 +22,17 @@ def test_conditions_follow_the_methods():
     found = params(ANCHORED, "+method@methods.half=soft_half")
     assert found.conditions == ["base", "soft", "hard", "anchored", "half"]
     graph = StageGraph(found)
-    assert {"train_soft@embedded", "train_hard@embedded", "train_mixed@embedded-anchored"} < set(graph)
-    assert "merge_adapters@embedded-half" in graph and "score_open@embedded-half" in graph
-    assert "artifacts/adapters/embedded/soft" in graph["merge_adapters@embedded-half"].dependencies
+    assert {"train-soft@embedded", "train-hard@embedded", "train-mixed@embedded-anchored"} < set(graph)
+    assert "merge-adapters@embedded-half" in graph and "score@embedded-half" in graph
+    assert "artifacts/adapters/embedded/soft" in graph["merge-adapters@embedded-half"].dependencies
     alone = params("~method@methods.soft", "~method@methods.hard", ANCHORED)
-    assert alone.conditions == ["base", "anchored"] and "train_soft@embedded" not in StageGraph(alone)
+    assert alone.conditions == ["base", "anchored"] and "train-soft@embedded" not in StageGraph(alone)
 
 
 def test_a_second_method_of_one_kind_has_settings_of_its_own():
     long = "+method@methods.long=soft"
     found = params(long, "+methods.long.train={learning_rate:1.0e-3,soft:{epochs:9}}")
-    assert "train_soft@embedded-long" in StageGraph(found)
+    assert "train-soft@embedded-long" in StageGraph(found)
     own, common = training_settings(found, "long"), training_settings(found, "soft")
     assert (own.learning_rate, own.soft.epochs, own.soft.estimator) == (1e-3, 9, common.soft.estimator)
     assert (common.learning_rate, common.soft.epochs) == (found.train.learning_rate, found.train.soft.epochs)
@@ -40,15 +40,15 @@ def test_a_second_method_of_one_kind_has_settings_of_its_own():
 
 def test_an_adapter_depends_on_what_it_is_trained_on_alone():
     graph = StageGraph(params(ANCHORED, "+method@methods.mixed=mixed", "methods.mixed.anchors=null"))
-    anchored, mixed = graph["train_mixed@embedded-anchored"], graph["train_mixed@embedded-mixed"]
+    anchored, mixed = graph["train-mixed@embedded-anchored"], graph["train-mixed@embedded-mixed"]
     replies = "artifacts/generations/instructions/embedded/base.parquet"
     assert replies in anchored.dependencies and replies not in mixed.dependencies
     assert "train.hard" not in anchored.parameters and {"train.soft", "train.hard"} < set(mixed.parameters)
     assert "methods.anchored.anchors" in anchored.parameters
     assert not any("anchored" in key for node in graph if "anchored" not in node for key in graph[node].parameters)
     # No method with anchors: nobody asks for replies.
-    assert "generate_instructions@embedded-base" in graph
-    assert "generate_instructions@embedded-base" not in StageGraph(params())
+    assert "sample-instructions@embedded-base" in graph
+    assert "sample-instructions@embedded-base" not in StageGraph(params())
 
 
 @pytest.mark.parametrize(

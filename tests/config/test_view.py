@@ -27,7 +27,8 @@ def assert_refused(read: Callable[[], object], key: str, reader: str = "the stag
     with pytest.raises(UndeclaredParameterError) as refused:
         read()
     assert str(refused.value) == (
-        f"{reader} reads the parameter {key}, which its declaration in pipeline/dag/stages.py does not name"
+        f"{reader} reads the parameter {key}, which its declaration does not name (pipeline/dag/stages.py, or "
+        "stages.py of the axis)"
     )
 
 

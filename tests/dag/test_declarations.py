@@ -2,8 +2,9 @@
 
 import importlib
 import inspect
+import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
@@ -19,7 +20,7 @@ from pipeline.dag.declaration import Stage, fill, flat
 from pipeline.dag.dvc_file import dvc_file_text
 from pipeline.dag.execution import find_run, named_run
 from pipeline.dag.graph import StageGraph
-from pipeline.dag.stages import STAGES
+from pipeline.dag.stages import PARTS, STAGES
 from pipeline.dag.tables import dag_section, rows_of, template_names
 from tests.composition import composed_params
 from tests.conftest import ROOT
@@ -29,6 +30,9 @@ MODULES = {
     for path in (ROOT / "pipeline").rglob("*.py")
     if "\n    command_line()\n" in path.read_text()
 }
+ALL = {**STAGES, **PARTS}
+WORK = {name: stage for name, stage in ALL.items() if not stage.parts}
+"""What computes something itself."""
 IN_THE_REPORT = {"tables", "figures", "page", "plots"}
 """Outputs that lie beside metrics.csv, whose directory the report is written into."""
 EVERYTHING = (
@@ -60,16 +64,16 @@ def params(values) -> Params:
 
 
 def test_every_stage_module_is_declared_and_every_declaration_has_one():
-    assert {stage.module_name for stage in STAGES.values()} == MODULES
-    assert all(stage.description and not stage.description.endswith(".") for stage in STAGES.values())
+    assert {stage.module_name for stage in ALL.values()} == MODULES
+    assert all(stage.description and not stage.description.endswith(".") for stage in ALL.values())
 
 
 def test_training_and_sampling_have_seeds_of_their_own():
-    roots = {stage.name: [key for key in SEEDS if key in stage.parameters] for stage in STAGES.values()}
+    roots = {stage.name: [key for key in SEEDS if key in stage.parameters] for stage in WORK.values()}
     assert roots.pop("report") == list(SEEDS)
     for name, found in roots.items():
-        kind = name.partition("_")[0]
-        own = {"train": ["train_seed"], "generate": ["sampling_seed"]}.get(kind)
+        kind = name.partition("-")[0]
+        own = {"train": ["train_seed"], "generate": ["sampling_seed"], "sample": ["sampling_seed"]}.get(kind)
         assert found in ([own] if own else [[], ["seed"]]), name
 
 
@@ -79,22 +83,22 @@ def test_the_record_names_the_root_of_its_own_streams(params):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pipeline.dag.execution.require", lambda path: path)
         patch.setattr("pipeline.record.provenance.sha256_path", lambda path: "")
-        names = (f"train_soft@{model}", f"generate_mcq@{model}-base", "build_prompts")
+        names = (f"train-soft@{model}", f"generate-mcq@{model}-base", "build-prompts-structured@")
         assert [named_run(name, changed).record.seed for name in names] == [2, 3, 1]
 
 
 def test_main_asks_for_nothing_that_its_declarations_do_not_offer():
-    for stage in STAGES.values():
+    for stage in WORK.values():
         wanted = inspect.signature(main_of(stage)).parameters
         needed = {name for name, parameter in wanted.items() if parameter.default is parameter.empty}
         assert needed <= offered(stage), stage.name
         # What only some stages of the module have is optional, and the others do offer it.
-        others = set().union(*(offered(other) for other in STAGES.values() if other.module == stage.module))
+        others = set().union(*(offered(other) for other in WORK.values() if other.module == stage.module))
         assert set(wanted) <= others, stage.name
 
 
 def test_every_declared_path_and_name_is_a_parameter_of_main():
-    for stage in STAGES.values():
+    for stage in WORK.values():
         unused = offered(stage) - set(inspect.signature(main_of(stage)).parameters) - {"run"}
         assert unused == (IN_THE_REPORT if stage.name == "report" else set()), stage.name
     report = STAGES["report"].writes
@@ -103,7 +107,7 @@ def test_every_declared_path_and_name_is_a_parameter_of_main():
 
 
 def test_paths_with_a_list_are_lists_in_mains_signature():
-    for stage in STAGES.values():
+    for stage in WORK.values():
         annotations = {name: str(p.annotation) for name, p in inspect.signature(main_of(stage)).parameters.items()}
         for name, paths in {**stage.reads, **stage.writes, **stage.shares}.items():
             if name in annotations:
@@ -111,7 +115,7 @@ def test_paths_with_a_list_are_lists_in_mains_signature():
 
 
 def test_every_run_leaves_a_record():
-    for stage in STAGES.values():
+    for stage in WORK.values():
         source = (ROOT / stage.module_name.replace(".", "/")).with_suffix(".py").read_text()
         outputs = flat(stage.writes)
         if stage.records:
@@ -119,9 +123,25 @@ def test_every_run_leaves_a_record():
             # Beside the output, not in a directory that another stage depends on as a whole.
             assert not any(stage.records.startswith(f"{path}/") for path in outputs), stage.name
             assert "run.write_record(" in source, stage.name
-        elif stage.name not in ("check_params", "report"):
+        elif stage.name not in ("check-params", "report"):
             # In the output, which is a directory.
             assert len(outputs) == 1 and "." not in outputs[0].rpartition("/")[2], stage.name
+
+
+def test_a_stage_depends_on_all_that_its_parts_depend_on(params):
+    """DVC starts a stage if anything has changed for a part, and knows of all that a part writes."""
+    for node in StageGraph(params).values():
+        for part, row in node.parts:
+            names = template_names(row, params)
+            read = {fill(path, names) for path in part.inputs}
+            written = {fill(path, names) for path in part.outputs}
+            assert all(_within(path, (*node.dependencies, *node.outputs)) for path in read), part.name
+            assert all(_within(path, node.outputs) for path in written), part.name
+            assert all(_within(fill(key, names), node.parameters, ".") for key in part.parameters), part.name
+
+
+def _within(inner: str, places: Iterable[str], mark: str = "/") -> bool:
+    return any(f"{inner}{mark}".startswith(f"{place}{mark}") for place in places)
 
 
 def test_outputs_are_of_one_run_each(params):
@@ -132,7 +152,7 @@ def test_outputs_are_of_one_run_each(params):
 
 
 def test_the_engine_is_a_parameter_of_what_samples_and_of_nothing_else():
-    for stage in STAGES.values():
+    for stage in WORK.values():
         reached = {module for module, _ in project_code().reach(stage.entry)}
         assert stage.runs_engine == bool(reached & set(ALTERNATIVES.values())), stage.name
         # Every engine is reached where one is: none can be left out of the digest of its own kind.
@@ -141,7 +161,7 @@ def test_the_engine_is_a_parameter_of_what_samples_and_of_nothing_else():
 
 def test_every_parameter_exists(params, values):
     tables = dag_section(params)
-    for stage in STAGES.values():
+    for stage in ALL.values():
         rows = rows_of(stage.over, params, tables)
         assert rows, f"{stage.name} does not exist although everything is switched on"
         for row in rows.values():
@@ -157,7 +177,7 @@ def test_every_parameter_exists(params, values):
 
 def test_no_parameter_is_inside_another_of_the_same_stage(params):
     tables = dag_section(params)
-    for stage in STAGES.values():
+    for stage in ALL.values():
         for row in rows_of(stage.over, params, tables).values():
             names = template_names(row, params, tables)
             keys = [fill(key, names) for key in (*stage.parameters, *stage.free_parameters)]
@@ -213,17 +233,18 @@ def test_dvc_is_told_of_parameters_code_and_what_survives_a_failure():
         )
         files = [entry for entry in definition.get("params", []) if isinstance(entry, dict)]
         expected = f"{stage.name}.${{engine.kind}}" if stage.runs_engine else stage.name
-        assert files == ([] if stage.name == "check_params" else [{"code.yaml": [expected]}])
+        assert files == ([] if stage.name == "check-params" else [{"code.yaml": [expected]}])
         kept = [isinstance(output, dict) for output in definition["outs"]]
         assert all(kept) if stage.keeps else not any(kept)
         # No code among the dependencies: a changed comment runs nothing.
-        if stage.name != "check_params":
+        if stage.name != "check-params":
             assert not any(path.endswith(".py") for path in definition.get("deps", [])), stage.name
 
 
 def test_what_a_stage_may_read_and_does_not_depend_on():
     """Speed and hosts change no result; that one of these would be tracked is what makes a rerun cost a day."""
-    free = {key.format(sampling="X", model="X") for stage in STAGES.values() for key in stage.free_parameters}
+    free = {key.format(condition="X", model="X") for stage in WORK.values() for key in stage.free_parameters}
+    free = {re.sub(r"^generate\.\w+\.", "generate.X.", key) for key in free}
     # Stages behind check_model depend on these through the report that it writes.
     assert {"models.X.checkpoint", "models.X.revision", "models.X.terminator"} < free
     assert {key for key in free if not key.startswith("models.")} == {
@@ -234,8 +255,6 @@ def test_what_a_stage_may_read_and_does_not_depend_on():
         "engine.openai",
         "generate.X.batch_size",
         "generate.X.strategy",
-        "generate.structured.batch_size",
-        "generate.structured.strategy",
         "evaluate.tokens_per_pass",
         "evaluate.novelty.classifier.tokens_per_pass",
         "evaluate.novelty.reward.tokens_per_pass",

@@ -22,8 +22,8 @@ from tests.conftest import ROOT
 STAGE = Stage(
     name="count_words",
     description="Words of a text",
-    module="generate",
-    over="conditions.open",
+    module="generate_axis",
+    over="asked.open",
     chosen_by=("model", "condition"),
     constants={"axis": "open"},
     reads={"prompts": ("{artifacts}/prompts/open.txt", "{artifacts}/prompts/more.txt"), "weights": "{weights}"},
@@ -159,7 +159,7 @@ def test_the_record_is_beside_the_output(params, tmp_path):
     found = written(run_of(params))
     assert found["path"] == Path(params.artifacts) / "words" / "embedded" / "base.provenance.json"
     assert found["num_words"] == 3 and found["stage"] == "count_words" and found["identity"]
-    assert found["command"] == "python -m pipeline.stages.generate --axis open --model embedded --condition base"
+    assert found["command"] == "python -m pipeline.stages.generate_axis --axis open --model embedded --condition base"
     found = written(run_of(params, output=tmp_path / "elsewhere" / "mine.json"))
     assert found["path"] == tmp_path / "elsewhere" / "mine.provenance.json"
     assert str(tmp_path / "elsewhere" / "mine.json") in found["outputs_sha256"]
@@ -275,16 +275,16 @@ def test_a_run_that_there_is_not_is_refused_with_those_that_there_are(params):
     with pytest.raises(ConfigError) as refused:
         run_of(params, "ssot")
     assert str(refused.value) == (
-        "generate has no run --axis open --model embedded --condition ssot: there are "
+        "generate_axis has no run --axis open --model embedded --condition ssot: there are "
         "--axis open --model embedded --condition base; --axis open --model embedded --condition soft; "
         "--axis open --model embedded --condition hard; --axis open --model embedded --condition anchored"
     )
-    with pytest.raises(ConfigError, match="generate has no run .*: it is left out under these parameters"):
+    with pytest.raises(ConfigError, match="generate_axis has no run .*: it is left out under these parameters"):
         run_of(replace(params, axes=["mcq"]))
     with pytest.raises(ConfigError, match="build_prompts has no run --space soft: there are "):
-        find_run([STAGES["build_prompts"]], params, {"space": "soft"})
+        find_run([STAGES["build-prompts"]], params, {"space": "soft"})
     with pytest.raises(KeyError):
-        named_run("generate_open@embedded-none", params)
+        named_run("generate-open@embedded-none", params)
 
 
 @pytest.fixture
@@ -298,7 +298,7 @@ def params_file(tmp_path) -> Path:
 
 def test_the_command_line_takes_paths_from_the_declaration(params_file, tmp_path, monkeypatch, capsys):
     root = tmp_path / "artifacts"
-    run_command_line(monkeypatch, "pipeline.stages.build_prompts", "--params", params_file)
+    run_command_line(monkeypatch, "pipeline.stages.build_structured_prompts", "--params", params_file)
     assert {path.name for path in (root / "prompts").iterdir()} == {
         *(f"{name}.parquet" for name in ("train", "unseen", "ood", "open", "mcq")),
         "provenance.json",
@@ -320,7 +320,7 @@ def test_the_command_line_takes_paths_from_the_declaration(params_file, tmp_path
         other,
     )
     record = json.loads(other.with_suffix(".provenance.json").read_text())
-    assert list(record["inputs_sha256"]) == [str(prompts)] and record["stage"] == "discretize_eval"
+    assert list(record["inputs_sha256"]) == [str(prompts)] and record["stage"] == "discretize-eval"
     assert not (root / "output_spaces" / "eval.parquet").exists()
 
 
@@ -333,7 +333,7 @@ def test_the_command_line_says_what_it_does_not_know(params_file, monkeypatch, c
     )
     # An axis is one of those that have the stage, whatever the parameters say.
     with pytest.raises(SystemExit) as ended:
-        run_command_line(monkeypatch, "pipeline.stages.generate", "--axis", "retention", "--params", params_file)
+        run_command_line(monkeypatch, "pipeline.stages.generate_axis", "--axis", "retention", "--params", params_file)
     assert ended.value.code == 2
     assert (
         "invalid choice: 'retention' (choose from 'instructions', 'structured', 'open', 'mcq', 'novelty', 'anchors', "
@@ -347,6 +347,6 @@ def test_help_names_what_a_stage_reads_writes_and_depends_on(monkeypatch, capsys
         run_command_line(monkeypatch, "pipeline.axes.structured.score", "--help")
     shown = " ".join(capsys.readouterr().out.split())
     assert ended.value.code == 0
-    assert "--tries TRIES read (default: {artifacts}/tries/{tokenizer}/eval)" in shown
+    assert "--tries TRIES read (default: {scored_on})" in shown
     assert "--output OUTPUT written (default: {artifacts}/scores/structured/{model}/{condition}.parquet)" in shown
     assert "evaluate.paths_per_prompt" in shown

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import validate
 from pipeline.dag.graph import StageGraph
 from pipeline.estimates import cost
@@ -80,12 +79,12 @@ def test_more_of_anything_never_costs_less(key, factor):
 
 
 def hours_of(overrides: tuple[str, ...]) -> dict[str, list[float]]:
-    """GPU hours of the paper's experiment by stage, one entry per run; baselines apart, as no stated total has them."""
+    """GPU hours of the paper's experiment by stage or part, one entry per run."""
     params = validate(composed_params("experiment=paper", *overrides))
     prices, hours = Prices(params, Path(ROOT)), {}
-    for node in StageGraph(params).values():
-        of_baseline = " of a baseline" if node.row.get("condition") in BASELINES else ""
-        hours.setdefault(node.stage.name + of_baseline, []).append(node.cost(prices).gpu_hours)
+    for stage, row in (piece for node in StageGraph(params).values() for piece in node.pieces):
+        price = stage.cost(prices, row) if stage.cost is not None else Cost()
+        hours.setdefault(stage.name, []).append(price.gpu_hours)
     return hours
 
 
@@ -96,22 +95,24 @@ def paper_hours() -> dict[str, list[float]]:
 
 
 def test_baselines_have_a_price(paper_hours):
-    baselines = {name: hours for name, hours in paper_hours.items() if name.endswith(" of a baseline") and any(hours)}
-    assert set(baselines) == {"generate_structured of a baseline", "generate_open of a baseline"}
+    baselines = {
+        name: hours for name, hours in paper_hours.items() if name.startswith("generate-baselines-") and any(hours)
+    }
+    assert set(baselines) == {"generate-baselines-structured", "generate-baselines-open"}
     assert all(len(hours) == 12 and min(hours) > 0 for hours in baselines.values())
 
 
 @pytest.mark.parametrize(
     "stages, stated",
     [
-        (("train_soft",), 2.6),
-        (("train_hard",), 26.7),
-        (("generate_structured", "score_structured"), 4.5),
-        (("generate_open", "score_open"), 3.1),
-        (("generate_mcq",), 17.6),
-        (("score_retention",), 4.8),
-        (("score_paloma",), 11.5),
-        (("generate_novelty", "partition_novelty", "reward_novelty"), 194.0),
+        (("train-soft",), 2.6),
+        (("train-hard",), 26.7),
+        (("generate-structured", "score-structured"), 4.5),
+        (("generate-open", "score-open"), 3.1),
+        (("generate-mcq",), 17.6),
+        (("score-retention",), 4.8),
+        (("score-paloma",), 11.5),
+        (("generate-novelty", "partition-novelty", "reward-novelty"), 194.0),
     ],
     ids=["soft", "hard", "structured", "open", "mcq", "retention", "paloma", "novelty"],
 )
@@ -120,7 +121,7 @@ def test_totals_that_the_paper_states(paper_hours, stages, stated):
 
 
 @pytest.mark.parametrize(
-    "stage, least, median, most", [("train_soft", 0.7, 1.8, 14.9), ("train_hard", 6.5, 18.3, 154.9)]
+    "stage, least, median, most", [("train-soft", 0.7, 1.8, 14.9), ("train-hard", 6.5, 18.3, 154.9)]
 )
 def test_minutes_on_four_gpus_by_model(paper_hours, stage, least, median, most):
     """Two constants stand for twelve models. The smallest comes out at 0.74 (soft) and 0.85 (hard) of what the paper
@@ -135,12 +136,12 @@ def test_minutes_on_four_gpus_by_model(paper_hours, stage, least, median, most):
 
 def test_what_changes_a_price():
     base = hours_of(("paloma.bos=[none]",))
-    assert sum(hours_of(("paloma.bos=[model,none]",))["score_paloma"]) > 1.8 * sum(base["score_paloma"])
+    assert sum(hours_of(("paloma.bos=[model,none]",))["score-paloma"]) > 1.8 * sum(base["score-paloma"])
     half = hours_of(("train.hard.epochs=1", "generate.mcq.num_samples=500"))
-    assert sum(half["train_hard"]) == pytest.approx(sum(base["train_hard"]) / 2)
-    assert sum(half["generate_mcq"]) == pytest.approx(sum(base["generate_mcq"]) / 2, rel=0.05)
-    assert half["train_soft"] == base["train_soft"]
-    for stage in ("eval_structured", "build_prompts", "report"):
+    assert sum(half["train-hard"]) == pytest.approx(sum(base["train-hard"]) / 2)
+    assert sum(half["generate-mcq"]) == pytest.approx(sum(base["generate-mcq"]) / 2, rel=0.05)
+    assert half["train-soft"] == base["train-soft"]
+    for stage in ("eval-structured", "build-prompts-structured", "report"):
         assert not any(base[stage])
 
 

@@ -173,7 +173,7 @@ def test_what_was_spent_is_compared_with_the_hours_of_the_rates(tmp_path, rates)
 
 def test_a_sweeps_plan_takes_the_hours_of_the_rates(tmp_path, rates):
     values = yaml.safe_load((ROOT / "conf/sweep/chosen.yaml").read_text()) | {"directory": str(tmp_path / "sweeps")}
-    cell = make_cell((), ["train_soft@embedded"], ROOT)
+    cell = make_cell((), ["train-soft@embedded"], ROOT)
     planned = {}
     for path in (str(tmp_path / "rates.json"), None):
         config = sweep_config(values | {"plan": True, "rates": path, "cache": str(tmp_path / "cache")}, "test")

@@ -39,9 +39,9 @@ def run(project, monkeypatch, capsys):
 
 
 def test_the_answers_are_those_of_the_pipeline(project, run, tmp_path):
-    for name in ("build_prompts", "check_model@embedded"):
+    for name in ("build-prompts", "check-model@embedded"):
         run_stage(project.path, name)
-    generated = run_stage(project.path, "generate_structured@embedded-soft").paths["output"]
+    generated = run_stage(project.path, "generate-structured@embedded-soft").paths["output"]
     prompt = make_prompt("poisson", {"lambda": 4.0}, "ood")
     table = read_table(generated, ["prompt_id"]).query("prompt_id == @prompt.prompt_id")
     expected = table.sort_values("sample_index").drop(columns="prompt_id").to_dict("records")
@@ -91,7 +91,7 @@ def test_laws_of_ones_own_are_known(project, run, tmp_path, monkeypatch):
     answers_of("20", "20", "30", "40")
     _, err = run("How old is somebody?", "--params", path, "-n", 4)
     assert re.search(r"normalised W1 +0\.000", err) and "100.0%" in err
-    with pytest.raises(ConfigError, match="exact_laws"):
+    with pytest.raises(ConfigError, match="the axis laws"):
         run("Pick any weekday.", "--params", path, "--exact")
 
 
@@ -201,7 +201,7 @@ def test_what_was_drawn_before_an_interruption_is_summed_up(run, tmp_path, monke
         (
             ["a", "--condition", "hard"],
             ArtifactError,
-            "hard is not trained yet; `dvc repro train_hard@embedded` makes it",
+            "hard is not trained yet; `dvc repro train-hard@embedded` makes it",
         ),
         (["a", "--condition", "soft@0"], ConfigError, "not a number above 0"),
         (["a", "--condition", "soft", "--adapter", "x"], ConfigError, "name two adapters"),

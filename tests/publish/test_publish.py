@@ -66,7 +66,11 @@ def make_evaluation(root, axis, condition, value):
 def finish(params, names):
     """Make what is not there yet of the runs' outputs, and write the record of each as it would; none of hard."""
     for node in nodes_behind(params, names, ("base", METHOD)):
-        records = {name: path for name, path in record_paths(node, params).items() if name in ("", "base", METHOD)}
+        records = {
+            name: path
+            for name, path in record_paths(node.stage, node.row, params).items()
+            if name in ("", "base", METHOD)
+        }
         outputs = [Path(path) for path in node.outputs if Path(path) not in records.values()]
         for path in outputs:
             if not path.exists():
@@ -104,7 +108,7 @@ def project(tiny_model, tmp_path_factory):
     for axis in AXES:
         for condition, value in (("base", 0.6), (METHOD, 0.2)):
             make_evaluation(artifacts / "evals", axis, condition, value)
-    finish(params, ["train_soft@embedded", *(f"eval_{axis}@{MODEL}" for axis in AXES)])
+    finish(params, ["train-soft@embedded", *(f"eval-{axis}@{MODEL}" for axis in AXES)])
     (root / "reports").mkdir()
     metrics = read_evaluations(artifacts / "evals").metrics
     metrics[list(METRIC_COLUMNS)].to_csv(root / "reports" / "metrics.csv", index=False)
@@ -132,7 +136,7 @@ def test_what_is_in_the_directory(project, published, tiny_model):
     config = json.loads((published / "adapter_config.json").read_text())
     assert config["base_model_name_or_path"] == str(tiny_model) and config["revision"] is None and config["r"] == 2
     records = json.loads((published / "provenance.json").read_text())
-    assert records["adapter"]["stage"] == "train_soft" and set(records["training"]) == {METHOD}
+    assert records["adapter"]["stage"] == "train-soft" and set(records["training"]) == {METHOD}
     assert set(records["evaluations"]) == {f"{axis} {name}" for axis in AXES for name in ("base", METHOD)}
     lines = (published / "metrics.csv").read_text().splitlines()
     assert len(lines) == 7 and set(lines) <= set((project.parent / "reports" / "metrics.csv").read_text().splitlines())
@@ -309,6 +313,6 @@ def test_results_of_other_code(project, tmp_path):
     record |= {"code": "0123", "git": {"commit": "a" * 40, "modified": False}}
     with (
         edited(path, json.dumps(record)),
-        pytest.raises(ArtifactError, match=r"is of other code of train_soft than .* of its commit aaaa"),
+        pytest.raises(ArtifactError, match=r"is of other code of train-soft than .* of its commit aaaa"),
     ):
         publish(project, tmp_path / "adapter")

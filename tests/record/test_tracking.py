@@ -132,9 +132,9 @@ def test_a_failure_of_wandb_is_one_warning(capsys):
 
 def test_a_missing_package_does_not_stop_the_stage(monkeypatch, directory, capsys):
     monkeypatch.setitem(sys.modules, "wandb", None)
-    with opened(name="train_soft m") as run:
+    with opened(name="train-soft m") as run:
         run.log({"a": 1}, step=1)
-    assert "train_soft m is not tracked" in capsys.readouterr().err
+    assert "train-soft m is not tracked" in capsys.readouterr().err
 
 
 def test_an_unreachable_server_leaves_an_offline_run(monkeypatch, directory, capsys):
@@ -227,11 +227,11 @@ def test_stage_run_says_what_the_run_is(monkeypatch, directory, tiny_params):
 
     monkeypatch.setattr("pipeline.record.tracking._open", capture)
     config = replace(load_params(tiny_params), experiment="paper", tracking=CONFIG)
-    record = StageRecord("train_soft", {"rank": 16}, [tiny_params], "code")
+    record = StageRecord("train-soft", {"rank": 16}, [tiny_params], "code")
     with stage_run(config, record, model="qwen3_14b", condition="soft"):
         pass
-    assert seen["group"] == "paper" and seen["job_type"] == "train_soft" and seen["name"] == "train_soft qwen3_14b soft"
-    assert seen["tags"] == ["train_soft", "qwen3_14b", "soft"] and seen["id"] == record.identity[:16]
+    assert seen["group"] == "paper" and seen["job_type"] == "train-soft" and seen["name"] == "train-soft qwen3_14b soft"
+    assert seen["tags"] == ["train-soft", "qwen3_14b", "soft"] and seen["id"] == record.identity[:16]
     assert seen["config"]["parameters"] == {"rank": 16}
     assert seen["config"]["provenance"]["inputs_sha256"] == record.inputs
 
@@ -243,7 +243,7 @@ from pipeline.config.params import TrackingConfig
 from pipeline.record.tracking import tracked_run
 
 first, last, hang = map(int, sys.argv[1:])
-with tracked_run(TrackingConfig(mode="offline", project="p"), name="train", group="demo", job_type="train_soft",
+with tracked_run(TrackingConfig(mode="offline", project="p"), name="train", group="demo", job_type="train-soft",
                  identity="b" * 64, settings={"rank": 16}, tags=("m",)) as run:
     for step in range(first, last + 1):
         run.log({"train/loss": 1 / step}, step=step)
@@ -280,7 +280,7 @@ def test_a_killed_run_goes_on_and_is_sent_once(monkeypatch, directory):
         assert list(server.runs) == ["b" * 16]
         run = server.runs["b" * 16]
         assert run.steps == list(range(1, 10)) and run.summary["final_loss"] == 0.125
-        assert run.variables["groupName"] == "demo" and run.variables["jobType"] == "train_soft"
+        assert run.variables["groupName"] == "demo" and run.variables["jobType"] == "train-soft"
         assert run.variables["tags"] == ["m"]
     assert not list(Path("wandb").glob("*.step"))
 

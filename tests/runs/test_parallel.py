@@ -190,12 +190,12 @@ def test_the_longest_chain_starts_first():
 
 def test_training_takes_a_gpu_for_each_process():
     graph = graph_of(
-        declared("train_soft", device="training"), declared("eval_open"), declared("generate_open", device="gpu")
+        declared("train-soft", device="training"), declared("eval-open"), declared("generate-open", device="gpu")
     )
-    assert _devices_of(graph, "train_soft", [0, 1, 2], 2) == (0, 1)
-    assert _devices_of(graph, "train_soft", [2], 2) is None
-    assert _devices_of(graph, "generate_open", [2, 3], 2) == (2,)
-    assert _devices_of(graph, "eval_open", [], 2) == ()
+    assert _devices_of(graph, "train-soft", [0, 1, 2], 2) == (0, 1)
+    assert _devices_of(graph, "train-soft", [2], 2) is None
+    assert _devices_of(graph, "generate-open", [2, 3], 2) == (2,)
+    assert _devices_of(graph, "eval-open", [], 2) == ()
 
 
 class Ended:
@@ -217,7 +217,7 @@ def runner(tmp_path, monkeypatch):
 
     monkeypatch.setattr("pipeline.runs.parallel.start_dvc", start)
     # In the order in which they are ready.
-    devices = {"generate_a": "gpu", "train_soft": "training", "eval_a": "none", "generate_b": "gpu"}
+    devices = {"generate_a": "gpu", "train-soft": "training", "eval_a": "none", "generate_b": "gpu"}
     graph = graph_of(*(declared(name, device=device) for name, device in devices.items()))
     return Runner(tmp_path, graph, Schedule(graph, list(devices)), 4, [0, 1], 2, tmp_path), started
 
@@ -266,31 +266,21 @@ def test_the_projects_own_stages_take_what_they_are_declared_with():
     devices = {name: _devices_of(graph, name, [3, 4, 5], 2) for name in graph}
     taken = {graph[name].stage.name: gpus for name, gpus in devices.items()}
     training = {name for name, gpus in taken.items() if gpus == (3, 4)}
-    assert training == {"train_soft", "train_hard", "train_mixed"}
+    assert training == {"train-soft", "train-hard", "train-mixed"}
     single = {name for name, gpus in taken.items() if gpus == (3,)}
     # What loads a model of any kind, and nothing else.
     assert single == {
         "preflight",
-        *(
-            f"generate_{axis}"
-            for axis in (
-                *("structured", "open", "mcq", "novelty", "anchors", "instructions"),
-                *("questions", "perturbations"),
-            )
-        ),
-        *(f"score_{axis}" for axis in ("structured", "open", "retention", "paloma", "anchors", "questions")),
-        "exact_structured",
-        "partition_novelty",
-        "reward_novelty",
-        # Where models say what answers mean.
-        *("partition_questions", "eval_inv_entropy"),
+        *("sample-instructions", "generate", "generate-baselines", "score", "judge"),
+        # Where a model says how alike answers are.
+        "eval-inv-entropy",
     }
     assert all(gpus == () for name, gpus in taken.items() if name not in training | single)
 
 
 def test_failed_stages_are_read_from_dvcs_messages():
-    assert failed_stages("ERROR: failed to reproduce 'train_hard@x': failed to run: y, exited with 1") == [
-        "train_hard@x"
+    assert failed_stages("ERROR: failed to reproduce 'train-hard@x': failed to run: y, exited with 1") == [
+        "train-hard@x"
     ]
     assert failed_stages("ERROR: failed to reproduce stages: 'a@1', 'b' and 'c@x-y'\n") == ["a@1", "b", "c@x-y"]
     assert failed_stages("Running stage 'a'") == []

@@ -38,12 +38,12 @@ def test_one_row_per_record_in_the_dags_order(project):
     assert tuple(table.columns) == COLUMNS
     keys = ["stage", "model", "condition"]
     assert table[keys].to_numpy().tolist() == [
-        ["build_prompts", "", ""],
-        ["train_soft", "embedded", ""],
-        ["generate_open", "embedded", "base"],
-        ["generate_open", "embedded", "soft"],
+        ["build-prompts-structured", "", ""],
+        ["train-soft", "embedded", ""],
+        ["generate-open", "embedded", "base"],
+        ["generate-open", "embedded", "soft"],
         # One run, of whose records the last is written at its end.
-        ["eval_mcq", "embedded", ""],
+        ["eval-mcq", "embedded", ""],
     ]
     assert table["wall_seconds"].tolist() == [0.5, 8.0, 2.0, 4.0, 0.5]
     assert table["device"].tolist() == ["A100", "4 x A100", "A100", "A100", "A100"]
@@ -51,14 +51,14 @@ def test_one_row_per_record_in_the_dags_order(project):
     assert (table["planned_gpu_hours"] > 0).tolist() == [False, True, True, True, False]
     assert table["record"].tolist()[1] == "artifacts/adapters/embedded/soft/provenance.json"
     by_stage = summary(table, ["stage"]).set_index("stage")
-    assert by_stage.loc["generate_open", ["runs", "wall_seconds", "tokens_read"]].tolist() == [2, 6.0, 2000]
-    assert by_stage.loc["generate_open", ["peak_memory_gb", "peak_gpu_memory_gb"]].tolist() == [3.0, 1.0]
+    assert by_stage.loc["generate-open", ["runs", "wall_seconds", "tokens_read"]].tolist() == [2, 6.0, 2000]
+    assert by_stage.loc["generate-open", ["peak_memory_gb", "peak_gpu_memory_gb"]].tolist() == [3.0, 1.0]
     assert by_stage["continued"].to_dict() == {
-        "build_prompts": False,
-        "train_soft": False,
-        "generate_open": True,
-        "eval_mcq": False,
-    } and pd.isna(by_stage.loc["build_prompts", "tokens_read"])
+        "build-prompts-structured": False,
+        "train-soft": False,
+        "generate-open": True,
+        "eval-mcq": False,
+    } and pd.isna(by_stage.loc["build-prompts-structured", "tokens_read"])
 
 
 def test_tables_are_printed_and_written(project, capsys):
@@ -66,8 +66,8 @@ def test_tables_are_printed_and_written(project, capsys):
     shown = capsys.readouterr().out
     assert "records of 5 of" in shown and "(shared)" in shown and "devices: A100, 4 x A100" in shown
     lines = {tuple(line.split()[:3]): line.split() for line in shown.splitlines()}
-    assert lines["generate_open", "embedded", "soft"][4:9] == ["4.0+", "1,000", "70", "3.00", "1.00"]
-    assert lines["build_prompts", "(shared)", "1"][3:7] == ["0.5", "-", "-", "-"]
+    assert lines["generate-open", "embedded", "soft"][4:9] == ["4.0+", "1,000", "70", "3.00", "1.00"]
+    assert lines["build-prompts-structured", "(shared)", "1"][3:7] == ["0.5", "-", "-", "-"]
     assert any(line.split()[:3] == ["all", "5", "15.0+"] for line in shown.splitlines())
     assert len(pd.read_csv(project / "spent.csv")) == 5
     (project / "params.yaml").write_text(

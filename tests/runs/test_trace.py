@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.artifacts.storage import write_json
 from pipeline.dag.code_digest import engines_besides, project_code
-from pipeline.dag.stages import STAGES
+from pipeline.dag.stages import PARTS, STAGES
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.record.provenance import StageRecord, run_identity, sha256_path
 from pipeline.report.evaluations import read_evaluations
@@ -56,7 +56,7 @@ def stage_record(stage: str, parameters: dict, inputs: list[str]) -> StageRecord
 
 
 def code_of(stage: str) -> str:
-    return project_code().digest(STAGES[stage].entry, engines_besides("transformers"))
+    return project_code().digest({**STAGES, **PARTS}[stage].entry, engines_besides("transformers"))
 
 
 def outputs(*paths: str) -> dict[str, str]:
@@ -73,7 +73,7 @@ def project(monkeypatch, tmp_path):
         write(name, text)
     git("add", "-A")
     git("commit", "-qm", "first")
-    prompts = stage_record("build_prompts", {"seed": 7}, ["data"])
+    prompts = stage_record("build-prompts-structured", {"seed": 7}, ["data"])
     write("artifacts/prompts/ood.parquet", "prompts")
     write("artifacts/prompts/unseen.parquet", "more prompts")
     prompts.write(
@@ -82,10 +82,10 @@ def project(monkeypatch, tmp_path):
     )
     parameters = {"seed": 7, "models.m.dtype": "float32", "engine.kind": "transformers"}
     for samples in (SAMPLES, OF_BASE, OF_HARD):
-        generate = stage_record("generate_structured", parameters, [PROMPTS, "model.bin"])
+        generate = stage_record("generate-structured", parameters, [PROMPTS, "model.bin"])
         write(samples, samples)
         generate.write(Path(samples).with_suffix(".provenance.json"), outputs(samples), num_generations=5)
-    evaluate = stage_record("eval_structured", {"seed": 7, "model": "m"}, [ALL_SAMPLES])
+    evaluate = stage_record("eval-structured", {"seed": 7, "model": "m"}, [ALL_SAMPLES])
     write(f"{EVALUATION}/per_prompt.parquet", "rows")
     write_json(Path(EVALUATION, "metrics.json"), {"metrics": [METRIC], "failures": {}})
     evaluate.write(Path(EVALUATION, "provenance.json"), outputs(EVALUATION))
@@ -120,12 +120,12 @@ def test_the_chain_is_whole(project):
     expected = (EVALUATION, ALL_SAMPLES, SAMPLES, OF_BASE, PROMPTS, "model.bin", "data")
     assert statuses(origin) == dict.fromkeys(expected, "ok")
     (evaluation,) = origin.evaluations
-    assert evaluation.stage == "eval_structured" and evaluation.commit == git("rev-parse", "HEAD")
+    assert evaluation.stage == "eval-structured" and evaluation.commit == git("rev-parse", "HEAD")
     assert list(evaluation.inputs) == [ALL_SAMPLES] and set(evaluation.inputs[ALL_SAMPLES].inputs) == {SAMPLES, OF_BASE}
     samples = evaluation.inputs[ALL_SAMPLES].inputs[SAMPLES]
-    assert samples.stage == "generate_structured" and samples.record["parameters"]["seed"] == 7
+    assert samples.stage == "generate-structured" and samples.record["parameters"]["seed"] == 7
     prompts = samples.inputs[PROMPTS]
-    assert prompts.stage == "build_prompts" and prompts.record_path == "artifacts/prompts/provenance.json"
+    assert prompts.stage == "build-prompts-structured" and prompts.record_path == "artifacts/prompts/provenance.json"
     assert list(prompts.inputs) == ["data"] and prompts.inputs["data"].record is None
 
 
@@ -195,7 +195,7 @@ def test_a_tree_and_json_are_printed(project, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["row"]["condition"] == "soft" and found["mismatches"] == []
     samples = found["artifacts"][SAMPLES]
-    assert samples["provenance"]["command"] == "run generate_structured"
+    assert samples["provenance"]["command"] == "run generate-structured"
     assert samples["provenance"]["packages"]["torch"] and samples["inputs"] == [PROMPTS, "model.bin"]
 
 
@@ -203,12 +203,12 @@ def test_a_run_says_whether_its_code_is_that_of_now(project, capsys):
     record = Path(RECORD)
     content = json.loads(record.read_text())
     older = "0123456789abcdef"
-    identity = run_identity("generate_structured", older, content["parameters"], {}, content["inputs_sha256"])
+    identity = run_identity("generate-structured", older, content["parameters"], {}, content["inputs_sha256"])
     record.write_text(json.dumps(content | {"code": older, "identity": identity}))
     main(TABLE, ["1"], None, False)
     text = capsys.readouterr().out
     assert text.count(", as now") == 3
-    assert f"code: {older}, of another state; now it is {code_of('generate_structured')}" in text
+    assert f"code: {older}, of another state; now it is {code_of('generate-structured')}" in text
 
 
 def test_command_fails_on_a_mismatch(project, capsys):

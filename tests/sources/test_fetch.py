@@ -43,10 +43,10 @@ from pipeline.axes.paloma.score import open_source
 
 config = load_params(Path(sys.argv[1]))
 for name in config.models:
-    run = named_run(f"check_model@{name}", config)
+    run = named_run(f"check-model@{name}", config)
     execute(run)
     load_model(config.models[name], model_revision(run.paths["output"]), "cpu")
-execute(named_run("build_novelty_prompts@novelty", config))
+execute(named_run("build-prompts-novelty@novelty", config))
 revisions = retention_data.pinned_revisions(config.retention)
 print({split: len(rows) for split, rows in retention_data.read_task(config.retention, "tinyMMLU", revisions).items()})
 documents, _ = open_source(config.paloma)
@@ -147,7 +147,7 @@ def test_everything_of_the_hub_is_listed(hub_root, tmp_path):
 
 def test_stages_run_from_the_cache(hub_root, tmp_path):
     params = write_params(tmp_path / "params.yaml", hub_root)
-    execute(named_run("build_prompts", load_params(params)))
+    execute(named_run("build-prompts-structured", load_params(params)))
     environment = os.environ | {"HF_HOME": str(tmp_path / "cache"), "HF_TOKEN": ""}
     environment.pop("HF_HUB_OFFLINE", None)
 

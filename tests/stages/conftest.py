@@ -83,23 +83,16 @@ class Dag:
         return [self.root / "prompts" / "unseen.parquet", self.root / "prompts" / "ood.parquet"]
 
     def generations(self, condition: str, axis: str = "structured") -> Path:
-        return self.path(f"generate_{axis}@embedded-{condition}")
+        baseline = "baselines-" if condition in BASELINES else ""
+        return self.path(f"generate-{baseline}{axis}@embedded-{condition}")
 
     def evals(self, axis: str, condition: str) -> Path:
         return self.root / "evals" / axis / "embedded" / condition
 
     def prepare(self) -> None:
-        self.run(
-            "build_prompts",
-            "build_novelty_prompts@novelty",
-            "build_instructions@instructions",
-            "build_questions@questions",
-            "build_perturbations@inv_entropy",
-            "discretize@soft",
-            "discretize@hard",
-        )
-        self.run("discretize_eval@structured", "check_model@embedded", "build_tries@embedded-soft")
-        self.run("build_tries@embedded-eval", "floor_structured@structured", "import_irt@retention")
+        self.run("build-prompts", "discretize@soft", "discretize@hard")
+        self.run("discretize-eval@structured", "check-model@embedded", "build-tries@embedded-soft")
+        self.run("build-tries@embedded-eval", "floor-structured@structured", "import-irt@retention")
         # Its checks draw thousands of samples, and have tests of their own; stages depend on the report alone.
         preflight = self.root / "preflight" / "embedded.json"
         preflight.parent.mkdir(parents=True)
@@ -108,22 +101,22 @@ class Dag:
     def sample(self, axis: str, condition: str) -> None:
         """Run the stages of an axis that are of one condition, up to the evaluation."""
         names = {
-            "structured": ("generate_structured", "score_structured", "exact_structured"),
-            "open": ("generate_open", "score_open"),
-            "mcq": ("generate_mcq",),
-            "novelty": ("generate_novelty", "partition_novelty", "reward_novelty"),
-            "retention": ("score_retention",),
-            "paloma": ("score_paloma",),
-            "anchors": ("generate_anchors", "score_anchors"),
-            "human": ("generate_questions", "partition_questions"),
+            "structured": ("generate-structured", "score-structured", "exact-structured"),
+            "open": ("generate-open", "score-open"),
+            "mcq": ("generate-mcq",),
+            "novelty": ("generate-novelty", "partition-novelty", "reward-novelty"),
+            "retention": ("score-retention",),
+            "paloma": ("score-paloma",),
+            "anchors": ("generate-anchors", "score-anchors"),
+            "human": ("generate-questions", "partition-questions"),
             # Behind the axis human.
             "semcal": (),
             "credal": (),
-            "uncertainty": ("score_questions",),
-            "inv_entropy": ("generate_perturbations",),
+            "uncertainty": ("score-questions",),
+            "inv_entropy": ("generate-perturbations",),
         }[axis]
         if condition in BASELINES:
-            names = (f"generate_{axis}",)
+            names = (f"generate-baselines-{axis}",)
         for name in names:
             self.run(f"{name}@embedded-{condition}")
 
@@ -131,7 +124,7 @@ class Dag:
         """Run the stages of an axis for some conditions, and its evaluation; the directory with one for each."""
         for condition in conditions:
             self.sample(axis, condition)
-        self.run(f"eval_{axis}@embedded")
+        self.run(f"eval-{axis.replace('_', '-')}@embedded")
         return self.root / "evals" / axis / "embedded"
 
     def report(self, output: Path) -> None:
@@ -174,7 +167,7 @@ def dag(tiny_params, profiles) -> Dag:
     """Everything up to the evaluations, run once."""
     dag = Dag(tiny_params, profiles)
     dag.prepare()
-    dag.run("train_soft@embedded", "train_hard@embedded")
+    dag.run("train-soft@embedded", "train-hard@embedded")
     for condition in CONDITIONS:
         dag.profiles = profiles if condition == "soft" else None
         for axis in AXES:

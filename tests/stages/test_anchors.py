@@ -45,10 +45,10 @@ def methods(dag, tmp_path_factory) -> Dag:
     directory.mkdir()
     write_files(directory, compose_params(ROOT / "conf", overrides), overrides)
     found = Dag(directory / "params.yaml")
-    found.run("generate_instructions@embedded-base")
+    found.run("sample-instructions@embedded-base")
     for name in METHODS[:4]:
-        found.run(f"train_mixed@embedded-{name}")
-    found.run("merge_adapters@embedded-merged", "merge_adapters@embedded-half")
+        found.run(f"train-mixed@embedded-{name}")
+    found.run("merge-adapters@embedded-merged", "merge-adapters@embedded-half")
     return found
 
 
@@ -107,9 +107,9 @@ def test_merged_adapters_are_their_sum_in_the_model(methods):
 @pytest.fixture(scope="module")
 def metrics(methods) -> pd.DataFrame:
     """The metrics of base and anchored, behind one evaluation."""
-    steps = ("generate_anchors", "score_anchors")
+    steps = ("generate-anchors", "score-anchors")
     methods.run(
-        *(f"{step}@embedded-{name}" for name in ("base", "anchored") for step in steps), "eval_anchors@embedded"
+        *(f"{step}@embedded-{name}" for name in ("base", "anchored") for step in steps), "eval-anchors@embedded"
     )
     paths = [methods.evals("anchors", name) / "metrics.json" for name in ("base", "anchored")]
     return pd.DataFrame([row for path in paths for row in json.loads(path.read_text())["metrics"]])
@@ -124,7 +124,7 @@ def test_divergences_are_those_of_the_laws_written_out(methods, metrics):
         "forward": pd.read_parquet(methods.generations("base", "anchors")),
         "reverse": pd.read_parquet(methods.generations("anchored", "anchors")),
     }
-    scores = pd.read_parquet(methods.path("score_anchors@embedded-anchored"))
+    scores = pd.read_parquet(methods.path("score-anchors@embedded-anchored"))
     assert len(scores) == 2 * 2 * len(prompts)
     for direction, table in generations.items():
         for row in table.head(3).itertuples():

@@ -17,7 +17,7 @@ from pipeline.config.params import load_params, validate
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.open_ended import open_prompts
 from pipeline.dag.execution import find_run
-from pipeline.dag.stages import STAGES
+from pipeline.dag.stages import PARTS
 from pipeline.dag.tables import dag_section
 from pipeline.engines.loading.conditioned_model import open_model
 from pipeline.errors import ArtifactError, ConfigError
@@ -49,11 +49,11 @@ def all_baselines(dag, tmp_path_factory):
         (other.root / name).symlink_to(dag.root / name)
     shutil.copytree(dag.root / "prompts", other.root / "prompts")
     few = [prompt for prompt in open_prompts() if prompt.category in ("city", "mammal", "weekday")]
-    write_text_prompts(other.path("generate_open@embedded-base", "prompts")[0], few)
+    write_text_prompts(other.path("generate-open@embedded-base", "prompts")[0], few)
     for kind in ("generations", "scores", "exact"):
         shutil.copytree(dag.root / kind / "structured", other.root / kind / "structured")
     # Its sizes are those of all conditions that are sampled.
-    other.run("floor_structured@structured")
+    other.run("floor-structured@structured")
     other.evaluate("structured", "constrained", "batch", "verbalized")
     other.evaluate("open", "base", "ssot", "batch", "verbalized")
     return other
@@ -75,7 +75,7 @@ def test_constrained_answers_are_all_valid_and_of_the_evaluation_space(all_basel
     rows, per_prompt = evaluated(dag, "constrained")
     assert {row["value"] for row in rows if row["metric"] == "valid_rate"} == {1.0}
     # The floor is that of its own number of answers, 6 per prompt: the table of floors has 5, 6 and 12.
-    floors = pd.read_parquet(dag.path("floor_structured@structured")).set_index(["prompt_id", "num_samples"])[
+    floors = pd.read_parquet(dag.path("floor-structured@structured")).set_index(["prompt_id", "num_samples"])[
         "replicates"
     ]
     assert set(floors.index.get_level_values("num_samples")) == {5, 6, 12}
@@ -87,7 +87,7 @@ def test_constrained_answers_are_all_valid_and_of_the_evaluation_space(all_basel
 
 
 def test_constrained_needs_tries_and_room(all_baselines, tmp_path):
-    dag, run = all_baselines, "generate_structured@embedded-constrained"
+    dag, run = all_baselines, "generate-baselines-structured@embedded-constrained"
     # What the condition adds to the checkpoint is one path: no other condition can be given tries beside its own.
     assert dag.path(run, "weights") == dag.root / "tries" / "embedded" / "eval"
     with pytest.raises(ArtifactError, match=r"nowhere"):
@@ -120,19 +120,18 @@ def tables_of(*overrides: str) -> dict:
 
 def test_every_baseline_is_one_switch():
     for name in ("constrained", "batch", "verbalized"):
-        sampled = tables_of("conditions=[base]", f"generate.{name}.enabled=true")["sampled"]
-        expected = {f"embedded-{condition}" for condition in ("base", "ssot", name)}
-        assert set(sampled["structured"]) == expected
-        assert set(sampled["open"]) == expected - {"embedded-constrained"}
-    off = tables_of("conditions=[base]", "generate.ssot.enabled=false")["sampled"]
-    assert set(off["structured"]) == {"embedded-base"} == set(off["open"])
+        tables = tables_of("conditions=[base]", f"generate.{name}.enabled=true")
+        expected = {f"embedded-{condition}" for condition in ("ssot", name)}
+        assert set(tables["baselines"]) == set(tables["parts"]["asked_baselines"]["structured"]) == expected
+        assert set(tables["parts"]["asked_baselines"]["open"]) == expected - {"embedded-constrained"}
+    assert tables_of("conditions=[base]", "generate.ssot.enabled=false")["baselines"] == {}
 
 
 def test_a_baseline_that_is_off_has_no_runs(dag):
     params = load_params(dag.params)
-    stages = [stage for stage in STAGES.values() if stage.module == "generate"]
+    stages = [part for part in PARTS.values() if part.module == "generate_axis"]
     for condition, axis in (("batch", "open"), ("constrained", "open"), ("ssot", "mcq")):
-        with pytest.raises(ConfigError, match=f"generate has no run --axis {axis} .* --condition {condition}: there"):
+        with pytest.raises(ConfigError, match=f"generate_axis has no run --axis {axis} .* {condition}: there"):
             find_run(stages, params, {"axis": axis, "model": "embedded", "condition": condition})
     run = find_run(stages, params, {"axis": "open", "model": "embedded", "condition": "ssot"})
     assert run.paths["output"] == dag.generations("ssot", "open")
@@ -171,7 +170,7 @@ def harmony(dag, tiny_model, tmp_path):
 
 def test_channel_protocol(dag, harmony, tmp_path):
     config = load_params(harmony)
-    report = dag.path("generate_open@embedded-ssot", "model_report")
+    report = dag.path("generate-baselines-open@embedded-ssot", "model_report")
     opened = open_model(config.models["embedded"], report, probe="hello")
     protocol = answer_protocol(config, "embedded", "ssot")
     messages = protocol.messages("structured", "THE TASK", "developer")
@@ -196,6 +195,6 @@ def test_replies_keep_their_channels(dag, harmony, tmp_path, monkeypatch):
         return original(engine, requests)
 
     monkeypatch.setattr(TransformersEngine, "sample", recorded)
-    for condition in ("ssot", "base"):
-        run_stage(harmony, f"generate_open@embedded-{condition}", output=tmp_path / f"{condition}.parquet")
+    for name in ("generate-baselines-open@embedded-ssot", "generate-open@embedded-base"):
+        run_stage(harmony, name, output=tmp_path / f"{name}.parquet")
     assert kept == [False] * (len(kept) // 2) + [True] * (len(kept) // 2) != []

@@ -30,7 +30,7 @@ def write_params(tiny_params, tmp_path):
 def build(write_params, tmp_path):
     def run(**changes):
         output, held_out = (tmp_path / "prompts" / f"{name}.parquet" for name in ("instructions", "anchors"))
-        run_stage(write_params(**changes), "build_instructions@instructions", output=output, held_out=held_out)
+        run_stage(write_params(**changes), "build-prompts-instructions", output=output, held_out=held_out)
         prompts = read_text_prompts(output), read_text_prompts(held_out)
         assert [{prompt.split for prompt in each} for each in prompts] == [{"anchor"}, {"held_out"}]
         return [prompt for each in prompts for prompt in each]

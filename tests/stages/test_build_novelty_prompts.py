@@ -38,7 +38,7 @@ def build(tiny_params, tmp_path):
         values["prompts"]["novelty"] |= {"max_prompts_per_split": None} | changes
         params, output = tmp_path / "params.yaml", tmp_path / "prompts" / "novelty.parquet"
         params.write_text(yaml.safe_dump(values))
-        run_stage(params, "build_novelty_prompts@novelty", output=output)
+        run_stage(params, "build-prompts-novelty@novelty", output=output)
         return read_text_prompts(output)
 
     return run

@@ -54,25 +54,25 @@ def first_run(clone):
     return dvc(clone, "repro")
 
 
-STAGES_BY_CONDITION = (*(f"{stage}_structured" for stage in ("generate", "score", "exact")), "generate_mcq")
+STAGES_BY_CONDITION = ("generate", "score")
 ALL = {
-    "check_params",
-    "build_prompts",
+    "check-params",
+    "build-prompts",
     "discretize@soft",
     "discretize@hard",
-    "check_model@embedded",
+    "check-model@embedded",
     "preflight@embedded",
-    "build_tries@embedded-soft",
-    "build_tries@embedded-eval",
-    "train_soft@embedded",
-    "train_hard@embedded",
-    "discretize_eval@structured",
-    "floor_structured@structured",
+    "build-tries@embedded-soft",
+    "build-tries@embedded-eval",
+    "train-soft@embedded",
+    "train-hard@embedded",
+    "discretize-eval@structured",
+    "floor-structured@structured",
     "report",
     *(f"{stage}@embedded-{c}" for stage in STAGES_BY_CONDITION for c in ("base", "soft", "hard")),
-    "generate_structured@embedded-ssot",
-    "eval_structured@embedded",
-    "eval_mcq@embedded",
+    "generate-baselines@embedded-ssot",
+    "eval-structured@embedded",
+    "eval-mcq@embedded",
 }
 
 
@@ -82,34 +82,43 @@ def test_from_nothing(clone, first_run):
     assert not any((clone / "artifacts" / "unfinished").rglob("*.*"))
 
 
-def test_axes_that_are_switched_off_and_on_again_run_nothing_that_is_done(clone, first_run, tiny_model):
+OF_ALL_AXES = ("build-prompts", "generate", "score")
+
+
+def test_axes_that_are_switched_off_and_on_again_compute_nothing_that_is_done(clone, first_run, tiny_model):
+    """Stages of all axes look at what there is, and keep it."""
+    adapters_and_answers = (*clone.glob("artifacts/adapters/*/*/*"), *clone.glob("artifacts/generations/*/*/*.parquet"))
+    before = {path: path.stat().st_mtime_ns for path in adapters_and_answers if path.is_file()}
     write_params(clone, tiny_model, "axes=[mcq]")
-    assert stages_run(dvc(clone, "repro", "--dry")) == {"check_params", "report"}
+    off = stages_run(dvc(clone, "repro", "--dry"))
+    assert {"check-params", "report"} < off
+    assert all(name.startswith(OF_ALL_AXES) for name in off - {"check-params", "report"})
     kinds = {name.partition("@")[0] for name in dvc(clone, "stage", "list", "--name-only").split()}
-    assert {"train_soft", "eval_mcq"} < kinds
-    assert not {"eval_structured", "discretize_eval", "floor_structured"} & kinds
-    assert stages_run(dvc(clone, "repro", "check_params")) == {"check_params"}
+    assert {"train-soft", "eval-mcq"} < kinds
+    assert not {"eval-structured", "discretize-eval", "floor-structured"} & kinds
+    assert stages_run(dvc(clone, "repro", "check-params")) == {"check-params"}
     write_params(clone, tiny_model, AXES)
     # DVC has forgotten nothing of the stages that were gone while another ran.
-    assert stages_run(dvc(clone, "repro")) == set()
+    assert all(name.startswith(OF_ALL_AXES) for name in stages_run(dvc(clone, "repro")))
+    assert before and {path: path.stat().st_mtime_ns for path in before} == before
 
 
 def test_a_changed_parameter_runs_only_what_depends_on_it(clone, first_run, tiny_model):
     write_params(clone, tiny_model, AXES, "evaluate.bootstrap_replicates=101")
     # A changed metric scores again and samples nothing.
-    evaluations = {stage for stage in ALL if stage.startswith("eval_")}
+    evaluations = {stage for stage in ALL if stage.startswith("eval-")}
     assert len(evaluations) == 2
-    assert stages_run(dvc(clone, "repro", "--dry")) == {"check_params", "report", *evaluations}
+    assert stages_run(dvc(clone, "repro", "--dry")) == {"check-params", "report", *evaluations}
     write_params(clone, tiny_model, AXES, "discretize.hard.max_bins=70")
     status = yaml.safe_load(clones.dvc(clone, ENVIRONMENT, "status", "--json"))
     # The report prints the settings (Tables 3 and 4).
-    assert set(status) == {"check_params", "discretize@hard", "train_hard@embedded", "report"}
+    assert set(status) == {"check-params", "discretize@hard", "train-hard@embedded", "report"}
     # The faster DVC finds the same, to the value.
     assert yaml.safe_load(dvc(clone, "status", "--json")) == status
     assert stages_run(dvc(clone, "repro", "--single-item", "discretize@hard")) == {"discretize@hard"}
     # What it wrote differs, and so its trainings wait; the other method's do not.
-    trainings = yaml.safe_load(dvc(clone, "status", "--json", "train_hard@embedded", "train_soft@embedded"))
-    assert set(trainings) == {"train_hard@embedded"} and "changed deps" in str(trainings)
+    trainings = yaml.safe_load(dvc(clone, "status", "--json", "train-hard@embedded", "train-soft@embedded"))
+    assert set(trainings) == {"train-hard@embedded"} and "changed deps" in str(trainings)
 
 
 def test_code_that_changed_since_it_was_recorded_stops_the_dag(clone, first_run):
@@ -118,8 +127,8 @@ def test_code_that_changed_since_it_was_recorded_stops_the_dag(clone, first_run)
     result = command(clone, *DVC, "repro")
     shutil.rmtree(clone / "pipeline")
     (clone / "pipeline").symlink_to(ROOT / "pipeline")
-    assert result.returncode != 0 and "code.yaml: eval_structured: the stage's code computes" in result.stderr
-    assert stages_run(result.stdout) == {"check_params"}
+    assert result.returncode != 0 and "code.yaml: eval-structured: the stage's code computes" in result.stderr
+    assert stages_run(result.stdout) == {"check-params"}
 
 
 def test_hand_edited_params_stop_the_dag(clone, first_run):
@@ -147,7 +156,7 @@ def test_a_failing_stage_leaves_finished_artifacts(clone, first_run, tiny_model,
     tries = clone / "artifacts" / "tries" / "embedded" / "soft" / "edge_tokens.npy"
     content = tries.read_bytes()
     tries.write_bytes(content[:-4])
-    result = command(clone, *DVC, "repro", "--single-item", "train_soft@embedded")
+    result = command(clone, *DVC, "repro", "--single-item", "train-soft@embedded")
     tries.write_bytes(content)
     (clone / "params.yaml").write_text(params)
     assert result.returncode != 0 and "edge_tokens.npy has" in result.stderr
@@ -156,5 +165,5 @@ def test_a_failing_stage_leaves_finished_artifacts(clone, first_run, tiny_model,
 
 def test_dag_is_drawn(clone):
     drawn = dvc(clone, "dag", "--mermaid")
-    assert "train_soft@embedded" in drawn and "report" in drawn
+    assert "train-soft@embedded" in drawn and "report" in drawn
     assert (ROOT / ".dvc" / "config").read_text().split() == ["[core]", "analytics", "=", "false"]

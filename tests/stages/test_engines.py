@@ -15,7 +15,7 @@ from pipeline.engines.sampling import conditioned_engine
 from pipeline.engines.sampling.generate import sample_seeds
 from pipeline.engines.sampling.text_engine import EngineError
 from pipeline.errors import BusyError, ConfigError
-from pipeline.stages import generate
+from pipeline.stages import generate_axis
 from tests import vllm_stand_in
 from tests.completions_server import running_server
 from tests.conftest import ROOT
@@ -40,7 +40,7 @@ def dag(dag, tmp_path_factory):
     for name in ("prompts", "models", "tries", "adapters"):
         (other.root / name).symlink_to(dag.root / name)
     for condition in ("base", "soft"):
-        other.run(f"generate_{AXIS}@embedded-{condition}")
+        other.run(f"generate-{AXIS}@embedded-{condition}")
     return other
 
 
@@ -71,13 +71,13 @@ def with_engine(dag, tmp_path):
 
 def run(params, output, condition="base"):
     """Sample into a file of its own; the table. Unfinished work is where that of all runs of the condition is."""
-    run_stage(params, f"generate_{AXIS}@embedded-{condition}", output=output.with_suffix(".parquet"))
+    run_stage(params, f"generate-{AXIS}@embedded-{condition}", output=output.with_suffix(".parquet"))
     return pd.read_parquet(output.with_suffix(".parquet"))
 
 
 def unfinished(params, condition="base", together=2):
     """Where unfinished work of a run is, by the number of samples that are drawn together."""
-    directory = named_run(f"generate_{AXIS}@embedded-{condition}", load_params(params)).unfinished
+    directory = named_run(f"generate-{AXIS}@embedded-{condition}", load_params(params)).unfinished
     return directory.with_name(f"{directory.name}-{together}")
 
 
@@ -154,7 +154,7 @@ def test_a_signal_does_not_wait_for_requests_under_way(dag, server, with_engine,
     server.behave(silent_from=answered)
     options = ["--axis", AXIS, "--model", "embedded", "--condition", "base", "--params", str(params)]
     options += ["--output", str(tmp_path / "stopped.parquet")]
-    stage = ForkedModule(["pipeline.stages.generate", *options], ROOT, tmp_path / "errors")
+    stage = ForkedModule(["pipeline.stages.generate_axis", *options], ROOT, tmp_path / "errors")
     wait_until(lambda: server.counts()["requests"] >= answered + 3, stage)
     stage.send_signal(number)
     # A request would be waited for for ten minutes, and tried again.
@@ -186,10 +186,12 @@ def test_another_number_of_samples_per_request_starts_over(dag, server, with_eng
 
 @pytest.mark.parametrize("kind", ["vllm", "openai"])
 def test_constrained_decoding_is_refused_before_anything_is_loaded(dag, with_engine, tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(generate, "open_engine", None)
-    monkeypatch.setattr(generate, "request_encoder", None)
+    monkeypatch.setattr(generate_axis, "open_engine", None)
+    monkeypatch.setattr(generate_axis, "request_encoder", None)
     with pytest.raises(ConfigError, match=f"engine.kind: {kind} cannot restrict decoding to a trie"):
-        run_stage(with_engine(kind), "generate_structured@embedded-constrained", output=tmp_path / "x.parquet")
+        run_stage(
+            with_engine(kind), "generate-baselines-structured@embedded-constrained", output=tmp_path / "x.parquet"
+        )
     with pytest.raises(ConfigError, match="cannot restrict decoding"):
         conditioned_engine.open_engine(
             load_params(with_engine(kind)), "embedded", "constrained", tmp_path, tmp_path / "no.json", "probe"
@@ -198,6 +200,6 @@ def test_constrained_decoding_is_refused_before_anything_is_loaded(dag, with_eng
 
 def test_two_runs_do_not_share_a_scratch_directory(with_engine, tmp_path):
     params = with_engine("transformers")
-    held = exclusive(unfinished(params).parent, "generate_novelty embedded base")
-    with held, pytest.raises(BusyError, match="generate_novelty embedded base is already running"):
+    held = exclusive(unfinished(params).parent, "generate-novelty embedded base")
+    with held, pytest.raises(BusyError, match="generate-novelty embedded base is already running"):
         run(params, tmp_path / "x")

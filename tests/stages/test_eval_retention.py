@@ -1,4 +1,4 @@
-"""import_irt and eval_retention on files written by hand, and their errors."""
+"""import-irt and eval_retention on files written by hand, and their errors."""
 
 import json
 import pickle
@@ -28,7 +28,7 @@ def with_settings(params, path, **retention):
 
 
 def convert(params, output):
-    run_stage(params, "import_irt@retention", output=output)
+    run_stage(params, "import-irt@retention", output=output)
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def files(tiny_params, tmp_path):
 
 def evaluate(params, paths, condition="soft"):
     """Metrics and tests of a condition."""
-    run_stage(params, "eval_retention@embedded", **paths)
+    run_stage(params, "eval-retention@embedded", **paths)
     output = paths["output"] / condition
     return read_json(output / "metrics.json")["metrics"], read_table(output / "tests.parquet", TEST_COLUMNS)
 

@@ -15,15 +15,16 @@ import yaml
 from pipeline.config.params import load_params
 from pipeline.core.random_streams import random_stream
 from pipeline.dag.graph import StageGraph
+from pipeline.dag.stages import PIECES, STAGES
 from pipeline.report import assemble
 from pipeline.report.figures.drawing import draw_all
 from tests.conftest import ROOT
+from tests.dag.test_declarations import MODULES
 from tests.forked import ForkedModule
 from tests.stages import kills
 from tests.stages.clones import clone_project
 from tests.stages.conftest import run_stage
 from tests.stages.preloaded_python import draw_one, preload
-from tests.test_architecture import STAGE_MODULES
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -31,14 +32,14 @@ pytestmark = pytest.mark.slow
 
 def start(name: str, params: Path, output: Path) -> ForkedModule:
     """A process of a run by its name in DVC, with an output of its own."""
-    command = StageGraph(load_params(params))[name].command.split()[2:]
+    command = StageGraph(load_params(params), PIECES)[name].command.split()[2:]
     return ForkedModule([*command, "--params", str(params), "--output", str(output)], ROOT)
 
 
 def test_sigkill_during_training(dag, tmp_path):
     values = yaml.safe_load(dag.params.read_text())
     values["train"]["soft"]["epochs"] = 15
-    params, name = tmp_path / "params.yaml", "train_soft@embedded"
+    params, name = tmp_path / "params.yaml", "train-soft@embedded"
     params.write_text(yaml.safe_dump(values))
 
     whole = run_stage(params, name, output=tmp_path / "whole")
@@ -58,7 +59,7 @@ def test_sigkill_in_the_middle_of_one_prompts_samples(dag, tmp_path):
     values = yaml.safe_load(dag.params.read_text())
     # One prompt and many samples: what a kill may cost is a batch, not the prompt.
     values["generate"]["mcq"] |= {"num_samples": 100, "max_new_tokens": 20, "batch_size": 8}
-    params, name = tmp_path / "params.yaml", "generate_mcq@embedded-base"
+    params, name = tmp_path / "params.yaml", "generate-mcq@embedded-base"
     params.write_text(yaml.safe_dump(values))
 
     scratch = run_stage(params, name, output=tmp_path / "whole.parquet").unfinished.parent
@@ -89,19 +90,21 @@ OUTSIDE_THE_DAG = {
     *(f"pipeline.axes.selfreflect.{name}" for name in ("requests", "score", "evaluate")),
 }
 """What is off unless it is asked for; laws of one's own are sampled and scored by what others are."""
+TOGETHER = {stage.module_name for stage in STAGES.values() if stage.parts}
+"""Stages of several parts, which are killed by themselves; ``test_parts`` kills a stage between two."""
 ONE_METHOD = ("conditions=[base,soft]", "generate.ssot.enabled=false")
 """An evaluation reads what a model did under every condition; one adapter is enough."""
 
 
 def jobs(project: Path) -> Iterator[dict]:
     """One job per stage that is needed; those to be killed have moments, one of every kind of stage."""
-    graph = StageGraph(load_params(project / "params.yaml"))
+    graph = StageGraph(load_params(project / "params.yaml"), PIECES)
     chosen: set[str] = set()
     for name in graph.closure(graph):
         node = graph[name]
         module, condition = node.stage.module, node.row.get("condition", "")
         # One axis of sampling; in a night's run all.
-        kind = node.stage.name if module == "generate" and KILLS > 1 else module
+        kind = node.stage.name if module == "generate_axis" and KILLS > 1 else module
         moments: list[float] = []
         if kind not in chosen and condition != "base":
             chosen.add(kind)
@@ -168,7 +171,7 @@ def test_every_stage_survives_sigkill(kill_reports, record_property):
 
 
 def test_every_kind_of_stage_was_killed(kill_reports):
-    assert set(kill_reports) >= set(STAGE_MODULES) - OUTSIDE_THE_DAG
+    assert set(kill_reports) >= MODULES - OUTSIDE_THE_DAG - TOGETHER
     assert [report["name"] for found in kill_reports.values() for report in found if not report["killed"]] == []
 
 
@@ -205,7 +208,7 @@ def finished(scratch: Path) -> set[bytes]:
 
 
 def test_a_second_run_is_refused_and_sigterm_keeps_what_is_done(kill_reports, project, tmp_path):
-    job = next(job for job in jobs(project) if job["name"] == "exact_structured@embedded-soft")
+    job = next(job for job in jobs(project) if job["name"] == "exact-structured@embedded-soft")
     command = [job["module"], *job["arguments"]]
     scratch, (output, *_) = Path(job["scratch"][0]), map(Path, job["outputs"])
     lock = scratch.with_name(scratch.name + ".lock")
@@ -218,7 +221,7 @@ def test_a_second_run_is_refused_and_sigterm_keeps_what_is_done(kill_reports, pr
         assert found and lock.exists()
         second = ForkedModule(command, project, tmp_path / "second")
         assert second.wait() == 1
-        assert f"error: exact_structured embedded soft is already running (process {first.pid} on " in second.errors
+        assert f"error: exact-structured embedded soft is already running (process {first.pid} on " in second.errors
         assert finished(scratch) == found
         # What Slurm and Kubernetes send before they kill.
         first.send_signal(signal.SIGTERM)

@@ -70,15 +70,15 @@ def tutorial(request, mine, tiny_model, tmp_path_factory):
     dag = Dag(directory / "params.yaml")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(directory)
-        dag.run("build_prompts", "build_laws@laws", *(() if exact else ("discretize@soft", "discretize@hard")))
-        dag.run("check_model@embedded", "build_tries@embedded-soft")
+        dag.run("build-prompts", *(() if exact else ("discretize@soft", "discretize@hard")))
+        dag.run("check-model@embedded", "build-tries@embedded-soft")
         preflight = dag.root / "preflight" / "embedded.json"
         preflight.parent.mkdir(parents=True)
         preflight.write_text("{}")
-        dag.run("train_soft@embedded", "train_hard@embedded")
+        dag.run("train-soft@embedded", "train-hard@embedded")
         for condition in ("base", "soft", "hard"):
-            dag.run(*(f"{stage}_laws@embedded-{condition}" for stage in ("generate", "exact")))
-        dag.run("eval_laws@embedded")
+            dag.run(*(f"{part}-laws@embedded-{condition}" for part in ("generate", "exact")))
+        dag.run("eval-laws@embedded")
     return dag
 
 
@@ -103,7 +103,7 @@ def test_the_tries_that_soft_trains_on_hold_every_dish_with_its_probability(tuto
 
 
 def test_the_exact_figures_are_those_of_the_model_asked_token_by_token(tutorial):
-    exact = pd.read_parquet(tutorial.path("exact_laws@embedded-soft")).set_index("prompt_id")
+    exact = pd.read_parquet(tutorial.path("exact-laws@embedded-soft")).set_index("prompt_id")
     prompt = read_prompts(tutorial.root / "prompts" / "laws.parquet")[-1]
     params = load_params(tutorial.params)
     adapter = tutorial.root / "adapters" / "embedded" / "soft"

@@ -51,7 +51,7 @@ def files(tmp_path):
 
 def evaluate(params, paths):
     """Evaluate; the directory of base."""
-    run_stage(params, "eval_mcq@embedded", **paths)
+    run_stage(params, "eval-mcq@embedded", **paths)
     return paths["output"] / "base"
 
 
@@ -81,7 +81,7 @@ def test_evaluation_directory(tiny_params, files):
     assert table["tolerant"].tolist() == ["B", "B", "A", "C", "missing_option", "empty"]
     assert table["truncated"].tolist() == [False, False, True, False, True, False]
     provenance = json.loads((output / "provenance.json").read_text())
-    assert provenance["stage"] == "eval_mcq" and str(paths["generations"]) in provenance["inputs_sha256"]
+    assert provenance["stage"] == "eval-mcq" and str(paths["generations"]) in provenance["inputs_sha256"]
 
 
 def test_the_released_codes_parser(tiny_params, files, tmp_path):

@@ -68,15 +68,15 @@ class Novelty:
 
     def partition(self):
         paths = {"prompts": self.prompts, "generations": self.generations, "cache": self.cache}
-        run_stage(self.params, "partition_novelty@embedded-soft", **paths, output=self.partitions)
+        run_stage(self.params, "partition-novelty@embedded-soft", **paths, output=self.partitions)
 
     def reward(self):
         paths = {"model_report": self.report, "partitions": self.partitions, "cache": self.cache}
-        run_stage(self.params, "reward_novelty@embedded-soft", **paths, output=self.scores)
+        run_stage(self.params, "reward-novelty@embedded-soft", **paths, output=self.scores)
 
     def evaluate(self):
         paths = {"prompts": self.prompts, "judged": self.judged}
-        run_stage(self.params, "eval_novelty@embedded", **paths, output=self.output.parent)
+        run_stage(self.params, "eval-novelty@embedded", **paths, output=self.output.parent)
         rows = read_json(self.output / "metrics.json")["metrics"]
         return {(row["split"], row["metric"]): row for row in rows}
 

@@ -1,4 +1,4 @@
-"""score_open and eval_open on the tiny model: tables in the agreed form, baselines, and clear errors."""
+"""score-open and eval_open on the tiny model: tables in the agreed form, baselines, and clear errors."""
 
 import math
 
@@ -14,7 +14,7 @@ from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import load_params
 from pipeline.core.prompts.open_ended import open_prompts
 from pipeline.dag.execution import find_run
-from pipeline.dag.stages import STAGES
+from pipeline.dag.stages import PARTS
 from pipeline.errors import ArtifactError, ConfigError
 from tests.stages.conftest import run_stage
 
@@ -34,7 +34,7 @@ def scores(dag, prompts):
     directory = prompts.parent / "scores"
     for condition in ("base", "soft"):
         output = directory / f"{condition}.parquet"
-        dag.run(f"score_open@embedded-{condition}", prompts=[prompts], output=output)
+        dag.run(f"score-open@embedded-{condition}", prompts=[prompts], output=output)
     return directory
 
 
@@ -69,7 +69,7 @@ def evaluate(dag, prompts, scores, tmp_path):
             if texts is not None:
                 write_generations(tmp_path / "generations" / f"{condition}.parquet", texts, finish_reason)
         paths = {"prompts": [prompts], "generations": tmp_path / "generations", "scores": scores}
-        run_stage(tmp_path / "params.yaml", "eval_open@embedded", **paths, output=tmp_path / "evals")
+        run_stage(tmp_path / "params.yaml", "eval-open@embedded", **paths, output=tmp_path / "evals")
         output = tmp_path / "evals" / condition
         report = read_json(output / "metrics.json")
         metrics = {row["metric"]: row for row in report["metrics"]}
@@ -98,14 +98,14 @@ def test_scores(dag, prompts, scores):
             assert total - row.probabilities[-1] < 0.9995 <= total < 1 + 1e-5
             assert (np.diff(row.probabilities) <= 0).all()
         provenance = read_json(scores / f"{condition}.provenance.json")
-        assert provenance["stage"] == "score_open" and provenance["num_prompts"] == 3
+        assert provenance["stage"] == "score-open" and provenance["num_prompts"] == 3
     assert not np.allclose(tables["base"]["entropy_nats"], tables["soft"]["entropy_nats"], atol=1e-6)
 
     # Against the model's own logits behind the chat template.
     import torch
 
-    report = dag.path("score_open@embedded-soft", "model_report")
-    opened = open_model(config, report, dag.path("train_soft@embedded"), "probe")
+    report = dag.path("score-open@embedded-soft", "model_report")
+    opened = open_model(config, report, dag.path("train-soft@embedded"), "probe")
     with torch.inference_mode():
         ids = torch.tensor([opened.encode(PROMPTS[0].text)], device=opened.device)
         law = torch.softmax(opened.model(input_ids=ids).logits[0, -1].double(), dim=-1).cpu().numpy()
@@ -117,7 +117,7 @@ def test_scores(dag, prompts, scores):
 def test_baselines_have_no_first_step_law(dag):
     names = {"model": "embedded", "condition": "ssot"}
     with pytest.raises(ConfigError, match="axes.open.score has no run .*ssot: there are .*base; .*soft; .*hard$"):
-        find_run([STAGES["score_open"]], load_params(dag.params), names)
+        find_run([PARTS["score-open"]], load_params(dag.params), names)
 
 
 def test_evaluation(evaluate):

@@ -14,7 +14,7 @@ import yaml
 from pipeline.axes.paloma import score as score_paloma
 from pipeline.config.params import load_params
 from pipeline.dag.execution import find_run
-from pipeline.dag.stages import STAGES
+from pipeline.dag.stages import PARTS
 from pipeline.errors import ArtifactError, ConfigError, ModelError
 from tests.conftest import ROOT
 from tests.forked import ForkedModule
@@ -65,13 +65,13 @@ def workplace(tiny_model, tiny_params, tmp_path_factory):
 
 def score(root: Path, condition: str, output: Path, params: Path | None = None) -> pd.DataFrame:
     """Score under the parameters of a workplace, or others, into a file of its own; the table."""
-    run_stage(params or root / "params.yaml", f"score_paloma@embedded-{condition}", output=output)
+    run_stage(params or root / "params.yaml", f"score-paloma@embedded-{condition}", output=output)
     return pd.read_parquet(output)
 
 
 def journals(params: Path) -> list[Path]:
     """Of unfinished work on the base checkpoint."""
-    unfinished = Path(load_params(params).artifacts) / "unfinished" / "score_paloma" / "embedded-base"
+    unfinished = Path(load_params(params).artifacts) / "unfinished" / "score-paloma" / "embedded-base"
     return list(unfinished.rglob("*.jsonl"))
 
 
@@ -201,7 +201,7 @@ def evaluate(workplace, scores: Path, output: Path) -> dict[str, tuple[list[dict
     values["conditions"] = [name for name in values["conditions"] if (scores / f"{name}.parquet").exists()]
     params = output.with_suffix(".yaml")
     params.write_text(yaml.safe_dump(values, sort_keys=False))
-    run_stage(params, "eval_paloma@embedded", scores=scores, output=output)
+    run_stage(params, "eval-paloma@embedded", scores=scores, output=output)
     return {
         name: (
             json.loads((output / name / "metrics.json").read_text())["metrics"],
@@ -276,7 +276,7 @@ def test_errors_come_before_the_model_is_loaded(workplace, tmp_path, monkeypatch
         run(window=16, stride=16)
     with pytest.raises(ConfigError, match="axes.paloma.score has no run .*ssot: there are .*base; .*soft; .*hard$"):
         names = {"model": "embedded", "condition": "ssot"}
-        find_run([STAGES["score_paloma"]], load_params(workplace / "params.yaml"), names)
+        find_run([PARTS["score-paloma"]], load_params(workplace / "params.yaml"), names)
     cut = write_slice(tmp_path / "cut", "two", sentences(400))
     write_slice(tmp_path / "cut", "one", sentences(4))
     cut.write_bytes(cut.read_bytes()[:-60])

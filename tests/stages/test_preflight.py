@@ -33,9 +33,9 @@ def write_params(path, stand_ins, *extra):
 def project(stand_ins, tmp_path_factory):
     root = tmp_path_factory.mktemp("preflight")
     params = write_params(root / "params.yaml", stand_ins)
-    run_stage(params, "build_prompts")
+    run_stage(params, "build-prompts-structured")
     for name in MODELS:
-        run_stage(params, f"check_model@{name}")
+        run_stage(params, f"check-model@{name}")
     return root
 
 
@@ -108,4 +108,4 @@ def test_check_model_names_a_wrong_bos(project, stand_ins, tmp_path):
     params = write_params(tmp_path / "params.yaml", stand_ins, f"models.gemma3_4b.checkpoint={broken}")
     with pytest.raises(ModelError, match="2 BOS tokens, expected 1"):
         prompts = [project / "prompts" / "ood.parquet"]
-        run_stage(params, "check_model@gemma3_4b", prompts=prompts, output=tmp_path / "report.json")
+        run_stage(params, "check-model@gemma3_4b", prompts=prompts, output=tmp_path / "report.json")

@@ -16,9 +16,9 @@ def test_construction_is_measured_prompt_by_prompt(tiny_params, tmp_path):
     values = yaml.safe_load(tiny_params.read_text())
     values |= {"artifacts": str(tmp_path / "artifacts"), "profile_construction": True}
     params.write_text(yaml.safe_dump(values))
-    run_stage(params, "build_prompts")
-    run_stage(params, "check_model@embedded")
-    run = run_stage(params, "profile_construction@embedded-soft")
+    run_stage(params, "build-prompts-structured")
+    run_stage(params, "check-model@embedded")
+    run = run_stage(params, "profile-construction@embedded-soft")
     output, config = run.paths["output"], load_params(params).prompts
     assert output == tmp_path / "artifacts" / "construction" / "embedded-soft"
     assert read_json(output / "provenance.json")["parameters"]["discretize.soft"]["max_bins"] == 60

@@ -16,7 +16,7 @@ from tests.stages.preloaded_python import draw_one
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs Git")
 
-TARGET = "eval_structured@embedded"
+TARGET = "eval-structured@embedded"
 ONE_CONDITION = ("conditions=[base]", "generate.ssot.enabled=false")
 REPORT = (
     "python",
@@ -104,10 +104,10 @@ def test_a_cell_is_traced_in_the_second_clone(computed, reported, environment):
     assert evaluation.commit == first
     stages = {artifact.stage.partition("@")[0] for artifact in origin.artifacts.values()}
     assert stages >= {
-        "build_prompts",
-        "check_model",
-        "generate_structured",
-        "floor_structured",
-        "build_tries",
+        "build-prompts-structured",
+        "check-model",
+        "generate-structured",
+        "floor-structured",
+        "build-tries",
     }
     assert all(artifact.status == "ok" for artifact in origin.artifacts.values())

@@ -15,8 +15,8 @@ from pipeline.config.params import load_params
 from pipeline.config.retention import TINY_TASKS
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.retention.tasks import METRICS, TASKS
-from pipeline.dag.execution import find_run
-from pipeline.dag.stages import STAGES
+from pipeline.dag.execution import StageRun, find_run
+from pipeline.dag.stages import PARTS
 from pipeline.engines.scoring.harness_model import HarnessModel
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources.fetch import downloads
@@ -35,7 +35,7 @@ def report(tiny_params, tmp_path_factory):
     root = tmp_path_factory.mktemp("retention model")
     write_prompts(root / "ood.parquet", build_split("ood", selection="selected", families=["poisson"]))
     run_stage(
-        tiny_params, "check_model@embedded", prompts=[root / "ood.parquet"], output=root / "models" / "embedded.json"
+        tiny_params, "check-model@embedded", prompts=[root / "ood.parquet"], output=root / "models" / "embedded.json"
     )
     return root / "models" / "embedded.json"
 
@@ -68,7 +68,7 @@ def params(tiny_params, report, source, tmp_path):
 @pytest.fixture
 def run(params, tmp_path):
     def score(output="scores.parquet"):
-        run_stage(params, "score_retention@embedded-base", output=tmp_path / output)
+        run_stage(params, "score-retention@embedded-base", output=tmp_path / output)
         return pd.read_parquet(tmp_path / output)
 
     return score
@@ -113,7 +113,7 @@ def test_a_killed_run_goes_on_where_it_stopped(run, tmp_path, monkeypatch):
         run("again.parquet")
     assert not (tmp_path / "again.parquet").exists()
     monkeypatch.setattr(Journal, "append", append)
-    unfinished = tmp_path / "artifacts" / "unfinished" / "score_retention" / "embedded-base"
+    unfinished = tmp_path / "artifacts" / "unfinished" / "score-retention" / "embedded-base"
     kept = {json.loads(line)["request"] for path in unfinished.glob("*/*.jsonl") for line in path.open()}
     asked, answer = [], HarnessModel.answer
 
@@ -129,7 +129,7 @@ def test_a_killed_run_goes_on_where_it_stopped(run, tmp_path, monkeypatch):
 
 
 def test_a_finished_journal_needs_no_model(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(score_retention, "write_table", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(StageRun, "write_table", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         run()
     monkeypatch.undo()
@@ -245,7 +245,7 @@ def test_the_whole_of_gsm8k(run, params, source, tmp_path, capsys, monkeypatch):
 def test_baselines_have_no_scores(params):
     names = {"model": "embedded", "condition": "ssot"}
     with pytest.raises(ConfigError, match=r"axes\.retention\.score has no run .*ssot: .*base; .*soft; .*hard$"):
-        find_run([STAGES["score_retention"]], load_params(params), names)
+        find_run([PARTS["score-retention"]], load_params(params), names)
 
 
 def test_a_missing_column_is_named(params, source):

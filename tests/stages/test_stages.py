@@ -22,7 +22,7 @@ from pipeline.config.params import load_params
 from pipeline.core.statistics.intervals import over_families
 from pipeline.dag.execution import find_run
 from pipeline.dag.graph import StageGraph
-from pipeline.dag.stages import STAGES
+from pipeline.dag.stages import PARTS, PIECES, STAGES
 from pipeline.errors import ArtifactError, ConfigError, ModelError
 from pipeline.record.provenance import run_identity, sha256_path
 from pipeline.report.evaluations import METRIC_COLUMNS
@@ -108,7 +108,7 @@ def test_provenance(dag):
         "wall_time_seconds",
         "found",
     }
-    assert record["stage"] == "eval_structured" and record["inputs_sha256"][str(dag.generations("soft").parent)]
+    assert record["stage"] == "eval-structured" and record["inputs_sha256"][str(dag.generations("soft").parent)]
     assert re.fullmatch("[0-9a-f]{64}", record["parameters_sha256"])
     assert re.fullmatch("[0-9a-f]{16}", record["code"])
     assert record["command"] == "python -m pipeline.axes.structured.evaluate --model embedded"
@@ -138,21 +138,21 @@ def test_every_run_has_a_record_that_fits_what_is_there(dag):
     params = load_params(dag.params)
     runs = {
         name: found
-        for name, node in StageGraph(params).items()
-        if (found := [path for path in record_paths(node, params).values() if path.exists()])
+        for name, node in StageGraph(params, PIECES).items()
+        if (found := [path for path in record_paths(node.stage, node.row, params).values() if path.exists()])
     }
     # All but those that the fixture leaves out: checks, the report, and what needs none.
-    assert {name.partition("@")[0] for name in runs} == set(STAGES) - {
-        "check_params",
+    assert {name.partition("@")[0] for name in runs} == set(PIECES) - {
+        "check-params",
         "preflight",
-        "profile_construction",
+        "profile-construction",
         "report",
         # Methods of several terms and merged ones have tests of their own.
-        "generate_instructions",
-        "train_mixed",
-        "merge_adapters",
+        "sample-instructions",
+        "train-mixed",
+        "merge-adapters",
         # So have laws of one's own, and summaries.
-        *(name for name in STAGES if name.endswith(("_laws", "_selfreflect", "_summaries"))),
+        *(name for name in PIECES if name.endswith(("-laws", "-selfreflect", "-summaries"))),
     }
     for name, path in ((name, path) for name, paths in runs.items() for path in paths):
         record = json.loads(path.read_text())
@@ -182,7 +182,7 @@ def test_generation_resumes_by_sample_and_gives_the_same_table(dag, tmp_path, mo
             yield answers
 
     def generate_again():
-        run_stage(params, "generate_structured@embedded-soft")
+        run_stage(params, "generate-structured@embedded-soft")
 
     monkeypatch.setattr(TransformersEngine, "sample", killed)
     with pytest.raises(KeyboardInterrupt):
@@ -203,15 +203,15 @@ def test_generation_resumes_by_sample_and_gives_the_same_table(dag, tmp_path, mo
 
 
 def test_training_twice_gives_the_same_adapter(dag, tmp_path):
-    before = (dag.path("train_hard@embedded") / "adapter_model.safetensors").read_bytes()
-    dag.run("train_hard@embedded", output=tmp_path / "again")
+    before = (dag.path("train-hard@embedded") / "adapter_model.safetensors").read_bytes()
+    dag.run("train-hard@embedded", output=tmp_path / "again")
     assert (tmp_path / "again" / "adapter_model.safetensors").read_bytes() == before
 
 
 def test_metrics_do_not_need_a_model(dag, tmp_path, monkeypatch):
     monkeypatch.setattr("pipeline.engines.loading.model.load_model", None)
     monkeypatch.setattr("pipeline.engines.loading.model.load_tokenizer", None)
-    dag.run("eval_structured@embedded", output=tmp_path / "again")
+    dag.run("eval-structured@embedded", output=tmp_path / "again")
     for condition in (*CONDITIONS, "ssot"):
         written = (tmp_path / "again" / condition / "metrics.json").read_text()
         assert written == (dag.evals("structured", condition) / "metrics.json").read_text()
@@ -332,19 +332,19 @@ def test_report_of_nothing(dag, tmp_path, one_figure):
 def test_tokenizer_without_terminator(dag, tmp_path):
     params = edited(dag, tmp_path, "models.embedded.terminator", "<end_of_turn>")
     with pytest.raises(ModelError, match="'<end_of_turn>' is not a token"):
-        run_stage(params, "check_model@embedded", output=tmp_path / "report.json")
+        run_stage(params, "check-model@embedded", output=tmp_path / "report.json")
     assert not (tmp_path / "report.json").exists()
 
 
 def test_unknown_model_family_and_condition(dag, tmp_path):
     params = load_params(dag.params)
     with pytest.raises(ConfigError, match="check_model has no run --model gpt9: there are --model embedded$"):
-        find_run([STAGES["check_model"]], params, {"model": "gpt9"})
+        find_run([STAGES["check-model"]], params, {"model": "gpt9"})
     with pytest.raises(ConfigError, match="prompts.families"):
-        run_stage(edited(dag, tmp_path, "prompts.families", ["gausian"]), "build_prompts")
+        run_stage(edited(dag, tmp_path, "prompts.families", ["gausian"]), "build-prompts")
     names = {"axis": "structured", "model": "embedded", "condition": "softt"}
-    with pytest.raises(ConfigError, match="generate has no run .*--condition softt: there are .*--condition soft; "):
-        find_run([STAGES["generate_structured"]], params, names)
+    with pytest.raises(ConfigError, match="generate_axis has no run .* softt: there are .*--condition soft; "):
+        find_run([PARTS["generate-structured"]], params, names)
 
 
 def test_model_directory_without_a_file(dag, tmp_path, tiny_model):
@@ -353,11 +353,11 @@ def test_model_directory_without_a_file(dag, tmp_path, tiny_model):
     (broken / "tokenizer.json").unlink()
     params = edited(dag, tmp_path, "models.embedded.checkpoint", str(broken))
     with pytest.raises(ModelError, match=r"has no tokenizer\.json"):
-        run_stage(params, "check_model@embedded", output=tmp_path / "r.json")
+        run_stage(params, "check-model@embedded", output=tmp_path / "r.json")
 
 
 def test_truncated_inputs_stop_before_any_work_and_lose_nothing(dag, tmp_path):
-    run = "score_structured@embedded-base"
+    run = "score-structured@embedded-base"
     tries = dag.path(run, "tries") / "edge_tokens.npy"
     scores, content = dag.path(run).read_bytes(), tries.read_bytes()
     tries.write_bytes(content[:-8])
@@ -379,7 +379,7 @@ def test_generations_of_other_prompts_are_refused(dag, tmp_path):
     shutil.copytree(dag.generations("base").parent, tmp_path / "g")
     write_table(tmp_path / "g" / "base.parquet", table[table["prompt_id"] != table["prompt_id"].iloc[0]])
     with pytest.raises(ArtifactError, match=r"g/base\.parquet has no rows for the prompt"):
-        dag.run("eval_structured@embedded", generations=tmp_path / "g", output=tmp_path / "e")
+        dag.run("eval-structured@embedded", generations=tmp_path / "g", output=tmp_path / "e")
 
 
 def test_errors_reach_the_user_as_one_sentence(dag, tmp_path):

@@ -51,7 +51,7 @@ def test_metrics_have_floors_and_intervals(dag):
 def test_kl_by_depth_averages_the_scored_paths(dag):
     found = table(dag, "soft", "kl_by_depth")
     assert found.columns.tolist() == ["prompt_id", "target", "prefix_index", "kl_nats", "n"]
-    scores = pd.read_parquet(dag.path("score_structured@embedded-soft"))
+    scores = pd.read_parquet(dag.path("score-structured@embedded-soft"))
     assert found["n"].sum() == len(scores)
     for (prompt_id, target), rows in found.groupby(["prompt_id", "target"]):
         own = scores[(scores["prompt_id"] == prompt_id) & (scores["target"] == target)]
@@ -68,12 +68,12 @@ def test_a_baseline_has_no_logits(dag):
 
 def test_exact_distribution_functions(dag, tmp_path):
     cdf = tmp_path / "base.cdf.parquet"
-    dag.run("exact_structured@embedded-base", prompts=dag.prompts[:1], output=tmp_path / "base.parquet", cdf=cdf)
+    dag.run("exact-structured@embedded-base", prompts=dag.prompts[:1], output=tmp_path / "base.parquet", cdf=cdf)
     found = pd.read_parquet(cdf)
     assert found.columns.tolist() == list(CDF_COLUMNS) and found["x"].dtype == np.float64
     assert set(found["prompt_id"]) == set(pd.read_parquet(dag.prompts[0])["prompt_id"])
     assert (found["cdf_low"] <= found["cdf_high"]).all() and found["target_cdf"].between(0, 1).all()
-    whole = dag.path("exact_structured@embedded-base", "cdf")
+    whole = dag.path("exact-structured@embedded-base", "cdf")
     kept = pd.read_parquet(whole)
     pd.testing.assert_frame_equal(kept[kept["prompt_id"].isin(found["prompt_id"])].reset_index(drop=True), found)
     pd.testing.assert_frame_equal(table(dag, "base", "exact_cdf"), kept)

@@ -35,7 +35,7 @@ def start(environment, tiny_model, tmp_path_factory):
                 f"models.embedded.checkpoint={tiny_model}",
                 "prompts.families=[gaussian,bernoulli]",
                 f"sweep.directory={directory}",
-                "sweep.targets=['eval_mcq@{model}']",
+                "sweep.targets=['eval-mcq@{model}']",
                 "conditions=[base]",
                 *arguments,
             ],
@@ -72,11 +72,11 @@ def test_a_cell_that_fails_does_not_stop_the_others(start, first):
     status, printed, errors = first
     assert status == 1, printed + errors
     found = records(start.sweep)
-    assert set(found) == {"finished", "failed"} and found["failed"][1] == "check_model@embedded"
+    assert set(found) == {"finished", "failed"} and found["failed"][1] == "check-model@embedded"
     failed, log = found["failed"][0], found["failed"][0] / "run.log"
     line = next(line for line in errors.splitlines() if line.startswith("FAILED"))
-    assert f"FAILED {failed.name} [models.embedded.terminator=nothing]: stage check_model@embedded: error: " in line
-    assert line.endswith(f"log: {log}") and "Running stage 'check_model@embedded'" in log.read_text()
+    assert f"FAILED {failed.name} [models.embedded.terminator=nothing]: stage check-model@embedded: error: " in line
+    assert line.endswith(f"log: {log}") and "Running stage 'check-model@embedded'" in log.read_text()
     assert "1 failed, 1 finished" in printed
     summary = pd.read_csv(start.sweep / "summary.csv").set_index("models.embedded.terminator")
     assert summary["status"].to_dict() == {"eos": "finished", "nothing": "failed"}
@@ -103,8 +103,8 @@ def test_failures_under_joblib(start, first):
     assert errors.count("FAILED") == 1
     # The failed stage was tried again. What both cells have in common was run by one of them, once.
     failed, finished = ((records(start.sweep)[state][0] / "run.log").read_text() for state in ("failed", "finished"))
-    assert failed.count("Running stage 'check_model@embedded'") == 2
-    assert (failed + finished).count("Running stage 'build_prompts'") == 1
+    assert failed.count("Running stage 'check-model@embedded'") == 2
+    assert (failed + finished).count("Running stage 'build-prompts'") == 1
 
 
 def test_plan_runs_nothing(start, first):
@@ -149,7 +149,7 @@ def test_interrupted_cells_go_on_where_they_were(start, first):
 
     def all_have_their_signals():
         for launcher in sorted(at_work):
-            if any("Running stage 'check_model@embedded'" in log.read_text() for log in logs(launcher)):
+            if any("Running stage 'check-model@embedded'" in log.read_text() for log in logs(launcher)):
                 processes[launcher].send_signal(numbers[launcher])
                 at_work.remove(launcher)
         return not at_work or any(processes[launcher].poll() is not None for launcher in at_work)
@@ -165,13 +165,13 @@ def test_interrupted_cells_go_on_where_they_were(start, first):
         # Nothing of it is left running, and DVC has noted what was done.
         wait_until(lambda cell=cell: not working_in(cell))
         assert not (cell / "finished.json").exists()
-        assert "build_prompts" in yaml.safe_load((cell / "dvc.lock").read_text())["stages"]
+        assert "build-prompts" in yaml.safe_load((cell / "dvc.lock").read_text())["stages"]
     status, printed, errors = finish(start("-m", f"seed={','.join(map(str, interrupted))}"))
     assert status == 0 and "2 finished" in printed, (
         printed + errors + "".join(map(Path.read_text, interrupted.values()))
     )
     for log in interrupted.values():
-        assert log.read_text().count("Running stage 'build_prompts'") == 1
+        assert log.read_text().count("Running stage 'build-prompts'") == 1
 
 
 def test_help_mentions_the_plan(start):

@@ -55,7 +55,7 @@ def weights(directory: Path) -> bytes:
 @pytest.mark.parametrize(("estimator", "sequences"), [("path", 4), ("paths", 12), ("exact", None)])
 def test_soft_estimators(dag, tmp_path, estimator, sequences):
     params = with_training(dag, tmp_path, soft__epochs=1, soft__estimator=estimator, soft__paths_per_prompt=3)
-    run_stage(params, "train_soft@embedded", output=tmp_path / "adapter")
+    run_stage(params, "train-soft@embedded", output=tmp_path / "adapter")
     log = read_log(tmp_path / "adapter")
     assert all(np.isfinite(entry["loss"]) for entry in log)
     if sequences is not None:
@@ -66,10 +66,10 @@ def test_soft_estimators(dag, tmp_path, estimator, sequences):
 
 def test_packed_completions(dag, tmp_path):
     params = with_training(dag, tmp_path, hard__completions_per_prompt=2)
-    run_stage(params, "train_hard@embedded", output=tmp_path / "adapter")
-    packed, apart = read_log(tmp_path / "adapter"), read_log(dag.path("train_hard@embedded"))
+    run_stage(params, "train-hard@embedded", output=tmp_path / "adapter")
+    packed, apart = read_log(tmp_path / "adapter"), read_log(dag.path("train-hard@embedded"))
     # A step has as many prompts as before, each with two strings behind it.
-    prompts = read_prompts(dag.path("train_hard@embedded", "prompts"))
+    prompts = read_prompts(dag.path("train-hard@embedded", "prompts"))
     assert len(packed) == -(-len(prompts) // 4) < len(apart)
     assert sum(entry["sequences"] for entry in packed) == sum(entry["sequences"] for entry in apart)
     assert sum(entry["tokens"] for entry in packed) < 0.8 * sum(entry["tokens"] for entry in apart)
@@ -83,30 +83,30 @@ def test_targets_without_bins(dag, tmp_path):
     params.write_text(yaml.safe_dump(values))
     # Nothing is to be made then: targets follow from the laws in the table of prompts.
     with pytest.raises(ConfigError, match="discretize has no run --space soft: there are --space eval$"):
-        find_run([STAGES["discretize"], STAGES["discretize_eval"]], load_params(params), {"space": "soft"})
+        find_run([STAGES["discretize"], STAGES["discretize-eval"]], load_params(params), {"space": "soft"})
     tries = tmp_path / "tries"
-    built = run_stage(params, "build_tries@embedded-soft", output=tries)
+    built = run_stage(params, "build-tries@embedded-soft", output=tries)
     assert built.paths["source"] == dag.root / "prompts" / "train.parquet"
-    store, explicit = open_tries(tries), TrieStore(dag.path("train_soft@embedded", "tries"))
+    store, explicit = open_tries(tries), TrieStore(dag.path("train-soft@embedded", "tries"))
     assert list(store) == list(explicit) and store.terminator == explicit.terminator
-    run_stage(params, "train_soft@embedded", tries=tries, output=tmp_path / "soft")
-    hard = run_stage(params, "train_hard@embedded", output=tmp_path / "hard")
+    run_stage(params, "train-soft@embedded", tries=tries, output=tmp_path / "soft")
+    hard = run_stage(params, "train-hard@embedded", output=tmp_path / "hard")
     assert hard.paths["hard_targets"] == dag.root / "prompts" / "train.parquet"
     for method in ("soft", "hard"):
-        assert weights(tmp_path / method) != weights(dag.path(f"train_{method}@embedded"))
+        assert weights(tmp_path / method) != weights(dag.path(f"train-{method}@embedded"))
     parameters = read_json(tmp_path / "hard" / "provenance.json")["parameters"]
     assert parameters["discretize.hard.num_decimals"] == 2 and parameters["discretize.hard.max_bins"] is None
     values["train"]["soft"]["estimator"] = "exact"
     params.write_text(yaml.safe_dump(values))
     with pytest.raises(ConfigError, match=r"train\.soft\.estimator: exact needs explicit tries"):
-        run_stage(params, "train_soft@embedded", tries=tries, output=tmp_path / "soft")
+        run_stage(params, "train-soft@embedded", tries=tries, output=tmp_path / "soft")
 
 
 def test_identity_of_an_adapter(dag):
     params = load_params(dag.params)
 
     def identity(params):
-        return named_run("train_soft@embedded", params).record.identity
+        return named_run("train-soft@embedded", params).record.identity
 
     def changed(**changes):
         return identity(replace(params, train=replace(params.train, **changes)))
@@ -134,20 +134,20 @@ def test_a_checkpoint_of_another_identity_is_set_aside(dag, tmp_path, monkeypatc
 
         patch.setattr(fit.Checkpoint, "save", save_and_stop)
         with pytest.raises(KeyboardInterrupt):
-            dag.run("train_hard@embedded", output=tmp_path / "stopped")
-    state = named_run("train_hard@embedded", load_params(dag.params)).unfinished / "state.safetensors"
+            dag.run("train-hard@embedded", output=tmp_path / "stopped")
+    state = named_run("train-hard@embedded", load_params(dag.params)).unfinished / "state.safetensors"
     assert state.exists()
     capsys.readouterr()
     params = with_training(dag, tmp_path, learning_rate=0.01)
-    other = run_stage(params, "train_hard@embedded", output=tmp_path / "beside")
+    other = run_stage(params, "train-hard@embedded", output=tmp_path / "beside")
     said = capsys.readouterr().err
     assert f"unfinished work in {state.parent} is of older code, parameters or inputs and is set aside" in said
     assert f"mv {state.parent} {other.unfinished}`" in said
     assert [entry["step"] for entry in read_log(tmp_path / "beside")] == [1, 2, 3, 4, 5]
     # The one goes on where it was, and without it the other comes to the same.
-    dag.run("train_hard@embedded", output=tmp_path / "continued")
-    assert weights(tmp_path / "continued") == weights(dag.path("train_hard@embedded")) and not state.exists()
-    run_stage(params, "train_hard@embedded", output=tmp_path / "alone")
+    dag.run("train-hard@embedded", output=tmp_path / "continued")
+    assert weights(tmp_path / "continued") == weights(dag.path("train-hard@embedded")) and not state.exists()
+    run_stage(params, "train-hard@embedded", output=tmp_path / "alone")
     assert weights(tmp_path / "alone") == weights(tmp_path / "beside") != weights(tmp_path / "continued")
 
 
@@ -172,12 +172,12 @@ def test_a_step_must_have_a_pass_for_each_process(dag, tmp_path):
     params = with_training(dag, tmp_path)
     distribute(params, "ddp", 3)
     with pytest.raises(ConfigError, match=r"micro_batch_size 2 makes 2 passes of a step of 4 .* 3; at most 1 is allow"):
-        run_stage(params, "train_soft@embedded", output=tmp_path / "adapter")
+        run_stage(params, "train-soft@embedded", output=tmp_path / "adapter")
 
 
 def test_a_second_run_on_the_same_adapter_is_refused(dag, tmp_path):
-    run = named_run("train_soft@embedded", load_params(dag.params), output=tmp_path / "adapter")
-    with exclusive(run.unfinished.parent, "another run"), pytest.raises(BusyError, match="train_soft embedded"):
+    run = named_run("train-soft@embedded", load_params(dag.params), output=tmp_path / "adapter")
+    with exclusive(run.unfinished.parent, "another run"), pytest.raises(BusyError, match="train-soft embedded"):
         execute(run)
     assert not (tmp_path / "adapter").exists()
 
@@ -197,7 +197,7 @@ def launch(params, output):
 
 def test_processes_that_are_killed_end_and_are_continued_by_another_number(dag, tmp_path, nameless_events):
     params = with_training(dag, tmp_path, hard__epochs=20)
-    unfinished = run_stage(params, "train_hard@embedded", output=tmp_path / "whole").unfinished
+    unfinished = run_stage(params, "train-hard@embedded", output=tmp_path / "whole").unfinished
 
     state = unfinished / "state.safetensors"
     distribute(params, "fsdp", 2)
@@ -217,7 +217,7 @@ def test_processes_that_are_killed_end_and_are_continued_by_another_number(dag, 
     # Without their launcher the processes end, and leave what they had to others.
     wait_until(free)
     distribute(params, "single", 1)
-    run_stage(params, "train_hard@embedded", output=tmp_path / "adapter")
+    run_stage(params, "train-hard@embedded", output=tmp_path / "adapter")
     assert not state.exists()
     assert len(read_log(tmp_path / "adapter")) == len(read_log(tmp_path / "whole")) == 100
     found, expected = (read_adapter(tmp_path / name) for name in ("adapter", "whole"))

@@ -108,8 +108,8 @@ def test_every_cell_of_every_preset_composes_to_a_dag_with_its_targets(name, mod
         assert cell.params.generate.structured.num_samples == 1000 and cell.params.train.learning_rate == 2e-4
 
 
-HARD = ("methods=hard", "conditions=[hard]", "generate.ssot.enabled=false")
-STRUCTURED = ("eval_structured@{model}",)
+HARD = ("methods=hard", "conditions=[hard]", "axes=[structured]", "generate.ssot.enabled=false")
+STRUCTURED = ("eval-structured@{model}",)
 
 
 @functools.cache
@@ -118,7 +118,7 @@ def cell_of(*overrides: str, targets: tuple[str, ...] = STRUCTURED):
     return make_cell(overrides, targets, ROOT)
 
 
-TRAINING_AND_SAMPLING = ("train_", "generate_", "score_", "exact_")
+TRAINING_AND_SAMPLING = ("train-", "generate", "score", "judge")
 ABLATIONS = {
     "soft": ("soft_granularity", "soft_granularity_demo", "bins", "precision"),
     "hard": ("hard_ablation", "hard_ablation_demo", "samples_per_prompt"),
@@ -132,11 +132,12 @@ def test_a_cell_of_an_ablation_runs_what_its_table_needs(method, name):
     overrides = (override_text(key, values[0]) for key, values in config.grid.items())
     cell = cell_of(*overrides, targets=tuple(config.targets))
     names = {stage for stage in cell.stages if stage.startswith(TRAINING_AND_SAMPLING)}
-    of_samples = (f"{kind}_structured@embedded-{method}" for kind in ("generate", "score", "exact"))
-    assert names == {f"train_{method}@embedded", *of_samples}
-    assert cell.targets == ("eval_structured@embedded",)
+    assert names == {f"train-{method}@embedded", f"generate@embedded-{method}", f"score@embedded-{method}"}
+    parts = {part.name for name in cell.stages for part, _ in cell.graph[name].parts}
+    assert parts == {"build-prompts-structured", "generate-structured", "score-structured", "exact-structured"}
+    assert cell.targets == ("eval-structured@embedded",)
     # Beside those: checks, prompts, an output space for each of training and evaluation, tries, and floors.
-    assert len(cell.stages) == {"soft": 14, "hard": 13}[method]
+    assert len(cell.stages) == {"soft": 13, "hard": 12}[method]
 
 
 @pytest.mark.parametrize("name", [*ABLATIONS["soft"], *ABLATIONS["hard"]])
@@ -167,6 +168,7 @@ def test_a_presets_cells_and_grid_become_sweeps():
         "generate.ssot.enabled=true",
         "seed=0,1,2",
         "methods=soft",
+        "axes=[structured]",
         "discretize.soft.num_decimals=1,2,3,5",
         "discretize.soft.max_bins=1001,4096,16384",
     ]
@@ -290,7 +292,7 @@ def test_identity_is_what_the_targets_depend_on():
     )
     identities = {cell_of(*HARD, other).identity for other in changes}
     assert len(identities | {base.identity}) == len(changes) + 1
-    assert cell_of(*HARD, targets=("train_hard",)).identity != base.identity
+    assert cell_of(*HARD, targets=("train-hard",)).identity != base.identity
     # The way to the values does not count.
     assert cell_of(*HARD, "seed=0", "discretize.hard.max_bins=16384").identity == base.identity
 
@@ -308,33 +310,33 @@ def test_full_identity_follows_code_data_and_checkpoints(tmp_path, monkeypatch):
     digests = code_digests()
     with monkeypatch.context() as patch:
         # Code that no stage of the cell runs.
-        patch.setattr(cells, "code_digests", lambda: {**digests, "train_soft": "0" * 16, "report": "0" * 16})
+        patch.setattr(cells, "code_digests", lambda: {**digests, "train-soft": "0" * 16, "report": "0" * 16})
         assert base.full_identity(tmp_path) == full
-        patch.setattr(cells, "code_digests", lambda: {**digests, "train_hard": "0" * 16})
+        patch.setattr(cells, "code_digests", lambda: {**digests, "train-hard": "0" * 16})
         changed = base.full_identity(tmp_path)
         assert changed != full
     (model / "config.json").write_text("[]")
     assert base.full_identity(tmp_path) not in (full, changed)
     # Of the engines, that which samples.
-    engine = {**digests["generate_structured"], "vllm": "0" * 16}
+    engine = {**digests["generate"], "vllm": "0" * 16}
     with monkeypatch.context() as patch:
         before = base.full_identity(tmp_path)
-        patch.setattr(cells, "code_digests", lambda: {**digests, "generate_structured": engine})
+        patch.setattr(cells, "code_digests", lambda: {**digests, "generate": engine})
         assert base.full_identity(tmp_path) == before
         engine["transformers"] = "0" * 16
         assert base.full_identity(tmp_path) != before
     # DVC runs a stage again whose command has changed.
     before = base.full_identity(tmp_path)
-    hard = base.graph["train_hard@embedded"].stage
+    hard = base.graph["train-hard@embedded"].stage
     with monkeypatch.context() as patch:
-        patch.setitem(STAGES, "train_hard", replace(hard, module="train_soft"))
+        patch.setitem(STAGES, "train-hard", replace(hard, module="train_soft"))
         assert make_cell(HARD, STRUCTURED, tmp_path).full_identity(tmp_path) != before
 
 
 def test_settings_are_no_sources_of_a_cell():
     """A checkpoint or data set of the hub is named by parameters; a comment in conf/ changes none of them."""
     cell = cell_of("experiment=paper", targets=("report",))
-    assert "conf/paloma" in cell.graph.sources("score_paloma@qwen3_8b-base")
+    assert "conf/paloma" in cell.graph.sources("score@qwen3_8b-base")
     assert cell.sources == [
         *("data/instructions.jsonl", "data/laws", "data/published"),
         "pipeline/report/page/templates",
@@ -350,22 +352,22 @@ def test_targets_in_braces():
     assert targets == ["a@embedded-x", "report", "b@embedded"]
     with pytest.raises(ConfigError, match="only \\{model\\}, \\{tokenizer\\} can stand in braces"):
         expand_targets(["a@{modle}"], params)
-    with pytest.raises(ConfigError, match="there is no stage 'train_hrad'"):
-        cell_of(targets=("train_hrad",))
-    with pytest.raises(ConfigError, match="its name is eval_mcq@embedded"):
+    with pytest.raises(ConfigError, match="there is no stage 'train-hrad'"):
+        cell_of(targets=("train-hrad",))
+    with pytest.raises(ConfigError, match="'eval_mcq@embedded-base' is called eval-mcq@embedded now"):
         cell_of(targets=("eval_mcq@{model}-base",))
     with pytest.raises(ConfigError, match="artifacts: got '/tmp/x'; in a sweep it must be a path inside"):
         cell_of("artifacts=/tmp/x")
 
 
-PAPER_TARGETS = ("eval_novelty@{model}", "eval_structured@{model}", "eval_open@{model}", "eval_mcq@{model}")
+PAPER_TARGETS = ("eval-novelty@{model}", "eval-structured@{model}", "eval-open@{model}", "eval-mcq@{model}")
 
 
 def test_targets_on_axes_that_are_off_are_left_out():
     cell = cell_of("axes=[structured,mcq]", targets=PAPER_TARGETS)
-    assert cell.targets == ("eval_structured@embedded", "eval_mcq@embedded")
+    assert cell.targets == ("eval-structured@embedded", "eval-mcq@embedded")
     assert not any("novelty" in name or "open" in name for name in cell.stages)
-    with pytest.raises(ConfigError, match=r"nothing is left to reach of eval_novelty@.*: axes \(now structured, mcq\)"):
+    with pytest.raises(ConfigError, match=r"nothing is left to reach of eval-novelty@.*: axes \(now structured, mcq\)"):
         cell_of("axes=[structured,mcq]", targets=PAPER_TARGETS[:1])
     with pytest.raises(ConfigError, match="there is no stage 'eval_novlety@embedded'; there are"):
         cell_of("axes=[structured,mcq]", targets=("eval_novlety@{model}",))
@@ -412,7 +414,7 @@ def test_stage_graph_is_that_of_dvc(tmp_path, monkeypatch, overrides):
             assert sorted(node.parameters) == sorted(params.pop("params.yaml", []))
             # The digest of its code, with the engine that it runs.
             code = f"{node.stage.name}.transformers" if node.stage.runs_engine else node.stage.name
-            assert params == ({} if name == "check_params" else {"code.yaml": [code]})
+            assert params == ({} if name == "check-params" else {"code.yaml": [code]})
             assert {out.def_path for out in stage.outs if not out.use_cache} == set(
                 node.outputs[-1:] if node.stage.metrics else ()
             )
@@ -423,13 +425,13 @@ def test_stage_graph_is_that_of_dvc(tmp_path, monkeypatch, overrides):
 
 def test_closure_is_ordered_and_downstream_is_its_inverse():
     graph = StageGraph(validate(composed_params()))
-    order = graph.closure(["exact_structured@embedded-hard"])
+    order = graph.closure(["score@embedded-hard"])
     for position, name in enumerate(order):
         assert graph.upstream(name) <= set(order[:position])
-    assert "train_hard@embedded" in order and "train_soft@embedded" not in order
-    for name in ("train_hard@embedded", "build_prompts", "report"):
+    assert "train-hard@embedded" in order and "train-soft@embedded" not in order
+    for name in ("train-hard@embedded", "build-prompts", "report"):
         assert graph.downstream([name]) == {other for other in graph if name in graph.closure([other])}
-    assert graph.select(["train_soft", "report"]) == ["train_soft@embedded", "report"]
+    assert graph.select(["train-soft", "report"]) == ["train-soft@embedded", "report"]
 
 
 def test_templates_that_cannot_be_filled():
@@ -574,8 +576,8 @@ def test_plan_of_params_yaml(tmp_path, capsys):
     plan(params, csv, all_stages=True)
     table, printed = pd.read_csv(csv), capsys.readouterr().out
     graph = StageGraph(validate(values))
-    assert table["stages"].sum() == table["to_run"].sum() == len(graph)
-    assert table.groupby("stage")["stages"].sum()["train_soft"] == 12
+    assert table["stages"].sum() == table["to_run"].sum() == sum(len(node.pieces) for node in graph.values())
+    assert table.groupby("stage")["stages"].sum()["train-soft"] == 12
     assert (table["gpu_hours"] == table["gpu_hours_to_run"]).all()
     total = float(next(line for line in printed.splitlines() if line.startswith("total")).split()[4])
     assert total == pytest.approx(table["gpu_hours"].sum(), abs=0.01)
@@ -589,7 +591,7 @@ def test_plan_without_an_axis(tmp_path, capsys):
     params.write_text(yaml.safe_dump(values))
     plan(params, csv, all_stages=True)
     stages, printed = set(pd.read_csv(csv)["stage"]), capsys.readouterr().out
-    assert stages >= {"eval_structured", "eval_open"} and not stages & {"reward_novelty", "import_irt", "score_paloma"}
+    assert stages >= {"eval-structured", "eval-open"} and not stages & {"reward-novelty", "import-irt", "score-paloma"}
     assert "Experiment paper, without mcq, novelty, retention, paloma, anchors (axes): " in printed
     # The twelve models alone.
     assert "Checkpoints from the hub: 199 GB" in printed

@@ -8,7 +8,7 @@ from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.model_report import model_revision
 from pipeline.artifacts.prompts import read_requests
 from pipeline.artifacts.scores import REPLY_DIVERGENCE_COLUMNS
-from pipeline.artifacts.storage import read_table, write_table
+from pipeline.artifacts.storage import read_table
 from pipeline.config.conditions import adapter_directory
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
@@ -56,7 +56,7 @@ def main(
                     divergences[index] = value
                 progress.update(len(found))
     table = table.assign(num_tokens=list(map(len, replies)), divergence_nats=divergences)
-    write_table(output, table[list(REPLY_DIVERGENCE_COLUMNS)])
+    run.write_table(output, table[list(REPLY_DIVERGENCE_COLUMNS)])
     run.write_record(num_replies=len(table))
 
 

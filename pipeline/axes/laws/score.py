@@ -11,7 +11,6 @@ from typing import Any
 import pandas as pd
 
 from pipeline.artifacts.prompts import read_prompts
-from pipeline.artifacts.storage import write_table
 from pipeline.axes.laws.law_metrics import EXACT, exact_figures
 from pipeline.config.conditions import adapter_directory
 from pipeline.config.params import Params
@@ -59,7 +58,7 @@ def main(
     opened = ModelOnDemand(config, model, model_report, adapter_directory(condition, weights), requests[0].text)
     with row_by_row(run, requests, lambda prompt: figures(config, opened, prompt)) as rows:
         table = pd.DataFrame(rows, columns=["prompt_id", *EXACT])
-        write_table(output, table.astype(dict.fromkeys(EXACT, "float64")))
+        run.write_table(output, table.astype(dict.fromkeys(EXACT, "float64")))
         run.write_record(num_prompts=len(table))
 
 

@@ -12,7 +12,6 @@ import pandas as pd
 
 from pipeline.artifacts.prompts import read_requests
 from pipeline.artifacts.scores import FIRST_STEP_COLUMNS
-from pipeline.artifacts.storage import write_table
 from pipeline.axes.open.open_ended import law_entropy, leading_tokens
 from pipeline.config.conditions import adapter_directory
 from pipeline.dag.execution import StageRun, command_line
@@ -72,7 +71,7 @@ def main(
     requests = read_requests(*prompts)
     opened = open_requested(run, model, condition, model_report, weights, requests)
     rows = [leading_row(request.prompt_id, law) for request, law in first_step_laws(run, *opened, requests)]
-    write_table(output, pd.DataFrame(rows, columns=list(FIRST_STEP_COLUMNS)))
+    run.write_table(output, pd.DataFrame(rows, columns=list(FIRST_STEP_COLUMNS)))
     run.write_record(num_prompts=len(rows))
 
 

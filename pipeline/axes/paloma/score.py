@@ -15,7 +15,7 @@ import pandas as pd
 
 from pipeline.artifacts.journal import Journal
 from pipeline.artifacts.scores import DOCUMENT_SCORE_COLUMNS
-from pipeline.artifacts.storage import sha256_json, write_table
+from pipeline.artifacts.storage import sha256_json
 from pipeline.config.conditions import adapter_directory
 from pipeline.config.retention import PalomaConfig, is_local_path
 from pipeline.dag.execution import StageRun, command_line
@@ -101,7 +101,7 @@ def main(run: StageRun, model: str, condition: str, model_report: Path, weights:
                 for file in files
                 for row in scored_file(scorer, file, variant, bos, scratch, progress)
             ]
-        write_table(output, pd.DataFrame(rows, columns=list(DOCUMENT_SCORE_COLUMNS)))
+        run.write_table(output, pd.DataFrame(rows, columns=list(DOCUMENT_SCORE_COLUMNS)))
         run.write_record(num_documents=sum(file.num_documents for file in files), variants=list(variants))
 
 

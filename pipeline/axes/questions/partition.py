@@ -13,7 +13,7 @@ import pandas as pd
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN, read_answers
 from pipeline.artifacts.score_cache import CachedScores, ScoreCache
-from pipeline.artifacts.storage import rows_by_prompt, write_table
+from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.axes.questions.answers import PARTITION_COLUMNS, answer_texts, styled_answer
 from pipeline.axes.questions.artifact import read_questions
 from pipeline.axes.questions.classes import Judge, classify, normalise, says_the_same
@@ -68,7 +68,7 @@ def main(
         labels = classify(answers.tolist(), question, same)
         found.append(table.assign(answer=answers, spelling=spellings, label=labels))
     classes = pd.concat(found, ignore_index=True)[list(PARTITION_COLUMNS)]
-    write_table(output, classes)
+    run.write_table(output, classes)
     without = int((classes["label"] == NO_ANSWER).sum())
     calls = {} if verdicts is None else {"judge_calls": verdicts.calls, "cache_hits": verdicts.hits}
     run.write_record(num_answers=len(classes), num_without_answer=without, **calls)

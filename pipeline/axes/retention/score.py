@@ -18,7 +18,7 @@ import pandas as pd
 from pipeline.artifacts.journal import Journal
 from pipeline.artifacts.model_report import model_revision
 from pipeline.artifacts.scores import ITEM_SCORE_COLUMNS
-from pipeline.artifacts.storage import sha256_json, write_table
+from pipeline.artifacts.storage import sha256_json
 from pipeline.config.conditions import adapter_directory
 from pipeline.config.models import ModelConfig
 from pipeline.core.retention.tasks import TASKS
@@ -124,7 +124,7 @@ def main(run: StageRun, model: str, condition: str, model_report: Path, weights:
                 num_items[name] = len({outcome.item for outcome in outcomes})
         _say_what_differs(num_items)
         table = pd.DataFrame(rows).assign(prompt_format=prompt_format)
-        write_table(output, table[list(ITEM_SCORE_COLUMNS)])
+        run.write_table(output, table[list(ITEM_SCORE_COLUMNS)])
         run.write_record(num_items=num_items)
 
 

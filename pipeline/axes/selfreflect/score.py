@@ -14,7 +14,7 @@ from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.model_report import model_revision
 from pipeline.artifacts.prompts import read_text_prompts
 from pipeline.artifacts.scores import WORD_DISTANCE_COLUMNS
-from pipeline.artifacts.storage import rows_by_prompt, write_table
+from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.axes.questions.answers import read_partition
 from pipeline.axes.questions.artifact import read_questions
 from pipeline.axes.questions.question import NO_ANSWER, Question
@@ -143,7 +143,7 @@ def main(
     with row_by_row(run, questions, distances) as finished:
         rows = [(entry["prompt_id"], *row) for entry in finished for row in entry["rows"]]
         table = pd.DataFrame(rows, columns=list(WORD_DISTANCE_COLUMNS)).astype({"distance": float})
-        write_table(output, table)
+        run.write_table(output, table)
         calls = sum(entry["judge_calls"] for entry in finished)
         run.write_record(num_prompts=len(questions), num_words=len(rows), judge_calls=calls)
 

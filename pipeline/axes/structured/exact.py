@@ -15,7 +15,6 @@ import pandas as pd
 
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.scores import CDF_COLUMNS, EXACT_COLUMNS
-from pipeline.artifacts.storage import write_table
 from pipeline.artifacts.tries import TrieStore
 from pipeline.axes.structured.wasserstein import interquantile_width
 from pipeline.config.conditions import adapter_directory
@@ -109,8 +108,8 @@ def main(
     opened = ModelOnDemand(config, model, model_report, adapter_directory(condition, weights), requests[0].text)
     with row_by_row(run, requests, lambda prompt: figures(config, opened, prompt, store[prompt.prompt_id])) as rows:
         table = pd.DataFrame(rows, columns=list(EXACT_COLUMNS))
-        write_table(output, table.astype({c: "float64" for c in EXACT_COLUMNS if c != "prompt_id"}))
-        write_table(cdf, distribution_table(rows))
+        run.write_table(output, table.astype({c: "float64" for c in EXACT_COLUMNS if c != "prompt_id"}))
+        run.write_table(cdf, distribution_table(rows))
         run.write_record(num_prompts=len(rows))
 
 

@@ -11,7 +11,6 @@ import pandas as pd
 
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.scores import PATH_SCORE_COLUMNS
-from pipeline.artifacts.storage import write_table
 from pipeline.artifacts.tries import TrieStore
 from pipeline.config.conditions import adapter_directory
 from pipeline.config.params import Params
@@ -69,7 +68,7 @@ def main(
 
     with row_by_row(run, requests, scores) as rows:
         entries = [(row["prompt_id"], *scored) for row in rows for scored in row["scores"]]
-        write_table(output, pd.DataFrame(entries, columns=list(PATH_SCORE_COLUMNS)))
+        run.write_table(output, pd.DataFrame(entries, columns=list(PATH_SCORE_COLUMNS)))
         run.write_record(num_prefixes=len(entries))
 
 

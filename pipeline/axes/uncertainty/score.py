@@ -10,7 +10,7 @@ import pandas as pd
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN
 from pipeline.artifacts.scores import FIRST_STEP_COLUMNS
-from pipeline.artifacts.storage import rows_by_prompt, write_table
+from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.axes.open.score import first_step_laws, leading_row, open_requested
 from pipeline.axes.questions.artifact import read_questions
 from pipeline.axes.questions.question import LETTERS, Question
@@ -85,7 +85,7 @@ def main(
     table = pd.DataFrame(rows, columns=list(QUESTION_STEP_COLUMNS))
     if any(np.isnan(probabilities).any() for probabilities in table["choice_probabilities"]):
         print(f"{run.title}: an option's letter is no single token, so choice_entropy is left out")
-    write_table(output, table)
+    run.write_table(output, table)
     run.write_record(num_prompts=len(rows), num_choices=sum(bool(question.options) for question in questions))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.artifacts.storage import sha256_file
+from pipeline.engines.loading.kept_models import opened_once
 from pipeline.errors import ModelError, first_line
 from pipeline.sources.repository import pinned_commit
 
@@ -40,7 +41,8 @@ def load_sequence_classifier(checkpoint: str, revision: str | None, dtype: str, 
     from transformers import AutoModelForSequenceClassification
 
     kind = AutoModelForSequenceClassification, "sequence classifier"
-    return load_evaluator(*kind, checkpoint, revision, dtype, device, **options)
+    source = (checkpoint, revision, dtype, device)
+    return opened_once((*source, *options.items()), lambda: load_evaluator(*kind, *source, **options))
 
 
 def load_evaluator(

@@ -7,6 +7,7 @@ from typing import Any
 
 from pipeline.artifacts.model_report import model_revision
 from pipeline.config.models import ModelConfig
+from pipeline.engines.loading.kept_models import opened_once
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def request_encoder(tokenizer: Any, config: ModelConfig) -> Callable[[str], list
 def open_checkpoint(
     config: ModelConfig, revision: str | None = None, adapter: Path | None = None, probe: str = ""
 ) -> ConditionedModel:
-    """Load a checkpoint, and an adapter into it.
+    """Load a checkpoint, and an adapter into it; the same as before where ``keep_last_model`` has it.
 
     Args:
         config: The checkpoint.
@@ -67,12 +68,16 @@ def open_checkpoint(
     """
     from pipeline.engines.loading.model import default_device, load_adapter, load_model, load_tokenizer, stop_ids
 
-    tokenizer, model = load_tokenizer(config, revision), load_model(config, revision)
-    stops = stop_ids(model, tokenizer, config.terminator)
-    encode = request_encoder(tokenizer, config)
-    if adapter is not None:
-        model = load_adapter(model, adapter, encode(probe))
-    return ConditionedModel(model, tokenizer, encode, message_encoder(tokenizer, config), stops, default_device())
+    def load() -> ConditionedModel:
+        tokenizer, model = load_tokenizer(config, revision), load_model(config, revision)
+        stops = stop_ids(model, tokenizer, config.terminator)
+        encode = request_encoder(tokenizer, config)
+        if adapter is not None:
+            model = load_adapter(model, adapter, encode(probe))
+        return ConditionedModel(model, tokenizer, encode, message_encoder(tokenizer, config), stops, default_device())
+
+    loaded_by = (revision or config.revision, config.dtype, config.attention, config.terminator, repr(config.chat))
+    return opened_once((config.checkpoint, adapter, *loaded_by), load)
 
 
 def open_model(config: ModelConfig, report: Path, adapter: Path | None = None, probe: str = "") -> ConditionedModel:

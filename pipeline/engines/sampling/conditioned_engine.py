@@ -9,6 +9,7 @@ from pipeline.config.conditions import adapter_directory, answer_protocol, gener
 from pipeline.config.models import ModelConfig
 from pipeline.config.params import Params
 from pipeline.engines.loading.conditioned_model import message_encoder, open_model
+from pipeline.engines.loading.kept_models import opened_once
 from pipeline.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -82,7 +83,11 @@ def open_engine(
     if config.engine.kind == "vllm":
         from pipeline.engines.sampling.vllm_engine import open_vllm
 
-        return open_vllm(checkpoint, config.engine.vllm, revision, tokenizer, stops, adapter, probe_ids)
+        settings = config.engine.vllm
+        return opened_once(
+            ("vllm", checkpoint.checkpoint, revision, adapter, repr(settings)),
+            lambda: open_vllm(checkpoint, settings, revision, tokenizer, stops, adapter, probe_ids),
+        )
     from pipeline.engines.sampling.openai_engine import open_openai
 
     request = SampleRequest("probe", probe_ids, messages, {0: 0}, max_new_tokens=16, temperature=1.0, top_p=1.0)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,7 +11,7 @@ import pandas as pd
 from pipeline.axes.registry import METRICS, SPLITS
 from pipeline.report.evaluations import EvaluationKey, rows_of
 
-MISSING = "not run"
+MISSING, FAILED = "not run", "failed"
 DASH = "—"
 Field = Literal["value", "n", "floor", "ratio"]
 """What of a metric's row is shown: its value with the interval, its sample size, what a perfect sampler scores, or the
@@ -136,6 +136,7 @@ class Table:
         verdicts: What paired tests say of the conditions, for ``best``.
         row_texts: A text in a last column, by model and condition, where conditions are rows; empty without one.
         row_texts_title: Title of that column.
+        failed: Evaluations that there are none of, because the model could not be run.
     """
 
     name: str
@@ -150,6 +151,7 @@ class Table:
     verdicts: Verdicts = field(default_factory=dict)
     row_texts: Mapping[tuple[str, str], str] = field(default_factory=dict)
     row_texts_title: str = ""
+    failed: Collection[EvaluationKey] = ()
 
     def cell(self, model: str, measure: Measure, condition: str) -> Cell | None:
         """The cell of a measure under a condition."""
@@ -313,6 +315,13 @@ def with_note(table: Table, note: str) -> Table:
     """The table with a note, which also names the evaluations that are missing."""
     missing = f" Not run: {', '.join(table.missing)}." if table.missing else ""
     return dataclasses.replace(table, note=note + missing)
+
+
+def with_failures(table: Table, failed: Mapping[EvaluationKey, str]) -> Table:
+    """The table with a note on those of its cells that are empty because the model could not be run."""
+    own = {key: reason for key, reason in failed.items() if key in table.absent}
+    named = "".join(f" Failed: {key.model} {key.condition} ({reason})." for key, reason in sorted(own.items()))
+    return dataclasses.replace(table, failed=set(own), note=table.note + named)
 
 
 def verdicts_of(tests: Iterable[pd.DataFrame]) -> Verdicts:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.report.tables.table import DASH, MISSING, ListTable, Measure, Table
+from pipeline.report.evaluations import EvaluationKey
+from pipeline.report.tables.table import DASH, FAILED, MISSING, ListTable, Measure, Table
 
 _MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|~$&"})
 _LATEX = str.maketrans(
@@ -111,7 +112,8 @@ def shown(table: Table, model: str, measure: Measure, condition: str) -> Shown:
     """The text of one cell."""
     cell = table.cell(model, measure, condition)
     if cell is None:
-        return Shown(MISSING, status=MISSING)
+        text = FAILED if EvaluationKey(measure.axis, model, condition) in table.failed else MISSING
+        return Shown(text, status=text)
     if measure.field == "floor":
         return Shown(f"{cell.floor:.{measure.decimals}f}" if math.isfinite(cell.floor) else DASH)
     if measure.field == "n":

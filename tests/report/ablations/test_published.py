@@ -78,7 +78,7 @@ def test_bad_files_are_named(tmp_path, change):
 
 
 def test_full_scale_cells_are_the_papers():
-    hard, targets = ["methods=hard", "conditions=[hard]"], ["eval_structured@{model}"]
+    hard, targets = ["methods=hard", "conditions=[hard]"], ["eval-structured@{model}"]
     overrides = ["experiment=one_model", "+model@models.qwen3_14b=qwen3_14b", "seed=1"]
     cell = make_cell([*overrides, *hard], targets, ROOT)
     assert is_papers_run(flatten(cell.parameters))

@@ -1,0 +1,28 @@
+"""What perplexity on PALOMA takes."""
+
+from pipeline.dag.stage_kinds import AxisStages, evaluation, of_all_conditions, scoring, table
+
+SETTINGS = ("source", "revision", "split", "slices", "window", "stride", "bos", "max_documents_per_slice")
+STAGES = AxisStages(
+    score=(
+        scoring(
+            "score-paloma",
+            "Log-likelihoods of PALOMA's documents",
+            "paloma",
+            {},
+            {"output": table("scores", "paloma")},
+            tuple(f"paloma.{name}" for name in SETTINGS),
+            "paloma",
+            ("paloma.tokens_per_pass",),
+            ("{dag.paloma_source}",),
+        ),
+    ),
+    stages=(
+        evaluation(
+            "paloma",
+            "Perplexity and bits per byte by slice, paired with the base checkpoint",
+            {"scores": of_all_conditions("scores", "paloma")},
+            ("tests.significance", "tests.bits_per_byte_margin"),
+        ),
+    ),
+)

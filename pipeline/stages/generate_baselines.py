@@ -1,0 +1,13 @@
+"""Sample what axes ask of one base checkpoint that is asked or decoded in another way."""
+
+from pipeline.dag.execution import StageRun, command_line
+from pipeline.dag.parts import run_parts
+
+
+def main(run: StageRun) -> None:
+    """Do the parts of the stage that are not done."""
+    run_parts(run)
+
+
+if __name__ == "__main__":
+    command_line()
