@@ -1,0 +1,74 @@
+"""The axis of docs/your_own_axis.md, taken from that page into a copy of the code and run."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.conftest import ROOT
+from tests.stages.clones import clone_project, copy_code, run
+
+pytestmark = [pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs Git"), pytest.mark.slow]
+
+PAGE = ROOT / "docs" / "your_own_axis.md"
+MODULES = ("__init__", "stages", "build", "evaluate", "metrics", "report")
+AXES = "axes=[mcq,coin_flips]"
+
+
+def code_blocks() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory, tiny_model, environment) -> Path:
+    """A project with that axis, in which it was run beside another."""
+    project = clone_project(tmp_path_factory.mktemp("own") / "project", tiny_model, "axes=[mcq]")
+    copy_code(project)
+    folder = project / "pipeline" / "axes" / "coin_flips"
+    folder.mkdir()
+    for name, text in zip(MODULES, code_blocks(), strict=True):
+        (folder / f"{name}.py").write_text(text)
+    header = next(line for line in (project / "params.yaml").read_text().splitlines() if "overrides:" in line)
+    overrides = header.partition("overrides: ")[2].replace("'axes=[mcq]'", "").replace("axes=[mcq]", "")
+    composed = [f"generate.ssot.enabled=false {overrides}", f"'{AXES}'"]
+    run(project, environment, "bash", "-c", f"python -m pipeline.compose {' '.join(composed)}")
+    run(project, environment, "git", "init", "-q")
+    run(project, environment, sys.executable, "-m", "dvc", "repro", "eval-coin-flips", "eval-mcq")
+    run(project, environment, "python", "-m", "pipeline.stages.report")
+    return project
+
+
+def test_the_page_is_short():
+    assert len(PAGE.read_text().splitlines()) <= 90
+    assert sum(bool(line.strip()) for block in code_blocks() for line in block.splitlines()) <= 70
+
+
+def test_its_number_its_table_and_the_page(project):
+    metrics = pd.read_csv(project / "reports" / "metrics.csv", keep_default_na=False)
+    own = metrics[metrics["axis"] == "coin_flips"]
+    assert set(own["metric"]) == {"coin_bias"} and set(own["condition"]) == {"base", "soft", "hard"}
+    table = (project / "reports" / "tables" / "coin_flips.md").read_text()
+    assert "Bias of coin flips" in table and "hard" in table
+    page = (project / "reports" / "index.html").read_text()
+    assert "Coin flips" in page and "Are coin flips fair?" in page
+
+
+def test_its_cost_is_planned(project, environment):
+    printed = run(project, environment, "python", "-m", "pipeline.runs.plan", "--all")
+    assert "generate-coin_flips" in printed and "eval-coin-flips" in printed
+
+
+def test_another_parameter_than_it_names_raises(project, environment):
+    evaluate = project / "pipeline" / "axes" / "coin_flips" / "evaluate.py"
+    text = evaluate.read_text()
+    evaluate.write_text(
+        text.replace("    evaluation, parts", "    run.params.generate.open.num_samples\n    evaluation, parts")
+    )
+    command = ["python", "-m", "pipeline.axes.coin_flips.evaluate", "--model", "embedded"]
+    result = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
+    evaluate.write_text(text)
+    assert result.returncode != 0 and "eval-coin-flips embedded reads the parameter generate" in result.stderr
