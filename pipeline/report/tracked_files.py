@@ -19,20 +19,22 @@ from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ArtifactError
 from pipeline.report.evaluations import Evaluations, rows_of
 
+NUM_AXES = 3
+"""Of so many axes one number is shown: ``dvc metrics show`` has a column for each number of each condition."""
+
 
 def headline_numbers(metrics: pd.DataFrame) -> dict[str, dict]:
-    """``{axis: {model: {condition: {split: {metric: value}}}}}``; without the split where an axis has one only.
+    """``{model: {condition: {metric: value}}}``: the first headline metric of the first axes, on their first split.
 
     Undefined is None.
     """
+    axes = [axis for axis in HEADLINES if axis in set(metrics["axis"])][:NUM_AXES]
     found: dict[str, dict] = {}
-    for row in rows_of(metrics, family="").itertuples():
-        if row.metric not in HEADLINES.get(row.axis, ()) or row.split not in SPLITS[row.axis]:
-            continue
-        numbers = found.setdefault(row.axis, {}).setdefault(row.model, {}).setdefault(row.condition, {})
-        if len(SPLITS[row.axis]) > 1:
-            numbers = numbers.setdefault(row.split, {})
-        numbers[row.metric] = float(row.value) if math.isfinite(row.value) else None
+    for axis in axes:
+        chosen = rows_of(metrics, axis=axis, split=SPLITS[axis][0], family="", metric=HEADLINES[axis][0])
+        for row in chosen.itertuples():
+            numbers = found.setdefault(row.model, {}).setdefault(row.condition, {})
+            numbers[row.metric] = float(row.value) if math.isfinite(row.value) else None
     return found
 
 

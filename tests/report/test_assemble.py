@@ -148,7 +148,7 @@ def test_conditions_are_compared_and_every_row_is_traced(written):
     assert pairs == {("soft", "base"), ("hard", "base"), ("soft", "hard")}  # SSOT's evaluation has no table by prompt
     assert all(path.endswith("provenance.json") for path in rows["provenance"])
     numbers = json.loads((written / "metrics.json").read_text())
-    assert numbers["structured"]["alpha"]["base"]["ood"]["wasserstein_1_normalised"] == pytest.approx(0.4)
+    assert numbers["alpha"]["base"]["wasserstein_1_normalised"] == pytest.approx(0.4)
     families = pd.read_csv(written / "plots" / "wasserstein_1" / "beta.csv")
     assert list(families["bar"][:3]) == ["poisson base", "poisson soft", "poisson hard"] and len(families) == 6
     assert families["wasserstein_1_normalised"][:3].tolist() == pytest.approx([0.2, 0.4 / 3, 0.1])
