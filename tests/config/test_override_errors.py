@@ -23,7 +23,7 @@ CONF = ROOT / "conf"
         ("~train.soft.epoch", "there is no key 'epoch'; did you mean epochs"),
         (
             "experiment=papr",
-            "there is no 'papr'; did you mean paper. there are demo, laptop, laptop_longer, one_model, own_law, paper",
+            "there is no 'papr'; did you mean paper. there are demo, everything, laptop, laptop_longer, one_model,",
         ),
         ("experiment='papr'", "experiment: there is no 'papr'; did you mean paper"),
         ("trian=demo", "trian: there is no key 'trian'; did you mean train"),
