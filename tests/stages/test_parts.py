@@ -186,7 +186,7 @@ def test_a_condition_that_cannot_be_run_is_shown_as_failed(clone, first_run, env
     evaluations = clone / "artifacts" / "evals" / "mcq" / "embedded"
     assert (evaluations / "base" / "metrics.json").exists() and not (evaluations / "soft" / "metrics.json").exists()
     assert why_unavailable(evaluations / "soft") == "generate-mcq embedded soft: not enough memory for one answer"
-    printed = run(clone, environment, "python", "-m", "pipeline.stages.report")
+    printed = run(clone, environment, sys.executable, "-m", "pipeline.stages.report")
     assert "FAILED: mcq of embedded soft: generate-mcq embedded soft: not enough memory for one answer" in printed
     table = (clone / "reports" / "tables" / "table20.md").read_text()
     assert "failed" in table and "Failed: embedded soft (generate-mcq embedded soft: not enough memory" in table

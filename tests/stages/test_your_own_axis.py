@@ -38,7 +38,7 @@ def project(tmp_path_factory, tiny_model, environment) -> Path:
     run(project, environment, "bash", "-c", f"python -m pipeline.compose {' '.join(composed)}")
     run(project, environment, "git", "init", "-q")
     run(project, environment, sys.executable, "-m", "dvc", "repro", "eval-coin-flips", "eval-mcq")
-    run(project, environment, "python", "-m", "pipeline.stages.report")
+    run(project, environment, sys.executable, "-m", "pipeline.stages.report")
     return project
 
 
