@@ -26,8 +26,7 @@ def _why_unavailable(run: StageRun, condition: str) -> str:
     """Why what a run reads of a condition is not there; empty where all of it is."""
     reasons = (
         why_unavailable(place)
-        for name in run.stage.reads
-        for path in (run.paths[name] if isinstance(run.paths[name], list) else [run.paths[name]])
+        for path in run.inputs
         for place in (path / f"{condition}.parquet", *sorted((path / condition).glob("*/")))
         if place.exists()
     )

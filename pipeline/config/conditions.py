@@ -24,8 +24,12 @@ def has_adapter(condition: str) -> bool:
 
 def conditions_on(params: "Params", axis: str) -> tuple[str, ...]:
     """What a model is evaluated under on an axis: ``params.conditions``, and the baselines that are enabled there."""
-    baselines = (name for name in EVALUATED[axis].baselines if getattr(params.generate, name).enabled)
-    return (*params.conditions, *baselines)
+    return (*params.conditions, *baselines_on(params, axis))
+
+
+def baselines_on(params: "Params", axis: str) -> tuple[str, ...]:
+    """The baselines of an axis that are enabled."""
+    return tuple(name for name in EVALUATED[axis].baselines if getattr(params.generate, name).enabled)
 
 
 def adapter_directory(condition: str, weights: "Path") -> "Path | None":

@@ -83,12 +83,12 @@ class Stage:
     @property
     def inputs(self) -> tuple[str, ...]:
         """Templates of all that it reads."""
-        return tuple(dict.fromkeys((*self.after, *self.sources, *flat(self.reads))))
+        return (*self.after, *self.sources, *flat(self.reads))
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """Templates of all that it writes, but for ``metrics``."""
-        return tuple(dict.fromkeys((*flat(self.writes), *([self.records] if self.records else []))))
+        return (*flat(self.writes), *([self.records] if self.records else []))
 
     def command(self, fill: Callable[[str], str]) -> str:
         """Its command line; ``fill`` gives what stands for a template."""

@@ -23,8 +23,8 @@ from pipeline.dag.code_digest import engines_besides, project_code
 from pipeline.dag.declaration import Paths, Row, Stage, fill, flat
 from pipeline.dag.launch import DIRECTORY, launch, run_launched
 from pipeline.dag.stage_kinds import common_path
-from pipeline.dag.stages import PARTS, STAGES
-from pipeline.dag.tables import part_rows, rows_of, template_names
+from pipeline.dag.stages import DECLARED
+from pipeline.dag.tables import parts_of, rows_of, template_names
 from pipeline.errors import ConfigError
 from pipeline.record.provenance import RECORD, StageRecord, run_identity, sha256_path
 from pipeline.record.tracking import Run, stage_run
@@ -81,9 +81,13 @@ class StageRun:
         return " ".join([self.stage.name, *(self.row[name] for name in self.stage.chosen_by)])
 
     @property
+    def _key(self) -> str:
+        return "-".join(self.row[name] for name in self.stage.chosen_by)
+
+    @property
     def address(self) -> str:
         """Its name in DVC, where its row is known there by what names it."""
-        return "@".join(filter(None, [self.stage.name, "-".join(self.row[name] for name in self.stage.chosen_by)]))
+        return "@".join(filter(None, [self.stage.name, self._key]))
 
     @cached_property
     def record(self) -> StageRecord:
@@ -124,26 +128,27 @@ class StageRun:
 
     def _is_own(self, output: Path) -> bool:
         if output.suffix == ".parquet":
-            return output.exists() and table_label(output) == self.identity
-        if not (output.is_dir() and (place := record_beside(output)).exists()):
-            return False
-        made = read_json(place)
+            return table_label(output) == self.identity
+        made = read_json(self.record_path)
         keys = ("stage", "code", "parameters")
-        return "stage" in made and self.identity == run_identity(*(made[k] for k in keys), {}, made["inputs_sha256"])
+        known = run_identity(*(made[key] for key in keys), {}, made["inputs_sha256"]) if "stage" in made else ""
+        return output.is_dir() and known == self.identity
 
     def write_table(self, path: Path, table: "pd.DataFrame") -> None:
         """Write a Parquet table that is known by this run's identity."""
         write_table(path, table, label=self.identity)
 
+    @cached_property
+    def _parts_on(self) -> tuple[tuple[Stage, Row], ...]:
+        return parts_of(self.stage, self.row, self._params)
+
     def parts(self) -> Iterator["StageRun"]:
-        """The runs of a stage's parts whose axes are on, in order."""
-        for part in self.stage.parts:
-            for row in part_rows(self.stage, part, self.row, self._params):
-                yield StageRun(part, row, self._params)
+        """The runs of a stage's parts whose axes are on, in order; each counts what it uses from when it is taken."""
+        return (StageRun(part, row, self._params) for part, row in self._parts_on)
 
     def outputs_of_parts_that_are_off(self) -> Iterator[tuple[str, Path]]:
         """Outputs and records of the parts whose axes are off, each with the part's name."""
-        on = {part.stage.name for part in self.parts()}
+        on = {part.name for part, _ in self._parts_on}
         for part in self.stage.parts:
             if part.name not in on:
                 for path in part.outputs:
@@ -162,7 +167,7 @@ class StageRun:
             self.record.write(made / part / RECORD, {str(written[0] / part): sha256_path(made / part)}, **results)
             return
         declared = self._path(next(iter(self.stage.writes.values())))
-        place = self.record_path if written[0] == declared else record_beside(written[0])
+        place = self.record_path if written[0] == declared else written[0].with_suffix(f".{RECORD}")
         self.record.write(place, {str(path): sha256_path(path) for path in written}, **results)
 
     def tracked(self) -> contextlib.AbstractContextManager[Run]:
@@ -177,8 +182,7 @@ class StageRun:
         return self._unfinished(self.record.identity)
 
     def _unfinished(self, identity: str, suffix: str = "") -> Path:
-        key = "-".join(self.row[name] for name in self.stage.chosen_by)
-        return Path(self._params.artifacts) / "unfinished" / self.stage.name / key / f"{identity[:16]}{suffix}"
+        return Path(self._params.artifacts) / "unfinished" / self.stage.name / self._key / f"{identity[:16]}{suffix}"
 
     @contextlib.contextmanager
     def scratch(self, suffix: str = "", regardless_of: Collection[str] = ()) -> Iterator[Path]:
@@ -203,11 +207,6 @@ class StageRun:
             shutil.rmtree(own, ignore_errors=True)
             with contextlib.suppress(OSError):
                 own.parent.rmdir()
-
-
-def record_beside(output: Path) -> Path:
-    """The record of a file or directory, which lies beside it."""
-    return output.with_suffix(f".{RECORD}")
 
 
 def _say_what_is_set_aside(own: Path) -> None:
@@ -249,7 +248,7 @@ def named_run(name: str, params: Params, **replaced: Path | list[Path]) -> Stage
         KeyError: There is no such run.
     """
     name, _, key = name.partition("@")
-    stage = STAGES.get(name) or PARTS[name]
+    stage = DECLARED[name]
     return StageRun(stage, rows_of(stage.over, params)[key], params, replaced)
 
 
@@ -298,7 +297,7 @@ def command_line(arguments: Sequence[str] | None = None) -> None:
     """Run the stage module that was started as ``python -m MODULE``."""
     caller = sys.modules["__main__"]
     module = caller.__spec__.name
-    stages = [stage for stage in (*STAGES.values(), *PARTS.values()) if stage.module_name == module]
+    stages = [stage for stage in DECLARED.values() if stage.module_name == module]
     parser = _parser(module, caller.__doc__ or "", stages)
     given = vars(parser.parse_args(arguments))
     params, chosen = given.pop("params"), {}

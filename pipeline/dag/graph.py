@@ -17,7 +17,7 @@ import networkx
 from pipeline.config.params import Params
 from pipeline.dag.declaration import Row, Stage, fill
 from pipeline.dag.stages import STAGES
-from pipeline.dag.tables import dag_section, part_rows, rows_of, template_names
+from pipeline.dag.tables import dag_section, parts_of, rows_of, template_names
 from pipeline.errors import ConfigError
 from pipeline.estimates.cost import Cost
 
@@ -61,8 +61,12 @@ class StageNode:
 
     def cost(self, prices: "Prices") -> Cost:
         """What the run takes, by its declaration."""
-        costs = (stage.cost(prices, row) for stage, row in self.pieces if stage.cost is not None)
-        return sum(costs, Cost())
+        return sum((piece_cost(stage, row, prices) for stage, row in self.pieces), Cost())
+
+
+def piece_cost(stage: Stage, row: Row, prices: "Prices") -> Cost:
+    """What a stage without parts, or a part, takes for a row; nothing where it is declared without a cost."""
+    return stage.cost(prices, row) if stage.cost is not None else Cost()
 
 
 def _node(
@@ -93,10 +97,9 @@ class StageGraph(Mapping[str, StageNode]):
             node.name: node
             for stage in stages.values()
             for key, row in rows_of(stage.over, params, tables).items()
-            for parts in [
-                tuple((part, own) for part in stage.parts for own in part_rows(stage, part, row, params, tables))
+            for node in [
+                _node(stage, key, row, template_names(row, params, tables), parts_of(stage, row, params, tables))
             ]
-            for node in [_node(stage, key, row, template_names(row, params, tables), parts)]
         }
         self._absent = set(stages) - {node.stage.name for node in self._nodes.values()}
         makers: dict[PurePosixPath, set[str]] = {}

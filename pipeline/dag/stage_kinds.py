@@ -44,10 +44,6 @@ TRAINING = (
 
 def prompts_of(axis: str) -> tuple[str, ...]:
     """Paths of the requests of an axis, or of whatever else is asked, e.g. questions."""
-    if axis == "structured":
-        return TEST_PROMPTS
-    if axis == "selfreflect":
-        return ("{artifacts}/requests/selfreflect/{model}/{condition}.parquet",)
     return (f"{{artifacts}}/prompts/{axis}.parquet",)
 
 
@@ -89,8 +85,9 @@ def reading(
     over: str,
     writes: dict[str, Paths] | None = None,
     parameters: tuple[str, ...] = (),
+    settings: str = "",
 ) -> Stage:
-    """A part that takes the prompts of a section of ``prompts`` from their source."""
+    """A part that takes the prompts of a section of ``prompts``, or of other ``settings``, from their source."""
     output = f"{{artifacts}}/prompts/{section}.parquet"
     return Stage(
         name=f"build-prompts-{section}",
@@ -101,7 +98,7 @@ def reading(
         after=(PARAMS_CHECKED,),
         writes={"output": output, **(writes or {})},
         records=record(output),
-        parameters=(*parameters, f"prompts.{section}"),
+        parameters=(*parameters, settings or f"prompts.{section}"),
         keeps=False,
     )
 
@@ -124,7 +121,9 @@ def training(kind: str, description: str, reads: dict[str, Paths], parameters: t
     )
 
 
-def generation(axis: str, description: str, *more: str, sampled_as: str = "", over: str = "") -> Stage:
+def generation(
+    axis: str, description: str, *more: str, sampled_as: str = "", over: str = "", prompts: Paths = ()
+) -> Stage:
     """A part that samples answers of a model under a condition, for one axis.
 
     Args:
@@ -133,6 +132,7 @@ def generation(axis: str, description: str, *more: str, sampled_as: str = "", ov
         more: Settings that it alone has.
         sampled_as: The section of ``generate`` with its settings; the axis's own where empty.
         over: Table of its rows; the conditions of the axis where empty.
+        prompts: Paths of its requests; those of ``prompts_of`` where empty.
     """
     section, output = f"generate.{sampled_as or axis}", table("generations", axis)
     baseline = sampled_as == "{condition}"
@@ -145,7 +145,7 @@ def generation(axis: str, description: str, *more: str, sampled_as: str = "", ov
         chosen_by=PAIR,
         constants={"axis": axis},
         after=(PREFLIGHT,),
-        reads={"model_report": MODEL_REPORT, "weights": "{weights}", "prompts": prompts_of(axis)},
+        reads={"model_report": MODEL_REPORT, "weights": "{weights}", "prompts": prompts or prompts_of(axis)},
         writes={"output": output},
         records=record(output),
         parameters=("sampling_seed", "engine.kind", *MODEL, *(f"{section}.{name}" for name in (*settings, *more))),
@@ -155,9 +155,9 @@ def generation(axis: str, description: str, *more: str, sampled_as: str = "", ov
     )
 
 
-def baseline_generation(axis: str, description: str) -> Stage:
+def baseline_generation(axis: str, description: str, prompts: Paths = ()) -> Stage:
     """A part that samples answers of a model under a baseline, for one axis."""
-    return generation(axis, description, sampled_as="{condition}")
+    return generation(axis, description, sampled_as="{condition}", prompts=prompts)
 
 
 def scoring(
@@ -197,6 +197,11 @@ def of_all_conditions(kind: str, axis: str) -> str:
     return f"{{artifacts}}/{kind}/{axis}/{{model}}"
 
 
+def evaluation_name(axis: str) -> str:
+    """Name of the stage that evaluates an axis."""
+    return f"eval-{axis.replace('_', '-')}"
+
+
 def evaluation(
     axis: str,
     description: str,
@@ -207,7 +212,7 @@ def evaluation(
     """A stage that turns what a model did under all of its conditions into metrics; it loads no language model."""
     enabled = tuple(f"generate.{baseline}.enabled" for baseline in AXES[axis].baselines)
     return Stage(
-        name=f"eval-{axis.replace('_', '-')}",
+        name=evaluation_name(axis),
         description=description,
         module=f"axes.{axis}.evaluate",
         over=f"evaluated.{axis}",

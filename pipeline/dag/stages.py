@@ -302,5 +302,7 @@ STAGES: dict[str, Stage] = {stage.name: stage for stage in _ALL}
 """All stages by their names in dvc.yaml, each behind what it reads."""
 PARTS: dict[str, Stage] = {part.name: part for stage in _ALL for part in stage.parts}
 """What stages of several parts do, by name."""
+DECLARED: dict[str, Stage] = {**STAGES, **PARTS}
+"""Both: all that a record may be of."""
 PIECES: dict[str, Stage] = {piece.name: piece for stage in _ALL for piece in (stage.parts or (stage,))}
 """All that computes something: stages, and parts in the place of the stages that they are of."""

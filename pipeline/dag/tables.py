@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.axes import AXES as EVALUATED
 from pipeline.axes import axis_modules
-from pipeline.config.conditions import has_adapter
-from pipeline.config.evaluation import AXES, BASELINES, QUESTION_AXES
+from pipeline.config.conditions import baselines_on, has_adapter
+from pipeline.config.evaluation import AXES, QUESTION_AXES
 from pipeline.config.methods import TARGETS
 from pipeline.config.params import BASE, Params
 from pipeline.config.retention import irt_is_pickle, is_local_path
@@ -125,7 +124,8 @@ def dag_section(params: Params) -> dict[str, Any]:
     }
     tries = _tries(params, sources)
     asked, evaluated = _pairs(params, dict.fromkeys((BASE, *params.conditions))), _pairs(params, params.conditions)
-    enabled = [name for name in BASELINES if getattr(params.generate, name).enabled]
+    by_model = {name: {"model": name} for name in params.models}
+    baselines = {axis: baselines_on(params, axis) if on[axis] else () for axis in AXES}
     answered, questions = any(on[axis] for axis in QUESTION_AXES), params.prompts.questions
     anchored = any(method.anchors is not None for method in params.methods.values())
 
@@ -155,18 +155,15 @@ def dag_section(params: Params) -> dict[str, Any]:
         # What is scored reads answers, if only to learn that there are none.
         "generated": (asked if on["anchors"] else evaluated) if works("generate") or works("score") else {},
         "scored": evaluated if works("score") else {},
-        "judged": {name: {"model": name} for name in params.models} if works("judge") else {},
-        "baselines": _pairs(params, [name for name in enabled if any(on[axis] for axis in _axes_with(name))]),
+        "judged": by_model if works("judge") else {},
+        "baselines": _pairs(params, dict.fromkeys(name for names in baselines.values() for name in names)),
         # An evaluation sees all conditions of a model at once.
-        "evaluated": {axis: {name: {"model": name} for name in params.models} if on[axis] else {} for axis in AXES},
+        "evaluated": {axis: by_model if on[axis] else {} for axis in AXES},
         # The rows of parts, of which DVC knows nothing.
         PARTS: {
             "asked": {axis: evaluated if on[axis] else {} for axis in AXES}
             | {"anchors_and_base": asked if on["anchors"] else {}, "questions": evaluated if answered else {}},
-            "asked_baselines": {
-                axis: _pairs(params, [name for name in enabled if axis in _axes_with(name)]) if on[axis] else {}
-                for axis in AXES
-            },
+            "asked_baselines": {axis: _pairs(params, names) for axis, names in baselines.items()},
             "asked_once": {
                 "instructions": {"": {}} if anchored or on["anchors"] else {},
                 "questions": {"": {}} if answered else {},
@@ -187,10 +184,6 @@ def dag_section(params: Params) -> dict[str, Any]:
     }
 
 
-def _axes_with(baseline: str) -> list[str]:
-    return [name for name, axis in EVALUATED.items() if baseline in axis.baselines]
-
-
 def rows_of(over: str, params: Params, tables: Mapping[str, Any] | None = None) -> Table:
     """The rows of a table under the given parameters, by key; one without a key for a stage that runs once.
 
@@ -204,12 +197,17 @@ def rows_of(over: str, params: Params, tables: Mapping[str, Any] | None = None) 
     return found
 
 
-def part_rows(
-    stage: Stage, part: Stage, row: Row, params: Params, tables: Mapping[str, Any] | None = None
-) -> list[Row]:
-    """The rows of a stage's part that belong to one row of the stage; none where the part's axis is off."""
-    rows = rows_of(part.over, params, tables).values()
-    return [own for own in rows if all(own[name] == row[name] for name in stage.chosen_by)]
+def parts_of(
+    stage: Stage, row: Row, params: Params, tables: Mapping[str, Any] | None = None
+) -> tuple[tuple[Stage, Row], ...]:
+    """The parts of one run of a stage whose axes are on, each with its row; ``tables`` as in ``rows_of``."""
+    tables = tables or dag_section(params)
+    return tuple(
+        (part, own)
+        for part in stage.parts
+        for own in rows_of(part.over, params, tables).values()
+        if all(own[name] == row[name] for name in stage.chosen_by)
+    )
 
 
 def template_names(row: Row, params: Params, tables: Mapping[str, Any] | None = None) -> dict[str, str]:

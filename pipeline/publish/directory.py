@@ -17,6 +17,7 @@ from pipeline.config.models import ModelConfig
 from pipeline.config.params import BASE, Params
 from pipeline.dag.execution import named_run
 from pipeline.dag.graph import StageGraph
+from pipeline.dag.stage_kinds import evaluation_name
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.publish.card import CALIBRATION, Publication, model_card
 from pipeline.publish.freshness import checked_records
@@ -62,7 +63,7 @@ def collect(params: Params, model: str, method: str, licence: str | None, source
     }
     runs = [
         *(makers[path] for path in adapters.values()),
-        *(f"eval-{axis.replace('_', '-')}@{model}" for axis in params.axes),
+        *(f"{evaluation_name(axis)}@{model}" for axis in params.axes),
     ]
     records = checked_records(params, runs, (BASE, method), source)
     report = read_json(named_run(f"check-model@{model}", params).paths["output"])

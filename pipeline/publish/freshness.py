@@ -60,9 +60,7 @@ def checked_records(
     """
     nodes = nodes_behind(params, names, conditions)
     paths = {
-        node.name: [
-            path for name, path in record_paths(node.stage, node.row, params).items() if name in ("", *conditions)
-        ]
+        node.name: [path for name, path in record_paths(node, params).items() if name in ("", *conditions)]
         for node in nodes
     }
     for name in names:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.storage import read_json, read_table
-from pipeline.artifacts.unavailable import why_unavailable
+from pipeline.artifacts.unavailable import UNAVAILABLE_FILE, why_unavailable
 from pipeline.config.evaluation import AXES
 from pipeline.config.params import BASE, Params
 from pipeline.core.prompts.structured import Prompt
@@ -183,8 +183,8 @@ def read_evaluations(*roots: Path) -> Evaluations:
     numbers = ["value", "ci_low", "ci_high", "floor", "change", "change_low", "change_high"]
     frame[numbers] = frame[numbers].astype(float)
     columns = ["axis", "model", "condition", "split", "reason", "count"]
-    places = (path for root in roots for path in root.glob("*/*/*/") if path.parent.parent.name in AXES)
-    failed = {EvaluationKey(*path.parts[-3:]): reason for path in places if (reason := why_unavailable(path))}
+    places = (path.parent for root in roots for path in root.glob(f"*/*/*/{UNAVAILABLE_FILE}"))
+    failed = {EvaluationKey(*path.parts[-3:]): why_unavailable(path) for path in places}
     return Evaluations(frame, pd.DataFrame(invalid, columns=columns), provenance, directories, failed)
 
 

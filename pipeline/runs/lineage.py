@@ -19,7 +19,7 @@ import pygit2
 from pipeline.artifacts.storage import read_json, sha256_json
 from pipeline.config.params import BASE
 from pipeline.dag.code_digest import engines_besides, project_code
-from pipeline.dag.stages import PARTS, STAGES
+from pipeline.dag.stages import DECLARED
 from pipeline.record.provenance import RECORD, run_identity, sha256_of_files, sha256_path
 
 OK, MISMATCH, MISSING, CHANGED, UNKNOWN = "ok", "MISMATCH", "MISSING", "changed since", "not recorded"
@@ -83,8 +83,7 @@ def _blobs(tree: pygit2.Tree, above: str = "") -> Iterator[tuple[str, bytes]]:
 def code_now(record: Mapping[str, Any]) -> str | None:
     """The digest that the code of a record's stage has now; None for a stage that there is not."""
     # Records of earlier versions have underscores.
-    name = record["stage"].replace("_", "-")
-    stage = STAGES.get(name) or PARTS.get(name)
+    stage = DECLARED.get(record["stage"].replace("_", "-"))
     kind = record["parameters"].get("engine.kind", "transformers")
     return None if stage is None else project_code().digest(stage.entry, engines_besides(kind))
 

@@ -15,8 +15,8 @@ from pipeline.artifacts.storage import atomic_path
 from pipeline.command import run_command
 from pipeline.config.params import Params, load_params
 from pipeline.config.retention import is_local_path
-from pipeline.dag.graph import StageGraph, stages_out_of_date
-from pipeline.estimates.cost import Cost, clock
+from pipeline.dag.graph import StageGraph, piece_cost, stages_out_of_date
+from pipeline.estimates.cost import clock
 from pipeline.estimates.prices import CLASSIFIER_PARAMETERS, REWARD_PARAMETERS, Prices
 from pipeline.estimates.rates import Rates, read_rates
 
@@ -54,22 +54,22 @@ def price_table(
         gpu_hours, gpu_hours_to_run and disk_gb (10^9 bytes).
     """
     prices, rows = Prices(params, project, rates), []
-    pieces = [(name, node, *piece) for name, node in graph.items() for piece in node.pieces]
-    for name, node, stage, row in pieces:
-        cost = stage.cost(prices, row) if stage.cost is not None else Cost()
-        waits = name in to_run
-        rows.append(
-            {
-                "stage": stage.name,
-                "model": node.model,
-                "stages": 1,
-                "to_run": int(waits),
-                "tokens": cost.prompt_tokens + cost.completion_tokens,
-                "gpu_hours": cost.gpu_hours,
-                "gpu_hours_to_run": cost.gpu_hours * waits,
-                "disk_gb": cost.disk_bytes / 1e9,
-            }
-        )
+    for node in graph.values():
+        waits = node.name in to_run
+        for stage, row in node.pieces:
+            cost = piece_cost(stage, row, prices)
+            rows.append(
+                {
+                    "stage": stage.name,
+                    "model": node.model,
+                    "stages": 1,
+                    "to_run": int(waits),
+                    "tokens": cost.prompt_tokens + cost.completion_tokens,
+                    "gpu_hours": cost.gpu_hours,
+                    "gpu_hours_to_run": cost.gpu_hours * waits,
+                    "disk_gb": cost.disk_bytes / 1e9,
+                }
+            )
     return pd.DataFrame(rows).groupby(["stage", "model"], sort=False, as_index=False).sum()
 
 

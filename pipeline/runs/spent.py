@@ -15,8 +15,9 @@ from pipeline.artifacts.storage import atomic_path, read_json
 from pipeline.command import run_command
 from pipeline.config.conditions import conditions_on
 from pipeline.config.params import Params, load_params
-from pipeline.dag.declaration import Row, Stage, fill
-from pipeline.dag.graph import StageGraph
+from pipeline.dag.declaration import fill
+from pipeline.dag.graph import StageGraph, StageNode
+from pipeline.dag.stages import PIECES
 from pipeline.dag.tables import template_names
 from pipeline.estimates.cost import clock
 from pipeline.estimates.prices import Prices
@@ -45,12 +46,11 @@ peak of the process, and on the GPU of its tensors, in 10^9 bytes. Planned: what
 runs. {clock}"""
 
 
-def record_paths(stage: Stage, row: Row, params: Params) -> dict[str, Path]:
+def record_paths(node: StageNode, params: Params) -> dict[str, Path]:
     """Where a run writes its record; an evaluation writes one for each condition, others one under the key ""."""
-    names = template_names(row, params)
-    if stage.records:
-        return {"": Path(fill(stage.records, names))}
-    output, (table, _, axis) = Path(fill(stage.outputs[0], names)), stage.over.partition(".")
+    if node.stage.records:
+        return {"": Path(fill(node.stage.records, template_names(node.row, params)))}
+    output, (table, _, axis) = Path(node.outputs[0]), node.stage.over.partition(".")
     if table == "evaluated":
         return {condition: output / condition / RECORD for condition in conditions_on(params, axis)}
     return {"": output / RECORD}
@@ -70,9 +70,8 @@ def spent_table(params: Params, project: Path, rates: Rates | None = None) -> pd
         ArtifactError: A record is unreadable.
     """
     prices, rows = Prices(params, project, rates), []
-    pieces = [(node, *piece) for node in StageGraph(params).values() for piece in node.pieces]
-    for node, stage, row in pieces:
-        written = [path for path in record_paths(stage, row, params).values() if (project / path).is_file()]
+    for node in StageGraph(params, PIECES).values():
+        written = [path for path in record_paths(node, params).values() if (project / path).is_file()]
         if not written:
             continue
         # The last one has all of the run's time.
@@ -80,9 +79,9 @@ def spent_table(params: Params, project: Path, rates: Rates | None = None) -> pd
         processes = record.get("distributed", {}).get("num_processes", 1)
         rows.append(
             {
-                "stage": stage.name,
+                "stage": node.stage.name,
                 "model": node.model,
-                "condition": row.get("condition", ""),
+                "condition": node.row.get("condition", ""),
                 "wall_seconds": record["wall_time_seconds"],
                 "tokens_read": record.get("tokens_read", math.nan),
                 "tokens_generated": record.get("num_generated_tokens", math.nan),
@@ -90,7 +89,7 @@ def spent_table(params: Params, project: Path, rates: Rates | None = None) -> pd
                 "peak_gpu_memory_gb": _billions(record.get("peak_gpu_memory_bytes")),
                 "device": f"{processes} x {record['device']}" if processes > 1 else record["device"],
                 "continued": record.get("continued", False),
-                "planned_gpu_hours": stage.cost(prices, row).gpu_hours if stage.cost is not None else 0.0,
+                "planned_gpu_hours": node.cost(prices).gpu_hours,
                 "record": str(written[-1]),
             }
         )

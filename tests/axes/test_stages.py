@@ -13,6 +13,7 @@ from pipeline.axes.questions.artifact import read_perturbations, read_questions,
 from pipeline.axes.questions.classes import known_classes, normalise
 from pipeline.axes.questions.question import NO_ANSWER
 from pipeline.axes.registry import METRICS
+from pipeline.dag.stage_kinds import evaluation_name
 from pipeline.demo.stand_ins.evaluators import save_judge
 from pipeline.errors import ArtifactError
 from tests.conftest import ROOT
@@ -167,7 +168,7 @@ def test_evaluations_of_base(answered):
     answered.run("build-prompts-perturbations@inv_entropy", "generate-perturbations@embedded-base")
     splits = {"human": {"all", "sentence"}, "semcal": {"all", "sentence"}}
     for axis in ("human", *AXES):
-        answered.run(f"eval-{axis.replace('_', '-')}@embedded")
+        answered.run(f"{evaluation_name(axis)}@embedded")
         table = metrics_of(answered.evals(axis, "base"))
         names = set(table.index.get_level_values("metric"))
         assert names == {name for name, metric in METRICS.items() if metric.axis == axis}
@@ -216,13 +217,13 @@ def test_a_condition_that_answers_as_people_do_is_better_than_base(answered, par
     for axis in ("human", "semcal"):
         run_stage(
             tmp_path / "params.yaml",
-            f"eval-{axis.replace('_', '-')}@embedded",
+            f"{evaluation_name(axis)}@embedded",
             partitions=partitions,
             output=tmp_path / axis,
         )
         found[axis] = metrics_of(tmp_path / axis / "soft").loc["all"]
         # What base scores does not depend on who is evaluated beside it.
-        answered.run(f"eval-{axis.replace('_', '-')}@embedded", output=tmp_path / f"{axis} alone")
+        answered.run(f"{evaluation_name(axis)}@embedded", output=tmp_path / f"{axis} alone")
         pd.testing.assert_frame_equal(
             metrics_of(tmp_path / axis / "base"), metrics_of(tmp_path / f"{axis} alone" / "base")
         )

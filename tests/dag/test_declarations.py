@@ -20,7 +20,7 @@ from pipeline.dag.declaration import Stage, fill, flat
 from pipeline.dag.dvc_file import dvc_file_text
 from pipeline.dag.execution import find_run, named_run
 from pipeline.dag.graph import StageGraph
-from pipeline.dag.stages import PARTS, STAGES
+from pipeline.dag.stages import DECLARED, PIECES, STAGES
 from pipeline.dag.tables import dag_section, rows_of, template_names
 from tests.composition import composed_params
 from tests.conftest import ROOT
@@ -30,9 +30,6 @@ MODULES = {
     for path in (ROOT / "pipeline").rglob("*.py")
     if "\n    command_line()\n" in path.read_text()
 }
-ALL = {**STAGES, **PARTS}
-WORK = {name: stage for name, stage in ALL.items() if not stage.parts}
-"""What computes something itself."""
 IN_THE_REPORT = {"tables", "figures", "page", "plots"}
 """Outputs that lie beside metrics.csv, whose directory the report is written into."""
 EVERYTHING = (
@@ -64,12 +61,12 @@ def params(values) -> Params:
 
 
 def test_every_stage_module_is_declared_and_every_declaration_has_one():
-    assert {stage.module_name for stage in ALL.values()} == MODULES
-    assert all(stage.description and not stage.description.endswith(".") for stage in ALL.values())
+    assert {stage.module_name for stage in DECLARED.values()} == MODULES
+    assert all(stage.description and not stage.description.endswith(".") for stage in DECLARED.values())
 
 
 def test_training_and_sampling_have_seeds_of_their_own():
-    roots = {stage.name: [key for key in SEEDS if key in stage.parameters] for stage in WORK.values()}
+    roots = {stage.name: [key for key in SEEDS if key in stage.parameters] for stage in PIECES.values()}
     assert roots.pop("report") == list(SEEDS)
     for name, found in roots.items():
         kind = name.partition("-")[0]
@@ -88,17 +85,17 @@ def test_the_record_names_the_root_of_its_own_streams(params):
 
 
 def test_main_asks_for_nothing_that_its_declarations_do_not_offer():
-    for stage in WORK.values():
+    for stage in PIECES.values():
         wanted = inspect.signature(main_of(stage)).parameters
         needed = {name for name, parameter in wanted.items() if parameter.default is parameter.empty}
         assert needed <= offered(stage), stage.name
         # What only some stages of the module have is optional, and the others do offer it.
-        others = set().union(*(offered(other) for other in WORK.values() if other.module == stage.module))
+        others = set().union(*(offered(other) for other in PIECES.values() if other.module == stage.module))
         assert set(wanted) <= others, stage.name
 
 
 def test_every_declared_path_and_name_is_a_parameter_of_main():
-    for stage in WORK.values():
+    for stage in PIECES.values():
         unused = offered(stage) - set(inspect.signature(main_of(stage)).parameters) - {"run"}
         assert unused == (IN_THE_REPORT if stage.name == "report" else set()), stage.name
     report = STAGES["report"].writes
@@ -107,7 +104,7 @@ def test_every_declared_path_and_name_is_a_parameter_of_main():
 
 
 def test_paths_with_a_list_are_lists_in_mains_signature():
-    for stage in WORK.values():
+    for stage in PIECES.values():
         annotations = {name: str(p.annotation) for name, p in inspect.signature(main_of(stage)).parameters.items()}
         for name, paths in {**stage.reads, **stage.writes, **stage.shares}.items():
             if name in annotations:
@@ -115,7 +112,7 @@ def test_paths_with_a_list_are_lists_in_mains_signature():
 
 
 def test_every_run_leaves_a_record():
-    for stage in WORK.values():
+    for stage in PIECES.values():
         source = (ROOT / stage.module_name.replace(".", "/")).with_suffix(".py").read_text()
         outputs = flat(stage.writes)
         if stage.records:
@@ -152,7 +149,7 @@ def test_outputs_are_of_one_run_each(params):
 
 
 def test_the_engine_is_a_parameter_of_what_samples_and_of_nothing_else():
-    for stage in WORK.values():
+    for stage in PIECES.values():
         reached = {module for module, _ in project_code().reach(stage.entry)}
         assert stage.runs_engine == bool(reached & set(ALTERNATIVES.values())), stage.name
         # Every engine is reached where one is: none can be left out of the digest of its own kind.
@@ -161,7 +158,7 @@ def test_the_engine_is_a_parameter_of_what_samples_and_of_nothing_else():
 
 def test_every_parameter_exists(params, values):
     tables = dag_section(params)
-    for stage in ALL.values():
+    for stage in DECLARED.values():
         rows = rows_of(stage.over, params, tables)
         assert rows, f"{stage.name} does not exist although everything is switched on"
         for row in rows.values():
@@ -177,7 +174,7 @@ def test_every_parameter_exists(params, values):
 
 def test_no_parameter_is_inside_another_of_the_same_stage(params):
     tables = dag_section(params)
-    for stage in ALL.values():
+    for stage in DECLARED.values():
         for row in rows_of(stage.over, params, tables).values():
             names = template_names(row, params, tables)
             keys = [fill(key, names) for key in (*stage.parameters, *stage.free_parameters)]
@@ -243,7 +240,7 @@ def test_dvc_is_told_of_parameters_code_and_what_survives_a_failure():
 
 def test_what_a_stage_may_read_and_does_not_depend_on():
     """Speed and hosts change no result; that one of these would be tracked is what makes a rerun cost a day."""
-    free = {key.format(condition="X", model="X") for stage in WORK.values() for key in stage.free_parameters}
+    free = {key.format(condition="X", model="X") for stage in PIECES.values() for key in stage.free_parameters}
     free = {re.sub(r"^generate\.\w+\.", "generate.X.", key) for key in free}
     # Stages behind check_model depend on these through the report that it writes.
     assert {"models.X.checkpoint", "models.X.revision", "models.X.terminator"} < free

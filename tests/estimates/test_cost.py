@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.config.params import validate
-from pipeline.dag.graph import StageGraph
+from pipeline.dag.graph import StageGraph, piece_cost
 from pipeline.estimates import cost
 from pipeline.estimates.cost import Cost
 from pipeline.estimates.prices import Prices
@@ -83,8 +83,7 @@ def hours_of(overrides: tuple[str, ...]) -> dict[str, list[float]]:
     params = validate(composed_params("experiment=paper", *overrides))
     prices, hours = Prices(params, Path(ROOT)), {}
     for stage, row in (piece for node in StageGraph(params).values() for piece in node.pieces):
-        price = stage.cost(prices, row) if stage.cost is not None else Cost()
-        hours.setdefault(stage.name, []).append(price.gpu_hours)
+        hours.setdefault(stage.name, []).append(piece_cost(stage, row, prices).gpu_hours)
     return hours
 
 

@@ -66,11 +66,7 @@ def make_evaluation(root, axis, condition, value):
 def finish(params, names):
     """Make what is not there yet of the runs' outputs, and write the record of each as it would; none of hard."""
     for node in nodes_behind(params, names, ("base", METHOD)):
-        records = {
-            name: path
-            for name, path in record_paths(node.stage, node.row, params).items()
-            if name in ("", "base", METHOD)
-        }
+        records = {name: path for name, path in record_paths(node, params).items() if name in ("", "base", METHOD)}
         outputs = [Path(path) for path in node.outputs if Path(path) not in records.values()]
         for path in outputs:
             if not path.exists():

@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.artifacts.storage import write_json
 from pipeline.dag.code_digest import engines_besides, project_code
-from pipeline.dag.stages import PARTS, STAGES
+from pipeline.dag.stages import DECLARED
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.record.provenance import StageRecord, run_identity, sha256_path
 from pipeline.report.evaluations import read_evaluations
@@ -56,7 +56,7 @@ def stage_record(stage: str, parameters: dict, inputs: list[str]) -> StageRecord
 
 
 def code_of(stage: str) -> str:
-    return project_code().digest({**STAGES, **PARTS}[stage].entry, engines_besides("transformers"))
+    return project_code().digest(DECLARED[stage].entry, engines_besides("transformers"))
 
 
 def outputs(*paths: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ import pytest
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import Params, load_params
 from pipeline.dag.execution import StageRun, execute, named_run
+from pipeline.dag.stage_kinds import evaluation_name
 from pipeline.report.figures.drawing import draw_all
 from tests.report.conftest import drawn_here
 from tests.stages.preloaded_python import draw_one, preloaded_python
@@ -124,7 +125,7 @@ class Dag:
         """Run the stages of an axis for some conditions, and its evaluation; the directory with one for each."""
         for condition in conditions:
             self.sample(axis, condition)
-        self.run(f"eval-{axis.replace('_', '-')}@embedded")
+        self.run(f"{evaluation_name(axis)}@embedded")
         return self.root / "evals" / axis / "embedded"
 
     def report(self, output: Path) -> None:

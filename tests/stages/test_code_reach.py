@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.dag.code_digest import EXEMPT, engines_besides, project_code
-from pipeline.dag.stages import PARTS, STAGES
+from pipeline.dag.stages import DECLARED, PARTS, STAGES
 from tests.conftest import ROOT
 
 NEW_LOCALS = 2
@@ -67,9 +67,10 @@ def uncovered(profiles: Mapping[str, cProfile.Profile]) -> dict[tuple[str, str],
     anonymous = ("<lambda>", "<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<module>")
     missing: dict[tuple[str, str], list[str]] = {}
     for name, profile in profiles.items():
-        stage = {**STAGES, **PARTS}[name.partition("@")[0]]
-        # Which parts there are follows from what all axes declare; DVC tracks it.
-        reached = {("pipeline.axes", "axis_modules")} if stage.parts else set()
+        stage = DECLARED[name.partition("@")[0]]
+        # Which parts there are follows from what all axes declare and from which of them are on; DVC tracks both.
+        found_by = {("pipeline.axes", "axis_modules"), ("pipeline.config.conditions", "baselines_on")}
+        reached = set(found_by) if stage.parts else set()
         for piece in stage.parts or (stage,):
             reached |= project_code().reach(piece.entry, engines_besides("transformers")).keys()
         found = called(profile)

@@ -139,7 +139,7 @@ def test_every_run_has_a_record_that_fits_what_is_there(dag):
     runs = {
         name: found
         for name, node in StageGraph(params, PIECES).items()
-        if (found := [path for path in record_paths(node.stage, node.row, params).values() if path.exists()])
+        if (found := [path for path in record_paths(node, params).values() if path.exists()])
     }
     # All but those that the fixture leaves out: checks, the report, and what needs none.
     assert {name.partition("@")[0] for name in runs} == set(PIECES) - {

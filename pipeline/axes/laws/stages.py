@@ -1,32 +1,25 @@
 """What laws of one's own take."""
 
-from pipeline.dag.declaration import Stage
 from pipeline.dag.stage_kinds import (
-    PARAMS_CHECKED,
     AxisStages,
     evaluation,
     generation,
     of_all_conditions,
     prompts_of,
-    record,
+    reading,
     scoring,
     table,
 )
 
-(PROMPTS,) = prompts_of("laws")
+PROMPTS = prompts_of("laws")
 STAGES = AxisStages(
     build=(
-        Stage(
-            name="build-prompts-laws",
-            description="Requests for laws of one's own: held-out templates, held-out values, and those trained on",
-            module="axes.laws.build",
-            over="axes.laws",
-            sources=("{dag.laws_source}",),
-            after=(PARAMS_CHECKED,),
-            writes={"output": PROMPTS},
-            records=record(PROMPTS),
-            parameters=("laws",),
-            keeps=False,
+        reading(
+            "axes.laws.build",
+            "Requests for laws of one's own: held-out templates, held-out values, and those trained on",
+            "laws",
+            "axes.laws",
+            settings="laws",
         ),
     ),
     generate=(generation("laws", "Answers to requests for laws of one's own", sampled_as="structured"),),
@@ -35,7 +28,7 @@ STAGES = AxisStages(
             "exact-laws",
             "The model's exact law over the strings of laws of one's own",
             "laws",
-            {"prompts": (PROMPTS,)},
+            {"prompts": PROMPTS},
             {"output": table("exact", "laws")},
             ("discretize.eval", "generate.structured.max_new_tokens", "evaluate.exact_max_prefixes"),
             "exact_own_laws",
@@ -46,7 +39,7 @@ STAGES = AxisStages(
             "laws",
             "Distances from laws of one's own, of answers and of the exact law",
             {
-                "prompts": (PROMPTS,),
+                "prompts": PROMPTS,
                 "generations": of_all_conditions("generations", "laws"),
                 "exact": of_all_conditions("exact", "laws"),
             },

@@ -11,13 +11,11 @@ from pipeline.dag.stage_kinds import (
     evaluation,
     generation,
     of_all_conditions,
-    prompts_of,
     record,
     table,
 )
 
-(REQUESTS,) = prompts_of("selfreflect")
-SCORES = table("scores", "selfreflect")
+REQUESTS, SCORES = table("requests", "selfreflect"), table("scores", "selfreflect")
 STAGES = of_questions(
     evaluation(
         "selfreflect",
@@ -36,7 +34,7 @@ STAGES = of_questions(
             records=record(REQUESTS),
             parameters=("selfreflect.test_answers", "models.{model}.chat"),
         ),
-        generation("selfreflect", "Summaries of a model's answers to questions"),
+        generation("selfreflect", "Summaries of a model's answers to questions", prompts=(REQUESTS,)),
     ),
     judge=(
         Stage(

@@ -16,8 +16,8 @@ from pipeline.dag.stage_kinds import (
 DESCRIPTION = "Answers to the structured-sampling prompts"
 FLOORS = "{artifacts}/floors/structured.parquet"
 STAGES = AxisStages(
-    generate=(generation("structured", DESCRIPTION),),
-    baselines=(baseline_generation("structured", DESCRIPTION),),
+    generate=(generation("structured", DESCRIPTION, prompts=TEST_PROMPTS),),
+    baselines=(baseline_generation("structured", DESCRIPTION, TEST_PROMPTS),),
     score=(
         scoring(
             "score-structured",

@@ -319,9 +319,9 @@ def with_note(table: Table, note: str) -> Table:
 
 def with_failures(table: Table, failed: Mapping[EvaluationKey, str]) -> Table:
     """The table with a note on those of its cells that are empty because the model could not be run."""
-    own = {key: reason for key, reason in failed.items() if key in table.absent}
-    named = "".join(f" Failed: {key.model} {key.condition} ({reason})." for key, reason in sorted(own.items()))
-    return dataclasses.replace(table, failed=set(own), note=table.note + named)
+    own = table.absent & failed.keys()
+    named = "".join(f" Failed: {key.model} {key.condition} ({failed[key]})." for key in sorted(own))
+    return dataclasses.replace(table, failed=own, note=table.note + named)
 
 
 def verdicts_of(tests: Iterable[pd.DataFrame]) -> Verdicts:
