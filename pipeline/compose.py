@@ -1,8 +1,8 @@
 """Compose ``conf/`` into ``params.yaml``: ``python -m pipeline.compose experiment=paper seed=1``.
 
 DVC reads ``params.yaml`` and never composes, so the file is committed and must match ``conf/``. What follows from it,
-and from the code, is written beside it: ``dag.yaml``, ``code.yaml`` and ``dvc.yaml``. ``--check`` says whether they all
-match; so does the DAG's first stage.
+and from the code, is written beside it: ``dag.yaml`` and ``code.yaml``. ``--check`` says whether they match; so does
+the DAG's first stage.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from pipeline.command import run_command
 from pipeline.config.evaluation import AXES
 from pipeline.config.override_errors import explain
 from pipeline.config.params import Params, load_params, read_yaml, validate, with_conditions
-from pipeline.dag.dvc_file import code_digests, dvc_file_text
+from pipeline.dag.stage_digests import code_digests
 from pipeline.dag.tables import PARTS, dag_section
 from pipeline.errors import ConfigError
 from pipeline.record.versions import version_notes
@@ -46,7 +46,6 @@ DERIVED_PROBLEMS = {
     "dag.yaml": "does not follow from params.yaml; a setting that adds or removes stages goes with "
     "`make params OVERRIDES=...`, not with `dvc exp run -S`",
     "code.yaml": f"the stage's code computes something else than when this file was written; {RECOMPOSE}",
-    "dvc.yaml": f"is not what pipeline/dag/stages.py declares; {RECOMPOSE}",
 }
 """What is wrong, by the file that is not fresh."""
 
@@ -117,13 +116,12 @@ def render(values: dict[str, Any], overrides: list[str]) -> str:
 
 
 def derived_files(values: dict[str, Any]) -> dict[str, str]:
-    """The texts of dag.yaml, code.yaml and dvc.yaml, which follow from the parameters and the code, by name."""
+    """The texts of dag.yaml and code.yaml, which follow from the parameters and the code, by name."""
     params = validate(values)
     tables = {name: table for name, table in dag_section(params).items() if name != PARTS}
     return {
         "dag.yaml": DAG_HEADER + yaml.safe_dump({"dag": tables}, sort_keys=False),
         "code.yaml": CODE_HEADER + yaml.safe_dump(code_digests(), sort_keys=False),
-        "dvc.yaml": dvc_file_text(params),
     }
 
 
@@ -152,12 +150,12 @@ def check_composed(params_path: Path, conf: Path) -> None:
 
 
 def check_derived(params_path: Path) -> None:
-    """Raise ConfigError unless dag.yaml, code.yaml and dvc.yaml are those of params.yaml and of the code."""
+    """Raise ConfigError unless dag.yaml and code.yaml are those of params.yaml and of the code."""
     directory, expected = params_path.parent, derived_files(read_yaml(params_path))
     for name, problem in DERIVED_PROBLEMS.items():
         place = directory / name
         if place.exists() and place.read_text() == expected[name]:
-            # Reading a thousand lines of YAML takes a second.
+            # Reading hundreds of lines of YAML takes a while.
             continue
         found = read_yaml(place)
         if difference := first_difference(found, yaml.safe_load(expected[name])):
@@ -184,7 +182,7 @@ def check(params: Path, conf: Path) -> None:
 
 
 def write_files(directory: Path, values: dict[str, Any], overrides: list[str]) -> None:
-    """Write params.yaml, dag.yaml, code.yaml and dvc.yaml into ``directory``."""
+    """Write params.yaml, dag.yaml and code.yaml into ``directory``."""
     for name, text in {"params.yaml": render(values, overrides), **derived_files(values)}.items():
         write_if_changed(directory / name, text)
 

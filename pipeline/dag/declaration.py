@@ -1,4 +1,4 @@
-"""What a stage is: all that DVC, the command line, plans and tests know of it follows from one declaration."""
+"""What a stage is, and a part of one."""
 
 import string
 from collections.abc import Callable, Mapping
@@ -16,13 +16,13 @@ Row = dict[str, str]
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of the DAG, run once for every row of a table.
+    """A stage of dvc.yaml or a part of one, run once for every row of a table.
 
     Paths are templates: ``{model}``, ``{condition}`` and the like are the row's, ``{artifacts}`` and ``{reports}`` the
     roots in params.yaml, and ``{dag.NAME}`` a file that depends on the parameters (``pipeline.dag.tables``).
 
     Attributes:
-        name: Its name in dvc.yaml.
+        name: Its name.
         description: One line.
         module: Module whose ``main`` does the work: in ``pipeline.stages``, or with dots in ``pipeline``. It is called
             with the run, and by name with those of the row, the paths and ``constants`` that it has parameters for.
@@ -43,6 +43,7 @@ class Stage:
         cost: What one run of a row takes; None where it is next to nothing.
         parts: What it does one after the other in one process, each with parameters, outputs and an identity of its
             own; a part that is done is not done again. DVC knows the whole stage alone.
+        command_template: Its command in dvc.yaml; empty for a part.
     """
 
     name: str
@@ -64,11 +65,18 @@ class Stage:
     device: Literal["none", "gpu", "training"] = "none"
     cost: "Callable[[Prices, Row], Cost] | None" = None
     parts: tuple["Stage", ...] = ()
+    command_template: str = ""
 
     @property
     def module_name(self) -> str:
         """Dotted name of the module."""
         return f"pipeline.{self.module}" if "." in self.module else f"pipeline.stages.{self.module}"
+
+    @property
+    def axis(self) -> str:
+        """The axis whose folder the module is in; empty for the others."""
+        parts = self.module.split(".")
+        return parts[1] if parts[0] == "axes" else ""
 
     @property
     def entry(self) -> str:
@@ -92,6 +100,8 @@ class Stage:
 
     def command(self, fill: Callable[[str], str]) -> str:
         """Its command line; ``fill`` gives what stands for a template."""
+        if self.command_template:
+            return fill(self.command_template)
         options = [*self.constants.items(), *((name, fill(f"{{{name}}}")) for name in self.chosen_by)]
         return " ".join([f"python -m {self.module_name}", *(f"--{name} {value}" for name, value in options)])
 

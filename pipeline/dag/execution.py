@@ -7,7 +7,7 @@ import inspect
 import os
 import shutil
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.artifacts.locks import exclusive
 from pipeline.artifacts.storage import read_json, require, table_label, write_table
+from pipeline.artifacts.unavailable import write_unavailable
 from pipeline.command import run_command
+from pipeline.config.evaluation import AXES
 from pipeline.config.params import Params, load_params
 from pipeline.config.seeds import SEEDS
 from pipeline.config.view import ParamsView, look_up
@@ -116,6 +118,14 @@ class StageRun:
         """Files and directories that it writes, its record left out."""
         written = (self.paths[name] for name in self.stage.writes)
         return [path for paths in written for path in (paths if isinstance(paths, list) else [paths])]
+
+    def why_off(self) -> str:
+        """Why there is nothing to do for a stage of an axis that is off, and what to do; empty for any other."""
+        axis = self.stage.axis
+        if axis not in AXES or axis in self._params.axes:
+            return ""
+        axes = ",".join([*self._params.axes, axis])
+        return f'{self.title}: the axis {axis} is off; `make params OVERRIDES="axes=[{axes}]"` switches it on'
 
     @property
     def record_path(self) -> Path:
@@ -253,13 +263,31 @@ def named_run(name: str, params: Params, **replaced: Path | list[Path]) -> Stage
 
 
 def execute(run: StageRun) -> None:
-    """Do the work of a run in this process: call the stage's ``main`` with what its signature names."""
+    """Do the work of a run in this process: call the stage's ``main`` with what its signature names.
+
+    A stage of an axis that is off leaves artifacts that say so.
+    """
+    if reason := run.why_off():
+        print(reason, file=sys.stderr)
+        for path in [*run.outputs, *([run.record_path] if run.stage.records else [])]:
+            if not path.exists():
+                write_unavailable(path, reason)
+        return
     main = importlib.import_module(run.stage.module_name).main
     offered = {"run": run, **run.names, **run.paths}
+    for name in lists_of(main) & run.paths.keys():
+        offered[name] = run.paths[name] if isinstance(run.paths[name], list) else [run.paths[name]]
     main(**{name: offered[name] for name in inspect.signature(main).parameters if name in offered})
 
 
-def _parser(module: str, description: str, stages: Sequence[Stage]) -> argparse.ArgumentParser:
+def lists_of(main: Callable[..., None]) -> set[str]:
+    """Names of the parameters of a stage's ``main`` that are lists of paths."""
+    return {
+        name for name, parameter in inspect.signature(main).parameters.items() if parameter.annotation == list[Path]
+    }
+
+
+def _parser(module: str, description: str, stages: Sequence[Stage], lists: set[str]) -> argparse.ArgumentParser:
     """The command line of a module's stages: what names a run, then paths to replace those of the declaration."""
     parser = argparse.ArgumentParser(
         prog=f"python -m {module}",
@@ -278,7 +306,7 @@ def _parser(module: str, description: str, stages: Sequence[Stage]) -> argparse.
     for stage in stages:
         for name, paths in {**stage.reads, **stage.writes, **stage.shares}.items():
             if name not in seen and not stage.parts:
-                several = "+" if not isinstance(paths, str) else None
+                several = "+" if not isinstance(paths, str) or name in lists else None
                 default = " ".join(flat({name: paths})).replace("%", "%%")
                 kind = "read" if name in stage.reads else "written"
                 parser.add_argument(
@@ -298,7 +326,7 @@ def command_line(arguments: Sequence[str] | None = None) -> None:
     caller = sys.modules["__main__"]
     module = caller.__spec__.name
     stages = [stage for stage in DECLARED.values() if stage.module_name == module]
-    parser = _parser(module, caller.__doc__ or "", stages)
+    parser = _parser(module, caller.__doc__ or "", stages, lists_of(caller.main))
     given = vars(parser.parse_args(arguments))
     params, chosen = given.pop("params"), {}
     for name in dict.fromkeys(name for stage in stages for name in (*stage.constants, *stage.chosen_by)):

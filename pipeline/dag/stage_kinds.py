@@ -2,11 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatch
-from typing import Literal
 
-from pipeline.axes import AXES
-from pipeline.dag.declaration import Paths, Stage, flat
+from pipeline.dag.declaration import Paths, Stage
 
 PARAMS_CHECKED = "{artifacts}/params_checked.json"
 MODEL_REPORT = "{artifacts}/models/{model}.json"
@@ -16,30 +13,7 @@ TOKENIZER = ("models.{model}.checkpoint", "models.{model}.revision", "models.{mo
 """What a model's report says as well, by which the stages behind check_model depend on it."""
 MODEL = ("models.{model}.dtype", "models.{model}.attention", "models.{model}.chat")
 ENGINES = ("engine.vllm", "engine.openai")
-BOOTSTRAP = ("seed", "evaluate.bootstrap_replicates")
 PAIR = ("model", "condition")
-TRAINING = (
-    "train_seed",
-    *MODEL,
-    "models.{model}.lora_target_modules",
-    "train.lora_rank",
-    "train.lora_alpha",
-    "train.lora_dropout",
-    "train.learning_rate",
-    "train.weight_decay",
-    "train.warmup_ratio",
-    "train.max_grad_norm",
-    "train.global_batch_size",
-    "train.micro_batch_size",
-    "train.max_length",
-    "train.temperature",
-    "train.adapter_dtype",
-    "methods.{method}.soft_share",
-    "methods.{method}.outside_weight",
-    "methods.{method}.anchors",
-    "methods.{method}.train",
-    "methods.{method}.merge",
-)
 
 
 def prompts_of(axis: str) -> tuple[str, ...]:
@@ -59,7 +33,7 @@ def record(path: str) -> str:
 
 @dataclass(frozen=True)
 class AxisStages:
-    """What an axis takes: parts of the stages that all axes share, and stages of its own.
+    """What an axis takes of the stages that all axes share; its evaluation is a stage of dvc.yaml.
 
     Attributes:
         build: Parts of build-prompts: its prompts, where they are no others'.
@@ -67,7 +41,6 @@ class AxisStages:
         baselines: Parts of generate-baselines: what it samples of every baseline.
         score: Parts of score: what it computes of every condition's probabilities.
         judge: Parts of judge: what other models say of the answers.
-        stages: Its own, the evaluation last.
     """
 
     build: tuple[Stage, ...] = ()
@@ -75,7 +48,6 @@ class AxisStages:
     baselines: tuple[Stage, ...] = ()
     score: tuple[Stage, ...] = ()
     judge: tuple[Stage, ...] = ()
-    stages: tuple[Stage, ...] = ()
 
 
 def reading(
@@ -100,24 +72,6 @@ def reading(
         records=record(output),
         parameters=(*parameters, settings or f"prompts.{section}"),
         keeps=False,
-    )
-
-
-def training(kind: str, description: str, reads: dict[str, Paths], parameters: tuple[str, ...]) -> Stage:
-    """A stage that trains the adapters of the methods of one kind."""
-    return Stage(
-        name=f"train-{kind}",
-        description=description,
-        module=f"train_{kind}",
-        over=f"trained.{kind}",
-        chosen_by=("model", "method"),
-        after=(PREFLIGHT,),
-        reads={"model_report": MODEL_REPORT, "prompts": "{artifacts}/prompts/train.parquet", **reads},
-        writes={"output": "{artifacts}/adapters/{model}/{method}"},
-        parameters=(*TRAINING, *parameters),
-        free_parameters=(*TOKENIZER, "train.tokens_per_pass", "train.checkpoint_every_steps", "distributed"),
-        device="training",
-        cost=lambda prices, row: prices.training(row["model"], row["method"]),
     )
 
 
@@ -192,36 +146,9 @@ def scoring(
     )
 
 
-def of_all_conditions(kind: str, axis: str) -> str:
-    """Directory of a model's tables, one for each condition, e.g. of generations."""
-    return f"{{artifacts}}/{kind}/{axis}/{{model}}"
-
-
 def evaluation_name(axis: str) -> str:
     """Name of the stage that evaluates an axis."""
     return f"eval-{axis.replace('_', '-')}"
-
-
-def evaluation(
-    axis: str,
-    description: str,
-    reads: dict[str, Paths],
-    parameters: tuple[str, ...] = (),
-    device: Literal["none", "gpu"] = "none",
-) -> Stage:
-    """A stage that turns what a model did under all of its conditions into metrics; it loads no language model."""
-    enabled = tuple(f"generate.{baseline}.enabled" for baseline in AXES[axis].baselines)
-    return Stage(
-        name=evaluation_name(axis),
-        description=description,
-        module=f"axes.{axis}.evaluate",
-        over=f"evaluated.{axis}",
-        chosen_by=("model",),
-        reads=reads,
-        writes={"output": f"{{artifacts}}/evals/{axis}/{{model}}"},
-        parameters=(*BOOTSTRAP, "conditions", *enabled, *parameters),
-        device=device,
-    )
 
 
 def common_path(path: str, chosen_by: Sequence[str]) -> str:
@@ -235,55 +162,37 @@ def common_path(path: str, chosen_by: Sequence[str]) -> str:
     return "/".join(kept)
 
 
-def _section(key: str, sections: Sequence[str]) -> str:
-    """The section that a key is in, of those that match a pattern such as "generate.*"; else the key itself."""
-    names = key.split(".")
-    heads = ((".".join(names[: pattern.count(".") + 1]), pattern) for pattern in sections)
-    return next((head for head, pattern in heads if fnmatch(head, pattern)), key)
-
-
-def together(
-    name: str,
-    description: str,
-    over: str,
-    chosen_by: tuple[str, ...],
-    parts: Sequence[Stage],
-    sections: Sequence[str] = (),
-    device: Literal["none", "gpu"] = "none",
-    keeps: bool = True,
-) -> Stage:
-    """A stage of several parts, which depends on what any of them depends on.
-
-    Args:
-        name: Its name, and with underscores that of its module.
-        description: One line.
-        over: Table of its rows.
-        chosen_by: Names of the row's entries that a command line names a run by.
-        parts: What it does, in order; a part may read what an earlier one writes.
-        sections: Patterns of sections of the parameters that it depends on as a whole, where parts depend on keys in
-            them: what has not changed for a part is done, so that this costs a start of the stage.
-        device: As for a stage.
-        keeps: As for a stage.
-    """
-
-    def union(paths: Sequence[str]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(common_path(path, chosen_by) for path in paths))
-
-    written = union([path for part in parts for path in part.outputs])
-    read = union([path for part in parts for path in flat(part.reads)])
-    return Stage(
-        name=name,
-        description=description,
-        module=name.replace("-", "_"),
-        over=over,
-        chosen_by=chosen_by,
-        sources=union([path for part in parts for path in part.sources]),
-        after=union([path for part in parts for path in part.after]),
-        reads={"read": tuple(path for path in read if not any(f"{path}/".startswith(f"{own}/") for own in written))},
-        writes={"written": written},
-        # Not of any part: an axis that is switched on is worked on, and what is there of the others is kept.
-        parameters=("axes", *dict.fromkeys(_section(key, sections) for part in parts for key in part.parameters)),
-        keeps=keeps,
-        device=device,
-        parts=tuple(parts),
+SHARED_PARTS = {
+    "build-prompts": (
+        Stage(
+            name="build-prompts-structured",
+            description="Structured prompts of all splits; open-ended and multiple-choice prompts",
+            module="build_structured_prompts",
+            sources=("{dag.open_source}", "{dag.laws_source}"),
+            after=(PARAMS_CHECKED,),
+            writes={
+                name: f"{{artifacts}}/prompts/{name}.parquet" for name in ("train", "unseen", "ood", "open", "mcq")
+            },
+            records="{artifacts}/prompts/provenance.json",
+            parameters=(
+                "seed",
+                "prompts.families",
+                "prompts.train_prompts_per_family",
+                "prompts.unseen_selection",
+                "prompts.ood_selection",
+                "prompts.open",
+                "laws",
+            ),
+            keeps=False,
+        ),
+        reading(
+            "build_instructions",
+            "General instructions, with those that are held out from retention-aware fine-tuning",
+            "instructions",
+            "asked_once.instructions",
+            writes={"held_out": "{artifacts}/prompts/anchors.parquet"},
+            parameters=("seed",),
+        ),
     )
+}
+"""Parts that are no axis's own, by stage."""

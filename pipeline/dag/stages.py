@@ -1,308 +1,135 @@
-"""The DAG: every stage, declared once.
+"""The stages of dvc.yaml, read from that file, with what DVC need not know of them.
 
-dvc.yaml is written from these declarations, and so are the command line of each stage, the parameters that it may
-read, its record, plans and the runs of tests. What an axis takes is declared in its folder, in the module ``stages``.
+DVC's file says what a stage runs, reads, writes and depends on; its ``meta`` says which device a stage needs and which
+parameters it may read that change no result. What the stages of all axes do for an axis, their parts, is declared in
+the axis's folder, in the module ``stages``. What a run costs is here.
 """
 
-from dataclasses import replace
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
+import yaml
+
+from pipeline import PROJECT
 from pipeline.axes import axis_modules
-from pipeline.config.seeds import SEEDS
-from pipeline.dag.declaration import Stage
-from pipeline.dag.stage_kinds import (
-    ENGINES,
-    MODEL,
-    MODEL_REPORT,
-    PAIR,
-    PARAMS_CHECKED,
-    PREFLIGHT,
-    TEST_PROMPTS,
-    TOKENIZER,
-    generation,
-    reading,
-    together,
-    training,
-)
+from pipeline.dag.declaration import Paths, Row, Stage, flat
+from pipeline.dag.stage_kinds import ENGINES, MODEL_REPORT, SHARED_PARTS, TOKENIZER
+
+if TYPE_CHECKING:
+    from pipeline.estimates.cost import Cost
+    from pipeline.estimates.prices import Prices
+
+DVC_FILE = PROJECT / "dvc.yaml"
+CODE_FILE = "code.yaml"
+_REFERENCE = re.compile(r"\$\{(?:item\.)?([\w.]+)\}")
+
+
+def _train(prices: "Prices", row: Row) -> "Cost":
+    return prices.training(row["model"], row["method"])
+
+
+COSTS: "dict[str, Callable[[Prices, Row], Cost]]" = {
+    "discretize": lambda prices, row: prices.spaces(row["space"]),
+    "discretize-eval": lambda prices, row: prices.spaces("eval"),
+    "preflight": lambda prices, row: prices.preflight(row["model"]),
+    "build-tries": lambda prices, row: prices.tries(row["space"]),
+    "sample-instructions": lambda prices, row: prices.generation(row["model"], "instructions", row["condition"]),
+    "train-soft": _train,
+    "train-hard": _train,
+    "train-mixed": _train,
+}
+"""What a run takes, by stage; the others take next to nothing, or what their parts do."""
+PART_FIELDS = {
+    "build-prompts": "build",
+    "generate": "generate",
+    "generate-baselines": "baselines",
+    "score": "score",
+    "judge": "judge",
+}
+"""Stages whose work is parts of the axes, and where an axis's ``AxisStages`` has these."""
 
 
 def _parts(stage: str) -> tuple[Stage, ...]:
     """What all axes do in a stage, in their order; what several of them share is there once."""
+    field = PART_FIELDS.get(stage, "")
     axes = axis_modules("stages").values()
-    return tuple({part.name: part for axis in axes for part in getattr(axis.STAGES, stage)}.values())
+    parts = [*SHARED_PARTS.get(stage, ()), *(part for axis in axes for part in getattr(axis.STAGES, field, ()))]
+    return tuple({part.name: part for part in parts}.values())
 
 
-_ALL = (
-    Stage(
-        name="check-params",
-        description="params.yaml is what conf/ composes to, and what follows from it and from the code is fresh",
-        module="check_params",
-        sources=("conf", "params.yaml", "dag.yaml", "code.yaml", "pipeline"),
-        writes={"output": PARAMS_CHECKED},
-        keeps=False,
-    ),
-    together(
-        "build-prompts",
-        "Prompts of every split and axis, from our own lists, files and data sets of the hub",
-        "",
-        (),
-        (
-            Stage(
-                name="build-prompts-structured",
-                description="Structured prompts of all splits; open-ended and multiple-choice prompts",
-                module="build_structured_prompts",
-                sources=("{dag.open_source}", "{dag.laws_source}"),
-                after=(PARAMS_CHECKED,),
-                writes={
-                    name: f"{{artifacts}}/prompts/{name}.parquet" for name in ("train", "unseen", "ood", "open", "mcq")
-                },
-                records="{artifacts}/prompts/provenance.json",
-                parameters=(
-                    "seed",
-                    "prompts.families",
-                    "prompts.train_prompts_per_family",
-                    "prompts.unseen_selection",
-                    "prompts.ood_selection",
-                    "prompts.open",
-                    "laws",
-                ),
-                keeps=False,
-            ),
-            reading(
-                "build_instructions",
-                "General instructions, with those that are held out from retention-aware fine-tuning",
-                "instructions",
-                "asked_once.instructions",
-                writes={"held_out": "{artifacts}/prompts/anchors.parquet"},
-                parameters=("seed",),
-            ),
-            *_parts("build"),
-        ),
-        keeps=False,
-    ),
-    Stage(
-        name="discretize",
-        description="Output spaces that a method trains on; none where max_bins is null",
-        module="discretize",
-        over="spaces",
-        chosen_by=("space",),
-        reads={"prompts": ("{artifacts}/prompts/train.parquet",)},
-        writes={"output": "{artifacts}/output_spaces/{space}.parquet"},
-        records="{artifacts}/output_spaces/{space}.provenance.json",
-        parameters=("discretize.{space}",),
-        keeps=False,
-        cost=lambda prices, row: prices.spaces(row["space"]),
-    ),
-    Stage(
-        name="discretize-eval",
-        description="Output spaces that every condition is scored on",
-        module="discretize",
-        over="axes.structured",
-        constants={"space": "eval"},
-        reads={"prompts": TEST_PROMPTS},
-        writes={"output": "{artifacts}/output_spaces/eval.parquet"},
-        records="{artifacts}/output_spaces/eval.provenance.json",
-        parameters=("discretize.eval",),
-        keeps=False,
-        cost=lambda prices, row: prices.spaces("eval"),
-    ),
-    Stage(
-        name="check-model",
-        description="Checkpoint, tokenizer and chat template are usable",
-        module="check_model",
-        over="models",
-        chosen_by=("model",),
-        sources=("{source}",),
-        reads={"prompts": ("{artifacts}/prompts/ood.parquet",)},
-        writes={"output": MODEL_REPORT},
-        records="{artifacts}/models/{model}.provenance.json",
-        parameters=(*TOKENIZER, "models.{model}.chat", "models.{model}.display_name"),
-    ),
-    Stage(
-        name="preflight",
-        description="The engine samples the model's own law, and adapters take effect, before anything costly runs",
-        module="preflight",
-        over="models",
-        chosen_by=("model",),
-        reads={
-            "model_report": MODEL_REPORT,
-            "prompts": TEST_PROMPTS,
-            "open_prompts": "{artifacts}/prompts/open.parquet",
-            "mcq_prompts": "{artifacts}/prompts/mcq.parquet",
-        },
-        writes={"output": PREFLIGHT, "details": "{artifacts}/preflight/{model}.details.json"},
-        records="{artifacts}/preflight/{model}.provenance.json",
-        parameters=(
-            "seed",
-            "engine.kind",
-            *MODEL,
-            "compat",
-            "models.{model}.lora_target_modules",
-            "train.lora_rank",
-            "train.lora_alpha",
-        ),
-        free_parameters=(*TOKENIZER, "generate.structured.batch_size", "generate.structured.strategy", *ENGINES),
-        device="gpu",
-        cost=lambda prices, row: prices.preflight(row["model"]),
-    ),
-    Stage(
-        name="build-tries",
-        description="Token prefix tries of one tokenizer and output space",
-        module="build_tries",
-        over="tries",
-        chosen_by=("model", "space"),
-        reads={"model_report": MODEL_REPORT, "source": "{source}"},
-        writes={"output": "{artifacts}/tries/{tokenizer}/{space}"},
-        records="{artifacts}/tries/{tokenizer}/{space}.provenance.json",
-        parameters=("discretize.{space}.max_bins", "discretize.{space}.num_decimals"),
-        free_parameters=TOKENIZER,
-        keeps=False,
-        cost=lambda prices, row: prices.tries(row["space"]),
-    ),
-    replace(
-        generation(
-            "instructions", "Replies of the base checkpoint that methods with anchors are trained on", over="anchored"
-        ),
-        name="sample-instructions",
-    ),
-    training(
-        "soft",
-        "Soft-target adapters (Eq. 3)",
-        {"tries": "{artifacts}/tries/{tokenizer}/soft"},
-        ("train.soft",),
-    ),
-    training(
-        "hard",
-        "Hard-target adapters (Eq. 4)",
-        {"hard_targets": "{dag.hard_source}"},
-        ("train.hard", "discretize.hard.max_bins", "discretize.hard.num_decimals"),
-    ),
-    training(
-        "mixed",
-        "Adapters of several terms: soft and hard targets together, or targets with anchors",
-        {
-            "tries": "{tries}",
-            "hard_targets": "{hard_targets}",
-            "instructions": "{instructions}",
-            "replies": "{replies}",
-        },
-        (
-            *(
-                f"{section}.{{{place}_target}}{keys}"
-                for place in ("first", "last")
-                for section, keys in (("train", ""), ("discretize", ".max_bins"), ("discretize", ".num_decimals"))
-            ),
-            "generate.instructions.max_new_tokens",
-        ),
-    ),
-    Stage(
-        name="merge-adapters",
-        description="Adapters that are weighted sums of trained ones",
-        module="merge_adapters",
-        over="merged",
-        chosen_by=("model", "method"),
-        reads={
-            "adapters": (
-                "{artifacts}/adapters/{model}/{first_method}",
-                "{artifacts}/adapters/{model}/{last_method}",
-            )
-        },
-        writes={"output": "{artifacts}/adapters/{model}/{method}"},
-        parameters=("methods.{method}.merge",),
-    ),
-    together(
-        "generate",
-        "What all axes sample of a model under a condition",
-        "generated",
-        PAIR,
-        _parts("generate"),
-        ["generate.*"],
-        device="gpu",
-    ),
-    together(
-        "generate-baselines",
-        "What axes sample of a base checkpoint that is asked or decoded in another way",
-        "baselines",
-        PAIR,
-        _parts("baselines"),
-        ["generate.*"],
-        device="gpu",
-    ),
-    together(
-        "score",
-        "What all axes compute of a model's probabilities under a condition",
-        "scored",
-        PAIR,
-        _parts("score"),
-        ["discretize.eval", "retention", "paloma"],
-        device="gpu",
-    ),
-    together(
-        "judge",
-        "What other models say of a model's answers under all conditions",
-        "judged",
-        ("model",),
-        _parts("judge"),
-        ["evaluate.novelty", "selfreflect"],
-        device="gpu",
-    ),
-    *_parts("stages"),
-    Stage(
-        name="profile-construction",
-        description="Time and memory of output spaces and tries (Table 24); off unless profile_construction is true",
-        module="profile_construction",
-        over="profiled",
-        chosen_by=("model", "space"),
-        reads={"model_report": MODEL_REPORT, "prompts": ("{artifacts}/prompts/train.parquet",)},
-        writes={"output": "{artifacts}/construction/{tokenizer}-{space}"},
-        parameters=("discretize.{space}",),
-        free_parameters=TOKENIZER,
-        keeps=False,
-    ),
-    Stage(
-        name="report",
-        description="Tables, figures and the page",
-        module="report",
-        sources=("data/published", "pipeline/report/page/templates", "{dag.laws_source}"),
-        reads={"evals": ("{artifacts}/evals",), "adapters": ("{artifacts}/adapters",), "prompts": TEST_PROMPTS},
-        writes={
-            name: f"{{reports}}/{path}"
-            for name, path in {
-                "metrics": "metrics.csv",
-                "tables": "tables",
-                "figures": "figures",
-                "page": "index.html",
-                "plots": "plots",
-            }.items()
-        },
-        metrics="{reports}/metrics.json",
-        parameters=(
-            "experiment",
-            "compat",
-            "axes",
-            "conditions",
-            "laws",
-            "models",
-            "methods",
-            "tests",
-            "generate",
-            *SEEDS,
-            "prompts",
-            "discretize",
-            "train",
-            "distributed",
-            "evaluate",
-            "retention",
-            "paloma",
-        ),
-        keeps=False,
-    ),
-)
+def _templates(values: Iterable[Any]) -> tuple[str, ...]:
+    """Paths or keys of a list in dvc.yaml, ``${item.model}`` written ``{model}``; without options such as persist."""
+    names = (next(iter(value)) if isinstance(value, Mapping) else value for value in values)
+    return tuple(_REFERENCE.sub(r"{\1}", name) for name in names)
 
-STAGES: dict[str, Stage] = {stage.name: stage for stage in _ALL}
-"""All stages by their names in dvc.yaml, each behind what it reads."""
-PARTS: dict[str, Stage] = {part.name: part for stage in _ALL for part in stage.parts}
+
+def _options(command: str) -> tuple[str, dict[str, tuple[str, ...]]]:
+    """The module that a command runs, and the values of its options by name."""
+    _, _, module, *words = command.split()
+    options: dict[str, tuple[str, ...]] = {}
+    for word in words:
+        if word.startswith("--"):
+            name = word.removeprefix("--").replace("-", "_")
+            options[name] = ()
+        else:
+            options[name] += (word,)
+    return module, options
+
+
+def read_stage(name: str, entry: Mapping[str, Any]) -> Stage:
+    """A stage of dvc.yaml.
+
+    An option of its command that takes the row's entry of the same name says which run it is; one with dependencies or
+    outputs is a parameter of ``main``; others are the same for all runs. Artifacts that it depends on and that are no
+    options have to be there first; other files are found by parameters.
+    """
+    work = entry.get("do", entry)
+    command = _REFERENCE.sub(r"{\1}", work["cmd"])
+    module, options = _options(command)
+    inputs, outputs = _templates(work["deps"]), _templates(work["outs"])
+    chosen_by = tuple(o for o, values in options.items() if values == (f"{{{o}}}",) and values[0] not in inputs)
+    paths = {o: values for o, values in options.items() if values[0] in (*inputs, *outputs)}
+    by_name: dict[str, Paths] = {o: values[0] if len(values) == 1 else values for o, values in paths.items()}
+    unnamed = [path for path in inputs if path not in flat(by_name)]
+    parameters = tuple(key for key in _templates(work.get("params", ())) if key != CODE_FILE)
+    meta, parts = work.get("meta", {}), _parts(name)
+    free = _templates(meta.get("may_read", ()))
+    free += TOKENIZER if MODEL_REPORT in inputs else ()
+    free += ENGINES if "engine.kind" in parameters else ()
+    records = [path for path in outputs if path.endswith(".provenance.json") and not parts]
+    return Stage(
+        name=name,
+        description=work["desc"],
+        module=module.removeprefix("pipeline."),
+        command_template=command,
+        over="models" if "matrix" in entry else entry.get("foreach", "").removeprefix("${dag.").removesuffix("}"),
+        chosen_by=chosen_by,
+        constants={o: values[0] for o, values in options.items() if o not in (*chosen_by, *paths)},
+        reads={o: value for o, value in by_name.items() if paths[o][0] in inputs},
+        sources=tuple(path for path in unnamed if not path.startswith("{artifacts}")),
+        after=tuple(path for path in unnamed if path.startswith("{artifacts}")),
+        # The outputs of a stage of parts are these parts' own.
+        writes={"written": outputs} if parts else {o: value for o, value in by_name.items() if paths[o][0] in outputs},
+        records="".join(records),
+        metrics="".join(_templates(work.get("metrics", ()))),
+        parameters=parameters,
+        free_parameters=free,
+        keeps=any(isinstance(output, Mapping) for output in work["outs"]),
+        device=meta.get("device", "none"),
+        cost=COSTS.get(name),
+        parts=parts,
+    )
+
+
+STAGES: dict[str, Stage] = {
+    name: read_stage(name, entry)
+    for name, entry in yaml.load(DVC_FILE.read_text(), Loader=yaml.CSafeLoader)["stages"].items()
+}
+"""All stages by name, each behind what it reads."""
+PARTS: dict[str, Stage] = {part.name: part for stage in STAGES.values() for part in stage.parts}
 """What stages of several parts do, by name."""
 DECLARED: dict[str, Stage] = {**STAGES, **PARTS}
 """Both: all that a record may be of."""
-PIECES: dict[str, Stage] = {piece.name: piece for stage in _ALL for piece in (stage.parts or (stage,))}
+PIECES: dict[str, Stage] = {piece.name: piece for stage in STAGES.values() for piece in (stage.parts or (stage,))}
 """All that computes something: stages, and parts in the place of the stages that they are of."""

@@ -1,14 +1,13 @@
-"""The section ``dag`` of params.yaml: the tables whose rows dvc.yaml repeats its stages over.
+"""The tables whose rows dvc.yaml repeats its stages over: the content of dag.yaml.
 
-DVC's templates cannot look one table up in another and know no conditions, so the joins are made here, and
-what is switched off has an empty table: a ``foreach`` over nothing has no stages.
+DVC's templates cannot look one table up in another, so the joins are made here. What parts of stages are repeated over
+is not in the file.
 """
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.axes import axis_modules
 from pipeline.config.conditions import baselines_on, has_adapter
 from pipeline.config.evaluation import AXES, QUESTION_AXES
 from pipeline.config.methods import TARGETS
@@ -27,8 +26,7 @@ def _pairs(params: Params, conditions: Iterable[str]) -> Table:
     """Pairs of model and condition.
 
     ``weights`` is what a condition adds to the checkpoint: its adapter, the tries that restrict it, or nothing beyond
-    the model's report. ``scored_on`` are the tries of structured sampling and ``base_replies`` those to held-out
-    instructions, or nothing where these axes are off.
+    the model's report. ``base_replies`` are those to held-out instructions, or nothing where this axis is off.
     """
     root, pairs = params.artifacts, {}
     for name, model in params.models.items():
@@ -43,7 +41,6 @@ def _pairs(params: Params, conditions: Iterable[str]) -> Table:
                 "condition": condition,
                 "tokenizer": model.tokenizer,
                 "weights": weights,
-                "scored_on": f"{root}/tries/{model.tokenizer}/eval" if "structured" in params.axes else report,
                 "base_replies": f"{root}/generations/anchors/{name}/{BASE}.parquet"
                 if "anchors" in params.axes
                 else report,
@@ -93,10 +90,10 @@ def _merged(params: Params) -> Table:
 
 
 def _tries(params: Params, sources: dict[str, str]) -> Table:
-    """Tries by tokenizer and space: the soft method trains on its own, structured sampling is scored on another."""
+    """Tries by tokenizer and space: the soft method trains on one, structured sampling is scored on another."""
     tries: Table = {}
     for name, model in params.models.items():
-        for space in ("soft", "eval") if "structured" in params.axes else ("soft",):
+        for space in ("soft", "eval"):
             row = {"tokenizer": model.tokenizer, "space": space, "model": name, "source": sources[space]}
             tries.setdefault(f"{model.tokenizer}-{space}", row)
     return tries
@@ -124,18 +121,11 @@ def dag_section(params: Params) -> dict[str, Any]:
     }
     tries = _tries(params, sources)
     asked, evaluated = _pairs(params, dict.fromkeys((BASE, *params.conditions))), _pairs(params, params.conditions)
-    by_model = {name: {"model": name} for name in params.models}
     baselines = {axis: baselines_on(params, axis) if on[axis] else () for axis in AXES}
     answered, questions = any(on[axis] for axis in QUESTION_AXES), params.prompts.questions
     anchored = any(method.anchors is not None for method in params.methods.values())
 
-    def works(stage: str) -> bool:
-        """Whether a stage of all axes has anything to do."""
-        return any(getattr(module.STAGES, stage) for name, module in axis_modules("stages").items() if on[name])
-
     return {
-        # For stages that exist once, for one axis.
-        "axes": {axis: {axis: {"axis": axis}} if on[axis] else {} for axis in AXES},
         "spaces": {space: {"space": space} for space in binned},
         "models": {
             name: {
@@ -152,15 +142,16 @@ def dag_section(params: Params) -> dict[str, Any]:
         "merged": _merged(params),
         "profiled": tries if params.profile_construction else {},
         # Divergences on held-out instructions are along base's replies, whatever else is evaluated.
-        # What is scored reads answers, if only to learn that there are none.
-        "generated": (asked if on["anchors"] else evaluated) if works("generate") or works("score") else {},
-        "scored": evaluated if works("score") else {},
-        "judged": by_model if works("judge") else {},
+        "generated": asked if on["anchors"] else evaluated,
+        "scored": evaluated,
         "baselines": _pairs(params, dict.fromkeys(name for names in baselines.values() for name in names)),
-        # An evaluation sees all conditions of a model at once.
-        "evaluated": {axis: by_model if on[axis] else {} for axis in AXES},
-        # The rows of parts, of which DVC knows nothing.
+        # Columns of the files that `dvc plots` draws.
+        "plotted": {
+            "training_loss": [name for name, method in params.methods.items() if method.targets],
+            "pit": [*params.conditions, "perfect"],
+        },
         PARTS: {
+            "axes": {axis: {axis: {"axis": axis}} if on[axis] else {} for axis in AXES},
             "asked": {axis: evaluated if on[axis] else {} for axis in AXES}
             | {"anchors_and_base": asked if on["anchors"] else {}, "questions": evaluated if answered else {}},
             "asked_baselines": {axis: _pairs(params, names) for axis, names in baselines.items()},

@@ -56,8 +56,8 @@ def prepare_workspace(
         if (project / name).exists():
             _link(directory / name, project / name)
     write_files(directory, values, list(overrides))
-    ignored = project / ".dvcignore"
-    write_if_changed(directory / ".dvcignore", ignored.read_text() if ignored.exists() else "")
+    for name in ("dvc.yaml", ".dvcignore"):
+        write_if_changed(directory / name, (project / name).read_text() if (project / name).exists() else "")
     initialise_dvc(directory, cache)
 
 

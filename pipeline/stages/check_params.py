@@ -1,4 +1,4 @@
-"""Check that params.yaml is what conf/ composes to, and dag.yaml, code.yaml and dvc.yaml what follows from it."""
+"""Check that params.yaml is what conf/ composes to, and dag.yaml and code.yaml what follows from it."""
 
 from pathlib import Path
 

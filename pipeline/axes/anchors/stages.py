@@ -1,6 +1,6 @@
 """What divergence on held-out instructions takes."""
 
-from pipeline.dag.stage_kinds import AxisStages, evaluation, generation, of_all_conditions, prompts_of, scoring, table
+from pipeline.dag.stage_kinds import AxisStages, generation, prompts_of, scoring, table
 
 PROMPTS = prompts_of("anchors")
 STAGES = AxisStages(
@@ -20,13 +20,6 @@ STAGES = AxisStages(
             (),
             "divergences",
             ("evaluate.tokens_per_pass",),
-        ),
-    ),
-    stages=(
-        evaluation(
-            "anchors",
-            "Divergence from the base checkpoint by kind of instruction",
-            {"prompts": PROMPTS, "scores": of_all_conditions("scores", "anchors")},
         ),
     ),
 )

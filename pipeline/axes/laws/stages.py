@@ -2,9 +2,7 @@
 
 from pipeline.dag.stage_kinds import (
     AxisStages,
-    evaluation,
     generation,
-    of_all_conditions,
     prompts_of,
     reading,
     scoring,
@@ -32,18 +30,6 @@ STAGES = AxisStages(
             {"output": table("exact", "laws")},
             ("discretize.eval", "generate.structured.max_new_tokens", "evaluate.exact_max_prefixes"),
             "exact_own_laws",
-        ),
-    ),
-    stages=(
-        evaluation(
-            "laws",
-            "Distances from laws of one's own, of answers and of the exact law",
-            {
-                "prompts": PROMPTS,
-                "generations": of_all_conditions("generations", "laws"),
-                "exact": of_all_conditions("exact", "laws"),
-            },
-            ("evaluate.floor_replicates", "models.{model}.chat"),
         ),
     ),
 )

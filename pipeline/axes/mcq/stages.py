@@ -1,15 +1,5 @@
 """What multiple-choice questions take."""
 
-from pipeline.dag.stage_kinds import AxisStages, evaluation, generation, of_all_conditions, prompts_of
+from pipeline.dag.stage_kinds import AxisStages, generation
 
-STAGES = AxisStages(
-    generate=(generation("mcq", "Multiple-choice questions"),),
-    stages=(
-        evaluation(
-            "mcq",
-            "Parse rates and answer-position balance",
-            {"prompts": prompts_of("mcq"), "generations": of_all_conditions("generations", "mcq")},
-            ("evaluate.mcq_parser",),
-        ),
-    ),
-)
+STAGES = AxisStages(generate=(generation("mcq", "Multiple-choice questions"),))

@@ -8,7 +8,6 @@ from pipeline.dag.stage_kinds import (
     PREFLIGHT,
     TOKENIZER,
     AxisStages,
-    evaluation,
     generation,
     prompts_of,
     reading,
@@ -59,13 +58,6 @@ STAGES = AxisStages(
             free_parameters=(*TOKENIZER, "evaluate.novelty.reward.tokens_per_pass"),
             device="gpu",
             cost=lambda prices, row: prices.reward(row["model"]),
-        ),
-    ),
-    stages=(
-        evaluation(
-            "novelty",
-            "Distinct classes and utility by prompt and split",
-            {"prompts": PROMPTS, "judged": "{artifacts}/novelty/{model}"},
         ),
     ),
 )

@@ -1,6 +1,6 @@
 """What perplexity on PALOMA takes."""
 
-from pipeline.dag.stage_kinds import AxisStages, evaluation, of_all_conditions, scoring, table
+from pipeline.dag.stage_kinds import AxisStages, scoring, table
 
 SETTINGS = ("source", "revision", "split", "slices", "window", "stride", "bos", "max_documents_per_slice")
 STAGES = AxisStages(
@@ -15,14 +15,6 @@ STAGES = AxisStages(
             "paloma",
             ("paloma.tokens_per_pass",),
             ("{dag.paloma_source}",),
-        ),
-    ),
-    stages=(
-        evaluation(
-            "paloma",
-            "Perplexity and bits per byte by slice, paired with the base checkpoint",
-            {"scores": of_all_conditions("scores", "paloma")},
-            ("tests.significance", "tests.bits_per_byte_margin"),
         ),
     ),
 )

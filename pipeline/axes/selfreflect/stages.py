@@ -8,20 +8,13 @@ from pipeline.dag.stage_kinds import (
     PAIR,
     PREFLIGHT,
     TOKENIZER,
-    evaluation,
     generation,
-    of_all_conditions,
     record,
     table,
 )
 
 REQUESTS, SCORES = table("requests", "selfreflect"), table("scores", "selfreflect")
 STAGES = of_questions(
-    evaluation(
-        "selfreflect",
-        "How well summaries carry the distribution of a model's answers",
-        {"prompts": PROMPTS, "scores": of_all_conditions("scores", "selfreflect")},
-    ),
     generate=(
         Stage(
             name="request-summaries",

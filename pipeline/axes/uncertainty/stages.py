@@ -1,14 +1,9 @@
 """What measures of uncertainty take."""
 
-from pipeline.axes.questions.stages import GENERATIONS, PROMPTS, evaluation_of_answers, of_questions
+from pipeline.axes.questions.stages import GENERATIONS, PROMPTS, of_questions
 from pipeline.dag.stage_kinds import scoring, table
 
 STAGES = of_questions(
-    evaluation_of_answers(
-        "uncertainty",
-        "Measures of uncertainty against people's disagreement, and against right and wrong",
-        kinds=("partitions", "scores"),
-    ),
     score=(
         scoring(
             "score-questions",
