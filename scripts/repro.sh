@@ -9,5 +9,10 @@ fi
 if [ -n "${JOBS:-}" ]; then
   exec python -m pipeline.runs.parallel --jobs "$JOBS" ${GPUS:+--gpus "$GPUS"} "$@"
 fi
-# The same as `dvc repro`, in a third of the time where hundreds of stages have nothing to do.
-exec python -m pipeline.dag.dvc_command repro "$@"
+for argument in "$@"; do
+  # Names of earlier versions had underscores: the error says today's.
+  if [[ "$argument" =~ ^[a-z]+_[a-z_]+(@.*)?$ ]]; then
+    python -m pipeline.dag.old_names "$argument"
+  fi
+done
+exec dvc repro "$@"

@@ -248,7 +248,7 @@ def find_run(
             known.append(" ".join(f"--{name} {value}" for name, value in found.items()))
     asked = " ".join(f"--{name} {value}" for name, value in names.items())
     there = f"there are {'; '.join(known)}" if known else "it is left out under these parameters"
-    raise ConfigError(f"{stages[0].module} has no run {asked}: {there}")
+    raise ConfigError(f"{stages[0].module_name} has no run {asked}: {there}")
 
 
 def named_run(name: str, params: Params, **replaced: Path | list[Path]) -> StageRun:

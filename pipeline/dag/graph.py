@@ -206,7 +206,7 @@ def stages_out_of_date(directory: Path) -> set[str]:
         ConfigError: DVC cannot read the project.
     """
     # Another DVC process may be running a stage; its lock is held for seconds at a time.
-    command = [sys.executable, "-m", "pipeline.dag.dvc_command", "--wait-for-lock", "status", "--json"]
+    command = [sys.executable, "-m", "dvc", "--wait-for-lock", "status", "--json"]
     result = subprocess.run(command, cwd=directory, capture_output=True, text=True)
     if result.returncode != 0:
         raise ConfigError(f"dvc status failed in {directory}: {' '.join(result.stderr.split())[-500:]}")

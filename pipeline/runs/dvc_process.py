@@ -53,7 +53,7 @@ def start_dvc(
         log: File to append to.
         environment: Added to the environment.
     """
-    command = [sys.executable, "-m", "pipeline.dag.dvc_command", "--wait-for-lock", *arguments]
+    command = [sys.executable, "-m", "dvc", "--wait-for-lock", *arguments]
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a") as file:
         return subprocess.Popen(

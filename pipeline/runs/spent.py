@@ -17,6 +17,7 @@ from pipeline.config.conditions import conditions_on
 from pipeline.config.params import Params, load_params
 from pipeline.dag.declaration import fill
 from pipeline.dag.graph import StageGraph, StageNode
+from pipeline.dag.stage_kinds import evaluation_name
 from pipeline.dag.stages import PIECES
 from pipeline.dag.tables import template_names
 from pipeline.estimates.cost import clock
@@ -50,8 +51,8 @@ def record_paths(node: StageNode, params: Params) -> dict[str, Path]:
     """Where a run writes its record; an evaluation writes one for each condition, others one under the key ""."""
     if node.stage.records:
         return {"": Path(fill(node.stage.records, template_names(node.row, params)))}
-    output, (table, _, axis) = Path(node.outputs[0]), node.stage.over.partition(".")
-    if table == "evaluated":
+    output, axis = Path(node.outputs[0]), node.stage.axis
+    if node.stage.name == evaluation_name(axis):
         return {condition: output / condition / RECORD for condition in conditions_on(params, axis)}
     return {"": output / RECORD}
 

@@ -60,8 +60,7 @@ def test_paper_experiment():
     params = validate(composed)
     tables = dag_section(params)
     assert len(composed["models"]) == 12
-    assert [len(table) for table in tables["evaluated"].values()] == [12] * 7 + [0] * 7
-    assert len(tables["generated"]) == len(tables["scored"]) == 36 and len(tables["judged"]) == 12
+    assert len(tables["generated"]) == len(tables["scored"]) == 36
     # Tries belong to tokenizers: four families, two output spaces.
     assert len(tables["tries"]) == 8
     train = params.train
@@ -183,7 +182,6 @@ def test_hand_edited_params_are_refused(tmp_path):
     [
         ("dag.yaml", "condition: hard", "condition: soft", r"dag\.generated\.embedded-hard\.condition: does not"),
         ("code.yaml", "prompts: ", "prompts: 0", r"build-prompts: the stage's code computes something else"),
-        ("dvc.yaml", "axes.mcq", "axes.open", r"stages\.eval-mcq\.do\.cmd: is not what pipeline/dag/stages"),
     ],
 )
 def test_hand_edited_files_beside_params_are_refused(values, tmp_path, name, before, after, message):
@@ -227,7 +225,7 @@ def test_experiments_of_dvc_may_not_change_which_stages_there_are(tmp_path, monk
     monkeypatch.setenv("DVC_EXP_NAME", "some-experiment")
     text = path.read_text()
     for before, after, table in (
-        ("- mcq\n- novelty\n", "- mcq\n", r"dag\.axes\.novelty"),
+        ("- mcq\n- novelty\n", "- mcq\n", r"dag\.novelty_source"),
         ("    max_bins: 1001\n", "    max_bins: null\n", r"dag\.spaces\.soft"),
         # Stages depend on the data by its path, which dag.yaml has.
         ("source: data/paloma\n", "source: data/other\n", r"dag\.paloma_source"),
@@ -339,7 +337,7 @@ def test_recorded_overrides_compose_again(tmp_path):
     path = tmp_path / "params.yaml"
     main(["seed=5"], path, ROOT / "conf", check_only=False, recorded=False)
     before = {file.name: file.read_text() for file in tmp_path.iterdir()}
-    assert set(before) == {"params.yaml", "dag.yaml", "code.yaml", "dvc.yaml"}
+    assert set(before) == {"params.yaml", "dag.yaml", "code.yaml"}
     path.write_text(before["params.yaml"].replace("lora_rank: 16", "lora_rank: 9"))
     with pytest.raises(ConfigError, match=r"train\.lora_rank is not what conf/ composes to"):
         main([], path, ROOT / "conf", check_only=True, recorded=False)
@@ -390,5 +388,5 @@ def test_paths_appear_only_in_the_declarations():
         assert "artifacts/" not in path.read_text(), path
         if path not in declarations:
             assert "{artifacts}/" not in path.read_text(), path
-    assert sum(path.read_text().count("{artifacts}/") for path in declarations) > 30
+    assert sum(path.read_text().count("{artifacts}/") for path in declarations) > 10
     assert (ROOT / "dvc.yaml").read_text().count("${artifacts}") > 50

@@ -44,7 +44,7 @@ def test_an_adapter_depends_on_what_it_is_trained_on_alone():
     replies = "artifacts/generations/instructions/embedded/base.parquet"
     assert replies in anchored.dependencies and replies not in mixed.dependencies
     assert "train.hard" not in anchored.parameters and {"train.soft", "train.hard"} < set(mixed.parameters)
-    assert "methods.anchored.anchors" in anchored.parameters
+    assert "methods.anchored" in anchored.parameters
     assert not any("anchored" in key for node in graph if "anchored" not in node for key in graph[node].parameters)
     # No method with anchors: nobody asks for replies.
     assert "sample-instructions@embedded-base" in graph

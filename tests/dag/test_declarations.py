@@ -1,4 +1,4 @@
-"""Every stage's declaration against its code, the parameters, and the files that are written from it."""
+"""Every stage of dvc.yaml, and every part of one, against its code and the parameters."""
 
 import importlib
 import inspect
@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
-import yaml
 
 from pipeline.compose import derived_files
 from pipeline.config.evaluation import AXES
@@ -17,9 +16,9 @@ from pipeline.config.seeds import SEEDS
 from pipeline.config.view import look_up
 from pipeline.dag.code_digest import ALTERNATIVES, project_code
 from pipeline.dag.declaration import Stage, fill, flat
-from pipeline.dag.dvc_file import dvc_file_text
-from pipeline.dag.execution import find_run, named_run
+from pipeline.dag.execution import find_run, lists_of, named_run
 from pipeline.dag.graph import StageGraph
+from pipeline.dag.stage_kinds import PARAMS_CHECKED, PREFLIGHT, evaluation_name
 from pipeline.dag.stages import DECLARED, PIECES, STAGES
 from pipeline.dag.tables import dag_section, rows_of, template_names
 from tests.composition import composed_params
@@ -103,12 +102,21 @@ def test_every_declared_path_and_name_is_a_parameter_of_main():
     assert all(report[name].startswith(beside) for name in IN_THE_REPORT)
 
 
-def test_paths_with_a_list_are_lists_in_mains_signature():
+def test_several_paths_go_to_a_list():
     for stage in PIECES.values():
-        annotations = {name: str(p.annotation) for name, p in inspect.signature(main_of(stage)).parameters.items()}
+        lists = lists_of(main_of(stage))
         for name, paths in {**stage.reads, **stage.writes, **stage.shares}.items():
-            if name in annotations:
-                assert ("list[" in annotations[name]) == isinstance(paths, tuple), f"{stage.name}: {name}"
+            assert name in lists or isinstance(paths, str), f"{stage.name}: {name}"
+
+
+def test_paths_on_commands_are_dependencies_and_outputs():
+    """A path that is written in two ways in dvc.yaml is neither, and would pass for a constant or a precondition."""
+    for stage in STAGES.values():
+        if not stage.parts:
+            assert stage.constants.keys() <= {"space", "axis"}, stage.name
+            assert {*stage.after} <= {PREFLIGHT, PARAMS_CHECKED}, stage.name
+            named = {*flat(stage.reads), *flat(stage.writes), stage.records, stage.metrics}
+            assert {*stage.outputs} <= named and stage.writes, stage.name
 
 
 def test_every_run_leaves_a_record():
@@ -195,7 +203,8 @@ def test_a_command_line_names_the_run_that_it_is_of(params):
         for node in (nodes[0], nodes[-1]):
             words = shlex.split(node.command)
             assert words[:3] == ["python", "-m", node.stage.module_name]
-            names = {name.removeprefix("--"): value for name, value in zip(words[3::2], words[4::2], strict=True)}
+            wanted = (*node.stage.constants, *node.stage.chosen_by)
+            names = {name: words[words.index(f"--{name}") + 1] for name in wanted}
             run = find_run(by_module[node.stage.module], params, names)
             assert (run.stage, run.row) == (node.stage, node.row)
 
@@ -205,13 +214,14 @@ def test_commands_are_told_apart(params):
     assert len(set(commands)) == len(commands)
 
 
-def test_dvc_yaml_has_the_same_stages_under_all_parameters_and_plots_of_their_methods(params):
-    soft = replace(params, conditions=["base", "soft"], methods={"soft": params.methods["soft"]})
-    content = yaml.safe_load(dvc_file_text(soft))
-    assert content["stages"] == read_yaml(ROOT / "dvc.yaml")["stages"] and list(content["stages"]) == list(STAGES)
-    plots = {name: plot for entry in content["plots"] for name, plot in entry.items()}
-    assert plots["${reports}/plots/training_loss"]["y"] == ["soft"]
-    assert plots["${reports}/plots/pit"]["y"] == ["base", "soft", "perfect"]
+CARD = ("build-prompts", "discretize", "build-tries", "train-soft", "train-hard", "report", "eval-structured")
+
+
+def test_every_name_that_documents_use_has_members():
+    """DVC runs the whole DAG for a group without members."""
+    graph = StageGraph(validate(composed_params("experiment=everything", "axes=[mcq]")))
+    for name in (*CARD, *map(evaluation_name, AXES)):
+        assert graph.select([name]), name
 
 
 def test_dag_yaml_and_code_yaml_are_those_of_params_yaml_and_the_code():
@@ -219,15 +229,10 @@ def test_dag_yaml_and_code_yaml_are_those_of_params_yaml_and_the_code():
         assert (ROOT / name).read_text() == text, f"{name} is not fresh: run `python -m pipeline.compose --recorded`"
 
 
-def test_dvc_is_told_of_parameters_code_and_what_survives_a_failure():
+def test_dvc_is_told_of_code_and_of_what_survives_a_failure():
     stages = read_yaml(ROOT / "dvc.yaml")["stages"]
     for stage in STAGES.values():
         definition = stages[stage.name].get("do", stages[stage.name])
-        assert ("foreach" in stages[stage.name]) == bool(stage.over)
-        keys = [key for key in definition.get("params", []) if isinstance(key, str)]
-        assert len(keys) == len(stage.parameters) and not {"distributed", "tracking"} & set(keys) - (
-            {"distributed"} if stage.name == "report" else set()
-        )
         files = [entry for entry in definition.get("params", []) if isinstance(entry, dict)]
         expected = f"{stage.name}.${{engine.kind}}" if stage.runs_engine else stage.name
         assert files == ([] if stage.name == "check-params" else [{"code.yaml": [expected]}])
@@ -235,7 +240,7 @@ def test_dvc_is_told_of_parameters_code_and_what_survives_a_failure():
         assert all(kept) if stage.keeps else not any(kept)
         # No code among the dependencies: a changed comment runs nothing.
         if stage.name != "check-params":
-            assert not any(path.endswith(".py") for path in definition.get("deps", [])), stage.name
+            assert not any(path.endswith(".py") for path in definition["deps"]), stage.name
 
 
 def test_what_a_stage_may_read_and_does_not_depend_on():

@@ -329,7 +329,7 @@ def test_the_command_line_says_what_it_does_not_know(params_file, monkeypatch, c
         run_command_line(monkeypatch, "pipeline.stages.discretize", "--space", "sofft", "--params", params_file)
     assert ended.value.code == 1
     assert capsys.readouterr().err == (
-        "error: discretize has no run --space sofft: there are --space soft; --space hard; --space eval\n"
+        "error: pipeline.stages.discretize has no run --space sofft: there are --space soft; --space hard; --space eval\n"
     )
     # An axis is one of those that have the stage, whatever the parameters say.
     with pytest.raises(SystemExit) as ended:
@@ -347,6 +347,6 @@ def test_help_names_what_a_stage_reads_writes_and_depends_on(monkeypatch, capsys
         run_command_line(monkeypatch, "pipeline.axes.structured.score", "--help")
     shown = " ".join(capsys.readouterr().out.split())
     assert ended.value.code == 0
-    assert "--tries TRIES read (default: {scored_on})" in shown
+    assert "--tries TRIES read (default: {artifacts}/tries/{tokenizer}/eval)" in shown
     assert "--output OUTPUT written (default: {artifacts}/scores/structured/{model}/{condition}.parquet)" in shown
     assert "evaluate.paths_per_prompt" in shown

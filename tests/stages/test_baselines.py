@@ -53,7 +53,7 @@ def all_baselines(dag, tmp_path_factory):
     for kind in ("generations", "scores", "exact"):
         shutil.copytree(dag.root / kind / "structured", other.root / kind / "structured")
     # Its sizes are those of all conditions that are sampled.
-    other.run("floor-structured@structured")
+    other.run("floor-structured")
     other.evaluate("structured", "constrained", "batch", "verbalized")
     other.evaluate("open", "base", "ssot", "batch", "verbalized")
     return other
@@ -75,9 +75,7 @@ def test_constrained_answers_are_all_valid_and_of_the_evaluation_space(all_basel
     rows, per_prompt = evaluated(dag, "constrained")
     assert {row["value"] for row in rows if row["metric"] == "valid_rate"} == {1.0}
     # The floor is that of its own number of answers, 6 per prompt: the table of floors has 5, 6 and 12.
-    floors = pd.read_parquet(dag.path("floor-structured@structured")).set_index(["prompt_id", "num_samples"])[
-        "replicates"
-    ]
+    floors = pd.read_parquet(dag.path("floor-structured")).set_index(["prompt_id", "num_samples"])["replicates"]
     assert set(floors.index.get_level_values("num_samples")) == {5, 6, 12}
     for row in per_prompt.itertuples():
         assert row.floor == np.mean(floors[row.prompt_id, 6])

@@ -12,7 +12,7 @@ from dvc.repo import Repo
 
 from pipeline.compose import derived_files
 from pipeline.config.params import load_params, read_yaml
-from pipeline.dag import dvc_file
+from pipeline.dag import stage_digests
 from pipeline.dag.code_digest import EXEMPT, Code, engines_besides
 from pipeline.dag.graph import StageGraph
 from tests.stages.clones import clone_project, copy_code, insert_statement, run
@@ -33,7 +33,7 @@ def clone(tmp_path_factory, tiny_model, variables) -> Path:
         if not (clone / path).exists():
             (clone / path).parent.mkdir(parents=True, exist_ok=True)
             (clone / path).write_text(path)
-    run(clone, variables, sys.executable, "-m", "pipeline.dag.dvc_command", "commit", "--force", "--quiet")
+    run(clone, variables, sys.executable, "-m", "dvc", "commit", "--force", "--quiet")
     return clone
 
 
@@ -74,7 +74,7 @@ def edited(files: Iterable[str], clone: Path) -> Iterator[None]:
 def code_of(clone: Path) -> Iterator[None]:
     """Digests are those of the clone's code as it is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dvc_file, "project_code", lambda: Code(clone))
+        patch.setattr(stage_digests, "project_code", lambda: Code(clone))
         yield
 
 
@@ -116,7 +116,7 @@ def expected(clone, reached) -> dict[str, set[str]]:
     found = {}
     for file, (name, _) in EDITED.items():
         key = (f"pipeline.{file[:-3].replace('/', '.')}", top_level_name(clone / "pipeline" / file, name))
-        found[file] = {stage for stage, definitions in reached.items() if key in definitions} - {dvc_file.CHECK}
+        found[file] = {stage for stage, definitions in reached.items() if key in definitions} - {stage_digests.CHECK}
     return found
 
 
@@ -127,8 +127,8 @@ def changed(clone):
 
     def digests() -> dict[str, str]:
         with code_of(clone):
-            found = dvc_file.code_digests()
-        stages = {name: node.stage for name, node in graph.items() if name != dvc_file.CHECK}
+            found = stage_digests.code_digests()
+        stages = {name: node.stage for name, node in graph.items() if name != stage_digests.CHECK}
         return {
             name: found[stage.name]["transformers"] if stage.runs_engine else found[stage.name]
             for name, stage in stages.items()
@@ -150,7 +150,7 @@ def test_code_that_computes_something_else_has_another_digest_where_it_is_reache
 def test_code_that_computes_something_else_makes_stale_what_reaches_it(clone, expected, files):
     with edited(files, clone):
         found = stale(clone)
-    assert found == {dvc_file.CHECK}.union(*(expected[file] for file in files))
+    assert found == {stage_digests.CHECK}.union(*(expected[file] for file in files))
 
 
 def test_comments_and_imports_make_nothing_stale(clone):

@@ -16,11 +16,11 @@ NEW_LOCALS = 2
 NAMES = [
     "build-prompts",
     "discretize@soft",
-    "discretize-eval@structured",
+    "discretize-eval",
     "check-model@embedded",
     "build-tries@embedded-soft",
-    "floor-structured@structured",
-    "import-irt@retention",
+    "floor-structured",
+    "import-irt",
     "train-soft@embedded",
     "train-hard@embedded",
     *(
@@ -31,7 +31,7 @@ NAMES = [
     *(
         f"{name}@embedded"
         for name, stage in STAGES.items()
-        if stage.over.startswith("evaluated.") and not stage.over.endswith((".laws", ".selfreflect"))
+        if name.startswith("eval-") and not name.endswith(("-laws", "-selfreflect"))
     ),
 ]
 

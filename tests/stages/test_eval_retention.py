@@ -28,7 +28,7 @@ def with_settings(params, path, **retention):
 
 
 def convert(params, output):
-    run_stage(params, "import-irt@retention", output=output)
+    run_stage(params, "import-irt", output=output)
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from pipeline.compose import check, recorded_overrides
 from pipeline.config.params import validate
 from pipeline.config.view import look_up
 from pipeline.dag.declaration import fill
-from pipeline.dag.dvc_file import code_digests
 from pipeline.dag.graph import StageGraph
+from pipeline.dag.stage_digests import code_digests
 from pipeline.dag.stages import STAGES
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.runs.plan import main as plan
