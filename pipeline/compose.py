@@ -24,8 +24,10 @@ from pipeline.command import run_command
 from pipeline.config.evaluation import AXES
 from pipeline.config.override_errors import explain
 from pipeline.config.params import Params, load_params, read_yaml, validate, with_conditions
+from pipeline.dag.declaration import fill
+from pipeline.dag.graph import StageGraph
 from pipeline.dag.stage_digests import code_digests
-from pipeline.dag.tables import PARTS, dag_section
+from pipeline.dag.tables import PARTS, dag_section, template_names
 from pipeline.errors import ConfigError
 from pipeline.record.versions import version_notes
 from pipeline.sources.pin import unpinned
@@ -149,6 +151,23 @@ def check_composed(params_path: Path, conf: Path) -> None:
         )
 
 
+def check_parts(params: Params) -> None:
+    """Raise ConfigError where dvc.yaml lacks a file or parameter of a part of a stage: DVC would not know of it."""
+    for node in StageGraph(params).values():
+        known = {*node.dependencies, *node.outputs}
+        for part, row in node.parts:
+            names = template_names(row, params)
+            needed = (
+                ("deps", part.inputs, known, "/"),
+                ("outs", part.outputs, {*node.outputs}, "/"),
+                ("params", part.parameters, {*node.parameters}, "."),
+            )
+            for key, templates, places, mark in needed:
+                for found in (fill(template, names) for template in templates):
+                    if not any(f"{found}{mark}".startswith(f"{place}{mark}") for place in places):
+                        raise ConfigError(f"dvc.yaml: {key} of {node.stage.name} lack {found}, of the part {part.name}")
+
+
 def check_derived(params_path: Path) -> None:
     """Raise ConfigError unless dag.yaml and code.yaml are those of params.yaml and of the code."""
     directory, expected = params_path.parent, derived_files(read_yaml(params_path))
@@ -178,6 +197,7 @@ def check(params: Path, conf: Path) -> None:
     if "DVC_EXP_NAME" not in os.environ:
         check_composed(params, conf)
     check_derived(params)
+    check_parts(load_params(params))
     check_pinned(load_params(params))
 
 
@@ -197,6 +217,7 @@ def main(overrides: list[str], params: Path, conf: Path, check_only: bool, recor
     if recorded:
         overrides = recorded_overrides(params.read_text())
     values = compose_params(conf, overrides)
+    check_parts(validate(values))
     write_files(params.parent, values, overrides)
     print(f"{params}: experiment {values['experiment']}, {len(values['models'])} model(s)", file=sys.stderr)
 

@@ -17,7 +17,6 @@ from pipeline.artifacts.locks import exclusive
 from pipeline.artifacts.storage import read_json, require, table_label, write_table
 from pipeline.artifacts.unavailable import write_unavailable
 from pipeline.command import run_command
-from pipeline.config.evaluation import AXES
 from pipeline.config.params import Params, load_params
 from pipeline.config.seeds import SEEDS
 from pipeline.config.view import ParamsView, look_up
@@ -26,7 +25,7 @@ from pipeline.dag.declaration import Paths, Row, Stage, fill, flat
 from pipeline.dag.launch import DIRECTORY, launch, run_launched
 from pipeline.dag.stage_kinds import common_path
 from pipeline.dag.stages import DECLARED
-from pipeline.dag.tables import parts_of, rows_of, template_names
+from pipeline.dag.tables import is_off, parts_of, rows_of, template_names
 from pipeline.errors import ConfigError
 from pipeline.record.provenance import RECORD, StageRecord, run_identity, sha256_path
 from pipeline.record.tracking import Run, stage_run
@@ -121,9 +120,9 @@ class StageRun:
 
     def why_off(self) -> str:
         """Why there is nothing to do for a stage of an axis that is off, and what to do; empty for any other."""
-        axis = self.stage.axis
-        if axis not in AXES or axis in self._params.axes:
+        if not is_off(self.stage, self._params):
             return ""
+        axis = self.stage.axis
         axes = ",".join([*self._params.axes, axis])
         return f'{self.title}: the axis {axis} is off; `make params OVERRIDES="axes=[{axes}]"` switches it on'
 

@@ -175,6 +175,11 @@ def dag_section(params: Params) -> dict[str, Any]:
     }
 
 
+def is_off(stage: Stage, params: Params) -> bool:
+    """Whether a stage is of an axis that is off, so that it has nothing to do but to say so."""
+    return stage.axis in AXES and stage.axis not in params.axes
+
+
 def rows_of(over: str, params: Params, tables: Mapping[str, Any] | None = None) -> Table:
     """The rows of a table under the given parameters, by key; one without a key for a stage that runs once.
 

@@ -15,6 +15,7 @@ from pipeline.config.view import look_up
 from pipeline.dag.graph import StageGraph
 from pipeline.dag.stage_digests import CHECK, code_digests
 from pipeline.dag.stages import PIECES, STAGES
+from pipeline.dag.tables import is_off
 from pipeline.errors import ConfigError
 
 LARGE_FILE_BYTES = 1 << 26
@@ -158,7 +159,7 @@ def make_cell(overrides: Sequence[str], patterns: Sequence[str], project: Path) 
     everything = {**values, "axes": all_axes}
     graph, whole = StageGraph(params), StageGraph(validate(everything))
     wanted = whole.select(expand_targets(patterns, params))
-    targets = tuple(name for name in wanted if name in graph)
+    targets = tuple(name for name in wanted if name in graph and not is_off(graph[name].stage, params))
     if not targets:
         raise ConfigError(
             f"sweep.targets: nothing is left to reach of {', '.join(patterns)}: axes (now {', '.join(params.axes)}) "

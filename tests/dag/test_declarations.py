@@ -4,12 +4,12 @@ import importlib
 import inspect
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from pipeline.compose import derived_files
+from pipeline.compose import check_parts, derived_files
 from pipeline.config.evaluation import AXES
 from pipeline.config.params import Params, read_yaml, validate
 from pipeline.config.seeds import SEEDS
@@ -21,6 +21,7 @@ from pipeline.dag.graph import StageGraph
 from pipeline.dag.stage_kinds import PARAMS_CHECKED, PREFLIGHT, evaluation_name
 from pipeline.dag.stages import DECLARED, PIECES, STAGES
 from pipeline.dag.tables import dag_section, rows_of, template_names
+from pipeline.errors import ConfigError
 from tests.composition import composed_params
 from tests.conftest import ROOT
 
@@ -135,18 +136,12 @@ def test_every_run_leaves_a_record():
 
 def test_a_stage_depends_on_all_that_its_parts_depend_on(params):
     """DVC starts a stage if anything has changed for a part, and knows of all that a part writes."""
-    for node in StageGraph(params).values():
-        for part, row in node.parts:
-            names = template_names(row, params)
-            read = {fill(path, names) for path in part.inputs}
-            written = {fill(path, names) for path in part.outputs}
-            assert all(_within(path, (*node.dependencies, *node.outputs)) for path in read), part.name
-            assert all(_within(path, node.outputs) for path in written), part.name
-            assert all(_within(fill(key, names), node.parameters, ".") for key in part.parameters), part.name
-
-
-def _within(inner: str, places: Iterable[str], mark: str = "/") -> bool:
-    return any(f"{inner}{mark}".startswith(f"{place}{mark}") for place in places)
+    check_parts(params)
+    part = replace(STAGES["generate"].parts[0], parameters=("tests.significance",))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(STAGES, "generate", replace(STAGES["generate"], parts=(part,)))
+        with pytest.raises(ConfigError, match=r"params of generate lack tests\.significance, of the part gen"):
+            check_parts(params)
 
 
 def test_outputs_are_of_one_run_each(params):

@@ -275,7 +275,7 @@ def test_a_run_that_there_is_not_is_refused_with_those_that_there_are(params):
     with pytest.raises(ConfigError) as refused:
         run_of(params, "ssot")
     assert str(refused.value) == (
-        "generate_axis has no run --axis open --model embedded --condition ssot: there are "
+        "pipeline.stages.generate_axis has no run --axis open --model embedded --condition ssot: there are "
         "--axis open --model embedded --condition base; --axis open --model embedded --condition soft; "
         "--axis open --model embedded --condition hard; --axis open --model embedded --condition anchored"
     )
@@ -329,7 +329,8 @@ def test_the_command_line_says_what_it_does_not_know(params_file, monkeypatch, c
         run_command_line(monkeypatch, "pipeline.stages.discretize", "--space", "sofft", "--params", params_file)
     assert ended.value.code == 1
     assert capsys.readouterr().err == (
-        "error: pipeline.stages.discretize has no run --space sofft: there are --space soft; --space hard; --space eval\n"
+        "error: pipeline.stages.discretize has no run --space sofft: there are --space soft; --space hard; "
+        "--space eval\n"
     )
     # An axis is one of those that have the stage, whatever the parameters say.
     with pytest.raises(SystemExit) as ended:

@@ -57,7 +57,7 @@ def clone_project(directory: Path, checkpoint: Path, *overrides: str) -> Path:
     for name in ("conf", "data", ".dvc"):
         shutil.copytree(ROOT / name, directory / name, ignore=IGNORED)
     (directory / "pipeline").symlink_to(ROOT / "pipeline")
-    for name in (".gitignore", ".dvcignore"):
+    for name in (".gitignore", ".dvcignore", "dvc.yaml"):
         shutil.copy(ROOT / name, directory / name)
     write_few_open_prompts(directory)
     write_short_tasks(directory / "data" / "retention")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 
 from tests.conftest import ROOT
 from tests.stages.clones import clone_project, copy_code, run
@@ -19,8 +20,21 @@ MODULES = ("__init__", "stages", "build", "evaluate", "metrics", "report")
 AXES = "axes=[mcq,coin_flips]"
 
 
-def code_blocks() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+def code_blocks(language: str = "python") -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+def add_lines(dvc_file: Path) -> None:
+    """Put the page's lines into dvc.yaml: beside what a stage has, or as a stage of their own."""
+    content = yaml.safe_load(dvc_file.read_text())
+    (added,) = map(yaml.safe_load, code_blocks("yaml"))
+    for name, entry in added.items():
+        there = content["stages"].setdefault(name, entry)
+        if there is not entry:
+            work = there.get("do", there)
+            for key, values in entry.items():
+                work[key] = [*work[key], *values]
+    dvc_file.write_text(yaml.safe_dump(content, sort_keys=False))
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +46,7 @@ def project(tmp_path_factory, tiny_model, environment) -> Path:
     folder.mkdir()
     for name, text in zip(MODULES, code_blocks(), strict=True):
         (folder / f"{name}.py").write_text(text)
+    add_lines(project / "dvc.yaml")
     header = next(line for line in (project / "params.yaml").read_text().splitlines() if "overrides:" in line)
     overrides = header.partition("overrides: ")[2].replace("'axes=[mcq]'", "").replace("axes=[mcq]", "")
     composed = [f"generate.ssot.enabled=false {overrides}", f"'{AXES}'"]
