@@ -267,7 +267,7 @@ def execute(run: StageRun) -> None:
     A stage of an axis that is off leaves artifacts that say so.
     """
     if reason := run.why_off():
-        print(reason, file=sys.stderr)
+        print(reason)
         for path in [*run.outputs, *([run.record_path] if run.stage.records else [])]:
             if not path.exists():
                 write_unavailable(path, reason)
