@@ -8,7 +8,6 @@ from pipeline.config.params import load_params
 from pipeline.report.ablations.published import PAPER_SETTINGS, Published
 from pipeline.report.ablations.runs import HARD_ABLATION, SOFT_GRANULARITY, read_blocks
 from pipeline.report.ablations.tables import ablation_records, ablation_table, kl_table, published_only
-from pipeline.report.tables.table_text import to_latex, to_markdown
 from tests.conftest import ROOT
 from tests.report.sweep_cells import write_cell
 
@@ -123,12 +122,3 @@ def test_kl_has_a_table_of_its_own_where_it_was_scored(tmp_path, config):
     table = kl_table("kl", "", SOFT_GRANULARITY, read_blocks(tmp_path, SOFT_GRANULARITY), config)
     assert row_of(table, "Embedded-3.5M", "5", "1001")[3:5] == ["2", "0.6000 ± 0.1414 (0.5000 to 0.7000)"]
     assert row_of(table, "Embedded-3.5M", "2", "1001")[3:5] == ["—", "not run"]
-
-
-def test_texts_can_be_made(tmp_path, config):
-    soft_cells(tmp_path, {(2, 1001): [0.1, 0.2]})
-    table = ablation_table("table25", "Table 25", SOFT_GRANULARITY, read_blocks(tmp_path, SOFT_GRANULARITY), config, {})
-    assert "0.1500 ± 0.0707" in to_markdown(table)
-    # Three labels, the settings, and five results.
-    head = to_latex(table).partition("\\begin{longtable}")[2].partition("\n")[0]
-    assert (head.count("raggedright"), head.count("centering")) == (3, 5)
