@@ -121,8 +121,7 @@ def result_rows(publication: Publication, axis: str) -> list[ResultRow]:
         values = []
         for condition, cell in zip(conditions, (base, adapter), strict=True):
             text = shown(table, model, measure, condition)
-            detail = f"({text.detail})" if text.status == "undefined" else text.detail
-            values.append(DASH if cell is None else f"{text.text} {detail}".strip())
+            values.append(DASH if cell is None else f"{text.text} {text.detail}".strip())
         floor = f"{adapter.floor:.{measure.decimals}f}" if math.isfinite(adapter.floor) else DASH
         texts = (f"{metric.title}{unit}", BETTER[metric.direction], *values, floor, f"{' / '.join(sizes)} {metric.n}")
         rows.append(ResultRow(measure, base, adapter, texts))

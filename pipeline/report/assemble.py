@@ -11,7 +11,7 @@ from pipeline.config.evaluation import PEOPLE_AXES, QUESTION_AXES
 from pipeline.config.params import Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
 from pipeline.core.prompts.structured import Prompt
-from pipeline.report.ablations.figures import ablation_drawings, ablation_plots
+from pipeline.report.ablations.figures import ablation_drawings
 from pipeline.report.ablations.runs import Ablations
 from pipeline.report.ablations.tables import ablation_tables
 from pipeline.report.across_axes.frontier import chosen_methods, frontier_table
@@ -256,8 +256,7 @@ def assemble(
     sources = {"ablation": ablations.provenance, "seeds": by_seed}
     sections = _sections(tables, figures, cases, sources, params.axes)
     _write_tables(sections, evaluations, directory / "tables")
-    plots = ablation_plots(ablations, params)
     tests = {axis: context.tests(axis) for axis in ("retention", "paloma")}
-    page = report_page(params, evaluations, metrics, tests, prompts, sections, plots, list(seeds), varied[0])
+    page = report_page(params, evaluations, metrics, tests, prompts, sections, seeds=list(seeds), seed_key=varied[0])
     (directory / "index.html").write_text(page, encoding="utf-8")
     return [table for section in sections for table in section.tables]

@@ -72,41 +72,33 @@ def _line(record: Record, constant: Set[str]) -> str:
     return f"{record.status} {where} in {record.seconds:.0f} s" if record.seconds else f"{record.status} {where}"
 
 
-class Progress:
-    """Reports jobs as they end, by the records they write: they may run in other processes or on other machines."""
+@contextlib.contextmanager
+def reporting(constant: Set[str]) -> Iterator[dict[Path, Record]]:
+    """Report jobs as they end, by the records that they write from other processes or machines; yields the records."""
+    records: dict[Path, Record] = {}
+    ended = threading.Event()
 
-    def __init__(self, constant: Set[str]) -> None:
-        """``constant`` are keys that are the same for all jobs and need no mention."""
-        self.records: dict[Path, Record] = {}
-        self._constant = constant
-        self._ended = threading.Event()
-
-    def look(self) -> None:
-        """Report what has ended since the last look."""
+    def look() -> None:
         if JobsDirectory.found is None:
             return
-        paths = [JobsDirectory.found / "record.json", *JobsDirectory.found.glob("*/record.json")]
-        for path in sorted(paths):
-            if path not in self.records and path.exists():
-                self.records[path] = read_record(path)
-                if not self.records[path].stages:
-                    print(_line(self.records[path], self._constant), file=sys.stderr, flush=True)
+        for path in sorted([JobsDirectory.found / "record.json", *JobsDirectory.found.glob("*/record.json")]):
+            if path not in records and path.exists():
+                records[path] = read_record(path)
+                if not records[path].stages:
+                    print(_line(records[path], constant), file=sys.stderr, flush=True)
 
-    def _watch(self) -> None:
-        while not self._ended.wait(SECONDS_BETWEEN_LOOKS):
-            self.look()
+    def watch() -> None:
+        while not ended.wait(SECONDS_BETWEEN_LOOKS):
+            look()
 
-    @contextlib.contextmanager
-    def watching(self) -> Iterator[None]:
-        """Look in the background until the block ends, and once more behind it."""
-        thread = threading.Thread(target=self._watch, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._ended.set()
-            thread.join()
-            self.look()
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield records
+    finally:
+        ended.set()
+        thread.join()
+        look()
 
 
 def _close(records: Sequence[Record], constant: Set[str]) -> int:
@@ -137,17 +129,16 @@ def run_application(arguments: Sequence[str]) -> int:
         return 1
     # Launchers that start other processes must find the package, wherever the sweep is started.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH", "")]))
-    progress, status = Progress(constant), 0
+    records, status = {}, 0
     try:
-        with progress.watching(), terminated_like_interrupted():
+        with reporting(constant) as records, terminated_like_interrupted():
             hydra.main(version_base="1.3", config_path=str(CONF), config_name=PRIMARY)(job)()
     except (KeyboardInterrupt, Terminated):
         print(f"interrupted; {RESUMES}", file=sys.stderr)
         status = 130
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else 1
-    records = [progress.records[path] for path in sorted(progress.records, key=_job_number)]
-    return max(status, _close(records, constant))
+    return max(status, _close([records[path] for path in sorted(records, key=_job_number)], constant))
 
 
 def _job_number(path: Path) -> tuple[int, str]:

@@ -6,34 +6,18 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.artifacts.storage import atomic_path, read_json
+from pipeline.axes.registry import HEADLINES
 from pipeline.report.ablations.runs import evaluation_roots
 from pipeline.report.evaluations import read_evaluations
 from pipeline.sweep.run import Record, read_record
 from pipeline.sweep.settings import override_key
 
-HEADLINES = (
-    "wasserstein_1_normalised",
-    "logit_kl_nats",
-    "valid_rate",
-    "unique_fraction",
-    "mcq_total_variation",
-    "distinct",
-    "utility",
-    "gp_irt",
-    "bits_per_byte",
-)
-"""Metrics that the summary shows, where the cell has them; aggregates over families only."""
 ESTIMATE_NOTE = "Estimates. {clock} Stages already in the shared cache may cost nothing, disk counts outputs once."
 
 
 def override_columns(overrides: Sequence[str]) -> dict[str, str]:
     """Overrides as columns of a table."""
     return {override_key(item) or item: item.partition("=")[2] for item in overrides}
-
-
-def cell_records(directory: Path) -> list[Record]:
-    """The latest record of every cell below a sweep's directory."""
-    return [read_record(path) for path in sorted(directory.glob("*/record.json"))]
 
 
 def _evaluations(cell: Path) -> pd.DataFrame:
@@ -49,7 +33,8 @@ def gather(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
         with their overrides in front.
     """
     summaries, parts = [], []
-    for record in cell_records(directory):
+    headlines = {name for names in HEADLINES.values() for name in names}
+    for record in [read_record(path) for path in sorted(directory.glob("*/record.json"))]:
         cell, columns = Path(record.cell), override_columns(record.overrides)
         row = {
             "cell": cell.name,
@@ -65,7 +50,7 @@ def gather(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
                 # A column of one value each: settings first, as the reader's key. The metrics name their model already.
                 settings = {name: value for name, value in columns.items() if name not in metrics}
                 parts.append(pd.DataFrame({"cell": cell.name, **settings}, index=metrics.index).join(metrics))
-                kept = metrics[(metrics["family"] == "") & metrics["metric"].isin(HEADLINES)]
+                kept = metrics[(metrics["family"] == "") & metrics["metric"].isin(headlines)]
                 for entry in kept.itertuples():
                     row[f"{entry.model}/{entry.condition}/{entry.split}/{entry.metric}"] = entry.value
             for path in sorted(cell.glob("*/construction/*/summary.json")):

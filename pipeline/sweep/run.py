@@ -12,7 +12,7 @@ from pipeline.artifacts.storage import read_json, write_json
 from pipeline.errors import BusyError, PipelineError
 from pipeline.estimates.cost import Cost, clock
 from pipeline.estimates.prices import Prices
-from pipeline.estimates.rates import Rates, read_rates
+from pipeline.estimates.rates import read_rates
 from pipeline.runs.dvc_process import failed_stages, forget_dead_processes, last_error, start_dvc, wait_or_end
 from pipeline.runs.workspace import prepare_workspace
 from pipeline.sweep.cells import Cell, make_cell
@@ -28,18 +28,13 @@ class Record:
 
     Attributes:
         cell: Directory of the cell; empty where the settings could not be composed.
-        overrides: The cell's overrides.
         status: "finished" (now), "skipped" (before), "failed", "busy" (another launcher runs it), "interrupted";
             of a plan "new", "unfinished" or "finished".
         seconds: Wall clock of this job.
         stage: The stages that failed.
-        reason: The error in one line.
-        log: All output.
-        stages: Number of stages that the cell takes.
-        stages_done: Those whose outputs exist.
-        tokens: Estimate for the others, prompt and completion.
-        gpu_hours: Estimate for the others.
-        disk_bytes: Estimate for the others.
+        log: Path of all output.
+        stages: Number of stages that the cell takes; the tokens, hours and bytes are estimates for those of them
+            that are not done.
         clock: What the GPU hours are hours of.
     """
 
@@ -95,34 +90,24 @@ def claimed_gpu(gpus: Sequence[int] | None, directory: Path) -> Iterator[dict[st
         time.sleep(SECONDS_BETWEEN_TRIES)
 
 
-def estimate(cell: Cell, directory: Path, project: Path, rates: Rates | None) -> tuple[Cost, int]:
-    """Cost of the stages whose outputs are not all there, and the number of those that are."""
-    prices, total, done = Prices(cell.params, project, rates), Cost(), 0
-    for name in cell.stages:
-        node = cell.graph[name]
-        if all((directory / output).exists() for output in node.outputs):
-            done += 1
-        else:
-            total += node.cost(prices)
-    return total, done
-
-
 def _planned(cell: Cell, directory: Path, project: Path, config: SweepConfig) -> Record:
+    """Cost of the stages whose outputs are not all there."""
+    number = len(cell.stages)
+    if is_finished(cell, directory, project):
+        return Record(str(directory), cell.overrides, "finished", stages=number, stages_done=number)
     path = Path(config.rates) if config.rates else None
     rates = read_rates(path) if path else None
-    if is_finished(cell, directory, project):
-        number = len(cell.stages)
-        return Record(str(directory), cell.overrides, "finished", stages=number, stages_done=number)
-    cost, done = estimate(cell, directory, project, rates)
-    status = "unfinished" if directory.exists() else "new"
-    tokens = cost.prompt_tokens + cost.completion_tokens
+    prices = Prices(cell.params, project, rates)
+    nodes = [cell.graph[name] for name in cell.stages]
+    left = [node for node in nodes if not all((directory / output).exists() for output in node.outputs)]
+    cost = sum((node.cost(prices) for node in left), Cost())
     return Record(
         str(directory),
         cell.overrides,
-        status,
-        stages=len(cell.stages),
-        stages_done=done,
-        tokens=tokens,
+        "unfinished" if directory.exists() else "new",
+        stages=number,
+        stages_done=number - len(left),
+        tokens=cost.prompt_tokens + cost.completion_tokens,
         gpu_hours=cost.gpu_hours,
         disk_bytes=cost.disk_bytes,
         clock=clock(rates, path),
@@ -189,10 +174,9 @@ def run_job(task_overrides: Sequence[str], config: SweepConfig, project: Path, o
     try:
         cell = make_cell(cell_overrides(task_overrides, config), config.targets, project)
         record = run_cell(cell, project, config)
-    except PipelineError as error:
-        record = Record("", tuple(task_overrides), "failed", stage="composition", reason=str(error))
-    except OSError as error:
-        record = Record("", tuple(task_overrides), "failed", stage="workspace", reason=str(error))
+    except (PipelineError, OSError) as error:
+        stage = "workspace" if isinstance(error, OSError) else "composition"
+        record = Record("", tuple(task_overrides), "failed", stage=stage, reason=str(error))
     except BaseException:
         write_record(output, Record("", tuple(task_overrides), "interrupted"))
         raise

@@ -4,6 +4,7 @@ A preset names a grid, whose product Hydra's own sweeper makes, or a list of cel
 product. Both become ordinary multirun overrides, so that every launcher sees the same jobs.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -34,25 +35,15 @@ class SweepConfig:
     """One sweep; the fields are explained in ``conf/sweep/chosen.yaml``."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_\-]+$")]
-    """Directory of the sweep below ``directory``; not "jobs" or "cache"."""
     directory: str
-    """Directory of all sweeps."""
     cache: str
-    """DVC's cache, shared by all cells."""
     targets: Annotated[list[str], Field(min_length=1)]
-    """Stages to reach."""
     grid: dict[str, list[Value]]
-    """Values by key."""
     cells: list[dict[str, Value]]
-    """Overrides that go together."""
     cell: StrictInt | None
-    """Index of the job's entry in ``cells``."""
     gpus: list[StrictInt] | None
-    """GPUs that cells claim one of."""
     plan: StrictBool
-    """Whether to estimate only."""
     rates: str | None
-    """Rates of a device for the estimates."""
 
 
 def sweep_config(values: Mapping, source: str) -> SweepConfig:
@@ -82,8 +73,7 @@ def _value_text(key: str, value: Value) -> str:
         return f"[{','.join(_value_text(key, member) for member in value)}]"
     if isinstance(value, str) and not all(letter.isalnum() or letter in "_-./" for letter in value):
         raise ConfigError(f"sweep: {key}: {value!r} holds characters that an override would need quotes for")
-    named = value is None or isinstance(value, bool)
-    return {True: "true", False: "false", None: "null"}[value] if named else str(value)
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 def _preset(conf: Path, overrides: Sequence[str]) -> SweepConfig:
@@ -105,18 +95,8 @@ def _remaining(cells: Sequence[Mapping[str, Value]], named: set[str]) -> list[in
     return list(found.values())
 
 
-def _shows_only(arguments: Sequence[str]) -> bool:
-    """Whether Hydra is asked to show something (``--cfg job``) and to run nothing."""
-    return any(argument.partition("=")[0] in ("--cfg", "-c", "--info", "-i") for argument in arguments)
-
-
 def _is_override(argument: str) -> bool:
     return not argument.startswith("-") and ("=" in argument or argument.startswith("~"))
-
-
-def _options_first(arguments: Sequence[str]) -> list[str]:
-    """Hydra's parser takes overrides in one piece only; options (and their values, without "=") go before them."""
-    return sorted(arguments, key=_is_override)
 
 
 def expand_arguments(arguments: Sequence[str], conf: Path) -> list[str]:
@@ -131,15 +111,16 @@ def expand_arguments(arguments: Sequence[str], conf: Path) -> list[str]:
     plan = "--plan" in arguments
     # Hydra cannot set a group to null on the command line; it can take the group away.
     given = ["~model" if argument == "model=null" else argument for argument in arguments]
-    kept = _options_first([argument for argument in given if argument != "--plan"])
+    # Hydra's parser takes overrides in one piece only; options (and their values, without "=") go before them.
+    kept = sorted((argument for argument in given if argument != "--plan"), key=_is_override)
     if plan:
         # A plan is worked out here; nothing is submitted anywhere.
         kept = [
             item for item in kept if not (override_key(item) or "").startswith(("hydra/launcher", "hydra.launcher"))
         ]
         kept.append("sweep.plan=true")
-    if _shows_only(kept):
-        # Hydra refuses it together with a multirun.
+    if any(item.partition("=")[0] in ("--cfg", "-c", "--info", "-i") for item in kept):
+        # Hydra shows something and runs nothing, which it refuses together with a multirun.
         kept = [item for item in kept if item not in MULTIRUN]
     several = not MULTIRUN.isdisjoint(kept)
     if problem := find_problem(conf, PRIMARY, [item for item in kept if _is_override(item)], several):
@@ -157,11 +138,7 @@ def expand_arguments(arguments: Sequence[str], conf: Path) -> list[str]:
 
 
 def cell_overrides(task_overrides: Sequence[str], config: SweepConfig) -> list[str]:
-    """Overrides of ``conf/config.yaml`` for one job.
-
-    Args:
-        task_overrides: What Hydra passed to the job, its own settings not included.
-        config: The job's sweep section.
+    """Overrides of ``conf/config.yaml`` for one job, from what Hydra passed to it.
 
     Raises:
         ConfigError: ``model`` together with an experiment that has models of its own.

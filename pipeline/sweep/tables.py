@@ -10,10 +10,14 @@ Cells that are not finished are named and left out. The merged parameters are wr
 """
 
 import argparse
+import difflib
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -22,18 +26,12 @@ from pipeline.artifacts.atomic import atomic_path
 from pipeline.artifacts.storage import read_json
 from pipeline.command import run_command
 from pipeline.compose import compose_params
-from pipeline.config.params import validate, with_conditions
+from pipeline.config.params import read_yaml, validate, with_conditions
+from pipeline.config.seeds import SEEDS, varied_seeds
 from pipeline.errors import ConfigError
+from pipeline.report.ablations.runs import flatten
 from pipeline.report.write import write_report
-from pipeline.sweep.merging import (
-    SweepCell,
-    cells_by_seed,
-    check_agreement,
-    chosen_cells,
-    merged_values,
-    read_cells,
-    varied_in,
-)
+from pipeline.sweep.run import read_record
 
 CONF = PROJECT / "conf"
 STRUCTURED_SPLITS = ("unseen", "ood")
@@ -41,15 +39,168 @@ HEADER = """\
 # Merged from cells of {sweep} by `python -m pipeline.sweep.tables`; do not edit.
 # cells: {cells}
 """
+REPORT_KEYS = ("experiment", "tests", "evaluate.bootstrap_replicates")
+"""Keys that the report itself depends on, besides those of the cells' stages."""
 
 
-def left_out_lines(cells: Sequence[SweepCell]) -> list[str]:
-    """One line for each cell that is not finished."""
-    lines = []
-    for cell in cells:
-        reason = f": {cell.reason}; log: {cell.directory / 'run.log'}" if cell.reason else ""
-        lines.append(f"left out: {cell.name} is {cell.status}{reason}")
-    return lines
+@dataclass(frozen=True)
+class SweepCell:
+    """A cell as it is on disk.
+
+    Attributes:
+        status: "finished", or how its last run went: "failed", "interrupted", "unfinished" (running, or killed).
+        reason: Stage and error of a failed one.
+        values: Content of its params.yaml.
+        tracked: Keys that its stages depend on.
+    """
+
+    directory: Path
+    status: str
+    reason: str
+    overrides: tuple[str, ...]
+    values: Mapping[str, Any]
+    tracked: tuple[str, ...]
+
+    @cached_property
+    def flat(self) -> dict[str, Any]:
+        """All parameters by dotted key."""
+        return flatten(self.values)
+
+    @property
+    def seeds(self) -> dict[str, int]:
+        """Root seeds of its draws, by key of SEEDS."""
+        return {key: self.values.get(key, self.values["seed"]) for key in SEEDS}
+
+    @property
+    def artifacts(self) -> Path:
+        return self.directory / self.values["artifacts"]
+
+    @property
+    def name(self) -> str:
+        """Identity and overrides, as a reader tells cells apart."""
+        return f"{self.directory.name} [{' '.join(self.overrides)}]"
+
+
+def read_cells(directory: Path) -> list[SweepCell]:
+    """All cells below a sweep's directory that were ever started, by name.
+
+    Raises:
+        ConfigError: There is no such sweep, or it has no cell.
+        ArtifactError: A cell's record is unreadable.
+    """
+    cells = [_read_cell(path.parent) for path in sorted(directory.glob("*/cell.json"))]
+    if not cells:
+        known = sorted({path.parent.parent.name for path in directory.parent.glob("*/*/cell.json")})
+        raise ConfigError(f"{directory}: no cell of such a sweep; {directory.parent} has {', '.join(known) or 'none'}")
+    return cells
+
+
+def _read_cell(directory: Path) -> SweepCell:
+    record = read_json(directory / "cell.json")
+    status, reason = "finished", ""
+    if not (directory / "finished.json").exists():
+        path = directory / "record.json"
+        last = read_record(path) if path.exists() else None
+        status = last.status if last is not None and last.status in ("failed", "interrupted") else "unfinished"
+        reason = f"stage {last.stage}: {last.reason}" if last is not None and status == "failed" else ""
+    values = read_yaml(directory / "params.yaml")
+    return SweepCell(directory, status, reason, tuple(record["overrides"]), values, tuple(record["parameters"]))
+
+
+def chosen_cells(cells: Sequence[SweepCell], where: Sequence[str], names: Sequence[str] = ()) -> list[SweepCell]:
+    """The cells with these values (KEY=VALUE, read as YAML) and directory names; none takes all.
+
+    Raises:
+        ConfigError: No cell has the key, the value or the name.
+    """
+    known = [cell.directory.name for cell in cells]
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigError(f"--cells {unknown[0]}: there is no such cell; there are {', '.join(known)}")
+    chosen = [cell for cell in cells if not names or cell.directory.name in names]
+    for condition in where:
+        key, equals, text = condition.partition("=")
+        if not equals:
+            raise ConfigError(f"--where {condition}: write KEY=VALUE, e.g. train.soft.epochs=3")
+        having = [cell for cell in chosen if key in cell.flat]
+        if not having:
+            near = difflib.get_close_matches(key, {name for cell in cells for name in cell.flat})
+            raise ConfigError(f"--where {key}: no cell has this parameter; near it are {', '.join(near) or 'none'}")
+        value = yaml.safe_load(text)
+        chosen = [cell for cell in having if cell.flat[key] == value]
+        if not chosen:
+            values = dict.fromkeys(repr(cell.flat[key]) for cell in having)
+            raise ConfigError(f"--where {condition}: no cell has this value; there are {', '.join(values)}")
+    return chosen
+
+
+def differing_keys(cells: Sequence[SweepCell]) -> dict[str, dict[str, str]]:
+    """Parameters that differ between cells though a common table needs them to agree: the first cell by value.
+
+    Compared is what the cells' stages or the report depend on, but for the seeds and the set of models. A model that
+    several cells have must be the same in all.
+    """
+    tracked = tuple(dict.fromkeys([*REPORT_KEYS, *(key for cell in cells for key in cell.tracked)]))
+    keys = dict.fromkeys(
+        key for cell in cells for key in cell.flat if f"{key}.".startswith(tuple(f"{k}." for k in tracked))
+    )
+    found: dict[str, dict[str, str]] = {}
+    for key in keys:
+        for cell in cells if key not in SEEDS else ():
+            if key in cell.flat or not key.startswith("models."):
+                value = repr(cell.flat[key]) if key in cell.flat else "absent"
+                found.setdefault(key, {}).setdefault(value, cell.directory.name)
+    return {key: values for key, values in found.items() if len(values) > 1}
+
+
+def check_agreement(cells: Sequence[SweepCell]) -> None:
+    """Raise ConfigError that names keys, values and cells, and how to choose, unless the cells fit into one table."""
+    differing = differing_keys(cells)
+    if differing:
+        texts = [
+            f"{key} ({', '.join(f'{value} in {name}' for value, name in values.items())})"
+            for key, values in differing.items()
+        ]
+        raise ConfigError(
+            f"{cells[0].directory.parent}: cells of one table can differ in models and seeds alone; these differ in "
+            f"{'; '.join(texts)}. Choose cells with --where {next(iter(differing))}=VALUE or --cells IDENTITY ..."
+        )
+
+
+def varied_in(cells: Sequence[SweepCell]) -> tuple[str, ...]:
+    """The keys of SEEDS that differ between cells, ``varied_seeds``. Raises ConfigError where they are crossed."""
+    try:
+        return varied_seeds([cell.seeds for cell in cells])
+    except ValueError as error:
+        sweep, lowest = cells[0].directory.parent, min(cell.seeds["sampling_seed"] for cell in cells)
+        raise ConfigError(f"{sweep}: {error}; choose cells, e.g. --where sampling_seed={lowest}") from None
+
+
+def cells_by_seed(cells: Sequence[SweepCell]) -> dict[int, list[SweepCell]]:
+    """The cells of each seed, by the first of ``varied_in``, seeds in order. Raises ConfigError."""
+    key = varied_in(cells)[0]
+    seeds = sorted({cell.seeds[key] for cell in cells})
+    return {seed: [cell for cell in cells if cell.seeds[key] == seed] for seed in seeds}
+
+
+def merged_values(cells: Sequence[SweepCell], seed: int, order: Sequence[str], reports: str) -> dict[str, Any]:
+    """Parameters of one table of cells that agree: those of the first of the seed, with the models of all.
+
+    Models in ``order`` come first, others follow by name; ``reports`` is the directory of the report.
+
+    Raises:
+        ConfigError: No cell has the seed.
+    """
+    by_seed = cells_by_seed(cells)
+    if seed not in by_seed:
+        raise ConfigError(f"--seed {seed}: no finished cell has it; there are {', '.join(map(str, by_seed))}")
+    models = {name: model for cell in cells for name, model in cell.values["models"].items()}
+    rank = {name: place for place, name in enumerate(order)}
+    ordered = sorted(models, key=lambda name: (rank.get(name, len(rank)), name))
+    merged = {**by_seed[seed][0].values, "reports": reports, "models": {name: models[name] for name in ordered}}
+    if "axes" in merged:
+        # Which axes are evaluated changes no artifact: cells may have run different ones.
+        merged["axes"] = list(dict.fromkeys(axis for cell in cells for axis in cell.values.get("axes", ())))
+    return merged
 
 
 def existing(cells: Sequence[SweepCell], *parts: str) -> list[Path]:
@@ -77,8 +228,10 @@ def select(directory: Path, where: Sequence[str], names: Sequence[str], unfinish
     """
     cells = chosen_cells(read_cells(directory), where, names)
     taken = [cell for cell in cells if unfinished or cell.status == "finished"]
-    for line in left_out_lines([cell for cell in cells if cell not in taken]):
-        print(line, file=sys.stderr)
+    for cell in cells:
+        if cell not in taken:
+            reason = f": {cell.reason}; log: {cell.directory / 'run.log'}" if cell.reason else ""
+            print(f"left out: {cell.name} is {cell.status}{reason}", file=sys.stderr)
     if not taken:
         counts = ", ".join(f"{number} {status}" for status, number in Counter(cell.status for cell in cells).items())
         raise ConfigError(

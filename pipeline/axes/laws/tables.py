@@ -1,8 +1,8 @@
 """Tables of laws of one's own: each law by itself, and paired tests between conditions."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -15,7 +15,7 @@ from pipeline.core.prompts.own_laws import SPLITS
 from pipeline.core.statistics.condition_tests import compare_conditions, method_pairs
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import Evaluations, rows_of
-from pipeline.report.tables.table import DASH, ListTable, interval_text
+from pipeline.report.tables.table import DASH, ListTable, interval_text, number_text
 
 TITLES = [
     "Law",
@@ -31,6 +31,7 @@ TITLES = [
     "Exact",
     "Rejected",
 ]
+NUMBERS = ("value", "ci_low", "ci_high", "floor")
 LAW_COLUMNS = ("prompt_id", "split", "family", "numeric")
 EXACT_OF = {
     "law_total_variation": "law_exact_total_variation",
@@ -41,54 +42,40 @@ COMPARED = {**LAW_TESTED, "law_exact_total_variation": "family_mean"}
 """What is tested: the exact total variation is defined without valid answers, too."""
 
 
-def _number(value: float, form: str) -> str:
-    return format(value, form) if math.isfinite(value) else DASH
-
-
-def _with_interval(row: Any) -> str:
-    if not math.isfinite(row.value):
-        return "undefined"
-    return f"{row.value:.3f} {interval_text(row.ci_low, row.ci_high, 3, sign='')}"
-
-
 def laws_table(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> ListTable | None:
     """A row for every law, split, model and condition; None without an evaluation."""
     rows = rows_of(metrics, axis="laws")
     rows = rows[rows["family"] != ""]
     found = {(r.family, r.split, r.model, r.condition, r.metric): r for r in rows.itertuples()}
     texts, records = [], []
-    for law in dict.fromkeys(rows["family"]):
-        for split in SPLITS:
-            for model in models:
-                for condition in conditions:
-                    key = (law, split, model, condition)
-                    metric = next((name for name in LAW_TESTED if (*key, name) in found), None)
-                    if metric is None:
-                        continue
-                    own, valid = found[*key, metric], found[*key, LAW_VALID_RATE]
-                    exact, rejected = (found.get((*key, name)) for name in (EXACT_OF[metric], REJECTED_SHARE))
-                    ratio = own.value / own.floor if own.floor else math.nan
-                    texts.append(
-                        [
-                            law,
-                            LAW_SPLITS[split],
-                            models[model],
-                            condition,
-                            f"{valid.n}",
-                            _number(valid.value, ".3f"),
-                            METRICS[metric].column_title,
-                            _with_interval(own),
-                            _number(own.floor, ".3f"),
-                            _number(ratio, ".1f"),
-                            _number(exact.value, ".3f") if exact is not None else DASH,
-                            f"{rejected.value:.0%} of {rejected.n}" if rejected is not None and rejected.n else DASH,
-                        ]
-                    )
-                    record = {"law": law, "split": split, "model": model, "condition": condition, "metric": metric}
-                    numbers = {"valid_rate": valid.value, "value": own.value, "ci_low": own.ci_low}
-                    numbers |= {"ci_high": own.ci_high, "floor": own.floor}
-                    numbers["exact"] = exact.value if exact is not None else math.nan
-                    records.append({**record, **numbers, "provenance": join_sources([own.provenance])})
+    for key in itertools.product(dict.fromkeys(rows["family"]), SPLITS, models, conditions):
+        metric = next((name for name in LAW_TESTED if (*key, name) in found), None)
+        if metric is None:
+            continue
+        law, split, model, condition = key
+        own, valid = found[*key, metric], found[*key, LAW_VALID_RATE]
+        exact, rejected = (found.get((*key, name)) for name in (EXACT_OF[metric], REJECTED_SHARE))
+        exact_value = math.nan if exact is None else exact.value
+        interval = interval_text(own.ci_low, own.ci_high, 3, sign="")
+        texts.append(
+            [
+                law,
+                LAW_SPLITS[split],
+                models[model],
+                condition,
+                f"{valid.n}",
+                number_text(valid.value, 3),
+                METRICS[metric].column_title,
+                f"{own.value:.3f} {interval}" if math.isfinite(own.value) else "undefined",
+                number_text(own.floor, 3),
+                number_text(own.value / own.floor if own.floor else math.nan, 1),
+                number_text(exact_value, 3),
+                f"{rejected.value:.0%} of {rejected.n}" if rejected is not None and rejected.n else DASH,
+            ]
+        )
+        record = {"law": law, "split": split, "model": model, "condition": condition, "metric": metric}
+        numbers = {"valid_rate": valid.value, **{name: getattr(own, name) for name in NUMBERS}, "exact": exact_value}
+        records.append({**record, **numbers, "provenance": join_sources([own.provenance])})
     if not texts:
         return None
     return ListTable(
@@ -146,7 +133,7 @@ def law_tests_table(
         "laws_tests",
         "Paired tests between conditions, laws of one's own",
         TEST_TITLES,
-        [_row(row, models) for row in tests.itertuples()],
+        [[LAW_SPLITS[row.split], *test_row(row, models)[1:]] for row in tests.itertuples()],
         4,
         tests.assign(axis="laws"),
         "Difference: mean over requests, first condition minus second; below 0 the first is closer to its laws. "
@@ -154,7 +141,3 @@ def law_tests_table(
         "fewer than 6 of them no p is below 0.05. Undefined: a condition without valid answers to some requests. The "
         "rest is as in the tests of structured sampling.",
     )
-
-
-def _row(row: Any, models: Mapping[str, str]) -> list[str]:
-    return [LAW_SPLITS[row.split], *test_row(row, models)[1:]]

@@ -10,7 +10,7 @@ import pandas as pd
 
 from pipeline.axes.novelty.report import UTILITY
 from pipeline.report.evaluations import Evaluations, rows_of
-from pipeline.report.tables.table_text import escape_latex, escape_markdown, latex_caption, markdown_table, shorten
+from pipeline.report.tables.table_text import Shown, escape_markdown, latex_table, markdown_table, shorten
 
 CASES_PER_REGIME = 3
 COMPARED = ("base", "soft", "hard")
@@ -315,19 +315,13 @@ def case_markdown(case: CaseTable) -> str:
 
 
 def case_latex(case: CaseTable) -> str:
-    """A booktabs table with one column of text per condition."""
-    width = rf"\dimexpr{1 / len(case.results):.4f}\linewidth-2\tabcolsep\relax"
-    number, caption = latex_caption(f"{case.caption}. Prompt: {case.short_prompt}")
-    lines = [r"\begin{table}", *number, r"\centering\footnotesize", caption]
-    lines.append(rf"\label{{tab:{case.name}}}")
-    columns = rf"p{{{width}}}" * len(case.results)
-    lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
-    lines += [" & ".join(escape_latex(header.capitalize()) for header in case.headers) + r" \\", r"\midrule"]
-    for line in case.lines:
-        cells = ["" if found is None else f"{escape_latex(found.short_text)} ({found.rating:g})" for found in line]
-        lines.append(" & ".join(cells) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}", rf"\par\smallskip {escape_latex(case.note)}", r"\end{table}"]
-    return "\n".join(lines) + "\n"
+    """A longtable with one column of text per condition."""
+    rows = [
+        [Shown("") if response is None else Shown(response.short_text, f"({response.rating:g})") for response in line]
+        for line in case.lines
+    ]
+    caption = f"{case.caption}. Prompt: {case.short_prompt}"
+    return latex_table(case.name, caption, [header.capitalize() for header in case.headers], rows, case.note)
 
 
 def write_case_texts(case: CaseTable, directory: Path, provenance: Mapping[str, str]) -> None:

@@ -9,9 +9,7 @@ from pipeline.report.tables.table import ListTable, Table
 
 
 def _tables(context: ReportContext) -> list[Table]:
-    params = context.params
-    ssot, budget = params.generate.ssot.enabled, params.evaluate.token_budget
-    return structured_tables(context.metrics, context.names, context.conditions, ssot, budget)
+    return structured_tables(context.metrics, context.names, context.conditions, context.params.generate.ssot.enabled)
 
 
 def _tests(context: ReportContext) -> list[ListTable | None]:

@@ -1,8 +1,7 @@
 """Tables of structured sampling: 6 to 9, calibration, tails, the exact law, equal token budgets, and paired tests."""
 
-import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -101,75 +100,103 @@ BUDGET = (
     measure_of("valid_rate_at_budget"),
 )
 SPLIT_CAPTIONS = {"ood": "held-out (OOD) families", "unseen": "unseen parameters"}
+_RATIO = f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets). "
 _INTERVALS = "Brackets: 95% bootstrap intervals over families, prompts and, of distances of samples, the samples."
-_ONE_PROMPT = (
-    "With one prompt per family, as in the paper's selection, prompts are no level of their own: resampling families "
-    "is all there is. "
-)
 _UNDEFINED = f"{DASH}: undefined, because at least one family has no valid generation."
 
 
-def _of_split(measures: tuple[Measure, ...], split: str) -> list[Measure]:
+@dataclass(frozen=True)
+class SplitTable:
+    """A table for each split with a row per model and condition; the split takes the place of {split}.
+
+    Attributes:
+        needed: Metric without which there is no table; empty where any of the measures will do.
+        baselines: Whether decoding baselines have rows.
+    """
+
+    name: str
+    caption: str
+    measures: tuple[Measure, ...]
+    note: str
+    needed: str = ""
+    baselines: bool = True
+
+    def tables(self, metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> list[Table]:
+        """Those of the splits that it was evaluated on."""
+        made = []
+        for split, title in SPLIT_CAPTIONS.items():
+            measures = existing_measures(metrics, _of_split(self.measures, split))
+            if any(self.needed in ("", measure.metric) for measure in measures):
+                shown = (*conditions, *BASELINES) if self.baselines else conditions
+                name, caption = self.name.format(split=split), f"{self.caption}: {title}"
+                made.append(detailed_table(name, caption, self.note, metrics, models, measures, shown))
+        return [table for table in made if table is not None]
+
+
+CALIBRATION_TABLE = SplitTable(
+    "calibration_{split}",
+    "Calibration with sample sizes and perfect samplers",
+    CALIBRATION,
+    f"{_RATIO}PIT: every answer replaced by the target's probability below it, uniform for a perfect sampler, so "
+    "that W1 is finite for every family. Invalid counted: an invalid answer counts with distance 1, more than "
+    "any valid one can; W1, KS and energy distance are of valid answers only. Rejected: share of prompts whose "
+    "PITs are shown not to be uniform at 5% after Holm; it grows with the number of answers. "
+    f"{_INTERVALS} Of shares: Wilson's. Bold: best condition of the model. {_UNDEFINED}",
+    needed="pit_wasserstein_1",
+)
+TAILS_TABLE = SplitTable(
+    "tails_{split}",
+    "Errors of the samples' quantiles in the tails",
+    TAILS,
+    "Distance of the sample's quantile from the target's over Q95 − Q05, at the level that heads the column. "
+    f"{_RATIO}Beyond one over the number of answers of a prompt the quantile is the most extreme answer. The errors of "
+    f"levels, on the scale of probability, are in metrics.csv. {_INTERVALS} Bold: best condition of the model. "
+    f"{_UNDEFINED}",
+)
+EXACT_TABLE = SplitTable(
+    "exact_{split}",
+    "The exact law beside the sampled figures",
+    EXACT,
+    "Computed: from the model's probabilities of digit prefixes, without sampling and with tokens that no "
+    "plain decimal has left out. The middle of certified bounds; their ends are the metrics with _low and "
+    "_high in metrics.csv. W1 here has samples and law clipped to the window between the target's 0.001 and "
+    f"0.999 quantiles, as the paper's grid does. {_INTERVALS}",
+    needed="exact_support_rate",
+    baselines=False,
+)
+BUDGET_TABLE = SplitTable(
+    "equal_token_budget_{split}",
+    "Conditions at an equal token budget",
+    BUDGET,
+    "Of each condition, the answers within the same number of first generated tokens per prompt "
+    "(evaluate.token_budget), reasoning included; of a condition that generated fewer, all answers. A cheaper "
+    "condition gives more answers, and a perfect sampler of as many answers scores lower; its W1 stands beside each. "
+    f"{_INTERVALS} Bold: best condition of the model. {_UNDEFINED}",
+)
+
+
+def _of_split(measures: Sequence[Measure], split: str) -> list[Measure]:
     return [replace(measure, split=split) for measure in measures]
 
 
 def structured_table(
-    name: str, caption: str, metrics: pd.DataFrame, split: str, models: Mapping[str, str], conditions: Sequence[str]
+    name: str,
+    caption: str,
+    metrics: pd.DataFrame,
+    split: str,
+    models: Mapping[str, str],
+    conditions: Sequence[str],
+    measures: Sequence[Measure] = STRUCTURED,
 ) -> Table:
-    """Table 6 (split "ood") or 7 ("unseen"): sampled W1, logit KL and valid rate of base and the methods."""
-    table = build_table(name, caption, metrics, models, _of_split(STRUCTURED, split), conditions)
-    present = table.existing_cells(replace(WASSERSTEIN, split=split))
-    floors = sorted({f"{cell.floor:.4f}" for cell in present if math.isfinite(cell.floor)})
-    # As many as there are models and conditions.
-    listed = ", ".join(floors) if len(floors) <= len(conditions) else f"{floors[0]} to {floors[-1]}"
+    """Tables 6 to 9 of the paper: sampled W1, logit KL and valid rate of one split."""
+    table = build_table(name, caption, metrics, models, _of_split(measures, split), conditions)
+    sizes = number_range([cell.n for cell in table.existing_cells(replace(WASSERSTEIN, split=split))], 0)
     return with_note(
         table,
-        f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets). "
-        f"W1 from {number_range([cell.n for cell in present], 0)} valid generations per cell; a perfect sampler "
-        f"scores {listed or 'n/a'} at this sample size. Logit KL: mean across families, as the paper's caption "
-        f"says; the median is logit_kl_family_median_nats in metrics.csv. {_INTERVALS} "
-        f"{_ONE_PROMPT if split == 'unseen' else ''}Bold: "
-        f"best of the row. {_UNDEFINED}",
-    )
-
-
-def calibration_table(
-    metrics: pd.DataFrame, split: str, models: Mapping[str, str], conditions: Sequence[str]
-) -> Table | None:
-    """Distances on the PIT scale, energy distance and tests of uniformity; None where none was evaluated."""
-    if not existing_measures(metrics, _of_split(CALIBRATION[1:2], split)):
-        return None
-    return detailed_table(
-        f"calibration_{split}",
-        f"Calibration with sample sizes and perfect samplers: {SPLIT_CAPTIONS[split]}",
-        f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets); perfect is 1. "
-        "PIT: every answer replaced by the target's probability below it, uniform for a perfect sampler, so "
-        "that W1 is finite for every family. Invalid counted: an invalid answer counts with distance 1, more than "
-        "any valid one can; W1, KS and energy distance are of valid answers only. Rejected: share of prompts whose "
-        "PITs are shown not to be uniform at 5% after Holm; it grows with the number of answers. "
-        f"{_INTERVALS} Of shares: Wilson's. Bold: best condition of the model. {_UNDEFINED}",
-        metrics,
-        models,
-        _of_split(CALIBRATION, split),
-        (*conditions, *BASELINES),
-    )
-
-
-def tails_table(
-    metrics: pd.DataFrame, split: str, models: Mapping[str, str], conditions: Sequence[str]
-) -> Table | None:
-    """Errors of the outer quantiles; None where none was evaluated."""
-    return detailed_table(
-        f"tails_{split}",
-        f"Errors of the samples' quantiles in the tails: {SPLIT_CAPTIONS[split]}",
-        "Distance of the sample's quantile from the target's over Q95 − Q05, at the level that heads the column. "
-        f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets). Beyond one over the "
-        "number of answers of a prompt the quantile is the most extreme answer. The errors of levels, on the scale of "
-        f"probability, are in metrics.csv. {_INTERVALS} Bold: best condition of the model. {_UNDEFINED}",
-        metrics,
-        models,
-        _of_split(TAILS, split),
-        (*conditions, *BASELINES),
+        f"{_RATIO}W1 from {sizes} valid generations per cell; with fewer, a perfect sampler scores higher. Logit KL: "
+        "mean across families, as the paper's caption says; the median is logit_kl_family_median_nats in metrics.csv. "
+        f"{_INTERVALS} With one prompt per family, as in the paper's selection of unseen parameters, resampling "
+        f"families is all there is. Bold: best of the row. {_UNDEFINED}",
     )
 
 
@@ -188,75 +215,35 @@ def streams_table(metrics: pd.DataFrame, models: Mapping[str, str], conditions: 
     )
 
 
-def exact_table(
-    name: str, caption: str, metrics: pd.DataFrame, split: str, models: Mapping[str, str], conditions: Sequence[str]
-) -> Table:
-    """The model's exact law beside the sampled figures of one split."""
-    table = build_table(name, caption, metrics, models, _of_split(EXACT, split), conditions, conditions_are_rows=True)
-    return with_note(
-        table,
-        "Computed: from the model's probabilities of digit prefixes, without sampling and with tokens that no "
-        "plain decimal has left out. The middle of certified bounds; their ends are the metrics with _low and "
-        "_high in metrics.csv. W1 here has samples and law clipped to the window between the target's 0.001 and "
-        f"0.999 quantiles, as the paper's grid does. {_INTERVALS}",
-    )
-
-
-def comparison_table(
-    name: str, caption: str, metrics: pd.DataFrame, split: str, models: Mapping[str, str], conditions: Sequence[str]
-) -> Table:
-    """Table 8 (split "ood") or 9 ("unseen"): base and soft against String Seed of Thought.
-
-    The note gives sample size and floor by condition, because they differ.
-    """
-    wasserstein, valid = _of_split((WASSERSTEIN, VALID_RATE), split)
-    compared = tuple(condition for condition in COMPARED if condition in (*conditions, "ssot"))
-    table = build_table(name, caption, metrics, models, [wasserstein, valid], compared)
-    sizes = []
-    for condition in compared:
-        cells, totals = table.column(wasserstein, condition), table.column(valid, condition)
-        if cells:
-            sizes.append(
-                f"{condition}: {number_range([cell.n for cell in cells], 0)} valid of "
-                f"{number_range([cell.n for cell in totals], 0)} generations per cell, a perfect sampler scores "
-                f"{number_range([cell.floor for cell in cells], 4)}"
-            )
-    return with_note(
-        table,
-        "Conditions with different numbers of generations have different floors: read each W1 against its own. "
-        f"{'; '.join(sizes)}. {_INTERVALS} Bold: best of the row. {_UNDEFINED}",
-    )
-
-
-def budget_table(
-    metrics: pd.DataFrame, split: str, models: Mapping[str, str], conditions: Sequence[str], token_budget: int
-) -> Table | None:
-    """All conditions at an equal number of generated tokens per prompt; None where none was scored so."""
-    return detailed_table(
-        f"equal_token_budget_{split}",
-        f"Conditions at an equal token budget: {SPLIT_CAPTIONS[split]}",
-        f"Of each condition, the answers within the first {token_budget} generated tokens per prompt, reasoning "
-        "included; of a condition that generated fewer, all answers. A cheaper condition gives more answers, and a "
-        f"perfect sampler of as many answers scores lower; its W1 stands beside each. {_INTERVALS} Bold: best "
-        f"condition of the model. {_UNDEFINED}",
-        metrics,
-        models,
-        _of_split(BUDGET, split),
-        (*conditions, *BASELINES),
-    )
+def structured_tables(
+    metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str], ssot: bool
+) -> list[Table]:
+    """All tables of the axis in page order, without empty ones; 8 and 9 where SSOT is a condition or was evaluated."""
+    shown = (metrics, models, conditions)
+    tables: list[Table | None] = [
+        structured_table(
+            "table6", "Table 6. Structured sampling on held-out (OOD) families", metrics, "ood", *shown[1:]
+        ),
+        structured_table(
+            "table7", "Table 7. Structured sampling with unseen parameters", metrics, "unseen", *shown[1:]
+        ),
+        *CALIBRATION_TABLE.tables(*shown),
+        *TAILS_TABLE.tables(*shown),
+        *EXACT_TABLE.tables(*shown),
+    ]
+    if ssot or len(rows_of(metrics, axis="structured", condition="ssot")):
+        compared = [condition for condition in COMPARED if condition in (*conditions, "ssot")]
+        for number, split in ((8, "ood"), (9, "unseen")):
+            caption = f"Table {number}. String Seed of Thought (SSOT) beside {' and '.join(compared[:-1])}"
+            caption = f"{caption}: {SPLIT_CAPTIONS[split]}"
+            measures = [measure for measure in STRUCTURED if measure.metric != "logit_kl_nats"]
+            tables.append(structured_table(f"table{number}", caption, metrics, split, models, compared, measures))
+    tables += [*BUDGET_TABLE.tables(*shown), streams_table(*shown)]
+    return [table for table in tables if table is not None and not table.is_empty]
 
 
 def per_prompt_metrics(evaluations: Evaluations, models: Mapping[str, str], conditions: Sequence[str]) -> pd.DataFrame:
-    """Columns model, condition, prompt_id, split, family and TESTED (NaN where a condition lacks one).
-
-    Args:
-        evaluations: What there is.
-        models: Model name -> display name.
-        conditions: Conditions in order, within each model.
-
-    Raises:
-        ArtifactError: A table is truncated or names no prompts.
-    """
+    """Columns model, condition, prompt_id, split, family and TESTED (NaN where a condition lacks one)."""
     names = ("prompt_id", "split", "family")
     return evaluations.stacked("structured", "per_prompt", names, models, conditions, optional=TESTED)
 
@@ -287,16 +274,7 @@ def structured_tests_table(
     settings: TestsConfig,
     replicates: int,
 ) -> ListTable | None:
-    """Paired tests of ``method_pairs`` and SSOT_PAIRS; None without pairs.
-
-    Args:
-        evaluations: What there is.
-        models: Model name -> display name.
-        conditions: Base and the methods, in order.
-        seed: Root seed of the tests.
-        settings: Level and margins.
-        replicates: Resamples of each interval.
-    """
+    """Paired tests of ``method_pairs`` and SSOT_PAIRS; None without pairs."""
     per_prompt = per_prompt_metrics(evaluations, models, (*conditions, "ssot"))
     pairs, floors = (*method_pairs(conditions), *SSOT_PAIRS), perfect_sampler_scores(evaluations.metrics)
     tests = compare_conditions(per_prompt, pairs, floors, margins_of(settings), seed, settings.significance, replicates)
@@ -341,32 +319,3 @@ def test_row(row: Any, models: Mapping[str, str]) -> list[str]:
         f"{row.margin:g}",
         signed_text(row.floor_difference),
     ]
-
-
-def structured_tables(
-    metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str], ssot: bool, token_budget: int
-) -> list[Table]:
-    """All tables of the axis in page order; none of them without a single cell.
-
-    Tables 8 and 9 are there where SSOT is a condition or was evaluated.
-    """
-    titles = {
-        "table6": ("ood", "Table 6. Structured sampling on held-out (OOD) families"),
-        "table7": ("unseen", "Table 7. Structured sampling with unseen parameters"),
-    }
-    tables = [
-        structured_table(name, caption, metrics, split, models, conditions) for name, (split, caption) in titles.items()
-    ]
-    tables += [calibration_table(metrics, split, models, conditions) for split in SPLIT_CAPTIONS]
-    tables += [tails_table(metrics, split, models, conditions) for split in SPLIT_CAPTIONS]
-    for split, title in SPLIT_CAPTIONS.items():
-        caption = f"The exact law beside the sampled figures: {title}"
-        tables.append(exact_table(f"exact_{split}", caption, metrics, split, models, conditions))
-    if ssot or len(rows_of(metrics, axis="structured", condition="ssot")):
-        for name, split in (("table8", "ood"), ("table9", "unseen")):
-            beside = "base and soft" if "soft" in conditions else "base"
-            caption = f"Table {name[-1]}. String Seed of Thought (SSOT) beside {beside}: {SPLIT_CAPTIONS[split]}"
-            tables.append(comparison_table(name, caption, metrics, split, models, conditions))
-    tables += [budget_table(metrics, split, models, conditions, token_budget) for split in SPLIT_CAPTIONS]
-    tables.append(streams_table(metrics, models, conditions))
-    return [table for table in tables if table is not None and not table.is_empty]

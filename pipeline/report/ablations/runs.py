@@ -4,10 +4,10 @@ A run is a finished cell of a sweep; in the report's code, a cell is a table's.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -16,21 +16,37 @@ from pipeline.config.params import Params
 from pipeline.config.seeds import SEEDS, varied_seeds
 from pipeline.errors import ArtifactError
 from pipeline.record.provenance import join_sources, split_sources
-from pipeline.report.ablations.published import PublishedFigures, Setting, read_published
 from pipeline.report.evaluations import Evaluations, read_evaluations, rows_of
+
+Setting = tuple[int | None, ...]
+"""Values of the parameters that an ablation varies."""
+PAPER_SETTINGS: Mapping[str, Any] = {
+    "prompts.families": None,
+    "prompts.train_prompts_per_family": None,
+    "prompts.unseen_selection": "selected",
+    "prompts.ood_selection": "selected",
+    "discretize.eval.num_decimals": 5,
+    "discretize.eval.max_bins": 16384,
+    "train.lora_rank": 16,
+    "train.lora_alpha": 32,
+    "train.lora_dropout": 0.05,
+    "train.learning_rate": 2e-4,
+    "train.weight_decay": 0.01,
+    "train.warmup_ratio": 0.03,
+    "train.global_batch_size": 32,
+    "train.max_length": 256,
+    "train.hard.completions_per_prompt": 1,
+    "train.hard.loss_reduction": "token",
+    "generate.structured.num_samples": 1000,
+    "generate.structured.temperature": 1.0,
+    "generate.structured.top_p": 1.0,
+}
+"""What a run of ours must share with Tables 3 and 4 to be the same as the paper's."""
 
 
 @dataclass(frozen=True)
 class Design:
-    """What an ablation varies.
-
-    Attributes:
-        sweep: Directory of the sweep.
-        condition: Condition that its runs train.
-        factors: Keys of the varied parameters.
-        titles: Column titles of the factors.
-        settings: The settings of the paper's table (or of ours, where its text has none), in order.
-    """
+    """What an ablation varies: keys of parameters, and the settings of the paper's table (or ours) in order."""
 
     sweep: str
     condition: str
@@ -77,19 +93,13 @@ CONSTRUCTED = {"output_space": "Output space", "trie": "Trie"}
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a design.
-
-    Attributes:
-        directory: The directory of the sweep's cell.
-        seed: The seed that tells it from its block's other runs of the setting, the first of ``varied_seeds``.
-        setting: Values of the design's factors.
-        evaluations: What it evaluated.
-    """
+    """One run of a design; ``seed`` is that which tells it from its block's other runs of the setting."""
 
     directory: Path
-    seed: int
+    seeds: Mapping[str, int]
     setting: Setting
     evaluations: Evaluations
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -115,15 +125,27 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Ablations:
-    """What the sweeps have finished.
+class Published:
+    """A figure that the paper prints; ``uncertain`` says that a digit may be misread, and ``note`` why."""
 
-    Attributes:
-        construction: Measurements of Table 24.
-        soft: Runs of Table 25.
-        hard: Runs of Table 26.
-        published: Figures that the paper prints for Table 26.
-    """
+    value: float
+    uncertain: bool
+    source: str
+    note: str
+
+
+PublishedFigures = Mapping[tuple[str, Setting, str], Published]
+"""By model, setting and split."""
+UNCERTAIN = {"yes": True, "no": False}
+PUBLISHED_COLUMNS = (
+    *("model", "num_decimals", "max_bins", "samples_per_prompt", "epochs", "split"),
+    *("wasserstein_1_normalised", "uncertain", "source", "note"),
+)
+
+
+@dataclass(frozen=True)
+class Ablations:
+    """Measurements of Table 24, runs of Tables 25 and 26, and the figures that the paper prints for Table 26."""
 
     construction: pd.DataFrame
     soft: list[Block]
@@ -164,21 +186,36 @@ class Ablations:
 
 
 def read_ablations(sweeps: Path, published: Path) -> Ablations:
-    """Read all runs of the three sweeps; a missing directory is an ablation that was not run.
-
-    Args:
-        sweeps: Directory of all sweeps.
-        published: Directory of published figures, ``table26.csv``.
-
-    Raises:
-        ArtifactError: A run's files are unreadable.
-    """
+    """Read all runs of the three sweeps, and ``table26.csv`` of the published figures. Raises ArtifactError."""
     return Ablations(
         construction_records(sweeps),
         read_blocks(sweeps, SOFT_GRANULARITY),
         read_blocks(sweeps, HARD_ABLATION),
         read_published(published / "table26.csv"),
     )
+
+
+def read_published(path: Path) -> dict[tuple[str, Setting, str], Published]:
+    """Read the published figures by model, setting and split; none where the file is missing. Raises ArtifactError."""
+    if not path.exists():
+        return {}
+    table = pd.read_csv(path, keep_default_na=False)
+    try:
+        return {
+            (
+                row.model,
+                tuple(map(int, (row.num_decimals, row.max_bins, row.samples_per_prompt, row.epochs))),
+                row.split,
+            ): (Published(float(row.wasserstein_1_normalised), UNCERTAIN[row.uncertain], row.source, row.note))
+            for row in table.itertuples()
+        }
+    except (AttributeError, KeyError, ValueError) as error:
+        raise ArtifactError(f"{path} must have the columns {', '.join(PUBLISHED_COLUMNS)} ({error})") from None
+
+
+def is_papers_run(others: Mapping[str, Any]) -> bool:
+    """Whether the parameters beside an ablation's factors and the seed are the paper's."""
+    return all(key in others and others[key] == value for key, value in PAPER_SETTINGS.items())
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -208,34 +245,28 @@ def evaluation_roots(directory: Path) -> list[Path]:
     return sorted(path for depth in ("*", "*/*") for path in directory.glob(f"{depth}/evals") if path.is_dir())
 
 
-def _evaluations(directory: Path) -> Evaluations:
-    roots = evaluation_roots(directory)
-    if len(roots) != 1:
-        raise ArtifactError(f"{directory} is a finished cell and must hold one set of evaluations; found {len(roots)}")
-    return read_evaluations(roots[0])
-
-
 def read_blocks(sweeps: Path, design: Design) -> list[Block]:
     """The runs of a design, by model and shared parameters, in order of model names.
-
-    Args:
-        sweeps: Directory of all sweeps; may be missing.
-        design: What was varied.
 
     Raises:
         ArtifactError: A run's evaluation is missing or unreadable, it lacks a factor or the seed, or a model's runs
             cross seeds.
     """
-    found: dict[tuple[str, str], tuple[dict[str, Any], list[_Found]]] = {}
+    found: dict[tuple[str, str], tuple[dict[str, Any], list[Run]]] = {}
     for directory, parameters in finished_runs(sweeps, design.sweep):
         absent = [key for key in ("seed", *design.factors) if key not in parameters]
         if absent:
             raise ArtifactError(f"{directory / 'cell.json'}: parameters lack {', '.join(absent)}")
         setting = tuple(parameters[key] for key in design.factors)
-        evaluations = _evaluations(directory)
+        roots = evaluation_roots(directory)
+        if len(roots) != 1:
+            raise ArtifactError(
+                f"{directory} is a finished cell and must hold one set of evaluations, not {len(roots)}"
+            )
+        evaluations = read_evaluations(roots[0])
         # A run of before there were three had one for all.
         seeds = {key: parameters.get(key, parameters["seed"]) for key in SEEDS}
-        run = _Found(directory, seeds, setting, evaluations)
+        run = Run(directory, seeds, setting, evaluations)
         others = {
             key: value
             for key, value in sorted(parameters.items())
@@ -246,14 +277,7 @@ def read_blocks(sweeps: Path, design: Design) -> list[Block]:
     return [_block(model, *found[model, text]) for model, text in sorted(found)]
 
 
-class _Found(NamedTuple):
-    directory: Path
-    seeds: Mapping[str, int]
-    setting: Setting
-    evaluations: Evaluations
-
-
-def _block(model: str, others: Mapping[str, Any], runs: Sequence[_Found]) -> Block:
+def _block(model: str, others: Mapping[str, Any], runs: Sequence[Run]) -> Block:
     try:
         varied = varied_seeds([run.seeds for run in runs])
     except ValueError as error:
@@ -261,10 +285,10 @@ def _block(model: str, others: Mapping[str, Any], runs: Sequence[_Found]) -> Blo
             f"{runs[0].directory.parent}: {model}: {error}; run one of them in a sweep of its own"
         ) from None
     by_setting: dict[Setting, dict[int, Run]] = {}
-    for found in runs:
-        run = Run(found.directory, found.seeds[varied[0]], found.setting, found.evaluations)
+    for run in runs:
+        seed = run.seeds[varied[0]]
         # One run per seed: a second one with other targets has trained the same.
-        by_setting.setdefault(run.setting, {}).setdefault(run.seed, run)
+        by_setting.setdefault(run.setting, {}).setdefault(seed, replace(run, seed=seed))
     ordered = {setting: [members[seed] for seed in sorted(members)] for setting, members in by_setting.items()}
     return Block(model, others, ordered, varied)
 
@@ -274,33 +298,23 @@ def construction_records(sweeps: Path) -> pd.DataFrame:
 
     Columns: tokenizer, num_decimals, max_bins, prompts, and for ``output_space`` and ``trie`` the mean and largest
     seconds over prompts and the largest peak in bytes; paths of the provenance files.
-
-    Raises:
-        ArtifactError: A run's table is unreadable.
     """
     columns = ("prompt_id", *(f"{part}_{measure}" for part in CONSTRUCTED for measure in ("seconds", "peak_bytes")))
-    measured: dict[tuple[str, int, int | None], list[tuple[pd.DataFrame, Path]]] = {}
+    order, parts = ["tokenizer", "num_decimals", "max_bins"], []
     for directory, parameters in finished_runs(sweeps, CONSTRUCTION_COST):
         for path in sorted(directory.glob("*/construction/*-soft/per_prompt.parquet")):
-            setting = (parameters["discretize.soft.num_decimals"], parameters["discretize.soft.max_bins"])
-            key = (path.parent.name.removesuffix("-soft"), *setting)
-            measured.setdefault(key, []).append((read_table(path, columns), path))
-    rows = []
-    for (tokenizer, num_decimals, max_bins), parts in measured.items():
-        table = pd.concat([part for part, _ in parts], ignore_index=True)
-        row: dict[str, Any] = {
-            "tokenizer": tokenizer,
-            "num_decimals": num_decimals,
-            "max_bins": max_bins,
-            "prompts": table["prompt_id"].nunique(),
-        }
-        for part in CONSTRUCTED:
-            row[f"{part}_mean_seconds"] = table[f"{part}_seconds"].mean()
-            row[f"{part}_max_seconds"] = table[f"{part}_seconds"].max()
-            row[f"{part}_peak_bytes"] = table[f"{part}_peak_bytes"].max()
-        rows.append({**row, "provenance": join_sources(str(path.with_name("provenance.json")) for _, path in parts)})
-    order = ["tokenizer", "num_decimals", "max_bins"]
-    return pd.DataFrame(rows).sort_values(order, ignore_index=True) if rows else pd.DataFrame(columns=order)
+            setting = {key: parameters[f"discretize.soft.{key}"] for key in order[1:]}
+            table = read_table(path, columns).assign(tokenizer=path.parent.name.removesuffix("-soft"), **setting)
+            parts.append(table.assign(provenance=str(path.with_name("provenance.json"))))
+    if not parts:
+        return pd.DataFrame(columns=order)
+    statistics: dict[str, tuple[str, Any]] = {"prompts": ("prompt_id", "nunique")}
+    for part in CONSTRUCTED:
+        statistics[f"{part}_mean_seconds"] = (f"{part}_seconds", "mean")
+        statistics[f"{part}_max_seconds"] = (f"{part}_seconds", "max")
+        statistics[f"{part}_peak_bytes"] = (f"{part}_peak_bytes", "max")
+    statistics["provenance"] = ("provenance", lambda paths: join_sources(paths.unique()))
+    return pd.concat(parts, ignore_index=True).groupby(order, dropna=False).agg(**statistics).reset_index()
 
 
 def metric_by_seed(runs: Sequence[Run], model: str, condition: str, split: str, metric: str) -> pd.DataFrame:

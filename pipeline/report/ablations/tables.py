@@ -10,7 +10,6 @@ from pipeline.axes.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.config.params import Params
 from pipeline.core.statistics.seed_noise import Comparison, Spread, compare_with_best, spread
 from pipeline.record.provenance import join_sources
-from pipeline.report.ablations.published import Published, PublishedFigures, Setting, is_papers_run
 from pipeline.report.ablations.runs import (
     CONSTRUCTED,
     GRANULARITY,
@@ -19,7 +18,11 @@ from pipeline.report.ablations.runs import (
     Ablations,
     Block,
     Design,
+    Published,
+    PublishedFigures,
+    Setting,
     block_titles,
+    is_papers_run,
     metric_by_seed,
     scale_note,
 )
@@ -44,9 +47,9 @@ def ablation_tables(ablations: Ablations, params: Params) -> list[ListTable]:
     tables = [
         construction_table(ablations.construction),
         ablation_table("table25", SOFT_CAPTION, SOFT_GRANULARITY, soft, params, {}),
-        kl_table("table25_kl", f"{SOFT_CAPTION}: logit KL", SOFT_GRANULARITY, soft, params),
+        ablation_table("table25_kl", f"{SOFT_CAPTION}: logit KL", SOFT_GRANULARITY, soft, params, {}, KL),
         ablation_table("table26", HARD_CAPTION, HARD_ABLATION, [*hard, *unrun], params, ablations.published),
-        kl_table("table26_kl", f"{HARD_CAPTION}: logit KL", HARD_ABLATION, hard, params),
+        ablation_table("table26_kl", f"{HARD_CAPTION}: logit KL", HARD_ABLATION, hard, params, {}, KL),
     ]
     return [table for table in tables if table is not None]
 
@@ -78,7 +81,7 @@ def construction_table(records: pd.DataFrame) -> ListTable | None:
 
 def _construction_row(tokenizer: str, setting: tuple[int, int | None], row: dict[str, Any] | None) -> list[str]:
     num_decimals, max_bins = setting
-    strings = "all" if max_bins is None else f"{max_bins}{'*' if setting == REFERENCE else ''}"
+    strings = "all" if pd.isna(max_bins) else f"{max_bins}{'*' if setting == REFERENCE else ''}"
     labels = [tokenizer, str(num_decimals), strings]
     if row is None:
         return [*labels, *[MISSING] * (1 + 2 * len(CONSTRUCTED))]
@@ -91,12 +94,7 @@ def _construction_row(tokenizer: str, setting: tuple[int, int | None], row: dict
 def ablation_records(
     design: Design, blocks: Sequence[Block], params: Params, published: PublishedFigures
 ) -> pd.DataFrame:
-    """One row per block, setting, split and metric, in full precision.
-
-    Columns: model, display_name, the factors by their parameters' names, split, metric, status, seeds, undefined,
-    mean, deviation, low, high, difference, margin, verdict, values ("seed:value" by seed), floor,
-    published, published_uncertain, published_source, published_note, provenance.
-    """
+    """One row per block, setting, split and metric, in full precision."""
     records = []
     for block, title in zip(blocks, block_titles(blocks, params), strict=True):
         for split in SPLIT_HEADINGS:
@@ -136,15 +134,8 @@ def _block_records(
 def _numbers(found: Spread | None, compared: Comparison | None, table: pd.DataFrame | None) -> dict[str, Any]:
     if found is None or compared is None or table is None:
         numbers = dict.fromkeys(("mean", "deviation", "low", "high", "difference", "margin"), math.nan)
-        return {
-            "status": MISSING,
-            "seeds": 0,
-            "undefined": 0,
-            **numbers,
-            "verdict": "",
-            "values": "",
-            "floor": math.nan,
-        }
+        texts = {"verdict": "", "values": "", "floor": math.nan}
+        return {"status": MISSING, "seeds": 0, "undefined": 0, **numbers, **texts}
     return {
         **spread_columns(found),
         "difference": compared.difference,
@@ -156,13 +147,11 @@ def _numbers(found: Spread | None, compared: Comparison | None, table: pd.DataFr
 
 
 def _published(figure: Published | None) -> dict[str, Any]:
-    if figure is None:
-        return {"published": math.nan, "published_uncertain": "", "published_source": "", "published_note": ""}
     return {
-        "published": figure.value,
-        "published_uncertain": "yes" if figure.uncertain else "no",
-        "published_source": figure.source,
-        "published_note": figure.note,
+        "published": math.nan if figure is None else figure.value,
+        "published_uncertain": "" if figure is None else "yes" if figure.uncertain else "no",
+        "published_source": "" if figure is None else figure.source,
+        "published_note": "" if figure is None else figure.note,
     }
 
 
@@ -173,49 +162,41 @@ def ablation_table(
     blocks: Sequence[Block],
     params: Params,
     published: PublishedFigures,
+    metric: str = HEADLINE,
 ) -> ListTable | None:
-    """W1 by setting; None where nothing was run or published. Its file also holds KL and valid rate.
+    """One metric by setting; None where nothing was run or published. The file of W1 has KL and valid rate, too.
 
-    Args:
-        name: File name without suffix.
-        caption: What the table shows.
-        design: What was varied.
-        blocks: The runs, and blocks without any for models whose published figures are shown.
-        params: The parameters, for display names.
-        published: Figures of the paper, shown in columns of their own beside the same runs.
+    ``published`` are figures of the paper, shown in columns of their own beside the same runs and the models of
+    ``blocks`` without any.
     """
     if not blocks:
         return None
     frame = ablation_records(design, blocks, params, published)
-    headline = frame[frame["metric"] == HEADLINE]
-    beside = bool(headline["published"].notna().any())
-    floors = number_range(headline["floor"].tolist(), 4)
-    note = (
-        "W1: normalised by the target's Q95 − Q05, family median, on an evaluation that no setting changes. A perfect "
-        f"sampler scores {floors} at these sample sizes. {_note(blocks, params)}"
-    )
+    shown = frame[frame["metric"] == metric]
+    if metric == KL:
+        if not shown["seeds"].any():
+            return None
+        frame, title = shown, "KL"
+        note = (
+            "KL in nats from the evaluation's target, whose strings have the decimals of discretize.eval, to the "
+            "model. A model that learned d decimals ends its numbers there: KL counts that, W1 sees a rounding of at "
+            "most half of 10^-d. "
+        )
+    else:
+        title = "W1"
+        note = (
+            "W1: normalised by the target's Q95 − Q05, family median, on an evaluation that no setting changes. A "
+            f"perfect sampler scores {number_range(shown['floor'].tolist(), 4)} at these sample sizes. "
+        )
+    beside = bool(shown["published"].notna().any())
+    note += _note(blocks, params)
     if beside:
         note += (
             " Paper: figures printed in arXiv:2605.11845 for the same model and settings, of one seed; no result of "
             "ours. ?: the text's digits may be misread; the table's file says why."
         )
-    header, rows = _header(design, "W1", beside), _rows(design, headline, beside)
+    header, rows = _header(design, title, beside), _rows(design, shown, beside)
     return ListTable(name, caption, header, rows, 1 + len(design.factors), frame, note)
-
-
-def kl_table(name: str, caption: str, design: Design, blocks: Sequence[Block], params: Params) -> ListTable | None:
-    """The same settings by logit KL, which the paper does not print; None where it was not scored."""
-    frame = ablation_records(design, blocks, params, {})
-    if frame.empty or not frame.loc[frame["metric"] == KL, "seeds"].any():
-        return None
-    chosen = frame[frame["metric"] == KL]
-    note = (
-        "KL in nats from the evaluation's target, whose strings have the decimals of discretize.eval, to the model. A "
-        "model that learned d decimals ends its numbers there: KL counts that, W1 sees a rounding of at most half of "
-        f"10^-d. {_note(blocks, params)}"
-    )
-    header, rows = _header(design, "KL", False), _rows(design, chosen, False)
-    return ListTable(name, caption, header, rows, 1 + len(design.factors), chosen, note)
 
 
 def _header(design: Design, metric: str, beside: bool) -> list[str]:

@@ -100,15 +100,7 @@ def split_names(metrics: pd.DataFrame, axis: str, *names: str) -> list[str]:
 def retention_summary(
     metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str], gsm8k: str, task_format: str = ""
 ) -> Table | None:
-    """Table 2; None where neither axis was evaluated.
-
-    Args:
-        metrics: The tidy metrics table.
-        models: Model name -> display name.
-        conditions: Base and the methods, in order.
-        gsm8k: "once" or "twice": how often GSM8K enters the evaluated mean over tasks.
-        task_format: A key of FORMAT_NOTES; "" where it is not known.
-    """
+    """Table 2; None where neither axis was evaluated. ``task_format`` is a key of FORMAT_NOTES, "" if unknown."""
     text = [
         dataclasses.replace(measure, title=f"PALOMA {measure.title[0].lower()}{measure.title[1:]}")
         for measure in paloma_measures(metrics)
@@ -163,18 +155,8 @@ def average_table(
     """Means over models with one row per task or slice; None where nothing was evaluated.
 
     A row averages the models with a defined value under every condition that any model was evaluated
-    under, so that the conditions of a row are means over the same models.
-
-    Args:
-        name: File name without suffix.
-        metrics: The tidy metrics table.
-        models: Model name -> display name.
-        conditions: Base and the methods, in order.
-        caption: What the means are of.
-        measures: Column groups; the row's task or slice takes the place of their split.
-        row_title: "Task" or "Slice".
-        shared: What the models have in common, "items" or "documents".
-        remark: A sentence for the note.
+    under, so that the conditions of a row are means over the same models. ``row_title`` is "Task" or "Slice",
+    ``shared`` what the models have in common, "items" or "documents".
     """
     measures = [dataclasses.replace(measure, split="") for measure in measures]
     splits = split_names(metrics, measures[0].axis, *(measure.metric for measure in measures))
@@ -224,7 +206,7 @@ def split_table(
     measure: Measure,
     shared: str,
 ) -> Table | None:
-    """A measure of every model and condition by task or slice; arguments as of ``average_table``."""
+    """A measure of every model and condition by task or slice."""
     measures = [
         dataclasses.replace(measure, split=split, title=split)
         for split in split_names(metrics, measure.axis, measure.metric)

@@ -11,7 +11,7 @@ from pipeline.axes.retention.accuracy import ALL, second_readings
 from pipeline.core.statistics.paired_tests import POWER
 from pipeline.report.evaluations import rows_of
 from pipeline.report.tables.retention import WITHOUT_BOS
-from pipeline.report.tables.table import DASH, ListTable, interval_text, probability_text, signed_text
+from pipeline.report.tables.table import DASH, ListTable, interval_text, number_text, probability_text, signed_text
 
 VERDICTS = ("kept", "lost", "gained", "cannot tell")
 _TITLES = {
@@ -51,13 +51,7 @@ def verdict_table(
 ) -> ListTable | None:
     """All tests of an axis, one row per model, condition and task or slice; None where there are none.
 
-    Args:
-        axis: "retention" or "paloma".
-        tests: Columns model, condition and TEST_COLUMNS.
-        metrics: The tidy metrics table; gives the number of items or documents of each test.
-        models: Model name -> display name.
-        methods: The conditions that are tested, in order.
-        significance: Level of the tests, over the tasks or slices of one model and condition together.
+    ``tests`` has the columns model, condition and TEST_COLUMNS; ``metrics`` gives the number of items or documents.
     """
     if tests.empty:
         return None
@@ -90,7 +84,7 @@ def _test_row(row: Any, models: Mapping[str, str], decimals: int) -> list[str]:
         signed_text(row.difference, decimals),
         interval_text(row.ci_low, row.ci_high, decimals),
         f"{row.margin:g}",
-        f"{row.detectable:.{decimals}f}" if math.isfinite(row.detectable) else DASH,
+        number_text(row.detectable, decimals),
         probability_text(row.p_difference_adjusted),
         probability_text(row.p_equivalence_adjusted),
         f"{row.verdict} at n={size}" if size and row.verdict == "cannot tell" else row.verdict,
@@ -105,11 +99,7 @@ def one_variant(tests: pd.DataFrame) -> pd.DataFrame:
 
 
 def verdict_counts(tests: pd.DataFrame, condition: str) -> dict[str, int]:
-    """How many tests of a condition came to each verdict; empty where there are none.
-
-    Not counted are all slices together, text without BOS beside the default, and a second reading of the same
-    answers (GSM8K, strict) beside the first.
-    """
+    """How many tests of a condition came to each verdict, without ``all`` and second readings of the same answers."""
     chosen = one_variant(tests)
     left_out = [ALL, *second_readings(set(chosen["split"]))]
     counted = (chosen["condition"] == condition) & ~chosen["split"].isin(left_out)
@@ -131,12 +121,7 @@ def primary_counts(tests: pd.DataFrame, condition: str) -> dict[str, int]:
 
 
 def grouped(texts: Mapping[str, str], between: str = "") -> list[str]:
-    """Names with one text together: ``{"a": "1 kept", "b": "1 lost", "c": "1 kept"}`` as "a, c 1 kept", "b 1 lost".
-
-    Args:
-        texts: By name; the names of an empty text are left out.
-        between: What stands between the names and their text.
-    """
+    """Names with one text together: ``{"a": "1 kept", "b": "1 lost", "c": "1 kept"}`` as "a, c 1 kept", "b 1 lost"."""
     names: dict[str, list[str]] = {}
     for name, text in texts.items():
         if text:
@@ -145,13 +130,7 @@ def grouped(texts: Mapping[str, str], between: str = "") -> list[str]:
 
 
 def primary_sentence(axis: str, tests: pd.DataFrame, methods: Sequence[str]) -> str:
-    """The verdicts on an axis's primary question in words; empty where there are none.
-
-    Args:
-        axis: "retention" or "paloma".
-        tests: Columns model, condition, split, metric and verdict.
-        methods: The conditions that are tested, in order.
-    """
+    """The verdicts on an axis's primary question in words; empty where there are none."""
     found = grouped({method: _listed(primary_counts(tests, method)) for method in methods})
     unit = {"retention": "tasks", "paloma": "slices"}[axis]
     return f"Tested against base, all {unit} together: {'; '.join(found)}." if found else ""

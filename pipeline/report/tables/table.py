@@ -22,16 +22,8 @@ value over that (with the perfect sampler's score in brackets)."""
 class Measure:
     """A metric as a group of columns, one per condition (or as one column, where conditions are rows).
 
-    ``measure_of`` makes one of a registered metric.
-
     Attributes:
-        metric: Name in the metrics table.
-        title: Column title.
-        decimals: Decimals shown.
         lower_is_better: Which value is set in bold; None where none is better.
-        axis: Axis of the evaluation.
-        split: Split of the evaluation.
-        field: What of the metric's row is shown.
         attempts: Metric whose n counts the attempts of which an undefined value says that none
             succeeded ("none of n parsed"); empty where an undefined value counts families or prompts.
         undefined: What ``undefined`` counts.
@@ -58,17 +50,7 @@ def measure_of(
     field: Field = "value",
     bold: bool = True,
 ) -> Measure:
-    """A registered metric as columns of a table.
-
-    Args:
-        name: The metric's name.
-        split: Split of the evaluation; of an axis with one split it need not be said.
-        axis: Axis of the evaluation, where it is not the metric's own.
-        title: Column title, where it is not the metric's own.
-        decimals: Decimals, where they are not the metric's own.
-        field: What of the metric's row is shown.
-        bold: Whether the best value is set in bold, where one end is better.
-    """
+    """A registered metric as columns of a table; axis, title, decimals and an only split are by default its own."""
     metric = METRICS[name]
     splits = SPLITS[axis or metric.axis]
     return Measure(
@@ -86,10 +68,7 @@ def measure_of(
 
 @dataclass(frozen=True)
 class Cell:
-    """One row of the metrics table; numbers are NaN where there are none.
-
-    ``remark`` says why an undefined value is undefined, and is empty otherwise.
-    """
+    """One row of the metrics table, NaN where it has no number; ``remark`` says why the value is undefined."""
 
     value: float
     n: int
@@ -124,19 +103,14 @@ class Table:
 
     Attributes:
         name: File name without suffix.
-        caption: What the table shows.
         models: Model name -> display name, in row order.
         conditions: Column order within each measure (or row order within each model).
-        measures: Column groups.
         cells: ``cells[model][axis, split, metric, condition]``, None where that evaluation does not exist.
-        note: Sample sizes, floors and what the intervals are.
-        conditions_are_rows: One row per model and condition instead of one column per measure and condition.
-        row_title: What the rows are, where they are not models but means over them ("Task"); ``models`` then
-            holds the rows' names, and no evaluation counts as missing.
+        row_title: What the rows are; where they are not models but means over them ("Task"), ``models`` holds the
+            rows' names, and no evaluation counts as missing.
         verdicts: What paired tests say of the conditions, for ``best``.
-        row_texts: A text in a last column, by model and condition, where conditions are rows; empty without one.
-        row_texts_title: Title of that column.
-        failed: Evaluations that there are none of, because the model could not be run.
+        row_texts: A text in a last column by model and condition, where conditions are rows.
+        failed: Evaluations that do not exist because the model could not be run.
     """
 
     name: str
@@ -177,7 +151,7 @@ class Table:
 
     @property
     def last_titles(self) -> list[str]:
-        """Title of the column of texts, if there is one."""
+        """Title of the column of ``row_texts``, if there is one."""
         return [self.row_texts_title] if self.row_texts else []
 
     def last_texts(self, model: str, condition: str) -> list[str]:
@@ -211,38 +185,24 @@ class Table:
         return all(cell is None for row in self.cells.values() for cell in row.values())
 
     def best(self, model: str, measure: Measure) -> float:
-        """The best finite value among the conditions; NaN where there is none or none is better.
-
-        Of a metric that was tested it is NaN, too, unless a test shows it to be better than every other condition.
-        """
+        """The best finite value; NaN where none is, or where tests do not show that it is better than all others."""
         cells = {condition: self.cell(model, measure, condition) for condition in self.conditions}
         finite = {c: cell.value for c, cell in cells.items() if cell is not None and math.isfinite(cell.value)}
         if not finite or measure.lower_is_better is None or measure.field != "value":
             return math.nan
         best = (min if measure.lower_is_better else max)(finite, key=finite.__getitem__)
         tests = self.verdicts.get((measure.axis, measure.split, measure.metric))
-        if tests is not None and not all(_shown_better(tests, model, best, c) for c in finite if c != best):
-            return math.nan
+        for other in finite.keys() - {best} if tests is not None else ():
+            if tests.get((model, best, other)) != "better" and tests.get((model, other, best)) != "worse":
+                return math.nan
         return finite[best]
-
-
-def _shown_better(tests: Mapping[tuple[str, str, str], str], model: str, first: str, second: str) -> bool:
-    """Whether a test of either order says that the first condition is better."""
-    return tests.get((model, first, second)) == "better" or tests.get((model, second, first)) == "worse"
 
 
 @dataclass(frozen=True)
 class ListTable:
-    """A table of texts with one row per record.
+    """A table of texts with one row per record; the first ``labels`` columns name it.
 
-    Attributes:
-        name: File name without suffix.
-        caption: What the table shows.
-        header: Column titles.
-        rows: Texts of each row, as many as there are titles.
-        labels: How many columns at the left name the row; the others are results.
-        frame: The records in full precision, for CSV.
-        note: What the columns are.
+    ``frame`` has the records in full precision, for CSV.
     """
 
     name: str
@@ -277,17 +237,7 @@ def build_table(
     *,
     conditions_are_rows: bool = False,
 ) -> Table:
-    """Select the aggregate rows of the measures; the note is left empty.
-
-    Args:
-        name: File name without suffix.
-        caption: What the table shows.
-        metrics: The tidy metrics table.
-        models: Model name -> display name, in row order.
-        measures: Column groups.
-        conditions: Conditions in order.
-        conditions_are_rows: See Table; so is a table of more than MOST_COLUMNS.
-    """
+    """Select the aggregate rows of the measures; conditions are rows in any table of more than MOST_COLUMNS."""
     wanted = {name for measure in measures for name in (measure.metric, measure.attempts)}
     chosen = metrics[(metrics["family"] == "") & metrics["metric"].isin(wanted)]
     rows = {(row.axis, row.split, row.metric, row.model, row.condition): row for row in chosen.itertuples()}
@@ -327,10 +277,8 @@ def with_failures(table: Table, failed: Mapping[EvaluationKey, str]) -> Table:
 def verdicts_of(tests: Iterable[pd.DataFrame]) -> Verdicts:
     """The verdicts of tables of tests, columns axis, split, metric, model, condition, against and verdict."""
     found: dict[tuple[str, str, str], dict[tuple[str, str, str], str]] = {}
-    for table in tests:
-        for row in table.itertuples():
-            of_metric = found.setdefault((row.axis, row.split, row.metric), {})
-            of_metric[row.model, row.condition, row.against] = row.verdict
+    for row in (row for table in tests for row in table.itertuples()):
+        found.setdefault((row.axis, row.split, row.metric), {})[row.model, row.condition, row.against] = row.verdict
     return found
 
 
@@ -342,26 +290,11 @@ def bold_by_tests(table: Table, verdicts: Verdicts) -> Table:
     return dataclasses.replace(table, verdicts=verdicts, note=table.note + BOLD_BY_TESTS)
 
 
-def _labels(metrics: pd.DataFrame, *columns: str) -> set[tuple[str, ...]]:
-    """What the aggregate rows have in some columns."""
-    rows = metrics.loc[metrics["family"] == "", [*columns]].drop_duplicates()
-    return set(rows.itertuples(index=False, name=None))
-
-
 def existing_measures(metrics: pd.DataFrame, measures: Sequence[Measure]) -> list[Measure]:
     """The measures of which at least one aggregate row exists."""
-    found = _labels(metrics, "axis", "split", "metric")
+    rows = metrics.loc[metrics["family"] == "", ["axis", "split", "metric"]].drop_duplicates()
+    found = set(rows.itertuples(index=False, name=None))
     return [measure for measure in measures if (measure.axis, measure.split, measure.metric) in found]
-
-
-def existing_conditions(
-    metrics: pd.DataFrame, measures: Sequence[Measure], conditions: Sequence[str]
-) -> tuple[str, ...]:
-    """The conditions, in the given order, for which at least one of the measures has an aggregate row."""
-    wanted = {(measure.axis, measure.split, measure.metric) for measure in measures}
-    keys = _labels(metrics, "axis", "split", "metric", "condition")
-    found = {condition for *key, condition in keys if tuple(key) in wanted}
-    return tuple(condition for condition in conditions if condition in found)
 
 
 def detailed_table(
@@ -373,19 +306,9 @@ def detailed_table(
     measures: Sequence[Measure],
     conditions: Sequence[str],
 ) -> Table | None:
-    """A table with a row per model and condition of what exists of one axis; None if nothing does.
-
-    Args:
-        name: File name without suffix.
-        caption: What the table shows.
-        note: See Table.
-        metrics: The tidy metrics table.
-        models: Model name -> display name, in row order; those that were not evaluated on the axis have no rows.
-        measures: Columns, of one axis; those without any row of the metrics are left out.
-        conditions: Conditions in order; those without any row of the measures are left out.
-    """
+    """A row per model and condition, a column per measure of one axis, where any exists; None if nothing does."""
     measures = existing_measures(metrics, measures)
-    conditions = existing_conditions(metrics, measures, conditions)
+    conditions = tuple(c for c in conditions if existing_measures(metrics[metrics["condition"] == c], measures))
     if not measures or not conditions:
         return None
     evaluated = set(rows_of(metrics, axis=measures[0].axis)["model"])
@@ -403,9 +326,14 @@ def number_range(values: Sequence[float], decimals: int) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+def number_text(value: float, decimals: int = 4, sign: str = "") -> str:
+    """A number, with its sign where ``sign`` is "+"; a dash where it is undefined."""
+    return f"{value:{sign}.{decimals}f}" if math.isfinite(value) else DASH
+
+
 def signed_text(value: float, decimals: int = 4) -> str:
     """A difference with its sign; a dash where it is undefined."""
-    return f"{value:+.{decimals}f}" if math.isfinite(value) else DASH
+    return number_text(value, decimals, "+")
 
 
 def interval_text(low: float, high: float, decimals: int = 4, sign: str = "+") -> str:
@@ -417,6 +345,4 @@ def interval_text(low: float, high: float, decimals: int = 4, sign: str = "+") -
 
 def probability_text(value: float) -> str:
     """A p-value; a dash where it is undefined."""
-    if not math.isfinite(value):
-        return DASH
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
+    return "<0.001" if value < 0.001 else number_text(value, 3)

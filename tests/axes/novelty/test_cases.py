@@ -162,7 +162,6 @@ def test_latex(case):
     latex = case_latex(case)
     assert r"a \textbar{} b {*}{*}c{*}{*} \textless{}script\textgreater{} (7) & word" in latex
     assert r"Model\_M" in latex and r"Say \textbar{} it now" in latex
-    assert latex.count(r"\dimexpr0.3333\linewidth") == 3
 
 
 def test_html_is_escaped(case):

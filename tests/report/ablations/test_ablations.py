@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from pipeline.config.params import load_params
-from pipeline.report.ablations.figures import ablation_drawings, ablation_plots
+from pipeline.report.ablations.figures import ablation_drawings
 from pipeline.report.ablations.runs import HARD_ABLATION, SOFT_GRANULARITY, read_ablations
 from pipeline.report.ablations.tables import ablation_tables
 from pipeline.report.write import write_report
@@ -28,7 +28,6 @@ def test_without_sweeps_nothing_is_shown_and_all_is_missing(tmp_path, config, pr
     ablations = read_ablations(tmp_path / "sweeps", PUBLISHED)
     assert ablation_tables(ablations, config) == []
     assert ablation_drawings(ablations, config, prompts[0]) == {}
-    assert ablation_plots(ablations, config) == []
     assert ablations.provenance == {}
     assert [name.partition(" ")[0] for name in ablations.missing] == [
         "construction_cost",
@@ -43,10 +42,6 @@ def test_all_three(tmp_path, config):
     write_cell(tmp_path, HARD_ABLATION, (5, 16384, 16, 2), 0, 0.1)
     ablations = read_ablations(tmp_path, PUBLISHED)
     assert [table.name for table in ablation_tables(ablations, config)] == ["table24", "table25", "table26"]
-    plots = ablation_plots(ablations, config)
-    assert len({plot.name for plot in plots}) == len(plots) == 6
-    trained = {source for plot in plots if plot.name.startswith("table") for source in plot.sources}
-    assert trained == set(ablations.provenance)
     assert ablations.missing == []
     assert ablations.are_all_of(["embedded"])
     assert not ablations.are_all_of(["qwen3_14b"])
@@ -69,10 +64,8 @@ def test_the_report_shows_them_with_their_sources(tmp_path, prompts, capsys):
     assert chosen["mean"].tolist() == pytest.approx([0.105, 0.305, 0.21, 0.61])
     assert "beyond seed noise" in (reports / "tables" / "table25.md").read_text(encoding="utf-8")
     page = (reports / "index.html").read_text(encoding="utf-8")
-    assert 'data-figure="table25-0-W1-ood"' in page
     cell = next((tmp_path / "sweeps").glob("*/*/artifacts/evals/structured/embedded/soft/provenance.json"))
-    # In the figure's, the tables' and the interactive figures' sources.
-    assert page.count(f"<code>{cell}</code>") > 2
+    assert f"<code>{cell}</code>" in page
     # The section of the report's own evaluations does not count them as its own.
     own = page[page.index('id="structured"') : page.index('id="open"')]
     assert str(cell) not in own

@@ -1,10 +1,7 @@
 """Table 24."""
 
-import json
-
 import pytest
 
-from pipeline.report.ablations.figures import construction_plots
 from pipeline.report.ablations.runs import construction_records
 from pipeline.report.ablations.tables import construction_table
 from tests.report.sweep_cells import write_construction
@@ -38,18 +35,3 @@ def test_settings_outside_the_grid_are_shown(tmp_path):
 def test_nothing_measured(tmp_path):
     records = construction_records(tmp_path)
     assert construction_table(records) is None
-    assert construction_plots(records) == []
-
-
-def test_plots_have_a_line_per_part_and_number_of_decimals(tmp_path):
-    for decimals in (3, 5):
-        for strings in (1001, 4096):
-            write_construction(tmp_path, decimals, strings, [strings * 1e-6], [strings * 100])
-    time, memory = construction_plots(construction_records(tmp_path))
-    names = [trace["name"] for trace in time.figure["data"]]
-    assert names == ["Output space, 3 decimals", "Output space, 5 decimals", "Trie, 3 decimals", "Trie, 5 decimals"]
-    assert time.figure["data"][0]["x"] == [1001, 4096]
-    assert time.figure["data"][0]["y"] == pytest.approx([1.001, 4.096])
-    assert memory.figure["data"][2]["y"] == pytest.approx([1.001, 4.096])
-    json.dumps([time.figure, memory.figure], allow_nan=False)
-    assert len(time.sources) == 4

@@ -40,10 +40,6 @@ def test_seeds_are_pooled(blocks, prompts):
     assert found[5][prompt_id].tolist() == [1, 2, 2, 900]
 
 
-def test_the_selected_number_of_strings_is_overlaid(blocks):
-    assert overlaid_strings(blocks[0]) == 1001
-
-
 def test_without_it_the_number_with_most_decimals_is(tmp_path):
     for setting in ((2, 77), (5, 4096), (3, 4096)):
         write_cell(tmp_path, SOFT_GRANULARITY, setting, 0, 0.1)
@@ -65,10 +61,6 @@ def test_a_panel_per_family_and_an_outline_per_precision(blocks, prompts):
         assert np.sum(heights * np.diff(edges)) == pytest.approx(0.75)
     plt.close(figure)
     assert "Embedded-3.5M: at most 1001" in drawing.caption
-
-
-def test_no_cells_no_figure(prompts):
-    assert discretisation_overlays([], load_params(ROOT / "params.yaml"), prompts[0]) is None
 
 
 def test_missing_samples_leave_the_target(prompts):

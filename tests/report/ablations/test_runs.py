@@ -34,16 +34,6 @@ def test_designs_are_the_presets():
     assert tuple(tuple(cell[key] for key in HARD_ABLATION.factors) for cell in cells) == HARD_ABLATION.settings
 
 
-def test_demo_presets_run_settings_of_the_designs():
-    grid = preset("soft_granularity_demo")["grid"]
-    assert {(d, m) for d in grid[DESIGN.factors[0]] for m in grid[DESIGN.factors[1]]} < set(DESIGN.settings)
-    cells = {tuple(cell[key] for key in HARD_ABLATION.factors) for cell in preset("hard_ablation_demo")["cells"]}
-    assert cells < set(HARD_ABLATION.settings)
-    for name in ("soft_granularity", "hard_ablation"):
-        for variant in (name, f"{name}_demo"):
-            assert len(preset(variant)["grid"]["seed"]) > 1
-
-
 def test_flatten():
     assert flatten({"a": {"b": 1, "c": {"d": None}}, "e.f": [2]}) == {"a.b": 1, "a.c.d": None, "e.f": [2]}
 
@@ -64,10 +54,6 @@ def test_seeds_of_a_setting_are_together_in_order(tmp_path):
 def test_unfinished_cells_do_not_count(tmp_path):
     write_cell(tmp_path, DESIGN, (2, 1001), 0, 0.3, finished=False)
     assert read_blocks(tmp_path, DESIGN) == []
-
-
-def test_missing_directory_is_no_cell(tmp_path):
-    assert read_blocks(tmp_path / "sweeps", DESIGN) == []
 
 
 def test_cells_that_differ_otherwise_are_never_compared(tmp_path):

@@ -5,10 +5,8 @@ import math
 import pytest
 
 from pipeline.config.params import load_params
-from pipeline.report.ablations.published import PAPER_SETTINGS, Published
-from pipeline.report.ablations.runs import HARD_ABLATION, SOFT_GRANULARITY, read_blocks
-from pipeline.report.ablations.tables import ablation_records, ablation_table, kl_table, published_only
-from pipeline.report.tables.table_text import to_latex, to_markdown
+from pipeline.report.ablations.runs import HARD_ABLATION, PAPER_SETTINGS, SOFT_GRANULARITY, Published, read_blocks
+from pipeline.report.ablations.tables import KL, ablation_records, ablation_table, published_only
 from tests.conftest import ROOT
 from tests.report.sweep_cells import write_cell
 
@@ -117,18 +115,10 @@ def test_published_figures_of_models_that_were_not_run(config):
 
 def test_kl_has_a_table_of_its_own_where_it_was_scored(tmp_path, config):
     soft_cells(tmp_path, {(2, 1001): [0.1, 0.2]})
-    assert kl_table("kl", "", SOFT_GRANULARITY, read_blocks(tmp_path, SOFT_GRANULARITY), config) is None
+    arguments = ("kl", "", SOFT_GRANULARITY)
+    assert ablation_table(*arguments, read_blocks(tmp_path, SOFT_GRANULARITY), config, {}, KL) is None
     for seed, value in enumerate([0.5, 0.7]):
         write_cell(tmp_path, SOFT_GRANULARITY, (5, 1001), seed, 0.1, kl=value)
-    table = kl_table("kl", "", SOFT_GRANULARITY, read_blocks(tmp_path, SOFT_GRANULARITY), config)
+    table = ablation_table(*arguments, read_blocks(tmp_path, SOFT_GRANULARITY), config, {}, KL)
     assert row_of(table, "Embedded-3.5M", "5", "1001")[3:5] == ["2", "0.6000 ± 0.1414 (0.5000 to 0.7000)"]
     assert row_of(table, "Embedded-3.5M", "2", "1001")[3:5] == ["—", "not run"]
-
-
-def test_texts_can_be_made(tmp_path, config):
-    soft_cells(tmp_path, {(2, 1001): [0.1, 0.2]})
-    table = ablation_table("table25", "Table 25", SOFT_GRANULARITY, read_blocks(tmp_path, SOFT_GRANULARITY), config, {})
-    assert "0.1500 ± 0.0707" in to_markdown(table)
-    # Three labels, the settings, and five results.
-    head = to_latex(table).partition("\\begin{longtable}")[2].partition("\n")[0]
-    assert (head.count("raggedright"), head.count("centering")) == (3, 5)

@@ -162,7 +162,7 @@ def test_table_says_who_is_dominated_and_who_is_to_be_chosen():
     header, _, *rows = to_markdown(table).splitlines()[2:8]
     assert header.endswith("| Frontier |") and rows[2].endswith("| dominated by soft |")
     latex = to_latex(table)
-    assert "ll" + "c" * (len(titles) + 1) in latex and r"& dominated by soft \\" in latex
+    assert r"& dominated by soft \\" in latex
     assert "in calibration (mean of both splits' × perfect) and divergence from base" in table.note
 
 

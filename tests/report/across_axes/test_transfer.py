@@ -71,7 +71,6 @@ def test_undefined_total_variation_says_of_how_many_none_parsed():
     line = table_text.to_markdown(table).splitlines()[4]
     assert "— (none of 1000 parsed)" in line
     assert "base 0.023 (900 parsed); hard 0.040 (300 parsed)" in table.note
-    assert r" --- & \textbf{0.100}" in table_text.to_latex(table)
     assert "1000 generations per cell" in table.note
     summary = generative_summary(metric_frame(rows), {"a": "A"}, CONDITIONS)
     assert "— (none of 1000 parsed)" in table_text.to_markdown(summary)
