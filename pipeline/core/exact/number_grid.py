@@ -99,13 +99,11 @@ class GridSums:
         return least, np.clip(_ratio(below, total, 1.0) + ROUNDING, 0, 1)
 
     def distribution(self) -> dict[str, np.ndarray]:
-        """Bounds of F_model at CDF_POINTS values of x at most, the same ones for every model; float64[K] each.
+        """Bounds of F_model at CDF_POINTS values of x at most, the same ones for every model: x (ascending), cdf_low,
+        cdf_high (for P(X <= x) given a value in the support) and target_cdf, float64[K] each.
 
-        Half of them are even in the target's probability, half in x; all integers if they are no more. Both laws
-        are clipped to the window, so that both functions are 1 at its upper end.
-
-        Returns:
-            x (ascending), cdf_low, cdf_high (for P(X <= x) given a value in the support), target_cdf.
+        Half of them are even in the target's probability, half in x; all integers if they are no more. Both laws are
+        clipped to the window, so that both functions are 1 at its upper end.
         """
         nodes, least, most = self.target.nodes, *self.cells()
         places = np.arange(len(nodes))

@@ -63,15 +63,12 @@ class NumberLawBounds:
     """Certified bounds; every pair holds for any remainder that was not expanded.
 
     Attributes:
-        wasserstein_1_low: Lower bound of W1 / (Q95 - Q05) on the window; NaN where the width is 0.
-        wasserstein_1_high: Upper bound.
-        ks_low: Lower bound of the largest |F_model - F_target| on the window.
-        ks_high: Upper bound.
-        support_low: Lower bound of the probability of a value in the support under the bounded
-            law before that condition (1 for a law supported on all numbers).
-        support_high: Upper bound.
-        valid_low: Lower bound of the unconstrained model's valid rate.
-        valid_high: Upper bound; answers outside the grammar ("1e5", "+3") may be valid too.
+        wasserstein_1_low: Of W1 / (Q95 - Q05) on the window; NaN where the width is 0.
+        ks_low: Of the largest |F_model - F_target| on the window.
+        support_low: Of the probability of a value in the support under the bounded law before that condition (1 for a
+            law supported on all numbers).
+        valid_low: Of the unconstrained model's valid rate.
+        valid_high: Answers outside the grammar ("1e5", "+3") may be valid too.
         mass_outside: Unconstrained probability of leaving the grammar seen so far.
         mass_open: Probability under the bounded law of prefixes that were not expanded.
         positions: Prefixes scored.

@@ -28,11 +28,8 @@ ROUNDING = 1e-13
 
 @dataclass(frozen=True)
 class OutputSpace:
-    """Canonical strings of one prompt; numbers ascend in value.
-
-    Attributes:
-        values: M distinct strings; those of a SciPy law are ``FixedPointStrings``.
-        probabilities: float64[M], non-negative, sums to 1.
+    """Canonical strings of one prompt, M distinct ones (``FixedPointStrings`` of a SciPy law), numbers ascending, with
+    float64[M] probabilities that sum to 1.
     """
 
     values: Sequence[str]
@@ -40,20 +37,15 @@ class OutputSpace:
 
 
 def kept_grid(lower: float, upper: float, num_decimals: int, max_bins: int) -> np.ndarray:
-    """Integers k, ascending, whose k * 10^-num_decimals are the bin centres in [lower, upper].
+    """Integers k, ascending, whose k * 10^-num_decimals are the bin centres in [lower, upper]; int64[M], M <= max_bins.
 
-    The decimal grid itself is never materialised: when it has more than ``max_bins``
-    points, the kept ones are ``linspace(0, n - 1, max_bins)`` truncated to integers.
+    The decimal grid itself is never materialised: when it has more than ``max_bins`` points, the kept ones are
+    ``linspace(0, n - 1, max_bins)`` truncated to integers.
 
     An end that is a grid point up to rounding is one: 10^-3 is the 0.001 quantile of the uniform law on [0, 1], and
     is kept although its float64 may come out above or below, by processor and version of SciPy.
 
-    Returns:
-        int64[M] with M <= max_bins.
-
-    Raises:
-        DomainError: No multiple of 10^-num_decimals lies in the range, or its indices
-            do not fit 53 bits.
+    Raises DomainError where no multiple lies in the range, or indices do not fit 53 bits.
     """
     factor = 10.0**num_decimals
     scaled_lower, scaled_upper = lower * factor, upper * factor
@@ -161,25 +153,18 @@ def discretize_all(
 ) -> Iterator[OutputSpace]:
     """Discretise ``laws`` as the paper does, in their order; a finite law is left as it is.
 
-    Continuous laws: centres are multiples of 10^-num_decimals within the 0.001 and 0.999
-    quantiles (and the support), at most ``max_bins`` of them; bins end midway between
-    centres; the mass outside the range goes to the edge bins.
+    Continuous laws: centres are multiples of 10^-num_decimals within the 0.001 and 0.999 quantiles (and the
+    support), at most ``max_bins`` of them; bins end midway between centres; the mass outside the range goes to the
+    edge bins.
 
-    Integer laws: the finite support ends where there are any, else the quantile bounds;
-    at most ``max_bins`` values from the lower end; the upper tail goes to the last value.
+    Integer laws: the finite support ends where there are any, else the quantile bounds; at most ``max_bins`` values
+    from the lower end; the upper tail goes to the last value. What lies below the first value of a law without a
+    lower end (Skellam) is spread over all values with ``integer_lower_tail`` "renormalise", the paper's rule;
+    "first_value" assigns it as the upper tail is.
 
     Consecutive laws of the same SciPy distribution are evaluated together.
 
-    Args:
-        laws: The target laws.
-        num_decimals: Decimals of the canonical strings; integer laws print none.
-        max_bins: Largest size of an output space.
-        integer_lower_tail: What becomes of the mass below the first value of an integer
-            law whose support has no lower end (Skellam). "renormalise" spreads it over
-            all values, the paper's rule; "first_value" assigns it as the upper tail is.
-
-    Raises:
-        DomainError: An empty grid or masses that are not a distribution.
+    Raises DomainError for an empty grid or masses that are not a distribution.
     """
     laws_per_call = max(1, POINTS_PER_CALL // max_bins)
     start = 0

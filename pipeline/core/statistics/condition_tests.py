@@ -68,19 +68,13 @@ SIGNS_PER_BLOCK = 1_000_000
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a paired test says of one metric.
+    """What a paired test says of one metric; all numbers are NaN where a family has no pair.
 
     Attributes:
-        value: The first condition's tabulated figure, the aggregate of its own prompts over families.
-        value_against: The other's.
-        difference: value - value_against; all numbers are NaN where a family has no pair.
-        ci_low: Lower end of its 95% interval; families, then prompts are resampled, the same for both conditions.
-        ci_high: Upper end.
-        p: Two-sided p-value, conditions swapped by family; not adjusted.
-        p_these_families: The same, swapped by prompt.
-        families: Number of families.
-        prompts: Prompts with a finite value under both conditions.
-        undefined: Prompts without.
+        value: The first condition's tabulated figure; ``value_against`` the other's, ``difference`` the first less it.
+        ci_low: Lower end of the difference's 95% interval: families, then prompts resampled, the same for both.
+        p: Two-sided p-value, conditions swapped by family; not adjusted. ``p_these_families``: swapped by prompt.
+        prompts: Prompts with a finite value under both conditions; ``undefined`` those without.
     """
 
     value: float
@@ -102,7 +96,7 @@ def family_signed_rank_test(
     replicates: int,
     rng: np.random.Generator,
 ) -> float:
-    """Two-sided permutation test of paired differences: signed ranks, every family with the same weight.
+    """Two-sided permutation test of float64[P] finite paired differences: signed ranks, families of equal weight.
 
     The statistic is the sum over families of the mean of sign(d) * rank(|d|), ranks over all prompts (Wilcoxon 1945;
     a difference of 0 counts as 0, Pratt 1959): prompts of a heavy-tailed law, whose W1 knows no bound, weigh no more
@@ -113,17 +107,7 @@ def family_signed_rank_test(
     between families. With F families p is at least 2 / 2^F (0.031 with 6). Swapped by prompt, the hypothesis is that
     both conditions answer every prompt of these very families with the same law. Up to MOST_ENUMERATED units all
     patterns are tried; else the observed signs count as one of the random ones, so p is at least
-    1 / (replicates + 1).
-
-    Args:
-        differences: float64[P], finite.
-        families: str[P].
-        swapped: What changes sign as one.
-        replicates: Random sign patterns.
-        rng: The test's stream.
-
-    Returns:
-        p; NaN without pairs.
+    1 / (replicates + 1). NaN without pairs.
     """
     if len(differences) == 0:
         return math.nan
@@ -153,17 +137,7 @@ def compare(
     replicates: int,
     statistic: FamilyStatistic = "family_median",
 ) -> Comparison:
-    """Compare two conditions on one metric of the same prompts.
-
-    Args:
-        own: float64[P], NaN where undefined.
-        other: float64[P], the same prompts.
-        families: str[P].
-        seed: Root seed.
-        names: Complete the names of the random streams.
-        replicates: Resamples of the interval.
-        statistic: How the metric is tabulated.
-    """
+    """Compare two conditions, float64[P] each with NaN where undefined, on one metric of the same prompts."""
     own, other = (np.asarray(side, dtype=np.float64) for side in (own, other))
     defined = np.isfinite(own - other)
     value = against = low = high = p = p_prompts = math.nan
@@ -198,14 +172,6 @@ def comparison_verdict(
 
     A distance of samples is larger with fewer of them. What perfect samplers of the two sizes would differ by is
     added to the margin of a difference, and taken off that of no difference.
-
-    Args:
-        interval: 95% interval of own - other.
-        p_adjusted: After Holm.
-        significance: Level.
-        margin: Smallest difference that matters; 0 where none was set, and no verdict of no difference then.
-        floor_difference: own - other of perfect samplers; NaN or 0 where sizes agree or do not matter.
-        higher_is_better: Whether a positive difference is better.
     """
     low, high = interval
     if not all(math.isfinite(number) for number in (low, high, p_adjusted)):
@@ -224,10 +190,6 @@ def adjusted_by_question(table: pd.DataFrame, column: str = "p") -> pd.Series:
     has count); its parts are the splits, tasks or slices that it is asked of. All parts together are a question by
     themselves. Different metrics, pairs and models are different questions: what holds over models has a test of
     its own (``pipeline.core.statistics.model_tests``).
-
-    Args:
-        table: Columns split, ``column`` and of QUESTION.
-        column: The p-values' column.
     """
     keys = [table[name] for name in QUESTION if name in table]
     groups = table.groupby([*keys, table["split"] == ALL_PARTS], sort=False)[column]
@@ -235,12 +197,8 @@ def adjusted_by_question(table: pd.DataFrame, column: str = "p") -> pd.Series:
 
 
 def method_pairs(conditions: Sequence[str]) -> list[tuple[str, str]]:
-    """Tests of methods: the condition tested, and the condition that it is tested against.
-
-    Every method against base; soft against hard, as in the paper; every further method against soft.
-
-    Args:
-        conditions: Base and the methods, in the order of tables.
+    """The condition tested and the one it is tested against: every method against base; soft against hard, as in the
+    paper; every further method against soft.
     """
     methods = [name for name in conditions if name != "base"]
     further = [name for name in methods if name not in ("soft", "hard")]
@@ -258,7 +216,7 @@ def compare_conditions(
     replicates: int,
     tested: Mapping[str, FamilyStatistic] = TESTED,
 ) -> pd.DataFrame:
-    """Pairs of conditions of all models on all tested metrics.
+    """Pairs of conditions of all models on all tested metrics, all of them better where lower.
 
     Args:
         per_prompt: Columns model, condition, split, family, prompt_id and the tested ones that exist, NaN where a
@@ -269,11 +227,10 @@ def compare_conditions(
         seed: Root seed.
         significance: Level of each question, over its splits (``adjusted_by_question``).
         replicates: Resamples of each interval.
-        tested: Per-prompt metrics, with how they are tabulated; all are better where they are lower.
+        tested: Per-prompt metrics, with how they are tabulated.
 
     Returns:
-        COMPARISON_COLUMNS, one row per split, metric, model and pair of which both conditions have the metric on all
-        prompts of either; in that order.
+        COMPARISON_COLUMNS, a row per split, metric, model and pair that has the metric, in that order.
 
     Raises:
         ValueError: Two conditions of a model answered different prompts of a split.

@@ -19,9 +19,8 @@ Function = Callable[[pd.DataFrame, Any], np.ndarray]
 class Nested(NamedTuple):
     """Resamples of families, of the rows of each drawn family, and of the samples behind each drawn row.
 
-    Attributes:
-        rows: int64[R, F, M], places of the rows; -1 where a drawn family has fewer than M.
-        samples: float64[R, F, M], at which share of a row's variations the one lies that is drawn; None for none.
+    ``rows`` are int64[R, F, M] places, -1 where a drawn family has fewer than M; ``samples`` float64[R, F, M], at which
+    share of a row's variations the one lies that is drawn, or None.
     """
 
     rows: np.ndarray

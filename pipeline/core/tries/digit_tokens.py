@@ -15,14 +15,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class DigitTokens:
-    """Token ids of the pieces of a plain decimal.
+    """Token ids of the pieces of a plain decimal, and of the terminator that ends an answer.
 
-    Attributes:
-        groups: ``groups[n - 1]`` is int32[10^n], the token of every n-digit group by its
-            value, leading zeros included; as many entries as the longest group has digits.
-        minus: Token of "-".
-        point: Token of ".".
-        terminator: Token that ends an answer.
+    ``groups[n - 1]`` is int32[10^n], the token of every n-digit group by its value, leading zeros included; as many
+    entries as the longest group has digits.
     """
 
     groups: tuple[np.ndarray, ...]
@@ -44,10 +40,8 @@ class DigitTokens:
         return texts
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of one plain decimal, without terminator.
-
-        Raises:
-            ValueError: ``text`` has another character than digits, "-" and ".".
+        """Token ids of one plain decimal, without terminator. Raises ValueError for other characters than digits, "-"
+        and ".".
         """
         ids, run = [], ""
         for character in f"{text}\0":

@@ -17,13 +17,10 @@ from pipeline.core.tries.digit_tokens import DigitTokens
 
 @dataclass(frozen=True)
 class PackedSequences:
-    """R token sequences, terminators included.
+    """R token sequences, terminators included, of at most ``length`` tokens.
 
-    Attributes:
-        words: Arrays uint64[R], most significant first.
-        bits: Bits per token.
-        length: Largest number of tokens in a sequence.
-        token_of_rank: int32[ranks + 1]; entry 0 (past the end) is -1.
+    ``words`` are uint64[R], most significant first, with ``bits`` for each token; ``token_of_rank`` is int32[ranks +
+    1], whose entry 0 (past the end) is -1.
     """
 
     words: list[np.ndarray]
@@ -55,11 +52,7 @@ def _empty(num_rows: int, length: int, tokens: np.ndarray) -> PackedSequences:
 
 
 def pack_sequences(sequences: Sequence[Sequence[int]], terminator: int) -> PackedSequences:
-    """Pack token id sequences, each followed by the terminator.
-
-    Raises:
-        ValueError: A sequence contains the terminator.
-    """
+    """Pack token id sequences, each followed by the terminator. Raises ValueError where one contains it."""
     lengths = np.array([len(sequence) for sequence in sequences])
     flat = np.fromiter((token for sequence in sequences for token in sequence), np.int64, count=int(lengths.sum()))
     if (flat == terminator).any():
@@ -76,11 +69,8 @@ def pack_sequences(sequences: Sequence[Sequence[int]], terminator: int) -> Packe
 
 
 def pack_numbers(values: Sequence[FixedPointStrings], tokens: DigitTokens) -> PackedSequences:
-    """Pack the tokens of canonical number strings by digit arithmetic, without making the strings.
-
-    Args:
-        values: Strings of one or several output spaces, packed one after the other.
-        tokens: The tokenizer's digit rule.
+    """Pack the tokens of canonical number strings, of one or several spaces, by digit arithmetic without making the
+    strings.
     """
     indices = np.concatenate([strings.indices for strings in values])
     sizes = [len(strings) for strings in values]

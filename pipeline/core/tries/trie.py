@@ -58,16 +58,15 @@ class Trie:
 
     @cached_property
     def edge_children(self) -> np.ndarray:
-        """int32[num_edges], the prefix that each edge leads to, LEAF for the terminator.
-
-        Prefixes are numbered in the order of the edges that lead to them, so this need not be stored.
+        """int32[num_edges], the prefix that each edge leads to, LEAF for the terminator: prefixes are numbered in the
+        order of the edges that lead to them.
         """
         inner = self.edge_tokens != self.terminator
         return np.where(inner, np.cumsum(inner, dtype=np.int32), np.int32(LEAF))
 
     @property
     def num_prefixes(self) -> int:
-        """Number of proper prefixes (nodes with children), the empty prefix included."""
+        """Proper prefixes (nodes with children), the empty one included."""
         return len(self.edge_offsets) - 1
 
     @property
@@ -80,16 +79,9 @@ class Trie:
         return slice(int(self.edge_offsets[prefix]), int(self.edge_offsets[prefix + 1]))
 
     def next_tokens(self, prefix_ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """The target distribution q(. | prefix) of Eq. 1.
+        """q(. | prefix) of Eq. 1: token ids int32[K], ascending, and their probabilities float64[K].
 
-        Args:
-            prefix_ids: Token ids generated so far, terminator excluded.
-
-        Returns:
-            Token ids int32[K], ascending, and their probabilities float64[K].
-
-        Raises:
-            KeyError: ``prefix_ids`` is not a proper prefix of any string in the trie.
+        Raises KeyError where ``prefix_ids``, without the terminator, are not a proper prefix of any string in the trie.
         """
         prefix = 0
         for token in prefix_ids:
@@ -102,11 +94,8 @@ class Trie:
         return self.edge_tokens[edges], self.edge_probabilities[edges]
 
     def sample_path(self, rng: np.random.Generator) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        """Draw a string y ~ P_Y as a walk from the root.
-
-        Returns:
-            Token ids int32[L + 1], terminator last, and ``next_tokens`` of the prefix before
-            each of them.
+        """A string y ~ P_Y as a walk from the root: token ids int32[L + 1], terminator last, and ``next_tokens`` before
+        each.
         """
         tokens, candidates, prefix = [], [], 0
         while prefix != LEAF:
@@ -129,17 +118,10 @@ class Trie:
 
 
 def build_trie(sequences: Sequence[Sequence[int]], probabilities: np.ndarray, terminator: int) -> Trie:
-    """Build the trie of token sequences, each followed by the terminator (Eq. 1, Algorithm 1).
+    """Build the trie of distinct token sequences, each followed by the terminator (Eq. 1, Algorithm 1).
 
-    Strings of probability 0 are left out: no prefix that only they reach has a target.
-
-    Args:
-        sequences: M token id sequences, terminator excluded, pairwise distinct.
-        probabilities: float64[M], sums to 1.
-        terminator: Token id that ends an answer.
-
-    Raises:
-        ValueError: Two sequences are equal, or one contains the terminator.
+    Strings of probability 0 are left out: no prefix that only they reach has a target. Raises ValueError where two
+    sequences are equal, or one contains the terminator.
     """
     mass = np.asarray(probabilities, dtype=np.float64)
     kept = [sequence for sequence, probability in zip(sequences, mass, strict=True) if probability > 0]
@@ -148,13 +130,9 @@ def build_trie(sequences: Sequence[Sequence[int]], probabilities: np.ndarray, te
 
 
 def build_tries(spaces: Sequence[OutputSpace], tokens: DigitTokens) -> Iterator[Trie]:
-    """Tries of output spaces under a tokenizer's digit rule, in order, many strings per pass.
+    """Tries of output spaces of ``FixedPointStrings`` under a verified digit rule, in order, many strings per pass.
 
     Token ids come from digit arithmetic: neither strings nor token sequences are made.
-
-    Args:
-        spaces: Output spaces whose ``values`` are ``FixedPointStrings``.
-        tokens: The verified digit rule, with the terminator.
     """
     start = 0
     while start < len(spaces):
