@@ -55,7 +55,7 @@ def word_dice(first: str, second: str) -> float:
 
 
 def representatives(partition: Sequence[int]) -> list[int]:
-    """Index of the first response of each class. Raises ValueError unless classes are 0, 1, ... as they first appear."""
+    """Index of the first response of each class. Raises ValueError unless classes appear as 0, 1, 2, ..."""
     firsts: list[int] = []
     for index, label in enumerate(partition):
         if label == len(firsts):

@@ -22,7 +22,7 @@ Parameters = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of a parameter grid: its values in order, spaced "linear", "log", "listed" or "count" (whole numbers)."""
+    """One axis of a parameter grid: values in order, spaced "linear", "log", "listed" or "count" (whole numbers)."""
 
     name: str
     values: tuple[float, ...]

@@ -24,7 +24,7 @@ class LawCase:
 
 @dataclass(frozen=True)
 class OwnLaw:
-    """A file's laws, the templates that are trained on and those that are not; ``name`` is the family of its prompts."""
+    """A file's laws, templates that are trained on and templates that are not; ``name`` is its prompts' family."""
 
     name: str
     train: Sequence[str]

@@ -8,10 +8,8 @@ swaps. Swapping prompt by prompt asks a narrower question: is there a difference
 and decides nothing, because it rejects far too often where a difference varies between families.
 """
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -20,7 +18,7 @@ from scipy import stats
 
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.intervals import over_families, paired_difference_draws, percentile_interval
-from pipeline.core.statistics.paired_tests import holm
+from pipeline.core.statistics.paired_tests import holm, sign_flip_test
 
 SSOT_PAIRS = (("ssot", "base"), ("ssot", "soft"))
 """Tests of String Seed of Thought: the condition tested, and the condition that it is tested against."""
@@ -41,52 +39,11 @@ QUESTION = ("model", "metric", "condition", "against")
 ALL_PARTS = "all"
 """Split of all parts together: a question by itself, which is not corrected."""
 COMPARISON_COLUMNS = (
-    "model",
-    "split",
-    "metric",
-    "condition",
-    "against",
-    "families",
-    "prompts",
-    "undefined",
-    "value",
-    "value_against",
-    "difference",
-    "ci_low",
-    "ci_high",
-    "margin",
-    "floor_difference",
-    "p_these_families",
-    "p",
-    "p_adjusted",
-    "verdict",
+    *("model", "split", "metric", "condition", "against", "families", "prompts", "undefined"),
+    *("value", "value_against", "difference", "ci_low", "ci_high", "margin", "floor_difference"),
+    *("p_these_families", "p", "p_adjusted", "verdict"),
 )
 Verdict = Literal["better", "worse", "no relevant difference", "cannot tell", "undefined"]
-SIGNS_PER_BLOCK = 1_000_000
-"""Bounds the memory of a permutation test."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What a paired test says of one metric; all numbers are NaN where a family has no pair.
-
-    Attributes:
-        value: The first condition's tabulated figure; ``value_against`` the other's, ``difference`` the first less it.
-        ci_low: Lower end of the difference's 95% interval: families, then prompts resampled, the same for both.
-        p: Two-sided p-value, conditions swapped by family; not adjusted. ``p_these_families``: swapped by prompt.
-        prompts: Prompts with a finite value under both conditions; ``undefined`` those without.
-    """
-
-    value: float
-    value_against: float
-    difference: float
-    ci_low: float
-    ci_high: float
-    p: float
-    p_these_families: float
-    families: int
-    prompts: int
-    undefined: int
 
 
 def family_signed_rank_test(
@@ -109,23 +66,11 @@ def family_signed_rank_test(
     patterns are tried; else the observed signs count as one of the random ones, so p is at least
     1 / (replicates + 1). NaN without pairs.
     """
-    if len(differences) == 0:
-        return math.nan
     _, codes = np.unique(families, return_inverse=True)
     terms = np.sign(differences) * stats.rankdata(np.abs(differences)) / np.bincount(codes)[codes]
     if swapped == "families":
         terms = np.bincount(codes, weights=terms)
-    # Sums of the same numbers in another order differ by rounding; ties must count as ties.
-    threshold = abs(float(terms.sum())) - 1e-9
-    if len(terms) <= MOST_ENUMERATED:
-        patterns = np.array(list(itertools.product((-1.0, 1.0), repeat=len(terms))))
-        return float((np.abs(patterns @ terms) >= threshold).mean())
-    extreme, block = 1, max(1, SIGNS_PER_BLOCK // len(terms))
-    for start in range(0, replicates, block):
-        size = (min(block, replicates - start), len(terms))
-        signs = rng.integers(2, size=size, dtype=np.int8) * 2.0 - 1.0
-        extreme += int((np.abs(signs @ terms) >= threshold).sum())
-    return extreme / (replicates + 1)
+    return sign_flip_test(terms, replicates, rng, most_enumerated=MOST_ENUMERATED)
 
 
 def compare(
@@ -136,8 +81,15 @@ def compare(
     names: tuple[str, ...],
     replicates: int,
     statistic: FamilyStatistic = "family_median",
-) -> Comparison:
-    """Compare two conditions, float64[P] each with NaN where undefined, on one metric of the same prompts."""
+) -> dict[str, float]:
+    """Compare two conditions, float64[P] each with NaN where undefined, on one metric of the same prompts.
+
+    Returns:
+        Some of COMPARISON_COLUMNS: the two tabulated figures and their difference; its 95% interval, families, then
+        prompts resampled, the same for both; p with conditions swapped by family, and by prompt (p_these_families);
+        numbers of families, of prompts with a finite value under both, and of those without (undefined). All but the
+        sizes are NaN where a family has no pair.
+    """
     own, other = (np.asarray(side, dtype=np.float64) for side in (own, other))
     defined = np.isfinite(own - other)
     value = against = low = high = p = p_prompts = math.nan
@@ -153,8 +105,9 @@ def compare(
         p = family_signed_rank_test(*pairs, "families", SIGN_FLIPS, rng)
         rng = random_stream(seed, "condition tests", "signs", *names)
         p_prompts = family_signed_rank_test(*pairs, "prompts", SIGN_FLIPS, rng)
-    sizes = (len(set(families.tolist())), int(defined.sum()), int((~defined).sum()))
-    return Comparison(value, against, value - against, low, high, p, p_prompts, *sizes)
+    sizes = {"families": len(set(families.tolist())), "prompts": int(defined.sum()), "undefined": int((~defined).sum())}
+    figures = {"value": value, "value_against": against, "difference": value - against}
+    return {**sizes, **figures, "ci_low": low, "ci_high": high, "p_these_families": p_prompts, "p": p}
 
 
 def comparison_verdict(
@@ -284,5 +237,5 @@ def _pair_rows(
         own_floor, other_floor = (floors.get((model, c, split, metric), math.nan) for c in (own, other))
         labels = {"model": model, "split": split, "metric": metric, "condition": own, "against": other}
         bounds = {"margin": margins[metric], "floor_difference": own_floor - other_floor}
-        rows.append({**labels, **vars(found), **bounds})
+        rows.append({**labels, **found, **bounds})
     return rows

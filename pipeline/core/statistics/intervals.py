@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -12,31 +11,23 @@ Statistic = Literal["family_median", "family_mean", "mean", "median"]
 NORMAL_QUANTILE = float(stats.norm.ppf(0.975))
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A reported number: its value, NaN where undefined; n in the metric's unit; the 95% interval, NaN where there is
-    none; and the number of families (or prompts) without a finite value.
+def metric_row(
+    metric: str,
+    value: float,
+    n: int,
+    interval: tuple[float, float] = (math.nan, math.nan),
+    *,
+    floor: float = math.nan,
+    undefined: int = 0,
+) -> dict[str, Any]:
+    """A reported number as a row of the metrics table, less what names the evaluation.
+
+    ``n`` is the sample size in the metric's unit, ``floor`` what a perfect sampler scores at it, and ``undefined`` the
+    number of families (or prompts) without a finite value.
     """
-
-    value: float
-    n: int
-    ci_low: float = math.nan
-    ci_high: float = math.nan
-    undefined: int = 0
-
-
-def metric_row(metric: str, estimate: Estimate, *, family: str = "", floor: float = math.nan) -> dict[str, Any]:
-    """A row of the metrics table, less what names the evaluation; the floor is a perfect sampler's score at this size."""
-    return {
-        "family": family,
-        "metric": metric,
-        "value": estimate.value,
-        "n": estimate.n,
-        "ci_low": estimate.ci_low,
-        "ci_high": estimate.ci_high,
-        "floor": floor,
-        "undefined": estimate.undefined,
-    }
+    low, high = interval
+    numbers = {"value": value, "n": n, "ci_low": low, "ci_high": high, "floor": floor, "undefined": undefined}
+    return {"family": "", "metric": metric, **numbers}
 
 
 def by_family(families: np.ndarray) -> np.ndarray:

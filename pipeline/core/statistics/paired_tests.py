@@ -6,6 +6,7 @@ margin that was set beforehand (equivalence, two one-sided tests). An answer of 
 Differences are own - base throughout.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,24 +21,16 @@ Verdict = Literal["kept", "lost", "gained", "cannot tell"]
 POWER = 0.8
 """Of the smallest difference that a test is said to detect."""
 TEST_COLUMNS = (
-    "split",
-    "metric",
-    "difference",
-    "ci_low",
-    "ci_high",
-    "margin",
-    "detectable",
-    "p_difference",
-    "p_equivalence",
-    "p_difference_adjusted",
-    "p_equivalence_adjusted",
-    "verdict",
+    *("split", "metric", "difference", "ci_low", "ci_high", "margin", "detectable"),
+    *("p_difference", "p_equivalence", "p_difference_adjusted", "p_equivalence_adjusted", "verdict"),
 )
 """Of a table of tests against base, on every axis that has one; p-values are adjusted by
 ``pipeline.core.statistics.condition_tests.adjusted_by_question``."""
 
 PERMUTATIONS = 9_999
 """Random sign patterns of ``sign_flip_test``: near .01 a p-value is known to .001, after Holm over seven to .007."""
+SIGNS_PER_BLOCK = 1_000_000
+"""Bounds the memory of a permutation test."""
 LARGEST_EXACT = 400
 """Pairs up to which ``tost_proportions`` is exact; beyond, Tango's score test is accurate."""
 NUISANCE_ERROR = 1e-3
@@ -77,23 +70,26 @@ def mcnemar_exact(base: np.ndarray, own: np.ndarray) -> float:
     return float(stats.binomtest(gained, gained + lost, 0.5).pvalue) if gained + lost else 1.0
 
 
-SIGNS_PER_BLOCK = 1_000_000
-"""Bounds the memory of a permutation test."""
-
-
-def sign_flip_test(differences: np.ndarray, replicates: int, rng: np.random.Generator) -> float:
+def sign_flip_test(
+    differences: np.ndarray, replicates: int, rng: np.random.Generator, *, most_enumerated: int = 0
+) -> float:
     """Two-sided permutation test that paired differences are symmetric around 0, on their mean; NaN without pairs.
 
-    The observed signs count as one of the permutations, so the p-value is at least 1 / (replicates + 1).
+    Up to ``most_enumerated`` differences all patterns of signs are tried; else the observed signs count as one of the
+    random ones, so the p-value is at least 1 / (replicates + 1).
     """
     differences = np.asarray(differences, dtype=np.float64)
-    if len(differences) == 0:
+    size = len(differences)
+    if size == 0:
         return math.nan
     # Sums of the same numbers in another order differ by rounding; ties must count as ties.
     threshold = abs(differences.sum()) - 1e-12 * np.abs(differences).sum()
-    extreme, block = 1, max(1, SIGNS_PER_BLOCK // len(differences))
+    if size <= most_enumerated:
+        patterns = np.array(list(itertools.product((-1.0, 1.0), repeat=size)))
+        return float((np.abs(patterns @ differences) >= threshold).mean())
+    extreme, block = 1, max(1, SIGNS_PER_BLOCK // size)
     for start in range(0, replicates, block):
-        signs = rng.integers(2, size=(min(block, replicates - start), len(differences)), dtype=np.int8) * 2 - 1
+        signs = rng.integers(2, size=(min(block, replicates - start), size), dtype=np.int8) * 2 - 1
         extreme += int((np.abs(signs @ differences) >= threshold).sum())
     return extreme / (replicates + 1)
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics import intervals
-from pipeline.core.statistics.intervals import Estimate, metric_row, percentile_interval, wilson_interval
+from pipeline.core.statistics.intervals import metric_row, percentile_interval, wilson_interval
 
 Function = Callable[[pd.DataFrame, Any], np.ndarray]
 """float64[R] from a table of N rows and weights float64[R, N], how often each row counts; or ``Nested`` draws."""
@@ -269,16 +269,15 @@ def _summary(metric: str, statistic: Statistic, own: pd.DataFrame, draws: _Draws
         if not math.isfinite(value):
             note = "it does not vary"
     if note:
-        return {**metric_row(metric, Estimate(math.nan, size, undefined=max(1, undefined))), "note": note}
+        return {**metric_row(metric, math.nan, size, undefined=max(1, undefined)), "note": note}
     low, high = statistic.interval(rows) if statistic.interval else _interval(resamples, rows)
     # No distance is below 0; an undefined end stays undefined.
     low = float(np.maximum(0.0, low)) if statistic.centred else low
-    estimate = Estimate(value, size, low, high, undefined=undefined)
     if statistic.floor is not None:
         floor = statistic.floor(rows)
     elif isinstance(floor, str):
         floor = float(rows[floor].mean())
-    return {**metric_row(metric, estimate, floor=floor), "note": ""}
+    return {**metric_row(metric, value, size, (low, high), floor=floor, undefined=undefined), "note": ""}
 
 
 def _change(statistic: Statistic, own: pd.DataFrame, base: pd.DataFrame, draws: _Draws) -> tuple[float, float, float]:
