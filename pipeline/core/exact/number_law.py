@@ -132,7 +132,7 @@ class _Search:
         self.minus, self.point, self.end = len(self.tokens) - 3, len(self.tokens) - 2, len(self.tokens) - 1
         self.sums = GridSums(self.target)
         self.paths: list[tuple[int, ...]] = []
-        self.invalid = self.raw_valid = self.raw_invalid = self.raw_outside = 0.0
+        self.answered = self.invalid = self.raw_valid = self.raw_invalid = self.raw_outside = 0.0
         root = np.zeros(1, dtype=_BLOCK)
         root["mass"] = root["raw"] = 1
         root["parent"] = -1
@@ -222,6 +222,7 @@ class _Search:
         valid = (blocks["state"] >= WHOLE) & (lower <= values) & (values <= upper)
         valid &= ~blocks["fractional"] if self.target.integer else True
         self.sums.add_answers(values[valid], blocks["mass"][valid])
+        self.answered += float(blocks["mass"][valid].sum())
         self.invalid += float(blocks["mass"][~valid].sum())
         if raw:
             self.raw_valid += float(blocks["raw"][valid].sum())
@@ -273,19 +274,18 @@ class _Search:
     def result(self, width: float) -> NumberLawBounds:
         bounds = self.sums.bounds()
         scale = self.target.scale or math.nan
-        answers, blocks = bounds["answers"], bounds["blocks"]
-        everything = answers + blocks + self.invalid
+        everything = bounds["possible"] + self.invalid
         return NumberLawBounds(
             wasserstein_1_low=bounds["w1_low"] / scale,
             wasserstein_1_high=bounds["w1_high"] / scale,
             ks_low=bounds["ks_low"],
             ks_high=bounds["ks_high"],
-            support_low=min(1.0, (answers + bounds["certain"]) / everything) if everything > 0 else 0.0,
-            support_high=min(1.0, (answers + blocks) / everything) if everything > 0 else 1.0,
+            support_low=min(1.0, bounds["certain"] / everything) if everything > 0 else 0.0,
+            support_high=min(1.0, bounds["possible"] / everything) if everything > 0 else 1.0,
             valid_low=min(1.0, self.raw_valid),
             valid_high=max(0.0, 1 - self.raw_invalid),
             mass_outside=self.raw_outside,
-            mass_open=blocks,
+            mass_open=max(0.0, bounds["possible"] - self.answered),
             positions=len(self.paths),
             width=width,
         )

@@ -112,7 +112,7 @@ class ExactLaw:
 
     Attributes:
         log_probabilities: float64[M], the model's log-probability of each string.
-        prefix_divergences: float64[num_prefixes], KL(q || p) at each prefix.
+        prefix_divergences: float64[num_prefixes], KL(q || p) at each prefix; p is normalised over its full vocabulary.
         mass_on_trie: Model's probability of producing one of the strings; also the least
             possible valid rate, the largest being 1. ``mass_off_trie`` is the rest.
         sequence_kl: KL(P || p) over strings.
@@ -135,12 +135,6 @@ class ExactLaw:
     grid: GridDistances | None = None
 
 
-def prefix_divergences(trie: Trie, edge_log_probabilities: np.ndarray) -> np.ndarray:
-    """KL(q || p) at each prefix in nats, float64[num_prefixes]; p is normalised over its full vocabulary."""
-    q = trie.edge_probabilities
-    return np.add.reduceat(q * (np.log(q) - edge_log_probabilities), trie.edge_offsets[:-1])
-
-
 def constrained_log_probabilities(trie: Trie, edge_log_probabilities: np.ndarray) -> np.ndarray:
     """float64[M], log-probability of each string where every step is restricted to the trie and normalised again.
 
@@ -160,7 +154,8 @@ def exact_law(trie: Trie, edge_log_probabilities: np.ndarray, values: np.ndarray
 
     ``values`` are float64[M], the number of each string in the order of ``leaf_edges``.
     """
-    divergences = prefix_divergences(trie, edge_log_probabilities)
+    q = trie.edge_probabilities
+    divergences = np.add.reduceat(q * (np.log(q) - edge_log_probabilities), trie.edge_offsets[:-1])
     log_model = string_log_probabilities(trie, edge_log_probabilities)
     target = np.exp(string_log_probabilities(trie, np.log(trie.edge_probabilities)))
     log_mass = float(logsumexp(log_model))

@@ -192,10 +192,24 @@ def compare_conditions(
     for (split, model), members in per_prompt.groupby(["split", "model"], sort=False):
         conditions = {name: rows.set_index("prompt_id") for name, rows in members.groupby("condition", sort=False)}
         for own, other in pairs:
-            if own in conditions and other in conditions:
-                pair = conditions[own], conditions[other]
-                rows += _pair_rows(
-                    pair, (str(model), str(split), own, other), floors, margins, seed, replicates, tested
+            if own not in conditions or other not in conditions:
+                continue
+            first, second = conditions[own], conditions[other]
+            if set(first.index) != set(second.index):
+                raise ValueError(f"{model}: {own} and {other} answered different prompts of {split}")
+            second, families = second.loc[first.index], first["family"].to_numpy()
+            for metric, statistic in tested.items():
+                if metric not in first or first[metric].isna().all() or second[metric].isna().all():
+                    continue
+                values = (side[metric].to_numpy(np.float64) for side in (first, second))
+                names = (str(model), str(split), own, other, metric)
+                own_floor, other_floor = (floors.get((model, c, split, metric), math.nan) for c in (own, other))
+                rows.append(
+                    {
+                        **{"model": model, "split": split, "metric": metric, "condition": own, "against": other},
+                        **compare(*values, families, seed, names, replicates, statistic),
+                        **{"margin": margins[metric], "floor_difference": own_floor - other_floor},
+                    }
                 )
     table = pd.DataFrame(rows, columns=list(COMPARISON_COLUMNS))
     if table.empty:
@@ -212,30 +226,3 @@ def compare_conditions(
     }
     key = [[ranks[name].index(value) for value in table[name]] for name in ("model", "metric", "split")]
     return table.iloc[np.lexsort(key)].reset_index(drop=True)
-
-
-def _pair_rows(
-    pair: tuple[pd.DataFrame, pd.DataFrame],
-    names: tuple[str, str, str, str],
-    floors: Mapping[tuple[str, str, str, str], float],
-    margins: Mapping[str, float],
-    seed: int,
-    replicates: int,
-    tested: Mapping[str, FamilyStatistic],
-) -> list[dict]:
-    """Rows of one pair; ``names`` are model, split and the two conditions."""
-    model, split, own, other = names
-    if set(pair[0].index) != set(pair[1].index):
-        raise ValueError(f"{model}: {own} and {other} answered different prompts of {split}")
-    first, second = pair[0], pair[1].loc[pair[0].index]
-    rows = []
-    for metric, statistic in tested.items():
-        if metric not in first or first[metric].isna().all() or second[metric].isna().all():
-            continue
-        values = (side[metric].to_numpy(np.float64) for side in (first, second))
-        found = compare(*values, first["family"].to_numpy(), seed, (*names, metric), replicates, statistic)
-        own_floor, other_floor = (floors.get((model, c, split, metric), math.nan) for c in (own, other))
-        labels = {"model": model, "split": split, "metric": metric, "condition": own, "against": other}
-        bounds = {"margin": margins[metric], "floor_difference": own_floor - other_floor}
-        rows.append({**labels, **found, **bounds})
-    return rows

@@ -91,7 +91,12 @@ def choose_method(
         undefined = (math.nan,) * 3
         rows = {name: members.get(name, undefined) for name in methods}
         defined = [name for name in methods if math.isfinite(rows[name][0])]
-        tests = _worse_pairs(verdicts.get(split, {}))
+        # Whether the first is shown to be worse than the second, of all tested pairs in both orders.
+        tests = {
+            pair: verdict == word
+            for (own, other), verdict in verdicts.get(split, {}).items()
+            for pair, word in (((own, other), "worse"), ((other, own), "better"))
+        }
         for name in methods:
             best = min(defined, key=lambda other: rows[other][0], default="")
             if name not in defined:
@@ -103,12 +108,3 @@ def choose_method(
     candidates = tuple(name for name in methods if name not in worse)
     priced = [name for name in candidates if math.isfinite(costs.get(name, math.nan))]
     return Choice(min(priced, key=costs.__getitem__, default=""), candidates, worse)
-
-
-def _worse_pairs(verdicts: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], bool]:
-    """Whether the first is shown to be worse than the second, of all tested pairs in both orders."""
-    return {
-        pair: verdict == word
-        for (own, other), verdict in verdicts.items()
-        for pair, word in (((own, other), "worse"), ((other, own), "better"))
-    }

@@ -97,20 +97,14 @@ class LawCells:
     def test(self, counts: Mapping[Hashable, int], relative_error: float = 0.0) -> LawTest:
         """The test of N samples, counted by outcome; ``relative_error`` as in ``p_values``."""
         observed = self.masses(counts)
-        statistics, too_many = self.statistics(observed[None]), self._too_many(observed[None])
-        pearson = self._pearson(statistics, relative_error)
+        statistics, p_values = self.statistics(observed[None]), self.p_values(observed[None], relative_error)
         joined, expected = self._joined(observed), self._joined(self.probabilities * self.num_samples)
         index = int(((joined - expected) ** 2 / expected).argmax())
         worst = (self._names[index], int(joined[index]), float(expected[index]))
-        if self._joins and too_many[0] < pearson[0]:
+        if self._joins and self._too_many(observed[None]) < self._pearson(statistics, relative_error):
             worst = (None, int(observed[-1]), float(self.probabilities[-1] * self.num_samples))
-        return LawTest(
-            float(statistics[0]) if self.degrees_of_freedom else math.nan,
-            self.degrees_of_freedom,
-            float(self._both(pearson, too_many)[0]),
-            self.num_samples,
-            worst,
-        )
+        statistic = float(statistics[0]) if self.degrees_of_freedom else math.nan
+        return LawTest(statistic, self.degrees_of_freedom, float(p_values[0]), self.num_samples, worst)
 
     def p_values(self, observed: np.ndarray, relative_error: float = 0.0) -> np.ndarray:
         """P-values, float64[D], of int64[D, C + 1] samples in each cell.
@@ -119,7 +113,12 @@ class LawCells:
         each: the statistic is then noncentral chi-square, with noncentrality N * relative_error^2. Outcomes that the
         law leaves out have no such excuse.
         """
-        return self._both(self._pearson(self.statistics(observed), relative_error), self._too_many(observed))
+        pearson = self._pearson(self.statistics(observed), relative_error)
+        if not self._joins:
+            return pearson
+        # Others that cannot be are no second chance to refuse a sound sample.
+        num_tests = 2 if self.probabilities[-1] * self.num_samples > IMPOSSIBLE else 1
+        return np.minimum(num_tests * np.minimum(pearson, self._too_many(observed)), 1.0)
 
     def statistics(self, observed: np.ndarray) -> np.ndarray:
         """Pearson's X^2, float64[D], of int64[D, C + 1] samples in each cell; 0 with a single cell."""
@@ -142,13 +141,6 @@ class LawCells:
 
     def _too_many(self, observed: np.ndarray) -> np.ndarray:
         return binom.sf(observed[:, -1] - 1, self.num_samples, self.probabilities[-1])
-
-    def _both(self, pearson: np.ndarray, too_many: np.ndarray) -> np.ndarray:
-        if not self._joins:
-            return pearson
-        # Others that cannot be are no second chance to refuse a sound sample.
-        num_tests = 2 if self.probabilities[-1] * self.num_samples > IMPOSSIBLE else 1
-        return np.minimum(num_tests * np.minimum(pearson, too_many), 1.0)
 
 
 def pooled_p_values(cells: Sequence[LawCells], statistics: np.ndarray, relative_error: float = 0.0) -> np.ndarray:

@@ -78,17 +78,15 @@ def compare_with_best(
     quantile = math.nan
     if freedom and len(defined) > 1:
         quantile = float(stats.studentized_range.ppf(1 - significance, len(defined), freedom)) / math.sqrt(2)
-    return [_compared(item, best, quantile * deviation) for item in spreads]
-
-
-def _compared(item: Spread, best: Spread, scale: float) -> Comparison:
-    """``scale`` is the margin less the factor of the two numbers of seeds."""
-    if not math.isfinite(item.mean):
-        return Comparison(math.nan, math.nan, "undefined")
-    margin = scale * math.sqrt(1 / item.seeds + 1 / best.seeds)
-    difference = item.mean - best.mean
-    if item is best:
-        return Comparison(0.0, margin, "best")
-    if not math.isfinite(margin):
-        return Comparison(difference, margin, "seed noise unknown")
-    return Comparison(difference, margin, "beyond seed noise" if abs(difference) > margin else "within seed noise")
+    compared = []
+    for item in spreads:
+        margin = quantile * deviation * math.sqrt(1 / item.seeds + 1 / best.seeds)
+        difference, verdict = item.mean - best.mean, "seed noise unknown"
+        if not math.isfinite(item.mean):
+            margin, verdict = math.nan, "undefined"
+        elif item is best:
+            verdict = "best"
+        elif math.isfinite(margin):
+            verdict = "beyond seed noise" if abs(difference) > margin else "within seed noise"
+        compared.append(Comparison(difference, margin, verdict))
+    return compared

@@ -27,10 +27,6 @@ class Nested(NamedTuple):
     samples: np.ndarray | None = None
 
 
-Interval = Callable[[pd.DataFrame], tuple[float, float]]
-"""Ends of a 95% interval from the rows of a condition."""
-
-
 @dataclass(frozen=True)
 class Statistic:
     """A number over the rows of a table.
@@ -53,7 +49,7 @@ class Statistic:
     centred: bool = False
     problem: Callable[[pd.DataFrame], str] = lambda rows: ""
     size: Callable[[pd.DataFrame], float] | None = None
-    interval: Interval | None = None
+    interval: Callable[[pd.DataFrame], tuple[float, float]] | None = None
     undefined: Callable[[pd.DataFrame], int] | None = None
     floor: Callable[[pd.DataFrame], float] | None = None
     nested: bool = False

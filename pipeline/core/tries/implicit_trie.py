@@ -92,10 +92,6 @@ class ImplicitTrie:
             for ids in paths
         ]
 
-    def sample_path(self, rng: np.random.Generator) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        """One of ``sample_paths``."""
-        return self.sample_paths(rng, 1)[0]
-
     def _extend(self, prefix: _Prefix, token: int, prefix_ids: Sequence[int]) -> _Prefix:
         """The prefix after one more token. Raises KeyError where it is no canonical number's."""
         text = self.tokens.text_of.get(token, "")

@@ -64,7 +64,7 @@ def test_products_along_a_path_are_the_rounded_mass(prompt, rule):
     rounded = rounded_law(prompt.law, 4)
     trie, rng = ImplicitTrie(rounded, rule), np.random.default_rng(1)
     for _ in range(3):
-        ids, candidates = trie.sample_path(rng)
+        ids, candidates = trie.sample_paths(rng, 1)[0]
         assert ids[-1] == END and len(candidates) == len(ids)
         product = math.prod(
             float(probabilities[tokens.tolist().index(token)])
@@ -82,7 +82,7 @@ def test_paths_drawn_together_are_paths_drawn_apart(rule):
     trie = ImplicitTrie(RoundedLaw(Law("gamma", {"a": 2.0, "scale": 1.5}), 3), rule)
     together, rng = trie.sample_paths(np.random.default_rng(8), 5), np.random.default_rng(8)
     for ids, candidates in together:
-        alone, targets = trie.sample_path(rng)
+        alone, targets = trie.sample_paths(rng, 1)[0]
         assert ids.tolist() == alone.tolist()
         for (tokens, probabilities), (expected_tokens, expected) in zip(candidates, targets, strict=True):
             assert tokens.tolist() == expected_tokens.tolist()
