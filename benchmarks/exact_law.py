@@ -105,9 +105,7 @@ def _trie_rows(
     return rows
 
 
-def _bounds_row(
-    scorer: TreeScorer, prompt: Prompt, prompt_ids: list[int], digit_tokens, max_positions: int, which: str
-) -> dict:
+def _bounds_row(scorer: TreeScorer, prompt: Prompt, prompt_ids: list[int], digit_tokens, max_positions: int) -> dict:
     score = scorer.path_scorer(prompt_ids, candidate_tokens(digit_tokens))
     in_model = 0.0
 
@@ -119,12 +117,12 @@ def _bounds_row(
         return result
 
     started = time.perf_counter()
-    bounds = bound_number_law(prompt.law, digit_tokens, timed, max_positions=max_positions, which=which)
+    bounds = bound_number_law(prompt.law, digit_tokens, timed, max_positions=max_positions)
     seconds = time.perf_counter() - started
     return {
         "benchmark": "exact_law",
         "case": f"bounds, {prompt.family}",
-        "implementation": which,
+        "implementation": "masked",
         "seconds": seconds,
         "positions": bounds.positions,
         "seconds_outside_the_model": seconds - in_model,
@@ -170,10 +168,7 @@ def run(
     rows = _trie_rows(model, encoded["gaussian"], trie, sequences, values, batches, repeats)
     digit_tokens, scorer = find_digit_tokens(tokenizer, terminator), TreeScorer(model)
     for family in families:
-        rows.append(_bounds_row(scorer, first[family], encoded[family], digit_tokens, max_positions, "masked"))
-    rows.append(
-        _bounds_row(scorer, first[families[0]], encoded[families[0]], digit_tokens, max_positions, "conditional")
-    )
+        rows.append(_bounds_row(scorer, first[family], encoded[family], digit_tokens, max_positions))
     return rows
 
 

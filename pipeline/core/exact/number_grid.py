@@ -66,46 +66,40 @@ class GridSums:
 
     def __init__(self, target: GridTarget):
         self.target, self.size = target, len(target.nodes) + 1
-        # Answers by the first node at or above them, and by the first node above them.
-        self.at_or_below, self.below = np.zeros(self.size), np.zeros(self.size)
         # Blocks by upper and by lower end; of these, the ones that are certain to end in the support.
         self.high, self.high_certain = np.zeros(self.size), np.zeros(self.size)
         self.low, self.low_certain = np.zeros(self.size), np.zeros(self.size)
 
     def add_answers(self, values: np.ndarray, mass: np.ndarray) -> None:
-        for side, sums in (("left", self.at_or_below), ("right", self.below)):
-            sums += np.bincount(np.searchsorted(self.target.nodes, values, side), mass, self.size)
+        """An answer is a block of one value."""
+        nodes = self.target.nodes
+        self._add(np.searchsorted(nodes, values, "right"), np.searchsorted(nodes, values, "left"), mass, mass)
 
     def add_blocks(self, blocks: np.ndarray, sign: float = 1.0) -> None:
         mass = sign * blocks["mass"]
-        certain = mass * blocks["certain"]
-        for end, every, sure in (
-            ("high_place", self.high, self.high_certain),
-            ("low_place", self.low, self.low_certain),
-        ):
-            every += np.bincount(blocks[end], mass, self.size)
-            sure += np.bincount(blocks[end], certain, self.size)
+        self._add(blocks["low_place"], blocks["high_place"], mass, mass * blocks["certain"])
+
+    def _add(self, low: np.ndarray, high: np.ndarray, mass: np.ndarray, certain: np.ndarray) -> None:
+        self.low += np.bincount(low, mass, self.size)
+        self.low_certain += np.bincount(low, certain, self.size)
+        self.high += np.bincount(high, mass, self.size)
+        self.high_certain += np.bincount(high, certain, self.size)
 
     def cells(self) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of F_model over each cell, float64[cells] each: least at its left end, most just before its right."""
-        answers, blocks, certain = self.at_or_below.sum(), self.high.sum(), self.high_certain.sum()
         # At each cell's left end: F_model only grows within the cell.
-        below = np.cumsum(self.at_or_below + self.high_certain)[:-2]
-        total = answers + blocks - np.cumsum(self.high - self.high_certain)[:-2]
-        least = np.clip(_ratio(below, total, 0.0) - ROUNDING, 0, 1)
+        total = self.high.sum() - np.cumsum(self.high - self.high_certain)[:-2]
+        least = np.clip(_ratio(np.cumsum(self.high_certain)[:-2], total, 0.0) - ROUNDING, 0, 1)
         # Just before each cell's right end.
-        below = np.cumsum(self.below + self.low)[1:-1]
-        total = answers + certain + np.cumsum(self.low - self.low_certain)[1:-1]
-        return least, np.clip(_ratio(below, total, 1.0) + ROUNDING, 0, 1)
+        total = self.low_certain.sum() + np.cumsum(self.low - self.low_certain)[1:-1]
+        return least, np.clip(_ratio(np.cumsum(self.low)[1:-1], total, 1.0) + ROUNDING, 0, 1)
 
     def distribution(self) -> dict[str, np.ndarray]:
-        """Bounds of F_model at CDF_POINTS values of x at most, the same ones for every model; float64[K] each.
+        """Bounds of F_model at CDF_POINTS values of x at most, the same ones for every model: x (ascending), cdf_low,
+        cdf_high (for P(X <= x) given a value in the support) and target_cdf, float64[K] each.
 
-        Half of them are even in the target's probability, half in x; all integers if they are no more. Both laws
-        are clipped to the window, so that both functions are 1 at its upper end.
-
-        Returns:
-            x (ascending), cdf_low, cdf_high (for P(X <= x) given a value in the support), target_cdf.
+        Half of them are even in the target's probability, half in x; all integers if they are no more. Both laws are
+        clipped to the window, so that both functions are 1 at its upper end.
         """
         nodes, least, most = self.target.nodes, *self.cells()
         places = np.arange(len(nodes))
@@ -124,14 +118,13 @@ class GridSums:
         }
 
     def bounds(self) -> dict[str, float]:
-        """Bounds of W1 in the law's unit, of KS, and the masses they rest on.
+        """Bounds of W1 in the law's unit, of KS, and the masses that are certain and possible in the support.
 
         F_model(x) is least with every block above x that can be there, and the others
         invalid where they can be; it is largest with every block at or below x that can be
         there, and the others invalid where they can be.
         """
         target = self.target
-        answers, blocks, certain = self.at_or_below.sum(), self.high.sum(), self.high_certain.sum()
         least, most = self.cells()
         upper = np.maximum(most - target.left, target.right - least)
         lower = np.maximum(np.maximum(least - target.right, target.left - most), 0)
@@ -141,9 +134,8 @@ class GridSums:
             "w1_high": float(upper @ target.lengths),
             "ks_low": float(at_left_ends.max(initial=0)),
             "ks_high": float(upper.max(initial=0)),
-            "answers": float(answers),
-            "blocks": float(max(blocks, 0)),
-            "certain": float(max(certain, 0)),
+            "certain": float(self.high_certain.sum()),
+            "possible": float(self.high.sum()),
         }
 
 

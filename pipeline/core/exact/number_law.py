@@ -8,17 +8,12 @@ first, those whose unknown remainder moves the distance most; whatever is not ex
 counts with all values that it may still take. The bounds therefore hold at any budget, for exact
 decimal values, up to rounding of the given log-probabilities and SciPy's distribution function.
 
-W1 and KS are those of one of two laws, both conditional on a value in the target's support (for
-an integer law, a whole value; see ``pipeline.core.prompts.number_answers``):
-
-``masked``: tokens that cannot continue a plain decimal have probability 0 and the others are
-    renormalised at every step, as in grammar-constrained decoding.
-``conditional``: the unconstrained law given that the answer is a plain decimal. Every prefix may
-    still leave the grammar, so nothing is known of a mass until its answers have ended, and
-    narrow bounds need far more positions.
-
-Before the condition on the support, the two differ in total variation by at most the model's
-probability of producing something else than a plain decimal, of which ``mass_outside`` was seen.
+W1 and KS are those of the masked law: tokens that cannot continue a plain decimal have probability 0
+and the others are renormalised at every step, as in grammar-constrained decoding. It is conditional on
+a value in the target's support (for an integer law, a whole value; see
+``pipeline.core.prompts.number_answers``). Before that condition, it differs in total variation from the
+unconstrained law of plain decimals by at most the model's probability of producing something else, of
+which ``mass_outside`` was seen.
 
 As in the paper's grid, both laws are clipped to the window between the target's 0.001 and 0.999
 quantiles (within its support): mass outside moves to the ends. W1 is the integral over the
@@ -35,7 +30,6 @@ from pipeline.core.exact.number_grid import GridSums, GridTarget
 from pipeline.core.laws.family import Law
 from pipeline.core.tries.digit_tokens import DigitTokens
 
-LAWS = ("masked", "conditional")
 # Cells of the window per 1 / width; within a cell the target is known by its values at both ends only.
 CELLS_PER_WIDTH = 20
 # Part of the requested width, per unit of expanded mass, given up by never expanding negligible prefixes.
@@ -63,15 +57,12 @@ class NumberLawBounds:
     """Certified bounds; every pair holds for any remainder that was not expanded.
 
     Attributes:
-        wasserstein_1_low: Lower bound of W1 / (Q95 - Q05) on the window; NaN where the width is 0.
-        wasserstein_1_high: Upper bound.
-        ks_low: Lower bound of the largest |F_model - F_target| on the window.
-        ks_high: Upper bound.
-        support_low: Lower bound of the probability of a value in the support under the bounded
-            law before that condition (1 for a law supported on all numbers).
-        support_high: Upper bound.
-        valid_low: Lower bound of the unconstrained model's valid rate.
-        valid_high: Upper bound; answers outside the grammar ("1e5", "+3") may be valid too.
+        wasserstein_1_low: Of W1 / (Q95 - Q05) on the window; NaN where the width is 0.
+        ks_low: Of the largest |F_model - F_target| on the window.
+        support_low: Of the probability of a value in the support under the bounded law before that condition (1 for a
+            law supported on all numbers).
+        valid_low: Of the unconstrained model's valid rate.
+        valid_high: Answers outside the grammar ("1e5", "+3") may be valid too.
         mass_outside: Unconstrained probability of leaving the grammar seen so far.
         mass_open: Probability under the bounded law of prefixes that were not expanded.
         positions: Prefixes scored.
@@ -129,13 +120,10 @@ _BLOCK = np.dtype(
 class _Search:
     """The expanded prefixes' children, resolved or waiting."""
 
-    def __init__(
-        self, law: Law, digit_tokens: DigitTokens, which: str, width: float, max_positions: int, max_new_tokens: int
-    ):
+    def __init__(self, law: Law, digit_tokens: DigitTokens, width: float, max_positions: int, max_new_tokens: int):
         self.target = GridTarget(law, int(np.clip(CELLS_PER_WIDTH / width, 2000, 200_000)))
         self.unit = self.target.scale or 1.0
-        self.masked, self.width = which == "masked", width
-        self.max_positions, self.max_new_tokens = max_positions, max_new_tokens
+        self.width, self.max_positions, self.max_new_tokens = width, max_positions, max_new_tokens
         self.tokens = candidate_tokens(digit_tokens)
         sizes = [len(group) for group in digit_tokens.groups]
         # Of each candidate: digits it adds and their value; the last three are minus, point and terminator.
@@ -144,7 +132,7 @@ class _Search:
         self.minus, self.point, self.end = len(self.tokens) - 3, len(self.tokens) - 2, len(self.tokens) - 1
         self.sums = GridSums(self.target)
         self.paths: list[tuple[int, ...]] = []
-        self.invalid = self.never_valid = self.raw_valid = self.raw_invalid = self.raw_outside = 0.0
+        self.answered = self.invalid = self.raw_valid = self.raw_invalid = self.raw_outside = 0.0
         root = np.zeros(1, dtype=_BLOCK)
         root["mass"] = root["raw"] = 1
         root["parent"] = -1
@@ -186,24 +174,20 @@ class _Search:
         inside = probabilities.sum(axis=1)
         self.raw_outside += float(blocks["raw"] @ np.maximum(1 - inside - unfinished, 0))
         self.raw_invalid += float(blocks["raw"] @ unfinished)
-        if self.masked:
-            # Where nothing can follow, the text so far is the answer, as at the length limit.
-            self._resolve(blocks[inside == 0], answers=True, raw=False)
-            probabilities = probabilities[inside > 0]
-            blocks, first_of = blocks[inside > 0], np.flatnonzero(inside > 0) + first
-            mass = blocks["mass"][:, None] * probabilities / inside[inside > 0, None]
-        else:
-            first_of = np.arange(len(blocks)) + first
-            mass = blocks["mass"][:, None] * probabilities
+        # Where nothing can follow, the text so far is the answer, as at the length limit.
+        self._resolve(blocks[inside == 0], raw=False)
+        probabilities = probabilities[inside > 0]
+        blocks, first_of = blocks[inside > 0], np.flatnonzero(inside > 0) + first
+        mass = blocks["mass"][:, None] * probabilities / inside[inside > 0, None]
         rows, columns = np.nonzero(mass)
         children = self._children(blocks.take(rows), columns)
         children["mass"], children["parent"] = mass[rows, columns], first_of[rows]
         children["raw"] = blocks["raw"].take(rows) * probabilities[rows, columns]
         ended = (columns == self.end) | (children["length"] == self.max_new_tokens)
-        self._resolve(children.compress(ended), answers=True)
+        self._resolve(children.compress(ended))
         self._place(children)
         impossible = ~ended & (children["low"] > children["high"])
-        self._resolve(children.compress(impossible), answers=False)
+        self.invalid += float(children["mass"][impossible].sum())
         # Whole records are copied once only, and by `compress` and `take`, which are ten times as fast as
         # indexing: there are up to 1,113 children per block.
         done = ended | impossible
@@ -232,15 +216,13 @@ class _Search:
     def _values(self, blocks: np.ndarray) -> np.ndarray:
         return np.where(blocks["negative"], -1.0, 1.0) * blocks["number"] / 10.0 ** blocks["decimals"]
 
-    def _resolve(self, blocks: np.ndarray, *, answers: bool, raw: bool = True) -> None:
-        """Count blocks as the answers that they are, or as ones that can only become invalid."""
-        if not answers:
-            self.never_valid += float(blocks["mass"].sum())
-            return
+    def _resolve(self, blocks: np.ndarray, *, raw: bool = True) -> None:
+        """Count blocks as the answers that they are."""
         values, (lower, upper) = self._values(blocks), self.target.support
         valid = (blocks["state"] >= WHOLE) & (lower <= values) & (values <= upper)
         valid &= ~blocks["fractional"] if self.target.integer else True
         self.sums.add_answers(values[valid], blocks["mass"][valid])
+        self.answered += float(blocks["mass"][valid].sum())
         self.invalid += float(blocks["mass"][~valid].sum())
         if raw:
             self.raw_valid += float(blocks["raw"][valid].sum())
@@ -266,7 +248,7 @@ class _Search:
         possible = (low <= upper) & (high >= lower)
         possible &= ~(open_end & ((negative & (low >= upper)) | (~negative & (high <= lower))))
         possible &= ~(blocks["fractional"] & self.target.integer)
-        blocks["certain"] = self.masked & (not self.target.integer) & (state >= WHOLE) & ~last
+        blocks["certain"] = (not self.target.integer) & (state >= WHOLE) & ~last
         blocks["certain"] &= (low >= lower) & (high <= upper)
         blocks["low"] = np.where(possible, np.maximum(low, lower), np.inf)
         blocks["high"] = np.where(possible, np.minimum(high, upper), -np.inf)
@@ -292,22 +274,18 @@ class _Search:
     def result(self, width: float) -> NumberLawBounds:
         bounds = self.sums.bounds()
         scale = self.target.scale or math.nan
-        answers, blocks = bounds["answers"], bounds["blocks"]
-        # Under the conditional law, prefixes that cannot become valid may still leave the grammar.
-        surely_invalid = self.invalid + (self.never_valid if self.masked else 0)
-        everything = answers + blocks + self.invalid + self.never_valid
-        possible = answers + blocks + surely_invalid
+        everything = bounds["possible"] + self.invalid
         return NumberLawBounds(
             wasserstein_1_low=bounds["w1_low"] / scale,
             wasserstein_1_high=bounds["w1_high"] / scale,
             ks_low=bounds["ks_low"],
             ks_high=bounds["ks_high"],
-            support_low=min(1.0, (answers + bounds["certain"]) / everything) if everything > 0 else 0.0,
-            support_high=min(1.0, (answers + blocks) / possible) if possible > 0 else 1.0,
+            support_low=min(1.0, bounds["certain"] / everything) if everything > 0 else 0.0,
+            support_high=min(1.0, bounds["possible"] / everything) if everything > 0 else 1.0,
             valid_low=min(1.0, self.raw_valid),
             valid_high=max(0.0, 1 - self.raw_invalid),
             mass_outside=self.raw_outside,
-            mass_open=blocks,
+            mass_open=max(0.0, bounds["possible"] - self.answered),
             positions=len(self.paths),
             width=width,
         )
@@ -322,7 +300,6 @@ def bound_number_law(
     max_positions: int = 4000,
     max_new_tokens: int = 32,
     round_size: int = 128,
-    which: str = "masked",
     on_round: Callable[[NumberLawBounds], None] = lambda bounds: None,
 ) -> NumberLawBounds:
     """Bounds of the model's distance from ``law``, expanded until they are ``width`` apart.
@@ -338,17 +315,14 @@ def bound_number_law(
         max_new_tokens: Longest answer in tokens, terminator included; a text that reaches
             it without terminator is the answer as it stands, as when sampling.
         round_size: Prefixes per call of ``score``; larger rounds are less selective.
-        which: "masked" or "conditional"; see the module's docstring.
         on_round: Called with the bounds after each round.
 
     Raises:
-        ValueError: An unknown law, or a width or budget that is not positive.
+        ValueError: A width or budget that is not positive.
     """
-    if which not in LAWS:
-        raise ValueError(f"which must be one of {', '.join(LAWS)}, not {which!r}")
     if not (width > 0 and max_positions > 0 and max_new_tokens > 0 and round_size > 0):
         raise ValueError("width, max_positions, max_new_tokens and round_size must be positive")
-    search = _Search(law, digit_tokens, which, width, max_positions, max_new_tokens)
+    search = _Search(law, digit_tokens, width, max_positions, max_new_tokens)
     while True:
         blocks = search.take(round_size)
         if len(blocks):

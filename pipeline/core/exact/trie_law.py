@@ -47,11 +47,9 @@ def leaf_sequences(trie: Trie) -> list[list[int]]:
 
 
 def leaf_index(trie: Trie, sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    """Where in the order of ``leaf_edges`` each token sequence (terminator excluded) is.
+    """int64[len(sequences)], where in the order of ``leaf_edges`` each token sequence (terminator excluded) is.
 
-    Returns:
-        int64[len(sequences)]; -1 for a sequence that the trie does not hold, such as a
-        canonical string of probability 0.
+    -1 for one that the trie does not hold, such as a canonical string of probability 0.
     """
     lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
     tokens = np.full((len(sequences), int(lengths.max(initial=0)) + 1), trie.terminator, dtype=np.int64)
@@ -77,14 +75,9 @@ def leaf_index(trie: Trie, sequences: Sequence[Sequence[int]]) -> np.ndarray:
 
 
 def string_log_probabilities(trie: Trie, edge_log_probabilities: np.ndarray) -> np.ndarray:
-    """Log-probability of each string, terminator included: the sum over its path.
+    """float64[M], log-probability of each string, terminator included, in the order of ``leaf_edges``.
 
-    Args:
-        trie: The trie.
-        edge_log_probabilities: float64[num_edges], log p(token | prefix) of any law.
-
-    Returns:
-        float64[M], in the order of ``leaf_edges``.
+    The sum over its path of float64[num_edges] log p(token | prefix), of any law.
     """
     total = np.asarray(edge_log_probabilities, dtype=np.float64).copy()
     parents = edge_parents(trie)
@@ -101,8 +94,7 @@ class GridDistances:
     """Distances of the model's law from the target on the values of the strings.
 
     Attributes:
-        wasserstein_1: W1 of the law conditional on the trie, in the values' own unit.
-        ks: Kolmogorov-Smirnov distance of the law conditional on the trie.
+        wasserstein_1: W1 of the law conditional on the trie, in the values' own unit; ``ks`` likewise.
         ks_low: Least KS distance that the model's law can have if its mass off the trie
             may be any numbers, or no numbers (the law is then conditional on the rest).
         ks_high: Largest such distance; both ends are attained.
@@ -116,20 +108,19 @@ class GridDistances:
 
 @dataclass(frozen=True)
 class ExactLaw:
-    """Model against target over the strings of one trie.
+    """Model against target over the strings of one trie; divergences in nats.
 
     Attributes:
         log_probabilities: float64[M], the model's log-probability of each string.
-        prefix_divergences: float64[num_prefixes], KL(q || p) at each prefix, nats.
+        prefix_divergences: float64[num_prefixes], KL(q || p) at each prefix; p is normalised over its full vocabulary.
         mass_on_trie: Model's probability of producing one of the strings; also the least
-            possible valid rate, the largest being 1.
-        mass_off_trie: 1 minus that.
-        sequence_kl: KL(P || p) over strings, nats.
-        mean_prefix_kl: The expectation of Eq. 3 over y ~ P, nats.
+            possible valid rate, the largest being 1. ``mass_off_trie`` is the rest.
+        sequence_kl: KL(P || p) over strings.
+        mean_prefix_kl: The expectation of Eq. 3 over y ~ P.
         total_variation: Between P and p, the mass off the trie included.
-        grid: Distances on the number line; None without values.
         constrained_total_variation: Between P and the law of constrained decoding.
         constrained_wasserstein_1: Of that law, in the values' own unit; NaN without values.
+        grid: Distances on the number line; None without values.
     """
 
     log_probabilities: np.ndarray
@@ -144,24 +135,11 @@ class ExactLaw:
     grid: GridDistances | None = None
 
 
-def prefix_divergences(trie: Trie, edge_log_probabilities: np.ndarray) -> np.ndarray:
-    """KL(q || p) at each prefix in nats, float64[num_prefixes]; p is normalised over its full vocabulary."""
-    q = trie.edge_probabilities
-    return np.add.reduceat(q * (np.log(q) - edge_log_probabilities), trie.edge_offsets[:-1])
-
-
 def constrained_log_probabilities(trie: Trie, edge_log_probabilities: np.ndarray) -> np.ndarray:
-    """Log-probability of each string where every step is restricted to the trie and normalised again.
+    """float64[M], log-probability of each string where every step is restricted to the trie and normalised again.
 
     The law of constrained decoding (``pipeline.core.tries.constraint``). It sums to 1 over the strings, and is not
     the model's law given that the string is in the trie.
-
-    Args:
-        trie: The trie.
-        edge_log_probabilities: float64[num_edges], log p(token | prefix).
-
-    Returns:
-        float64[M], in the order of ``leaf_edges``.
     """
     starts = trie.edge_offsets[:-1]
     # Scaled by the largest of each prefix, whose tokens may all be improbable.
@@ -172,15 +150,12 @@ def constrained_log_probabilities(trie: Trie, edge_log_probabilities: np.ndarray
 
 
 def exact_law(trie: Trie, edge_log_probabilities: np.ndarray, values: np.ndarray | None = None) -> ExactLaw:
-    """Everything about the model on the trie that its edge log-probabilities determine.
+    """Everything about the model on the trie that its edge log-probabilities, float64[num_edges] in nats, determine.
 
-    Args:
-        trie: Target.
-        edge_log_probabilities: float64[num_edges], the model's log p(token | prefix) in nats.
-        values: float64[M], the number of each string in the order of ``leaf_edges`` (see
-            ``leaf_index``).
+    ``values`` are float64[M], the number of each string in the order of ``leaf_edges``.
     """
-    divergences = prefix_divergences(trie, edge_log_probabilities)
+    q = trie.edge_probabilities
+    divergences = np.add.reduceat(q * (np.log(q) - edge_log_probabilities), trie.edge_offsets[:-1])
     log_model = string_log_probabilities(trie, edge_log_probabilities)
     target = np.exp(string_log_probabilities(trie, np.log(trie.edge_probabilities)))
     log_mass = float(logsumexp(log_model))
@@ -205,19 +180,13 @@ def exact_law(trie: Trie, edge_log_probabilities: np.ndarray, values: np.ndarray
 
 
 def grid_distances(values: np.ndarray, target: np.ndarray, log_model: np.ndarray, off_trie: float) -> GridDistances:
-    """Compare target and model on the number line.
+    """Compare target, float64[M] probabilities, and model, log-probabilities not normalised, on the number line.
 
     With D = F_target - G, G the model's sub-distribution function (total 1 - r), and a(x)
     the mass off the trie that is put at or below x, the least KS distance minimises
     sup |D - a| over non-decreasing a between 0 and r. The optimum is the largest of
     sup(-D), sup(D) - r and half the largest drop of D. Numbers instead of non-numbers cost
     nothing here: declaring mass invalid scales G up, which raises each of the three.
-
-    Args:
-        values: float64[M], not necessarily sorted or distinct.
-        target: float64[M] probabilities.
-        log_model: float64[M] log-probabilities, not normalised over the strings.
-        off_trie: Model mass r that is on no string.
     """
     order = np.argsort(values, kind="stable")
     values, target, log_model = values[order], target[order], log_model[order]

@@ -55,11 +55,7 @@ def word_dice(first: str, second: str) -> float:
 
 
 def representatives(partition: Sequence[int]) -> list[int]:
-    """Index of the first response of each class, by class.
-
-    Raises:
-        ValueError: The classes are not 0, 1, 2, ... in the order in which they first appear.
-    """
+    """Index of the first response of each class. Raises ValueError unless classes appear as 0, 1, 2, ..."""
     firsts: list[int] = []
     for index, label in enumerate(partition):
         if label == len(firsts):
@@ -75,13 +71,7 @@ def distinct(partition: Sequence[int]) -> int:
 
 
 def rating(reward: float, thresholds: Sequence[float] = RATING_THRESHOLDS) -> int:
-    """Rating 1 to 10 of a raw reward: one more than the number of thresholds below it.
-
-    A reward on a threshold gets the lower rating.
-
-    Raises:
-        ValueError: The reward is not a number.
-    """
+    """Rating 1 to 10 of a raw reward: one more than the number of thresholds below it. Raises ValueError for NaN."""
     if math.isnan(reward):
         raise ValueError("a reward is not a number")
     return bisect.bisect_left(thresholds, reward) + 1
@@ -96,11 +86,10 @@ def generation_ratings(partition: Sequence[int], class_ratings: Sequence[int]) -
 
 
 def utility(ratings: Sequence[int], patience: float) -> float:
-    """Mean of the responses' ratings with weights patience^i, i = 0, 1, ...; in [0, 10], NaN without responses.
+    """Mean of the ratings of ``generation_ratings`` with weights patience^i, i = 0, 1, ...; in [0, 10], NaN without
+    any.
 
-    Args:
-        ratings: What ``generation_ratings`` gives, in the order of the responses.
-        patience: Probability that the reader asks for one more response.
+    ``patience`` is the probability that the reader asks for one more response.
     """
     if not len(ratings):
         return math.nan

@@ -23,8 +23,7 @@ class PartitionCounts:
 
     Attributes:
         pairs: All unordered pairs of responses to the same prompt.
-        compared: Pairs that the greedy rule asks for.
-        lexical: Compared pairs that the rule for short responses decides.
+        compared: Pairs that the greedy rule asks for; ``lexical`` those that the rule for short responses decides.
         classified: Compared pairs left to the classifier.
         classified_equal_texts: Pairs among these whose two texts are the same.
         classified_unique: Different pairs of texts among them: classifier calls with an empty cache.
@@ -45,16 +44,10 @@ def partition_responses(
     similarity: Callable[[list[Pair]], np.ndarray],
     threshold: float,
 ) -> tuple[list[list[int]], PartitionCounts]:
-    """Classes of the responses to every prompt.
+    """Classes of the responses to every prompt, from 0 in the order of first appearance, and the comparisons made.
 
-    Args:
-        responses: By prompt, in the order of generation.
-        similarity: float64[n] of n pairs (representative, later response).
-        threshold: Two responses are of one class where the similarity is above it.
-
-    Returns:
-        The class of every response, counted from 0 in the order of first appearance, by
-        prompt; and the comparisons made.
+    ``similarity`` gives float64[n] of n pairs (representative, later response); two are of one class where it is above
+    the threshold.
     """
     labels = [[-1] * len(texts) for texts in responses]
     asked: list[Pair] = []

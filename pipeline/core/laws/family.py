@@ -22,10 +22,7 @@ Parameters = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of a parameter grid: ``values`` in order, and how the axis is spaced.
-
-    ``spacing`` is ``"linear"``, ``"log"``, ``"listed"`` or ``"count"`` (whole numbers).
-    """
+    """One axis of a parameter grid: values in order, spaced "linear", "log", "listed" or "count" (whole numbers)."""
 
     name: str
     values: tuple[float, ...]
@@ -122,16 +119,13 @@ class Law:
 
     @property
     def distribution(self) -> "stats.rv_continuous | stats.rv_discrete":
-        """The SciPy distribution; its methods take ``**scipy_kwargs``.
-
-        Cheaper than ``freeze`` for a few calls: SciPy takes about 1 ms to freeze a distribution.
-        """
+        """The SciPy distribution; its methods take ``**scipy_kwargs``. Freezing one takes SciPy about 1 ms."""
         from scipy import stats
 
         return getattr(stats, self.scipy_name)
 
     def freeze(self):
-        """Return the ``scipy.stats`` frozen distribution."""
+        """The frozen distribution."""
         return self.distribution(**self.scipy_kwargs)
 
     @property
@@ -161,7 +155,7 @@ class Family:
         display_name: Name used in the prompt.
         tier: Difficulty tier "I", "II" or "III" (Table 5).
         parameters: Prompt parameters in prompt order, with their domains.
-        law: ``law(**parameters)`` gives the SciPy law; the conversion from the prompt's
+        law: ``law(*parameters)`` gives the SciPy law; the conversion from the prompt's
             parameterisation is written here and nowhere else.
         train_grid: Axes whose Cartesian product is the training grid; empty for a held-out family.
         test_grid: Axes of the unseen-parameter grid (seen family) or the full grid (held-out).
@@ -209,11 +203,10 @@ class Family:
         return law
 
     def grid_points(self, split: str, selection: str = "full") -> Iterator[dict[str, float]]:
-        """Prompt parameters of a split in grid order.
+        """Prompt parameters of "train" or "test" in grid order.
 
-        ``split`` is "train" or "test"; ``selection`` "selected" gives the paper's
-        selected test points instead of the whole test grid, "interpolated" three of a seen family that lie
-        between the points of its training grid.
+        Of "test", "selected" gives the paper's points in the place of the whole grid, "interpolated" three of a seen
+        family that lie between the points of its training grid.
         """
         if split == "test" and selection == "selected":
             points: Iterator[Parameters] = iter(self.selected)

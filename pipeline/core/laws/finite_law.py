@@ -21,11 +21,9 @@ MOST_STRINGS = 100_000
 
 @dataclass(frozen=True)
 class FiniteLaw:
-    """A law over M distinct strings.
+    """A law over M distinct strings, numbers ascending in value; its probabilities are above 0 and sum to 1.
 
     Attributes:
-        strings: What may be answered; of numbers, ascending in value.
-        probabilities: M probabilities above 0 that sum to 1.
         classes: Class of each string, by which metrics count; the string itself where it is its only spelling.
         values: The number of each string; None where strings are categories.
 
@@ -60,12 +58,12 @@ class FiniteLaw:
 
     @property
     def scipy_name(self) -> str:
-        """Empty: the law is not one of SciPy's."""
+        """Empty, as are ``scipy_kwargs``: the law is not one of SciPy's."""
         return ""
 
     @property
     def scipy_kwargs(self) -> dict[str, float]:
-        """Nothing, for the same reason."""
+        """Nothing."""
         return {}
 
     @property
@@ -105,7 +103,7 @@ class FiniteLaw:
 def categorical_law(
     weights: Mapping[str, float], spellings: Mapping[str, Sequence[str]] | None = None, *, split: bool = True
 ) -> FiniteLaw:
-    """A law over categories.
+    """A law over categories by their weights.
 
     Args:
         weights: Probability of each class.
@@ -132,15 +130,9 @@ def categorical_law(
 
 
 def numeric_law(indices: np.ndarray, masses: np.ndarray, num_decimals: int) -> FiniteLaw:
-    """A law over the numbers k * 10^-num_decimals; those of mass 0 are left out.
+    """A law over the numbers k * 10^-num_decimals for int64[M] ascending indices k.
 
-    Args:
-        indices: int64[M], distinct, ascending.
-        masses: float64[M], not negative; normalised here.
-        num_decimals: Digits behind the point.
-
-    Raises:
-        DomainError: See ``FiniteLaw``.
+    The masses are normalised here, and numbers of mass 0 left out. Raises DomainError as ``FiniteLaw``.
     """
     kept = np.asarray(indices)[np.asarray(masses) > 0]
     mass = np.asarray(masses, dtype=np.float64)[np.asarray(masses) > 0]
@@ -150,18 +142,12 @@ def numeric_law(indices: np.ndarray, masses: np.ndarray, num_decimals: int) -> F
 
 
 def smoothed_law(values: np.ndarray, weights: np.ndarray, num_decimals: int) -> FiniteLaw:
-    """A Gaussian kernel density of numbers, rounded to their decimals and kept within their range.
+    """A Gaussian kernel density of float64[n] weighted numbers, rounded to their decimals and kept within their range.
 
     The bandwidth is SciPy's (Scott's rule). What the kernels put outside the smallest and largest value is left out,
     so that a column of positive numbers stays positive.
 
-    Args:
-        values: float64[n].
-        weights: float64[n], above 0.
-        num_decimals: Digits behind the point.
-
-    Raises:
-        DomainError: All values are the same, or their range has more than MOST_STRINGS steps.
+    Raises DomainError where all values are the same, or their range has more than MOST_STRINGS steps.
     """
     from scipy import stats
 

@@ -12,13 +12,9 @@ def count_digits(whole: np.ndarray) -> np.ndarray:
 
 
 def fixed_point_bytes(indices: np.ndarray, num_decimals: int) -> tuple[np.ndarray, np.ndarray]:
-    """ASCII text of k * 10^-num_decimals for every index k, strings one after the other.
+    """ASCII text of k * 10^-num_decimals for every index k of int64[M], strings one after the other.
 
-    Text comes from integers, so a zero is always "0.00000", never "-0.00000".
-
-    Args:
-        indices: int64[M].
-        num_decimals: Digits after the point; 0 writes no point.
+    Text comes from integers, so a zero is always "0.00000", never "-0.00000"; without decimals there is no point.
 
     Returns:
         uint8[total] characters and int64[M + 1] offsets of the strings in it.
@@ -48,12 +44,7 @@ def fixed_point_bytes(indices: np.ndarray, num_decimals: int) -> tuple[np.ndarra
 
 
 class FixedPointStrings(Sequence[str]):
-    """The canonical strings of ascending grid indices; text is made where it is asked for.
-
-    Attributes:
-        indices: int64[M], the integers k of the numbers k * 10^-num_decimals.
-        num_decimals: Digits after the point.
-    """
+    """The canonical strings of int64[M] ascending grid indices; text is made where it is asked for."""
 
     def __init__(self, indices: np.ndarray, num_decimals: int):
         self.indices, self.num_decimals = indices, num_decimals

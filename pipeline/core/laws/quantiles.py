@@ -9,17 +9,10 @@ from pipeline.core.laws.finite_law import FiniteLaw
 
 
 def quantile(law: Law | FiniteLaw, levels: np.ndarray) -> np.ndarray:
-    """F^-1(level) = smallest value x with F(x) >= level, as ``scipy.stats`` defines ``ppf``.
+    """F^-1(level) = smallest value x with F(x) >= level, as ``scipy.stats`` defines ``ppf``; levels inside (0, 1).
 
     Integer laws are inverted by a search in a table of F: SciPy's generic search is a
     Python loop per level and fails to terminate on some degenerate laws.
-
-    Args:
-        law: The law.
-        levels: float64[...] strictly between 0 and 1.
-
-    Returns:
-        float64 array of the same shape.
     """
     levels = np.asarray(levels, dtype=np.float64)
     if isinstance(law, FiniteLaw):

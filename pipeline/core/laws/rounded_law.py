@@ -85,11 +85,6 @@ class RoundedLaw:
         """Mass on one side of the ends of cells, below for the name "cdf" and above for "sf"; NaN where unknown.
 
         An integer law is asked at the integer below an end: SciPy's hypergeometric functions are NaN between integers.
-
-        Args:
-            ends: float64[N].
-            name: SciPy's function.
-            opposite: SciPy's function for the other side.
         """
         points = np.floor(ends) if self.law.integer else ends
         distribution, parameters = self.law.distribution, self.law.scipy_kwargs
@@ -104,20 +99,10 @@ class RoundedLaw:
         return tail
 
     def masses(self, first: np.ndarray, stop: np.ndarray) -> np.ndarray:
-        """P(first <= k < stop) for grid indices, elementwise; 0 for empty ranges.
+        """P(first <= k < stop) for int64[...] grid indices, elementwise float64; 0 for empty ranges.
 
         A difference of distribution functions below the median and of survival functions
-        above it, so that tails keep their digits.
-
-        Args:
-            first: int64[...].
-            stop: int64[...], exclusive.
-
-        Returns:
-            float64[...].
-
-        Raises:
-            DomainError: SciPy's functions give a mass that is NaN or negative.
+        above it, so that tails keep their digits. Raises DomainError where SciPy gives a mass that is NaN or negative.
         """
         lowest, highest = self.bounds
         first, stop = np.maximum(first, lowest), np.minimum(stop, highest + 1)

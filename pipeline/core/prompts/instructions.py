@@ -13,13 +13,8 @@ def hold_out(prompts: Sequence[TextPrompt], share: float, seed: int) -> list[Tex
     """The prompts in the same order, a share of each category in the split "held_out" and the others in "anchor".
 
     The draw is stratified by category. Each prompt's place in it comes from a stream of its own, so a category's
-    held-out prompts depend neither on the order of the prompts nor on other categories.
-
-    Args:
-        prompts: With distinct ids; their splits are not read.
-        share: Wanted share of each category, in (0, 1). It is rounded to whole prompts; of two or more, at least one
-            is held out and at least one is not; a single one is not held out.
-        seed: Root of the random streams.
+    held-out prompts depend neither on the order of the prompts nor on other categories. The share is rounded to whole
+    prompts; of two or more, at least one is held out and at least one is not; a single one is not held out.
     """
     categories: dict[str, list[str]] = {}
     for prompt in prompts:

@@ -8,6 +8,7 @@ functions: any string in, no exception out.
 """
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -74,21 +75,14 @@ class McqFailure(StrEnum):
 
 @dataclass(frozen=True)
 class ParsedQuestion:
-    """A question that a generation states.
-
-    Attributes:
-        question: The question's text.
-        options: The four options in the order A, B, C, D.
-        answer: The letter in the correct-answer field, one of LETTERS.
-    """
+    """A question that a generation states: its text, the options in the order A, B, C, D, and the answer's letter."""
 
     question: str
     options: tuple[str, str, str, str]
     answer: str
 
 
-QUESTION, ANSWER, EXPLANATION, FIFTH = "question", "answer", "explanation", "E"
-
+QUESTION, ANSWER, EXPLANATION, FIFTH = "Question", "Correct Answer", "Explanation", "E"
 
 _MARKUP = "*_`~ \t"
 _LEADING = _MARKUP + "#>-+•"
@@ -110,20 +104,15 @@ _Label = Callable[[str, _Field], tuple[str, str] | None]
 """From a line and the field before it to the new field's name and first content, or None."""
 
 
-def _fields(text: str, label: _Label) -> list[_Field]:
-    """The labelled fields of a text; what stands before the first one belongs to none."""
-    fields = [_Field("")]
-    for line in text.splitlines():
-        found = label(line, fields[-1])
-        if found is not None:
-            fields.append(_Field(found[0]))
-        fields[-1].append(line if found is None else found[1])
-    return fields[1:]
+def _reply(text: str) -> str | McqFailure:
+    answer = strip_reasoning(text)
+    if answer is None:
+        return McqFailure.UNCLOSED_REASONING
+    return answer or McqFailure.EMPTY
 
 
-def _failure_of_labels(fields: list[_Field]) -> McqFailure | None:
-    """What is wrong with which fields there are; the explanation is free."""
-    names = [field.name for field in fields if field.name != EXPLANATION]
+def _miscounted(names: list[str | None]) -> McqFailure | None:
+    """Which field is missing or there too often; the explanation is free."""
     counts = Counter(names)
     options = [counts[letter] for letter in LETTERS]
     checks = (
@@ -134,7 +123,6 @@ def _failure_of_labels(fields: list[_Field]) -> McqFailure | None:
         (counts[FIFTH] > 0, McqFailure.EXTRA_OPTION),
         (counts[ANSWER] == 0, McqFailure.MISSING_ANSWER),
         (counts[ANSWER] > 1, McqFailure.DUPLICATE_ANSWER),
-        (names != [QUESTION, *LETTERS, ANSWER], McqFailure.FIELD_ORDER),
     )
     return next((failure for failed, failure in checks if failed), None)
 
@@ -146,34 +134,36 @@ def _parse(
 
     ``emphasis`` holds the characters that are stripped off contents beside white space.
     """
-    fields = _fields(text, label)
-    failure = _failure_of_labels(fields)
-    if failure is not None:
+    # What stands before the first label belongs to no field.
+    fields = [_Field("")]
+    for line in text.splitlines():
+        found = label(line, fields[-1])
+        if found is not None:
+            fields.append(_Field(found[0]))
+        fields[-1].append(line if found is None else found[1])
+    lines = {field.name: field.lines for field in fields[1:] if field.name != EXPLANATION}
+    names = [field.name for field in fields[1:] if field.name != EXPLANATION]
+    if failure := _miscounted(names):
         return failure
-    lines = {field.name: field.lines for field in fields if field.name != EXPLANATION}
-    contents = {name: "\n".join(lines[name]).strip().strip(emphasis) for name in (QUESTION, *LETTERS)}
-    if not all(contents.values()):
+    if names != [QUESTION, *LETTERS, ANSWER]:
+        return McqFailure.FIELD_ORDER
+    question, *options = ("\n".join(lines[name]).strip().strip(emphasis) for name in (QUESTION, *LETTERS))
+    if not (question and all(options)):
         return McqFailure.EMPTY_FIELD
     if not multiline_options and any(line.strip() for name in LETTERS for line in lines[name][1:]):
         return McqFailure.MALFORMED_OPTION
     answer = letter(lines[ANSWER])
-    if answer is None:
-        return McqFailure.MALFORMED_ANSWER
-    a, b, c, d = (contents[name] for name in LETTERS)
-    return ParsedQuestion(contents[QUESTION], (a, b, c, d), answer)
+    return McqFailure.MALFORMED_ANSWER if answer is None else ParsedQuestion(question, tuple(options), answer)
 
 
-_STRICT_LABELS = ((QUESTION, "Question:"), (ANSWER, "Correct Answer:"), (EXPLANATION, "Explanation:"))
+_STRICT_LABEL = re.compile(rf"({QUESTION}|{ANSWER}|{EXPLANATION}):|([A-E])\.(?=\s|\Z)")
 
 
 def _strict_label(line: str, before: _Field) -> tuple[str, str] | None:
-    for name, label in _STRICT_LABELS:
-        if line.startswith(label):
-            return name, line[len(label) :]
-    letters = (*LETTERS, FIFTH) if before.name in LETTERS else LETTERS
-    if line[:1] in letters and line[1:2] == "." and (len(line) == 2 or line[2].isspace()):
-        return line[0], line[2:]
-    return None
+    found = _STRICT_LABEL.match(line)
+    if found is None or (found[2] == FIFTH and before.name not in LETTERS):
+        return None
+    return found[1] or found[2], line[found.end() :]
 
 
 def _strict_letter(lines: list[str]) -> str | None:
@@ -192,15 +182,11 @@ def parse_mcq(text: str) -> ParsedQuestion | McqFailure:
     after the answer is no field and allowed as long as no line of it starts with a label. A line
     "E." right behind an option is a fifth option.
     """
-    answer = strip_reasoning(text)
-    if answer is None:
-        return McqFailure.UNCLOSED_REASONING
-    if not answer:
-        return McqFailure.EMPTY
-    return _parse(answer, _strict_label, _strict_letter, "", multiline_options=False)
+    reply = _reply(text)
+    return reply if isinstance(reply, McqFailure) else _parse(reply, _strict_label, _strict_letter, "", False)
 
 
-_RELEASED_LABELS = (*_STRICT_LABELS, *((letter, f"{letter}.") for letter in LETTERS))
+_RELEASED_LABEL = re.compile(rf"({QUESTION}|{ANSWER}|{EXPLANATION}):|([A-D])\.")
 
 
 def parse_mcq_released(text: str) -> ParsedQuestion | McqFailure:
@@ -210,69 +196,55 @@ def parse_mcq_released(text: str) -> ParsedQuestion | McqFailure:
     lines and any remark fail; indentation, missing white space behind an option's dot and another order of the fields
     are allowed. As there, each field stands once and is not empty, and the answer is one letter.
     """
-    answer = strip_reasoning(text)
-    if answer is None:
-        return McqFailure.UNCLOSED_REASONING
-    if not answer:
-        return McqFailure.EMPTY
-    lines = [line.strip() for line in answer.splitlines() if line.strip()]
-    labels = [next(((n, label) for n, label in _RELEASED_LABELS if line.startswith(label)), None) for line in lines]
-    counts = Counter(label[0] for label in labels if label)
-    options = [counts[letter] for letter in LETTERS]
-    checks = (
-        (counts[QUESTION] == 0, McqFailure.MISSING_QUESTION),
-        (counts[QUESTION] > 1, McqFailure.DUPLICATE_QUESTION),
-        (min(options) == 0, McqFailure.MISSING_OPTION),
-        (max(options) > 1, McqFailure.DUPLICATE_OPTION),
-        (counts[ANSWER] == 0, McqFailure.MISSING_ANSWER),
-        (counts[ANSWER] > 1, McqFailure.DUPLICATE_ANSWER),
-        (counts[EXPLANATION] == 0, McqFailure.MISSING_EXPLANATION),
-        (counts[EXPLANATION] > 1, McqFailure.DUPLICATE_EXPLANATION),
-        (None in labels, McqFailure.UNEXPECTED_LINE),
-    )
-    for failed, failure in checks:
-        if failed:
-            return failure
-    contents = {label[0]: line[len(label[1]) :].strip() for line, label in zip(lines, labels, strict=True) if label}
-    if not all(contents.values()):
-        return McqFailure.MALFORMED_ANSWER if not contents[ANSWER] else McqFailure.EMPTY_FIELD
+    reply = _reply(text)
+    if isinstance(reply, McqFailure):
+        return reply
+    lines = [line.strip() for line in reply.splitlines() if line.strip()]
+    labels = [_RELEASED_LABEL.match(line) for line in lines]
+    names = [label and (label[1] or label[2]) for label in labels]
+    if failure := _miscounted(names):
+        return failure
+    if EXPLANATION not in names:
+        return McqFailure.MISSING_EXPLANATION
+    if names.count(EXPLANATION) > 1:
+        return McqFailure.DUPLICATE_EXPLANATION
+    if None in names:
+        return McqFailure.UNEXPECTED_LINE
+    ends = [label.end() for label in labels if label]
+    contents = {name: line[end:].strip() for name, line, end in zip(names, lines, ends, strict=True)}
+    if contents[ANSWER] and not all(contents.values()):
+        return McqFailure.EMPTY_FIELD
     if contents[ANSWER] not in LETTERS:
         return McqFailure.MALFORMED_ANSWER
-    a, b, c, d = (contents[name] for name in LETTERS)
+    a, b, c, d = (contents[letter] for letter in LETTERS)
     return ParsedQuestion(contents[QUESTION], (a, b, c, d), contents[ANSWER])
 
 
 _CLOSING = ".):]"
 _DASHES = "-–—"
 _LISTS = "/,&+;|"
-_TOLERANT_WORDS = (
-    (QUESTION, ("question",)),
-    (ANSWER, ("correct answer", "correct option", "correct choice", "answer")),
-    (EXPLANATION, ("explanation", "rationale")),
+_TOLERANT_LABEL = re.compile(
+    rf"(question)[{_MARKUP}#0-9]*(?::|\Z)"
+    rf"|(correct answer|correct option|correct choice|answer)[{_MARKUP}]*(?::|\Z)"
+    rf"|(explanation|rationale)[{_MARKUP}]*(?::|\Z)",
+    re.IGNORECASE | re.ASCII,
 )
+_TOLERANT_OPTION = re.compile(rf"(?:(?i:option)[{_MARKUP}]*)?(?:[(\[][{_MARKUP}]*)?([A-E])[{_MARKUP}]*[.):\]]")
 _FULL_WIDTH = {0xFF01 + offset: 0x21 + offset for offset in range(94)} | {0x3000: 0x20}
 """Full-width forms of the printable ASCII characters, and the ideographic space."""
 
 
 def _tolerant_label(line: str, before: _Field) -> tuple[str, str] | None:
     head = line.strip().lstrip(_LEADING)
-    for name, words in _TOLERANT_WORDS:
-        for word in words:
-            if head[: len(word)].lower() == word:
-                rest = head[len(word) :].lstrip(_MARKUP + "#0123456789" if name == QUESTION else _MARKUP)
-                if not rest or rest[0] == ":":
-                    return name, rest[1:]
+    if found := _TOLERANT_LABEL.match(head):
+        return (QUESTION, ANSWER, EXPLANATION)[found.lastindex - 1], head[found.end() :]
     # An explanation may discuss the options, and an answer may stand below its label.
     if before.name == EXPLANATION or (before.name == ANSWER and before.blank):
         return None
-    if head[:6].lower() == "option":
-        head = head[6:].lstrip(_MARKUP)
-    head = head[1:].lstrip(_MARKUP) if head[:1] in ("(", "[") else head
-    rest = head[1:].lstrip(_MARKUP)
-    letters = (*LETTERS, FIFTH) if before.name in LETTERS else LETTERS
-    if head[:1] in letters and rest and rest[0] in _CLOSING:
-        return head[0], rest[1:]
-    return None
+    found = _TOLERANT_OPTION.match(head)
+    if found is None or (found[1] == FIFTH and before.name not in LETTERS):
+        return None
+    return found[1], head[found.end() :]
 
 
 def _tolerant_letter(lines: list[str]) -> str | None:

@@ -15,111 +15,20 @@ VERBS = ("Think of", "Choose", "Name", "Pick")
 
 _IN_TEMPLATE = re.compile(f"(?:{'|'.join(VERBS)}) a random (.+)\\. Output ONLY the answer\\.")
 
-OPEN_CATEGORIES = (
-    # The paper's four examples, where the rotation gives each the verb it has there.
-    "animal",
-    "first name",
-    "city",
-    "musical instrument",
-    "word",
-    "name",
-    "surname",
-    "country",
-    "food",
-    "job",
-    "hobby",
-    "sport",
-    "color",
-    "flower",
-    "tree",
-    "disease",
-    "body part",
-    "vehicle",
-    "gemstone",
-    "programming language",
-    "chemical element",
-    "medical concept",
-    "landmark",
-    "mammal",
-    "weekday",
-    "bird",
-    "fish",
-    "insect",
-    "reptile",
-    "dinosaur",
-    "sea creature",
-    "dog breed",
-    "mythical creature",
-    "capital city",
-    "river",
-    "mountain",
-    "island",
-    "lake",
-    "ocean",
-    "desert",
-    "continent",
-    "US state",
-    "planet",
-    "constellation",
-    "zodiac sign",
-    "weather condition",
-    "month",
-    "season",
-    "holiday",
-    "fruit",
-    "vegetable",
-    "herb",
-    "spice",
-    "nut",
-    "cheese",
-    "breakfast dish",
-    "dessert",
-    "drink",
-    "organ",
-    "bone",
-    "symptom",
-    "vitamin",
-    "medication",
-    "medical specialty",
-    "metal",
-    "mineral",
-    "fabric",
-    "tool",
-    "furniture item",
-    "kitchen item",
-    "clothing item",
-    "building type",
-    "room",
-    "music genre",
-    "dance style",
-    "art movement",
-    "martial art",
-    "board game",
-    "video game",
-    "book title",
-    "movie title",
-    "song title",
-    "author",
-    "painter",
-    "composer",
-    "scientist",
-    "historical figure",
-    "superhero",
-    "school subject",
-    "scientific discipline",
-    "language",
-    "currency",
-    "unit of measurement",
-    "emotion",
-    "noun",
-    "verb",
-    "adjective",
-    "letter",
-    "Greek letter",
-    "shape",
-    "coin side",
-    "card suit",
-)
+# The paper's four examples come first, where the rotation gives each the verb it has there.
+_CATEGORIES = """
+    animal, first name, city, musical instrument, word, name, surname, country, food, job, hobby, sport, color,
+    flower, tree, disease, body part, vehicle, gemstone, programming language, chemical element, medical concept,
+    landmark, mammal, weekday, bird, fish, insect, reptile, dinosaur, sea creature, dog breed, mythical creature,
+    capital city, river, mountain, island, lake, ocean, desert, continent, US state, planet, constellation,
+    zodiac sign, weather condition, month, season, holiday, fruit, vegetable, herb, spice, nut, cheese,
+    breakfast dish, dessert, drink, organ, bone, symptom, vitamin, medication, medical specialty, metal, mineral,
+    fabric, tool, furniture item, kitchen item, clothing item, building type, room, music genre, dance style,
+    art movement, martial art, board game, video game, book title, movie title, song title, author, painter,
+    composer, scientist, historical figure, superhero, school subject, scientific discipline, language, currency,
+    unit of measurement, emotion, noun, verb, adjective, letter, Greek letter, shape, coin side, card suit
+"""
+OPEN_CATEGORIES = tuple(name.strip() for name in _CATEGORIES.split(","))
 """Singular noun phrases, each once."""
 
 
@@ -128,11 +37,10 @@ def open_prompts() -> list[TextPrompt]:
 
     The id is the category and a digest of the text, so it depends on no other prompt but through the verb.
     """
-    texts = (
-        (TEMPLATE.format(verb=VERBS[index % len(VERBS)], category=category), category)
+    return [
+        open_prompt(TEMPLATE.format(verb=VERBS[index % len(VERBS)], category=category), category)
         for index, category in enumerate(OPEN_CATEGORIES)
-    )
-    return [open_prompt(text, category) for text, category in texts]
+    ]
 
 
 def open_prompt(text: str, category: str = "") -> TextPrompt:

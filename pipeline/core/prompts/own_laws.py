@@ -15,13 +15,7 @@ SPLITS = ("held_out_template", "held_out_field", "seen_template")
 
 @dataclass(frozen=True)
 class LawCase:
-    """One law of a file.
-
-    Attributes:
-        fields: What templates say of it: a value by field, or a parameter of SciPy's.
-        law: The law.
-        held_out: Whether it is evaluated only.
-    """
+    """One law of a file; ``fields`` are what templates say of it, a value by field or a parameter of SciPy's."""
 
     fields: Mapping[str, str | int | float]
     law: Law | FiniteLaw
@@ -30,14 +24,7 @@ class LawCase:
 
 @dataclass(frozen=True)
 class OwnLaw:
-    """A file's laws and how they are asked for.
-
-    Attributes:
-        name: Family of its prompts.
-        train: Templates that are trained on.
-        test: Templates that are not.
-        cases: Its laws.
-    """
+    """A file's laws, templates that are trained on and templates that are not; ``name`` is its prompts' family."""
 
     name: str
     train: Sequence[str]
@@ -63,9 +50,8 @@ def own_law_prompts(own: OwnLaw) -> tuple[list[Prompt], list[Prompt]]:
 
     Held-out cases are asked with the held-out templates, and with the others where there are none.
 
-    Raises:
-        DomainError: A template lacks a field whose values differ or names an unknown one, two prompts have the same
-            text, or every case is held out.
+    Raises DomainError where a template lacks a field whose values differ or names an unknown one, two prompts have the
+    same text, or every case is held out.
     """
     trained = [case for case in own.cases if not case.held_out]
     if not trained:

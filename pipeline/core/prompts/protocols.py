@@ -13,41 +13,30 @@ ANSWER_START, ANSWER_END = "<answer>", "</answer>"
 CHANNEL, MESSAGE = "<|channel|>", "<|message|>"
 MESSAGE_ENDS = ("<|return|>", "<|end|>", "<|call|>", "<|start|>", CHANNEL)
 
+_LEAD = "The request below needs a genuinely random choice. Do not answer from habit. "
+_STRING = (
+    "a long and complex string of random characters: mix letters of both cases, digits and symbols, without words or "
+    "patterns. "
+)
+_SAMPLE = (
+    "turn that string into randomness, for example by summing character codes and reducing the sum to a number between "
+    "0 and 1, and use it to sample the requested probability distribution as exactly as you can. "
+)
+_PICK = (
+    "list many possible answers, the unusual ones too, and use the string to pick one of them so that each could have "
+    "been picked. "
+)
 SEED_INSTRUCTIONS = {
-    "structured": (
-        "The request below needs a genuinely random choice. Do not answer from habit. Work in three steps. "
-        "First, inside a <seed> tag, write a long and complex string of random characters: mix letters of both cases, "
-        "digits and symbols, without words or patterns. "
-        "Second, inside a <reasoning> tag, turn that string into randomness, for example by summing character codes "
-        "and reducing the sum to a number between 0 and 1, and use it to sample the requested probability "
-        "distribution as exactly as you can. "
-        "Third, write the sampled value alone inside an <answer> tag."
-    ),
-    "open": (
-        "The request below needs a genuinely random choice. Do not answer from habit. Work in three steps. "
-        "First, inside a <seed> tag, write a long and complex string of random characters: mix letters of both cases, "
-        "digits and symbols, without words or patterns. "
-        "Second, inside a <reasoning> tag, list many possible answers, the unusual ones too, and use the string to "
-        "pick one of them so that each could have been picked. "
-        "Third, write the picked answer alone inside an <answer> tag."
-    ),
+    axis: f"{_LEAD}Work in three steps. First, inside a <seed> tag, write {_STRING}"
+    f"Second, inside a <reasoning> tag, {task}Third, write the {result} alone inside an <answer> tag."
+    for axis, task, result in (("structured", _SAMPLE, "sampled value"), ("open", _PICK, "picked answer"))
 }
 """String Seed of Thought (Appendix C.2), for models whose answer is in a tag."""
 
 CHANNEL_SEED_INSTRUCTIONS = {
-    "structured": (
-        "The request below needs a genuinely random choice. Do not answer from habit. In your analysis, first write a "
-        "long and complex string of random characters: mix letters of both cases, digits and symbols, without words or "
-        "patterns. Then turn that string into randomness, for example by summing character codes and reducing the sum "
-        "to a number between 0 and 1, and use it to sample the requested probability distribution as exactly as you "
-        "can. The final channel must hold the sampled value and nothing else."
-    ),
-    "open": (
-        "The request below needs a genuinely random choice. Do not answer from habit. In your analysis, first write a "
-        "long and complex string of random characters: mix letters of both cases, digits and symbols, without words or "
-        "patterns. Then list many possible answers, the unusual ones too, and use the string to pick one of them so "
-        "that each could have been picked. The final channel must hold the picked answer and nothing else."
-    ),
+    axis: f"{_LEAD}In your analysis, first write {_STRING}Then {task}"
+    f"The final channel must hold the {result} and nothing else."
+    for axis, task, result in (("structured", _SAMPLE, "sampled value"), ("open", _PICK, "picked answer"))
 }
 """The same for models with channels: seed and reasoning in the analysis, the answer in the final channel."""
 
@@ -112,8 +101,7 @@ class AnswerProtocol:
             truncated: Whether the reply ended at the token limit; its last line is not used then.
         """
         if self.condition == "ssot":
-            found = tagged_answer(text) if self.answer_channel is None else channel_answer(text, self.answer_channel)
-            return [found]
+            return [tagged_answer(text) if self.answer_channel is None else channel_answer(text, self.answer_channel)]
         if self.condition == "batch":
             return listed_answers(text, self.answers_per_request, truncated)
         if self.condition == "verbalized":

@@ -26,8 +26,7 @@ _IN_TEMPLATE = re.compile(
 class Prompt:
     """One structured-sampling prompt and the law it asks for: one of SciPy's, or a finite one.
 
-    ``prompt_id`` is the family and a digest of the prompt text, so it does not depend on
-    the split or on which other prompts were selected.
+    ``prompt_id`` is the family and a digest of the text, so it depends neither on the split nor on other prompts.
     """
 
     prompt_id: str
@@ -51,7 +50,7 @@ def format_prompt(family: Family, parameters: Parameters) -> str:
 
 
 def prompt_id(family_id: str, text: str) -> str:
-    """The family and a digest of the prompt text."""
+    """The family and a digest of the text."""
     return f"{family_id}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
 
@@ -65,17 +64,11 @@ def make_prompt(family_id: str, parameters: Parameters, split: str) -> Prompt:
 
 
 def parse_prompt(text: str) -> Prompt | None:
-    """The prompt with this text: the inverse of ``format_prompt``, however its numbers are written.
+    """The prompt with this text: the inverse of ``format_prompt``, however its numbers are written; None for another
+    request.
 
-    Args:
-        text: A request; white space around it does not count.
-
-    Returns:
-        The prompt, whose split is "" (the text does not tell it) and whose text is canonical; None where the request
-        is no structured one.
-
-    Raises:
-        DomainError: The family has other parameters, or a value is outside its domain.
+    Its split is "" (the text does not tell it) and its text canonical. Raises DomainError where the family has other
+    parameters, or a value is outside its domain.
     """
     families = {family.display_name: name for name, family in FAMILIES.items()}
     found = _IN_TEMPLATE.fullmatch(text.strip())
@@ -97,7 +90,7 @@ def build_split(
     prompts_per_family: int | None = None,
     seed: int = 0,
 ) -> list[Prompt]:
-    """Prompts of one split in table and grid order.
+    """Prompts of one split in table and grid order. Raises DomainError for an unknown family.
 
     Args:
         split: "train" and "unseen" cover the seen families, "ood" the held-out ones.
@@ -107,9 +100,6 @@ def build_split(
         prompts_per_family: Keep at most this many per family, drawn without replacement
             from a stream named by seed, split and family; None keeps all.
         seed: Root seed of that draw.
-
-    Raises:
-        DomainError: An unknown family, or parameters outside their domain.
     """
     wanted = [get_family(name).family_id for name in families] if families is not None else list(FAMILIES)
     prompts: list[Prompt] = []

@@ -7,12 +7,8 @@ from dataclasses import dataclass
 class TextPrompt:
     """One request for a text.
 
-    Attributes:
-        prompt_id: Names the prompt's random streams and rows; unique within its axis.
-        split: Split of the benchmark that reports it, e.g. "open", "mcq", "curated", "wildchat"; of an instruction,
-            "anchor" or "held_out".
-        category: What is asked for (open-ended), the benchmark's topic or an instruction's kind; empty where unknown.
-        text: The user message.
+    ``prompt_id`` names the prompt's random streams and rows and is unique within its axis; ``category`` is what is
+    asked for (open-ended), the benchmark's topic or an instruction's kind, empty where unknown.
     """
 
     prompt_id: str

@@ -21,19 +21,13 @@ def strip_quotes(text: str) -> str:
 
 
 def normalise_answer(text: str | Invalid) -> str | Invalid:
-    """The paper's normalisation of an open-ended answer (arXiv:2605.11845, Section 4.2).
+    """The paper's normalisation of an open-ended answer (arXiv:2605.11845, Section 4.2); a reason passes through.
 
     In this order: the reasoning trace is stripped, the first line that is not blank is taken,
     runs of white space become one space, and one pair of quotes is stripped. White space is
     what Unicode says it is; case, punctuation and invisible characters stay.
 
     The result is a fixed point unless it is itself in quotes: '""x""' gives '"x"'.
-
-    Args:
-        text: An answer as ``AnswerProtocol.answers`` returns it; a reason passes through.
-
-    Returns:
-        The answer, at least one character, or ``UNCLOSED_REASONING`` or ``EMPTY``.
     """
     if isinstance(text, Invalid):
         return text

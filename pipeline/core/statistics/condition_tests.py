@@ -8,10 +8,8 @@ swaps. Swapping prompt by prompt asks a narrower question: is there a difference
 and decides nothing, because it rejects far too often where a difference varies between families.
 """
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -20,7 +18,7 @@ from scipy import stats
 
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.intervals import over_families, paired_difference_draws, percentile_interval
-from pipeline.core.statistics.paired_tests import holm
+from pipeline.core.statistics.paired_tests import holm, sign_flip_test
 
 SSOT_PAIRS = (("ssot", "base"), ("ssot", "soft"))
 """Tests of String Seed of Thought: the condition tested, and the condition that it is tested against."""
@@ -41,58 +39,11 @@ QUESTION = ("model", "metric", "condition", "against")
 ALL_PARTS = "all"
 """Split of all parts together: a question by itself, which is not corrected."""
 COMPARISON_COLUMNS = (
-    "model",
-    "split",
-    "metric",
-    "condition",
-    "against",
-    "families",
-    "prompts",
-    "undefined",
-    "value",
-    "value_against",
-    "difference",
-    "ci_low",
-    "ci_high",
-    "margin",
-    "floor_difference",
-    "p_these_families",
-    "p",
-    "p_adjusted",
-    "verdict",
+    *("model", "split", "metric", "condition", "against", "families", "prompts", "undefined"),
+    *("value", "value_against", "difference", "ci_low", "ci_high", "margin", "floor_difference"),
+    *("p_these_families", "p", "p_adjusted", "verdict"),
 )
 Verdict = Literal["better", "worse", "no relevant difference", "cannot tell", "undefined"]
-SIGNS_PER_BLOCK = 1_000_000
-"""Bounds the memory of a permutation test."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What a paired test says of one metric.
-
-    Attributes:
-        value: The first condition's tabulated figure, the aggregate of its own prompts over families.
-        value_against: The other's.
-        difference: value - value_against; all numbers are NaN where a family has no pair.
-        ci_low: Lower end of its 95% interval; families, then prompts are resampled, the same for both conditions.
-        ci_high: Upper end.
-        p: Two-sided p-value, conditions swapped by family; not adjusted.
-        p_these_families: The same, swapped by prompt.
-        families: Number of families.
-        prompts: Prompts with a finite value under both conditions.
-        undefined: Prompts without.
-    """
-
-    value: float
-    value_against: float
-    difference: float
-    ci_low: float
-    ci_high: float
-    p: float
-    p_these_families: float
-    families: int
-    prompts: int
-    undefined: int
 
 
 def family_signed_rank_test(
@@ -102,7 +53,7 @@ def family_signed_rank_test(
     replicates: int,
     rng: np.random.Generator,
 ) -> float:
-    """Two-sided permutation test of paired differences: signed ranks, every family with the same weight.
+    """Two-sided permutation test of float64[P] finite paired differences: signed ranks, families of equal weight.
 
     The statistic is the sum over families of the mean of sign(d) * rank(|d|), ranks over all prompts (Wilcoxon 1945;
     a difference of 0 counts as 0, Pratt 1959): prompts of a heavy-tailed law, whose W1 knows no bound, weigh no more
@@ -113,35 +64,13 @@ def family_signed_rank_test(
     between families. With F families p is at least 2 / 2^F (0.031 with 6). Swapped by prompt, the hypothesis is that
     both conditions answer every prompt of these very families with the same law. Up to MOST_ENUMERATED units all
     patterns are tried; else the observed signs count as one of the random ones, so p is at least
-    1 / (replicates + 1).
-
-    Args:
-        differences: float64[P], finite.
-        families: str[P].
-        swapped: What changes sign as one.
-        replicates: Random sign patterns.
-        rng: The test's stream.
-
-    Returns:
-        p; NaN without pairs.
+    1 / (replicates + 1). NaN without pairs.
     """
-    if len(differences) == 0:
-        return math.nan
     _, codes = np.unique(families, return_inverse=True)
     terms = np.sign(differences) * stats.rankdata(np.abs(differences)) / np.bincount(codes)[codes]
     if swapped == "families":
         terms = np.bincount(codes, weights=terms)
-    # Sums of the same numbers in another order differ by rounding; ties must count as ties.
-    threshold = abs(float(terms.sum())) - 1e-9
-    if len(terms) <= MOST_ENUMERATED:
-        patterns = np.array(list(itertools.product((-1.0, 1.0), repeat=len(terms))))
-        return float((np.abs(patterns @ terms) >= threshold).mean())
-    extreme, block = 1, max(1, SIGNS_PER_BLOCK // len(terms))
-    for start in range(0, replicates, block):
-        size = (min(block, replicates - start), len(terms))
-        signs = rng.integers(2, size=size, dtype=np.int8) * 2.0 - 1.0
-        extreme += int((np.abs(signs @ terms) >= threshold).sum())
-    return extreme / (replicates + 1)
+    return sign_flip_test(terms, replicates, rng, most_enumerated=MOST_ENUMERATED)
 
 
 def compare(
@@ -152,17 +81,14 @@ def compare(
     names: tuple[str, ...],
     replicates: int,
     statistic: FamilyStatistic = "family_median",
-) -> Comparison:
-    """Compare two conditions on one metric of the same prompts.
+) -> dict[str, float]:
+    """Compare two conditions, float64[P] each with NaN where undefined, on one metric of the same prompts.
 
-    Args:
-        own: float64[P], NaN where undefined.
-        other: float64[P], the same prompts.
-        families: str[P].
-        seed: Root seed.
-        names: Complete the names of the random streams.
-        replicates: Resamples of the interval.
-        statistic: How the metric is tabulated.
+    Returns:
+        Some of COMPARISON_COLUMNS: the two tabulated figures and their difference; its 95% interval, families, then
+        prompts resampled, the same for both; p with conditions swapped by family, and by prompt (p_these_families);
+        numbers of families, of prompts with a finite value under both, and of those without (undefined). All but the
+        sizes are NaN where a family has no pair.
     """
     own, other = (np.asarray(side, dtype=np.float64) for side in (own, other))
     defined = np.isfinite(own - other)
@@ -179,8 +105,9 @@ def compare(
         p = family_signed_rank_test(*pairs, "families", SIGN_FLIPS, rng)
         rng = random_stream(seed, "condition tests", "signs", *names)
         p_prompts = family_signed_rank_test(*pairs, "prompts", SIGN_FLIPS, rng)
-    sizes = (len(set(families.tolist())), int(defined.sum()), int((~defined).sum()))
-    return Comparison(value, against, value - against, low, high, p, p_prompts, *sizes)
+    sizes = {"families": len(set(families.tolist())), "prompts": int(defined.sum()), "undefined": int((~defined).sum())}
+    figures = {"value": value, "value_against": against, "difference": value - against}
+    return {**sizes, **figures, "ci_low": low, "ci_high": high, "p_these_families": p_prompts, "p": p}
 
 
 def comparison_verdict(
@@ -198,14 +125,6 @@ def comparison_verdict(
 
     A distance of samples is larger with fewer of them. What perfect samplers of the two sizes would differ by is
     added to the margin of a difference, and taken off that of no difference.
-
-    Args:
-        interval: 95% interval of own - other.
-        p_adjusted: After Holm.
-        significance: Level.
-        margin: Smallest difference that matters; 0 where none was set, and no verdict of no difference then.
-        floor_difference: own - other of perfect samplers; NaN or 0 where sizes agree or do not matter.
-        higher_is_better: Whether a positive difference is better.
     """
     low, high = interval
     if not all(math.isfinite(number) for number in (low, high, p_adjusted)):
@@ -224,10 +143,6 @@ def adjusted_by_question(table: pd.DataFrame, column: str = "p") -> pd.Series:
     has count); its parts are the splits, tasks or slices that it is asked of. All parts together are a question by
     themselves. Different metrics, pairs and models are different questions: what holds over models has a test of
     its own (``pipeline.core.statistics.model_tests``).
-
-    Args:
-        table: Columns split, ``column`` and of QUESTION.
-        column: The p-values' column.
     """
     keys = [table[name] for name in QUESTION if name in table]
     groups = table.groupby([*keys, table["split"] == ALL_PARTS], sort=False)[column]
@@ -235,12 +150,8 @@ def adjusted_by_question(table: pd.DataFrame, column: str = "p") -> pd.Series:
 
 
 def method_pairs(conditions: Sequence[str]) -> list[tuple[str, str]]:
-    """Tests of methods: the condition tested, and the condition that it is tested against.
-
-    Every method against base; soft against hard, as in the paper; every further method against soft.
-
-    Args:
-        conditions: Base and the methods, in the order of tables.
+    """The condition tested and the one it is tested against: every method against base; soft against hard, as in the
+    paper; every further method against soft.
     """
     methods = [name for name in conditions if name != "base"]
     further = [name for name in methods if name not in ("soft", "hard")]
@@ -258,7 +169,7 @@ def compare_conditions(
     replicates: int,
     tested: Mapping[str, FamilyStatistic] = TESTED,
 ) -> pd.DataFrame:
-    """Pairs of conditions of all models on all tested metrics.
+    """Pairs of conditions of all models on all tested metrics, all of them better where lower.
 
     Args:
         per_prompt: Columns model, condition, split, family, prompt_id and the tested ones that exist, NaN where a
@@ -269,11 +180,10 @@ def compare_conditions(
         seed: Root seed.
         significance: Level of each question, over its splits (``adjusted_by_question``).
         replicates: Resamples of each interval.
-        tested: Per-prompt metrics, with how they are tabulated; all are better where they are lower.
+        tested: Per-prompt metrics, with how they are tabulated.
 
     Returns:
-        COMPARISON_COLUMNS, one row per split, metric, model and pair of which both conditions have the metric on all
-        prompts of either; in that order.
+        COMPARISON_COLUMNS, a row per split, metric, model and pair that has the metric, in that order.
 
     Raises:
         ValueError: Two conditions of a model answered different prompts of a split.
@@ -282,10 +192,24 @@ def compare_conditions(
     for (split, model), members in per_prompt.groupby(["split", "model"], sort=False):
         conditions = {name: rows.set_index("prompt_id") for name, rows in members.groupby("condition", sort=False)}
         for own, other in pairs:
-            if own in conditions and other in conditions:
-                pair = conditions[own], conditions[other]
-                rows += _pair_rows(
-                    pair, (str(model), str(split), own, other), floors, margins, seed, replicates, tested
+            if own not in conditions or other not in conditions:
+                continue
+            first, second = conditions[own], conditions[other]
+            if set(first.index) != set(second.index):
+                raise ValueError(f"{model}: {own} and {other} answered different prompts of {split}")
+            second, families = second.loc[first.index], first["family"].to_numpy()
+            for metric, statistic in tested.items():
+                if metric not in first or first[metric].isna().all() or second[metric].isna().all():
+                    continue
+                values = (side[metric].to_numpy(np.float64) for side in (first, second))
+                names = (str(model), str(split), own, other, metric)
+                own_floor, other_floor = (floors.get((model, c, split, metric), math.nan) for c in (own, other))
+                rows.append(
+                    {
+                        **{"model": model, "split": split, "metric": metric, "condition": own, "against": other},
+                        **compare(*values, families, seed, names, replicates, statistic),
+                        **{"margin": margins[metric], "floor_difference": own_floor - other_floor},
+                    }
                 )
     table = pd.DataFrame(rows, columns=list(COMPARISON_COLUMNS))
     if table.empty:
@@ -302,30 +226,3 @@ def compare_conditions(
     }
     key = [[ranks[name].index(value) for value in table[name]] for name in ("model", "metric", "split")]
     return table.iloc[np.lexsort(key)].reset_index(drop=True)
-
-
-def _pair_rows(
-    pair: tuple[pd.DataFrame, pd.DataFrame],
-    names: tuple[str, str, str, str],
-    floors: Mapping[tuple[str, str, str, str], float],
-    margins: Mapping[str, float],
-    seed: int,
-    replicates: int,
-    tested: Mapping[str, FamilyStatistic],
-) -> list[dict]:
-    """Rows of one pair; ``names`` are model, split and the two conditions."""
-    model, split, own, other = names
-    if set(pair[0].index) != set(pair[1].index):
-        raise ValueError(f"{model}: {own} and {other} answered different prompts of {split}")
-    first, second = pair[0], pair[1].loc[pair[0].index]
-    rows = []
-    for metric, statistic in tested.items():
-        if metric not in first or first[metric].isna().all() or second[metric].isna().all():
-            continue
-        values = (side[metric].to_numpy(np.float64) for side in (first, second))
-        found = compare(*values, first["family"].to_numpy(), seed, (*names, metric), replicates, statistic)
-        own_floor, other_floor = (floors.get((model, c, split, metric), math.nan) for c in (own, other))
-        labels = {"model": model, "split": split, "metric": metric, "condition": own, "against": other}
-        bounds = {"margin": margins[metric], "floor_difference": own_floor - other_floor}
-        rows.append({**labels, **vars(found), **bounds})
-    return rows

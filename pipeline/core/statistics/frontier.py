@@ -15,18 +15,10 @@ import numpy as np
 
 
 def dominated_by(points: np.ndarray, lower_is_better: Sequence[bool]) -> list[int | None]:
-    """For each point a point that is at least as good in every coordinate and better in one.
+    """For each of N points the place of one that dominates it: at least as good in every coordinate and better in one.
 
-    Points that agree in every coordinate do not dominate each other. A point with an undefined coordinate is neither
-    dominated nor dominates.
-
-    Args:
-        points: float64[N, K], NaN where undefined.
-        lower_is_better: Of each coordinate.
-
-    Returns:
-        Of N points the place of one that dominates it and is itself not dominated, the best in the first coordinate;
-        None where there is none.
+    Of float64[N, K] points. Named is an undominated one, the best in the first coordinate; None where there is none.
+    Points that agree in every coordinate do not dominate each other, and a NaN takes no part.
     """
     oriented = np.where(np.asarray(lower_is_better, dtype=bool), points, -np.asarray(points, dtype=np.float64))
     # Comparisons with NaN are false.
@@ -43,16 +35,9 @@ def dominated_by(points: np.ndarray, lower_is_better: Sequence[bool]) -> list[in
 def mixture_cost(calibrations: np.ndarray, costs: np.ndarray, at: np.ndarray | float) -> np.ndarray:
     """The least cost of a mixture of reference models that is, on average, at least as well calibrated as asked.
 
-    The lower convex envelope of the points. Where none of them is as well calibrated as asked, the cost of the best
-    calibrated: a method that is better calibrated than all of them is then charged for that, too.
-
-    Args:
-        calibrations: float64[M] or [M, R] by reference model and resample; lower is better.
-        costs: The same; lower is better.
-        at: float64 or [R], the calibration asked for.
-
-    Returns:
-        float64 or [R]; NaN where a number is.
+    The lower convex envelope of the points, float64[M] or [M, R] by reference model and resample; lower is better.
+    Where none of them is as well calibrated as asked, the cost of the best calibrated: a method that is better
+    calibrated than all of them is then charged for that, too. NaN where a number is.
     """
     calibrations, costs = np.asarray(calibrations, dtype=np.float64), np.asarray(costs, dtype=np.float64)
     defined = np.isfinite(calibrations).all(axis=0) & np.isfinite(costs).all(axis=0) & np.isfinite(at)
@@ -70,13 +55,11 @@ def mixture_cost(calibrations: np.ndarray, costs: np.ndarray, at: np.ndarray | f
 
 @dataclass(frozen=True)
 class Choice:
-    """Which method to choose for one model.
+    """Which method to choose for one model: of the candidates, those not shown to be worse calibrated than another, the
+    one that costs least; empty where none has a cost.
 
-    Attributes:
-        method: Of the candidates, the one that costs least; empty where none has a cost.
-        candidates: Methods that are not shown to be worse calibrated than another, in the given order.
-        worse: Of each other method, the split on which it is worse calibrated, the method that it is worse than (empty
-            where its own W1 is undefined), and whether a paired test shows it; else intervals do.
+    ``worse`` has for each other method the split on which it is worse calibrated, the method that it is worse than
+    (empty where its own W1 is undefined), and whether a paired test shows it; else intervals do.
     """
 
     method: str
@@ -94,13 +77,12 @@ def choose_method(
 
     A method is shown to be worse where, on a split, a paired test with any other method says so; or where it was not
     tested against the best of the split and its interval lies wholly above that one's, by more than the margin.
-    Methods of the same cost are chosen in the given order.
+    Methods of the same cost are chosen in the given order; one without a finite cost cannot be chosen.
 
     Args:
-        distances: W1 with the ends of its 95% interval, by split and method; NaN where undefined. The methods of the
-            first split give the order.
+        distances: W1 with the ends of its 95% interval, by split and method; NaN where undefined.
         verdicts: What paired tests of W1 say of the first method against the second, by split.
-        costs: Cost by method; a method without a finite one cannot be chosen.
+        costs: Cost by method.
         margin: Smallest difference of W1 that matters.
     """
     methods = list(dict.fromkeys(name for members in distances.values() for name in members))
@@ -109,7 +91,12 @@ def choose_method(
         undefined = (math.nan,) * 3
         rows = {name: members.get(name, undefined) for name in methods}
         defined = [name for name in methods if math.isfinite(rows[name][0])]
-        tests = _worse_pairs(verdicts.get(split, {}))
+        # Whether the first is shown to be worse than the second, of all tested pairs in both orders.
+        tests = {
+            pair: verdict == word
+            for (own, other), verdict in verdicts.get(split, {}).items()
+            for pair, word in (((own, other), "worse"), ((other, own), "better"))
+        }
         for name in methods:
             best = min(defined, key=lambda other: rows[other][0], default="")
             if name not in defined:
@@ -121,12 +108,3 @@ def choose_method(
     candidates = tuple(name for name in methods if name not in worse)
     priced = [name for name in candidates if math.isfinite(costs.get(name, math.nan))]
     return Choice(min(priced, key=costs.__getitem__, default=""), candidates, worse)
-
-
-def _worse_pairs(verdicts: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], bool]:
-    """Whether the first is shown to be worse than the second, of all tested pairs in both orders."""
-    return {
-        pair: verdict == word
-        for (own, other), verdict in verdicts.items()
-        for pair, word in (((own, other), "worse"), ((other, own), "better"))
-    }

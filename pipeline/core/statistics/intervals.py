@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -12,44 +11,23 @@ Statistic = Literal["family_median", "family_mean", "mean", "median"]
 NORMAL_QUANTILE = float(stats.norm.ppf(0.975))
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A reported number. ``value`` is NaN where undefined; ``undefined`` counts why.
-
-    Attributes:
-        value: The estimate.
-        n: Sample size behind it, in the unit that the metric's docstring names.
-        ci_low: Lower end of the 95% interval, NaN where there is none.
-        ci_high: Upper end.
-        undefined: Number of families (or prompts) without a finite value.
-    """
-
-    value: float
-    n: int
-    ci_low: float = math.nan
-    ci_high: float = math.nan
-    undefined: int = 0
-
-
-def metric_row(metric: str, estimate: Estimate, *, family: str = "", floor: float = math.nan) -> dict[str, Any]:
+def metric_row(
+    metric: str,
+    value: float,
+    n: int,
+    interval: tuple[float, float] = (math.nan, math.nan),
+    *,
+    floor: float = math.nan,
+    undefined: int = 0,
+) -> dict[str, Any]:
     """A reported number as a row of the metrics table, less what names the evaluation.
 
-    Args:
-        metric: Its name.
-        estimate: The number.
-        family: Family of distributions, "" on aggregates.
-        floor: What a perfect sampler scores at this sample size, NaN where there is no such thing.
+    ``n`` is the sample size in the metric's unit, ``floor`` what a perfect sampler scores at it, and ``undefined`` the
+    number of families (or prompts) without a finite value.
     """
-    return {
-        "family": family,
-        "metric": metric,
-        "value": estimate.value,
-        "n": estimate.n,
-        "ci_low": estimate.ci_low,
-        "ci_high": estimate.ci_high,
-        "floor": floor,
-        "undefined": estimate.undefined,
-    }
+    low, high = interval
+    numbers = {"value": value, "n": n, "ci_low": low, "ci_high": high, "floor": floor, "undefined": undefined}
+    return {"family": "", "metric": metric, **numbers}
 
 
 def by_family(families: np.ndarray) -> np.ndarray:
@@ -69,10 +47,8 @@ def at_places(values: np.ndarray, places: np.ndarray) -> np.ndarray:
 def combine(values: np.ndarray, statistic: Statistic) -> np.ndarray:
     """float64[...] of values [..., F, M] by family and prompt; those that are not finite are left out.
 
-    Args:
-        values: The values.
-        statistic: "family_median" (the paper's aggregate) or "family_mean", of means within families: undefined as
-            soon as one family has no finite value (Section 4.2). Or "mean" or "median", of all values.
+    "family_median" (the paper's) and "family_mean" aggregate the means within families and are undefined as soon as one
+    family has no finite value (Section 4.2); "mean" and "median" are of all values.
     """
     finite = np.isfinite(values)
     # What has no finite value is 0 / 0 here: undefined, and so is a median that it is part of.
@@ -116,15 +92,8 @@ def bootstrap_families(
     bootstrap of Owen 2007). One seed says nothing about the spread between seeds: the interval is then for the
     trained model at hand.
 
-    Args:
-        values: float64[P] by prompt, or float64[S, P] by training seed and prompt; NaN where undefined.
-        families: str[P].
-        statistic: See ``combine``; of the means over seeds.
-        replicates: Resamples.
-        rng: The bootstrap's stream.
-
-    Returns:
-        (low, high); NaN where the statistic itself is undefined, or without a second prompt or seed.
+    ``values`` are float64[P] by prompt or [S, P] by training seed and prompt. The interval is NaN where the
+    statistic is undefined, and without a second prompt or seed.
     """
     values = np.atleast_2d(values)
     if values.size < 2 or not math.isfinite(over_families(values.mean(axis=0), families, statistic)):
@@ -150,14 +119,11 @@ def half_samples(size: int, replicates: int, rng: np.random.Generator) -> np.nda
 
 
 def half_sample_deviations(values: np.ndarray, size: int) -> np.ndarray:
-    """How a statistic varies with the sample: its values on halves less their mean; 0 where they are undefined.
+    """How a statistic varies with the sample: its values on ``half_samples`` less their mean; 0 where they are
+    undefined.
 
     Centring takes out the bias that a distance has at half the size (Efron and Tibshirani 1993, Chapter 10): the
     interval is for the statistic's mean at the full size, to be read against a perfect sampler's at that size.
-
-    Args:
-        values: float64[B], the statistic on ``half_samples``.
-        size: Size of the full sample.
     """
     if size < 2 or not np.isfinite(values).all():
         return np.zeros(len(values))
@@ -182,22 +148,11 @@ def paired_difference_draws(
     rng: np.random.Generator,
     statistic: Statistic = "family_median",
 ) -> np.ndarray:
-    """Bootstrap of the difference of two conditions' aggregates: the same families and prompts drawn for both.
+    """float64[R] or [M, R], bootstrap of the difference of two conditions' aggregates on the same families and prompts.
 
     Each condition's aggregate is taken by itself in every resample, as in the tables, so this is the uncertainty of
-    the difference of the tabulated figures, not of a median of differences. Several models that answered the same
-    prompts see the same resamples, too, so their draws can be combined.
-
-    Args:
-        own: float64[P] or [M, P] by model and prompt, NaN where undefined.
-        other: The same of the other condition.
-        families: str[P].
-        replicates: Resamples, R.
-        rng: The bootstrap's stream.
-        statistic: See ``combine``.
-
-    Returns:
-        float64[R] or [M, R]; NaN where a resample has a family without a finite value.
+    the difference of the tabulated figures, not of a median of differences. The sides are float64[P] or [M, P]: several
+    models see the same resamples, so their draws can be combined. NaN where a resample has a family without a value.
     """
     drawn = at_places(np.stack([own, other]), family_draws(families, replicates, rng))
     found = combine(drawn, statistic)
@@ -205,16 +160,9 @@ def paired_difference_draws(
 
 
 def paired_mean_draws(own: np.ndarray, other: np.ndarray, *, replicates: int, rng: np.random.Generator) -> np.ndarray:
-    """Bootstrap of the difference of two conditions' means over prompts: the same prompts drawn for both.
+    """float64[R] or [M, R], bootstrap of the difference of two conditions' means on the same prompts.
 
-    Args:
-        own: float64[P] or [M, P] by model and prompt, NaN where undefined, which leaves the prompt out of that mean.
-        other: The same of the other condition.
-        replicates: Resamples, R.
-        rng: The bootstrap's stream.
-
-    Returns:
-        float64[R] or [M, R].
+    The sides are float64[P] or [M, P]; a NaN is left out of that side's mean.
     """
     size = own.shape[-1]
     weights = rng.multinomial(size, np.full(size, 1 / size), size=replicates).T
@@ -258,10 +206,6 @@ def clustered_wilson_interval(successes: np.ndarray, trials: np.ndarray) -> tupl
     effect, which is the variance between clusters over the binomial one, at least 1, and for the few clusters that
     it is estimated from, times (z / t)^2 with Student's t at clusters - 1 degrees of freedom. A single cluster shows
     nothing of how rates vary between clusters: the interval is then Wilson's, for redrawing this cluster's answers.
-
-    Args:
-        successes: int[k] by cluster.
-        trials: int[k].
     """
     total, clusters = trials.sum(), int((trials > 0).sum())
     if total == 0 or clusters == 1:

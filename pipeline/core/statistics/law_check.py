@@ -17,16 +17,9 @@ IMPOSSIBLE = 1e-9
 
 @dataclass(frozen=True)
 class LawTest:
-    """Result of ``LawCells.test``.
-
-    Attributes:
-        statistic: Pearson's X^2; NaN with a single cell.
-        degrees_of_freedom: Cells minus one.
-        p_value: Probability, under the law, of samples at least as far from it (an upper bound where two
-            tests were made).
-        num_samples: Samples counted, N.
-        worst: What speaks most against the law: (outcome, observed, expected); the outcome is None for rare
-            outcomes together.
+    """Pearson's X^2 (NaN with a single cell), its degrees of freedom, the p-value (an upper bound where two tests were
+    made), the number of samples, and what speaks most against the law: (outcome, observed, expected), the outcome
+    None for rare outcomes together.
     """
 
     statistic: float
@@ -41,10 +34,6 @@ def cells_of(law: Mapping[Hashable, float], num_samples: int) -> tuple[list[list
 
     Sampling that leaves out rare outcomes (top-k, top-p) empties the last groups, which one cell for all
     that is rare would hide.
-
-    Args:
-        law: Probability by outcome; what is missing to 1 belongs to outcomes that are not listed.
-        num_samples: N of the test.
 
     Returns:
         Outcomes of each cell, most probable first: at least ``MINIMUM_EXPECTED`` expected samples for one outcome,
@@ -83,20 +72,11 @@ class LawCells:
     Pearson's test over ``cells_of`` and one cell for all other outcomes. Where fewer than ``MINIMUM_EXPECTED`` others
     are expected, they join the last cell, and their own number is tested by its binomial law (too many,
     one-sided): impossible outcomes must not hide in a large cell. The p-value is then twice the smaller one
-    (Bonferroni).
-
-    Attributes:
-        num_samples: N.
-        probabilities: float64[C + 1], under the law; the last is that of all other outcomes.
-        degrees_of_freedom: Of Pearson's statistic.
+    (Bonferroni). ``probabilities`` are float64[C + 1]; the last is that of all other outcomes.
     """
 
     def __init__(self, law: Mapping[Hashable, float], num_samples: int) -> None:
-        """Arguments as of ``cells_of``.
-
-        Raises:
-            ValueError: As ``cells_of``, or N is 0.
-        """
+        """Raises ValueError as ``cells_of``, or where N is 0."""
         if not num_samples:
             raise ValueError("there are no samples to test")
         cells, others = cells_of(law, num_samples)
@@ -117,31 +97,28 @@ class LawCells:
     def test(self, counts: Mapping[Hashable, int], relative_error: float = 0.0) -> LawTest:
         """The test of N samples, counted by outcome; ``relative_error`` as in ``p_values``."""
         observed = self.masses(counts)
-        statistics, too_many = self.statistics(observed[None]), self._too_many(observed[None])
-        pearson = self._pearson(statistics, relative_error)
+        statistics, p_values = self.statistics(observed[None]), self.p_values(observed[None], relative_error)
         joined, expected = self._joined(observed), self._joined(self.probabilities * self.num_samples)
         index = int(((joined - expected) ** 2 / expected).argmax())
         worst = (self._names[index], int(joined[index]), float(expected[index]))
-        if self._joins and too_many[0] < pearson[0]:
+        if self._joins and self._too_many(observed[None]) < self._pearson(statistics, relative_error):
             worst = (None, int(observed[-1]), float(self.probabilities[-1] * self.num_samples))
-        return LawTest(
-            float(statistics[0]) if self.degrees_of_freedom else math.nan,
-            self.degrees_of_freedom,
-            float(self._both(pearson, too_many)[0]),
-            self.num_samples,
-            worst,
-        )
+        statistic = float(statistics[0]) if self.degrees_of_freedom else math.nan
+        return LawTest(statistic, self.degrees_of_freedom, float(p_values[0]), self.num_samples, worst)
 
     def p_values(self, observed: np.ndarray, relative_error: float = 0.0) -> np.ndarray:
-        """P-values, float64[D], of D times N samples.
+        """P-values, float64[D], of int64[D, C + 1] samples in each cell.
 
-        Args:
-            observed: int64[D, C + 1], samples in each cell.
-            relative_error: Root mean square of what the sampled probabilities may differ by, as a share of each: the
-                statistic is then noncentral chi-square, with noncentrality N * relative_error^2. Outcomes that the
-                law leaves out have no such excuse.
+        ``relative_error`` is the root mean square of what the sampled probabilities may differ by, as a share of
+        each: the statistic is then noncentral chi-square, with noncentrality N * relative_error^2. Outcomes that the
+        law leaves out have no such excuse.
         """
-        return self._both(self._pearson(self.statistics(observed), relative_error), self._too_many(observed))
+        pearson = self._pearson(self.statistics(observed), relative_error)
+        if not self._joins:
+            return pearson
+        # Others that cannot be are no second chance to refuse a sound sample.
+        num_tests = 2 if self.probabilities[-1] * self.num_samples > IMPOSSIBLE else 1
+        return np.minimum(num_tests * np.minimum(pearson, self._too_many(observed)), 1.0)
 
     def statistics(self, observed: np.ndarray) -> np.ndarray:
         """Pearson's X^2, float64[D], of int64[D, C + 1] samples in each cell; 0 with a single cell."""
@@ -149,12 +126,8 @@ class LawCells:
         return ((self._joined(observed) - expected) ** 2 / expected).sum(axis=-1)
 
     def draw(self, sampled: np.ndarray, num_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Samples in each cell, int64[D, C + 1], of D times N samples of another law.
-
-        Args:
-            sampled: float64[C + 1], what that law has in each cell (``masses``); the last one gets the rest.
-            num_draws: D.
-            rng: Draws them.
+        """Samples in each cell, int64[D, C + 1], of D times N samples of a law with the ``masses`` given; the last gets
+        the rest.
         """
         shares = np.maximum(sampled, 0)
         shares[-1] = max(1 - math.fsum(shares[:-1]), 0.0)
@@ -169,26 +142,11 @@ class LawCells:
     def _too_many(self, observed: np.ndarray) -> np.ndarray:
         return binom.sf(observed[:, -1] - 1, self.num_samples, self.probabilities[-1])
 
-    def _both(self, pearson: np.ndarray, too_many: np.ndarray) -> np.ndarray:
-        if not self._joins:
-            return pearson
-        # Others that cannot be are no second chance to refuse a sound sample.
-        num_tests = 2 if self.probabilities[-1] * self.num_samples > IMPOSSIBLE else 1
-        return np.minimum(num_tests * np.minimum(pearson, too_many), 1.0)
-
 
 def pooled_p_values(cells: Sequence[LawCells], statistics: np.ndarray, relative_error: float = 0.0) -> np.ndarray:
-    """P-values of several tests' statistics together: their sum is chi-square, too.
+    """P-values float64[D] of several tests' statistics, float64[T, D], together: their sum is chi-square, too.
 
     A small fault of every law, such as a cut of what is rare, shows in the sum before it shows in one of them.
-
-    Args:
-        cells: Of T tests with samples of their own.
-        statistics: float64[T, D], of D times the samples of each.
-        relative_error: As in ``LawCells.p_values``.
-
-    Returns:
-        float64[D].
     """
     tested = [test for test in cells if test.degrees_of_freedom]
     noncentrality = sum(test.num_samples for test in tested) * relative_error**2

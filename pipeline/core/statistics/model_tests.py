@@ -16,16 +16,8 @@ from pipeline.core.statistics.intervals import percentile_interval
 
 @dataclass(frozen=True)
 class OverModels:
-    """What all models together say of a difference between two conditions.
-
-    Attributes:
-        difference: Mean over models, own - other.
-        ci_low: Lower end of its 95% interval.
-        ci_high: Upper end.
-        models: Models with a defined difference.
-        lower: Models whose difference is below 0.
-        higher: Models whose difference is above 0.
-        p: Two-sided sign test of the models' differences; a difference of 0 is left out.
+    """Mean over models of own - other with its 95% interval, how many models are defined, below and above 0, and the
+    two-sided sign test's p; a difference of 0 is left out of it.
     """
 
     difference: float
@@ -38,15 +30,10 @@ class OverModels:
 
 
 def over_models(differences: np.ndarray, draws: np.ndarray, rng: np.random.Generator) -> OverModels | None:
-    """Bootstrap and sign test over models.
+    """Bootstrap and sign test over models; None with fewer than two: from one model nothing follows for others.
 
-    Args:
-        differences: float64[M], each model's own - other; NaN where undefined.
-        draws: float64[M, R], the same on resamples of families and prompts, resample r the same for all models.
-        rng: The stream that draws models.
-
-    Returns:
-        None with fewer than two defined differences: from one model nothing follows for others.
+    ``differences`` are float64[M], NaN where undefined; ``draws`` float64[M, R], the same on resamples of families and
+    prompts, resample r the same for all models.
     """
     defined = np.isfinite(differences)
     differences, draws = differences[defined], draws[defined]

@@ -6,6 +6,7 @@ margin that was set beforehand (equivalence, two one-sided tests). An answer of 
 Differences are own - base throughout.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,24 +21,16 @@ Verdict = Literal["kept", "lost", "gained", "cannot tell"]
 POWER = 0.8
 """Of the smallest difference that a test is said to detect."""
 TEST_COLUMNS = (
-    "split",
-    "metric",
-    "difference",
-    "ci_low",
-    "ci_high",
-    "margin",
-    "detectable",
-    "p_difference",
-    "p_equivalence",
-    "p_difference_adjusted",
-    "p_equivalence_adjusted",
-    "verdict",
+    *("split", "metric", "difference", "ci_low", "ci_high", "margin", "detectable"),
+    *("p_difference", "p_equivalence", "p_difference_adjusted", "p_equivalence_adjusted", "verdict"),
 )
 """Of a table of tests against base, on every axis that has one; p-values are adjusted by
 ``pipeline.core.statistics.condition_tests.adjusted_by_question``."""
 
 PERMUTATIONS = 9_999
 """Random sign patterns of ``sign_flip_test``: near .01 a p-value is known to .001, after Holm over seven to .007."""
+SIGNS_PER_BLOCK = 1_000_000
+"""Bounds the memory of a permutation test."""
 LARGEST_EXACT = 400
 """Pairs up to which ``tost_proportions`` is exact; beyond, Tango's score test is accurate."""
 NUISANCE_ERROR = 1e-3
@@ -70,50 +63,42 @@ def discordant_counts(base: np.ndarray, own: np.ndarray) -> tuple[int, int]:
 
 
 def mcnemar_exact(base: np.ndarray, own: np.ndarray) -> float:
-    """Two-sided exact McNemar test that two conditions are right equally often.
-
-    Given the number of items on which they differ, each is a fair coin. 1 where they differ on none.
-
-    Args:
-        base: float64[n] of 0 and 1.
-        own: float64[n] of 0 and 1, the same items.
+    """Two-sided exact McNemar test on float64[n] of 0 and 1: of the items that differ, each is a fair coin. 1 without
+    any.
     """
     gained, lost = discordant_counts(base, own)
     return float(stats.binomtest(gained, gained + lost, 0.5).pvalue) if gained + lost else 1.0
 
 
-SIGNS_PER_BLOCK = 1_000_000
-"""Bounds the memory of a permutation test."""
+def sign_flip_test(
+    differences: np.ndarray, replicates: int, rng: np.random.Generator, *, most_enumerated: int = 0
+) -> float:
+    """Two-sided permutation test that paired differences are symmetric around 0, on their mean; NaN without pairs.
 
-
-def sign_flip_test(differences: np.ndarray, replicates: int, rng: np.random.Generator) -> float:
-    """Two-sided permutation test that paired differences are symmetric around 0, on their mean.
-
-    Under the hypothesis base and own can be swapped within each pair. The observed assignment counts as one
-    of the permutations, so the p-value is at least 1 / (replicates + 1) and never too small on average.
-    NaN without pairs.
+    Up to ``most_enumerated`` differences all patterns of signs are tried; else the observed signs count as one of the
+    random ones, so the p-value is at least 1 / (replicates + 1).
     """
     differences = np.asarray(differences, dtype=np.float64)
-    if len(differences) == 0:
+    size = len(differences)
+    if size == 0:
         return math.nan
     # Sums of the same numbers in another order differ by rounding; ties must count as ties.
     threshold = abs(differences.sum()) - 1e-12 * np.abs(differences).sum()
-    extreme, block = 1, max(1, SIGNS_PER_BLOCK // len(differences))
+    if size <= most_enumerated:
+        patterns = np.array(list(itertools.product((-1.0, 1.0), repeat=size)))
+        return float((np.abs(patterns @ differences) >= threshold).mean())
+    extreme, block = 1, max(1, SIGNS_PER_BLOCK // size)
     for start in range(0, replicates, block):
-        signs = rng.integers(2, size=(min(block, replicates - start), len(differences)), dtype=np.int8) * 2 - 1
+        signs = rng.integers(2, size=(min(block, replicates - start), size), dtype=np.int8) * 2 - 1
         extreme += int((np.abs(signs @ differences) >= threshold).sum())
     return extreme / (replicates + 1)
 
 
 def ratio_contributions(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
-    """Per-unit values whose mean is ``sum(numerators) / sum(denominators)`` and whose spread is that ratio's.
+    """float64[n] whose mean is ``sum(numerators) / sum(denominators)`` and whose spread is that ratio's.
 
     Linearisation of the ratio estimator (delta method): R + (x_i - R y_i) / mean(y). With these a test on a mean
     serves for a ratio of sums, for example bits per byte over documents of unequal length.
-
-    Args:
-        numerators: float64[n].
-        denominators: float64[n], positive sum.
     """
     numerators, denominators = np.asarray(numerators, np.float64), np.asarray(denominators, np.float64)
     ratio = numerators.sum() / denominators.sum()
@@ -126,10 +111,6 @@ def tost(differences: np.ndarray, margin: float) -> float:
     The larger of the two one-sided p-values (Schuirmann 1987). NaN with fewer than two pairs. Pairs that all
     differ by the same amount leave no doubt to a t-test: 0 inside the margin, 1 outside. For 0/1 values use
     ``tost_proportions``; with few differing items the t-test is far too sure.
-
-    Args:
-        differences: float64[n].
-        margin: Largest difference that counts as none, in the differences' unit; positive.
     """
     differences = np.asarray(differences, dtype=np.float64)
     size = len(differences)
@@ -171,7 +152,7 @@ def _not_worse(gained: int, lost: int, size: int, margin: float) -> float:
 
 
 def tost_proportions(base: np.ndarray, own: np.ndarray, margin: float) -> float:
-    """p-value of equivalence of two conditions' rates of right answers on the same items.
+    """p-value of equivalence of two conditions' rates of right answers, float64[n] of 0 and 1 on the same items.
 
     The larger p-value of two one-sided tests, against a loss and against a gain of at least ``margin``. Each is
     the exact unconditional test ordered by Tango's score (Tango 1998; Hsueh, Liu and Chen 2001): the probability
@@ -179,11 +160,6 @@ def tost_proportions(base: np.ndarray, own: np.ndarray, margin: float) -> float:
     Clopper-Pearson interval, plus the 0.1% outside of it (Berger and Boos 1994). Valid at any number of items up to
     LARGEST_EXACT, up to the search's grid of 101 rates; the score test's normal approximation beyond. At n = 100
     and a margin of 0.05, identical answers give 0.008. NaN without items.
-
-    Args:
-        base: float64[n] of 0 and 1.
-        own: float64[n] of 0 and 1, the same items.
-        margin: Largest difference of rates that counts as none, in (0, 1).
     """
     gained, lost = discordant_counts(base, own)
     size = len(np.asarray(base))
@@ -193,14 +169,10 @@ def tost_proportions(base: np.ndarray, own: np.ndarray, margin: float) -> float:
 
 
 def tango_interval(base: np.ndarray, own: np.ndarray) -> tuple[float, float]:
-    """95% score interval of the difference of two conditions' rates on the same items (Tango 1998).
+    """95% score interval of the difference of two conditions' rates on the same items (Tango 1998); NaN without items.
 
     The differences that his score statistic does not reject. Unlike a bootstrap it has a width where few or no
-    items differ: 100 identical answers leave -0.037 to 0.037. NaN without items.
-
-    Args:
-        base: float64[n] of 0 and 1.
-        own: float64[n] of 0 and 1, the same items.
+    items differ: 100 identical answers leave -0.037 to 0.037.
     """
     gained, lost = discordant_counts(base, own)
     size = len(np.asarray(base))
@@ -223,12 +195,9 @@ def _largest_gain(gained: int, lost: int, size: int) -> float:
 
 @dataclass(frozen=True)
 class StratifiedMean:
-    """The mean over strata (tasks) of the mean paired difference of their items.
+    """The mean over strata (tasks) of the mean paired difference of their items, with its standard error.
 
-    Attributes:
-        value: The estimate.
-        centre: Of the interval; a little nearer to 0 than the value.
-        error: Standard error.
+    The interval's centre is a little nearer to 0 than the value.
     """
 
     value: float
@@ -254,12 +223,9 @@ class StratifiedMean:
 def stratified_mean(differences: Sequence[np.ndarray], rates: Sequence[bool]) -> StratifiedMean:
     """All items of all tasks as one question: every task has the same weight, items are drawn within tasks.
 
-    To a task of 0/1 answers one gained and one lost item are added for the interval (Bonett and Price 2012), without
-    which few differing items make it far too sure. NaN where a task of other values has fewer than two items.
-
-    Args:
-        differences: float64[n] own - base by task, of the same items.
-        rates: Whether a task's answers are 0 or 1.
+    To a task of 0/1 answers (``rates``) one gained and one lost item are added for the interval (Bonett and Price
+    2012), without which few differing items make it far too sure. NaN where a task of other values has fewer than
+    two items.
     """
     means, variances = [], []
     for own, is_rate in zip(differences, rates, strict=True):
@@ -282,13 +248,6 @@ def verdict(
 
     "kept": the difference is shown to be within the margin, even if it is also shown not to be 0; "lost" or
     "gained": it is shown not to be 0, but not to be within the margin; "cannot tell": neither, or undefined.
-
-    Args:
-        difference: own - base.
-        p_difference: Of the hypothesis of no difference.
-        p_equivalence: Of the hypothesis of a difference of at least the margin.
-        significance: Level of both.
-        higher_is_better: Whether a positive difference is a gain.
     """
     if p_equivalence <= significance:
         return "kept"

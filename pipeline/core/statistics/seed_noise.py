@@ -13,16 +13,10 @@ Verdict = Literal["best", "within seed noise", "beyond seed noise", "seed noise 
 
 @dataclass(frozen=True)
 class Spread:
-    """One setting's values over training seeds.
+    """One setting's values over training seeds: mean, standard deviation (n - 1, NaN for one seed), lowest and highest.
 
-    Attributes:
-        seeds: Number of seeds.
-        undefined: Seeds without a finite value. A mean over the others would hide that they failed, so all
-            numbers are NaN unless it is 0.
-        mean: Mean over seeds.
-        deviation: Standard deviation (n - 1), NaN for one seed.
-        low: Smallest value.
-        high: Largest value.
+    ``undefined`` counts seeds without a finite value. A mean over the others would hide that they failed, so all
+    numbers are NaN unless it is 0.
     """
 
     seeds: int
@@ -35,12 +29,8 @@ class Spread:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A setting against the best one.
-
-    Attributes:
-        difference: Its mean minus the best mean, so 0 for the best; NaN where its own is undefined.
-        margin: The least difference that exceeds seed noise; NaN where that is unknown.
-        verdict: What follows.
+    """A setting's mean minus the best mean, NaN where its own is undefined; and the least difference that exceeds seed
+    noise, NaN where that is unknown.
     """
 
     difference: float
@@ -60,10 +50,8 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def pooled_deviation(spreads: Sequence[Spread]) -> tuple[float, int]:
-    """Root of the mean variance within settings, weighted by degrees of freedom, and their number.
-
-    Returns:
-        NaN and 0 where no setting has two seeds.
+    """Root of the mean variance within settings, weighted by degrees of freedom, and their number; NaN and 0 without
+    any.
     """
     parts = [(item.seeds - 1, item.deviation**2) for item in spreads if math.isfinite(item.deviation)]
     freedom = sum(degrees for degrees, _ in parts)
@@ -80,15 +68,7 @@ def compare_with_best(
     The margin is q / sqrt(2) * s * sqrt(1 / n + 1 / n_best), with s the pooled standard deviation between seeds and
     q the studentised range's quantile. All pairs are allowed for because the best is picked by its result: its mean
     is flattered by chance. One variance is assumed for all settings, and seeds are taken as independent between
-    settings.
-
-    Args:
-        spreads: One per setting.
-        lower_is_better: Which mean is the best.
-        significance: Chance that any of the settings is called different where all are equal.
-
-    Returns:
-        One comparison per setting, in order.
+    settings. ``significance`` is the chance that any setting is called different where all are equal.
     """
     defined = [item for item in spreads if math.isfinite(item.mean)]
     if not defined:
@@ -98,17 +78,15 @@ def compare_with_best(
     quantile = math.nan
     if freedom and len(defined) > 1:
         quantile = float(stats.studentized_range.ppf(1 - significance, len(defined), freedom)) / math.sqrt(2)
-    return [_compared(item, best, quantile * deviation) for item in spreads]
-
-
-def _compared(item: Spread, best: Spread, scale: float) -> Comparison:
-    """``scale`` is the margin less the factor of the two numbers of seeds."""
-    if not math.isfinite(item.mean):
-        return Comparison(math.nan, math.nan, "undefined")
-    margin = scale * math.sqrt(1 / item.seeds + 1 / best.seeds)
-    difference = item.mean - best.mean
-    if item is best:
-        return Comparison(0.0, margin, "best")
-    if not math.isfinite(margin):
-        return Comparison(difference, margin, "seed noise unknown")
-    return Comparison(difference, margin, "beyond seed noise" if abs(difference) > margin else "within seed noise")
+    compared = []
+    for item in spreads:
+        margin = quantile * deviation * math.sqrt(1 / item.seeds + 1 / best.seeds)
+        difference, verdict = item.mean - best.mean, "seed noise unknown"
+        if not math.isfinite(item.mean):
+            margin, verdict = math.nan, "undefined"
+        elif item is best:
+            verdict = "best"
+        elif math.isfinite(margin):
+            verdict = "beyond seed noise" if abs(difference) > margin else "within seed noise"
+        compared.append(Comparison(difference, margin, verdict))
+    return compared

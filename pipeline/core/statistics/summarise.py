@@ -10,7 +10,7 @@ import pandas as pd
 
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics import intervals
-from pipeline.core.statistics.intervals import Estimate, metric_row, percentile_interval, wilson_interval
+from pipeline.core.statistics.intervals import metric_row, percentile_interval, wilson_interval
 
 Function = Callable[[pd.DataFrame, Any], np.ndarray]
 """float64[R] from a table of N rows and weights float64[R, N], how often each row counts; or ``Nested`` draws."""
@@ -19,17 +19,12 @@ Function = Callable[[pd.DataFrame, Any], np.ndarray]
 class Nested(NamedTuple):
     """Resamples of families, of the rows of each drawn family, and of the samples behind each drawn row.
 
-    Attributes:
-        rows: int64[R, F, M], places of the rows; -1 where a drawn family has fewer than M.
-        samples: float64[R, F, M], at which share of a row's variations the one lies that is drawn; None for none.
+    ``rows`` are int64[R, F, M] places, -1 where a drawn family has fewer than M; ``samples`` float64[R, F, M], at which
+    share of a row's variations the one lies that is drawn, or None.
     """
 
     rows: np.ndarray
     samples: np.ndarray | None = None
-
-
-Interval = Callable[[pd.DataFrame], tuple[float, float]]
-"""Ends of a 95% interval from the rows of a condition."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +49,7 @@ class Statistic:
     centred: bool = False
     problem: Callable[[pd.DataFrame], str] = lambda rows: ""
     size: Callable[[pd.DataFrame], float] | None = None
-    interval: Interval | None = None
+    interval: Callable[[pd.DataFrame], tuple[float, float]] | None = None
     undefined: Callable[[pd.DataFrame], int] | None = None
     floor: Callable[[pd.DataFrame], float] | None = None
     nested: bool = False
@@ -270,16 +265,15 @@ def _summary(metric: str, statistic: Statistic, own: pd.DataFrame, draws: _Draws
         if not math.isfinite(value):
             note = "it does not vary"
     if note:
-        return {**metric_row(metric, Estimate(math.nan, size, undefined=max(1, undefined))), "note": note}
+        return {**metric_row(metric, math.nan, size, undefined=max(1, undefined)), "note": note}
     low, high = statistic.interval(rows) if statistic.interval else _interval(resamples, rows)
     # No distance is below 0; an undefined end stays undefined.
     low = float(np.maximum(0.0, low)) if statistic.centred else low
-    estimate = Estimate(value, size, low, high, undefined=undefined)
     if statistic.floor is not None:
         floor = statistic.floor(rows)
     elif isinstance(floor, str):
         floor = float(rows[floor].mean())
-    return {**metric_row(metric, estimate, floor=floor), "note": ""}
+    return {**metric_row(metric, value, size, (low, high), floor=floor, undefined=undefined), "note": ""}
 
 
 def _change(statistic: Statistic, own: pd.DataFrame, base: pd.DataFrame, draws: _Draws) -> tuple[float, float, float]:

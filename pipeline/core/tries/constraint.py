@@ -11,10 +11,7 @@ from pipeline.core.tries.trie import Trie
 
 
 class TrieConstraint:
-    """Which tokens may follow, by trie prefix.
-
-    Prefixes are the trie's own indices, 0 for the empty one; behind the terminator there is none.
-    """
+    """Which tokens may follow, by prefix: the trie's own indices, 0 for the empty one, none behind the terminator."""
 
     def __init__(self, trie: Trie, device: torch.device | str):
         """Put the trie's edges on ``device``."""
@@ -27,15 +24,7 @@ class TrieConstraint:
         self._keys = parents * self._span + self._tokens
 
     def restrict(self, logits: torch.Tensor, prefixes: torch.Tensor) -> torch.Tensor:
-        """Logits with -inf on every token that does not go on.
-
-        Args:
-            logits: float[R, V].
-            prefixes: int64[R], the prefix of each row.
-
-        Returns:
-            float[R, V], a new tensor.
-        """
+        """A copy of float[R, V] logits with -inf on every token that does not follow its row's prefix, int64[R]."""
         starts, counts = self._offsets[prefixes], self._offsets[prefixes + 1] - self._offsets[prefixes]
         rows = torch.repeat_interleave(torch.arange(len(prefixes), device=logits.device), counts)
         first = torch.repeat_interleave(starts - (counts.cumsum(0) - counts), counts)

@@ -52,27 +52,15 @@ class _Children:
 
 @dataclass(frozen=True)
 class ImplicitTrie:
-    """The trie of every canonical string of a rounded law under a tokenizer's digit rule.
-
-    Attributes:
-        law: The rounded law.
-        tokens: The digit rule, with the terminator.
-    """
+    """The trie of every canonical string of a rounded law under a tokenizer's digit rule."""
 
     law: RoundedLaw
     tokens: DigitTokens
 
     def next_tokens(self, prefix_ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """The target distribution q(. | prefix) of Eq. 1.
+        """q(. | prefix) of Eq. 1: token ids int32[K], ascending, and their probabilities float64[K], all above 0.
 
-        Args:
-            prefix_ids: Token ids generated so far, terminator excluded.
-
-        Returns:
-            Token ids int32[K], ascending, and their probabilities float64[K], all above 0.
-
-        Raises:
-            KeyError: ``prefix_ids`` begins no canonical string of positive probability.
+        Raises KeyError where ``prefix_ids``, without the terminator, begin no canonical string of positive probability.
         """
         prefix = _Prefix()
         for token in prefix_ids:
@@ -85,11 +73,8 @@ class ImplicitTrie:
     def sample_paths(
         self, rng: np.random.Generator, size: int
     ) -> list[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]:
-        """Draw ``size`` strings y ~ P_Y independently.
-
-        Returns:
-            For each, token ids int32[L + 1], terminator last, and ``next_tokens`` of the
-            prefix before each of them.
+        """``size`` independent strings y ~ P_Y: token ids int32[L + 1], terminator last, and ``next_tokens`` before
+        each of them.
         """
         paths = [self.tokens.encode(self.law.text(index)) for index in self.law.sample(rng, size)]
         # Paths share their first prefixes; the law's functions are called once for all of them.
@@ -106,10 +91,6 @@ class ImplicitTrie:
             )
             for ids in paths
         ]
-
-    def sample_path(self, rng: np.random.Generator) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        """One of ``sample_paths``."""
-        return self.sample_paths(rng, 1)[0]
 
     def _extend(self, prefix: _Prefix, token: int, prefix_ids: Sequence[int]) -> _Prefix:
         """The prefix after one more token. Raises KeyError where it is no canonical number's."""

@@ -18,10 +18,8 @@ ROOT = -1
 class TokenTree:
     """Distinct prefixes of token sequences behind a shared prompt; the prompt itself is the root.
 
-    Attributes:
-        tokens: int32[N], last token of each node's prefix.
-        parents: int32[N], index of the node before it, ROOT directly behind the prompt;
-            always smaller than the node's own index.
+    ``tokens`` are int32[N], the last token of each node's prefix; ``parents`` int32[N], the node before it, ROOT
+    directly behind the prompt, always smaller than the node's own index.
     """
 
     tokens: np.ndarray
@@ -64,11 +62,8 @@ class TokenTree:
 
 
 def merge_sequences(sequences: Sequence[Sequence[int]]) -> tuple[TokenTree, list[np.ndarray]]:
-    """The tree of all non-empty prefixes of ``sequences``.
-
-    Returns:
-        The tree, nodes in order of first appearance, and for each sequence of length L the
-        node of each of its prefixes, int64[L].
+    """The tree of all non-empty prefixes, nodes in order of first appearance, and int64[L], the node of each prefix, of
+    each sequence.
     """
     index: dict[tuple[int, int], int] = {}
     nodes_of = []

@@ -32,10 +32,8 @@ def prefix_probabilities(trie: Trie) -> np.ndarray:
 
 
 def path_prefix_weights(trie: Trie) -> np.ndarray:
-    """Weights w(s) of the prefixes in Eq. 3: sum over y through s of P(y) / (L(y) + 1).
-
-    Returns:
-        float64[num_prefixes], sums to 1.
+    """float64[num_prefixes], weights w(s) of the prefixes in Eq. 3: sum over y through s of P(y) / (L(y) + 1); they sum
+    to 1.
     """
     edge_mass = prefix_probabilities(trie)[edge_parents(trie)] * trie.edge_probabilities
     weights = np.empty(trie.num_prefixes)

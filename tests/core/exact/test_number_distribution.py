@@ -50,9 +50,3 @@ def test_points_are_the_same_for_every_model_and_span_the_window(name):
     else:
         # Neither the body's probability nor the range has a gap of more than a few points.
         assert np.diff(law.freeze().cdf(one)).max() < 0.02 and np.diff(one).max() < (ends[1] - ends[0]) / 50
-
-
-def test_bounds_of_a_finished_expansion_are_narrow():
-    _, bounds = distribution(LAWS["poisson"], ONE_DIGIT, 3)
-    found = bounds.distribution
-    assert (found["cdf_high"] - found["cdf_low"]).max() < 0.05

@@ -160,23 +160,20 @@ def make_model(law, digit_tokens, rng, *, size=150, leak=0.1, max_new_tokens=12)
     return SyntheticModel(digit_tokens, sequences, rng.dirichlet(np.full(len(texts), 0.5)) + 1e-12, max_new_tokens)
 
 
-def assert_holds(bounds, law, model, which):
-    masked = which == "masked"
-    values, weights, support, _ = model.law(law, masked)
+def assert_holds(bounds, law, model):
+    values, weights, support, _ = model.law(law, masked=True)
     distance, ks = exact_distances(law, values, weights)
     if not math.isnan(distance):
         assert bounds.wasserstein_1_low - 1e-4 <= distance <= bounds.wasserstein_1_high + 1e-4
     assert bounds.ks_low - 1e-6 <= ks <= bounds.ks_high + 1e-4
-    _, _, valid, outside = model.law(law, masked=False)
+    _, _, valid, _ = model.law(law, masked=False)
     assert bounds.valid_low - 1e-9 <= valid <= bounds.valid_high + 1e-9
-    in_grammar = 1.0 if masked else 1 - outside
-    assert bounds.support_low - 1e-9 <= support / in_grammar <= bounds.support_high + 1e-9
+    assert bounds.support_low - 1e-9 <= support <= bounds.support_high + 1e-9
 
 
-@pytest.mark.parametrize("which", ["masked", "conditional"])
 @pytest.mark.parametrize("digit_tokens", [ONE_DIGIT, THREE_DIGITS], ids=["one", "three"])
 @pytest.mark.parametrize("name", LAWS)
-def test_bounds_hold_at_every_budget_and_reach_the_width(name, digit_tokens, which):
+def test_bounds_hold_at_every_budget_and_reach_the_width(name, digit_tokens):
     law, rounds = LAWS[name], []
     model = make_model(law, digit_tokens, np.random.default_rng(len(name)))
     bounds = bound_number_law(
@@ -187,11 +184,10 @@ def test_bounds_hold_at_every_budget_and_reach_the_width(name, digit_tokens, whi
         max_positions=3000,
         max_new_tokens=12,
         round_size=16,
-        which=which,
         on_round=rounds.append,
     )
     for index in {0, 1, 2, len(rounds) // 2, len(rounds) - 1}:
-        assert_holds(rounds[min(index, len(rounds) - 1)], law, model, which)
+        assert_holds(rounds[min(index, len(rounds) - 1)], law, model)
     assert bounds == rounds[-1] and bounds.positions == model.calls < 3000
     if math.isnan(bounds.achieved_width):
         assert name == "bernoulli" or bounds.ks_high - bounds.ks_low <= 0.002
@@ -204,14 +200,13 @@ def test_bounds_hold_at_every_budget_and_reach_the_width(name, digit_tokens, whi
 @settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(sorted(LAWS)),
-    st.sampled_from(["masked", "conditional"]),
     st.booleans(),
     st.integers(0, 10**6),
     st.integers(1, 60),
     st.integers(2, 8),
     st.sampled_from([0.0, 0.1, 0.6]),
 )
-def test_bounds_hold_for_random_models(name, which, three, seed, positions, max_new_tokens, leak):
+def test_bounds_hold_for_random_models(name, three, seed, positions, max_new_tokens, leak):
     digit_tokens = THREE_DIGITS if three else ONE_DIGIT
     law, rng = LAWS[name], np.random.default_rng(seed)
     model = make_model(law, digit_tokens, rng, size=20, leak=leak, max_new_tokens=max_new_tokens)
@@ -222,11 +217,10 @@ def test_bounds_hold_for_random_models(name, which, three, seed, positions, max_
         max_positions=positions,
         max_new_tokens=max_new_tokens,
         round_size=5,
-        which=which,
         width=0.01,
     )
-    if model.law(law, which == "masked")[2] > 0:
-        assert_holds(bounds, law, model, which)
+    if model.law(law, masked=True)[2] > 0:
+        assert_holds(bounds, law, model)
     assert bounds.positions <= positions
 
 
@@ -295,6 +289,27 @@ def test_a_budget_that_is_too_small_is_reported():
     assert all(bounds.mass_open > 0 for bounds in widths)
 
 
+def test_blocks_that_are_certain_bound_the_distribution_function_by_hand():
+    """Of a model that begins with "0." three positions leave the digits behind it: the block of d is [d / 10, ...)."""
+    shares = np.arange(1.0, 11) / 55
+
+    def score(paths):
+        laws = np.zeros((len(paths), 13))
+        for row, path in zip(laws, paths, strict=True):
+            row[[[0], [11], np.arange(10)][len(path)]] = [1, 1, shares][len(path)]
+        with np.errstate(divide="ignore"):
+            return np.log(laws)
+
+    law = Law("expon", {"scale": 0.2})
+    bounds = bound_number_law(law, ONE_DIGIT, score, width=1e-3, max_positions=3)
+    assert (bounds.support_low, bounds.support_high, bounds.mass_open) == pytest.approx((1, 1, 1))
+    cumulative = np.append(np.cumsum(shares), 1)
+    for x, low, high, _ in zip(*bounds.distribution.values(), strict=True):
+        if x < 1 and abs(10 * x - round(10 * x)) > 0.01:
+            below = int(10 * x)
+            assert (low, high) == pytest.approx((([0, *cumulative])[below], cumulative[below]), abs=1e-8)
+
+
 def test_an_integer_law_wider_than_its_grid():
     # SciPy's hypergeometric distribution function is NaN between integers.
     law = Law("hypergeom", {"M": 200_000.0, "n": 100_000.0, "N": 100_000.0})
@@ -305,13 +320,13 @@ def test_an_integer_law_wider_than_its_grid():
 
 def test_a_model_without_any_number():
     model = SyntheticModel(ONE_DIGIT, [[OUTSIDE], [ONE_DIGIT.terminator], [10, 12]], [0.5, 0.3, 0.2], 8)
-    bounds = bound_number_law(LAWS["normal"], ONE_DIGIT, model.score, which="conditional", max_new_tokens=8)
+    bounds = bound_number_law(LAWS["normal"], ONE_DIGIT, model.score, max_new_tokens=8)
     assert (bounds.valid_low, bounds.support_low) == (0, 0)
     assert bounds.valid_high == pytest.approx(0.5) and bounds.mass_outside == pytest.approx(0.5)
     assert (bounds.ks_low, bounds.wasserstein_1_low) == (0, 0) and bounds.ks_high > 0.9
 
 
-@pytest.mark.parametrize("arguments", [{"which": "both"}, {"width": 0.0}, {"max_positions": 0}])
+@pytest.mark.parametrize("arguments", [{"width": 0.0}, {"max_positions": 0}])
 def test_arguments(arguments):
     with pytest.raises(ValueError):
         bound_number_law(LAWS["normal"], ONE_DIGIT, lambda paths: None, **arguments)

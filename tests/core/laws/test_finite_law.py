@@ -84,9 +84,10 @@ def test_quantiles_are_those_of_the_sorted_sample(indices, decimals):
 
 def test_a_kernel_density_is_scipys_on_the_grid():
     values = np.array([1.0, 1.5, 2.25, 4.0, 4.0])
-    law = smoothed_law(values, np.ones(5), 2)
+    weights = np.array([1.0, 2.0, 0.5, 3.0, 1.0])
+    law = smoothed_law(values, weights, 2)
     assert law.strings[0] == "1.00" and law.strings[-1] == "4.00" and len(law.strings) == 301
-    kernel = stats.gaussian_kde(values)
+    kernel = stats.gaussian_kde(values, weights=weights)
     inside = kernel.integrate_box_1d(0.995, 4.005)
     for place in (0, 40, 300):
         centre = law.values[place]

@@ -42,6 +42,11 @@ def test_masses_are_scipys_probabilities(family):
         assert masses.sum() + outside.sum() == pytest.approx(1, abs=1e-12)
 
 
+@pytest.mark.parametrize(("lower", "upper", "expected"), [(0.124, 0.626, (13, 62)), (-0.626, -0.124, (-62, -13))])
+def test_the_grid_lies_inside_the_support(lower, upper, expected):
+    assert RoundedLaw(Law("uniform", {"loc": lower, "scale": upper - lower}), 2).bounds == expected
+
+
 @pytest.mark.parametrize(
     ("wrong_sf", "message"),
     [

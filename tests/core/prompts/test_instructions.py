@@ -54,9 +54,3 @@ def test_the_draw_depends_on_the_seed_and_on_neither_order_nor_other_categories(
     # The numbers that are held out differ between categories: no stream is shared.
     numbers = {kind: {name.split("-")[1] for name in first if name.startswith(kind)} for kind in ("question", "code")}
     assert numbers["question"] != numbers["code"]
-
-
-def test_every_prompt_is_as_likely_to_be_held_out():
-    counts = Counter(name for seed in range(400) for name in held_out(prompts_of(code=8), 0.25, seed))
-    # 400 draws with probability 1/4: a standard deviation is 8.7, and 4 of them are allowed.
-    assert len(counts) == 8 and all(65 <= count <= 135 for count in counts.values())

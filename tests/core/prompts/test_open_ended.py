@@ -5,40 +5,10 @@ import re
 from pipeline.core.prompts.open_ended import OPEN_CATEGORIES, open_prompts
 from pipeline.demo.embedded.knowledge import CATEGORIES
 
-# Appendix C.3 and Section 4.2, in the singular.
-PAPER_CATEGORIES = {
-    "word",
-    "name",
-    "city",
-    "country",
-    "animal",
-    "food",
-    "job",
-    "hobby",
-    "sport",
-    "color",
-    "flower",
-    "tree",
-    "disease",
-    "body part",
-    "musical instrument",
-    "vehicle",
-    "gemstone",
-    "programming language",
-    "chemical element",
-    "medical concept",
-    "landmark",
-    "first name",
-    "mammal",
-    "weekday",
-}
-
 
 def test_categories():
     assert len(OPEN_CATEGORIES) == len({category.casefold() for category in OPEN_CATEGORIES}) == 102
-    assert set(OPEN_CATEGORIES) >= PAPER_CATEGORIES
     assert set(OPEN_CATEGORIES) >= set(CATEGORIES)
-    # "a random ..." needs no article rule, and a category is a plain phrase.
     assert all(re.fullmatch(r"[A-Za-z]+( [A-Za-z]+){0,2}", category) for category in OPEN_CATEGORIES)
 
 
@@ -50,13 +20,6 @@ def test_the_papers_examples():
         "Think of a random animal. Output ONLY the answer.",
         "Pick a random musical instrument. Output ONLY the answer.",
     }
-
-
-def test_verbs_rotate():
-    texts = [prompt.text for prompt in open_prompts()]
-    verbs = ("Think of a ", "Choose a ", "Name a ", "Pick a ")
-    assert all(text.startswith(verbs[index % 4]) for index, text in enumerate(texts))
-    assert [sum(text.startswith(verb) for text in texts) for verb in verbs] == [26, 26, 25, 25]
 
 
 def test_ids():

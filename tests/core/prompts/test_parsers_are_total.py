@@ -233,12 +233,6 @@ def test_a_formatted_number_is_read_back(value, form):
         assert parse_number(text) == value
 
 
-@given(st.integers(-(2**53), 2**53))
-def test_a_formatted_integer_is_read_back(value):
-    for text in (str(value), f"{value}.0", f"{value}."):
-        assert parse_sample(text, (-math.inf, math.inf), integer=True) == value
-
-
 PLAIN = LINE.filter(lambda text: not any(mark in text for mark in ("answer>", "<|", "|")))
 
 
@@ -254,8 +248,3 @@ def test_answers_are_read_back_from_every_protocol(answers, seed):
     (drawn,) = AnswerProtocol("verbalized", 7).answers(listing, seed)
     assert drawn in answers[1:]
     assert AnswerProtocol("base").answers(first, seed) == [first]
-
-
-@given(LINE)
-def test_a_quoted_answer_is_read_back(text):
-    assert normalise_answer(f'\n "{text}"\nBecause.') == " ".join(text.split())

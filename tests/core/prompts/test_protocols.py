@@ -1,9 +1,6 @@
 """How replies become answers: by hand, strictly, and total on any text."""
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.protocols import (
@@ -99,32 +96,3 @@ def test_the_task_itself_is_the_same_under_every_protocol():
     assert " 7 " in AnswerProtocol("batch", 7).instruction("structured")
     tag, channel = (AnswerProtocol("ssot", answer_channel=c).instruction("open") for c in (None, "final"))
     assert "<answer>" in tag and "<answer>" not in channel and "final channel" in channel
-
-
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False).map(repr), min_size=1, max_size=9))
-def test_lists_come_back(answers):
-    assert listed_answers("\n".join(answers), len(answers)) == answers
-
-
-@given(st.text(st.characters(exclude_characters="<|\n"), max_size=40), st.text("ab \n", max_size=10))
-def test_tags_and_channels_come_back(answer, around):
-    assert tagged_answer(f"{around}<answer>{answer}</answer>{around}") == answer.strip()
-    assert channel_answer(HARMONY.format(answer), "final") == answer.strip()
-
-
-@given(
-    st.lists(st.tuples(st.text("abc", min_size=1), st.floats(0.001, 1000)), min_size=1, max_size=6),
-    st.integers(0, 2**63 - 1),
-)
-def test_only_stated_candidates_are_drawn(candidates, seed):
-    text = "\n".join(f"{answer} | {weight!r}" for answer, weight in candidates)
-    assert verbalized_answer(text, seed) in {answer for answer, _ in candidates}
-
-
-def test_number_of_answers():
-    rng = np.random.default_rng(0)
-    for condition, count in (("base", 1), ("ssot", 1), ("batch", 5), ("verbalized", 1)):
-        protocol = AnswerProtocol(condition, 5)
-        assert protocol.answers_per_generation == count
-        for text in ("", "1\n2", "<answer>", "x" * int(rng.integers(100))):
-            assert len(protocol.answers(text, 0)) == count

@@ -65,17 +65,6 @@ def test_cost_of_a_mixture_is_that_of_the_best_shares(points, at):
     assert float(mixture_cost(calibrations, costs, at)) == pytest.approx(expected, abs=1e-6)
 
 
-def test_mixtures_by_hand():
-    # base, half of soft, soft: the half costs less than half of what soft costs.
-    calibrations, costs = np.array([10.0, 6.0, 4.0]), np.array([0.0, 0.1, 0.4])
-    at = np.array([12.0, 10.0, 8.0, 6.0, 5.0, 4.0, 3.0])
-    found = [float(mixture_cost(calibrations, costs, value)) for value in at]
-    assert found == pytest.approx([0.0, 0.0, 0.05, 0.1, 0.25, 0.4, 0.4])
-    # A scale that is worse than a mixture of its neighbours is not used; one that is no better costs nothing more.
-    assert mixture_cost([10.0, 6.0, 4.0], [0.0, 0.9, 0.4], 6.0) == pytest.approx(0.4 * 4 / 6)
-    assert mixture_cost([10.0, 11.0], [0.0, 0.5], 10.0) == 0.0
-
-
 def test_mixtures_of_resamples_are_those_of_each():
     rng = np.random.default_rng(0)
     calibrations, costs, at = rng.random((4, 50)), rng.random((4, 50)), rng.random(50)
@@ -128,22 +117,3 @@ def test_an_undefined_distance_is_no_candidate():
     distances = {"ood": near(soft=0.1, hard=math.nan), "unseen": near(soft=0.1, hard=0.1, late=0.1)}
     found = choose_method(distances, {}, {"soft": 0.5, "hard": 0.1, "late": 0.1}, 0.01)
     assert found == Choice("soft", ("soft",), {"hard": ("ood", "", False), "late": ("ood", "", False)})
-
-
-@settings(deadline=None, derandomize=True)
-@given(
-    st.dictionaries(st.sampled_from("abcd"), st.tuples(VALUES, VALUES), min_size=1),
-    st.dictionaries(
-        st.tuples(st.sampled_from("abcd"), st.sampled_from("abcd")).filter(lambda pair: pair[0] != pair[1]),
-        st.sampled_from(["better", "worse", "cannot tell"]),
-    ),
-)
-def test_the_choice_is_the_cheapest_candidate_and_everyone_else_has_a_reason(values, verdicts):
-    distances = {"ood": near(**{name: distance for name, (distance, _) in values.items()})}
-    costs = {name: cost for name, (_, cost) in values.items()}
-    found = choose_method(distances, {"ood": verdicts}, costs, 0.01)
-    assert set(found.candidates) | set(found.worse) == set(values)
-    assert not set(found.candidates) & set(found.worse)
-    assert (found.method == "") == (not found.candidates)
-    if found.candidates:
-        assert costs[found.method] == min(costs[name] for name in found.candidates)
