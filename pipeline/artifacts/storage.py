@@ -4,7 +4,6 @@ Tables are Parquet with page checksums, flat arrays are ``.npy`` files behind a 
 with sizes and SHA-256, everything else is JSON or safetensors. Nothing is pickled.
 """
 
-import contextlib
 import errno
 import hashlib
 import json
@@ -12,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.artifacts.atomic import atomic_path, recover
+from pipeline.artifacts.atomic import atomic_path
 from pipeline.errors import ArtifactError, StorageError, UnavailableError
 
 if TYPE_CHECKING:
@@ -33,11 +32,7 @@ def sha256_json(value: Any) -> str:
 
 
 def require(path: Path) -> Path:
-    """Return ``path``, finishing what a killed run may have begun; raise ArtifactError if there is nothing there."""
-    for missing in (path.parent, path):
-        if not missing.exists() and missing.parent.exists():
-            with contextlib.suppress(OSError):
-                recover(missing)
+    """Return ``path``; raise ArtifactError if there is nothing there."""
     if not path.exists():
         raise ArtifactError(f"{path} does not exist; `dvc repro` builds it")
     return path

@@ -8,11 +8,12 @@ checkpoint, and ends with the same weights, bit for bit on one processor with on
 import argparse
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.artifacts.atomic import atomic_directory
-from pipeline.artifacts.locks import scratch
+from pipeline.artifacts.locks import exclusive
 from pipeline.artifacts.storage import read_json
 from pipeline.command import run_command
 from pipeline.errors import ConfigError
@@ -44,7 +45,7 @@ def main(
     if training_tokens is not None:
         chosen = dataclasses.replace(chosen, training_tokens=training_tokens)
     dtype = getattr(torch, autocast) if autocast else None
-    with scratch(checkpoint, "build_model"):
+    with exclusive(checkpoint, "build_model"):
         tokenizer = train_tokenizer(tokenizer_texts(chosen), chosen.vocab_size)
         state = Checkpoint(checkpoint / "state.safetensors", training_identity(chosen, tokenizer, dtype))
         position = state.position()
@@ -70,6 +71,7 @@ def main(
             _write_model(model, tokenizer, directory)
             (directory / "training_log.jsonl").write_text("".join(json.dumps(record) + "\n" for record in log))
             (directory / "recipe.json").write_text(recipe_json(chosen) + "\n")
+        shutil.rmtree(checkpoint, ignore_errors=True)
 
 
 def _read_recipe(path: Path) -> "Recipe":

@@ -31,7 +31,7 @@ class ModelRates:
     reading_token: PositiveFloat
     """To read a token and give the log-probabilities behind it."""
     decoding_step: PositiveFloat
-    """A decoding step of ``Rates.decoding_rows`` rows."""
+    """A decoding step, of ``Rates.decoding_rows`` rows."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -43,7 +43,7 @@ class Rates:
     measured: str
     """When, and with which versions."""
     decoding_rows: PositiveInt
-    """Rows that the measured decoding steps advanced."""
+    """Rows that the measured decoding steps advanced; a step of fewer rows takes as long."""
     models: Annotated[dict[str, ModelRates], Field(min_length=1)]
     """What was measured, by name."""
 
@@ -64,21 +64,9 @@ class Rates:
         between = np.interp(num_parameters, sizes, [getattr(model, figure) for model in known])
         return float(between) * max(num_parameters / sizes[-1], 1.0)
 
-    def decoding_seconds(self, tokens: float, num_parameters: int, rows: int) -> float:
-        """Time to generate ``tokens`` in steps of ``rows`` rows.
-
-        A step of fewer rows than were measured takes as long; one of more, longer in proportion.
-        """
-        return tokens / min(rows, self.decoding_rows) * self.seconds("decoding_step", num_parameters)
-
 
 def read_rates(path: Path) -> Rates:
-    """Read a file of rates.
-
-    Raises:
-        ArtifactError: There is no such file, or it is no JSON.
-        ConfigError: A key is missing, unknown or has a value that is not allowed; file and key are named.
-    """
+    """Read a file of rates. Raises ArtifactError where there is none, and ConfigError naming a key."""
     if not path.is_file():
         raise ArtifactError(f"{path} does not exist; `make gpu-check` writes rates")
     return validate(read_json(path), Rates, str(path))

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.artifacts.journal import Journal
-from pipeline.errors import ArtifactError
+from pipeline.errors import ArtifactError, StorageError
+from tests.forked import in_child
 
 
 @given(st.lists(st.fixed_dictionaries({"n": st.integers(), "text": st.text(st.characters())}), max_size=5), st.data())
@@ -32,3 +33,19 @@ def test_no_file_and_bad_line(tmp_path):
     path.write_text(json.dumps({"a": 1}) + "\nnonsense\n")
     with pytest.raises(ArtifactError, match=r"bad\.jsonl: line 2 is not JSON"):
         Journal(path).rows()
+
+
+def test_a_short_write_leaves_no_part_of_a_batch(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    Journal(path).append([{"n": 1}])
+
+    def work():
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        with pytest.raises(StorageError, match=r"rows\.jsonl: file too large; raise the limit"):
+            Journal(path).append({"n": number} for number in range(1000))
+
+    content = path.read_bytes()
+    assert in_child(work) == 0
+    assert path.read_bytes() == content

@@ -4,20 +4,17 @@ import errno
 import fcntl
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from pipeline.artifacts.locks import exclusive, scratch
+from pipeline.artifacts.locks import exclusive
 from pipeline.errors import BusyError, ConfigError
 from tests.conftest import ROOT
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +53,7 @@ def test_the_second_is_refused_and_told_by_whom(start, tmp_path):
     holder = start(directory)
     directory.mkdir()
     (directory / "state").write_text("kept")
-    with pytest.raises(BusyError) as refused, scratch(directory, "train-soft tiny"):
+    with pytest.raises(BusyError) as refused, exclusive(directory, "train-soft tiny"):
         raise AssertionError("two at once")
     assert re.fullmatch(
         rf"train-soft tiny is already running \(process {holder.pid} on {re.escape(socket.gethostname())}, since "
@@ -69,9 +66,9 @@ def test_the_second_is_refused_and_told_by_whom(start, tmp_path):
     with pytest.raises(BusyError, match=f"process {holder.pid} "), exclusive(directory, "train-soft tiny"):
         pass
     holder.communicate("\n")
-    with scratch(directory, "train-soft tiny"):
+    with exclusive(directory, "train-soft tiny"):
         assert (directory / "state").read_text() == "kept"
-    assert os.listdir(tmp_path / "unfinished") == []
+    assert os.listdir(tmp_path / "unfinished") == ["train"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -104,15 +101,6 @@ def test_other_directories_are_free(start, tmp_path):
         pass
 
 
-def test_a_failed_run_keeps_its_scratch(tmp_path):
-    directory = tmp_path / "work"
-    with pytest.raises(ZeroDivisionError), scratch(directory, "x"):
-        directory.mkdir()
-        (directory / "part").write_text("1")
-        raise ZeroDivisionError
-    assert os.listdir(tmp_path) == ["work"] and os.listdir(directory) == ["part"]
-
-
 CONTENDER = (
     "import sys, pathlib, os, time; from pipeline.errors import BusyError\n"
     "from pipeline.artifacts.locks import exclusive\n"
@@ -135,58 +123,3 @@ def test_never_two_at_once_although_the_lock_file_comes_and_goes(tmp_path):
     wins = [int(contender.communicate()[0]) for contender in contenders]
     assert all(contender.returncode == 0 for contender in contenders) and sum(wins) > 50
     assert os.listdir(tmp_path) == []
-
-
-KEEPER = (
-    "import sys, pathlib; from pipeline.artifacts.score_cache import ScoreCache\n"
-    "cache = ScoreCache(pathlib.Path(sys.argv[1])); start = int(sys.argv[2])\n"
-    "for n in range(start, start + 100000):\n"
-    "    cache.add({(2 * n + i).to_bytes(32): float(2 * n + i) for i in (0, 1)}); print(n, flush=True)"
-)
-
-
-def test_killed_writers_of_the_score_cache_lose_nothing_they_had_stored(tmp_path):
-    from pipeline.artifacts.score_cache import ScoreCache
-
-    path, reached = tmp_path / "cache.sqlite", 0
-    for round_number in range(8):
-        writer = subprocess.Popen(
-            [sys.executable, "-c", KEEPER, str(path), str(reached)], cwd=ROOT, text=True, stdout=subprocess.PIPE
-        )
-        writer.stdout.readline()
-        time.sleep(0.01 + 0.013 * round_number)
-        writer.kill()
-        lines = writer.communicate()[0].split("\n")[:-1]
-        last = int(lines[-1]) if lines else reached
-        keys = [number.to_bytes(32) for number in range(2 * (last + 2))]
-        found = ScoreCache(path).find(keys)
-        # All batches that were acknowledged; of the running one both values or neither.
-        assert len(found) in (2 * (last + 1), 2 * (last + 2))
-        assert found == {key: float(number) for number, key in enumerate(keys) if key in found}
-        reached = last + 1
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory) -> Path:
-    """A DVC project of one stage, which ends once there is a file "go"."""
-    root = tmp_path_factory.mktemp("dvc")
-    command = "touch started; until [ -e go ]; do sleep 0.02; done; echo done > out"
-    (root / "dvc.yaml").write_text(f"stages:\n  slow:\n    cmd: {command}\n    outs: [out]\n")
-    dvc = shutil.which("dvc") or str(Path(sys.executable).with_name("dvc"))
-    subprocess.run([dvc, "init", "--no-scm", "-q"], cwd=root, check=True)
-    return root
-
-
-def test_two_reproductions_at_once(project):
-    """DVC lets one run a stage and tells the other by which process it is held up."""
-    dvc = shutil.which("dvc") or str(Path(sys.executable).with_name("dvc"))
-    first = subprocess.Popen([dvc, "repro"], cwd=project)
-    try:
-        wait_until((project / "started").exists, first)
-        second = subprocess.run([dvc, "repro"], cwd=project, capture_output=True, text=True, timeout=120)
-    finally:
-        (project / "go").touch()
-    assert first.wait() == 0
-    assert second.returncode != 0 and "it is being blocked by" in second.stderr, second.stderr
-    assert (project / "out").read_text() == "done\n"
-    assert subprocess.run([dvc, "status", "-q"], cwd=project).returncode == 0

@@ -1,7 +1,9 @@
 """The content-addressed cache: keys, killing, sharing between processes, damaged files."""
 
 import math
-import multiprocessing
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from pipeline.artifacts.score_cache import KEYS_PER_QUERY, CachedScores, ScoreCache, content_key
 from pipeline.engines.judges.pair_scorer import PairScorer
 from pipeline.errors import ArtifactError, ModelError
+from tests.conftest import ROOT
 
 IDENTITY = {"kind": "test", "checkpoint": {"files": {"a": "b"}}}
 
@@ -101,23 +104,31 @@ def test_more_keys_than_one_query_holds(tmp_path):
     assert cache.find([*entries, b"unknown"]) == entries
 
 
-def write_entries(path, offset):
-    cache = ScoreCache(path)
-    for number in range(60):
-        cache.add({(number + offset).to_bytes(32): float(number + offset)})
+KEEPER = (
+    "import sys, pathlib; from pipeline.artifacts.score_cache import ScoreCache\n"
+    "cache = ScoreCache(pathlib.Path(sys.argv[1])); start = int(sys.argv[2])\n"
+    "for n in range(start, start + 100000):\n"
+    "    cache.add({(2 * n + i).to_bytes(32): float(2 * n + i) for i in (0, 1)}); print(n, flush=True)"
+)
 
 
-def test_several_processes_write_at_once(tmp_path):
-    path = tmp_path / "cache.sqlite"
-    context = multiprocessing.get_context("fork")
-    processes = [context.Process(target=write_entries, args=(path, offset)) for offset in (0, 30, 60)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0, 0, 0]
-    keys = [number.to_bytes(32) for number in range(120)]
-    assert ScoreCache(path).find(keys) == {key: float(number) for number, key in enumerate(keys)}
+def test_killed_writers_of_the_score_cache_lose_nothing_they_had_stored(tmp_path):
+    path, reached = tmp_path / "cache.sqlite", 0
+    for round_number in range(4):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", KEEPER, str(path), str(reached)], cwd=ROOT, text=True, stdout=subprocess.PIPE
+        )
+        writer.stdout.readline()
+        time.sleep(0.01 + 0.013 * round_number)
+        writer.kill()
+        lines = writer.communicate()[0].split("\n")[:-1]
+        last = int(lines[-1]) if lines else reached
+        keys = [number.to_bytes(32) for number in range(2 * (last + 2))]
+        found = ScoreCache(path).find(keys)
+        # All batches that were acknowledged; of the running one both values or neither.
+        assert len(found) in (2 * (last + 1), 2 * (last + 2))
+        assert found == {key: float(number) for number, key in enumerate(keys) if key in found}
+        reached = last + 1
 
 
 def test_damaged_file_is_named(tmp_path):

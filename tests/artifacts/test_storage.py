@@ -1,14 +1,11 @@
 """Artifacts: round trips, atomic replacement, damage that is noticed and named."""
 
-import json
-import os
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.artifacts.atomic import atomic_directory, atomic_entries, atomic_path
 from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.output_spaces import OutputSpaceStore, write_output_spaces
 from pipeline.artifacts.prompts import read_prompts, write_prompts
@@ -105,34 +102,7 @@ def test_missing_file_and_column(tmp_path):
         read_table(tmp_path / "t.parquet", ["a", "b"])
 
 
-def test_failed_writes_leave_what_was_there(tmp_path):
-    write_json(tmp_path / "a.json", 1)
-    with pytest.raises(RuntimeError), atomic_path(tmp_path / "a.json") as temporary:
-        temporary.write_text("half")
-        raise RuntimeError
-    assert read_json(tmp_path / "a.json") == 1
-    with atomic_directory(tmp_path / "d") as directory:
-        (directory / "x").write_text("old")
-    with pytest.raises(RuntimeError), atomic_directory(tmp_path / "d") as directory:
-        (directory / "x").write_text("new")
-        raise RuntimeError
-    assert (tmp_path / "d" / "x").read_text() == "old"
-    assert sorted(os.listdir(tmp_path)) == ["a.json", "d"]
-
-
-def test_entries_replace_their_namesakes_only(tmp_path):
-    (tmp_path / "keep").write_text("kept")
-    for content in ("first", "second"):
-        with atomic_entries(tmp_path) as directory:
-            (directory / "folder").mkdir()
-            (directory / "folder" / content).write_text(content)
-            (directory / "file").write_text(content)
-    assert sorted(os.listdir(tmp_path)) == ["file", "folder", "keep"]
-    assert os.listdir(tmp_path / "folder") == ["second"] and (tmp_path / "file").read_text() == "second"
-
-
 def test_undefined_numbers_are_not_written_as_nan(tmp_path):
     with pytest.raises(ValueError):
         write_json(tmp_path / "a.json", {"value": float("nan")})
     assert not (tmp_path / "a.json").exists()
-    assert json.loads(json.dumps(None)) is None

@@ -1,18 +1,17 @@
-"""The cost model: hand-computed pieces, and the totals that the paper states for its own runs."""
+"""The cost model: pieces worked out by hand, totals that the paper states, and runs that were recorded."""
 
 import json
 import statistics
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pipeline.config.params import validate
+from pipeline.core.prompts.structured import build_split
 from pipeline.dag.graph import StageGraph, piece_cost
 from pipeline.estimates import cost
 from pipeline.estimates.cost import Cost
-from pipeline.estimates.prices import Prices
+from pipeline.estimates.prices import OTHER_REPLY_TOKENS, REPLY_TOKENS, SUMMARY_REQUEST_TOKENS, TEMPLATE_TOKENS, Prices
 from pipeline.runs.plan import checkpoint_bytes
 from pipeline.sources.pin import unpinned
 from tests.composition import composed_params
@@ -21,6 +20,10 @@ from tests.conftest import ROOT
 pytestmark = pytest.mark.slow
 
 BILLION = 10**9
+
+
+def prices_of(*overrides: str, project: Path = ROOT) -> Prices:
+    return Prices(validate(composed_params(*overrides)), project)
 
 
 def test_estimated_tokens():
@@ -35,11 +38,15 @@ def test_paper_step_counts():
     assert cost.training_steps_of(1988, 16, 2, 32) == 1988
 
 
-def test_prefill_and_decoding_by_hand():
-    # 3.12e14 operations a second at a half: 1.56e14; 78 million tokens of a billion parameters take 1.56e17.
-    assert cost.prefill_hours(78e6, BILLION, 0.5) == pytest.approx(1000 / 3600)
+def test_hours_by_hand():
+    # 9.36e13 operations a second: 46.8 million tokens of a billion parameters take 9.36e16.
+    assert cost.work_hours(BILLION, None, reading_token=46.8e6) == pytest.approx(1000 / 3600)
+    # Twice as many operations, at 2.028e13 a second.
+    assert cost.work_hours(BILLION, None, training_token=5.07e6) == pytest.approx(1000 / 3600)
     # 7 billion parameters are 14 GB: 10 ms at 1.4e12 bytes a second, and 25 ms besides.
-    assert cost.decoding_hours(1000, 7 * BILLION, 4) == pytest.approx(250 * 0.035 / 3600)
+    assert cost.work_hours(7 * BILLION, None, decoding_step=250) == pytest.approx(250 * 0.035 / 3600)
+    assert cost.loading_hours(7 * BILLION) == pytest.approx((30 + 14) / 3600)
+    assert Cost(1, 2, 3, 4) + Cost(10, 20, 30, 40) == Cost(11, 22, 33, 44)
 
 
 def test_adapter_size_of_the_model_that_the_rule_is_taken_from():
@@ -47,40 +54,37 @@ def test_adapter_size_of_the_model_that_the_rule_is_taken_from():
     assert cost.adapter_bytes(8_190_000_000, 8, 7) == pytest.approx(61.2e6 / 2 * 7 / 4)
 
 
-def test_sums():
-    assert Cost(1, 2, 3, 4) + Cost(10, 20, 30, 40) == Cost(11, 22, 33, 44)
+def test_training_by_hand():
+    """Packed completions share one copy of the prompt."""
+    prompts = build_split("train")
+    mean = TEMPLATE_TOKENS + statistics.fmean(cost.estimate_tokens(prompt.text) for prompt in prompts)
+    for packed in (1, 4):
+        prices = prices_of(
+            "experiment=paper", "train.hard.samples_per_prompt=8", f"train.hard.completions_per_prompt={packed}"
+        )
+        found, examples = prices.training("qwen3_8b", "hard"), 2 * 1988 * 8 / packed
+        assert found.prompt_tokens == pytest.approx(examples * mean)
+        assert found.completion_tokens == examples * packed * 9
+        steps, tokens = 2 * -(-1988 * 8 // packed // 32), found.prompt_tokens + found.completion_tokens
+        seconds = steps * 0.4 + tokens * 4 * 8190735360 / 2.028e13
+        assert found.gpu_hours == pytest.approx(seconds / 3600)
 
 
-TRAINING = {
-    "num_parameters": BILLION,
-    "prompt_tokens": 60.0,
-    "prompts": 100,
-    "epochs": 2,
-    "samples_per_prompt": 16,
-    "completions_per_example": 4,
-    "global_batch_size": 32,
-    "rank": 16,
-    "num_modules": 4,
-}
+def test_memory_of_training_by_hand():
+    # Eight of the longest prompts with a path of nine tokens each.
+    longest = max(cost.estimate_tokens(prompt.text) for prompt in build_split("train"))
+    tokens, size = 8 * (longest + TEMPLATE_TOKENS + 9), 8190735360
+    for limit, width in (("null", tokens), ("256", 256)):
+        # Rank 16: 15.3 million weights, their gradients and two moments in float32.
+        by_hand = 2 * size + 16 * 15.3e6 + 2.5 * size ** (2 / 3) * width + 2**29
+        prices = prices_of("experiment=paper", "axes=[structured,mcq]", f"train.tokens_per_pass={limit}")
+        assert prices.training_memory("qwen3_8b") == pytest.approx(by_hand, rel=1e-3)
 
 
-def test_packed_completions_share_the_prompt():
-    packed, single = cost.training_cost(**TRAINING), cost.training_cost(**{**TRAINING, "completions_per_example": 1})
-    assert packed.prompt_tokens == 2 * 100 * 4 * 60 and single.prompt_tokens == 4 * packed.prompt_tokens
-    assert packed.completion_tokens == single.completion_tokens == 2 * 100 * 16 * 9
-    assert packed.gpu_hours < single.gpu_hours
-
-
-@given(st.sampled_from(["num_parameters", "prompts", "epochs", "prompt_tokens", "rank"]), st.integers(2, 5))
-def test_more_of_anything_never_costs_less(key, factor):
-    smaller, larger = cost.training_cost(**TRAINING), cost.training_cost(**{**TRAINING, key: TRAINING[key] * factor})
-    for field in ("prompt_tokens", "completion_tokens", "gpu_hours", "disk_bytes"):
-        assert getattr(larger, field) >= getattr(smaller, field)
-
-
-def hours_of(overrides: tuple[str, ...]) -> dict[str, list[float]]:
+def hours_of(*overrides: str) -> dict[str, list[float]]:
     """GPU hours of the paper's experiment by stage or part, one entry per run."""
-    params = validate(composed_params("experiment=paper", *overrides))
+    # The paper scored PALOMA without BOS; ours does both.
+    params = validate(composed_params("experiment=paper", "paloma.bos=[none]", *overrides))
     prices, hours = Prices(params, Path(ROOT)), {}
     for stage, row in (piece for node in StageGraph(params).values() for piece in node.pieces):
         hours.setdefault(stage.name, []).append(piece_cost(stage, row, prices).gpu_hours)
@@ -89,16 +93,7 @@ def hours_of(overrides: tuple[str, ...]) -> dict[str, list[float]]:
 
 @pytest.fixture(scope="module")
 def paper_hours() -> dict[str, list[float]]:
-    # The paper scored PALOMA without BOS; ours does both.
-    return hours_of(("paloma.bos=[none]",))
-
-
-def test_baselines_have_a_price(paper_hours):
-    baselines = {
-        name: hours for name, hours in paper_hours.items() if name.startswith("generate-baselines-") and any(hours)
-    }
-    assert set(baselines) == {"generate-baselines-structured", "generate-baselines-open"}
-    assert all(len(hours) == 12 and min(hours) > 0 for hours in baselines.values())
+    return hours_of()
 
 
 @pytest.mark.parametrize(
@@ -116,91 +111,93 @@ def test_baselines_have_a_price(paper_hours):
     ids=["soft", "hard", "structured", "open", "mcq", "retention", "paloma", "novelty"],
 )
 def test_totals_that_the_paper_states(paper_hours, stages, stated):
-    assert sum(sum(paper_hours[stage]) for stage in stages) == pytest.approx(stated, rel=0.05)
+    """The docs say how far off each may be: training by 5%, an evaluation by a factor of 1.6."""
+    ratio = sum(sum(paper_hours[stage]) for stage in stages) / stated
+    assert abs(ratio - 1) < 0.05 if stages[0].startswith("train") else 1 / 1.6 < ratio < 1.6
 
 
-@pytest.mark.parametrize(
-    "stage, least, median, most", [("train-soft", 0.7, 1.8, 14.9), ("train-hard", 6.5, 18.3, 154.9)]
-)
+@pytest.mark.parametrize("stage, least, median, most", [("train-soft", 0.7, 1.8, 14.9), ("train-hard", 6.5, 18.3, 155)])
 def test_minutes_on_four_gpus_by_model(paper_hours, stage, least, median, most):
-    """Two constants stand for twelve models. The smallest comes out at 0.74 (soft) and 0.85 (hard) of what the paper
-    states, the median at 0.98 and 1.02, the slowest at 0.66 and 0.68: training is superlinear there, by
-    sharding or, for GPT-OSS, by its experts; the text does not say which model it was."""
+    """Two constants stand for twelve models; training is superlinear in the largest, by sharding or by experts."""
     minutes = [60 * hours / 4 for hours in paper_hours[stage]]
-    assert len(minutes) == 12
-    assert min(minutes) == pytest.approx(least, rel=0.3)
+    assert min(minutes) == pytest.approx(least, rel=0.3) and max(minutes) == pytest.approx(most, rel=0.35)
     assert statistics.median(minutes) == pytest.approx(median, rel=0.05)
-    assert max(minutes) == pytest.approx(most, rel=0.35)
 
 
-def test_what_changes_a_price():
-    base = hours_of(("paloma.bos=[none]",))
-    assert sum(hours_of(("paloma.bos=[model,none]",))["score-paloma"]) > 1.8 * sum(base["score-paloma"])
-    half = hours_of(("train.hard.epochs=1", "generate.mcq.num_samples=500"))
-    assert sum(half["train-hard"]) == pytest.approx(sum(base["train-hard"]) / 2)
-    assert sum(half["generate-mcq"]) == pytest.approx(sum(base["generate-mcq"]) / 2, rel=0.05)
-    assert half["train-soft"] == base["train-soft"]
-    for stage in ("eval-structured", "build-prompts-structured", "report"):
-        assert not any(base[stage])
+def test_what_changes_a_price(paper_hours):
+    both = hours_of("paloma.bos=[model,none]", "train.hard.epochs=1", "generate.mcq.num_samples=500")
+    assert sum(both["score-paloma"]) > 1.8 * sum(paper_hours["score-paloma"])
+    assert sum(both["train-hard"]) == pytest.approx(sum(paper_hours["train-hard"]) / 2)
+    assert sum(both["generate-mcq"]) == pytest.approx(sum(paper_hours["generate-mcq"]) / 2, rel=0.05)
+    assert both["train-soft"] == paper_hours["train-soft"]
+    assert not any(paper_hours["eval-structured"]) and not any(paper_hours["report"])
+
+
+@pytest.mark.parametrize("method", ["soft", "hard", "anchored"])
+@pytest.mark.parametrize(
+    "experiment, adapters", [("laptop", "laptop/adapters"), ("laptop_longer", "laptop_longer/seed_0/adapters")]
+)
+def test_tokens_of_recorded_runs_within_a_factor_of_two(experiment, adapters, method):
+    prices = prices_of(f"experiment={experiment}")
+    record = json.loads((ROOT / "results" / adapters / "smollm2" / method / "provenance.json").read_text())
+    planned = prices.training("smollm2", method)
+    assert 0.5 < (planned.prompt_tokens + planned.completion_tokens) / record["tokens_read"] < 2
+
+
+def write_rows(path: Path, rows: list[dict]) -> None:
+    path.write_text("\n".join(map(json.dumps, rows)))
 
 
 def test_instructions_are_counted_where_they_lie(tmp_path):
-    lines = [json.dumps({"prompt": f"Question {number} of a kind", "kind": "ab"[number % 2]}) for number in range(16)]
-    (tmp_path / "few.jsonl").write_text("\n".join(lines))
-    overrides = [
-        "methods=anchored",
-        "prompts.instructions.source=few.jsonl",
-        "prompts.instructions.held_out_share=0.25",
-    ]
-    params = validate(composed_params(*overrides))
-    prices = Prices(params, tmp_path)
+    rows = [{"prompt": f"Question {number} of a kind", "kind": "ab"[number % 2]} for number in range(16)]
+    write_rows(tmp_path / "few.jsonl", rows)
+    source = ("prompts.instructions.source=few.jsonl", "prompts.instructions.held_out_share=0.25")
+    params = validate(composed_params("methods=anchored", *source))
     for axis, count in (("instructions", 12), ("anchors", 4)):
         settings = getattr(params.generate, axis)
-        reply = min(cost.TYPICAL_COMPLETION_TOKENS["anchors"], settings.max_new_tokens)
-        written = prices.generation("embedded", axis, "base").completion_tokens
-        assert written == count * settings.num_samples * reply
+        written = Prices(params, tmp_path).generation("embedded", axis, "base").completion_tokens
+        assert written == count * settings.num_samples * min(OTHER_REPLY_TOKENS, settings.max_new_tokens)
 
 
-def test_summaries_and_their_judge_are_priced(tmp_path):
+@pytest.fixture
+def questions(tmp_path) -> Path:
     rows = [{"prompt_id": f"q{number}", "prompt": "Name a pet.", "gold": ["dog"]} for number in range(5)]
-    (tmp_path / "few.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    write_rows(tmp_path / "few.jsonl", rows)
+    return tmp_path
+
+
+def test_summaries_and_their_judge_are_priced(questions):
     overrides = ["prompts.questions.source=few.jsonl", "axes=[selfreflect]"]
-    params = validate(composed_params(*overrides))
-    prices = Prices(params, tmp_path)
-    written = prices.generation("embedded", "selfreflect", "base")
-    assert written.completion_tokens == 5 * 2 * cost.TYPICAL_COMPLETION_TOKENS["selfreflect"]
-    assert prices.judged_words("embedded").prompt_tokens > 5 * 10 * 5 * cost.SUMMARY_REQUEST_TOKENS
+    prices = prices_of(*overrides, project=questions)
+    assert prices.generation("embedded", "selfreflect", "base").completion_tokens == 5 * 2 * REPLY_TOKENS["selfreflect"]
+    cheap = prices.judged_words("embedded")
+    assert cheap.prompt_tokens > 5 * 10 * 5 * SUMMARY_REQUEST_TOKENS
     # The judge's size counts, not that of the model whose summaries it reads.
     judged = validate(composed_params(*overrides, "+model@selfreflect.judge=qwen3_8b"))
-    dear = Prices(judged, tmp_path).judged_words("embedded")
-    assert dear.prompt_tokens == prices.judged_words("embedded").prompt_tokens
-    assert dear.gpu_hours > prices.judged_words("embedded").gpu_hours
+    dear = Prices(judged, questions).judged_words("embedded")
+    assert dear.prompt_tokens == cheap.prompt_tokens and dear.gpu_hours > cheap.gpu_hours
     assert checkpoint_bytes(judged) == 2 * judged.selfreflect.judge.num_parameters
     assert unpinned(judged) == ([] if judged.selfreflect.judge.revision else ["selfreflect.judge.revision"])
 
 
-def test_questions_are_counted_with_their_decoding_settings(tmp_path):
-    rows = [{"prompt_id": f"q{number}", "prompt": "Name a pet.", "gold": ["dog"]} for number in range(5)]
-    (tmp_path / "few.jsonl").write_text("\n".join(map(json.dumps, rows)))
+def test_questions_are_counted_with_their_decoding_settings(questions):
     params = validate(composed_params("prompts.questions.source=few.jsonl"))
-    settings = params.generate.questions
-    prices = Prices(params, tmp_path)
-    written = prices.generation("embedded", "questions", "base").completion_tokens
-    each = min(cost.TYPICAL_COMPLETION_TOKENS["questions"], settings.max_new_tokens)
-    assert written == 5 * settings.num_samples * (1 + len(settings.settings)) * each
+    settings, perturbed = params.generate.questions, params.generate.perturbations
+    prices = Prices(params, questions)
+    bare = prices.generation("embedded", "questions", "base")
+    each = min(REPLY_TOKENS["questions"], settings.max_new_tokens)
+    assert bare.completion_tokens == 5 * settings.num_samples * (1 + len(settings.settings)) * each
     # Laws along the default setting's answers read each of them behind its question.
-    asked = cost.TEMPLATE_TOKENS + cost.estimate_tokens("Name a pet.")
+    asked = TEMPLATE_TOKENS + cost.estimate_tokens("Name a pet.")
     read = 5 * (asked + settings.num_samples * (asked + each))
     assert prices.question_steps("embedded").prompt_tokens == pytest.approx(read)
     # Each question and its perturbations.
-    perturbed = params.generate.perturbations
-    asked = prices.generation("embedded", "perturbations", "base").completion_tokens
     requests = 5 * (1 + params.prompts.perturbations.number)
-    assert asked == requests * perturbed.num_samples * (1 + len(perturbed.settings)) * each
+    written = prices.generation("embedded", "perturbations", "base").completion_tokens
+    assert written == requests * perturbed.num_samples * (1 + len(perturbed.settings)) * each
     # Replies in a style are taken to be as long as they may be.
     style = "{template:'In a word: {prompt}',read:first_line,mark:null,max_new_tokens:40}"
-    styled = composed_params("prompts.questions.source=few.jsonl", f"+generate.questions.styles.word={style}")
-    more = Prices(validate(styled), tmp_path).generation("embedded", "questions", "base")
-    assert more.completion_tokens == pytest.approx(written + 5 * settings.num_samples * 40)
-    bare = prices.generation("embedded", "questions", "base")
-    assert more.prompt_tokens == pytest.approx(2 * bare.prompt_tokens)
+    overrides = ("prompts.questions.source=few.jsonl", f"+generate.questions.styles.word={style}")
+    styled = prices_of(*overrides, project=questions).generation("embedded", "questions", "base")
+    assert styled.completion_tokens == pytest.approx(bare.completion_tokens + 5 * settings.num_samples * 40)
+    assert styled.prompt_tokens == pytest.approx(2 * bare.prompt_tokens)
