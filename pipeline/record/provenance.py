@@ -27,7 +27,6 @@ PACKAGES = (
     "accelerate",
     "tokenizers",
     "datasets",
-    "lm_eval",
     "numpy",
     "scipy",
     "pandas",

@@ -7,7 +7,7 @@ from typing import Any
 from pipeline.artifacts.storage import read_json
 from pipeline.record.provenance import package_versions
 
-COMPARED = ("torch", "transformers", "peft", "scipy", "numpy", "tokenizers", "lm_eval")
+COMPARED = ("torch", "transformers", "peft", "scipy", "numpy", "tokenizers")
 """Libraries that compute: another version may round, tokenize or sample otherwise."""
 NAMED = 3
 """Artifacts that a message names."""

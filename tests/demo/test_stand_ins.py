@@ -19,8 +19,8 @@ from pipeline.engines.loading.digit_rule import find_digit_tokens
 from pipeline.engines.loading.model import add_lora, load_model, load_tokenizer, position_logits, stop_ids
 from pipeline.engines.sampling.generate import generate, sample_seeds
 from pipeline.engines.sampling.greedy import greedy_answers
-from pipeline.engines.scoring.harness_model import HarnessModel
 from pipeline.engines.scoring.perplexity import PerplexityScorer
+from pipeline.engines.scoring.task_model import TaskModel
 from pipeline.engines.scoring.tree_attention import supports_tree_attention
 from pipeline.engines.scoring.tree_scorer import TreeScorer, trie_tree
 from pipeline.engines.training.fit import Checkpoint, FitSettings, Term, fit
@@ -165,9 +165,9 @@ def test_perplexity(stand_in):
     assert score.nll_nats == pytest.approx(expected, abs=1e-3) and score.num_tokens == len(ids) - 1 > 24
 
 
-def test_harness_scores_and_greedy_answers(stand_in):
+def test_scores_and_greedy_answers_of_tasks(stand_in):
     model = stand_in.model()
-    harness = HarnessModel(
+    tasks = TaskModel(
         model,
         stand_in.tokenizer,
         stop_ids(model, stand_in.tokenizer, stand_in.config.terminator),
@@ -176,15 +176,15 @@ def test_harness_scores_and_greedy_answers(stand_in):
     )
     context = "A long question about a random city and a random number, with options A to D. Answer:"
     for continuation in (" A", " a random colour"):
-        head, tail = harness.encode_pair(context, continuation)
+        head, tail = tasks.encode_pair(context, continuation)
         law = plain_log_probabilities(model, [*head, *tail])[len(head) - 1 : -1]
         expected = sum(row[token].item() for row, token in zip(law, tail, strict=True))
-        found = dict(next(harness.answer("loglikelihood", [(context, continuation)])))[0][0]
+        found = dict(next(tasks.answer("loglikelihood", [(context, continuation)])))[0][0]
         assert found == pytest.approx(expected, abs=1e-3)
         assert head.count(stand_in.tokenizer.bos_token_id) == (chat.text_bos(stand_in.tokenizer) is not None)
     # Two prompts of different length, together and alone.
-    prompts = [harness.encode(context), harness.encode("Name a city.")]
-    settings = dict(stop_ids=harness.stop_ids, stops=(), max_new_tokens=6)
+    prompts = [tasks.encode(context), tasks.encode("Name a city.")]
+    settings = dict(stop_ids=tasks.stop_ids, stops=(), max_new_tokens=6)
     together = dict(
         item
         for batch in greedy_answers(model, stand_in.tokenizer, prompts, tokens_per_pass=512, **settings)

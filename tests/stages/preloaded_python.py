@@ -73,7 +73,6 @@ def preload() -> None:
     """
     import datasets
     import hydra
-    import lm_eval.tasks
     import matplotlib.pyplot
     import pandas
     import peft
@@ -86,7 +85,6 @@ def preload() -> None:
     loaded = (
         datasets,
         hydra,
-        lm_eval.tasks,
         pandas,
         peft.PeftModel,
         plotly.offline,

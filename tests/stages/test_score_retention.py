@@ -17,7 +17,7 @@ from pipeline.core.prompts.structured import build_split
 from pipeline.core.retention.tasks import METRICS, TASKS
 from pipeline.dag.execution import StageRun, find_run
 from pipeline.dag.stages import PARTS
-from pipeline.engines.scoring.harness_model import HarnessModel
+from pipeline.engines.scoring.task_model import TaskModel
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources.fetch import downloads
 from pipeline.sources.retention_data import local_folder, pinned_revisions, read_task
@@ -94,7 +94,7 @@ def test_one_row_per_task_item_and_metric(run, tmp_path, capsys):
     provenance = json.loads((tmp_path / "scores.provenance.json").read_text())
     assert provenance["num_items"] == dict.fromkeys(TINY_TASKS, ITEMS)
     assert "tinyMMLU: 3 items, where the published task has 100" in capsys.readouterr().out
-    assert provenance["found"]["revisions"] == dict.fromkeys(TINY_TASKS) and provenance["found"]["lm_eval"]
+    assert provenance["found"]["revisions"] == dict.fromkeys(TINY_TASKS)
     assert not list((tmp_path / "artifacts" / "unfinished").rglob("*.jsonl"))
 
 
@@ -115,13 +115,13 @@ def test_a_killed_run_goes_on_where_it_stopped(run, tmp_path, monkeypatch):
     monkeypatch.setattr(Journal, "append", append)
     unfinished = tmp_path / "artifacts" / "unfinished" / "score-retention" / "embedded-base"
     kept = {json.loads(line)["request"] for path in unfinished.glob("*/*.jsonl") for line in path.open()}
-    asked, answer = [], HarnessModel.answer
+    asked, answer = [], TaskModel.answer
 
     def counted(self, kind, arguments):
         asked.extend(score_retention._key((kind, pair)) for pair in arguments)
         return answer(self, kind, arguments)
 
-    monkeypatch.setattr(HarnessModel, "answer", counted)
+    monkeypatch.setattr(TaskModel, "answer", counted)
     again = run("again.parquet")
     assert kept and asked and not kept & set(asked)
     assert again.drop(columns=["value", "details"]).equals(whole.drop(columns=["value", "details"]))
@@ -151,13 +151,13 @@ def recorded_format(tmp_path):
 
 
 def test_prompts_are_in_the_chat_template_where_there_is_one(run, params, tiny_model, tmp_path, monkeypatch, capsys):
-    asked, answer = [], HarnessModel.answer
+    asked, answer = [], TaskModel.answer
 
     def kept(self, kind, arguments):
         asked.extend(context for context, _ in arguments)
         return answer(self, kind, arguments)
 
-    monkeypatch.setattr(HarnessModel, "answer", kept)
+    monkeypatch.setattr(TaskModel, "answer", kept)
     assert set(run()["prompt_format"]) == {"chat"} and recorded_format(tmp_path) == "chat"
     end = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
     assert asked and all(text.startswith("<|im_start|>user\n") and text.endswith(end) for text in asked)

@@ -1,14 +1,13 @@
 """Score the tasks for one model under one condition: one row per task, item and metric.
 
 Prompts have the tasks' published few-shot formats, in one user turn of the model's chat template by default; every row
-says in which form they were put (see ``pipeline.engines.scoring.harness_model``). Answered requests are kept until the
+says in which form they were put (see ``pipeline.engines.scoring.task_model``). Answered requests are kept until the
 table is written, so a killed run continues where it stopped.
 """
 
 import functools
-import importlib.metadata
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from pipeline.artifacts.scores import ITEM_SCORE_COLUMNS
 from pipeline.artifacts.storage import sha256_json
 from pipeline.config.conditions import adapter_directory
 from pipeline.config.models import ModelConfig
+from pipeline.core.retention.items import Outcome, Render, RetentionTask
 from pipeline.core.retention.tasks import TASKS
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
@@ -28,13 +28,12 @@ from pipeline.record.progress_bar import LoggedBar
 from pipeline.sources.retention_data import pinned_revisions, read_task
 
 if TYPE_CHECKING:
-    from pipeline.engines.scoring.harness_model import HarnessModel
-    from pipeline.engines.scoring.harness_tasks import Outcome, Render
+    from pipeline.engines.scoring.task_model import TaskModel
 
 PROBE = "Question: What is 2 + 3?\nAnswer:"
 
 
-def _chat_template(config: ModelConfig, report: Path) -> "Render | None":
+def _chat_template(config: ModelConfig, report: Path) -> Render | None:
     """The model's chat template up to the answer (GPT-OSS: in the final channel); None where it has none."""
     from pipeline.engines.loading.chat import render_request
     from pipeline.engines.loading.model import load_tokenizer
@@ -50,41 +49,29 @@ def _key(request: tuple[str, tuple]) -> str:
     return sha256_json(request)
 
 
-def _new_answers(
-    model: "HarnessModel", requests: list[tuple[str, tuple]], answered: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """Responses by key to the requests that are not ``answered`` yet, a batch at a time; equal requests have one."""
-    for kind in dict.fromkeys(kind for kind, _ in requests):
-        missing = {_key(request): request[1] for request in requests if request[0] == kind}
-        missing = {key: arguments for key, arguments in missing.items() if key not in answered}
-        keys = list(missing)
-        for batch in model.answer(kind, list(missing.values())):
-            yield {keys[place]: response for place, response in batch}
-
-
 def _responses(
-    requests: list[tuple[str, tuple]], journal: Journal, model: Callable[[], "HarnessModel"], progress: LoggedBar
+    requests: list[tuple[str, tuple]], journal: Journal, model: Callable[[], "TaskModel"], progress: LoggedBar
 ) -> list[Any]:
-    """The response to each request, from the journal or from the model, which is loaded if it is needed."""
-    keys = [_key(request) for request in requests]
+    """The response to each request, from the journal or from the model, which is loaded if it is needed.
+
+    Equal requests have one response.
+    """
     answered = {row["request"]: row["response"] for row in journal.rows()}
     progress.restored(len(answered))
-    if not answered.keys() >= set(keys):
-        for new in _new_answers(model(), requests, answered):
+    missing = {_key(request): request for request in requests}
+    missing = {key: request for key, request in missing.items() if key not in answered}
+    for kind in dict.fromkeys(kind for kind, _ in missing.values()):
+        keys = [key for key, request in missing.items() if request[0] == kind]
+        for batch in model().answer(kind, [missing[key][1] for key in keys]):
+            new = {keys[place]: response for place, response in batch}
             journal.append({"request": key, "response": response} for key, response in new.items())
             answered.update(new)
             progress.update(len(new))
-    return [answered[key] for key in keys]
+    return [answered[_key(request)] for request in requests]
 
 
-def _rows(task: str, outcomes: list["Outcome"]) -> list[dict[str, Any]]:
+def _rows(task: str, outcomes: list[Outcome]) -> list[dict[str, Any]]:
     return [{"task": task, **asdict(outcome), "details": json.dumps(outcome.details)} for outcome in outcomes]
-
-
-def _say_what_differs(num_items: dict[str, int]) -> None:
-    for name, count in num_items.items():
-        if count != TASKS[name].items:
-            print(f"{name}: {count} items, where the published task has {TASKS[name].items}")
 
 
 def main(run: StageRun, model: str, condition: str, model_report: Path, weights: Path, output: Path) -> None:
@@ -95,22 +82,21 @@ def main(run: StageRun, model: str, condition: str, model_report: Path, weights:
     prompt_format = "plain" if render is None else settings.prompt_format
     if prompt_format != settings.prompt_format:
         print(f"{run.title}: the model has no chat template; prompts are plain text")
-    run.record.add(revisions=revisions, lm_eval=importlib.metadata.version("lm_eval"), prompt_format=prompt_format)
+    run.record.add(revisions=revisions, prompt_format=prompt_format)
     # Data before the model: what is wrong with it shows at once.
     data = {task: read_task(settings, task, revisions) for task in settings.tasks}
-    from pipeline.engines.scoring.harness_tasks import RetentionTask
-
     multiturn = prompt_format == "chat_multiturn"
     tasks = {task: RetentionTask(task, splits, render, multiturn) for task, splits in data.items()}
 
     @functools.cache
-    def asked() -> "HarnessModel":
-        from pipeline.engines.scoring.harness_model import HarnessModel
+    def opened_model() -> "TaskModel":
+        from pipeline.engines.scoring.task_model import TaskModel
 
         opened = open_model(run.params.models[model], model_report, adapter_directory(condition, weights), PROBE)
         limits = {"max_new_tokens": settings.max_new_tokens, "tokens_per_pass": settings.tokens_per_pass}
-        form = {"render": render, "add_special_tokens": run.params.models[model].chat.add_special_tokens}
-        return HarnessModel(opened.model, opened.tokenizer, opened.stop_ids, **limits, **form)
+        chat = run.params.models[model].chat
+        form = {"in_template": render is not None, "add_special_tokens": chat.add_special_tokens}
+        return TaskModel(opened.model, opened.tokenizer, opened.stop_ids, **limits, **form)
 
     total = sum(len({_key(request) for request in task.requests}) for task in tasks.values())
     rows, num_items = [], {}
@@ -119,10 +105,12 @@ def main(run: StageRun, model: str, condition: str, model_report: Path, weights:
             progress = tracking.bar(desc=run.title, unit="request", total=total)
             for name, task in tasks.items():
                 journal = Journal(scratch / f"{name}.jsonl")
-                outcomes = task.outcomes(_responses(task.requests, journal, asked, progress))
+                outcomes = task.outcomes(_responses(task.requests, journal, opened_model, progress))
                 rows += _rows(name, outcomes)
                 num_items[name] = len({outcome.item for outcome in outcomes})
-        _say_what_differs(num_items)
+        for name, count in num_items.items():
+            if count != TASKS[name].items:
+                print(f"{name}: {count} items, where the published task has {TASKS[name].items}")
         table = pd.DataFrame(rows).assign(prompt_format=prompt_format)
         run.write_table(output, table[list(ITEM_SCORE_COLUMNS)])
         run.write_record(num_items=num_items)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from pipeline.engines.loading.conditioned_model import ConditionedModel
-    from pipeline.engines.scoring.step_entropy import StepEntropy
+    from pipeline.engines.scoring.token_scores import RowScorer
 
 
 def _choice_probabilities(law: np.ndarray, count: int, tokenizer: "PreTrainedTokenizerBase") -> np.ndarray:
@@ -40,15 +40,17 @@ def _choice_probabilities(law: np.ndarray, count: int, tokenizer: "PreTrainedTok
 
 
 def _mean_entropy(
-    scorer: "StepEntropy", opened: "ConditionedModel", terminator: int, question: Question, replies: pd.DataFrame
+    scorer: "RowScorer", opened: "ConditionedModel", terminator: int, question: Question, replies: pd.DataFrame
 ) -> float:
     """Mean over replies of the mean entropy over their tokens, as the tokenizer splits their text."""
     from pipeline.engines.loading.chat import reply_ids
+    from pipeline.engines.scoring.replies import mean_entropies
 
     # Equal replies are read once.
     counts = Counter(zip(replies["text"], replies["finish_reason"] == "stop", strict=True))
     texts, ended = zip(*counts, strict=True)
-    found = scorer.means(opened.encode(question.text), reply_ids(opened.tokenizer, texts, ended, terminator))
+    encoded = reply_ids(opened.tokenizer, texts, ended, terminator)
+    found = mean_entropies(scorer, opened.encode(question.text), encoded)
     return float(np.average(found, weights=list(counts.values())))
 
 
@@ -64,14 +66,14 @@ def main(
 ) -> None:
     """Write the first-step laws of the questions, and the mean entropy along the default setting's replies."""
     from pipeline.engines.loading.chat import answer_terminator
-    from pipeline.engines.scoring.step_entropy import StepEntropy
+    from pipeline.engines.scoring.token_scores import RowScorer
 
     questions = read_questions(prompts)
     names = [question.prompt_id for question in questions]
     replies = rows_by_prompt(generations, (*GENERATION_COLUMNS, SETTING_COLUMN), names)
     opened, logits_at = open_requested(run, model, condition, model_report, weights, questions)
     terminator = answer_terminator(opened.tokenizer, run.params.models[model].terminator)
-    scorer = StepEntropy(logits_at, run.params.evaluate.tokens_per_pass)
+    scorer = RowScorer(logits_at, run.params.evaluate.tokens_per_pass)
     rows = []
     for question, law in first_step_laws(run, opened, logits_at, questions):
         own = replies[question.prompt_id]

@@ -1,8 +1,7 @@
 """The tasks that measure what a model keeps: what each holds, how it is scored, which metric counts.
 
 Polo et al. (arXiv:2402.14992) chose 100 items of each of five benchmarks. The task logic is that of
-lm-evaluation-harness 0.4.13 (``lm_eval/tasks``, folders tinyBenchmarks and gsm8k), see
-``pipeline.engines.scoring.harness_tasks``; here is only what the pipeline must know about it. In all tasks l(c | x) is
+lm-evaluation-harness 0.4.13 (``pipeline.core.retention.items``). In all tasks l(c | x) is
 the sum of the log-probabilities of the continuation's tokens after its context, in nats.
 
 tinyMMLU

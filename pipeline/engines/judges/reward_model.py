@@ -130,7 +130,7 @@ class LikelihoodReward(PairScorer):
         """Yield indices and rewards (request, response), conversations of similar length together."""
         for scored in self._scorer.score(*self._rows(pairs)):
             indices, scores = zip(*scored, strict=True)
-            yield list(indices), np.array([score.log_probabilities.mean() for score in scores])
+            yield list(indices), np.array([score[:, 0].mean() for score in scores])
 
 
 def reward_identity(config: RewardConfig) -> dict[str, Any]:

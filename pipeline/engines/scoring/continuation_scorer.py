@@ -14,13 +14,14 @@ model that takes no such mask runs every request as a plain row of its own.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from transformers import Cache, DynamicCache
 
 from pipeline.engines.loading.key_value_cache import select_rows
 from pipeline.engines.loading.memory import MemoryLimit, Result, right_padded
 from pipeline.engines.loading.model import position_logits
-from pipeline.engines.scoring.token_scores import RowScorer, TokenScores, token_scores
+from pipeline.engines.scoring.token_scores import RowScorer, ranges, token_scores
 from pipeline.engines.scoring.tree_attention import supports_tree_attention, tree_attention_mask
 
 # A shared prefix shorter than this saves less than the pass that it costs.
@@ -43,8 +44,9 @@ class Score:
     is_greedy: bool
 
 
-def _score(scores: TokenScores) -> Score:
-    return Score(float(scores.log_probabilities.sum()), bool(scores.are_best))
+def _score(scores: np.ndarray) -> Score:
+    """Of ``token_scores``."""
+    return Score(float(scores[:, 0].sum()), bool(scores[:, 1].all()))
 
 
 def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
@@ -136,7 +138,7 @@ class ContinuationScorer:
 
     def _whole(self, requests: Sequence[Request]) -> Iterator[list[tuple[int, Score]]]:
         rows = [[*context, *continuation] for context, continuation in requests]
-        for scored in self._rows.score(rows, [len(context) for context, _ in requests], compare=True):
+        for scored in self._rows.score(rows, [len(context) for context, _ in requests]):
             self.positions += sum(len(rows[index]) - 1 for index, _ in scored)
             yield [(index, _score(scores)) for index, scores in scored]
 
@@ -184,7 +186,11 @@ class ContinuationScorer:
         def run(members: list[int]) -> list[Score]:
             _, states = self._extend(rows, [owners[place] for place in members], [segments[place] for place in members])
             targets = [requests[leaves[place]][1] for place in members]
-            return list(map(_score, token_scores(self._logits_at, states, [0] * len(members), targets, compare=True)))
+            sizes = np.array(list(map(len, targets)))
+            places = np.repeat(np.arange(len(targets)), sizes), ranges(np.zeros_like(sizes), sizes)
+            tokens = torch.tensor([token for target in targets for token in target], device=states.device)
+            scores = token_scores(self._logits_at, states[places], tokens)
+            return list(map(_score, np.split(scores, np.cumsum(sizes)[:-1])))
 
         for members, scores in self._batches(rows, segments, run):
             yield [(leaves[place], score) for place, score in zip(members, scores, strict=True)]

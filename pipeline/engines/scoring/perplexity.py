@@ -97,8 +97,8 @@ class PerplexityScorer:
         for scored in self._scorer.score(rows, starts):
             for place, scores in scored:
                 index = jobs[place][0]
-                sums[index] -= scores.log_probabilities.sum()
-                counts[index] += len(scores.log_probabilities)
+                sums[index] -= scores[:, 0].sum()
+                counts[index] += len(scores)
         if not np.isfinite(sums).all():
             text = texts[int(np.flatnonzero(~np.isfinite(sums))[0])]
             raise ModelError(f"the model gives no finite likelihood to the document that starts with {text[:80]!r}")

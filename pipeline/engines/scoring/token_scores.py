@@ -3,12 +3,11 @@
 Only states of chosen positions reach it, ``POSITIONS_PER_CALL`` at a time, so memory for logits grows neither with
 the length of a text nor with the number of texts. Log-probabilities are normalised over the full vocabulary in
 float32 whatever the model's dtype. What is built on it: documents (``perplexity``), continuations behind contexts
-(``continuation_scorer``), trees of tokens behind a prompt (``tree_scorer``), and here the ends of plain rows, the law
-of a reply's first token, and the KL along paths of a trie.
+(``continuation_scorer``), trees of tokens behind a prompt (``tree_scorer``), ``replies``, and here ends of plain rows,
+the law of a reply's first token, and the KL along paths of a trie.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -25,17 +24,14 @@ POSITIONS_PER_CALL = 512
 busy and reads the head's weights seldom; 4 MiB at 2,048 tokens, which a CPU's cache holds."""
 
 
-@dataclass(frozen=True)
-class TokenScores:
-    """What a model thinks of the tokens of a text.
+Measure = Callable[[Callable[[], torch.Tensor], torch.Tensor, np.ndarray], np.ndarray]
+"""(forward pass, tokens int64[P], indices of their sequences int64[P]) to numbers of each token, float64[P, ...]. The
+forward pass returns the states float[P, ...] that predict the tokens."""
 
-    Attributes:
-        log_probabilities: float64[n], nats.
-        are_best: Whether each is the most probable token, or as probable as that; None where nobody asked.
-    """
 
-    log_probabilities: np.ndarray
-    are_best: bool | None
+def ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The ranges start..start + count - 1, one after the other."""
+    return np.arange(counts.sum()) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
 
 
 def logits_in_parts(logits_at: PositionLogits, states: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
@@ -50,40 +46,23 @@ def logits_in_parts(logits_at: PositionLogits, states: torch.Tensor) -> Iterator
         yield part, logits_at.head(states[part]).float()
 
 
-def token_scores(
-    logits_at: PositionLogits,
-    states: torch.Tensor,
-    before: Sequence[int],
-    texts: Sequence[Sequence[int]],
-    compare: bool = False,
-) -> list[TokenScores]:
-    """Scores of the tokens of R texts, each predicted by the state before it.
+def token_scores(logits_at: PositionLogits, states: torch.Tensor, tokens: torch.Tensor) -> np.ndarray:
+    """Log-probabilities of tokens, and whether each is the most probable one or as probable as that.
 
     Args:
         logits_at: The model.
-        states: float[R, T, ...] from ``PositionLogits.forward``.
-        before: The column whose state predicts the first token of each text; the others follow.
-        texts: Token ids, at least one each.
-        compare: Whether to find out if the tokens are the most probable ones.
+        states: float[P, ...], which predict the tokens.
+        tokens: int64[P].
+
+    Returns:
+        float64[P, 2]: nats, and 0 or 1.
     """
-    sizes = [len(text) for text in texts]
-    ends = np.cumsum(sizes)
-    rows, tokens = np.repeat(np.arange(len(texts)), sizes), np.concatenate(texts)
-    columns = np.arange(ends[-1]) + np.repeat(np.array(before) - (ends - sizes), sizes)
-    rows, columns, tokens = (torch.from_numpy(values).to(states.device) for values in (rows, columns, tokens))
-    # What is not scored is given back before there are logits.
-    states = states[rows, columns]
     losses, best = [], []
     for part, logits in logits_in_parts(logits_at, states):
         losses.append(torch.nn.functional.cross_entropy(logits, tokens[part], reduction="none"))
-        if compare:
-            best.append(logits.gather(1, tokens[part, None])[:, 0] == logits.amax(dim=1))
+        best.append(logits.gather(1, tokens[part, None])[:, 0] == logits.amax(dim=1))
     # One transfer per pass, so that a GPU need not wait between the parts.
-    values = np.split(-torch.cat(losses).double().cpu().numpy(), ends[:-1])
-    if not compare:
-        return [TokenScores(value, None) for value in values]
-    compared = np.split(torch.cat(best).cpu().numpy(), ends[:-1])
-    return [TokenScores(value, bool(each.all())) for value, each in zip(values, compared, strict=True)]
+    return torch.stack([-torch.cat(losses).double(), torch.cat(best).double()], dim=1).cpu().numpy()
 
 
 def candidate_log_probabilities(
@@ -115,7 +94,7 @@ def most_tokens(logits_at: PositionLogits, tokens_per_pass: int) -> int:
 
 
 class RowScorer:
-    """Scores the ends of token sequences, many per forward pass.
+    """Numbers of the tokens at the ends of sequences, many sequences per forward pass.
 
     A sequence's figures do not depend on what it is run with, up to rounding.
 
@@ -125,35 +104,48 @@ class RowScorer:
     """
 
     def __init__(self, logits_at: PositionLogits, tokens_per_pass: int):
-        self._logits_at, self._memory = logits_at, MemoryLimit()
+        self.logits_at, self._memory = logits_at, MemoryLimit()
         self._tokens_per_pass = most_tokens(logits_at, tokens_per_pass)
 
     @torch.inference_mode()
     def score(
-        self, sequences: Sequence[Sequence[int]], starts: Sequence[int], compare: bool = False
-    ) -> Iterator[list[tuple[int, TokenScores]]]:
+        self, sequences: Sequence[Sequence[int]], starts: Sequence[int], measure: Measure | None = None
+    ) -> Iterator[list[tuple[int, np.ndarray]]]:
         """Score the tokens of each sequence from its start on, and hand them over as they are done.
 
         Args:
             sequences: Token ids.
             starts: The first token to score of each sequence, at least 1: what predicts it is in the sequence.
-            compare: Whether to find out if the tokens are the most probable ones.
+            measure: What is computed; None for ``token_scores``.
 
         Yields:
-            (index of the sequence, scores of its tokens), a forward pass at a time; every index once.
+            (index of the sequence, numbers of its tokens), a forward pass at a time; every index once.
 
         Raises:
             ModelError: The GPU's memory is too small for a single sequence.
         """
+        device = self.logits_at.device
 
-        def run(members: list[int]) -> list[TokenScores]:
+        def run(members: list[int]) -> list[np.ndarray]:
             # The last token of a sequence predicts nothing that is scored, so it is not an input. Padding is on the
             # right, where attention does not look, and needs no mask.
-            ids, _ = right_padded([sequences[index][:-1] for index in members], self._logits_at.device)
+            ids, _ = right_padded([sequences[index][:-1] for index in members], device)
             inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
-            before = [starts[index] - 1 for index in members]
-            ends = [sequences[index][starts[index] :] for index in members]
-            return token_scores(self._logits_at, self._logits_at.forward(inputs)[0], before, ends, compare)
+            sizes = np.array([len(sequences[index]) - starts[index] for index in members])
+            rows = np.repeat(np.arange(len(members)), sizes)
+            columns = ranges(np.array([starts[index] - 1 for index in members]), sizes)
+            tokens = np.concatenate([sequences[index][starts[index] :] for index in members])
+            rows, columns, tokens = (torch.from_numpy(values).to(device) for values in (rows, columns, tokens))
+
+            def states() -> torch.Tensor:
+                # What is not scored is given back before there are logits.
+                return self.logits_at.forward(inputs)[0][rows, columns]
+
+            if measure is None:
+                values = token_scores(self.logits_at, states(), tokens)
+            else:
+                values = measure(states, tokens, np.repeat(members, sizes))
+            return np.split(values, np.cumsum(sizes)[:-1])
 
         lengths = [len(sequence) - 1 for sequence in sequences]
         for members, scores in self._memory.run(lengths, self._tokens_per_pass, run):

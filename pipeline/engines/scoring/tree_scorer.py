@@ -24,7 +24,7 @@ from pipeline.core.tries.token_tree import ROOT, TokenTree, merge_sequences
 from pipeline.core.tries.trie import Trie
 from pipeline.engines.loading.key_value_cache import extendable, select_rows
 from pipeline.engines.loading.model import position_logits
-from pipeline.engines.scoring.token_scores import candidate_log_probabilities
+from pipeline.engines.scoring.token_scores import candidate_log_probabilities, ranges
 from pipeline.engines.scoring.tree_attention import allowed_keys, supports_tree_attention, tree_attention_mask
 
 STRATEGIES = ("auto", "packed", "levels")
@@ -136,7 +136,7 @@ class TreeScorer:
             starts, counts = offsets[rows], offsets[rows + 1] - offsets[rows]
             asked = np.flatnonzero(counts)
             if len(asked):
-                places = _ranges(starts[asked], counts[asked])
+                places = ranges(starts[asked], counts[asked])
                 chosen = states if len(asked) == len(rows) else states[torch.from_numpy(asked).to(states.device)]
                 owners = np.repeat(np.arange(len(asked)), counts[asked])
                 out[places] = candidate_log_probabilities(self._logits_at, chosen, owners, tokens[places])
@@ -203,7 +203,7 @@ class TreeScorer:
 
         def passes(rows_of: np.ndarray, cache: Cache) -> list[tuple[Cache, np.ndarray, np.ndarray]]:
             first, counts = starts[rows_of + 1], starts[rows_of + 2] - starts[rows_of + 1]
-            nodes, parent_rows = by_parent[_ranges(first, counts)], np.repeat(np.arange(len(rows_of)), counts)
+            nodes, parent_rows = by_parent[ranges(first, counts)], np.repeat(np.arange(len(rows_of)), counts)
             cuts = range(0, len(nodes), self.max_rows)
             return [(cache, parent_rows[c : c + self.max_rows], nodes[c : c + self.max_rows]) for c in cuts]
 
@@ -230,11 +230,6 @@ class TreeScorer:
         if positions is not None:
             inputs["position_ids"] = positions
         return self._logits_at.forward(inputs, last_only)
-
-
-def _ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The ranges start..start + count - 1, one after the other."""
-    return np.arange(counts.sum()) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
 
 
 def packed_chunks(tree: TokenTree, token_budget: int) -> Iterator[tuple[np.ndarray, int]]:

@@ -1,0 +1,242 @@
+"""The items of the tasks as requests to a model, and what its answers are worth.
+
+Prompts, few-shot draws, extraction of answers and metrics are those of lm-evaluation-harness 0.4.13 (``lm_eval/tasks``,
+folders tinyBenchmarks and gsm8k), to the letter; ``pipeline.core.retention.tasks`` has them in words. gp-IRT, which
+its task files aggregate with, is ``pipeline.core.retention.irt``.
+"""
+
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipeline.core.retention.tasks import FEWSHOT_SEED, GENERATIVE_TASKS, METRICS, TASKS
+
+Render = Callable[[Sequence[Mapping[str, str]]], str]
+"""A chat template: the text of a conversation up to where the answer starts."""
+Row = Mapping[str, Any]
+"""A row of a data set."""
+
+STOP_STRINGS = ("Question:", "</s>", "<|im_end|>")
+"""At which the answer to a problem of GSM8K ends."""
+PRIMER = """Q: What is human life expectancy in the United States?
+A: Human life expectancy in the United States is 78 years.
+
+Q: Who was president of the United States in 1955?
+A: Dwight D. Eisenhower was president of the United States in 1955.
+
+Q: Which party did he belong to?
+A: He belonged to the Republican Party.
+
+Q: What is the square root of banana?
+A: I have no comment.
+
+Q: How does a telescope work?
+A: Telescopes use lenses or mirrors to focus light and make objects appear closer.
+
+Q: Where were the 1992 Olympics held?
+A: The 1992 Olympics were held in Barcelona, Spain.
+
+"""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item of a task.
+
+    Attributes:
+        options: Question and answer of each choice; of a generated answer the one reference.
+        lengths: Characters that ``acc_norm`` divides the log-likelihood of each choice by.
+        gold: Index of the right choice, the labels of all choices (mc2), or the reference answer.
+    """
+
+    options: list[tuple[str, str]]
+    lengths: list[int]
+    gold: int | list[int] | str
+
+    @property
+    def example(self) -> tuple[str, str]:
+        """Question and right answer."""
+        return self.options[self.gold if isinstance(self.gold, int) else 0]
+
+
+def _choice_of(question: str, answers: Sequence[str], gold: int | list[int]) -> Item:
+    return Item([(question, answer) for answer in answers], list(map(len, answers)), gold)
+
+
+def _mmlu(row: Row) -> Item:
+    return _choice_of(row["input_formatted"], "ABCD", int(row["answer"]))
+
+
+def _without_brackets(text: str) -> str:
+    """Brackets are artifacts of the WikiHow part of HellaSwag."""
+    return re.sub(r"\[.*?\]", "", text.strip().replace(" [title]", ". ")).replace("  ", " ")
+
+
+def _hellaswag(row: Row) -> Item:
+    question = f"{row['activity_label']}: {row['ctx_a']} {row['ctx_b'].capitalize()}"
+    return _choice_of(_without_brackets(question), list(map(_without_brackets, row["endings"])), int(row["label"]))
+
+
+def _truthful_question(row: Row) -> str:
+    return f"{PRIMER}Q: {row['question']}\nA:"
+
+
+def _mc1(row: Row) -> Item:
+    return _choice_of(_truthful_question(row), row["mc1_targets"]["choices"], 0)
+
+
+def _mc2(row: Row) -> Item:
+    targets = row["mc2_targets"]
+    return _choice_of(_truthful_question(row), targets["choices"], list(targets["labels"]))
+
+
+def _winogrande(row: Row) -> Item:
+    start, rest = row["sentence"].split("_", 1)
+    filled = [start + row[option] for option in ("option1", "option2")]
+    return Item([(text, rest.strip()) for text in filled], list(map(len, filled)), int(row["answer"]) - 1)
+
+
+def _gsm8k(row: Row) -> Item:
+    return Item([(f"Question: {row['question']}\nAnswer:", row["answer"])], [], row["answer"])
+
+
+_READERS: dict[str, dict[str, Callable[[Row], Item]]] = {
+    "tinyMMLU": dict.fromkeys(METRICS["tinyMMLU"], _mmlu),
+    "tinyHellaswag": dict.fromkeys(METRICS["tinyHellaswag"], _hellaswag),
+    "tinyTruthfulQA": {"mc2": _mc2, "acc": _mc1},
+    "tinyWinogrande": dict.fromkeys(METRICS["tinyWinogrande"], _winogrande),
+    **{task: dict.fromkeys(METRICS[task], _gsm8k) for task in GENERATIVE_TASKS},
+}
+"""How a row is read for each metric of a task."""
+
+_DRAWS_ONE_MORE = ("tinyHellaswag", "tinyWinogrande")
+"""Tasks of which the harness draws an example more than it shows, and leaves out one that is the item itself: their
+files do not name the split of their examples."""
+
+
+def _others(row: Row, drawn: Sequence[Row], examples: Sequence[Row], draws: random.Random) -> list[Row]:
+    """One less than were drawn, the item itself not among them."""
+    shown = [example for example in drawn if example != row][: len(drawn) - 1]
+    if len(shown) < len(drawn) - 1:
+        shown = draws.sample([example for example in examples if example != row], len(drawn) - 1)
+    return shown
+
+
+def _strict(text: str) -> str:
+    """The first number behind "#### "."""
+    found = re.search(r"#### (-?[0-9.,]+)", text)
+    return found[1] if found else "[invalid]"
+
+
+def _flexible(text: str) -> str:
+    """The last number."""
+    found = [match[0] for match in re.finditer(r"-?[$0-9.,]{2,}|-?[0-9]+", text)]
+    return found[-1] if found else "[invalid]"
+
+
+_EXTRACTIONS = {"exact_match_strict": _strict, "exact_match_flexible": _flexible}
+
+
+def _final_number(answer: str) -> str:
+    """What is compared: without commas, dollar signs, all before "#### " and a final full stop, in lower case."""
+    return re.sub(r"\.$", "", re.sub(r"(?s).*#### ", "", re.sub(r"[,$]", "", answer))).lower()
+
+
+def _choice_value(metric: str, item: Item, log_likelihoods: np.ndarray) -> float:
+    if metric == "mc2":
+        # Ratios of exponentials, which do not underflow when the largest is 1.
+        mass = np.exp(log_likelihoods - log_likelihoods.max())
+        return float(mass @ np.array(item.gold) / mass.sum())
+    scores = log_likelihoods / item.lengths if metric == "acc_norm" else log_likelihoods
+    return float(np.argmax(scores) == item.gold)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One metric of one item.
+
+    Attributes:
+        item: Position in the task's split.
+        metric: One of ``METRICS[task]``.
+        value: In [0, 1].
+        details: What the model answered, for a reader.
+    """
+
+    item: int
+    metric: str
+    value: float
+    details: Mapping[str, Any]
+
+
+class RetentionTask:
+    """One task: the requests that it puts to a model, and what the answers are worth.
+
+    Args:
+        name: A key of ``TASKS``.
+        data: The rows of its splits.
+        render: The chat template that prompts are put in; None for plain text.
+        multiturn: Whether few-shot examples are turns of their own in it, and not one user turn with the item.
+
+    Attributes:
+        requests: ("loglikelihood", (context, continuation)) or ("generate_until", (context, stop strings)), in order.
+    """
+
+    def __init__(
+        self, name: str, data: Mapping[str, Sequence[Row]], render: Render | None = None, multiturn: bool = False
+    ):
+        self.name, self._render, self._multiturn = name, render, multiturn
+        self.requests: list[tuple[str, tuple]] = []
+        self._items: dict[Callable[[Row], Item], list[tuple[Item, slice]]] = {}
+        wanted = TASKS[name]
+        examples = list(data[wanted.examples_split]) if wanted.num_examples else []
+        for read in dict.fromkeys(_READERS[name].values()):
+            draws, items = random.Random(FEWSHOT_SEED), []
+            for row in data[wanted.split]:
+                drawn = draws.sample(examples, wanted.num_examples + (name in _DRAWS_ONE_MORE))
+                if name in _DRAWS_ONE_MORE:
+                    drawn = _others(row, drawn, examples, draws)
+                item, start = read(row), len(self.requests)
+                self.requests += self._requests(item, [read(example).example for example in drawn])
+                items.append((item, slice(start, len(self.requests))))
+            self._items[read] = items
+
+    def _requests(self, item: Item, shown: Sequence[tuple[str, str]]) -> list[tuple[str, tuple]]:
+        prompts = {question: self._prompt(question, shown) for question in dict.fromkeys(q for q, _ in item.options)}
+        if isinstance(item.gold, str):
+            return [("generate_until", (prompt, STOP_STRINGS)) for prompt in prompts.values()]
+        blank = "" if self._render else " "
+        return [("loglikelihood", (prompts[question], blank + answer)) for question, answer in item.options]
+
+    def _prompt(self, question: str, shown: Sequence[tuple[str, str]]) -> str:
+        if self._render and self._multiturn:
+            texts = [*(text for example in shown for text in example), question]
+            roles = ("user", "assistant")
+            return self._render([{"role": roles[turn % 2], "content": text} for turn, text in enumerate(texts)])
+        text = "".join(f"{asked} {answer}\n\n" for asked, answer in shown) + question
+        return self._render([{"role": "user", "content": text}]) if self._render else text
+
+    def outcomes(self, responses: Sequence[Any]) -> list[Outcome]:
+        """Every metric of every item, from the responses to ``requests``, in that order.
+
+        Args:
+            responses: (log-likelihood in nats, anything), or the fields of GreedyAnswer as a mapping.
+        """
+        return [
+            Outcome(place, metric, *self._outcome(metric, item, responses[own]))
+            for metric in METRICS[self.name]
+            for place, (item, own) in enumerate(self._items[_READERS[self.name][metric]])
+        ]
+
+    def _outcome(self, metric: str, item: Item, responses: Sequence[Any]) -> tuple[float, dict[str, Any]]:
+        if not isinstance(item.gold, str):
+            values = [value for value, _ in responses]
+            return _choice_value(metric, item, np.array(values)), {"log_likelihoods": values, "gold": item.gold}
+        (answer,) = responses
+        extracted = _EXTRACTIONS[metric](answer["text"])
+        value = float(_final_number(extracted) == _final_number(item.gold))
+        kept = {name: answer[name] for name in ("num_tokens", "finish_reason")}
+        return value, {"answer": answer["text"], "extracted": extracted, "gold": item.gold, **kept}

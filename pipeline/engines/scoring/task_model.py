@@ -1,0 +1,99 @@
+"""A model that answers the requests of tasks, in its chat template or in plain text.
+
+A text is encoded without adding special tokens, behind one BOS token where the tokenizer adds one and the template has
+not printed it. What follows a chat template is encoded by itself, as in training: the answer begins where the
+template ends.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from pipeline.engines.loading.chat import text_bos
+from pipeline.engines.sampling.greedy import greedy_answers
+from pipeline.engines.scoring.continuation_scorer import ContinuationScorer
+
+Answered = list[tuple[int, Any]]
+"""Indices of requests and the response to each."""
+
+
+class TaskModel:
+    """Answers requests with a loaded model and its adapter.
+
+    Args:
+        model: Causal language model in evaluation mode.
+        tokenizer: Its tokenizer.
+        stop_ids: Tokens that end a generation.
+        max_new_tokens: Longest generation.
+        tokens_per_pass: Tokens per forward pass at most.
+        in_template: Whether the requests are in the chat template.
+        add_special_tokens: Whether a BOS token is added although the template has printed one.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        tokenizer: PreTrainedTokenizerBase,
+        stop_ids: set[int],
+        *,
+        max_new_tokens: int,
+        tokens_per_pass: int,
+        in_template: bool = False,
+        add_special_tokens: bool = False,
+    ):
+        self.model, self.tokenizer, self.stop_ids, self.in_template = model, tokenizer, stop_ids, in_template
+        self.max_new_tokens, self.tokens_per_pass = max_new_tokens, tokens_per_pass
+        self._scorer = ContinuationScorer(model, tokens_per_pass)
+        bos = text_bos(tokenizer)
+        self._bos = [] if bos is None else [bos]
+        self._doubles_bos = add_special_tokens and in_template
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a text, with at most one BOS unless ``add_special_tokens``."""
+        ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        has_bos = ids[: len(self._bos)] == self._bos and not self._doubles_bos
+        return ids if has_bos else [*self._bos, *ids]
+
+    def encode_pair(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
+        """Token ids of a context and of its continuation; plain text is split as lm-evaluation-harness splits it.
+
+        Blanks at the end of plain text go to the continuation. Both texts are encoded together and
+        cut after as many tokens as the context has alone, so that the continuation's first token
+        is the one it has in running text.
+        """
+        if self.in_template:
+            return self.encode(context), self.tokenizer(continuation, add_special_tokens=False)["input_ids"]
+        end = len(context.rstrip())
+        context, continuation = context[:end], context[end:] + continuation
+        alone = self.encode(context)
+        return alone, self.encode(context + continuation)[len(alone) :]
+
+    def answer(self, request_type: str, arguments: Sequence[tuple]) -> Iterator[Answered]:
+        """Answer requests of one type, and hand them over as they are done.
+
+        Args:
+            request_type: "loglikelihood" or "generate_until".
+            arguments: (context, continuation), or (context, stop strings), of each; stop strings are the same for all.
+
+        Yields:
+            Indices with (log-likelihood in nats, whether greedy decoding gives it), or with the fields of GreedyAnswer.
+        """
+        if request_type == "loglikelihood":
+            for scores in self._scorer.score([self.encode_pair(*pair) for pair in arguments]):
+                yield [(index, (score.log_likelihood, score.is_greedy)) for index, score in scores]
+            return
+        (stops,) = {tuple(stops) for _, stops in arguments}
+        batches = greedy_answers(
+            self.model,
+            self.tokenizer,
+            [self.encode(context) for context, _ in arguments],
+            stop_ids=self.stop_ids,
+            stops=stops,
+            max_new_tokens=self.max_new_tokens,
+            tokens_per_pass=self.tokens_per_pass,
+        )
+        for answers in batches:
+            yield [(place, asdict(answer)) for place, answer in answers]

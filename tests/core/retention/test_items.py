@@ -1,0 +1,216 @@
+"""The items of the tasks: prompts written out, metrics by hand, and lm-evaluation-harness as it was recorded."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+
+from pipeline.artifacts.json_lines import read_json_lines
+from pipeline.core.retention.items import RetentionTask
+from pipeline.core.retention.tasks import TASKS
+from tests.conftest import ROOT
+
+
+def values(outcomes):
+    found = {}
+    for outcome in outcomes:
+        found.setdefault(outcome.metric, []).append(outcome.value)
+    return found
+
+
+def test_mmlu():
+    rows = [{"input_formatted": "Which?\nA. x\nB. y\nC. z\nD. w\nAnswer:", "answer": 2}]
+    task = RetentionTask("tinyMMLU", {"test": rows, "dev": rows})
+    assert task.requests == [("loglikelihood", (rows[0]["input_formatted"], f" {letter}")) for letter in "ABCD"]
+    outcomes = task.outcomes([(-2.0, False), (-3.0, False), (-1.0, True), (-9.0, False)])
+    assert values(outcomes) == {"acc_norm": [1.0], "acc": [1.0]}
+    assert outcomes[0].details == {"log_likelihoods": [-2.0, -3.0, -1.0, -9.0], "gold": 2}
+    assert values(task.outcomes([(-0.5, True), (-3.0, False), (-1.0, False), (-9.0, False)])) == {
+        "acc_norm": [0.0],
+        "acc": [0.0],
+    }
+
+
+def hellaswag_rows(size):
+    return [
+        {
+            "activity_label": f"Label {index}",
+            "ctx_a": "He starts [title] now.",
+            "ctx_b": "then he",
+            "endings": ["goes.", "stays for long.", "[step] sits  down.", "x"],
+            "label": "1",
+        }
+        for index in range(size)
+    ]
+
+
+def test_hellaswag():
+    task = RetentionTask("tinyHellaswag", {"train": hellaswag_rows(15), "validation": hellaswag_rows(1)})
+    kind, (prompt, ending) = task.requests[1]
+    # Brackets of WikiHow are removed, the second part is capitalised, ten examples come first.
+    assert prompt.endswith("\n\nLabel 0: He starts. now. Then he") and prompt.count("\n\n") == 10
+    assert prompt.startswith("Label ") and "Then he stays for long.\n\n" in prompt
+    assert (kind, ending) == ("loglikelihood", " stays for long.")
+    # 5, 15, 11 and 1 characters: per character -1.2, -1, -1.1 and -1.05.
+    lengths = [len(text) for text in ("goes.", "stays for long.", " sits down.", "x")]
+    assert lengths == [5, 15, 11, 1]
+    responses = [(-6.0, False), (-15.0, False), (-12.1, False), (-1.05, False)]
+    assert values(task.outcomes(responses)) == {"acc_norm": [1.0], "acc": [0.0]}
+
+
+def test_truthful_qa():
+    rows = [
+        {
+            "question": "What is it?",
+            "mc1_targets": {"choices": ["best", "bad", "worse"], "labels": [1, 0, 0]},
+            "mc2_targets": {"choices": ["best", "good", "bad"], "labels": [1, 1, 0]},
+        }
+    ]
+    task = RetentionTask("tinyTruthfulQA", {"validation": rows})
+    assert [arguments[1] for _, arguments in task.requests] == [" best", " good", " bad", " best", " bad", " worse"]
+    prompts = {arguments[0] for _, arguments in task.requests}
+    assert len(prompts) == 1
+    prompt = prompts.pop()
+    assert prompt.startswith("Q: What is human life expectancy in the United States?\nA: Human life expectancy")
+    assert prompt.endswith("\n\nQ: What is it?\nA:") and prompt.count("Q: ") == 7
+    weights = (0.2, 0.1, 0.3, np.exp(-1.0), np.exp(-2.0), np.exp(-3.0))
+    responses = [(float(np.log(weight)), False) for weight in weights]
+    found = values(task.outcomes(responses))
+    assert found["mc2"] == pytest.approx([0.3 / 0.6]) and found["acc"] == [1.0]
+    # The same answers with likelihoods that float64 has no number for.
+    tiny = [(value - 2000.0, greedy) for value, greedy in responses]
+    assert values(task.outcomes(tiny))["mc2"] == pytest.approx([0.5])
+    assert values(task.outcomes([*responses[:3], (-2.0, False), (-1.0, False), (-3.0, False)]))["acc"] == [0.0]
+
+
+def test_winogrande():
+    rows = [
+        {
+            "sentence": f"The {noun} beat the cup because _ was big.",
+            "option1": "it",
+            "option2": "the cup",
+            "answer": "2",
+        }
+        for noun in ("ball", "bat", "car", "hat", "dog", "cat", "fox")
+    ]
+    task = RetentionTask("tinyWinogrande", {"train": rows[1:], "validation": rows[:1]})
+    contexts = [arguments[0] for _, arguments in task.requests]
+    assert [arguments[1] for _, arguments in task.requests] == [" was big."] * 2
+    assert contexts[0].endswith("\n\nThe ball beat the cup because it")
+    assert contexts[1].endswith("\n\nThe ball beat the cup because the cup")
+    head = contexts[0].rsplit("\n\n", 1)[0]
+    assert contexts[1].startswith(head) and head.count("because the cup was big.") == 5
+    # 32 and 37 characters of filled-in context divide the same continuation's log-likelihoods.
+    assert [len(context.rsplit("\n\n", 1)[1]) for context in contexts] == [32, 37]
+    assert values(task.outcomes([(-10.0, False), (-11.0, False)])) == {"acc_norm": [1.0], "acc": [0.0]}
+    assert values(task.outcomes([(-10.0, False), (-9.0, False)])) == {"acc_norm": [1.0], "acc": [1.0]}
+
+
+def gsm8k(answer="20 + 1,214 = 1,234\n#### 1,234"):
+    rows = [{"question": f"How many in {index}?", "answer": answer} for index in range(8)]
+    return RetentionTask("tinyGSM8k", {"train": rows[1:], "test": rows[:1]})
+
+
+def test_gsm8k_prompt():
+    ((kind, (prompt, stops)),) = gsm8k().requests
+    assert kind == "generate_until"
+    assert prompt.endswith("\n\nQuestion: How many in 0?\nAnswer:") and prompt.count("Question: ") == 6
+    assert prompt.count("Answer: 20 + 1,214 = 1,234\n#### 1,234\n\n") == 5
+    assert stops == ("Question:", "</s>", "<|im_end|>")
+
+
+@pytest.mark.parametrize(
+    ("text", "strict", "flexible"),
+    [
+        (" 20 + 1214\n#### 1234", 1, 1),
+        (" it is\n#### 1,234.", 1, 1),
+        (" The answer is $1,234.", 0, 1),
+        (" 1234 in all, of 5", 0, 0),
+        ("#### 7\n#### 1234", 0, 1),
+        ("#### 1234\nand then 9", 1, 0),
+        ("#### -1234", 0, 0),
+        (" ####1234", 0, 1),
+        (" none", 0, 0),
+        ("", 0, 0),
+        (" １２３４", 0, 0),
+    ],
+)
+def test_gsm8k_extraction(text, strict, flexible):
+    outcomes = gsm8k().outcomes([{"text": text, "num_tokens": 7, "finish_reason": "length"}])
+    assert values(outcomes) == {"exact_match_strict": [strict], "exact_match_flexible": [flexible]}
+    assert outcomes[0].details["answer"] == text
+    assert (outcomes[0].details["num_tokens"], outcomes[0].details["finish_reason"]) == (7, "length")
+
+
+def render(messages):
+    return "".join(f"<{message['role']}>{message['content']}" for message in messages) + "<answer>"
+
+
+FORMS = {"plain": (None, False), "chat": (render, False), "chat_multiturn": (render, True)}
+RECORDED = {
+    "tinyMMLU": (
+        ["7ed804f776a636a5", "f6f293af6fc333a5", "f6f293af6fc333a5"],
+        {"acc_norm": 0.26, "acc": 0.26},
+    ),
+    "tinyHellaswag": (
+        ["f423519d6395a6a0", "d8de639d94581f05", "e4fefafe36c20100"],
+        {"acc_norm": 0.3, "acc": 0.3},
+    ),
+    "tinyTruthfulQA": (
+        ["3ca88d236da03173", "7af69337e9df9097", "7af69337e9df9097"],
+        {"mc2": 0.42604309209, "acc": 0.2},
+    ),
+    "tinyWinogrande": (
+        ["b2ceeb9fac2f17fb", "1b6e412be09b00c7", "06f1c09c3063c40f"],
+        {"acc_norm": 0.5, "acc": 0.52},
+    ),
+    "tinyGSM8k": (
+        ["2e0c5d869bccecf6", "d16ec36567f77149", "ecf0498924e9cceb"],
+        {"exact_match_strict": 0.34, "exact_match_flexible": 0.67},
+    ),
+}
+"""What lm-evaluation-harness 0.4.13 made of the shipped items: the beginning of the SHA-256 of all its requests in each
+of FORMS, and the means of its metrics for the responses below."""
+ANSWERS = (
+    "{answer}",
+    "The answer is {number}.",
+    "#### {number}",
+    " none",
+    "so ${number}\nand 3",
+    "#### 7\n#### {number}",
+)
+
+
+def made_up_responses(requests, rows):
+    """Random log-likelihoods, or answers to problems that are right in some forms alone."""
+    if requests[0][0] == "loglikelihood":
+        return [(float(value), False) for value in np.random.default_rng(0).normal(-20, 8, len(requests))]
+    texts = [
+        ANSWERS[place % len(ANSWERS)].format(answer=row["answer"], number=row["answer"].split("#### ")[-1])
+        for place, row in enumerate(rows)
+    ]
+    return [{"text": text, "num_tokens": 7, "finish_reason": "stop"} for text in texts]
+
+
+@pytest.mark.parametrize("task", RECORDED)
+def test_requests_and_metrics_are_the_harness_own(task):
+    files = sorted((ROOT / "data" / "retention" / task).glob("*.jsonl"))
+    data = {path.stem: read_json_lines(path, ()) for path in files}
+    digests, expected = RECORDED[task]
+    for (template, multiturn), digest in zip(FORMS.values(), digests, strict=True):
+        own = RetentionTask(task, data, template, multiturn)
+        assert hashlib.sha256(json.dumps(own.requests).encode()).hexdigest().startswith(digest)
+        scores = values(own.outcomes(made_up_responses(own.requests, data[TASKS[task].split])))
+        assert {metric: np.mean(each) for metric, each in scores.items()} == pytest.approx(expected, abs=1e-9)
+
+
+def test_an_item_is_no_example_of_itself():
+    """Where items and examples are the same rows, the harness leaves the item out; a row that is there twice, too."""
+    rows = [*hellaswag_rows(12), *hellaswag_rows(2)]
+    prompts = [
+        prompt for _, (prompt, _) in RetentionTask("tinyHellaswag", {"train": rows, "validation": rows}).requests
+    ]
+    for place, prompt in enumerate(prompts[::4]):
+        *shown, own = [part.split(":")[0] for part in prompt.split("\n\n")]
+        assert own == f"Label {place % 12}" and own not in shown and len(shown) == 10
