@@ -37,7 +37,7 @@ SAMPLES = 60
 
 def structured_tables(members, condition):
     """Tables of a structured evaluation whose answers are the law's, shifted under base; soft has all of them."""
-    rows, samples, exact, pit, depth = [], [], [], [], []
+    rows, samples, exact, pit = [], [], [], []
     for prompt in members:
         rng = random_stream(0, "browser", condition, prompt.prompt_id)
         values = quantile(prompt.law, rng.random(SAMPLES)) + (3.0 if condition == "base" else 0.0)
@@ -50,16 +50,10 @@ def structured_tables(members, condition):
         cdf = prompt.law.distribution.cdf(x, **prompt.law.scipy_kwargs)
         exact += [(prompt.prompt_id, a, max(0.0, b - 0.02), min(1.0, b + 0.02), b) for a, b in zip(x, cdf, strict=True)]
         pit += [(prompt.prompt_id, place, 3, 3.0) for place in range(20)]
-        depth += [
-            (prompt.prompt_id, target, place, 0.5 / (1 + place), 4)
-            for target in ("grid", "rounded_law")
-            for place in range(5)
-        ]
     tables = {"per_prompt": pd.DataFrame(rows), "samples": pd.DataFrame(samples)}
     if condition == "soft":
         tables["exact_cdf"] = pd.DataFrame(exact, columns=["prompt_id", "x", "cdf_low", "cdf_high", "target_cdf"])
         tables["pit"] = pd.DataFrame(pit, columns=["prompt_id", "bin", "count", "expected"])
-        tables["kl_by_depth"] = pd.DataFrame(depth, columns=["prompt_id", "target", "prefix_index", "kl_nats", "n"])
     return tables
 
 

@@ -6,7 +6,7 @@ import pytest
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.structured import make_prompt
 
-ALL = ("density", "cdf", "qq", "pit", "depth")
+ALL = ("density", "cdf", "pit")
 GAUSSIAN = make_prompt("gaussian", {"mu": 3.5, "sigma": 3.0}, "unseen")
 
 
@@ -54,26 +54,24 @@ def test_split_and_conditions(opened):
     opened.open()
     opened.choose("choose-split", "unseen")
     assert FAMILIES["gaussian"].display_name in opened.run("return document.getElementById('prompt-text').textContent")
-    names = opened.traces("qq")
-    assert {"base", "soft", "hard"} <= set(names)
+    assert {"base, samples", "soft, samples", "hard, samples"} <= set(opened.traces("cdf"))
     opened.click("#choose-conditions input[value=base]")
-    assert "base" not in opened.traces("qq")
+    assert "base, samples" not in opened.traces("cdf")
     rows = opened.run("return [...document.querySelectorAll('#results th')].map((cell) => cell.textContent)")
     assert rows == ["soft", "hard"]
-    # Base is off by 3 at each level: its points lie that much above those of the law.
-    opened.click("#choose-conditions input[value=base]")
-    x, y = (np.array(side) for side in opened.traces("qq")["base"])
-    assert np.median(y - x) == pytest.approx(3.0, abs=1.0)
+    # Base is off by 3 at each level: its quantiles lie that much above those of the law.
+    opened.open(state(prompt=GAUSSIAN.prompt_id, conditions="base"))
+    x, levels = (np.array(side) for side in opened.traces("cdf")["base, samples"])
+    assert np.median(x - GAUSSIAN.law.freeze().ppf(levels)) == pytest.approx(3.0, abs=1.0)
 
 
-def test_views_of_the_exact_law_pit_and_depth(opened):
+def test_views_of_the_exact_law_and_pit(opened):
     opened.open(state(prompt=GAUSSIAN.prompt_id, conditions="soft", view="all"))
     for view in ALL:
         assert opened.traces(view), view
         assert "soft" not in opened.note(view), view
     x, y = opened.traces("pit")["soft"]
     assert x == pytest.approx(np.linspace(0, 1, 21)) and y == pytest.approx([1.0] * 21)
-    assert opened.traces("depth")["soft, the evaluation's grid"] == [list(range(5)), [0.5, 0.25, 0.16667, 0.125, 0.1]]
     opened.open(state(prompt=GAUSSIAN.prompt_id, conditions="soft", view="density"))
     # Each step is the mean density over its cell, where the bounds are not cut off at 0 or 1.
     ends, steps = (np.array(side) for side in opened.traces("density")["soft, exact law"])
@@ -93,7 +91,6 @@ def test_what_is_missing_is_said(opened):
     opened.open(state(prompt=GAUSSIAN.prompt_id, conditions="base,soft"))
     assert opened.note("cdf").startswith("base: no exact law, the evaluation has no exact_cdf.parquet")
     assert opened.note("pit").startswith("base: no PIT histogram, the evaluation has no pit.parquet")
-    assert opened.note("qq") == ""
     opened.choose("choose-model", "beta")
     boxes = opened.run(
         "return [...document.querySelectorAll('#choose-conditions label')].map((label) => "
@@ -118,9 +115,9 @@ def test_the_address_restores_a_view(opened):
     assert opened.run("return document.querySelector('#choose-view input:checked').value") == "cdf"
     ticked = "return [...document.querySelectorAll('#choose-conditions input:checked')].map((box) => box.value)"
     assert opened.run(ticked) == ["base", "soft"]
-    opened.run("location.hash = arguments[0]", fragment.replace("view=cdf", "view=qq"))
+    opened.run("location.hash = arguments[0]", fragment.replace("view=cdf", "view=pit"))
     opened.run("return new Promise((done) => setTimeout(done, 100))")
-    assert opened.run("return document.querySelector('#choose-view input:checked').value") == "qq"
+    assert opened.run("return document.querySelector('#choose-view input:checked').value") == "pit"
 
 
 def test_a_stale_address_is_said_and_does_no_harm(opened):

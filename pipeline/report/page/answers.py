@@ -1,61 +1,71 @@
-"""The page's first screen in words: is the model calibrated, does it carry over to language, and what did it cost?"""
+"""The page's first screen in words: one verdict for each question. The numbers behind it are in figures and tables."""
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 import pandas as pd
 
-from pipeline.axes.registry import METRICS, SPLIT_TITLES
+from pipeline.axes.registry import SPLIT_TITLES
+from pipeline.axes.structured.tables import WASSERSTEIN
 from pipeline.config.methods import TARGETS
+from pipeline.config.params import BASE
 from pipeline.core.retention.tasks import GENERATIVE_TASKS
 from pipeline.core.statistics.condition_tests import method_pairs
-from pipeline.report.evaluations import rows_of
-from pipeline.report.page.aggregates import W1, Aggregates, median, medians_by_condition
-from pipeline.report.page.choices import RULE, Choices, choice_sentences, choice_word, chosen_by_model, compared_methods
-from pipeline.report.tables.retention_lists import VERDICTS, grouped, primary_counts, primary_sentence
-from pipeline.report.tables.table import interval_text, probability_text, signed_text
+from pipeline.core.statistics.frontier import Choice
+from pipeline.report.evaluations import methods_of, rows_of
+from pipeline.report.tables.retention_lists import VERDICTS, primary_counts
 
-ALL_ANSWERS = "pit_wasserstein_1_all_answers"
-COST_AXES = ("retention", "paloma")
-"""Axes whose tests against base say what was lost."""
+W1 = WASSERSTEIN.metric
+TRANSFER_AXES = ("open", "novelty", "mcq")
 SECONDARY_SPLITS = ("curated", "wildchat")
 """Splits of NoveltyBench; the primary question is of all its prompts together."""
-NO_INFERENCE = {
-    False: "One model: there is no inference over models.",
-    True: "There is no inference over models: fewer than two were evaluated under both conditions.",
-}
-"""By whether there are several models."""
-
-
-class TestCell(NamedTuple):
-    """What a paired test found: the difference with its interval, and the verdict; empty where there is no test."""
-
-    text: str = ""
-    verdict: str = ""
+RULE = (
+    "Rule: of the methods that are not shown to be worse calibrated than another on either split, the one that moved "
+    "least from base."
+)
+Calibrated = Literal["calibrated", "not calibrated", "cannot tell"]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A question, its short answer, and what is behind it.
-
-    Attributes:
-        question: The question.
-        short: The answer in one or two sentences.
-        sentences: What it rests on.
-        tests: The same as a table: a row per pair of conditions, its cells by the titles of ``metrics``.
-        metrics: Titles of the columns of ``tests``.
-    """
+    """A question, its short answer, and what else has to be said."""
 
     question: str
     short: str
-    sentences: Sequence[str]
-    tests: Mapping[str, Sequence[TestCell]] = field(default_factory=dict)
-    metrics: Sequence[str] = ()
+    sentences: Sequence[str] = ()
 
 
-Calibrated = Literal["calibrated", "not calibrated", "cannot tell"]
+@dataclass(frozen=True)
+class FirstScreen:
+    """What the answers are made from.
+
+    Attributes:
+        metrics: The tidy metrics table.
+        models: Model name -> display name.
+        conditions: Base and the methods, in order.
+        between: Paired tests of structured sampling between conditions.
+        beyond: Paired tests of the transfer axes.
+        over_models: Tests over models of the same questions; None where fewer than two models can be compared.
+        against_base: Axis ("retention", "paloma") -> tests against base.
+        choices: The method to choose for each model.
+        margin: By how much W1 may exceed a perfect sampler's.
+    """
+
+    metrics: pd.DataFrame
+    models: Mapping[str, str]
+    conditions: Sequence[str]
+    between: pd.DataFrame | None
+    beyond: pd.DataFrame | None
+    over_models: pd.DataFrame | None
+    against_base: Mapping[str, pd.DataFrame]
+    choices: Mapping[str, Choice]
+    margin: float
+
+    @property
+    def methods(self) -> Sequence[str]:
+        """The conditions that have an adapter."""
+        return methods_of(self.conditions)
 
 
 def calibration_verdict(row, margin: float) -> Calibrated:
@@ -71,283 +81,115 @@ def calibration_verdict(row, margin: float) -> Calibrated:
     return "not calibrated" if row.ci_low > bound else "cannot tell"
 
 
-def calibration_answer(
-    rows: Aggregates,
-    margin: float,
-    comparisons: pd.DataFrame | None = None,
-    over_models: pd.DataFrame | None = None,
-) -> Answer:
-    """Is the model calibrated?
-
-    Args:
-        rows: Aggregate rows.
-        margin: By how much W1 may exceed a perfect sampler's.
-        comparisons: Paired tests between conditions, columns metric, condition, against and verdict.
-        over_models: Tests over models, see ``pipeline.report.across_axes.model_tests``.
-    """
-    question = "Are the models calibrated?" if len(rows.models) > 1 else "Is the model calibrated?"
-    sentences, found = [], []
-    for split, name in SPLIT_TITLES.items():
-        members = {each: rows.defined("structured", split, W1, each) for each in rows.conditions}
-        members = {condition: own for condition, own in members.items() if own}
-        methods = {condition: own for condition, own in members.items() if condition in rows.methods}
-        found += [calibration_verdict(row, margin) for own in methods.values() for row in own]
-        # Base and the method that comes closest; all others stand in the table below.
-        closest = min(methods, key=lambda method: median(methods[method]), default="")
-        parts = [
-            _distance(condition, own, len(rows.models), margin)
-            for condition, own in members.items()
-            if condition not in methods or condition == closest
-        ]
-        if parts:
-            lowest = f", lowest of {len(methods)} methods" if len(methods) > 1 else ""
-            sentences.append(f"On {name}, normalised W1 is {'; '.join(parts)}{lowest}.")
-    if not sentences:
-        return Answer(question, "Not known: no structured evaluation has been run.", [])
-    first, *others = over_models_sentences(rows, over_models, [("structured", W1)], SPLIT_TITLES)
-    sentences += [*others, *_comparison_sentences(comparisons, rows.conditions)]
-    rates = medians_by_condition(rows, "structured", "ood", "valid_rate", ".1%")
-    if rates:
-        sentences.append(f"Valid answers on held-out families: {rates}. W1 leaves the others out.")
-    scores = medians_by_condition(rows, "structured", "ood", ALL_ANSWERS, ".3f")
-    if scores:
-        sentences.append(f"With those counted, as 1 each, W1 on the probability scale is {scores}.")
-    return Answer(question, f"{first} {_calibration_word(found, margin, comparisons, rows.methods)}", sentences)
+def calibration_answer(given: FirstScreen) -> Answer:
+    """Is the model calibrated? By method and split against a perfect sampler, and by tests against base."""
+    question = "Are the models calibrated?" if len(given.models) > 1 else "Is the model calibrated?"
+    rows = rows_of(given.metrics, axis="structured", family="", metric=W1)
+    rows = rows[rows["split"].isin(list(SPLIT_TITLES)) & rows["model"].isin(list(given.models)) & rows["value"].notna()]
+    if rows.empty:
+        return Answer(question, "Not known: no structured evaluation has been run.")
+    tuned = rows[rows["condition"].isin(given.methods)]
+    verdicts = [calibration_verdict(row, given.margin) for row in tuned.itertuples()]
+    if not verdicts:
+        return Answer(question, "No fine-tuned model has been evaluated yet.")
+    shown = verdicts.count("calibrated")
+    if shown == len(verdicts):
+        word = f"Yes: fine-tuned, W1 is shown to be within {given.margin:g} of a perfect sampler's"
+    elif shown:
+        word = f"In part ({shown} of {len(verdicts)} comparisons with a perfect sampler)"
+    else:
+        word = "No" if verdicts.count("not calibrated") == len(verdicts) else "Not shown"
+    tests, kind = _tests(given, given.between)
+    if tests is not None:
+        closer = rows_of(tests, metric=W1, against=BASE)
+        closer = closer.loc[closer["condition"].isin(given.methods), "verdict"]
+        if len(closer):
+            word += f"; {(closer == 'better').sum()} of {len(closer)} {kind} show it closer than base"
+    return Answer(question, f"{word}.")
 
 
-def over_models_sentences(
-    rows: Aggregates,
-    tests: pd.DataFrame | None,
-    metrics: Sequence[tuple[str, str]],
-    splits: Mapping[str, str],
-) -> list[str]:
-    """What the tests over models say, a sentence per metric and split; of one model that nothing follows for others.
-
-    Args:
-        rows: Aggregate rows; says how many models there are.
-        tests: Columns axis, split, metric, condition, against, difference, ci_low, ci_high, models, better, p_adjusted
-            and verdict; None where there are none.
-        metrics: Axis and metric of the tests wanted, in order.
-        splits: Split -> its name in a sentence, in order; other splits are left out.
-    """
-    if len(rows.models) < 2 or tests is None:
-        return [NO_INFERENCE[len(rows.models) > 1]]
-    sentences = []
-    for axis, metric in metrics:
-        for split, name in splits.items():
-            chosen = rows_of(tests, axis=axis, metric=metric, split=split)
-            if chosen.empty:
-                continue
-            parts = [
-                f"{_pair_text(row)}, better in {row.better} of {row.models}, p {_compared(row.p_adjusted)})"
-                for row in chosen.itertuples()
-            ]
-            where = f" on {name}" if name else ""
-            models = f"{chosen['models'].max()} models"
-            sentences.append(f"Over {models}, {METRICS[metric].title}{where}: {'; '.join(parts)}.")
-    return sentences or [NO_INFERENCE[True]]
+def _tests(given: FirstScreen, paired: pd.DataFrame | None) -> tuple[pd.DataFrame | None, str]:
+    """Tests over models, or of each model where there are none; and what they are."""
+    if given.over_models is not None:
+        return given.over_models, "tests over models"
+    return paired, "paired tests of single models"
 
 
-def _pair_text(row) -> str:
-    """A pair, its verdict, difference and interval; the parenthesis is left open."""
-    return f"{row.condition} against {row.against} {row.verdict} ({_difference_text(row)}"
-
-
-def _difference_text(row) -> str:
-    decimals = METRICS[row.metric].decimals
-    return f"{signed_text(row.difference, decimals)} {interval_text(row.ci_low, row.ci_high, decimals)}"
-
-
-def _compared(p: float) -> str:
-    text = probability_text(p)
-    return text if text.startswith("<") else f"= {text}"
-
-
-def _comparison_sentences(comparisons: pd.DataFrame | None, conditions: Sequence[str]) -> list[str]:
-    """What the paired tests of W1 say of base and the methods, counted over models and splits."""
-    parts = [] if comparisons is None else _pair_counts(rows_of(comparisons, metric=W1), conditions)
-    return [f"Paired tests of W1 on the same prompts, one per model and split: {'; '.join(parts)}."] if parts else []
-
-
-def _pair_counts(tests: pd.DataFrame, conditions: Sequence[str]) -> list[str]:
-    """The verdicts of each pair of base and methods, counted; what is compared with the same, and comes out the same,
-    together."""
-    texts: dict[str, dict[str, str]] = {}
-    for own, other in method_pairs(conditions):
-        chosen = rows_of(tests, condition=own, against=other)
-        counts = ", ".join(f"{count} {verdict}" for verdict, count in chosen["verdict"].value_counts().items())
-        texts.setdefault(other, {})[own] = counts
-    return [part for other, counts in texts.items() for part in grouped(counts, f" against {other}")]
-
-
-def _calibration_word(
-    found: Sequence[Calibrated], margin: float, comparisons: pd.DataFrame | None, methods: Sequence[str]
-) -> str:
-    if not found:
-        return "No fine-tuned model has been evaluated yet."
-    shown, refuted = found.count("calibrated"), found.count("not calibrated")
-    if shown == len(found):
-        return f"Yes: fine-tuned, its W1 is shown to be within {margin:g} of a perfect sampler's."
-    word = f"In part ({shown} of {len(found)} comparisons with a perfect sampler)" if shown else "No"
-    if not shown and refuted < len(found):
-        word = "Not shown"
-    if comparisons is None:
-        return f"{word}."
-    verdicts = rows_of(comparisons, metric=W1, against="base")
-    verdicts = verdicts.loc[verdicts["condition"].isin(methods), "verdict"].tolist()
-    if verdicts.count("better"):
-        return f"{word}; closer after fine-tuning in {verdicts.count('better')} of {len(verdicts)} tests against base."
-    return f"{word}, and no test shows that fine-tuning brings it closer."
-
-
-def _distance(condition: str, members: Sequence, models: int, margin: float) -> str:
-    """A condition's W1 with what it is in units of the perfect sampler's."""
-    if models == 1:
-        row = members[0]
-        interval = f"{row.value:.3f} [{row.ci_low:.3f}, {row.ci_high:.3f}]"
-        if not math.isfinite(row.floor):
-            return f"{condition} {interval}"
-        return (
-            f"{condition} {interval}, {row.value / row.floor:.1f} times a perfect sampler's {row.floor:.3f} "
-            f"({calibration_verdict(row, margin)})"
-        )
-    values = [row.value for row in members]
-    ratios = pd.Series([row.value / row.floor for row in members])
-    count = sum(calibration_verdict(row, margin) == "calibrated" for row in members)
-    return (
-        f"{condition} {median(members):.3f} (median of {len(members)} models, {min(values):.3f} to "
-        f"{max(values):.3f}), {ratios.median():.1f} times a perfect sampler's; {count} shown to be within {margin:g} "
-        "of it"
-    )
-
-
-def transfer_answer(rows: Aggregates, tests: pd.DataFrame | None, over_models: pd.DataFrame | None) -> Answer:
-    """Does it carry over to language? From paired tests of the methods against base and each other.
-
-    Args:
-        rows: Aggregate rows.
-        tests: Paired tests, columns axis, split, metric, condition, against, difference, ci_low, ci_high, p_adjusted
-            and verdict; None where there are none.
-        over_models: As for ``calibration_answer``.
-    """
-    both = {"soft", "hard"} <= set(rows.methods)
+def transfer_answer(given: FirstScreen) -> Answer:
+    """Does it carry over to language? Verdicts of the methods against base and each other, counted over metrics."""
+    both = set(TARGETS) <= set(given.methods)
     question = f"Does it carry over to language{', and does soft carry over better than hard' if both else ''}?"
-    if tests is None:
-        return Answer(question, "Not known: no two conditions have been evaluated beyond numbers.", [])
-    primary = tests[~tests["split"].isin(SECONDARY_SPLITS) & ~tests["metric"].str.endswith("_tolerant")]
-    keys = list(dict.fromkeys(zip(primary["axis"], primary["metric"], strict=True)))
-    # What the question asks: the paper's methods against base, and each other where both are there.
-    asked = ["base", *(TARGETS if both else rows.methods)]
-    if len(rows.models) == 1:
-        counts = "; ".join(_pair_counts(primary, asked))
-        tested = set(zip(primary["condition"], primary["against"], strict=True))
-        pairs = [pair for pair in method_pairs(rows.conditions) if pair in tested]
-        cells = {
-            f"{own} − {other}": [_test_cell(primary, own, other, metric) for _, metric in keys] for own, other in pairs
-        }
-        return Answer(
-            question, f"{counts}, of {len(keys)} metrics.", [], cells, [METRICS[metric].title for _, metric in keys]
-        )
-    listed = over_models if over_models is not None else primary
-    listed = listed[listed["metric"].isin([metric for _, metric in keys]) & ~listed["split"].isin(SECONDARY_SPLITS)]
-    counts = "; ".join(_pair_counts(listed, asked))
-    sentences = over_models_sentences(rows, over_models, keys, dict.fromkeys(primary["split"], ""))
-    return Answer(question, f"Over models: {counts}, of {len(keys)} metrics.", sentences)
+    tests, kind = _tests(given, given.beyond)
+    if tests is None or given.beyond is None:
+        return Answer(question, "Not known: no two conditions have been evaluated beyond numbers.")
+    tolerant, secondary = tests["metric"].str.endswith("_tolerant"), tests["split"].isin(SECONDARY_SPLITS)
+    primary = tests[tests["axis"].isin(TRANSFER_AXES) & ~tolerant & ~secondary]
+    parts = []
+    for own, other in method_pairs([BASE, *(TARGETS if both else given.methods)]):
+        counts = rows_of(primary, condition=own, against=other)["verdict"].value_counts()
+        if len(counts):
+            parts.append(f"{own} against {other} {', '.join(f'{count} {word}' for word, count in counts.items())}")
+    metrics = len(primary[["axis", "metric"]].drop_duplicates())
+    return Answer(question, f"{'; '.join(parts)}, of {metrics} metrics ({kind}).")
 
 
-def _test_cell(tests: pd.DataFrame, own: str, other: str, metric: str) -> TestCell:
-    found = rows_of(tests, condition=own, against=other, metric=metric)
-    if found.empty:
-        return TestCell()
-    row = next(found.itertuples())
-    return TestCell(_difference_text(row), row.verdict)
-
-
-def cost_answer(
-    rows: Aggregates,
-    tests: Mapping[str, pd.DataFrame],
-    bits_per_byte: str,
-    over_models: pd.DataFrame | None = None,
-    choices: Choices | None = None,
-    comparisons: pd.DataFrame | None = None,
-    at_equal_calibration: pd.DataFrame | None = None,
-) -> Answer:
-    """What did it cost, and which method is to be chosen?
-
-    From tests against base, from the rate at which questions can be parsed, from the share of worked answers that show
-    a derivation, and from the frontier.
-
-    Args:
-        rows: Aggregate rows.
-        tests: Axis -> tests against base, columns condition, split, metric and verdict.
-        bits_per_byte: The metric's name (with or without BOS).
-        over_models: As for ``calibration_answer``.
-        choices: ``pipeline.report.across_axes.frontier.chosen_methods``.
-        comparisons: As for ``calibration_answer``, with the column model.
-        at_equal_calibration: ``pipeline.report.across_axes.frontier_costs.equal_calibration``.
-    """
+def cost_answer(given: FirstScreen) -> Answer:
+    """What did it cost, and which method is to be chosen?"""
     # Of a single method there is nothing to choose.
-    choices = {model: found for model, found in (choices or {}).items() if len(compared_methods(found[0])) > 1}
-    sentences = []
-    if len(rows.models) > 1:
-        asked = [("retention", "accuracy"), ("paloma", bits_per_byte)]
-        sentences += over_models_sentences(rows, over_models, asked, {"all": ""})
-    tiny = any(rows.defined("retention", "all", "gp_irt", name) for name in rows.conditions)
-    ability, of = ("gp_irt", "TinyBenchmarks (gp-IRT)") if tiny else ("accuracy", "GSM8K")
-    worked = [
-        ("retention", task, "answer_derivation_share", ".0%", f"Of the answers to {task}, {{}} show a derivation.")
-        for task in GENERATIVE_TASKS
+    choices = {model: choice for model, choice in given.choices.items() if len([*choice.candidates, *choice.worse]) > 1}
+    chosen: dict[str, list[str]] = {}
+    for model, choice in choices.items():
+        chosen.setdefault(choice.method or "none", []).append(given.models[model])
+    several = len(given.models) > 1
+    listed = [f"{method} for {', '.join(names)}" if several else method for method, names in chosen.items()]
+    short = f"{_cost_word(given)} To choose: {'; '.join(listed)}." if listed else _cost_word(given)
+    sentences = [
+        f"{given.models[model]}: {sentence}" if several else sentence
+        for model, choice in choices.items()
+        for sentence in _choice_remarks(given, model, choice)
     ]
-    for axis, split, metric, form, sentence in (
-        ("retention", "all", ability, ".3f", f"Accuracy on {of} is {{}}."),
-        *worked,
-        ("paloma", "all", bits_per_byte, ".3f", "Held-out text costs {} bits per byte."),
-        ("mcq", "mcq", "mcq_parse_rate", ".0%", "Of the questions written on request, {} can be parsed."),
-    ):
-        listed = medians_by_condition(rows, axis, split, metric, form)
-        if listed:
-            tested = axis in tests and split == "all"
-            verdicts = primary_sentence(axis, tests[axis], rows.methods) if tested else ""
-            sentences.append(f"{sentence.format(listed)} {verdicts}".strip())
-    if len(rows.models) == 1:
-        for model, (choice, measure) in choices.items():
-            sentences += choice_sentences(rows, model, choice, measure, comparisons, at_equal_calibration)
-    elif choices:
-        sentences.append(f"{RULE} By model: {chosen_by_model(rows, choices)}.")
-    return Answer("What did it cost?", f"{_cost_word(rows, tests)} {choice_word(choices)}".strip(), sentences)
+    return Answer("What did it cost?", short, [RULE, *sentences] if choices else [])
 
 
-def _cost_word(rows: Aggregates, tests: Mapping[str, pd.DataFrame]) -> str:
-    """From the primary questions: all tasks together, and all slices."""
+def _cost_word(given: FirstScreen) -> str:
+    """From the primary questions (all tasks together, all slices), and the form of questions and worked answers."""
     totals = dict.fromkeys(VERDICTS, 0)
-    for axis in COST_AXES:
-        for method in rows.methods if axis in tests else ():
-            for verdict, count in primary_counts(tests[axis], method).items():
+    for tests in given.against_base.values():
+        for method in given.methods:
+            for verdict, count in primary_counts(tests, method).items():
                 totals[verdict] += count
-    parsed_by_base = {row.model: row for row in rows.defined("mcq", "mcq", "mcq_parse_rate", "base")}
-    fallen = any(
-        row.model in parsed_by_base and row.ci_high < parsed_by_base[row.model].ci_low
-        for method in rows.methods
-        for row in rows.defined("mcq", "mcq", "mcq_parse_rate", method)
-    )
-    bare = any(
-        row.ci_high < 0
-        for method in rows.methods
-        for task in GENERATIVE_TASKS
-        for row in rows.defined("retention", task, "answer_derivation_share_difference", method)
-    )
-    if not sum(totals.values()) and not parsed_by_base:
+    parsed = pd.Series(dtype=str)
+    if given.beyond is not None:
+        parsed = rows_of(given.beyond, metric="mcq_parse_rate", against=BASE)["verdict"]
+    derived = rows_of(given.metrics, axis="retention", family="", metric="answer_derivation_share_difference")
+    derived = derived[derived["split"].isin(GENERATIVE_TASKS) & derived["condition"].isin(given.methods)]
+    losses = []
+    if totals["lost"]:
+        unsure = f" ({totals['cannot tell']} cannot tell)" if totals["cannot tell"] else ""
+        losses.append(f"{totals['lost']} of {sum(totals.values())} tests show a loss{unsure}")
+    if (parsed == "worse").any():
+        losses.append("written questions lose their form")
+    if (derived["ci_high"] < 0).any():
+        losses.append("worked answers lose their derivations")
+    if losses:
+        return f"Some of what base could do: {', '.join(losses)}."
+    if not sum(totals.values()) and parsed.empty:
         return "Not known: no retention evaluation has been run."
-    if totals["lost"] or fallen or bare:
-        parts = []
-        if totals["lost"]:
-            unsure = f" ({totals['cannot tell']} cannot tell)" if totals["cannot tell"] else ""
-            parts.append(f"{totals['lost']} of {sum(totals.values())} tests show a loss{unsure}")
-        if fallen:
-            parts.append("written questions lose their form")
-        if bare:
-            parts.append("worked answers lose their derivations")
-        return f"Some of what base could do: {', '.join(parts)}."
     if totals["cannot tell"]:
         return "No loss is shown, but the tests cannot rule one out."
     return "Nothing that the tests can see."
+
+
+def _choice_remarks(given: FirstScreen, model: str, choice: Choice) -> list[str]:
+    """Which methods were left out and why, and whether the chosen one is shown to be better than base."""
+    reasons = []
+    for method, (split, other, tested) in choice.worse.items():
+        reason = f"than {other} on" if other else "undefined on"
+        untested = ", by their intervals, without a test" if other and not tested else ""
+        reasons.append(f"{method} ({reason} {SPLIT_TITLES[split]}{untested})")
+    remarks = [f"Left out as worse calibrated: {', '.join(reasons)}."] if reasons else []
+    if choice.method and given.between is not None:
+        tested = rows_of(given.between, model=model, metric=W1, condition=choice.method, against=BASE)
+        if len(tested) and not (tested["verdict"] == "better").any():
+            remarks.append(f"No test shows {choice.method} to be closer to the target than base.")
+    return remarks

@@ -16,7 +16,6 @@ from pipeline.report.evaluations import Evaluations
 from pipeline.report.page.explorer_views import (
     Columns,
     Window,
-    depth_view,
     exact_view,
     law_view,
     law_window,
@@ -30,11 +29,8 @@ AXIS = "structured"
 TABLES = {
     "exact": ("exact_cdf", ("prompt_id", "x", "cdf_low", "cdf_high")),
     "pit": ("pit", ("prompt_id", "bin", "count", "expected")),
-    "depth": ("kl_by_depth", ("prompt_id", "target", "prefix_index", "kl_nats", "n")),
 }
 """Tables of an evaluation behind single views, which it may lack: name and columns."""
-NEEDS_LOGITS = ("exact", "depth")
-"""Views that an evaluation of samples alone cannot have."""
 NUMBERS = {
     "w1": "wasserstein_1_normalised",
     "w1Low": "wasserstein_1_normalised_ci_low",
@@ -45,8 +41,6 @@ NUMBERS = {
     "kl": "logit_kl_nats",
 }
 """Columns of ``per_prompt`` that are shown as numbers; an evaluation of samples alone lacks some."""
-TARGETS = {"grid": "the evaluation's grid", "rounded_law": "every decimal"}
-"""Names of the targets of KL."""
 
 
 def shown_prompts(prompts: Sequence[Prompt], evaluations: int, limit: int = MAX_RESULTS) -> list[Prompt]:
@@ -84,7 +78,7 @@ def explorer_payload(
         conditions: Base and the methods, in order.
 
     Returns:
-        ``models``, ``conditions`` (base, methods, and the baselines that were run), ``targets``, ``prompts`` (law and
+        ``models``, ``conditions`` (base, methods, and the baselines that were run), ``prompts`` (law and
         text by prompt id), ``results[model][condition]`` (``source``, ``absent`` views with the reason, and
         ``prompts`` by prompt id), and ``omitted``, how many prompts were left out for size.
     """
@@ -100,7 +94,6 @@ def explorer_payload(
     return {
         "models": dict(models),
         "conditions": conditions,
-        "targets": TARGETS,
         "prompts": {prompt.prompt_id: _prompt(prompt, windows[prompt.prompt_id]) for prompt in chosen},
         "results": results,
         "omitted": len(prompts) - len(chosen),
@@ -139,7 +132,8 @@ def _evaluation(evaluations: Evaluations, model: str, condition: str, windows: M
             absent[view] = _reason(view, name, condition)
             continue
         for prompt_id, rows in _by_prompt(read_table(path, columns), windows):
-            found.setdefault(prompt_id, {})[view] = _view(view, rows, windows[prompt_id])
+            shown = exact_view(rows, windows[prompt_id]) if view == "exact" else pit_view(rows)
+            found.setdefault(prompt_id, {})[view] = shown
     kept = {prompt_id: values for prompt_id, values in found.items() if prompt_id in windows}
     return {"source": evaluations.sources[names], "absent": absent, "prompts": kept}
 
@@ -152,14 +146,8 @@ def _by_prompt(table: pd.DataFrame, windows: Mapping[str, Window]) -> Iterator[t
             yield prompt_id, {name: values[rows] for name, values in columns.items()}
 
 
-def _view(view: str, columns: Columns, window: Window) -> dict[str, Any]:
-    if view == "exact":
-        return exact_view(columns, window)
-    return pit_view(columns) if view == "pit" else depth_view(columns)
-
-
 def _reason(view: str, name: str, condition: str) -> str:
-    if view in NEEDS_LOGITS and condition in BASELINES:
+    if view == "exact" and condition in BASELINES:
         return "evaluated on samples alone"
     return f"the evaluation has no {name}.parquet (it is older than this table, or was made without its source)"
 

@@ -14,7 +14,7 @@ from pipeline.core.laws.quantiles import quantile
 
 NUM_QUANTILES = 200
 LEVELS = (np.arange(1, NUM_QUANTILES + 1) - 0.5) / NUM_QUANTILES
-"""Levels (i - 0.5) / 200 at which samples and target are compared."""
+"""Levels (i - 0.5) / 200 of the samples' quantiles."""
 STEPS = 160
 """Steps of a continuous law's grid."""
 STEPS_PER_BIN = 8
@@ -73,7 +73,7 @@ def decimals_of(window: Window) -> int:
 
 
 def law_view(law: Law, window: Window) -> dict[str, Any]:
-    """Distribution function on the window's grid, and quantiles at LEVELS.
+    """Distribution function on the window's grid.
 
     Densities are differences of the former over a step, so they are finite where the law's density is not.
     """
@@ -84,7 +84,6 @@ def law_view(law: Law, window: Window) -> dict[str, Any]:
         "perBin": window.steps_per_bin,
         "integer": window.integer,
         "cdf": np.round(cdf, 5).tolist(),
-        "quantiles": np.round(quantile(law, LEVELS), decimals_of(window)).tolist(),
     }
 
 
@@ -151,18 +150,3 @@ def pit_view(columns: Columns) -> dict[str, Any]:
 def _binomial_band(n: int, bins: int) -> tuple[int, int]:
     low, high = stats.binom.ppf([0.025, 0.975], n, 1 / bins) if n else (0, 0)
     return int(low), int(high)
-
-
-def depth_view(columns: Columns) -> dict[str, dict[str, list]]:
-    """Mean KL by depth for each target that was scored.
-
-    Args:
-        columns: ``target``, ``prefix_index``, ``kl_nats`` and ``n`` of one prompt.
-    """
-    order = np.argsort(columns["prefix_index"], kind="stable")
-    targets, depth, kl, n = (columns[name][order] for name in ("target", "prefix_index", "kl_nats", "n"))
-    view = {}
-    for target in dict.fromkeys(targets.tolist()):
-        chosen = targets == target
-        view[target] = {"depth": depth[chosen].tolist(), "kl": _defined(kl[chosen], 5), "n": n[chosen].tolist()}
-    return view

@@ -20,38 +20,31 @@ from pipeline.config.methods import TARGETS
 from pipeline.config.params import Params
 from pipeline.config.seeds import SEED_TITLES
 from pipeline.core.prompts.structured import Prompt
-from pipeline.report.across_axes.frontier import FRONTIER_TABLE, chosen_methods
-from pipeline.report.across_axes.frontier_costs import COSTS_TABLE
+from pipeline.report.across_axes.frontier import chosen_methods
 from pipeline.report.across_axes.model_tests import MODELS_TABLE
 from pipeline.report.across_axes.transfer_tests import TESTS_TABLE as TRANSFER_TESTS_TABLE
-from pipeline.report.evaluations import AXES, EvaluationKey, Evaluations, display_names
+from pipeline.report.evaluations import AXES, EvaluationKey, Evaluations, display_names, methods_of
 from pipeline.report.figures.drawing import condition_colors
-from pipeline.report.page.aggregates import Aggregates
-from pipeline.report.page.answers import calibration_answer, cost_answer, transfer_answer
+from pipeline.report.page.answers import Answer, FirstScreen, calibration_answer, cost_answer, transfer_answer
 from pipeline.report.page.explorer import explorer_payload
 from pipeline.report.page.explorer_views import LEVELS
-from pipeline.report.page.frontier_plots import frontier_plots
-from pipeline.report.page.plots import Plot, condition_dashes, condition_symbols, forest_plots
-from pipeline.report.page.summary import SUMMARY_TITLES, summary_rows
+from pipeline.report.page.plots import Plot, forest_plots
 from pipeline.report.tables.retention import paloma_measures
 from pipeline.report.tables.settings import unseen_place
 from pipeline.report.tables.table import MISSING, ListTable, Table
 from pipeline.report.tables.table_text import shown
 
 TEMPLATES = Path(__file__).parent / "templates"
-VIEWS = {"density": "density", "cdf": "CDF", "qq": "QQ", "pit": "PIT", "depth": "KL by depth"}
-"""Short titles of the explorer's views."""
-VIEW_TITLES = {
-    "density": "Target, samples and exact law",
-    "cdf": "Cumulative distribution",
-    "qq": "Quantiles of the samples against the target's",
-    "pit": "Probability integral transform of the samples",
-    "depth": "KL by depth within the answer",
+VIEWS = {
+    "density": ("density", "Target, samples and exact law"),
+    "cdf": ("CDF", "Cumulative distribution"),
+    "pit": ("PIT", "Probability integral transform of the samples"),
 }
+"""Short and long titles of the explorer's views."""
 SYNTHETIC_NOTE = "Nobody was asked these questions: the counts of people's answers are synthetic. "
 LONG_TEXT, LONG_LABEL = 44, 24
 """Characters from which a list's column of results, or of labels, is broken into lines."""
-PART_TITLES = {"samples": "samples", "exact": "exact law", "pit": "PIT histogram", "depth": "KL by depth"}
+PART_TITLES = {"samples": "samples", "exact": "exact law", "pit": "PIT histogram"}
 """What a view of an evaluation may lack, in words."""
 OFF = "off"
 """Of an axis that is switched off in the parameters (axes)."""
@@ -94,58 +87,36 @@ class Section:
         return not (self.tables or self.figures or self.cases)
 
 
-@dataclass(frozen=True)
-class Sources:
-    """Where a table's or figure's numbers come from.
-
-    Attributes:
-        entries: Provenance file, commit and sample sizes ("" where not known) of each evaluation.
-        commits: The commits, each once.
-    """
-
-    entries: Sequence[tuple[str, str, str]]
-    commits: Sequence[str]
-
-
 def commit_text(entry: Mapping) -> str:
     """The commit that an evaluation was made at, with a word if the working tree was changed."""
     git = entry.get("git")
     return "not recorded" if not git else git["commit"][:10] + (" + changes" if git["modified"] else "")
 
 
-def named_sources(paths: Mapping[str, str], provenance: Mapping[str, dict]) -> Sources | None:
-    """The sources of provenance files (path -> sample sizes); None where there are none."""
-    entries = [(path, commit_text(provenance[path]), n) for path, n in paths.items() if path in provenance]
-    return Sources(entries, list(dict.fromkeys(commit for _, commit, _ in entries))) if entries else None
+def named_sources(paths: Iterable[str], provenance: Mapping[str, dict]) -> list[tuple[str, str]]:
+    """Provenance files, each once, with the commits of their evaluations."""
+    return [(path, commit_text(provenance[path])) for path in dict.fromkeys(paths) if path in provenance]
 
 
-def table_sources(table: Table | ListTable, provenance: Mapping[str, dict], axis: str) -> Sources | None:
-    """The evaluations whose numbers a table holds; those of its axis where cells do not say.
+def table_sources(table: Table | ListTable, provenance: Mapping[str, dict], axis: str) -> list[tuple[str, str]]:
+    """The evaluations whose numbers a table holds; those of its axis where neither cells nor records say.
 
     Args:
         table: The table.
         provenance: Content of each provenance file by path, ``.../AXIS/MODEL/CONDITION/provenance.json``.
         axis: Axis of the page's section.
     """
-    sizes: dict[str, set[int]] = {}
-    for row in table.cells.values() if isinstance(table, Table) else []:
-        for cell in row.values():
-            if cell is not None:
-                sizes.setdefault(cell.provenance, set()).add(cell.n)
-    named = {path: _size_range(found) for path, found in sizes.items() if path in provenance}
-    if isinstance(table, ListTable) and "axis" in table.frame:
-        named = {path: "" for axis in table.frame["axis"].unique() for path in axis_paths(provenance, axis)}
-    return named_sources(named or axis_paths(provenance, axis), provenance)
+    paths = []
+    if isinstance(table, Table):
+        paths = [cell.provenance for row in table.cells.values() for cell in row.values() if cell is not None]
+    elif "axis" in table.frame:
+        paths = [path for name in table.frame["axis"].unique() for path in axis_paths(provenance, name)]
+    return named_sources(paths, provenance) or named_sources(axis_paths(provenance, axis), provenance)
 
 
-def _size_range(sizes: set[int]) -> str:
-    low, high = min(sizes), max(sizes)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def axis_paths(provenance: Mapping[str, dict], axis: str) -> dict[str, str]:
-    """Provenance files of an axis, without sample sizes."""
-    return {path: "" for path in provenance if Path(path).parts[-4:-3] == (axis,)}
+def axis_paths(provenance: Mapping[str, dict], axis: str) -> list[str]:
+    """Provenance files of an axis."""
+    return [path for path in provenance if Path(path).parts[-4:-3] == (axis,)]
 
 
 def coverage_rows(
@@ -234,105 +205,77 @@ def report_page(
     bits_per_byte = paloma_measures(metrics)[1].metric
     margins = {"retention": params.tests.accuracy_margin, "paloma": params.tests.bits_per_byte_margin}
     forest = forest_plots(metrics, models, conditions, bits_per_byte, margins)
-    frontier = frontier_plots(metrics, models, params.methods)
     further = {path: content for section in sections for path, content in (section.provenance or {}).items()}
-    template = page_templates().get_template("page.html.jinja")
-    return template.render(
-        experiment=params.experiment,
-        seed=getattr(params, seed_key),
-        seed_title=SEED_TITLES[seed_key],
-        seeds=seeds,
-        forest=[_drawn(plot, provenance) for plot in forest],
-        frontier=[_drawn(plot, provenance) for plot in frontier],
-        frontier_table=_first_row(sections, FRONTIER_TABLE),
-        sections=[_section(section, provenance) for section in sections],
-        ablations=[_drawn(plot, {**provenance, **further}) for plot in ablations],
-        explorer=explorer,
-        unseen_place=unseen_place(params),
-        **_first_screen(params, metrics, tests, models, sections, bits_per_byte),
-        **_what_was_run(params, evaluations, metrics),
-        **_scripts([*forest, *frontier, *ablations], explorer, conditions),
+    look = {
+        "colors": condition_colors(conditions),
+        "levels": LEVELS.tolist(),
+        "first": conditions,
+        "splits": SPLIT_TITLES,
+        "parts": PART_TITLES,
+        "views": list(VIEWS),
+    }
+    methods, axes = methods_of(conditions), params.possible_axes
+    baselines = enabled_baselines(params.generate)
+    return (
+        page_templates()
+        .get_template("page.html.jinja")
+        .render(
+            experiment=params.experiment,
+            seed=getattr(params, seed_key),
+            seed_title=SEED_TITLES[seed_key],
+            seeds=seeds,
+            methods=methods,
+            further_methods=[name for name in methods if name not in TARGETS],
+            unseen_place=unseen_place(params),
+            answers=_answers(params, metrics, tests, models, sections),
+            forest=[_drawn(plot, provenance) for plot in forest],
+            explorer=explorer,
+            views=VIEWS,
+            sections=[_section(section, provenance) for section in sections],
+            ablations=[_drawn(plot, {**provenance, **further}) for plot in ablations],
+            axes=axes,
+            switched_off=[axis for axis in axes if axis not in params.axes],
+            coverage=coverage_rows(models, conditions, evaluations.existing, baselines, params.axes, axes),
+            invalid=evaluations.invalid.to_dict("records"),
+            definitions=[metric for name, metric in METRICS.items() if (metrics["metric"] == name).any()],
+            provenance=provenance,
+            look=look,
+            figures_json=embedded_json({plot.name: plot.figure for plot in (*forest, *ablations)}),
+            look_json=embedded_json(look),
+            explorer_json=embedded_json(explorer),
+            plotly=get_plotlyjs(),
+            style=_template("page.css"),
+            charts_script=_template("charts.js"),
+            explorer_script=_template("explorer.js"),
+        )
     )
 
 
-def _first_screen(
+def _answers(
     params: Params,
     metrics: pd.DataFrame,
     tests: Mapping[str, pd.DataFrame],
     models: Mapping[str, str],
     sections: Sequence[Section],
-    bits_per_byte: str,
-) -> dict[str, Any]:
-    """Answers in words, and the table with a row per model and condition, which is empty without any evaluation."""
-    rows = Aggregates(metrics, models, params.conditions)
+) -> list[Answer]:
     frames = {
         table.name: table.frame for section in sections for table in section.tables if isinstance(table, ListTable)
     }
-    names, margin = (TESTS_TABLE, TRANSFER_TESTS_TABLE, MODELS_TABLE, COSTS_TABLE), params.tests.wasserstein_margin
-    between, beyond, over, costs = (frames.get(name) for name in names)
+    between, beyond, over = (frames.get(name) for name in (TESTS_TABLE, TRANSFER_TESTS_TABLE, MODELS_TABLE))
+    margin = params.tests.wasserstein_margin
     choices = chosen_methods(metrics, models, params.conditions, between, margin)
-    return {
-        "answers": [
-            calibration_answer(rows, margin, between, over),
-            cost_answer(rows, tests, bits_per_byte, over, choices, between, costs),
-            transfer_answer(rows, beyond, over),
-        ],
-        "methods": rows.methods,
-        "further_methods": [name for name in rows.methods if name not in TARGETS],
-        "summary_titles": SUMMARY_TITLES,
-        "summary_rows": summary_rows(rows, tests, bits_per_byte) if len(metrics) else [],
-    }
-
-
-def _first_row(sections: Sequence[Section], name: str) -> str:
-    """Identifier of the first row of a table whose rows have one; empty where the page does not have the table."""
-    found = (table for section in sections for table in section.tables if table.name == name)
-    return next((f"{name}-{model}-{condition}" for table in found for model, condition in table.row_texts), "")
-
-
-def _what_was_run(params: Params, evaluations: Evaluations, metrics: pd.DataFrame) -> dict[str, Any]:
-    """The page's last sections: what exists, what failed, what the metrics mean, and where the numbers are from."""
-    baselines = enabled_baselines(params.generate)
-    return {
-        "axes": params.possible_axes,
-        "coverage": coverage_rows(
-            display_names(params),
-            params.conditions,
-            evaluations.existing,
-            baselines,
-            params.axes,
-            params.possible_axes,
-        ),
-        "switched_off": [axis for axis in params.possible_axes if axis not in params.axes],
-        "invalid": evaluations.invalid.to_dict("records"),
-        "definitions": [metric for name, metric in METRICS.items() if (metrics["metric"] == name).any()],
-        "provenance": evaluations.provenance,
-    }
-
-
-def _scripts(plots: Sequence[Plot], explorer: Mapping[str, Any], conditions: Sequence[str]) -> dict[str, Any]:
-    """Style, scripts and data of the interactive parts, by their names in the template."""
-    look = {
-        "colors": condition_colors(conditions),
-        "symbols": condition_symbols(conditions),
-        "dashes": condition_dashes(conditions),
-        "levels": LEVELS.tolist(),
-        "first": conditions,
-        "splits": SPLIT_TITLES,
-        "parts": PART_TITLES,
-    }
-    return {
-        "look": look,
-        "views": VIEWS,
-        "view_titles": VIEW_TITLES,
-        "figures_json": embedded_json({plot.name: plot.figure for plot in plots}),
-        "look_json": embedded_json(look),
-        "explorer_json": embedded_json(explorer),
-        "plotly": get_plotlyjs(),
-        "style": _template("page.css"),
-        "charts_script": _template("charts.js"),
-        "explorer_script": _template("explorer.js"),
-    }
+    given = FirstScreen(
+        metrics,
+        models,
+        params.conditions,
+        between,
+        beyond,
+        over,
+        tests,
+        {model: choice for model, (choice, _) in choices.items()},
+        margin,
+    )
+    return [calibration_answer(given), cost_answer(given), transfer_answer(given)]
 
 
 def _template(name: str) -> str:
@@ -340,25 +283,15 @@ def _template(name: str) -> str:
 
 
 def _drawn(plot: Plot, provenance: Mapping[str, dict]) -> dict[str, Any]:
-    sources = named_sources(dict.fromkeys(plot.sources, ""), provenance)
-    return {"name": plot.name, "title": plot.title, "note": plot.note, "sources": sources}
+    return {**vars(plot), "sources": named_sources(plot.sources, provenance)}
 
 
 def _section(section: Section, provenance: Mapping[str, dict]) -> dict[str, Any]:
     """A section as the template reads it: with its sources, and those of each of its tables."""
     if section.provenance is not None:
-        sources = named_sources(dict.fromkeys(section.provenance, ""), section.provenance)
+        sources = named_sources(section.provenance, section.provenance)
         tables = [(table, sources) for table in section.tables]
     else:
         sources = named_sources(axis_paths(provenance, section.anchor), provenance)
         tables = [(table, table_sources(table, provenance, section.anchor)) for table in section.tables]
-    return {
-        "anchor": section.anchor,
-        "title": section.title,
-        "explanation": section.explanation,
-        "is_empty": section.is_empty,
-        "tables": tables,
-        "figures": section.figures,
-        "cases": section.cases,
-        "sources": sources,
-    }
+    return {**vars(section), "is_empty": section.is_empty, "tables": tables, "sources": sources}

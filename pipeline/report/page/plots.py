@@ -24,17 +24,6 @@ SYMBOLS = {
 }
 """Marker by condition, so that colour is not the only difference; as in the pictures."""
 FURTHER_SYMBOLS = ("triangle-down", "pentagon", "hexagon", "bowtie", "hourglass", "triangle-left", "triangle-right")
-DASHES = {
-    "base": "solid",
-    "soft": "solid",
-    "hard": "dash",
-    "ssot": "dot",
-    "constrained": "dashdot",
-    "batch": "longdash",
-    "verbalized": "longdashdot",
-}
-"""Line by condition, as plotly names it."""
-FURTHER_DASHES = ("8px,2px", "2px,2px,8px,2px", "12px,4px,4px,4px", "4px,2px", "10px,2px,2px,2px,2px,2px", "1px,4px")
 ROW_PIXELS = 24
 DENSE_ROW_PIXELS = 11
 
@@ -42,11 +31,6 @@ DENSE_ROW_PIXELS = 11
 def condition_symbols(conditions: Sequence[str]) -> dict[str, str]:
     """Plotly's marker by condition, baselines included."""
     return by_condition(SYMBOLS, FURTHER_SYMBOLS, conditions)
-
-
-def condition_dashes(conditions: Sequence[str]) -> dict[str, str]:
-    """Plotly's kind of line by condition, baselines included."""
-    return by_condition(DASHES, FURTHER_DASHES, conditions)
 
 
 @dataclass(frozen=True)
@@ -71,15 +55,9 @@ class Plot:
 
 @dataclass(frozen=True)
 class ForestPanel:
-    """What one forest plot shows.
+    """What one forest plot shows: its name and title, the rows of the metrics table, and the horizontal axis.
 
-    Attributes:
-        name: Identifier within the page.
-        title: Heading.
-        axis, split, metric: The rows of the metrics table.
-        unit: Title of the horizontal axis.
-        difference: Whether 0 is "as base": draws a line there.
-        margin: Differences within it count as none (NaN: no margin).
+    A panel of differences has a line at 0, "as base"; differences within ``margin`` count as none (NaN: no margin).
     """
 
     name: str
@@ -92,49 +70,103 @@ class ForestPanel:
     margin: float = math.nan
 
 
+def forest_plots(
+    metrics: pd.DataFrame,
+    models: Mapping[str, str],
+    conditions: Sequence[str],
+    bits_per_byte: str,
+    margins: Mapping[str, float],
+) -> list[Plot]:
+    """The first screen's plots: W1 on both splits, and benchmarks and text against base, as far as they were run.
+
+    Args:
+        metrics: The tidy metrics table.
+        models: Model name -> display name.
+        conditions: Base and the methods, in order.
+        bits_per_byte: The metric's name (with or without BOS).
+        margins: Differences that count as none by axis.
+    """
+    w1, lower = "wasserstein_1_normalised", "lower is better"
+    panels = [
+        ForestPanel(f"forest-{split}", f"W1, {name}", "structured", split, w1, f"W1, {lower}")
+        for split, name in SPLIT_TITLES.items()
+    ]
+    for axis, title, metric, unit in (
+        ("retention", "TinyBenchmarks against base", "gp_irt", "gp-IRT − base, higher is better"),
+        ("paloma", "Held-out text against base", bits_per_byte, f"bits/byte − base, {lower}"),
+    ):
+        metric = difference_from_base(metric)
+        panels.append(ForestPanel(f"forest-{axis}", title, axis, "all", metric, unit, True, margins[axis]))
+    plots = (forest_plot(panel, metrics, models, conditions) for panel in panels)
+    return [plot for plot in plots if plot is not None]
+
+
 def forest_plot(
     panel: ForestPanel, metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]
 ) -> Plot | None:
     """Value, 95% interval and, where there is one, the perfect sampler's value of each model and condition.
 
-    Args:
-        panel: What is shown.
-        metrics: The tidy metrics table.
-        models: Model name -> display name, from top to bottom.
-        conditions: Base and the methods, from top to bottom within a model; baselines come below them.
-
-    Returns:
-        The plot; None where no value is defined.
+    Models are from top to bottom and so are their conditions, baselines below them. None where no value is defined.
     """
-    chosen = rows_of(metrics, axis=panel.axis, split=panel.split, family="", metric=panel.metric)
-    rows = {(row.model, row.condition): row for row in chosen.itertuples() if math.isfinite(row.value)}
+    rows = rows_of(metrics, axis=panel.axis, split=panel.split, family="", metric=panel.metric)
+    rows = rows[(rows["value"].abs() < math.inf) & rows["model"].isin(list(models))]
+    evaluated = set(rows["condition"])
     everything = methods_of(conditions) if panel.difference else (*conditions, *BASELINES)
-    present = [condition for condition in everything if any((model, condition) in rows for model in models)]
+    present = [condition for condition in everything if condition in evaluated]
     if not present:
         return None
     # With several models, those without any value keep their empty rows: panels beside each other agree.
     pitch = len(present) + 1
-    placed = [
-        (index * pitch + place, name, condition, rows[model, condition])
-        for index, (model, name) in enumerate(models.items())
+    places = {
+        (model, condition): index * pitch + place
+        for index, model in enumerate(models)
         for place, condition in enumerate(present)
-        if (model, condition) in rows
-    ]
-    colors, symbols = condition_colors(conditions), condition_symbols(conditions)
-    traces = [
-        _points(condition, [entry for entry in placed if entry[2] == condition], colors[condition], symbols[condition])
-        for condition in present
-    ]
-    traces += _floors(placed, 14 if len(models) == 1 else 9)
-    sources = list(dict.fromkeys(row.provenance for *_, row in placed))
+    }
+    rows = rows[rows["condition"].isin(present)]
+    keys = zip(rows["model"], rows["condition"], strict=True)
+    rows = rows.assign(place=[places[key] for key in keys]).sort_values("place")
+    colors, symbols, traces = condition_colors(conditions), condition_symbols(conditions), []
+    for condition in present:
+        members = rows[rows["condition"] == condition]
+        texts = [
+            f"{models[row.model]}, {condition}<br>{row.value:.4g} [{row.ci_low:.4g}, {row.ci_high:.4g}]"
+            f"<br>n = {row.n:,}"
+            for row in members.itertuples()
+        ]
+        marker = {"color": colors[condition], "symbol": symbols[condition], "size": 9}
+        trace = _markers(condition, members["value"], members["place"], texts, marker)
+        traces.append({**trace, "error_x": _error_bars(members, colors[condition])})
+    floors = rows[rows["floor"].notna()]
+    if len(floors):
+        texts = [f"a perfect sampler: {floor:.4g}" for floor in floors["floor"]]
+        size = 14 if len(models) == 1 else 9
+        marker = {"symbol": "line-ns-open", "size": size, "color": "ink", "line": {"width": 2}}
+        trace = _markers("perfect sampler", floors["floor"], floors["place"], texts, marker)
+        traces.append({**trace, "showlegend": False})
     figure = {"data": traces, "layout": _layout(panel, list(models.values()), present)}
-    return Plot(panel.name, panel.title, figure, sources=sources)
+    return Plot(panel.name, panel.title, figure, sources=list(dict.fromkeys(rows["provenance"])))
+
+
+def _markers(name: str, x: pd.Series, y: pd.Series, texts: Sequence[str], marker: Mapping[str, Any]) -> dict[str, Any]:
+    trace = {"type": "scatter", "mode": "markers", "name": name, "x": x.tolist(), "y": y.tolist()}
+    return {**trace, "text": texts, "hoverinfo": "text", "marker": marker}
+
+
+def _error_bars(rows: pd.DataFrame, color: str) -> dict[str, Any]:
+    """Plotly's bars of the rows' intervals; JSON's null where there is none."""
+    lengths = {"array": rows["ci_high"] - rows["value"], "arrayminus": rows["value"] - rows["ci_low"]}
+    bars = {
+        side: [max(0.0, length) if math.isfinite(length) else None for length in found]
+        for side, found in lengths.items()
+    }
+    return {"type": "data", "symmetric": False, "color": color, "thickness": 2, "width": 0, **bars}
 
 
 def _layout(panel: ForestPanel, names: Sequence[str], conditions: Sequence[str]) -> dict[str, Any]:
     """Height, axes and marks of a forest plot: labels are the conditions of one model, or the models."""
     single, pitch = len(names) == 1, len(conditions) + 1
     count, middle = len(names) * pitch - 1, (len(conditions) - 1) / 2
+    shapes = [band(-panel.margin, panel.margin)] if math.isfinite(panel.margin) else []
     return {
         "height": 74 + count * (ROW_PIXELS if single else DENSE_ROW_PIXELS),
         "xaxis": {"title": {"text": panel.unit}, "rangemode": "normal" if panel.difference else "tozero"},
@@ -148,143 +180,17 @@ def _layout(panel: ForestPanel, names: Sequence[str], conditions: Sequence[str])
             "fixedrange": True,
         },
         "showlegend": not single,
-        "shapes": _shapes(panel),
+        "shapes": [*shapes, vertical_line(0)] if panel.difference else shapes,
     }
-
-
-Placed = tuple[int, str, str, Any]
-"""Place from the top, model's name, condition, and row of the metrics table."""
-
-
-def _points(condition: str, members: Sequence[Placed], color: str, symbol: str) -> dict[str, Any]:
-    """One condition's values with their intervals."""
-    texts = [
-        f"{name}, {condition}<br>{row.value:.4g} [{row.ci_low:.4g}, {row.ci_high:.4g}]<br>n = {row.n:,}"
-        for _, name, _, row in members
-    ]
-    values = [row for *_, row in members]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": condition,
-        "x": [row.value for row in values],
-        "y": [place for place, *_ in members],
-        "text": texts,
-        "hoverinfo": "text",
-        "marker": {"color": color, "symbol": symbol, "size": 9},
-        "error_x": error_bars([(row.value, row.ci_low, row.ci_high) for row in values], color),
-    }
-
-
-def error_bars(intervals: Sequence[tuple[float, float, float]], color: str, thickness: int = 2) -> dict[str, Any]:
-    """Plotly's bars of (value, low, high), NaN where there is no interval."""
-    return {
-        "type": "data",
-        "symmetric": False,
-        "color": color,
-        "thickness": thickness,
-        "width": 0,
-        "array": [_reach(high - value) for value, _, high in intervals],
-        "arrayminus": [_reach(value - low) for value, low, _ in intervals],
-    }
-
-
-def _reach(length: float) -> float | None:
-    return max(0.0, length) if math.isfinite(length) else None
-
-
-def _floors(placed: Sequence[Placed], size: int) -> list[dict[str, Any]]:
-    """The perfect sampler's values as ticks, ``size`` pixels high, on the rows that have one."""
-    found = [(row.floor, place) for place, _, _, row in placed if math.isfinite(row.floor)]
-    if not found:
-        return []
-    return [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "perfect sampler",
-            "x": [x for x, _ in found],
-            "y": [y for _, y in found],
-            "text": [f"a perfect sampler: {x:.4g}" for x, _ in found],
-            "hoverinfo": "text",
-            "showlegend": False,
-            "marker": {"symbol": "line-ns-open", "size": size, "color": "ink", "line": {"width": 2}},
-        }
-    ]
-
-
-def _shapes(panel: ForestPanel) -> list[dict[str, Any]]:
-    shapes = [band(-panel.margin, panel.margin)] if math.isfinite(panel.margin) else []
-    return [*shapes, vertical_line(0)] if panel.difference else shapes
 
 
 def band(low: float, high: float) -> dict[str, Any]:
     """A grey band from the bottom to the top of a plot, behind its points."""
-    return {
-        "type": "rect",
-        "x0": low,
-        "x1": high,
-        "y0": 0,
-        "y1": 1,
-        "yref": "paper",
-        "fillcolor": "rgba(128,128,128,0.22)",
-        "line": {"width": 0},
-        "layer": "below",
-    }
+    area = {"type": "rect", "x0": low, "x1": high, "y0": 0, "y1": 1, "yref": "paper", "layer": "below"}
+    return {**area, "fillcolor": "rgba(128,128,128,0.22)", "line": {"width": 0}}
 
 
 def vertical_line(x: float, dash: str = "") -> dict[str, Any]:
     """A thin line from the bottom to the top of a plot; ``dash`` is plotly's name of another than a full line."""
     line = {"color": "ink", "width": 1, **({"dash": dash} if dash else {})}
     return {"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "yref": "paper", "line": line}
-
-
-def _forest_panels(bits_per_byte: str, margins: Mapping[str, float]) -> list[ForestPanel]:
-    """The first screen's four panels: W1 on both splits, and what became of the benchmarks and of text."""
-    distances = [
-        ForestPanel(
-            f"forest-{split}", f"W1, {name}", "structured", split, "wasserstein_1_normalised", "W1, lower is better"
-        )
-        for split, name in SPLIT_TITLES.items()
-    ]
-    benchmarks = ForestPanel(
-        "forest-retention",
-        "TinyBenchmarks against base",
-        "retention",
-        "all",
-        "gp_irt_difference",
-        "gp-IRT − base, higher is better",
-        difference=True,
-        margin=margins["retention"],
-    )
-    text = ForestPanel(
-        "forest-paloma",
-        "Held-out text against base",
-        "paloma",
-        "all",
-        difference_from_base(bits_per_byte),
-        "bits/byte − base, lower is better",
-        difference=True,
-        margin=margins["paloma"],
-    )
-    return [*distances, benchmarks, text]
-
-
-def forest_plots(
-    metrics: pd.DataFrame,
-    models: Mapping[str, str],
-    conditions: Sequence[str],
-    bits_per_byte: str,
-    margins: Mapping[str, float],
-) -> list[Plot]:
-    """The first screen's plots of what was evaluated.
-
-    Args:
-        metrics: The tidy metrics table.
-        models: Model name -> display name.
-        conditions: Base and the methods, in order.
-        bits_per_byte: The metric's name (with or without BOS).
-        margins: Differences that count as none by axis.
-    """
-    plots = (forest_plot(panel, metrics, models, conditions) for panel in _forest_panels(bits_per_byte, margins))
-    return [plot for plot in plots if plot is not None]

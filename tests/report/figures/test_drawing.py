@@ -20,7 +20,7 @@ from pipeline.report.figures.drawing import (
     shared_legend,
     side_by_side,
 )
-from pipeline.report.page.plots import condition_dashes, condition_symbols
+from pipeline.report.page.plots import condition_symbols
 from tests.waiting import wait_until
 
 
@@ -100,9 +100,8 @@ def test_further_methods_have_looks_of_their_own_in_the_configured_order():
     # More methods than colours: these come again, with other markers.
     assert [colors[name] for name in further] == [*FURTHER_COLORS, *FURTHER_COLORS, FURTHER_COLORS[0]]
     assert len({(colors[name], markers[name]) for name in methods}) == len(methods)
-    symbols, dashes = condition_symbols(("base", *methods)), condition_dashes(("base", *methods))
+    symbols = condition_symbols(("base", *methods))
     assert len({(colors[name], symbols[name]) for name in symbols}) == len(symbols)
-    assert len({(colors[name], dashes[name]) for name in further}) == len(further)
 
 
 @pytest.mark.parametrize(("number", "distance"), [(1, 0.24), (2, 0.24), (3, 0.24), (6, 0.12)])

@@ -46,9 +46,6 @@ def test_what_there_is_and_what_is_not(tmp_path, prompts):
     first = members[0]
     samples = pd.DataFrame({"prompt_id": [first.prompt_id, "dice-0000000000"], "values": [[0.0, 1.0, 1.0, 2.0], [1.0]]})
     pit = pd.DataFrame({"prompt_id": first.prompt_id, "bin": range(20), "count": 1, "expected": 0.2})
-    depth = pd.DataFrame(
-        [(first.prompt_id, "grid", 0, 0.5, 4)], columns=["prompt_id", "target", "prefix_index", "kl_nats", "n"]
-    )
     exact = pd.DataFrame(
         {
             "prompt_id": first.prompt_id,
@@ -64,7 +61,6 @@ def test_what_there_is_and_what_is_not(tmp_path, prompts):
         tmp_path,
         [metric_row("structured", "alpha", "soft", *row)],
         samples=samples,
-        kl_by_depth=depth,
         exact_cdf=exact,
         pit=pit,
         per_prompt=numbers,
@@ -93,10 +89,10 @@ def test_what_there_is_and_what_is_not(tmp_path, prompts):
     )
     assert found["samples"]["counts"][:3] == [1, 2, 1]
     assert found["exact"] == {"x": [0.0, 1.0], "low": [0.3, 0.7], "high": [0.4, 0.8]}
-    assert found["pit"]["counts"] == [1] * 20 and found["depth"]["grid"]["kl"] == [0.5]
+    assert found["pit"]["counts"] == [1] * 20
 
     ssot = payload["results"]["alpha"]["ssot"]["absent"]
-    assert ssot["exact"] == ssot["depth"] == "evaluated on samples alone"
+    assert ssot["exact"] == "evaluated on samples alone"
     base = payload["results"]["beta"]["base"]
     assert "pit.parquet" in ssot["pit"] and "exact_cdf.parquet" in base["absent"]["exact"]
     assert "samples.parquet" in base["absent"]["samples"]

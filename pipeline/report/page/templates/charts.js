@@ -50,16 +50,8 @@ const charts = (() => {
     for (const element of root.querySelectorAll("[data-figure]")) {
       if (element.closest("details:not([open])")) continue;
       if (drawn.has(element)) Plotly.Plots.resize(element);
-      else draw(element, figures[element.dataset.figure]).then(() => element.on("plotly_click", follow));
+      else draw(element, figures[element.dataset.figure]);
     }
-  }
-
-  // A point may name the row of a table that it is of.
-  function follow(event) {
-    const row = event.points[0].customdata;
-    if (typeof row !== "string" || !document.getElementById(row)) return;
-    reveal(row);
-    location.hash = row;
   }
 
   function reveal(id) {

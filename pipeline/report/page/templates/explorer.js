@@ -1,4 +1,4 @@
-// The explorer: one prompt, one model, some conditions, five views. Its state is in the address's fragment.
+// The explorer: one prompt, one model, some conditions, three views. Its state is in the address's fragment.
 "use strict";
 
 (() => {
@@ -6,7 +6,6 @@
   const look = charts.readJson("look");
   const element = (id) => document.getElementById(id);
   const prompts = Object.entries(data.prompts).map(([id, prompt]) => ({ id, ...prompt }));
-  const VIEWS = ["density", "cdf", "qq", "pit", "depth"];
   const PREFIX = "#explorer/";
   const state = { model: null, prompt: null, conditions: [], view: "all" };
 
@@ -25,7 +24,7 @@
   // ---- views ----
 
   function line(name, condition, x, y, more = {}) {
-    const style = { color: look.colors[condition], dash: look.dashes[condition], width: 2, ...more.line };
+    const style = { color: look.colors[condition], width: 2, ...more.line };
     return { type: "scatter", mode: "lines", name, x, y, ...more, line: style };
   }
 
@@ -68,7 +67,7 @@
         const width = law.integer ? 1 : law.step * law.perBin;
         const ends = grid.filter((_, i) => i % law.perBin === 0).map((value) => value + shift);
         traces.push(line(`${condition}, samples`, condition, [], [], { ...steps(ends, samples.counts.map((count) => count / n / width)),
-          line: { shape: "hv", dash: "solid", width: 1.2 }, fill: "tozeroy", fillcolor: faded(look.colors[condition], 0.13) }));
+          line: { shape: "hv", width: 1.2 }, fill: "tozeroy", fillcolor: faded(look.colors[condition], 0.13) }));
       }
       if (exact) {
         // Over half of the histogram's bins: between neighbouring points the bounds are too wide for a density.
@@ -105,7 +104,7 @@
         const band = { line: { width: 0, shape }, showlegend: false, hoverinfo: "skip" };
         traces.push(line("", condition, exact.x, exact.low, band));
         traces.push(line(`${condition}, exact law (bounds)`, condition, exact.x, exact.high,
-          { line: { width: 0.5, shape, dash: "solid" }, fill: "tonexty", fillcolor: faded(look.colors[condition], 0.3) }));
+          { line: { width: 0.5, shape }, fill: "tonexty", fillcolor: faded(look.colors[condition], 0.3) }));
       }
       if (samples?.quantiles.length) {
         traces.push(line(`${condition}, samples`, condition, samples.quantiles, look.levels, { line: { shape: "hv", width: 1.5 } }));
@@ -115,18 +114,6 @@
     const band = { fill: "tozeroy", fillcolor: "rgba(128,128,128,0.4)", line: { color: "muted", width: 0 } };
     const shown = kinds(traces, [["samples", { line: { color: "muted", width: 1.5 } }], ["exact law (bounds)", band]]);
     return { traces: shown, x: "value", y: "probability of at most this value", range: windowRange(), yrange: [-0.02, 1.02] };
-  }
-
-  function quantiles(found) {
-    const target = prompt().law.quantiles;
-    const range = windowRange();
-    const traces = found.filter(([, { samples }]) => samples?.quantiles.length).map(([condition, { samples }]) => ({
-      type: "scatter", mode: "markers", name: condition, x: target, y: samples.quantiles,
-      text: look.levels.map((level) => `${(100 * level).toFixed(2)}%`), hovertemplate: "%{text}: target %{x}, sample %{y}<extra></extra>",
-      marker: { color: look.colors[condition], symbol: look.symbols[condition], size: 5 },
-    }));
-    const diagonal = { type: "scatter", mode: "lines", name: "as the target", x: range, y: range, line: { color: "ink", width: 1 }, hoverinfo: "skip" };
-    return { traces: traces.length ? [diagonal, ...traces] : [], x: "quantile of the target", y: "quantile of the samples", range, yrange: range };
   }
 
   function transforms(found) {
@@ -149,22 +136,8 @@
     return { traces, x: "probability integral transform", y: "frequency, 1 = calibrated", range: [0, 1] };
   }
 
-  function depths(found) {
-    const traces = [];
-    for (const [condition, { depth }] of found) {
-      for (const [place, [target, rows]] of Object.entries(depth || {}).entries()) {
-        traces.push({ type: "scatter", mode: "lines+markers", name: `${condition}, ${data.targets[target] || target}`, x: rows.depth, y: rows.kl,
-          text: rows.n.map((n) => `${n} paths`), hovertemplate: "depth %{x}: %{y} nats, %{text}<extra></extra>",
-          line: { color: look.colors[condition], dash: place ? "dot" : "solid", width: place ? 1 : 2 },
-          marker: { symbol: look.symbols[condition], size: 6, color: look.colors[condition] } });
-      }
-    }
-    const targets = Object.values(data.targets).map((name, place) => [name, { line: { color: "muted", width: 2 - place, dash: place ? "dot" : "solid" } }]);
-    return { traces: traces.length ? kinds(traces, targets) : [], x: "tokens of the answer so far", y: "KL in nats", integers: true };
-  }
-
-  const BUILDERS = { density, cdf: cumulative, qq: quantiles, pit: transforms, depth: depths };
-  const NEEDED = { density: ["samples", "exact"], cdf: ["samples", "exact"], qq: ["samples"], pit: ["pit"], depth: ["depth"] };
+  const BUILDERS = { density, cdf: cumulative, pit: transforms };
+  const NEEDED = { density: ["samples", "exact"], cdf: ["samples", "exact"], pit: ["pit"] };
 
   // ---- drawing ----
 
@@ -185,7 +158,7 @@
     }
     const layout = {
       height: state.view === "all" ? 330 : 520,
-      xaxis: { title: { text: built.x }, range: built.range, ...(built.integers ? { dtick: 1 } : {}) },
+      xaxis: { title: { text: built.x }, range: built.range },
       yaxis: { title: { text: built.y }, ...(built.yrange ? { range: built.yrange } : { rangemode: "tozero" }) },
     };
     charts.draw(plot, { data: built.traces, layout, buttons: state.view !== "all" });
@@ -247,7 +220,7 @@
     element("prompt-text").textContent = chosen.text;
     element("results").replaceChildren(...state.conditions.map(row));
     element("panels").classList.toggle("single", state.view !== "all");
-    VIEWS.forEach(drawView);
+    look.views.forEach(drawView);
     element("permalink").href = address();
   }
 
@@ -293,7 +266,7 @@
     };
     take("model", Object.keys(data.models));
     take("prompt", Object.keys(data.prompts));
-    take("view", ["all", ...VIEWS]);
+    take("view", ["all", ...look.views]);
     if (fields.has("conditions")) {
       const named = fields.get("conditions").split(",").filter(Boolean);
       state.conditions = data.conditions.filter((condition) => named.includes(condition));
