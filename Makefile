@@ -88,7 +88,7 @@ fetch:  ## download what params.yaml takes from the hub, for nodes without netwo
 	@$(RUN) python -m pipeline.sources.fetch
 
 stand-ins:  ## tiny random checkpoints of the paper's architectures, for stand_ins=tiny
-	@$(RUN) python -m pipeline.demo.stand_ins
+	@$(RUN) python -m tests.stand_ins
 
 wandb-sync:  ## send runs that were tracked offline to W&B, those of sweep cells too
 	@$(RUN) for place in . sweeps/*/*/; do if [ -d $$place/wandb ]; then (cd $$place && unset WANDB_MODE && wandb sync --yes); fi; done

@@ -35,9 +35,9 @@ from transformers import GptOssConfig, GptOssForCausalLM, PreTrainedModel, Qwen3
 from benchmarks.table import print_rows
 from benchmarks.workload import CHECKPOINT, MODEL
 from pipeline.config.models import ModelConfig
-from pipeline.demo.stand_ins.mxfp4 import quantise_experts
 from pipeline.engines.loading.model import add_lora, load_model
 from pipeline.engines.training.distributed import ProcessGroup, process_group
+from tests.stand_ins.mxfp4 import quantise_experts
 
 CASES, ORDERS, PROCESSES = ("bfloat16", "float32", "mxfp4"), ("at once", "in turn"), 2
 SIZE = {
