@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from benchmarks.table import print_rows
 from pipeline.artifacts.prompts import read_prompts, write_prompts
 from pipeline.artifacts.scores import CDF_COLUMNS
 from pipeline.artifacts.storage import write_json, write_table
@@ -285,7 +284,3 @@ def run(params: Path = Path("params.yaml")) -> list[dict]:
         }
         for part, seconds in timer.seconds.items()
     ]
-
-
-if __name__ == "__main__":
-    print_rows(run())
