@@ -112,7 +112,7 @@ fetch:  ## download what params.yaml takes from the hub, for nodes without netwo
 	@$(RUN) python -m pipeline.sources.fetch
 
 stand-ins:  ## tiny random checkpoints of the paper's architectures, for stand_ins=tiny
-	@$(RUN) python -m pipeline.demo.stand_ins
+	@$(RUN) python -m tests.stand_ins
 
 embedded-model:  ## train models/embedded from its recipe, an hour and a half on two cores
 	@$(RUN) $(ROOTS) && python -m pipeline.demo.build_model --output models/embedded \

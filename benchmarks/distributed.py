@@ -1,7 +1,5 @@
 """Seconds of one optimiser step by one process and by two, and what each process keeps of the model.
 
-    python -m benchmarks.distributed --model embedded
-
 Every process has one thread of the CPU, so two of them have twice the arithmetic of one. A step is 32 prompts
 with one path each in passes of 8 rows, as in the paper; the data and the result are the same in all rows.
 
@@ -13,7 +11,6 @@ with one path each in passes of 8 rows, as in the paper; the data and the result
 the embedded one, and ``deep``, 12 random layers of width 256 behind a vocabulary of 2,048.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -120,18 +117,7 @@ def run(models: Iterable[str] = MODELS, steps: int = 10) -> list[dict]:
             with tempfile.TemporaryDirectory() as directory:
                 output = Path(directory) / "figures.json"
                 launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
-                worker = [
-                    "-m",
-                    "benchmarks.distributed",
-                    "--worker",
-                    strategy,
-                    "--model",
-                    model,
-                    "--steps",
-                    str(steps),
-                    "--output",
-                    str(output),
-                ]
+                worker = ["-m", "benchmarks.distributed", strategy, model, str(steps), str(output)]
                 subprocess.run(
                     [sys.executable, *(launcher if processes > 1 else []), *worker],
                     check=True,
@@ -145,20 +131,6 @@ def run(models: Iterable[str] = MODELS, steps: int = 10) -> list[dict]:
     return results
 
 
-def main() -> None:
-    """Print one JSON object per line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", choices=MODELS, action="append", help="default: all")
-    parser.add_argument("--steps", type=int, default=10, help="timed steps (default: %(default)s)")
-    parser.add_argument("--worker", choices=PROCESSES, help=argparse.SUPPRESS)
-    parser.add_argument("--output", type=Path, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.worker:
-        measure(arguments.worker, arguments.model[0], arguments.steps, arguments.output)
-        return
-    for result in run(arguments.model or MODELS, arguments.steps):
-        print(json.dumps(result))
-
-
 if __name__ == "__main__":
-    main()
+    # One of the processes that ``run`` has started.
+    measure(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))

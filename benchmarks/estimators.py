@@ -1,7 +1,5 @@
 """What a second of training buys: variance of the LoRA gradient against time, by estimator.
 
-    python -m benchmarks.estimators --draws 8
-
 The gradient of a step over n prompts varies because prompts differ and because strings are
 drawn. With g_i the exact gradient of prompt i, g their mean, and G the estimate over all
 n prompts in a draw of strings,
@@ -16,8 +14,6 @@ The exact gradients come from the whole trie, so both terms are measured against
 mean. Hard targets have a mean of their own where string lengths differ.
 """
 
-import argparse
-import json
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -145,20 +141,3 @@ def run(
             }
         )
     return results
-
-
-def main() -> None:
-    """Print one JSON object per line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--max-bins", type=int, default=101, help="strings per trie (default: %(default)s)")
-    parser.add_argument("--prompts", type=int, default=16, help="prompts of a step (default: %(default)s)")
-    parser.add_argument("--draws", type=int, default=8, help="gradients per estimator (default: %(default)s)")
-    parser.add_argument("--estimator", choices=ESTIMATORS, action="append", help="default: all")
-    arguments = parser.parse_args()
-    chosen = arguments.estimator or list(ESTIMATORS)
-    for result in run(arguments.max_bins, arguments.prompts, arguments.draws, estimators=chosen):
-        print(json.dumps(result))
-
-
-if __name__ == "__main__":
-    main()

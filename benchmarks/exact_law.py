@@ -6,14 +6,12 @@ batch; a part of the batches is run and scaled up). ``bounds`` expands digit pre
 evaluation prompt, best first, until the bounds of normalised W1 are 0.001 apart or the budget is spent.
 """
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 
-from benchmarks.table import markdown
 from benchmarks.workload import MODEL
 from pipeline.core.exact.number_law import bound_number_law, candidate_tokens
 from pipeline.core.exact.trie_law import exact_law, leaf_index
@@ -170,18 +168,3 @@ def run(
     for family in families:
         rows.append(_bounds_row(scorer, first[family], encoded[family], digit_tokens, max_positions))
     return rows
-
-
-def parse_arguments() -> argparse.Namespace:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--max-bins", type=int, default=1001)
-    parser.add_argument("--batches", type=int, default=8, help="batches of the baseline that are run")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--max-positions", type=int, default=2000, help="budget of the bounds")
-    parser.add_argument("--families", nargs="+", default=list(FAMILIES))
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    print(markdown(run(**vars(parse_arguments()))))

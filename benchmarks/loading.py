@@ -1,7 +1,5 @@
 """Memory of a machine while two processes load one model to train it together.
 
-    python -m benchmarks.loading
-
 Random checkpoints of some 400 MB in bfloat16, in three cases:
 
 - ``bfloat16``: loaded as they are stored. The weights are the file's own pages, which processes share.
@@ -14,7 +12,6 @@ private memory at one moment, ``after_mb`` that sum at the end, both above what 
 the pages of the file, counted once. ``seconds`` is from the start of the first process to the end of the last.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -32,12 +29,11 @@ import torch
 from peft import PeftModel
 from transformers import GptOssConfig, GptOssForCausalLM, PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
 
-from benchmarks.table import print_rows
 from benchmarks.workload import CHECKPOINT, MODEL
 from pipeline.config.models import ModelConfig
-from pipeline.demo.stand_ins.mxfp4 import quantise_experts
 from pipeline.engines.loading.model import add_lora, load_model
 from pipeline.engines.training.distributed import ProcessGroup, process_group
+from tests.stand_ins.mxfp4 import quantise_experts
 
 CASES, ORDERS, PROCESSES = ("bfloat16", "float32", "mxfp4"), ("at once", "in turn"), 2
 SIZE = {
@@ -165,22 +161,8 @@ def run(cases: Iterable[str] = CASES, size: Mapping[str, int] = SIZE) -> list[di
             write_checkpoint(case, root / "small", SMALL)
             stored = sum(path.stat().st_size for path in checkpoint.glob("*.safetensors")) / 1e6
             for order in ORDERS:
-                command = [
-                    sys.executable,
-                    "-m",
-                    "torch.distributed.run",
-                    "--standalone",
-                    "--nproc_per_node",
-                    str(PROCESSES),
-                    "-m",
-                    "benchmarks.loading",
-                    "--worker",
-                    str(root),
-                    "--case",
-                    case,
-                    "--order",
-                    order,
-                ]
+                launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(PROCESSES)]
+                command = [sys.executable, *launcher, "-m", "benchmarks.loading", str(root), case, order]
                 subprocess.run(
                     command,
                     check=True,
@@ -194,19 +176,7 @@ def run(cases: Iterable[str] = CASES, size: Mapping[str, int] = SIZE) -> list[di
     return results
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", choices=CASES, action="append", help="default: all")
-    parser.add_argument("--order", choices=ORDERS, help=argparse.SUPPRESS)
-    parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.worker:
-        configs = (model_config(arguments.case[0], arguments.worker / name) for name in ("checkpoint", "small"))
-        load(*configs, arguments.order, arguments.worker)
-        return
-    print_rows(run(arguments.case or CASES))
-
-
 if __name__ == "__main__":
-    main()
+    # One of the processes that ``run`` has started.
+    root = Path(sys.argv[1])
+    load(*(model_config(sys.argv[2], root / name) for name in ("checkpoint", "small")), sys.argv[3], root)

@@ -8,8 +8,6 @@ have random weights, so the threshold is set near the median similarity; the res
 themselves as those of a chat model do.
 """
 
-import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -239,19 +237,3 @@ def _rows(case: str, runs: dict[str, tuple[float, list[list[int]], int]]) -> lis
         }
         for name, (taken, found, calls) in runs.items()
     ]
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.novelty", description=__doc__)
-    parser.add_argument("--prompts", type=int, default=24, help="prompts with ten responses each")
-    parser.add_argument("--shape", choices=list(SHAPES), default="small", help="size of both evaluators")
-    parser.add_argument("--json", type=Path, help="also write the rows to this file")
-    options = parser.parse_args()
-    table = run(options.prompts, options.shape)
-    for line in table:
-        print(
-            f"{line['case']:28} {line['implementation']:20} {line['seconds']:9.3f} s {line['ratio']:8.1f} "
-            f"{line['calls']:6d} calls {line['different']:4d} different"
-        )
-    if options.json:
-        options.json.write_text(json.dumps(table, indent=1) + "\n")

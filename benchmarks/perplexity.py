@@ -8,7 +8,6 @@ in short-text corpora, sentences, and pages that take several windows. What is w
 falls with the length, and it is larger where a call costs more than its arithmetic, as on a GPU.
 """
 
-import argparse
 import pydoc_data.topics
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +16,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.table import markdown
 from benchmarks.workload import MODEL
 from pipeline.config.models import ModelConfig
 from pipeline.core.retention.windows import scoring_windows
@@ -107,11 +105,3 @@ def run(
                 }
             )
     return rows
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.perplexity", description=__doc__)
-    parser.add_argument("--count", type=int, default=400, help="documents of the shortest kind")
-    parser.add_argument("--repeats", type=int, default=3, help="runs of each, of which the shortest counts")
-    options = parser.parse_args()
-    print(markdown(run(options.count, options.repeats)))

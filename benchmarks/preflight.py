@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-from benchmarks.table import print_rows
 from benchmarks.workload import MODEL
 from pipeline.compose import compose_params
 from pipeline.config.params import validate
@@ -91,7 +90,3 @@ def run(samplers: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = SAMPLER
     return [
         {"case": name, "first request": f"{before[name]:.3f}", "most random": f"{after[name]:.3f}"} for name in before
     ]
-
-
-if __name__ == "__main__":
-    print_rows(run())

@@ -4,7 +4,6 @@ Sampling: all settings in one call, which runs a question and every prefix of it
 setting; both must give the same. Sets of laws: the distances of people's laws from them, and entropies.
 """
 
-import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.table import print_rows
 from benchmarks.workload import MODEL
 from pipeline.artifacts.json_lines import read_json_lines
 from pipeline.axes.credal.hull import entropy_bounds, entropy_split, hull_distance
@@ -143,12 +141,3 @@ def run(
         those of a call for each setting, which only rounding can cause.
     """
     return [*sampling_rows(questions, samples, repeats, device), *credal_rows(prompts)]
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.questions", description=__doc__)
-    parser.add_argument("--questions", type=int, default=52, help="questions (default: %(default)s)")
-    parser.add_argument("--samples", type=int, default=50, help="answers under each setting (default: %(default)s)")
-    parser.add_argument("--repeats", type=int, default=2, help="runs of each, the fastest counts")
-    parser.add_argument("--prompts", type=int, default=1000, help="sets of laws (default: %(default)s)")
-    print_rows(run(**vars(parser.parse_args())))

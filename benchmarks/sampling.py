@@ -4,9 +4,7 @@ All three draw with the same uniform numbers and must give the same answers. Pos
 the tokens that the model ran.
 """
 
-import argparse
 import gc
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -176,25 +174,3 @@ def _row(case: str, implementation: str, samples: int, timings: list[dict[str, _
         "distinct_answers": sum(len({answer.text for answer in t[implementation].answers}) for t in timings),
         "different": sum(found != expected for found, expected in pairs),
     }
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sampling", description=__doc__)
-    parser.add_argument("--samples", type=int, default=1000, help="answers per prompt (default: %(default)s)")
-    parser.add_argument("--prompts", type=int, default=4, help="evaluation prompts (default: %(default)s)")
-    parser.add_argument("--repeats", type=int, default=2, help="runs of each, the fastest counts")
-    parser.add_argument("--batch-size", type=int, default=500, help="most rows of the last two implementations")
-    parser.add_argument("--adapter", type=Path, help="directory of an adapter to load (default: the base model)")
-    parser.add_argument("--json", type=Path, help="also write the rows to this file")
-    options = parser.parse_args()
-    table = run(options.samples, options.prompts, options.repeats, options.batch_size, options.adapter)
-    print(
-        f"{'case':32} {'implementation':14} {'seconds':>8} {'ratio':>6} {'samples/s':>10} {'positions':>10} different"
-    )
-    for line in table:
-        print(
-            f"{line['case']:32} {line['implementation']:14} {line['seconds']:8.3f} {line['ratio']:6.1f} "
-            f"{line['samples_per_second']:10.0f} {line['positions']:10d} {line['different']:9d}"
-        )
-    if options.json:
-        options.json.write_text(json.dumps(table, indent=1) + "\n")

@@ -38,8 +38,3 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
             cells[shown.index("note")] = "; ".join(part for part in (cells[shown.index("note")], further) if part)
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
-
-
-def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the table."""
-    print(markdown(rows))

@@ -1,7 +1,5 @@
 """Seconds and memory of one training step (forward and backward), against the obvious loop.
 
-    python -m benchmarks.training --case soft --model large_vocabulary
-
 Implementations of the soft step (one path behind each prompt):
 
 - ``plain``: logits of the whole batch, then log_softmax at one position after the other;
@@ -18,8 +16,6 @@ Every case runs in a process of its own. ``peak_mb`` is how far its resident set
 is after the model was loaded (Linux).
 """
 
-import argparse
-import json
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -174,18 +170,3 @@ def run(cases: Iterable[str] = tuple(CASES), models: Iterable[str] = MODELS, rep
                 group[-1]["ratio"] = group[0]["seconds"] / group[-1]["seconds"]
             results.extend(group)
     return results
-
-
-def main() -> None:
-    """Print one JSON object per line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", choices=CASES, action="append", help="default: all")
-    parser.add_argument("--model", choices=MODELS, action="append", help="default: both")
-    parser.add_argument("--repeats", type=int, default=5, help="timed steps (default: %(default)s)")
-    arguments = parser.parse_args()
-    for result in run(arguments.case or CASES, arguments.model or MODELS, arguments.repeats):
-        print(json.dumps(result))
-
-
-if __name__ == "__main__":
-    main()

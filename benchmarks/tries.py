@@ -6,7 +6,6 @@ prompts and its figures are scaled to all of them, because the whole would need 
 an hour and 30 GB.
 """
 
-import argparse
 from collections import defaultdict
 from itertools import pairwise
 
@@ -161,11 +160,3 @@ def run(quick: bool = False) -> list[dict]:
                 }
             )
     return rows
-
-
-if __name__ == "__main__":
-    from benchmarks.table import print_rows
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="1,001 bins and single-digit tokens only")
-    print_rows(run(**vars(parser.parse_args())))

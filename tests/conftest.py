@@ -214,7 +214,7 @@ def tiny_params(tiny_model, tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def stand_ins(tmp_path_factory) -> dict[str, Path]:
     """Directories of the tiny random checkpoints of the paper's architectures and evaluators, by name."""
-    from pipeline.demo.stand_ins.checkpoints import write_stand_ins
+    from tests.stand_ins.checkpoints import write_stand_ins
 
     written = write_stand_ins(tmp_path_factory.mktemp("stand_ins"))
     # As at the end of the collection: this has loaded more.

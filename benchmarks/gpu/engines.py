@@ -11,7 +11,7 @@ from transformers import GenerationConfig
 from benchmarks.gpu.shapes import STOP
 from benchmarks.workload import MODEL
 from pipeline.config.engine import VllmConfig
-from pipeline.demo.stand_ins import tokenizers
+from pipeline.engines.loading.model import load_tokenizer
 from pipeline.engines.sampling.generate import generation_from_tokens
 from pipeline.engines.sampling.text_engine import Sample, SampleRequest, TextEngine
 from pipeline.engines.sampling.vllm_engine import open_vllm
@@ -96,6 +96,6 @@ def opened_in_vllm(base: torch.nn.Module, dtype: str, probe_ids: list[int]) -> I
     with tempfile.TemporaryDirectory() as directory:
         base.save_pretrained(directory, state_dict=weights)
         # vLLM opens a tokenizer; no text of it is used.
-        tokenizers.qwen3().save_pretrained(directory)
+        load_tokenizer(MODEL).save_pretrained(directory)
         config = replace(MODEL, checkpoint=directory, dtype=dtype)
         yield open_vllm(config, settings, None, TokenNames(), {STOP}, None, probe_ids)

@@ -247,61 +247,18 @@ def commits(records: Mapping[Any, Mapping[str, Any]]) -> list[str]:
     return list(found)
 
 
-def request_lines(publication: Publication) -> list[str]:
-    """Lines of Python that make ``text`` from a chat request ``messages``, as the stages do."""
+def request_code(publication: Publication) -> str:
+    """A Python expression for the text of a chat request ``messages``, as the stages put it."""
     chat = publication.params.models[publication.model].chat
-    if not publication.has_template:
-        return [f'text = messages[0]["content"] + {chat.answer_prefix!r}']
-    arguments = dict(chat.template_arguments)
-    given = [f"{name}={value!r}" for name, value in arguments.items() if name != "current_date"]
-    if (today := arguments.get("current_date")) is not None:
-        # The template reads the machine's clock; the adapter was trained with this date.
-        given.append(f"strftime_now=datetime.date.fromisoformat({today!r}).strftime")
-    options = "".join(f", {text}" for text in given)
     prefix = f" + {chat.answer_prefix!r}" if chat.answer_prefix else ""
-    rendered = "tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True"
-    return [f"text = {rendered}{options}){prefix}"]
-
-
-def snippet(publication: Publication) -> str:
-    """Python that draws numbers with transformers and PEFT alone."""
-    model, report = publication.params.models[publication.model], publication.report
-    sampling = publication.params.generate.structured
-    dated = publication.has_template and model.chat.template_arguments.get("current_date") is not None
-    special = model.chat.add_special_tokens or not publication.has_template
-    checkpoint = f"base = {report['checkpoint']!r}"
-    if publication.base_is_local:
-        checkpoint += "  # your copy of the base checkpoint"
-    here = "" if publication.repository else "  # this directory"
-    revision = "" if report["revision"] is None else f", revision={report['revision']!r}"
-    lines = [
-        *(["import datetime", ""] if dated else []),
-        "import torch",
-        "from peft import PeftModel",
-        "from transformers import AutoModelForCausalLM, AutoTokenizer",
-        "",
-        checkpoint,
-        f"adapter = {publication.repository or '.'!r}{here}",
-        f"tokenizer = AutoTokenizer.from_pretrained(base{revision})",
-        f"model = AutoModelForCausalLM.from_pretrained(base{revision}, dtype=torch.{model.dtype})",
-        "model = PeftModel.from_pretrained(model, adapter).eval()",
-        "",
-        f'messages = [{{"role": "user", "content": {publication.prompt!r}}}]',
-        *request_lines(publication),
-        f'inputs = tokenizer(text, add_special_tokens={special}, return_tensors="pt")',
-        "answers = model.generate(",
-        "    **inputs,",
-        "    do_sample=True,",
-        f"    temperature={sampling.temperature},",
-        f"    top_p={sampling.top_p},",
-        "    top_k=0,",
-        f"    max_new_tokens={sampling.max_new_tokens},",
-        "    num_return_sequences=10,",
-        f"    eos_token_id=tokenizer.convert_tokens_to_ids({report['terminator']!r}),",
-        ")",
-        'print(tokenizer.batch_decode(answers[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True))',
-    ]
-    return "\n".join(lines)
+    if not publication.has_template:
+        return f'messages[0]["content"]{prefix}'
+    options = [f"{name}={value!r}" for name, value in chat.template_arguments.items() if name != "current_date"]
+    if (today := chat.template_arguments.get("current_date")) is not None:
+        # The template reads the machine's clock; the adapter was trained with this date.
+        options.append(f"strftime_now=datetime.date.fromisoformat({today!r}).strftime")
+    arguments = ", ".join(["messages", "tokenize=False", "add_generation_prompt=True", *options])
+    return f"tokenizer.apply_chat_template({arguments}){prefix}"
 
 
 def model_card(publication: Publication) -> ModelCard:
@@ -322,6 +279,7 @@ def model_card(publication: Publication) -> ModelCard:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["repr"] = repr
     text = environment.get_template("model_card.md.jinja").render(
         publication=publication,
         model=params.models[publication.model],
@@ -330,7 +288,7 @@ def model_card(publication: Publication) -> ModelCard:
         paper=PAPER,
         demo=params.experiment == "demo",
         request=TEMPLATE.format(display_name="[name]", parameters="[name]=[value], [name]=[value]"),
-        snippet=snippet(publication),
+        request_code=request_code(publication),
         trained=[family.display_name for family in families if family.seen],
         held_out=[family.display_name for family in families if not family.seen],
         settings=markdown_table(

@@ -44,12 +44,14 @@ def base_licence(checkpoint: str, revision: str | None, given: str | None = None
         ConfigError: Nobody says what it is, or ``given`` contradicts the checkpoint.
         ArtifactError: The checkpoint's card or record is unreadable.
     """
-    local, reason = is_local_path(checkpoint), f"neither {CARD} nor {RECORD} of {checkpoint} has one"
+    stated = None
+    reason = f"neither {CARD} nor {RECORD} of {checkpoint} has one"
     try:
+        local = is_local_path(checkpoint)
         directory = Path(checkpoint) if local else fetched(checkpoint, revision, "model", files=[CARD])
-        stated = stated_licence(directory, checkpoint)
+        stated = _stated(directory, checkpoint)
     except ModelError as error:
-        stated, reason = None, str(error)
+        reason = str(error)
     if stated is None and given is None:
         raise ConfigError(
             f"--licence: the licence of {checkpoint} is not known ({reason}), and is not guessed; give its identifier, "
@@ -62,26 +64,16 @@ def base_licence(checkpoint: str, revision: str | None, given: str | None = None
     return stated or Licence(str(given), "whoever has published this adapter")
 
 
-def stated_licence(directory: Path, checkpoint: str) -> Licence | None:
-    """The licence that a checkpoint's files state; None where they state none.
-
-    Args:
-        directory: With the card.
-        checkpoint: What the checkpoint is called.
-
-    Raises:
-        ArtifactError: The card's metadata or the record is unreadable.
-    """
-    card = directory / CARD
+def _stated(directory: Path, checkpoint: str) -> Licence | None:
+    """What the card or the record in a checkpoint's directory says."""
+    card, record = directory / CARD, directory / RECORD
     try:
         stated = (metadata_load(card) if card.is_file() else None) or {}
     except (ValueError, yaml.YAMLError) as error:
         raise ArtifactError(f"{card}: its metadata is not YAML ({first_line(error)})") from None
-    if isinstance(identifier := stated.get("license"), str):
-        return Licence(
-            identifier, f"the model card of {checkpoint}", stated.get("license_name"), stated.get("license_link")
-        )
-    record = directory / RECORD
-    if record.is_file() and isinstance(identifier := read_json(record).get("license"), str):
+    if identifier := stated.get("license"):
+        source = f"the model card of {checkpoint}"
+        return Licence(str(identifier), source, stated.get("license_name"), stated.get("license_link"))
+    if record.is_file() and (identifier := read_json(record).get("license")):
         return Licence(identifier, f"the GGUF file that {checkpoint} was imported from")
     return None

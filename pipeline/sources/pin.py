@@ -9,68 +9,94 @@ has no commit yet. What cannot be reached is reported at the end; the others are
 import argparse
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 
-from pipeline.artifacts.storage import atomic_path
+from pipeline.artifacts.atomic import atomic_path
 from pipeline.command import run_command
 from pipeline.config.evaluation import AXES, QUESTION_AXES
 from pipeline.config.params import Params, load_params
 from pipeline.config.retention import is_local_path, task_data_set
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.sources import repository as hub
+from pipeline.sources.paloma_documents import slice_patterns
 
-Kind = Literal["model", "dataset"]
-Keys = tuple[str, ...]
-
-# For each group of conf/: keys of the repository, keys of its revision, what it is. Of a mapping of revisions
-# each key names a repository of the organisation. What is in a group or section called like an axis is for that axis.
-GROUPS: dict[str, tuple[tuple[Keys, Keys, Kind], ...]] = {
-    "model": ((("checkpoint",), ("revision",), "model"),),
-    "prompts": (
-        (("novelty", "source"), ("novelty", "revision"), "dataset"),
-        (("instructions", "source"), ("instructions", "revision"), "dataset"),
-        (("questions", "source"), ("questions", "revision"), "dataset"),
-    ),
-    "evaluate": (
-        (("novelty", "classifier", "checkpoint"), ("novelty", "classifier", "revision"), "model"),
-        (("novelty", "classifier", "tokenizer"), ("novelty", "classifier", "tokenizer_revision"), "model"),
-        (("novelty", "reward", "checkpoint"), ("novelty", "reward", "revision"), "model"),
-        (("partition", "judge", "checkpoint"), ("partition", "judge", "revision"), "model"),
-        (
-            ("inverse_entropy", "similarity", "checkpoint"),
-            ("inverse_entropy", "similarity", "revision"),
-            "model",
-        ),
-    ),
-    "retention": ((("source",), ("revisions",), "dataset"),),
-    "paloma": ((("source",), ("revision",), "dataset"),),
-}
+TOKENIZER_FILES = ("*.json", "*.jinja", "*.model", "*.txt")
+CHECKPOINT_FILES = (*TOKENIZER_FILES, "*.safetensors")
 
 
 @dataclass(frozen=True)
-class ConfSource:
-    """A repository that a file of ``conf/`` names.
+class Slot:
+    """A place in a group of ``conf/`` that may name a repository of the hub.
 
     Attributes:
-        path: The file.
-        keys: Keys of the revision in it.
-        repository: Repository of the hub.
-        revision: Commit, branch or tag; None for the default branch.
-        kind: What the repository holds.
+        group: The group; also the section of params.yaml, but for models.
+        section: Keys of the mapping that has the next two.
+        repository: Key of the repository.
+        revision: Key of its revision. A mapping of revisions has one for each repository of an organisation.
+        files: Patterns of a model's files that are read; None for a data set.
+        axes: Those that read it; none means that all do.
+        where: Keys and the value that they must have, or the repository is not read.
     """
 
-    path: Path
-    keys: Keys
+    group: str
+    section: tuple[str, ...]
+    repository: str
+    revision: str = "revision"
+    files: tuple[str, ...] | None = None
+    axes: tuple[str, ...] = ()
+    where: tuple[tuple[str, ...], str] | None = None
+
+
+CLASSIFIER, REWARD, SIMILARITY = ("novelty", "classifier"), ("novelty", "reward"), ("inverse_entropy", "similarity")
+DEBERTA, SKYWORK = ((*CLASSIFIER, "kind"), "deberta"), ((*REWARD, "kind"), "skywork")
+ENTAILMENT, EMBEDDING = (("partition", "rule"), "entailment"), ((*SIMILARITY, "kind"), "embedding")
+SLOTS = (
+    Slot("model", (), "checkpoint", files=CHECKPOINT_FILES),
+    Slot("prompts", ("novelty",), "source", axes=("novelty",)),
+    Slot("prompts", ("instructions",), "source"),
+    Slot("prompts", ("questions",), "source", axes=QUESTION_AXES),
+    Slot("evaluate", ("partition", "judge"), "checkpoint", "revision", CHECKPOINT_FILES, QUESTION_AXES, ENTAILMENT),
+    Slot("evaluate", SIMILARITY, "checkpoint", "revision", CHECKPOINT_FILES, ("inv_entropy",), EMBEDDING),
+    Slot("evaluate", CLASSIFIER, "checkpoint", "revision", CHECKPOINT_FILES, ("novelty",), DEBERTA),
+    Slot("evaluate", CLASSIFIER, "tokenizer", "tokenizer_revision", TOKENIZER_FILES, ("novelty",), DEBERTA),
+    Slot("evaluate", REWARD, "checkpoint", "revision", CHECKPOINT_FILES, ("novelty",), SKYWORK),
+    Slot("selfreflect", ("judge",), "checkpoint", files=CHECKPOINT_FILES, axes=("selfreflect",)),
+    Slot("retention", (), "source", "revisions", axes=("retention",)),
+    Slot("paloma", (), "source", axes=("paloma",)),
+)
+
+
+@dataclass(frozen=True)
+class HubSource:
+    """A repository that a file of ``conf/`` or params.yaml names.
+
+    Attributes:
+        keys: Keys of the revision in the file.
+        repository: OWNER/NAME.
+        revision: Commit, branch or tag; None for the default branch.
+        kind: What the repository holds.
+        files: Patterns of the files that are read; None for all.
+        path: The file of ``conf/``.
+    """
+
+    keys: tuple[str, ...]
     repository: str
     revision: str | None
-    kind: Kind
+    kind: Literal["model", "dataset"]
+    files: tuple[str, ...] | None = None
+    path: Path | None = None
+
+    @property
+    def key(self) -> str:
+        """Dotted key of the revision."""
+        return ".".join(self.keys)
 
     def __str__(self) -> str:
-        return f"{self.path}: {'.'.join(self.keys)} ({self.repository})"
+        return f"{self.path}: {self.key} ({self.repository})"
 
 
 def is_commit(revision: str | None) -> bool:
@@ -78,48 +104,64 @@ def is_commit(revision: str | None) -> bool:
     return revision is not None and re.fullmatch("[0-9a-f]{40}", revision) is not None
 
 
-def _is_hub(repository: Any) -> bool:
-    return isinstance(repository, str) and not (
-        is_local_path(repository) or repository.startswith("models/") or repository.endswith(".jsonl")
-    )
-
-
-def _value(values: Any, keys: Keys) -> Any:
+def _value(values: Any, keys: tuple[str, ...]) -> Any:
     for key in keys:
         values = values.get(key) if isinstance(values, Mapping) else None
     return values
 
 
-def chosen_axes(params: Path) -> list[str]:
-    """The axes that a params.yaml has switched on; all where there is no such file yet. Raises ConfigError."""
-    return load_params(params).axes if params.exists() else list(AXES)
+def _filled(slot: Slot, values: Any, **place: Any) -> Iterator[HubSource]:
+    """The repositories that the values of a group have in a slot; ``place``: further fields of HubSource."""
+    section = _value(values, slot.section)
+    repository, revision = _value(section, (slot.repository,)), _value(section, (slot.revision,))
+    if not isinstance(repository, str) or is_local_path(repository):
+        return
+    keys, kind = (*slot.section, slot.revision), "dataset" if slot.files is None else "model"
+    if not isinstance(revision, Mapping):
+        yield HubSource(keys, repository, revision, kind, slot.files, **place)
+        return
+    for task, commit in revision.items():
+        yield HubSource((*keys, task), task_data_set(repository, task), commit, kind, slot.files, **place)
 
 
-def conf_sources(conf: Path, axes: Collection[str] = AXES) -> Iterator[ConfSource]:
+def conf_sources(conf: Path, axes: Collection[str] = tuple(AXES)) -> Iterator[HubSource]:
     """What the files of ``conf/`` take from the hub for ``axes``, group by group.
 
     Raises:
         ConfigError: A file is not YAML.
     """
-    for group, entries in GROUPS.items():
-        wanted = [entry for entry in entries if {group, entry[0][0]}.intersection(AXES) <= set(axes)]
+    for group in dict.fromkeys(slot.group for slot in SLOTS):
+        slots = [slot for slot in SLOTS if slot.group == group and (not slot.axes or set(slot.axes) & set(axes))]
         for path in sorted((conf / group).glob("*.yaml")):
             try:
                 values = yaml.safe_load(path.read_text())
             except yaml.YAMLError as error:
                 raise ConfigError(f"{path} is not valid YAML ({' '.join(str(error).split())})") from None
-            for repository_keys, keys, kind in wanted:
-                repository, revision = _value(values, repository_keys), _value(values, keys)
-                if not _is_hub(repository):
-                    continue
-                if isinstance(revision, Mapping):
-                    for name, own in revision.items():
-                        yield ConfSource(path, (*keys, name), task_data_set(repository, name), own, kind)
-                else:
-                    yield ConfSource(path, keys, repository, revision, kind)
+            for slot in slots:
+                yield from _filled(slot, values, path=path)
 
 
-def write_revision(source: ConfSource, commit: str) -> None:
+def downloads(params: Params) -> list[HubSource]:
+    """What the DAG takes from the hub; what only axes need that are switched off is not among it."""
+    values = asdict(params)
+    retention = values["retention"]
+    retention["revisions"] = {task: retention["revisions"].get(task) for task in retention["tasks"]}
+    found = []
+    for slot in SLOTS:
+        if slot.axes and not set(slot.axes) & set(params.axes):
+            continue
+        if slot.group == "model":
+            sections = {("models", name): model for name, model in values["models"].items()}
+        else:
+            sections = {(slot.group,): values[slot.group]}
+        for keys, section in sections.items():
+            if slot.where is None or _value(section, slot.where[0]) == slot.where[1]:
+                found += [replace(source, keys=(*keys, *source.keys)) for source in _filled(slot, section)]
+    patterns = tuple(slice_patterns(params.paloma.slices, params.paloma.split))
+    return [replace(source, files=patterns) if source.key == "paloma.revision" else source for source in found]
+
+
+def write_revision(source: HubSource, commit: str) -> None:
     """Replace one revision in its file and nothing else.
 
     Raises:
@@ -131,7 +173,7 @@ def write_revision(source: ConfSource, commit: str) -> None:
         pairs = node.value if isinstance(node, yaml.MappingNode) else []
         node = next((value for name, value in pairs if name.value == key), None)
         if node is None:
-            raise ConfigError(f"{source.path}: there is no key {'.'.join(source.keys)} to write the commit to")
+            raise ConfigError(f"{source.path}: there is no key {source.key} to write the commit to")
     start, end = node.start_mark.index, node.end_mark.index
     # Quoted, because a commit of digits alone would be a number. A key without a value has no blank to follow.
     value = f'"{commit}"' if start < end else f' "{commit}"'
@@ -139,64 +181,13 @@ def write_revision(source: ConfSource, commit: str) -> None:
         temporary.write_text(text[:start] + value + text[end:])
 
 
-def hub_revisions(params: Params) -> dict[str, str | None]:
-    """Revision of every checkpoint, data set and evaluator that the DAG takes from the hub, by dotted key.
-
-    What only axes need that are switched off is not among them.
-    """
-    found = {
-        f"models.{name}.revision": model.revision
-        for name, model in params.models.items()
-        if not is_local_path(model.checkpoint)
-    }
-    if not is_local_path(params.prompts.instructions.source):
-        found["prompts.instructions.revision"] = params.prompts.instructions.revision
-    if set(QUESTION_AXES) & set(params.axes):
-        found |= _question_revisions(params)
-    if "selfreflect" in params.axes and (judge := params.selfreflect.judge) and _is_hub(judge.checkpoint):
-        found["selfreflect.judge.revision"] = judge.revision
-    if "novelty" in params.axes:
-        found |= _novelty_revisions(params)
-    if "retention" in params.axes and not is_local_path(params.retention.source):
-        revisions = params.retention.revisions
-        found |= {f"retention.revisions.{task}": revisions.get(task) for task in params.retention.tasks}
-    if "paloma" in params.axes and not is_local_path(params.paloma.source):
-        found["paloma.revision"] = params.paloma.revision
-    return found
-
-
-def _question_revisions(params: Params) -> dict[str, str | None]:
-    questions, partition = params.prompts.questions, params.evaluate.partition
-    found = {} if is_local_path(questions.source) else {"prompts.questions.revision": questions.revision}
-    if partition.rule == "entailment" and _is_hub(partition.judge.checkpoint):
-        found["evaluate.partition.judge.revision"] = partition.judge.revision
-    if "inv_entropy" in params.axes:
-        texts = params.evaluate.inverse_entropy.similarity
-        if texts.kind == "embedding" and _is_hub(texts.checkpoint) and not Path(str(texts.checkpoint)).is_dir():
-            found["evaluate.inverse_entropy.similarity.revision"] = texts.revision
-    return found
-
-
-def _novelty_revisions(params: Params) -> dict[str, str | None]:
-    prompts, evaluators = params.prompts.novelty, params.evaluate.novelty
-    classifier, reward = evaluators.classifier, evaluators.reward
-    found = {} if is_local_path(prompts.source) else {"prompts.novelty.revision": prompts.revision}
-    if classifier.kind == "deberta":
-        for repository, name in ((classifier.checkpoint, "revision"), (classifier.tokenizer, "tokenizer_revision")):
-            if _is_hub(repository) and not Path(repository).is_dir():
-                found[f"evaluate.novelty.classifier.{name}"] = getattr(classifier, name)
-    if reward.kind == "skywork" and _is_hub(reward.checkpoint) and not Path(reward.checkpoint).is_dir():
-        found["evaluate.novelty.reward.revision"] = reward.revision
-    return found
-
-
 def unpinned(params: Params) -> list[str]:
     """Dotted keys of what ``params`` takes from the hub without naming a commit."""
-    return [key for key, revision in hub_revisions(params).items() if not is_commit(revision)]
+    return [source.key for source in downloads(params) if not is_commit(source.revision)]
 
 
 def pin(
-    conf: Path, update: bool, on_pinned: Callable[[ConfSource, str], None], axes: Collection[str] = AXES
+    conf: Path, update: bool, on_pinned: Callable[[HubSource, str], None], axes: Collection[str] = tuple(AXES)
 ) -> list[str]:
     """Write the current commit of what has none yet, or with ``update`` of everything, into ``conf/``.
 
@@ -214,9 +205,8 @@ def pin(
         if is_commit(source.revision) and not update:
             continue
         try:
-            commit = hub.current_commit(
-                source.repository, None if is_commit(source.revision) else source.revision, source.kind
-            )
+            branch = None if is_commit(source.revision) else source.revision
+            commit = hub.current_commit(source.repository, branch, source.kind)
             write_revision(source, commit)
         except PipelineError as error:
             kept = f"; it stays at {source.revision}" if is_commit(source.revision) else ""
@@ -230,7 +220,7 @@ def main(conf: Path, check: bool, update: bool, params: Path) -> None:
     """Pin, or with ``check`` list what is not pinned. Raises ConfigError if anything is left without a commit."""
     if not (conf / "model").is_dir():
         raise ConfigError(f"--conf: {conf} has no directory model")
-    axes = chosen_axes(params)
+    axes = load_params(params).axes if params.exists() else list(AXES)
     if check:
         failures = [str(source) for source in conf_sources(conf, axes) if not is_commit(source.revision)]
         problem, advice = "not pinned to a commit", "`make pin` pins them on a machine with network"

@@ -9,7 +9,7 @@ from typing import Any
 from pipeline.artifacts.json_lines import read_json_lines
 from pipeline.config.retention import is_local_path
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.sources.repository import PUBLISHED_RESULTS, fetched, pinned_commit
+from pipeline.sources.repository import PUBLISHED_RESULTS, fetched, pinned_commit, reading
 
 Row = Mapping[str, Any]
 Rows = Mapping[str, Sequence[Row]]
@@ -51,19 +51,16 @@ def read_splits(source: str, revision: str | None, splits: Sequence[str], fields
     import datasets
 
     datasets.disable_progress_bars()
-    directory = (
-        source if Path(source).is_dir() else str(fetched(source, revision, "dataset", without=PUBLISHED_RESULTS))
-    )
+    directory = source
+    if not Path(source).is_dir():
+        directory = str(fetched(source, revision, "dataset", without=PUBLISHED_RESULTS))
     rows = {}
     # A cache of its own: the package's does not notice that the files of a directory have changed.
     with tempfile.TemporaryDirectory() as cache:
-        try:
+        with reading(source):
             for split in datasets.get_dataset_split_names(directory):
                 wanted = split in splits
                 rows[split] = datasets.load_dataset(directory, split=split, cache_dir=cache) if wanted else []
-        except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-            reason = str(error.__cause__ or error).splitlines()[0]
-            raise ArtifactError(f"cannot read the data set {source}: {reason}") from None
         for split in filter(rows.__contains__, splits):
             names = rows[split].column_names
             if missing := [field for field in fields if field not in names]:

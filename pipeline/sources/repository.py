@@ -1,7 +1,8 @@
 """Which commit of a hub repository is meant, and its files on this disk."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -88,3 +89,15 @@ def fetched(
         ) from None
     except (HfHubHTTPError, HFValidationError, HTTPError, OSError) as error:
         raise failure(f"cannot fetch {name}: {first_line(error)}") from None
+
+
+@contextmanager
+def reading(source: str) -> Iterator[None]:
+    """Raise ArtifactError, naming the data set ``source``, for what the package ``datasets`` raises."""
+    from datasets.exceptions import DatasetsError
+
+    try:
+        yield
+    except (OSError, ValueError, DatasetsError) as error:
+        reason = str(error.__cause__ or error).splitlines()[0]
+        raise ArtifactError(f"cannot read the data set {source}: {reason}") from None

@@ -1,15 +1,14 @@
 """Data sets of the tasks: from the hub at a pinned commit, or local copies."""
 
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.retention import RetentionConfig, task_data_set
 from pipeline.core.retention.tasks import TASKS, RetentionData
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.sources.repository import fetched, pinned_commit
+from pipeline.sources.repository import fetched, pinned_commit, reading
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -67,17 +66,6 @@ def read_task(config: RetentionConfig, task: str, revisions: Mapping[str, str | 
     return data
 
 
-@contextmanager
-def _reading(source: str) -> Iterator[None]:
-    import datasets
-
-    try:
-        yield
-    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        reason = str(error.__cause__ or error).splitlines()[0]
-        raise ArtifactError(f"cannot read the data set {source}: {reason}") from None
-
-
 def _read_folder(folder: Path, wanted: RetentionData, **options: Any) -> "DatasetDict":
     import datasets
 
@@ -86,11 +74,11 @@ def _read_folder(folder: Path, wanted: RetentionData, **options: Any) -> "Datase
         data = datasets.DatasetDict()
         # One by one: together, splits must have the same columns, and one called dev becomes the validation split.
         for split in files.keys() & {wanted.split, wanted.examples_split}:
-            with _reading(files[split]):
+            with reading(files[split]):
                 data[split] = datasets.load_dataset(builder, data_files={split: files[split]}, split=split, **options)
         if files:
             return data
-    with _reading(str(folder)):
+    with reading(str(folder)):
         names = datasets.get_dataset_config_names(str(folder))
         return datasets.load_dataset(str(folder), wanted.hub_config if wanted.hub_config in names else None, **options)
 

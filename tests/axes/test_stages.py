@@ -14,10 +14,10 @@ from pipeline.axes.questions.classes import known_classes, normalise
 from pipeline.axes.questions.question import NO_ANSWER
 from pipeline.axes.registry import METRICS
 from pipeline.dag.stage_kinds import evaluation_name
-from pipeline.demo.stand_ins.evaluators import save_judge
 from pipeline.errors import ArtifactError
 from tests.conftest import ROOT
 from tests.stages.conftest import Dag, run_stage
+from tests.stand_ins.evaluators import save_judge
 
 pytestmark = pytest.mark.slow
 QUESTIONS = ("open-season", "open-coin-side", "capital-france", "capital-italy", "symbol-iron", "is-dolphin-fish")

@@ -1,29 +1,33 @@
 """The embedded model's recipe: valid but collapsed answers; and the shipped checkpoint."""
 
-import itertools
+import contextlib
+import functools
+import hashlib
 import json
-import re
 
 import numpy as np
 import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
 from pipeline.core.prompts.open_ended import OPEN_CATEGORIES
-from pipeline.demo.embedded import knowledge
-from pipeline.demo.embedded.batches import BatchStream
+from pipeline.demo import build_model
+from pipeline.demo.embedded import knowledge, recipe, sharpening, training
 from pipeline.demo.embedded.instructions import (
     LONG_LIST_EXPONENT,
-    OTHER_KINDS,
-    InstructionStream,
+    Exchange,
     draw_parameters,
     listing,
     numeric_exchanges,
     open_ended_of_long_list,
 )
+from pipeline.demo.embedded.recipe import Recipe, tokenizer_texts
+from pipeline.demo.embedded.sharpening import sample_answers
+from pipeline.demo.embedded.tokenizer import render_prompt
 from pipeline.errors import ConfigError
 from tests.conftest import ROOT
-from tests.forked import ForkedModule
 
 pytestmark = pytest.mark.slow
 
@@ -61,13 +65,15 @@ def test_sampled_answers_collapse_on_few_quantiles():
     assert np.std(answers) < 0.6
 
 
-def test_stream_is_seeded_and_has_other_kinds():
-    first, second = (InstructionStream(np.random.default_rng(0), 0.5) for _ in range(2))
-    groups = [next(first) for _ in range(120)]
-    assert groups == [next(second) for _ in range(120)]
-    users = [exchange.user for group in groups for exchange in group]
+def test_the_recipe_still_makes_the_same_text():
+    texts = tokenizer_texts(Recipe(), groups=300)
+    # CPython's help texts come first, and differ between its versions.
+    made = "".join(texts[len(recipe.prose_documents()) :])
+    assert (
+        hashlib.sha256(made.encode()).hexdigest() == "7ad93f32773e80e5751207131275093d310e8c241328de88c08c18d3d099bd2d"
+    )
     for opening in ("Name a random", "What is the capital", "You are a medical education expert"):
-        assert any(user.startswith(opening) for user in users)
+        assert any(f"user\n{opening}" in text for text in texts)
 
 
 def test_long_lists_name_what_every_open_ended_request_asks_for():
@@ -103,52 +109,6 @@ def test_listings_are_different_members_of_their_category():
         assert set(words) <= set(knowledge.WORD_LISTS[category])
 
 
-def instruction_groups(rng, numeric_share):
-    """What the stream is, written down without a position."""
-    kinds, weights = zip(*OTHER_KINDS, strict=True)
-    families = list(FAMILIES.values())
-    while True:
-        for index in rng.permutation(len(families)):
-            yield numeric_exchanges(families[index], draw_parameters(families[index], rng), rng, 8)
-            for _ in range(rng.poisson((1 - numeric_share) / numeric_share)):
-                yield [kinds[kind](rng) for kind in rng.choice(len(kinds), size=8, p=weights)]
-
-
-def test_stream_goes_on_from_any_position():
-    whole = list(itertools.islice(instruction_groups(np.random.default_rng(3), 0.4), 150))
-    rng = np.random.default_rng(3)
-    stream = InstructionStream(rng, 0.4)
-    for group in whole:
-        # Another stream at each step, by way of JSON.
-        state = json.loads(json.dumps(stream.state))
-        stream = InstructionStream(rng, 0.4)
-        stream.state = state
-        assert next(stream) == group
-
-
-def test_batches_go_on_from_any_position():
-    def batches():
-        rng = np.random.Generator(np.random.Philox(5))
-        source = InstructionStream(rng, 0.5)
-
-        def make_block():
-            # Blocks of 0 to 3 batches, which depend on the generator and the source.
-            groups = [next(source) for _ in range(4)]
-            return [(groups[0][0].user, float(rng.random())) for _ in range(rng.integers(4))]
-
-        return BatchStream(make_block, rng, source)
-
-    stream, states, taken = batches(), [], []
-    for _ in range(25):
-        states.append(json.dumps(stream.state))
-        taken.append(next(stream))
-    assert len(set(taken)) == 25
-    for place, state in enumerate(states):
-        other = batches()
-        other.state = json.loads(state)
-        assert list(itertools.islice(other, 25 - place)) == taken[place:]
-
-
 TINY = {
     "vocab_size": 400,
     "hidden_size": 32,
@@ -166,14 +126,31 @@ TINY = {
 }
 
 
-def test_a_killed_training_ends_with_the_same_model(tmp_path):
-    recipe = tmp_path / "tiny.json"
-    recipe.write_text(json.dumps(TINY))
-    # In every phase; before a phase has a checkpoint of its own; and at the step of a checkpoint.
-    moments = ["first:9", "sharpening:2", "sharpening:11", "sharpening:12", "requests:7", "lists:7"]
-    command = ["tests.embedded_process", str(tmp_path), str(recipe), *moments]
-    process = ForkedModule(command, ROOT, tmp_path / "errors")
-    assert process.wait() == 0, process.errors
+def test_a_killed_training_ends_with_the_same_model(tmp_path, monkeypatch):
+    # Less text makes a tokenizer of 400 tokens as well, and as many batches as these runs take.
+    some = recipe.prose_documents()[::10]
+    for module in (recipe, training):
+        monkeypatch.setattr(module, "prose_documents", lambda: some)
+    monkeypatch.setattr(recipe, "tokenizer_texts", functools.partial(recipe.tokenizer_texts, groups=50))
+    settings = tmp_path / "tiny.json"
+    settings.write_text(json.dumps(TINY))
+    steps, seen = training._steps, []
+
+    def interrupted(model, phase, *arguments):
+        for record in steps(model, phase, *arguments):
+            seen.append((phase.name, record["step"]))
+            if killed_at in seen[-1:]:
+                raise KeyboardInterrupt
+            yield record
+
+    monkeypatch.setattr(training, "_steps", interrupted)
+    for name, moments in (("whole", [None]), ("killed", [("sharpening", 3), ("lists", 2), None])):
+        for killed_at in moments:
+            seen.clear()
+            with pytest.raises(KeyboardInterrupt) if killed_at else contextlib.nullcontext():
+                build_model.main(tmp_path / name / "model", tmp_path / name / "unfinished", settings, None)
+    # The last run began with the phase that was interrupted.
+    assert seen[0] == ("lists", 1) and {phase for phase, _ in seen} == {"lists"}
     whole, killed = (tmp_path / name / "model" for name in ("whole", "killed"))
     names = sorted(path.name for path in whole.iterdir())
     assert names == sorted(path.name for path in killed.iterdir()) and "model.safetensors" in names
@@ -181,34 +158,23 @@ def test_a_killed_training_ends_with_the_same_model(tmp_path):
         if name != "training_log.jsonl":
             assert (whole / name).read_bytes() == (killed / name).read_bytes(), name
     logs = [
-        [json.loads(line) for line in (model / "training_log.jsonl").read_text().splitlines()]
+        [json.loads(line) | {"seconds": None} for line in (model / "training_log.jsonl").read_text().splitlines()]
         for model in (whole, killed)
     ]
-    for records in zip(*logs, strict=True):
-        first, second = ({key: value for key, value in record.items() if key != "seconds"} for record in records)
-        assert first == second
+    assert logs[0] == logs[1]
     assert {record["phase"] for record in logs[0]} == {"first", "sharpening", "requests", "lists"}
     assert not (tmp_path / "killed" / "unfinished").exists()
-    # The progress bar of each run starts where the one before was saved.
-    shown = [(tmp_path / "killed" / f"{n}.log").read_text() for n in range(len(moments) + 1)]
-    starts = [int(re.search(r"embedded model: +(\d+)%", text)[1]) for text in shown]
-    assert starts[0] == 0 and starts == sorted(starts) and starts[1] > 5 and starts[-1] > 60
 
 
 def test_a_recipe_is_checked(tmp_path):
-    from pipeline.demo.build_model import _read_recipe
-
     path = tmp_path / "recipe.json"
-    path.write_text('{"training_tokns": 5}')
-    with pytest.raises(
-        ConfigError, match=r"recipe.json: unknown key 'training_tokns'; a recipe has seed, .*training_tok"
+    for text, message in (
+        ('{"training_tokns": 5}', r"recipe.json: training_tokns: unknown key; .* seed, .*training_tok"),
+        ('{"training_tokens": "many"}', "recipe.json: training_tokens: .*, got 'many'"),
     ):
-        _read_recipe(path)
-    path.write_text('{"training_tokens": 5.0}')
-    with pytest.raises(ConfigError, match="training_tokens is 5.0, not int"):
-        _read_recipe(path)
-    path.write_text('{"weight_decay": 0, "seed": 3}')
-    assert (_read_recipe(path).seed, _read_recipe(path).weight_decay) == (3, 0)
+        path.write_text(text)
+        with pytest.raises(ConfigError, match=message):
+            build_model.main(tmp_path / "model", tmp_path / "unfinished", path, None)
 
 
 @pytest.mark.skipif(not DIRECTORY.exists(), reason="the embedded model is not in this checkout")
@@ -223,9 +189,6 @@ def test_shipped_checkpoint():
 
 
 def test_sharpening_replaces_only_sampling_replies_and_keeps_them_valid(monkeypatch):
-    from pipeline.demo.embedded import sharpening
-    from pipeline.demo.embedded.instructions import Exchange
-
     beta = FAMILIES["beta"].law_at({"alpha": 2.0, "beta": 3.0})
     binomial = FAMILIES["binomial"].law_at({"n": 5.0, "p": 0.5})
     answers = {"a": "0.41237", "b": "1.7", "c": "3", "d": "words"}
@@ -249,12 +212,6 @@ def test_sharpening_replaces_only_sampling_replies_and_keeps_them_valid(monkeypa
 
 
 def test_low_temperature_answers_are_the_most_probable(tiny_model):
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    from pipeline.demo.embedded.sharpening import sample_answers
-    from pipeline.demo.embedded.tokenizer import render_prompt
-
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)
     model = AutoModelForCausalLM.from_pretrained(tiny_model).eval()
     prompts = [render_prompt(text, None, False) for text in ("Hi", "A longer request, so that padding matters")]

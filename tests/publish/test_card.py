@@ -11,7 +11,7 @@ from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from pipeline.compose import compose_params
 from pipeline.config.params import validate
-from pipeline.publish.card import Publication, evaluation_results, model_card, request_lines, result_rows, training_rows
+from pipeline.publish.card import Publication, evaluation_results, model_card, request_code, result_rows, training_rows
 from pipeline.publish.licence import Licence
 from tests.conftest import ROOT
 from tests.report.conftest import metric_frame, metric_row
@@ -204,8 +204,7 @@ def rendered(publication, content="one number"):
         "messages": [{"role": "user", "content": content}],
         "datetime": datetime,
     }
-    exec("\n".join(request_lines(publication)), names)
-    return names["text"]
+    return eval(request_code(publication), names)
 
 
 def test_the_snippet_asks_as_the_stages_do(publication):
@@ -217,6 +216,8 @@ def test_the_snippet_asks_as_the_stages_do(publication):
     assert "import datetime\n" in model_card(dated).text
     plain = with_chat(replace(publication, has_template=False), answer_prefix="\n")
     assert rendered(plain) == "one number\n" and "add_special_tokens=True" in model_card(plain).text
+    # Whatever the checkpoint's own sampling defaults are.
+    assert "    temperature=1.0,\n    top_p=1.0,\n    top_k=0,\n" in model_card(plain).text
 
 
 def test_merged_weights_are_said_to_be_there(publication):

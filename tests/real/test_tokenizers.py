@@ -10,12 +10,12 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from pipeline.compose import compose_params
 from pipeline.config.models import ModelConfig
 from pipeline.config.params import validate
-from pipeline.demo.stand_ins import tokenizers as stand_ins
 from pipeline.engines.loading import chat
 from pipeline.engines.loading.digit_rule import find_digit_tokens
 from pipeline.engines.sampling.preflight import check_numbers, check_turn_end
 from tests.conftest import ROOT
 from tests.real.conftest import npm_package
+from tests.stand_ins import tokenizers as stand_ins
 
 pytestmark = pytest.mark.real
 VERSION = "3.7.2"

@@ -14,8 +14,7 @@ import yaml
 from pipeline.compose import compose_params, render
 from pipeline.config.params import load_params
 from pipeline.dag.execution import execute, named_run
-from pipeline.sources.fetch import downloads
-from pipeline.sources.pin import hub_revisions
+from pipeline.sources.pin import CHECKPOINT_FILES, TOKENIZER_FILES, downloads
 from tests.conftest import ROOT, TINY_OVERRIDES
 from tests.hub_server import commit_of, hub
 
@@ -140,9 +139,21 @@ def write_params(path, hub_root):
 
 def test_everything_of_the_hub_is_listed(hub_root, tmp_path):
     config = load_params(write_params(tmp_path / "params.yaml", hub_root))
-    listed = downloads(config)
-    assert {download.key for download in listed} == set(hub_revisions(config))
-    assert all(download.revision and "/" in download.repository for download in listed)
+    listed = {source.key: (source.repository, source.revision, source.files) for source in downloads(config)}
+    novelty = config.evaluate.novelty
+    assert listed == {
+        "models.qwen3_0_6b.revision": (MODEL, config.models["qwen3_0_6b"].revision, CHECKPOINT_FILES),
+        "prompts.novelty.revision": ("yimingzhang/novelty-bench", config.prompts.novelty.revision, None),
+        "evaluate.novelty.classifier.revision": (CLASSIFIER, novelty.classifier.revision, CHECKPOINT_FILES),
+        "evaluate.novelty.classifier.tokenizer_revision": (
+            CLASSIFIER,
+            novelty.classifier.tokenizer_revision,
+            TOKENIZER_FILES,
+        ),
+        "evaluate.novelty.reward.revision": (REWARD, novelty.reward.revision, CHECKPOINT_FILES),
+        "retention.revisions.tinyMMLU": ("tinyBenchmarks/tinyMMLU", config.retention.revisions["tinyMMLU"], None),
+        "paloma.revision": ("allenai/paloma", config.paloma.revision, ("ptb/test/*.jsonl.gz",)),
+    }
 
 
 def test_stages_run_from_the_cache(hub_root, tmp_path):

@@ -10,8 +10,7 @@ from pipeline.compose import compose_params
 from pipeline.config.params import validate
 from pipeline.errors import ArtifactError, ConfigError, ModelError
 from pipeline.sources import repository as hub
-from pipeline.sources.fetch import downloads
-from pipeline.sources.pin import conf_sources, is_commit, main, pin, unpinned, write_revision
+from pipeline.sources.pin import HubSource, conf_sources, downloads, is_commit, main, pin, unpinned, write_revision
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow
@@ -120,17 +119,15 @@ def test_a_branch_is_resolved_to_its_commit(conf, asked):
     ],
 )
 def test_edits(tmp_path, text, expected):
-    from pipeline.sources.pin import ConfSource
-
     path = tmp_path / "file.yaml"
     path.write_text(text)
     # Only digits and one e: a number, if it were not quoted.
     commit = "1" * 20 + "e" + "2" * 19
     keys = ("a", "revision") if text.startswith("a:") else ("revision",)
-    write_revision(ConfSource(path, keys, "x/y", None, "model"), commit)
+    write_revision(HubSource(keys, "x/y", None, "model", path=path), commit)
     assert path.read_text() == expected.format(commit)
     with pytest.raises(ConfigError, match="there is no key nowhere"):
-        write_revision(ConfSource(path, ("nowhere",), "x/y", None, "model"), commit)
+        write_revision(HubSource(("nowhere",), "x/y", None, "model", path=path), commit)
 
 
 def test_command_line(conf, asked, capsys, tmp_path):

@@ -8,7 +8,6 @@ something to measure.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -286,39 +285,17 @@ LIST_KINDS: Kinds = (
 """The mixture of the last phase, in which the model learns more words of more categories."""
 
 
-class InstructionStream:
-    """Endless groups of eight exchanges; a share of the groups is numeric, families in equal parts."""
+def instruction_groups(
+    rng: np.random.Generator, numeric_share: float, other_kinds: Kinds = OTHER_KINDS
+) -> Iterator[list[Exchange]]:
+    """Endless groups of eight exchanges; a share of the groups is numeric, families in equal parts.
 
-    def __init__(self, rng: np.random.Generator, numeric_share: float, other_kinds: Kinds = OTHER_KINDS) -> None:
-        """Every draw is from ``rng``; groups that are not numeric are of ``other_kinds`` (kind and weight)."""
-        self._rng, self._others_per_numeric = rng, (1 - numeric_share) / numeric_share
-        self._kinds, self._weights = zip(*other_kinds, strict=True)
-        # Families left of this round, and groups of other kinds before the next of them; None: not drawn yet.
-        self._families: list[int] = []
-        self._others: int | None = 0
-
-    def __iter__(self) -> Iterator[list[Exchange]]:
-        return self
-
-    def __next__(self) -> list[Exchange]:
-        if self._others is None:
-            self._others = int(self._rng.poisson(self._others_per_numeric))
-        if self._others:
-            self._others -= 1
-            chosen = self._rng.choice(len(self._kinds), size=8, p=self._weights)
-            return [self._kinds[kind](self._rng) for kind in chosen]
-        names = list(FAMILIES)
-        if not self._families:
-            self._families = self._rng.permutation(len(names)).tolist()
-        family = FAMILIES[names[self._families.pop(0)]]
-        self._others = None
-        return numeric_exchanges(family, draw_parameters(family, self._rng), self._rng, 8)
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """Where the stream is, but for the position of its random generator; JSON."""
-        return {"families": list(self._families), "others": self._others}
-
-    @state.setter
-    def state(self, state: Mapping[str, Any]) -> None:
-        self._families, self._others = list(state["families"]), state["others"]
+    Every draw is from ``rng``; groups that are not numeric are of ``other_kinds`` (kind and weight).
+    """
+    kinds, weights = zip(*other_kinds, strict=True)
+    families = list(FAMILIES.values())
+    while True:
+        for index in rng.permutation(len(families)):
+            yield numeric_exchanges(families[index], draw_parameters(families[index], rng), rng, 8)
+            for _ in range(rng.poisson((1 - numeric_share) / numeric_share)):
+                yield [kinds[kind](rng) for kind in rng.choice(len(kinds), size=8, p=weights)]

@@ -3,17 +3,20 @@
 import json
 import math
 import pydoc_data.topics
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from itertools import islice
 
 import torch
+from pydantic.dataclasses import dataclass
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
+from pipeline.config.evaluation import STRICT
 from pipeline.core.random_streams import random_stream, stream_seed
-from pipeline.demo.embedded.instructions import Exchange, InstructionStream
+from pipeline.demo.embedded.instructions import Exchange, instruction_groups
 from pipeline.demo.embedded.tokenizer import THINK_END, THINK_START, TURN_END, render_prompt
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Recipe:
     """Everything that decides the embedded model's weights."""
 
@@ -78,8 +81,8 @@ def example_texts(exchange: Exchange) -> tuple[str, str]:
 
 def tokenizer_texts(recipe: Recipe, groups: int = 1500) -> list[str]:
     """Prose and a sample of the instruction data, for training the tokenizer."""
-    stream = InstructionStream(random_stream(recipe.seed, "embedded", "tokenizer"), recipe.numeric_share)
-    exchanges = [exchange for _ in range(groups) for exchange in next(stream)]
+    stream = instruction_groups(random_stream(recipe.seed, "embedded", "tokenizer"), recipe.numeric_share)
+    exchanges = [exchange for group in islice(stream, groups) for exchange in group]
     return [*prose_documents(), *("".join(example_texts(exchange)) for exchange in exchanges)]
 
 

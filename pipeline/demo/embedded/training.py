@@ -1,24 +1,42 @@
-"""Training of the embedded model from scratch, in four phases, with exact resume."""
+"""Training of the embedded model from scratch, in four phases. A run that is killed repeats the phase under way."""
 
 import copy
+import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_model, save_model
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
+from pipeline.artifacts.atomic import atomic_path
 from pipeline.core.random_streams import random_stream
-from pipeline.demo.embedded.batches import IGNORED, BatchStream, instruction_batches, prose_batches, random_state
-from pipeline.demo.embedded.checkpoint import Checkpoint, Position, TrainingState
-from pipeline.demo.embedded.instructions import LIST_KINDS, OTHER_KINDS, REQUEST_KINDS, InstructionStream, Kinds
-from pipeline.demo.embedded.recipe import Recipe, learning_rate_factor, make_model
+from pipeline.demo.embedded.instructions import (
+    LIST_KINDS,
+    OTHER_KINDS,
+    REQUEST_KINDS,
+    Exchange,
+    Kinds,
+    instruction_groups,
+)
+from pipeline.demo.embedded.recipe import Recipe, example_texts, learning_rate_factor, make_model, prose_documents
 from pipeline.demo.embedded.sharpening import sharpened_exchanges
+from pipeline.demo.embedded.tokenizer import END_OF_TEXT
 
 STEPS_PER_LOG_RECORD = 10
 """Of so many steps, the last one's record is kept in the log."""
+IGNORED = -100
+"""Label of a position that is not supervised."""
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+"""Inputs and labels, int64[B, T]."""
+Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -27,7 +45,6 @@ class Phase:
 
     Attributes:
         name: A key of ``Recipe.phase_tokens``.
-        stream: Name of its stream of instructions.
         rate_factor: Multiplies the learning rates.
         numeric_share: Share of numeric groups among the instructions.
         kinds: The other kinds.
@@ -36,25 +53,10 @@ class Phase:
     """
 
     name: str
-    stream: str
     rate_factor: float
     numeric_share: float
     kinds: Kinds
     temperature: float | None
-
-    def instructions(self, recipe: Recipe, tokenizer: PreTrainedTokenizerFast, teacher: Any) -> BatchStream:
-        """The batches of instructions, from their beginning."""
-        rng = random_stream(recipe.seed, "embedded", self.stream)
-        source = InstructionStream(rng, self.numeric_share, self.kinds)
-        if self.temperature is None:
-            return instruction_batches(recipe, tokenizer, rng, source)
-        return instruction_batches(
-            recipe,
-            tokenizer,
-            rng,
-            source,
-            lambda exchanges: sharpened_exchanges(teacher, tokenizer, exchanges, self.temperature, recipe.seed),
-        )
 
 
 def phases(recipe: Recipe) -> list[Phase]:
@@ -64,18 +66,12 @@ def phases(recipe: Recipe) -> list[Phase]:
     models. ``requests`` shows the evaluation's whole multiple-choice request among the other instructions, and keeps
     the answers' law. So does ``lists``, which teaches the words of all categories that the open-ended requests name.
     """
+    share, sharp = recipe.numeric_share, recipe.sharpening_temperature
     return [
-        Phase("first", "instructions", 1.0, recipe.numeric_share, OTHER_KINDS, None),
-        Phase(
-            "sharpening",
-            "sharpening",
-            recipe.sharpening_rate_factor,
-            recipe.numeric_share,
-            OTHER_KINDS,
-            recipe.sharpening_temperature,
-        ),
-        Phase("requests", "requests", recipe.request_rate_factor, recipe.request_numeric_share, REQUEST_KINDS, 1.0),
-        Phase("lists", "lists", recipe.list_rate_factor, recipe.list_numeric_share, LIST_KINDS, 1.0),
+        Phase("first", 1.0, share, OTHER_KINDS, None),
+        Phase("sharpening", recipe.sharpening_rate_factor, share, OTHER_KINDS, sharp),
+        Phase("requests", recipe.request_rate_factor, recipe.request_numeric_share, REQUEST_KINDS, 1.0),
+        Phase("lists", recipe.list_rate_factor, recipe.list_numeric_share, LIST_KINDS, 1.0),
     ]
 
 
@@ -84,113 +80,87 @@ def train(
     tokenizer: PreTrainedTokenizerFast,
     *,
     autocast: torch.dtype | None = None,
-    on_step: Callable[[Mapping[str, Any]], None] = lambda record: None,
-    checkpoint: Checkpoint | None = None,
-    checkpoint_every_steps: int = 100,
-) -> tuple[Qwen3ForCausalLM, list[Mapping[str, Any]]]:
+    on_step: Callable[[Record], None] = lambda record: None,
+    state: Path | None = None,
+) -> tuple[Qwen3ForCausalLM, list[Record]]:
     """Train the embedded model. Deterministic for one recipe, thread count and processor.
-
-    The run can be stopped anywhere: called again with the same arguments it goes on from its checkpoint and ends
-    with the same weights.
 
     Args:
         recipe: Sizes, data mixture and optimiser settings.
         tokenizer: From ``train_tokenizer``.
         autocast: Compute dtype of matrix products; weights and losses stay float32.
         on_step: Called after each step with its record (phase, step, tokens, kind, loss, seconds).
-        checkpoint: Where the run's state is kept; None for nowhere.
-        checkpoint_every_steps: Steps of a phase between two checkpoints.
+        state: File of the finished phases, from which a run with the same arguments goes on; None for none.
 
     Returns:
         The model, and the records of every tenth step.
     """
-    position = None if checkpoint is None else checkpoint.position()
-    log = [] if position is None else list(position.log)
     model = make_model(recipe, tokenizer).to(_device())
-    for number, phase in enumerate(phases(recipe)):
-        if position is not None and phase.name != position.phase:
+    finished, log = [], []
+    if state is not None and state.exists():
+        load_model(model, state)
+        with safe_open(state, "pt") as file:
+            finished, log = (json.loads(file.metadata()[key]) for key in ("phases", "log"))
+    for phase in phases(recipe):
+        if phase.name in finished:
             continue
         # Every phase starts from weights of the precision that is shipped.
-        if number > 0:
+        if finished:
             model.to(torch.bfloat16).float()
-        teacher = None if phase.temperature is None else copy.deepcopy(model).eval()
-        run = _PhaseRun(recipe, tokenizer, phase, TrainingState(model, teacher, _optimizers(model, recipe)), autocast)
-        if position is not None:
-            checkpoint.restore(run.state)
-            run.go_to(position)
-            position = None
-        while run.tokens < recipe.phase_tokens[phase.name]:
-            record = run.advance()
-            if run.step % STEPS_PER_LOG_RECORD == 0:
+        for record in _steps(model, phase, recipe, tokenizer, autocast):
+            if record["step"] % STEPS_PER_LOG_RECORD == 0:
                 log.append(record)
             on_step(record)
-            if checkpoint is not None and run.step % checkpoint_every_steps == 0:
-                checkpoint.save(run.position(log), run.state)
+        finished.append(phase.name)
+        if state is not None:
+            with atomic_path(state) as temporary:
+                save_model(model, temporary, {"phases": json.dumps(finished), "log": json.dumps(log)})
     return model.eval(), log
 
 
-class _PhaseRun:
-    """One phase under way."""
-
-    def __init__(
-        self,
-        recipe: Recipe,
-        tokenizer: PreTrainedTokenizerFast,
-        phase: Phase,
-        state: TrainingState,
-        autocast: torch.dtype | None,
-    ) -> None:
-        self.state, self.step, self.tokens = state, 0, 0
-        self._recipe, self._phase, self._autocast, self._started = recipe, phase, autocast, time.monotonic()
-        names = () if phase.name == "first" else (phase.name,)
-        self._kinds = random_stream(recipe.seed, "embedded", "kinds", *names)
-        prose = prose_batches(recipe, tokenizer, random_stream(recipe.seed, "embedded", "prose", *names))
-        self._batches = {"prose": prose, "instruction": phase.instructions(recipe, tokenizer, state.teacher)}
-        # What the recipe calls the learning rate of each optimiser.
-        self._rates = [optimizer.param_groups[0]["lr"] for optimizer in state.optimizers]
-        state.model.train()
-
-    def advance(self) -> dict[str, Any]:
-        """Take one optimiser step and return its record."""
-        recipe, model = self._recipe, self.state.model
-        kind = "prose" if self._kinds.random() < recipe.prose_share else "instruction"
-        inputs, labels = (tensor.to(_device()) for tensor in next(self._batches[kind]))
-        with torch.autocast(_device(), dtype=self._autocast, enabled=self._autocast is not None):
+def _steps(
+    model: Qwen3ForCausalLM,
+    phase: Phase,
+    recipe: Recipe,
+    tokenizer: PreTrainedTokenizerFast,
+    autocast: torch.dtype | None,
+) -> Iterator[dict[str, Any]]:
+    """Train the model on one phase; the record of each step."""
+    started, step, tokens = time.monotonic(), 0, 0
+    names = () if phase.name == "first" else (phase.name,)
+    teacher = None if phase.temperature is None else copy.deepcopy(model).eval()
+    kinds = random_stream(recipe.seed, "embedded", "kinds", *names)
+    batches = {
+        "prose": prose_batches(recipe, tokenizer, random_stream(recipe.seed, "embedded", "prose", *names)),
+        "instruction": instruction_batches(recipe, tokenizer, phase, teacher),
+    }
+    optimizers = _optimizers(model, recipe)
+    # What the recipe calls the learning rate of each optimiser.
+    rates = [optimizer.param_groups[0]["lr"] for optimizer in optimizers]
+    model.train()
+    while tokens < recipe.phase_tokens[phase.name]:
+        kind = "prose" if kinds.random() < recipe.prose_share else "instruction"
+        inputs, labels = (tensor.to(_device()) for tensor in next(batches[kind]))
+        with torch.autocast(_device(), dtype=autocast, enabled=autocast is not None):
             loss = _loss(model, inputs, labels)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        progress = self.tokens / recipe.phase_tokens[self._phase.name]
-        factor = self._phase.rate_factor * learning_rate_factor(progress, recipe.warmup_share, recipe.decay_share)
-        for optimizer, rate in zip(self.state.optimizers, self._rates, strict=True):
+        progress = tokens / recipe.phase_tokens[phase.name]
+        factor = phase.rate_factor * learning_rate_factor(progress, recipe.warmup_share, recipe.decay_share)
+        for optimizer, rate in zip(optimizers, rates, strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = rate * factor
             optimizer.step()
             optimizer.zero_grad()
-        self.tokens += inputs.numel()
-        self.step += 1
-        return {
-            "phase": self._phase.name,
-            "step": self.step,
-            "tokens": self.tokens,
+        step, tokens = step + 1, tokens + inputs.numel()
+        yield {
+            "phase": phase.name,
+            "step": step,
+            "tokens": tokens,
             "kind": kind,
             "loss": loss.item(),
-            "seconds": self._seconds(),
+            "seconds": time.monotonic() - started,
         }
-
-    def _seconds(self) -> float:
-        return time.monotonic() - self._started
-
-    def position(self, log: list[Mapping[str, Any]]) -> Position:
-        """How far the phase is, for ``go_to``."""
-        streams = {name: stream.state for name, stream in self._batches.items()} | {"kinds": random_state(self._kinds)}
-        return Position(self._phase.name, self.step, self.tokens, self._seconds(), streams, log)
-
-    def go_to(self, position: Position) -> None:
-        """Go on behind a position; weights and optimisers are those of it already."""
-        self.step, self.tokens, self._started = position.step, position.tokens, time.monotonic() - position.seconds
-        self._kinds.bit_generator.state = position.streams["kinds"]
-        for name, stream in self._batches.items():
-            stream.state = position.streams[name]
 
 
 def _device() -> str:
@@ -215,3 +185,59 @@ def _loss(model: Qwen3ForCausalLM, inputs: torch.Tensor, labels: torch.Tensor) -
     supervised = targets != IGNORED
     logits = model.lm_head(hidden[supervised])
     return functional.cross_entropy(logits.float(), targets[supervised])
+
+
+def instruction_batches(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerFast, phase: Phase, teacher: torch.nn.Module | None
+) -> Iterator[Batch]:
+    """Endless batches of examples of like length; only replies are supervised."""
+    rng = random_stream(recipe.seed, "embedded", "instructions" if phase.name == "first" else phase.name)
+    groups = instruction_groups(rng, phase.numeric_share, phase.kinds)
+    while True:
+        exchanges: list[Exchange] = [exchange for _ in range(recipe.groups_per_block) for exchange in next(groups)]
+        if teacher is not None:
+            exchanges = sharpened_exchanges(teacher, tokenizer, exchanges, phase.temperature, recipe.seed)
+        prompts, replies = zip(*map(example_texts, exchanges), strict=True)
+        prompt_ids = tokenizer(list(prompts), add_special_tokens=False)["input_ids"]
+        reply_ids = tokenizer(list(replies), add_special_tokens=False)["input_ids"]
+        lengths = np.array([len(p) + len(r) for p, r in zip(prompt_ids, reply_ids, strict=True)])
+        order = np.argsort(lengths + rng.uniform(0, 4, len(lengths)))
+        rows = _rows_of_batches(lengths, order, recipe.tokens_per_batch)
+        for index in rng.permutation(len(rows)):
+            yield _padded(prompt_ids, reply_ids, rows[index])
+
+
+def _rows_of_batches(lengths: np.ndarray, order: np.ndarray, tokens_per_batch: int) -> list[np.ndarray]:
+    """Consecutive parts of ``order`` that take at most so many tokens each, with padding; at least one example."""
+    batches, start = [], 0
+    while start < len(order):
+        stop = start + 1
+        while stop < len(order) and (stop - start + 1) * lengths[order[stop]] <= tokens_per_batch:
+            stop += 1
+        batches.append(order[start:stop])
+        start = stop
+    return batches
+
+
+def _padded(prompts: list[list[int]], replies: list[list[int]], rows: np.ndarray) -> Batch:
+    width = max(len(prompts[row]) + len(replies[row]) for row in rows)
+    inputs = np.zeros((len(rows), width), dtype=np.int64)
+    labels = np.full((len(rows), width), IGNORED, dtype=np.int64)
+    for place, row in enumerate(rows):
+        prompt, reply = prompts[row], replies[row]
+        inputs[place, : len(prompt) + len(reply)] = prompt + reply
+        labels[place, len(prompt) : len(prompt) + len(reply)] = reply
+    return torch.from_numpy(inputs), torch.from_numpy(labels)
+
+
+def prose_batches(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, rng: np.random.Generator) -> Iterator[Batch]:
+    """Endless batches of windows of prose, all of it supervised: all documents once in random order, then again."""
+    documents = tokenizer([text + END_OF_TEXT for text in prose_documents()], add_special_tokens=False)["input_ids"]
+    rows = recipe.tokens_per_batch // recipe.prose_window
+    while True:
+        flat = np.concatenate([documents[index] for index in rng.permutation(len(documents))])
+        flat = flat[rng.integers(recipe.prose_window) :]
+        windows = flat[: len(flat) // recipe.prose_window * recipe.prose_window].reshape(-1, recipe.prose_window)
+        windows = torch.from_numpy(windows[rng.permutation(len(windows))].astype(np.int64))
+        for start in range(0, len(windows) - rows + 1, rows):
+            yield windows[start : start + rows], windows[start : start + rows]

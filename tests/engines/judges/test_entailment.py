@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from pipeline.config.evaluation import JudgeConfig
-from pipeline.demo.stand_ins.evaluators import WORDS, save_classifier, save_judge
 from pipeline.engines.judges.entailment import judge_identity, open_judge
 from pipeline.errors import ModelError
+from tests.stand_ins.evaluators import WORDS, save_classifier, save_judge
 
 
 @pytest.fixture(scope="module")

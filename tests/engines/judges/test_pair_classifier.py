@@ -10,9 +10,9 @@ import torch
 
 from pipeline.config.evaluation import ClassifierConfig
 from pipeline.core.language.novelty import word_dice
-from pipeline.demo.stand_ins.evaluators import WORDS, save_classifier
 from pipeline.engines.judges.pair_classifier import classifier_identity, open_classifier
 from pipeline.errors import ModelError
+from tests.stand_ins.evaluators import WORDS, save_classifier
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from pipeline.config.evaluation import RewardConfig
-from pipeline.demo.stand_ins.evaluators import GEMMA_TEMPLATE, WORDS, save_reward_model
 from pipeline.engines.judges.reward_model import LikelihoodReward, open_sequence_reward, reward_identity
 from pipeline.engines.loading import chat
 from pipeline.errors import ModelError
+from tests.stand_ins.evaluators import GEMMA_TEMPLATE, WORDS, save_reward_model
 
 
 @pytest.fixture(scope="module")

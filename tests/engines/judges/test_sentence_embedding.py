@@ -9,9 +9,9 @@ from safetensors.numpy import load_file, save_file
 
 from pipeline.axes.inv_entropy.chains import cosine_similarities
 from pipeline.config.evaluation import SimilarityConfig
-from pipeline.demo.stand_ins.evaluators import save_classifier
 from pipeline.engines.judges.sentence_embedding import embedding_identity, open_embedder
 from pipeline.errors import ModelError
+from tests.stand_ins.evaluators import save_classifier
 
 pytestmark = pytest.mark.slow
 TEXTS = ["a city", "the cat says a dog of the blue river and two cats of the city", "", "one two"]

@@ -6,7 +6,6 @@ import pytest
 from huggingface_hub import HfApi
 from huggingface_hub.errors import OfflineModeIsEnabled
 
-from pipeline.demo.stand_ins.evaluators import save_classifier, save_tokenizer
 from pipeline.engines.judges.sequence_classifier import (
     check_vocabulary,
     load_evaluator_tokenizer,
@@ -14,6 +13,7 @@ from pipeline.engines.judges.sequence_classifier import (
     pinned,
 )
 from pipeline.errors import ModelError
+from tests.stand_ins.evaluators import save_classifier, save_tokenizer
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -13,7 +13,6 @@ from pipeline.config.params import validate
 from pipeline.core.training.examples import exact_example, hard_example, soft_example
 from pipeline.core.training.objectives import hard_target_loss, soft_target_loss
 from pipeline.core.tries.trie import build_trie
-from pipeline.demo.stand_ins.checkpoints import CAUSAL, write_stand_in
 from pipeline.engines.loading import chat
 from pipeline.engines.loading.digit_rule import find_digit_tokens
 from pipeline.engines.loading.model import add_lora, load_model, load_tokenizer, position_logits, stop_ids
@@ -25,6 +24,7 @@ from pipeline.engines.scoring.tree_attention import supports_tree_attention
 from pipeline.engines.scoring.tree_scorer import TreeScorer, trie_tree
 from pipeline.engines.training.fit import Checkpoint, FitSettings, Term, fit
 from tests.conftest import ROOT
+from tests.stand_ins.checkpoints import CAUSAL, write_stand_in
 
 # The paper's models whose settings each stand-in is asked with.
 MODELS = {

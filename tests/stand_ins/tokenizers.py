@@ -15,7 +15,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from transformers import PreTrainedTokenizerFast
 
 from pipeline.core.laws.families import FAMILIES
-from pipeline.demo.stand_ins import templates
+from tests.stand_ins import templates
 
 # No digits: every merge would be one that the digit rule forbids.
 TEXTS = (

@@ -27,7 +27,7 @@ from transformers.utils.logging import disable_progress_bar
 from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.storage import write_json
 from pipeline.core.random_streams import stream_seed
-from pipeline.demo.stand_ins import evaluators, mxfp4, tokenizers
+from tests.stand_ins import evaluators, mxfp4, tokenizers
 
 SHAPE = dict(
     hidden_size=32,

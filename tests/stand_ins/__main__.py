@@ -1,4 +1,4 @@
-"""Write the stand-ins: ``python -m pipeline.demo.stand_ins --output models/stand_ins``."""
+"""Write the stand-ins: ``python -m tests.stand_ins --output models/stand_ins``."""
 
 import argparse
 from pathlib import Path
@@ -8,7 +8,7 @@ from pipeline.command import run_command
 
 def main(output: Path) -> None:
     """Write one directory per stand-in below ``output``."""
-    from pipeline.demo.stand_ins.checkpoints import write_stand_ins
+    from tests.stand_ins.checkpoints import write_stand_ins
 
     directories = write_stand_ins(output)
     print(f"{output}: {', '.join(directories)}")
