@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.axes.registry import METRICS, SHORT_SPLIT_TITLES
+from pipeline.axes.structured.tails import QUANTILE_ERRORS
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.retention import TestsConfig
 from pipeline.core.statistics.condition_tests import SSOT_PAIRS, TESTED, compare_conditions, method_pairs
@@ -38,7 +39,6 @@ STRUCTURED = (
     measure_of("logit_kl_nats"),
     VALID_RATE,
 )
-_TAIL_LEVELS = (0.001, 0.01, 0.05, 0.95, 0.99, 0.999)
 
 
 def _with_ratio(metric: str) -> tuple[Measure, Measure]:
@@ -58,8 +58,8 @@ CALIBRATION = (
     measure_of("pit_chi_square_rejected_share", bold=False),
 )
 TAILS = (
-    measure_of("quantile_error_at_0.5", title="Valid", field="n"),
-    *(column for level in _TAIL_LEVELS for column in _with_ratio(f"quantile_error_at_{level:g}")),
+    measure_of(QUANTILE_ERRORS[0], title="Valid", field="n"),
+    *(column for metric in QUANTILE_ERRORS for column in _with_ratio(metric)),
 )
 STREAMS = tuple(
     measure_of(metric, split, title=f"{METRICS[metric].column_title}, {shown}")
@@ -164,8 +164,8 @@ def tails_table(
         f"Errors of the samples' quantiles in the tails: {SPLIT_CAPTIONS[split]}",
         "Distance of the sample's quantile from the target's over Q95 − Q05, at the level that heads the column. "
         f"{RATIO_TITLE}: times what a perfect sampler of as many answers scores (in brackets). Beyond one over the "
-        "number of answers of a prompt the quantile is the most extreme answer. The errors of levels, on the scale of "
-        f"probability, are in metrics.csv. {_INTERVALS} Bold: best condition of the model. {_UNDEFINED}",
+        "number of answers of a prompt the quantile is the most extreme answer. "
+        f"{_INTERVALS} Bold: best condition of the model. {_UNDEFINED}",
         metrics,
         models,
         _of_split(TAILS, split),
@@ -196,7 +196,7 @@ def exact_table(
     return with_note(
         table,
         "Computed: from the model's probabilities of digit prefixes, without sampling and with tokens that no "
-        "plain decimal has left out. The middle of certified bounds; their ends are the metrics with _low and "
+        "plain decimal has left out. The middle of certified bounds; those of W1 are the metrics with _low and "
         "_high in metrics.csv. W1 here has samples and law clipped to the window between the target's 0.001 and "
         f"0.999 quantiles, as the paper's grid does. {_INTERVALS}",
     )

@@ -2,7 +2,6 @@
 
 import math
 
-import pandas as pd
 import pytest
 
 from pipeline.axes.structured import tables as structured_tables
@@ -50,28 +49,12 @@ def test_tables_6_and_7_ignore_the_baselines_and_their_floor():
     assert set(table_text.to_frame(table)["condition"]) == {"base", "soft", "hard"}
 
 
-def test_the_perfect_samplers_of_many_cells_are_a_range_and_undefined_ones_are_left_out():
-    rows = evaluated({"base": (0.4, 1000, 0.012), "soft": (0.1, 1000, math.nan), "hard": (0.1, 1000, 0.014)})
-    note = structured_tables.structured_table("table6", "T", rows, "ood", NAMES, CONDITIONS).note
-    assert "a perfect sampler scores 0.0120, 0.0140 at this sample size" in note
-    rows["floor"] = [0.01 + place / 1000 for place in range(len(rows))]
-    note = structured_tables.structured_table("table6", "T", rows, "ood", NAMES, CONDITIONS).note
-    assert "a perfect sampler scores 0.0100 to 0.0500 at this sample size" in note
-    rows["floor"] = math.nan
-    assert "scores n/a at" in structured_tables.structured_table("table6", "T", rows, "ood", NAMES, CONDITIONS).note
-
-
 @pytest.mark.parametrize("ssot", [False, True])
 def test_tables_8_and_9_exist_where_ssot_is_a_condition(ssot):
     without = evaluated({name: row for name, row in EVALUATED.items() if name != "ssot"}, budget=False)
     names = [table.name for table in structured_tables.structured_tables(without, NAMES, CONDITIONS, ssot, 2048)]
     exact = ["exact_ood", "exact_unseen"]  # of the valid rate, which samples alone give
     assert names == ["table6", "table7", *exact, *(["table8", "table9"] if ssot else [])]
-
-
-def test_an_axis_without_any_evaluation_has_no_tables():
-    other = metric_frame([metric_row("mcq", "a", "base", "mcq", "mcq_parse_rate", 0.5)])
-    assert structured_tables.structured_tables(other, NAMES, CONDITIONS, True, 2048) == []
 
 
 def test_one_evaluation_keeps_the_papers_tables_and_says_what_was_not_run():
@@ -88,11 +71,6 @@ def test_one_evaluation_keeps_the_papers_tables_and_says_what_was_not_run():
     assert table.missing == ["a hard", "a soft", "b base", "b hard", "b soft"]
     row = table_text.to_markdown(table).splitlines()[5]
     assert row.startswith("| B | not run | not run | not run |")
-
-
-def test_the_exact_law_has_a_row_for_each_condition():
-    table = structured_tables.exact_table("exact_ood", "T", evaluated(EVALUATED), "ood", NAMES, CONDITIONS)
-    assert table.conditions_are_rows and [labels for labels, _ in table.lines()][:2] == [["A", "base"], ["A", "soft"]]
 
 
 def calibrated(split="ood"):
@@ -131,16 +109,9 @@ def test_calibration_has_size_interval_floor_and_ratio_beside_each_metric():
 
 def test_tails_and_streams_have_what_was_evaluated():
     tails = structured_tables.tails_table(calibrated(), "ood", NAMES, CONDITIONS)
-    assert [measure.title for measure in tails.measures] == ["0.1%", "× perfect"]
+    assert [measure.title for measure in tails.measures] == ["Valid", "0.1%", "× perfect"]
     streams = structured_tables.streams_table(calibrated(), NAMES, CONDITIONS)
     assert [measure.title for measure in streams.measures] == ["Correlation, OOD"]
-
-
-def test_evaluations_older_than_a_metric_have_no_table_of_it():
-    old = evaluated(EVALUATED)
-    assert structured_tables.calibration_table(old, "ood", NAMES, CONDITIONS) is None
-    assert structured_tables.tails_table(old, "ood", NAMES, CONDITIONS) is None
-    assert structured_tables.streams_table(old, NAMES, CONDITIONS) is None
 
 
 def test_equal_token_budget_has_the_conditions_that_exist_in_order():
@@ -155,9 +126,3 @@ def test_equal_token_budget_has_the_conditions_that_exist_in_order():
     lines = table_text.to_markdown(table).splitlines()
     assert "| A | ssot | 0.2000 [0.1900, 0.2100] | 0.0460 | 50.0 [50.0, 50.0] |" in lines
     assert "2048 generated tokens" in table.note
-
-
-def test_no_budget_table_without_its_metrics():
-    assert structured_tables.budget_table(evaluated(EVALUATED, budget=False), "ood", NAMES, CONDITIONS, 2048) is None
-    empty = pd.DataFrame(columns=evaluated(EVALUATED).columns)
-    assert structured_tables.budget_table(empty, "ood", NAMES, CONDITIONS, 2048) is None
