@@ -7,7 +7,6 @@ from pipeline.axes.credal.hull import (
     diameter,
     entropy_bounds,
     entropy_split,
-    expected_information_gain,
     hull_distance,
 )
 from pipeline.axes.credal.sets import laws_of, set_row
@@ -40,12 +39,6 @@ def test_entropies_of_two_members():
     brute = (-mixtures * np.log(mixtures)).sum(axis=1).max()
     assert entropy_bounds(three)["upper_entropy_nats"] == pytest.approx(brute, abs=2e-4)
     assert entropy_split(MEMBERS[:1])["between_entropy_nats"] == 0 and diameter(MEMBERS) == pytest.approx(0.3)
-
-
-def test_expected_information_gain_of_a_question_that_halves_the_hypotheses():
-    halved = np.repeat([[1.0, 0.0], [0.0, 1.0]], 10, axis=0)
-    assert expected_information_gain(halved) == pytest.approx(0.6931, abs=5e-5)
-    assert expected_information_gain(np.full((20, 2), 0.5)) == pytest.approx(0, abs=1e-12)
 
 
 def test_laws_are_over_the_classes_of_all():

@@ -37,21 +37,6 @@ def test_metrics_are_complete():
     assert {name: text for name, text in found.items() if text} == {}
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"definition": "half a sentence"}, "definition"),
-        ({"title": " "}, "no title"),
-        ({"axis": "none"}, "axis"),
-        ({"direction": "up"}, "direction"),
-        ({"attempts": "bits_per_byte"}, "attempts"),
-    ],
-)
-def test_what_is_incomplete_is_noticed(change, said):
-    metric = dataclasses.replace(METRICS["valid_rate"], **change)
-    assert incompleteness("valid_rate", metric) == said
-
-
 def test_titles_tell_metrics_apart():
     titles = [metric.title for metric in METRICS.values()]
     # The headline support size is also one of the 21 thresholds, under a title of its own.

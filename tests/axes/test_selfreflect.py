@@ -20,7 +20,6 @@ from pipeline.axes.selfreflect.summaries import (
     perfect_summary,
     summary_request,
     tempered_distance,
-    word_request,
 )
 from pipeline.core.statistics.summarise import summarise
 from pipeline.engines.judges.word_judge import with_rest
@@ -129,7 +128,3 @@ def test_means_of_a_question_its_gain_and_whether_the_judge_reads():
     found = summarise(blind, STATISTICS, floors=FLOORS, seed=0, names=("x",), replicates=100)
     cells = {row["metric"]: SimpleNamespace(**row) for row in found}
     assert judge_verdict(cells, "base") == "the judge cannot tell perfect from null: no verdict"
-
-
-def test_the_judge_is_asked_the_same_whether_a_summary_or_the_list_says_it():
-    assert word_request("A pet?", "- owl", BLANK) == word_request("A pet?", answer_list(["owl"]), BLANK)

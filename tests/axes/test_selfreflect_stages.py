@@ -135,11 +135,3 @@ def test_one_question_is_too_few(summarised, tmp_path):
     prompts.head(1).to_parquet(tmp_path / "one.parquet")
     with pytest.raises(ArtifactError, match="has one question; the axis selfreflect needs two at least"):
         summarised.run(STAGES[0], prompts=tmp_path / "one.parquet", output=tmp_path / "out.parquet")
-
-
-def test_a_question_without_answers_is_named(summarised, tmp_path):
-    generations = pd.read_parquet(summarised.path("generate-questions@embedded-base"))
-    name = generations["prompt_id"].iloc[0]
-    generations[generations["prompt_id"] != name].to_parquet(tmp_path / "part.parquet")
-    with pytest.raises(ArtifactError, match=f"has no rows for the prompt {name}"):
-        summarised.run(STAGES[0], generations=tmp_path / "part.parquet", output=tmp_path / "out.parquet")

@@ -9,7 +9,6 @@ import yaml
 
 from pipeline.artifacts.prompts import write_text_prompts
 from pipeline.artifacts.storage import read_json, write_table
-from pipeline.axes.open.open_ended import SUPPORT_THRESHOLDS
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import load_params
 from pipeline.core.prompts.open_ended import open_prompts
@@ -159,9 +158,7 @@ def test_support(evaluate, scores):
     headline = support[support["threshold"] == 0.9].set_index("prompt_id")["support_size"]
     assert per_prompt["top_p_support_size"].to_dict() == headline.to_dict()
     assert metrics["top_p_support_size"]["value"] == pytest.approx(headline.mean())
-    assert metrics["top_p_support_size_median"]["value"] == headline.median()
-    assert all(f"top_p_support_size_at_{threshold:g}" in metrics for threshold in SUPPORT_THRESHOLDS)
-    assert metrics["first_token_entropy_nats"]["value"] == pytest.approx(stored["entropy_nats"].mean())
+    assert per_prompt["first_token_entropy_nats"].to_dict() == stored["entropy_nats"].to_dict()
 
 
 def test_more_samples_are_compared_at_the_common_size(evaluate):

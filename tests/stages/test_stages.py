@@ -16,7 +16,8 @@ from safetensors.numpy import load_file
 from pipeline.artifacts.storage import read_table, write_table
 from pipeline.artifacts.tries import TrieStore
 from pipeline.axes.registry import METRICS
-from pipeline.axes.structured.fidelity import DISTANCES, TAILS, UNIFORMITY_TESTS
+from pipeline.axes.structured.fidelity import DISTANCES, UNIFORMITY_TESTS
+from pipeline.axes.structured.tails import QUANTILE_ERRORS
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import load_params
 from pipeline.core.statistics.intervals import over_families
@@ -231,7 +232,7 @@ MEANS = {
     "tokens_per_answer",
     "stream_correlation",
     "stream_correlation_p",
-    *TAILS,
+    *QUANTILE_ERRORS,
     *UNIFORMITY_TESTS,
 }
 EVERY_PROMPT = SAMPLED | {
@@ -240,13 +241,6 @@ EVERY_PROMPT = SAMPLED | {
     "exact_wasserstein_1_normalised_low",
     "exact_wasserstein_1_normalised_high",
     "exact_support_rate",
-    "exact_valid_rate_low",
-    "exact_valid_rate_high",
-    "exact_logit_kl_nats",
-    "exact_sequence_kl_nats",
-    "exact_total_variation",
-    "exact_constrained_wasserstein_1_normalised",
-    "exact_constrained_total_variation",
     "logit_kl_rounded_law_nats",
 }
 

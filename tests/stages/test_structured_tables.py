@@ -8,8 +8,9 @@ import pytest
 
 from pipeline.artifacts.scores import CDF_COLUMNS
 from pipeline.axes.registry import METRICS
-from pipeline.axes.structured.fidelity import DISTANCES, TAILS
+from pipeline.axes.structured.fidelity import DISTANCES
 from pipeline.axes.structured.pit import pit_ks, pit_wasserstein_1
+from pipeline.axes.structured.tails import QUANTILE_ERRORS
 
 
 def table(dag, condition, name):
@@ -36,7 +37,7 @@ def test_metrics_have_floors_and_intervals(dag):
     content = json.loads((dag.evals("structured", "soft") / "metrics.json").read_text())
     rows = {(row["split"], row["family"], row["metric"]): row for row in content["metrics"]}
     for split in ("ood", "unseen"):
-        for metric in (*DISTANCES, *TAILS):
+        for metric in (*DISTANCES, *QUANTILE_ERRORS):
             row = rows[split, "", metric]
             if row["value"] is not None:
                 assert row["floor"] > 0 and row["ci_low"] <= row["value"] <= row["ci_high"]

@@ -59,12 +59,3 @@ def entropy_bounds(members: np.ndarray) -> dict[str, float]:
 def diameter(members: np.ndarray) -> float:
     """Largest total variation between two members float64[S, K]; a hull's is between vertices."""
     return float(total_variation(members[:, None], members[None]).max())
-
-
-def expected_information_gain(laws: np.ndarray) -> float:
-    """What an answer says of which of S hypotheses is true, in nats (BED-LLM, arXiv:2508.21184).
-
-    H(mean law) less the mean of H over laws float64[S, K] of the answer under each hypothesis: the formula of the
-    entropy between members, of other things.
-    """
-    return entropy_split(laws)["between_entropy_nats"]

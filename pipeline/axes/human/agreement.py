@@ -12,9 +12,7 @@ from pipeline.axes.questions.people import PeopleSplit, total_variation, upper_b
 from pipeline.axes.questions.question import OTHER
 from pipeline.core.statistics.summarise import mean_of
 
-SMOOTHING = 0.5
-"""Added to every count behind the KL divergence (Krichevsky and Trofimov 1981)."""
-MEASURES = ("tv", "js_bits", "kl_nats", "recall", "other_mass", "same_top_answer")
+MEASURES = ("tv", "js_bits", "recall", "other_mass", "same_top_answer")
 STATISTICS = {f"human_{name}": mean_of(name) for name in (*MEASURES, "within_band")}
 FLOORS = {**{f"human_{name}": f"people_{name}" for name in MEASURES}, "human_within_band": 0.95}
 """People against people; 95% of people's own samples are within the band by its definition."""
@@ -26,14 +24,8 @@ def jensen_shannon(first: np.ndarray, second: np.ndarray) -> float:
     return max(0.0, float(rel_entr(first, middle).sum() + rel_entr(second, middle).sum()) / 2) / math.log(2)
 
 
-def smoothed_divergence(first: np.ndarray, second: np.ndarray) -> float:
-    """KL divergence in nats of the law of the second counts, int[K], from the first's, SMOOTHING added to each."""
-    smoothed = [np.asarray(counts, dtype=np.float64) + SMOOTHING for counts in (first, second)]
-    return float(rel_entr(*(counts / counts.sum() for counts in smoothed)).sum())
-
-
-def agreement(law: Mapping[str, float], size: int, labels: Sequence[str]) -> np.ndarray:
-    """MEASURES of answers, by class, against the law of the ``size`` people asked, in their order."""
+def agreement(law: Mapping[str, float], labels: Sequence[str]) -> np.ndarray:
+    """MEASURES of answers, by class, against the law of the people asked, in their order."""
     counts, people = class_counts(labels, law)
     answers = counts / counts.sum()
     names = list(dict.fromkeys((*law, *labels)))
@@ -41,7 +33,6 @@ def agreement(law: Mapping[str, float], size: int, labels: Sequence[str]) -> np.
         [
             total_variation(answers, people),
             jensen_shannon(answers, people),
-            smoothed_divergence(people * size, counts),
             people[counts > 0].sum(),
             answers[names.index(OTHER)] if OTHER in names else 0.0,
             float(names[int(answers.argmax())] == names[int(people.argmax())]),
@@ -50,7 +41,7 @@ def agreement(law: Mapping[str, float], size: int, labels: Sequence[str]) -> np.
 
 
 def question_row(
-    splits: Sequence[PeopleSplit], spellings: Sequence[str | None], num_people: int, rng: np.random.Generator
+    splits: Sequence[PeopleSplit], spellings: Sequence[str | None], rng: np.random.Generator
 ) -> dict[str, Any]:
     """A model's agreement with people on one question, beside that of held-out people; means over splits.
 
@@ -63,9 +54,8 @@ def question_row(
     for split in splits:
         (held_out,) = split.held_out
         chosen = rng.choice(len(spellings), min(len(held_out), len(spellings)), replace=False)
-        asked = num_people - len(held_out)
-        own.append(agreement(split.law, asked, split.classes([spellings[place] for place in chosen])))
-        people.append(agreement(split.law, asked, split.classes(held_out)))
+        own.append(agreement(split.law, split.classes([spellings[place] for place in chosen])))
+        people.append(agreement(split.law, split.classes(held_out)))
     means, floors = np.mean(own, axis=0), np.mean(people, axis=0)
     band = upper_band([row[0] for row in people])
     return {

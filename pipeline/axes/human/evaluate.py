@@ -26,7 +26,7 @@ def main(run: StageRun, model: str, prompts: Path, partitions: Path, output: Pat
         size, number = len(own.spellings), params.evaluate.floor_replicates
         splits = people_splits(question, size, seed=params.seed, number=number)
         rng = random_stream(params.seed, "subset", question.prompt_id)
-        return question_row(splits, own.spellings, question.num_people, rng)
+        return question_row(splits, own.spellings, rng)
 
     for split, setting in settings.items():
         rows = answer_rows(answers, questions, row, setting)

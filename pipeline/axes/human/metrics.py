@@ -23,7 +23,6 @@ TOP = "Share of questions whose most frequent class of answers is the model's an
 METRICS = (
     _distance("human_tv", "Total variation from people", TV, column="TV", headline=1),
     _distance("human_js_bits", "Jensen-Shannon divergence from people", "Of the same laws, in bits.", unit="bits"),
-    _distance("human_kl_nats", "KL divergence from people", "One half is added to every count.", unit="nats"),
     _share("human_recall", "Recall of people's answers", "Share of people whose class the model gave at least once."),
     _distance("human_other_mass", "Answers that no person gave", "Share of answers in no class of people's."),
     _share("human_same_top_answer", "Same most frequent answer", TOP),

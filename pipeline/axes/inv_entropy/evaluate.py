@@ -29,7 +29,7 @@ from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.summarise import Statistic, mean_of
 from pipeline.dag.execution import StageRun, command_line
 
-MEANS = ("excess_nats", "inv_entropy_nats", "input_dispersion", "output_dispersion")
+MEANS = ("excess_nats", "input_dispersion", "output_dispersion")
 SCORES = ("excess_nats", "input_dispersion")
 """Whose AUROC is reported. That of the requests' dispersion knows nothing of the answers: the excess has to beat it."""
 Texts = dict[str, dict[str, list[str]]]
@@ -38,7 +38,7 @@ Texts = dict[str, dict[str, list[str]]]
 
 def statistics_of(temperatures: Sequence[str]) -> dict[str, Statistic]:
     """Means, AUROC for wrong answers, and TSU of several temperatures."""
-    means = {f"inv_{name.removeprefix('inv_')}": mean_of(name) for name in MEANS}
+    means = {f"inv_{name}": mean_of(name) for name in MEANS}
     rises = {"inv_tsu": mean_of("rises")} if len(temperatures) > 1 else {}
     return {**means, **{f"inv_{column}_auroc": auroc_of(column) for column in SCORES}, **rises}
 

@@ -15,16 +15,22 @@ _inverse = partial(
     decimals=3,
     undefined="questions",
 )
-_nats = partial(_inverse, unit="nats", direction="neither", function=f"{CHAINS}:measures")
 _spread = partial(_inverse, unit="dissimilarity", direction="neither", function=f"{CHAINS}:dispersion")
 _area = partial(_inverse, unit="probability", direction="higher", function=AREA)
 EXCESS = "H(diagonal of P_y P_x) - H(u P_x), u uniform: what the answers add; 0 where they are all the same."
-ENTROPY = "- sum of c ln c over the diagonal c of P_y P_x, from answers to prompts and back."
 WRONG = "P(larger on a question answered wrongly than rightly), ties half; undefined with fewer than ten of either."
 RISES = "Share of questions whose excess rises strictly with the temperature; floor: 1/m!, what ignores it scores."
 METRICS = (
-    _nats("inv_excess_nats", "Excess of Inv-Entropy", EXCESS, headline=1, column="Excess"),
-    _nats("inv_entropy_nats", "Inv-Entropy", ENTROPY, decimals=4),
+    _inverse(
+        "inv_excess_nats",
+        "Excess of Inv-Entropy",
+        EXCESS,
+        unit="nats",
+        direction="neither",
+        function=f"{CHAINS}:measures",
+        headline=1,
+        column="Excess",
+    ),
     _spread("inv_input_dispersion", "Dispersion of the requests", "1 - mean similarity of two.", column="Requests"),
     _spread("inv_output_dispersion", "Dispersion of the answers", "1 - mean similarity of two.", column="Answers"),
     _area("inv_excess_nats_auroc", "AUROC of the excess", WRONG),

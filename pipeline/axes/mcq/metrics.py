@@ -44,10 +44,10 @@ def _parsed_by(parser: str, suffix: str) -> Iterator[Metric]:
         column=f"TV{column_note}",
         headline=2 if strict else 0,
     )
-    for letter in LETTERS:
+    for letter in LETTERS if strict else ():
         yield of_parsed(
-            name=f"mcq_share{suffix}_{letter.lower()}",
-            title=f"Share of {letter}{note}",
+            name=f"mcq_share_{letter.lower()}",
+            title=f"Share of {letter}",
             definition=f"Share of parsed questions with the answer {letter}; balanced at 1/4.",
             formula_text=f"questions with answer {letter} / questions that parse",
             unit="share",

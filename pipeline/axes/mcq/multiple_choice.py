@@ -119,12 +119,13 @@ def generation_rows(outcomes: pd.DataFrame) -> pd.DataFrame:
 
 
 def statistics() -> dict[str, Statistic]:
-    """Parse rate, total variation and share of each letter by both parsers, of ``generation_rows``."""
+    """Of ``generation_rows``: parse rate and total variation by both parsers, shares of letters by the strict one."""
     found = {}
     for suffix in PARSERS:
         columns = tuple(f"{letter.lower()}{suffix}" for letter in LETTERS)
         of_parsed = {f"mcq_total_variation{suffix}": Statistic(columns, _distance(columns), centred=True)}
-        of_parsed |= {f"mcq_share{suffix}_{column[0]}": share_of(column) for column in columns}
+        if not suffix:
+            of_parsed |= {f"mcq_share_{column}": share_of(column) for column in columns}
         found[f"mcq_parse_rate{suffix}"] = share_of(f"parsed{suffix}")
         # What does not parse is counted by the parse rate; these are undefined only where nothing parses.
         found |= {name: replace(statistic, undefined=lambda rows: 0) for name, statistic in of_parsed.items()}

@@ -1,6 +1,5 @@
 """Names of NoveltyBench's figures (arXiv:2605.11845, Table 10), and how many calls are behind them."""
 
-import math
 from collections.abc import Mapping
 
 CALL_METRICS = {
@@ -30,18 +29,11 @@ def metric_names(classifier: str, reward: str) -> dict[str, str]:
 
 
 def call_figures(classifier: Mapping[str, int], reward: Mapping[str, int]) -> dict[str, float]:
-    """The numbers of comparisons and evaluator calls behind all splits, and of the calls saved, by metric.
-
-    Saved is the share of all pairs of responses to a prompt (``novelty_classifier_calls_saved``), or
-    of all responses (``novelty_reward_calls_saved``), that needs no call even with an empty cache.
+    """The numbers of comparisons and evaluator calls behind all splits, by metric.
 
     Args:
         classifier: Counts of the partition (``PartitionCounts``).
         reward: Counts of the rewards: responses, representatives and representatives_unique.
     """
     counts = {"classifier": classifier, "reward": reward}
-    values = {metric: float(counts[source][key]) for metric, (source, key) in CALL_METRICS.items()}
-    for evaluator, total in (("classifier", "novelty_pairs"), ("reward", "novelty_responses")):
-        calls = values[f"novelty_{evaluator}_calls"]
-        values[f"novelty_{evaluator}_calls_saved"] = 1 - calls / values[total] if values[total] else math.nan
-    return values
+    return {metric: float(counts[source][key]) for metric, (source, key) in CALL_METRICS.items()}

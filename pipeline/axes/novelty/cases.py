@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -65,8 +66,7 @@ REGIMES = (
 )
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """A chosen (model, prompt) pair with its difference of utilities."""
 
     model: str
@@ -89,10 +89,11 @@ def select_cases(
         regime: What to rank by.
         count: Most cases.
     """
-    ranked = []
-    for (model, prompt_id), by_condition in utilities.items():
-        if all(math.isfinite(by_condition.get(condition, math.nan)) for condition in COMPARED):
-            ranked.append(Choice(model, prompt_id, regime.delta(by_condition)))
+    ranked = [
+        Choice(model, prompt_id, regime.delta(by_condition))
+        for (model, prompt_id), by_condition in utilities.items()
+        if all(math.isfinite(by_condition.get(condition, math.nan)) for condition in COMPARED)
+    ]
     ranked.sort(key=lambda choice: -regime.sign * choice.delta)
     chosen: list[Choice] = []
     while ranked and len(chosen) < count:
@@ -136,12 +137,8 @@ class ConditionResult:
 
 @dataclass(frozen=True)
 class CaseTable:
-    """One of Tables 11 to 19.
+    """One of Tables 11 to 19."""
 
-    ``holds`` is False where the case is the best-ranked but lacks its regime's sign.
-    """
-
-    name: str
     number: int
     regime: Regime
     model: str
@@ -153,8 +150,13 @@ class CaseTable:
     results: Mapping[str, ConditionResult]
 
     @property
+    def name(self) -> str:
+        """Of its files."""
+        return f"table{self.number}{'_stand_in' if self.stand_in else ''}"
+
+    @property
     def holds(self) -> bool:
-        """Whether the difference has the sign of the regime."""
+        """Whether the difference has the sign of the regime; the best-ranked case may lack it."""
         return self.regime.holds(self.delta)
 
     @property
@@ -188,10 +190,16 @@ class CaseTable:
         return [f"{name} ({result.distinct:.0f} / {result.utility:.2f})" for name, result in self.results.items()]
 
     @property
-    def lines(self) -> list[list[Response | None]]:
+    def lines(self) -> list[tuple[Response | None, ...]]:
         """Responses by rank, then condition; None where a condition has fewer classes."""
-        columns = [result.responses for result in self.results.values()]
-        return [list(line) for line in zip_longest(*columns)]
+        return list(zip_longest(*(result.responses for result in self.results.values())))
+
+    def cells(self, escape: Callable[[str], str]) -> list[list[str]]:
+        """The texts of ``lines``, each with its rating."""
+        return [
+            ["" if found is None else f"{escape(found.short_text)} ({found.rating:g})" for found in line]
+            for line in self.lines
+        ]
 
 
 def top_classes(classes: pd.DataFrame, count: int = SHOWN_CLASSES) -> tuple[Response, ...]:
@@ -215,10 +223,10 @@ def case_tables(
         stand_in: Whether stand-in evaluators gave the figures.
     """
     rows = per_prompt[(per_prompt["split"] == "curated") & per_prompt["model"].isin(models)]
-    found = {(row.model, row.prompt_id, row.condition): row for row in rows.itertuples()}
-    utilities: dict[tuple[str, str], dict[str, float]] = {}
-    for (model, prompt_id, condition), row in found.items():
-        utilities.setdefault((model, prompt_id), {})[condition] = float(row.utility)
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows.itertuples():
+        found.setdefault((row.model, row.prompt_id), {})[row.condition] = row
+    utilities = {key: {name: float(row.utility) for name, row in own.items()} for key, own in found.items()}
     # Rows, not data frames: of tens of thousands of groups a few are shown.
     by_case = classes.groupby(["model", "prompt_id", "condition"], sort=False).indices
     tables = []
@@ -226,25 +234,11 @@ def case_tables(
         for number, choice in enumerate(select_cases(utilities, regime), start=regime.first_table):
             results = {}
             for condition in COMPARED:
-                key = (choice.model, choice.prompt_id, condition)
-                row = found[key]
+                key, row = (choice.model, choice.prompt_id, condition), found[choice.model, choice.prompt_id][condition]
                 responses = top_classes(classes.iloc[by_case[key]]) if key in by_case else ()
                 results[condition] = ConditionResult(float(row.distinct), float(row.utility), responses)
-            row = found[choice.model, choice.prompt_id, COMPARED[0]]
-            tables.append(
-                CaseTable(
-                    f"table{number}{'_stand_in' if stand_in else ''}",
-                    number,
-                    regime,
-                    choice.model,
-                    models[choice.model],
-                    row.category,
-                    row.prompt,
-                    choice.delta,
-                    stand_in,
-                    results,
-                )
-            )
+            names = (choice.model, models[choice.model], row.category, row.prompt)
+            tables.append(CaseTable(number, regime, *names, choice.delta, stand_in, results))
     return tables
 
 
@@ -273,45 +267,32 @@ def novelty_cases(evaluations: Evaluations, models: Mapping[str, str], condition
 
 def case_frame(case: CaseTable, provenance: Mapping[str, str]) -> pd.DataFrame:
     """Full texts: one row per condition and shown class, with the provenance file of the condition's evaluation."""
-    rows = []
-    for condition, result in case.results.items():
-        for rank, response in enumerate(result.responses, start=1):
-            rows.append(
-                {
-                    "model": case.model,
-                    "display_name": case.display_name,
-                    "category": case.category,
-                    "prompt": case.prompt,
-                    "delta_name": case.regime.delta_name,
-                    "delta": case.delta,
-                    "regime_holds": case.holds,
-                    "stand_in_evaluators": case.stand_in,
-                    "condition": condition,
-                    "distinct": result.distinct,
-                    "utility": result.utility,
-                    "rank": rank,
-                    "representative": response.text,
-                    "class_size": response.size,
-                    "rating": response.rating,
-                    "reward": response.reward,
-                    "provenance": provenance.get(condition, ""),
-                }
-            )
+    of_case = {
+        "model": case.model,
+        "display_name": case.display_name,
+        "category": case.category,
+        "prompt": case.prompt,
+        "delta_name": case.regime.delta_name,
+        "delta": case.delta,
+        "regime_holds": case.holds,
+        "stand_in_evaluators": case.stand_in,
+    }
+    rows = [
+        of_case
+        | {"condition": condition, "distinct": result.distinct, "utility": result.utility, "rank": rank}
+        | {"representative": response.text, "class_size": response.size}
+        | {"rating": response.rating, "reward": response.reward, "provenance": provenance.get(condition, "")}
+        for condition, result in case.results.items()
+        for rank, response in enumerate(result.responses, start=1)
+    ]
     return pd.DataFrame(rows)
 
 
 def case_markdown(case: CaseTable) -> str:
     """A Markdown table with one column per condition."""
-    rows = [
-        [
-            "" if response is None else f"{escape_markdown(response.short_text)} ({response.rating:g})"
-            for response in line
-        ]
-        for line in case.lines
-    ]
-    prompt = escape_markdown(case.short_prompt)
-    caption = escape_markdown(case.caption)
-    return f"{caption}\n\nPrompt: {prompt}\n\n{markdown_table(case.headers, rows)}\n\n{case.note}\n"
+    prompt, caption = escape_markdown(case.short_prompt), escape_markdown(case.caption)
+    table = markdown_table(case.headers, case.cells(escape_markdown))
+    return f"{caption}\n\nPrompt: {prompt}\n\n{table}\n\n{case.note}\n"
 
 
 def case_latex(case: CaseTable) -> str:
@@ -325,13 +306,7 @@ def case_latex(case: CaseTable) -> str:
 
 
 def write_case_texts(case: CaseTable, directory: Path, provenance: Mapping[str, str]) -> None:
-    """Write ``NAME.csv``, ``NAME.md`` and ``NAME.tex`` into a directory.
-
-    Args:
-        case: The case.
-        directory: Where to write.
-        provenance: Provenance file of the evaluation by condition.
-    """
+    """Write ``NAME.csv``, ``NAME.md`` and ``NAME.tex``; ``provenance`` is the evaluation's file by condition."""
     case_frame(case, provenance).to_csv(directory / f"{case.name}.csv", index=False, encoding="utf-8")
     (directory / f"{case.name}.md").write_text(case_markdown(case), encoding="utf-8")
     (directory / f"{case.name}.tex").write_text(case_latex(case), encoding="utf-8")

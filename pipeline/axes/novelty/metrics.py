@@ -25,15 +25,16 @@ _utility = partial(
     unit="rating, 0 to 10",
     function="pipeline.core.language.novelty:utility",
 )
-_of_run = partial(
+_count = partial(
     _novelty,
     n="1: one run",
     source=OURS,
     aggregate="over all prompts",
     function="pipeline.axes.novelty.aggregate:call_figures",
+    formula_text="count",
+    direction="neither",
+    decimals=0,
 )
-_count = partial(_of_run, formula_text="count", direction="neither", decimals=0)
-_saved = partial(_of_run, unit="share", direction="higher", decimals=2)
 
 _CLASSES = "Classes of responses that say the same among ten responses to a prompt, {}."
 _RATINGS = "Ratings of the first response of each class, discounted by the patience of a reader who asks on; {}."
@@ -97,17 +98,5 @@ METRICS = (
         title="Responses rewarded",
         definition="Different representatives.",
         unit="calls",
-    ),
-    _saved(
-        name="novelty_classifier_calls_saved",
-        title="Classifier calls saved",
-        definition="Share of pairs without a call.",
-        formula_text="1 - classifier calls / pairs",
-    ),
-    _saved(
-        name="novelty_reward_calls_saved",
-        title="Reward calls saved",
-        definition="Share of responses without a call.",
-        formula_text="1 - reward calls / responses",
     ),
 )

@@ -73,16 +73,12 @@ def open_drawings(context: ReportContext) -> dict[str, Drawing]:
 
 def _strong_models(evaluations: Evaluations, conditions: Sequence[str], tokenizers: Mapping[str, str]) -> list[str]:
     """One model with open-ended evaluations per family: the lowest OOD W1, or the first where it was not evaluated."""
-    metrics = evaluations.metrics
-    evaluated = set(rows_of(metrics, axis="open")["model"])
+    evaluated = set(rows_of(evaluations.metrics, axis="open")["model"])
     own = {model: name for model, name in tokenizers.items() if model in evaluated}
-    ranked = overlay_models(own, conditions, metrics)
-    found = {tokenizers[model] for model in ranked}
-    for model in (model for model in tokenizers if model in evaluated):
-        if tokenizers[model] not in found:
-            found.add(tokenizers[model])
-            ranked.append(model)
-    return ranked
+    picked: dict[str, str] = {}
+    for model in (*overlay_models(own, conditions, evaluations.metrics), *own):
+        picked.setdefault(own[model], model)
+    return list(picked.values())
 
 
 def model_markers(models: Sequence[str], tokenizers: Mapping[str, str]) -> dict[str, tuple[str, str]]:
@@ -102,14 +98,8 @@ def prompt_scatter(
 ) -> Figure:
     """Figure 9: each prompt under base (x) and under a fine-tuned condition (y).
 
-    Rows are support size (logarithmic) and unique output rate, columns the methods.
-    Each panel counts the points strictly above the diagonal.
-
-    Args:
-        per_prompt: Columns model, condition, prompt_id, top_p_support_size, unique_fraction.
-        models: Model name -> display name.
-        conditions: Base and the methods, in order.
-        tokenizers: Model name -> tokenizer name.
+    Rows are support size (logarithmic) and unique output rate, columns the methods. Each panel counts the points
+    strictly above the diagonal. ``per_prompt`` has columns model, condition, prompt_id and COMPARED_COLUMNS.
     """
     methods = methods_of(conditions)
     shown = [model for model in models if (per_prompt["model"] == model).any()]
@@ -123,7 +113,11 @@ def prompt_scatter(
             # Both panels of a row have the same axes, so that the methods compare.
             highest = max(pairs[["base", "tuned"]].to_numpy().max(initial=0.0) for pairs in by_method.values())
             for panel, (method, pairs) in zip(line, by_method.items(), strict=True):
-                _scatter(panel, pairs, shown, looks, models)
+                for model in shown:
+                    (color, marker), points = looks[model], pairs[pairs["model"] == model]
+                    look = {"s": 14, "alpha": 0.55, "linewidths": 0, "color": color, "marker": marker}
+                    if len(points):
+                        panel.scatter(points["base"], points["tuned"], label=models[model], **look)
                 _diagonal(panel, float(highest) if column == "top_p_support_size" else None)
                 panel.set_xlabel(f"base: {title}")
                 panel.set_ylabel(f"{method}: {title}")
@@ -131,29 +125,6 @@ def prompt_scatter(
                 panel.set_title(f"{method}: {above} of {len(pairs)} above", loc="left")
         shared_legend(figure, grid.flatten(), most_columns=4)
     return figure
-
-
-def _scatter(
-    panel: Axes,
-    pairs: pd.DataFrame,
-    shown: Sequence[str],
-    looks: Mapping[str, tuple[str, str]],
-    models: Mapping[str, str],
-) -> None:
-    for model in shown:
-        points = pairs[pairs["model"] == model]
-        if len(points):
-            color, marker = looks[model]
-            panel.scatter(
-                points["base"],
-                points["tuned"],
-                s=14,
-                color=color,
-                marker=marker,
-                alpha=0.55,
-                linewidths=0,
-                label=models[model],
-            )
 
 
 def _diagonal(panel: Axes, highest: float | None) -> None:
@@ -173,11 +144,8 @@ def _diagonal(panel: Axes, highest: float | None) -> None:
 def displayed_labels(shares: Mapping[str, Mapping[str, float]]) -> list[str]:
     """The answers to show, by peak, then total share over the conditions, then spelling.
 
-    The candidates are the ten most frequent answers of each condition; the first fifteen
-    of their union are shown.
-
-    Args:
-        shares: Condition -> answer -> share, most frequent first.
+    The first fifteen of the ten most frequent answers of each condition; ``shares`` are by condition and answer, the
+    most frequent first.
     """
     candidates = {
         answer: [by_answer.get(answer, 0.0) for by_answer in shares.values()]
@@ -190,12 +158,9 @@ def displayed_labels(shares: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 
 def answer_bars(answers: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Figure:
-    """Figure 10: how often each answer comes under each condition.
+    """Figure 10: how often each answer comes under each condition, a column for each model.
 
-    Args:
-        answers: Columns model, condition, category, answer, count.
-        models: Model name -> display name, one column each.
-        conditions: Base and the methods, in order.
+    ``answers`` has columns model, condition, category, answer and count.
     """
     colors = condition_colors(conditions)
     with plt.rc_context(STYLE):
@@ -239,12 +204,9 @@ def _answer_panel(panel: Axes, shares: Mapping[str, Mapping[str, float]], colors
 
 
 def support_curve(support: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Figure:
-    """Support size against the probability held: median over prompts, band between the quartiles.
+    """Support size against the probability held: median over prompts, band between the quartiles, a panel a model.
 
-    Args:
-        support: Columns model, condition, prompt_id, threshold, support_size.
-        models: Model name -> display name, one panel each.
-        conditions: Base and the methods, in order.
+    ``support`` has columns model, condition, prompt_id, threshold and support_size.
     """
     columns = min(CURVE_COLUMNS, len(models))
     lines = -(-len(models) // columns)

@@ -18,26 +18,22 @@ from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.statistics.summarise import mean_of, median_of
 
 SUPPORT_THRESHOLDS = (*(round(0.05 * k, 2) for k in range(1, 20)), 0.99, 0.999)
-"""The 21 masses at which the support size is reported."""
+"""The masses at which support sizes are computed."""
 HEADLINE_THRESHOLD = 0.9
 STORED_MASS = 0.9995
 """How much of a first-step law is kept: beyond every threshold."""
 CASE_FOLDED = "_case_folded"
-DIVERSITY = ("unique_fraction", "answer_entropy_nats", "effective_answers", "effective_answers_plug_in")
 SUPPORT_SIZES = {f"top_p_support_size_at_{threshold:g}": threshold for threshold in SUPPORT_THRESHOLDS}
-"""Metric of each threshold, and column of ``law_row``."""
-_MEANS = ("valid_rate", *(name + suffix for suffix in ("", CASE_FOLDED) for name in DIVERSITY))
-# Medians of what is skewed: a prompt whose answers nearly all differ has an effective number that is an extrapolation
-# into the thousands and carries the mean.
+"""Threshold by column of ``law_row``."""
+# A prompt whose answers nearly all differ has an effective number that is an extrapolation into the thousands and would
+# carry the mean.
 ANSWER_STATISTICS = {
-    **{name: mean_of(name) for name in _MEANS},
+    **{name: mean_of(name) for name in ("valid_rate", "unique_fraction", "answer_entropy_nats")},
+    f"unique_fraction{CASE_FOLDED}": mean_of(f"unique_fraction{CASE_FOLDED}"),
     **{f"effective_answers{suffix}_median": median_of(f"effective_answers{suffix}") for suffix in ("", CASE_FOLDED)},
 }
 """Over rows of ``open_row``."""
-LAW_STATISTICS = {
-    **{name: mean_of(name) for name in (*SUPPORT_SIZES, "top_p_support_size", "first_token_entropy_nats")},
-    "top_p_support_size_median": median_of("top_p_support_size"),
-}
+LAW_STATISTICS = {"top_p_support_size": mean_of("top_p_support_size")}
 """Over rows of ``law_row``."""
 
 

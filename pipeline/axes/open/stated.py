@@ -21,13 +21,7 @@ STATED = {
 
 
 def prompt_pairs(per_prompt: pd.DataFrame, column: str, method: str) -> pd.DataFrame:
-    """Prompts with a finite value under base and under a method: columns model, base, tuned.
-
-    Args:
-        per_prompt: Columns model, condition, prompt_id and ``column``.
-        column: What is compared.
-        method: A condition with an adapter.
-    """
+    """Prompts with a finite ``column`` under base and under a method: columns model, base, tuned."""
     values = per_prompt.set_index(["model", "prompt_id"])
     base, tuned = (values.loc[values["condition"] == c, column].astype(float) for c in ("base", method))
     pairs = pd.concat({"base": base, "tuned": tuned}, axis=1, join="inner").dropna()
@@ -35,11 +29,9 @@ def prompt_pairs(per_prompt: pd.DataFrame, column: str, method: str) -> pd.DataF
 
 
 def answer_shares(answers: pd.DataFrame, conditions: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Share of each answer among all non-empty answers, by condition, most frequent first.
+    """Share of each answer among all non-empty answers, most frequent first, by condition that has any.
 
-    Args:
-        answers: Columns condition, answer, count, for one model and category.
-        conditions: Those wanted, in order; one without an answer is left out.
+    ``answers`` has columns condition, answer and count, for one model and category.
     """
     shares = {}
     for condition in conditions:
@@ -54,13 +46,7 @@ def answer_shares(answers: pd.DataFrame, conditions: Sequence[str]) -> dict[str,
 def open_stated_table(
     evaluations: Evaluations, models: Mapping[str, str], conditions: Sequence[str]
 ) -> ListTable | None:
-    """One row per number and model, the paper's marked as such; None without an open-ended evaluation.
-
-    Args:
-        evaluations: What there is.
-        models: Model name -> display name.
-        conditions: Base and the methods, in order.
-    """
+    """One row per number and model, the paper's marked as such; None without an open-ended evaluation."""
     own = [*_larger_support(evaluations, models, conditions), *_concentrations(evaluations, models, conditions)]
     if not own:
         return None

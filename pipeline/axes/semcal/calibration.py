@@ -1,4 +1,4 @@
-"""Whether confidences are frequencies: binned and smooth calibration error, a proper score.
+"""Whether confidences are frequencies: smooth calibration error, points of a diagram, a proper score.
 
 Labels are 1 for right and 0 for wrong, or a share of people in between: the label is then the answer of one of them
 drawn at random, and its expectation stands for it.
@@ -21,13 +21,6 @@ def calibration_bins(confidence: np.ndarray, labels: np.ndarray) -> pd.DataFrame
     return table.agg({"size": "sum", "confidence": "mean", "frequency": "mean"}).reset_index(drop=True)
 
 
-def binned_error(confidence: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """ECE in BINS bins of equal width; arguments and result as for ``smooth_calibration_error``."""
-    residuals, sizes = _weighted_residuals(confidence, labels, weights)
-    place = np.searchsorted(EDGES[1:-1], np.broadcast_to(confidence, residuals.shape))
-    return np.abs(_sums_by_place(place, residuals, BINS)).sum(axis=-1) / sizes
-
-
 def smooth_calibration_error(
     confidence: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
@@ -45,9 +38,14 @@ def smooth_calibration_error(
     Returns:
         float64[...], to 1e-6.
     """
-    residuals, sizes = _weighted_residuals(confidence, labels, weights)
+    residuals = np.asarray(labels, dtype=np.float64) - np.asarray(confidence, dtype=np.float64)
+    weights = np.ones(residuals.shape) if weights is None else np.broadcast_arrays(weights, residuals)[0]
+    residuals, sizes = residuals * weights, weights.sum(axis=-1)
     place = np.minimum((np.broadcast_to(confidence, residuals.shape) * GRID).astype(np.int64), GRID - 1)
-    modes = dct(_sums_by_place(place, residuals, GRID) / sizes[..., None], type=2)
+    # Sums by place, a row for each of the leading axes.
+    rows = np.arange(sizes.size).reshape(*sizes.shape, 1)
+    sums = np.bincount((rows * GRID + place).ravel(), residuals.ravel(), minlength=sizes.size * GRID)
+    modes = dct(sums.reshape(*sizes.shape, GRID) / sizes[..., None], type=2)
     frequencies = np.pi * np.arange(GRID)
     # smECE_s - s falls with s: from the sum of |residuals| at s = 0 to below 0 at s = 1.
     low, high = np.zeros(sizes.shape), np.ones(sizes.shape)
@@ -57,22 +55,6 @@ def smooth_calibration_error(
         above = np.abs(smoothed).sum(axis=-1) > middle
         low, high = np.where(above, middle, low), np.where(above, high, middle)
     return np.where(np.abs(modes).max(axis=-1) > 0, (low + high) / 2, 0.0)
-
-
-def _weighted_residuals(
-    confidence: np.ndarray, labels: np.ndarray, weights: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted residuals float64[..., N], and sums of the weights float64[...]."""
-    residuals = np.asarray(labels, dtype=np.float64) - np.asarray(confidence, dtype=np.float64)
-    weighted = np.ones(residuals.shape) if weights is None else np.broadcast_arrays(weights, residuals)[0]
-    return residuals * weighted, weighted.sum(axis=-1)
-
-
-def _sums_by_place(place: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
-    """float64[..., size] sums of values float64[..., N] by their places int[..., N]."""
-    rows = np.arange(values[..., 0].size).reshape(*values.shape[:-1], 1)
-    sums = np.bincount((rows * size + place).ravel(), values.ravel(), minlength=values[..., 0].size * size)
-    return sums.reshape(*values.shape[:-1], size)
 
 
 def unbiased_brier_score(counts: np.ndarray, label_law: np.ndarray) -> np.ndarray:

@@ -29,13 +29,11 @@ AREA = "P(confidence of a right answer > of a wrong one), ties half; undefined w
 
 def _against(prefix: str, target: str, label: str, place: int) -> tuple[Metric, ...]:
     error = f"Smooth calibration error of the confidence in the most frequent class; the label is {label}."
-    names = {name: f"semcal_{prefix}{name}" for name in ("smooth_ece", "ece", "brier", "accuracy", "confidence")}
+    names = {name: f"semcal_{prefix}{name}" for name in ("smooth_ece", "brier", "accuracy", "confidence")}
     smooth = {"source": SMOOTH, "function": f"{CALIBRATION}:smooth_calibration_error", "column": "SmoothECE"}
-    binned = {"function": f"{CALIBRATION}:binned_error", "column": "ECE"}
     score = {"function": f"{CALIBRATION}:unbiased_brier_score", "column": "Brier score"}
     return (
         _error(names["smooth_ece"], f"SmoothECE against {target}", error, headline=place, **smooth),
-        _error(names["ece"], f"ECE against {target}", "The same in ten bins of equal width.", **binned),
         _error(names["brier"], f"Brier score against {target}", BRIER, **score),
         _share(names["accuracy"], f"Accuracy against {target}", f"Mean label: {label}.", column="Accuracy"),
         _semcal(

@@ -5,7 +5,7 @@ expectation is the share of people in the class; held-out people are scored like
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from pipeline.axes.questions.confidence import held_out_confidence, modal_class
 from pipeline.axes.questions.discrimination import auroc_of
 from pipeline.axes.questions.people import PeopleSplit
 from pipeline.axes.questions.question import OTHER
-from pipeline.axes.semcal.calibration import binned_error, smooth_calibration_error, unbiased_brier_score
+from pipeline.axes.semcal.calibration import smooth_calibration_error, unbiased_brier_score
 from pipeline.core.statistics.summarise import Statistic, mean_of
 
 PEOPLE_SPLITS = 10
@@ -23,9 +23,11 @@ PEOPLE_SPLITS = 10
 PREFIXES = {"gold": "", "people": "people_"}
 """Of the names of metrics, by what a label is taken from."""
 SCORES = ("confidence", "label", "brier")
-ERRORS = {"smooth_ece": smooth_calibration_error, "ece": binned_error}
-FLOORS = {f"semcal_{prefix}{name}": f"floor_{name}" for prefix in PREFIXES.values() for name in ERRORS}
-FLOORS["semcal_people_brier"] = "floor_brier"
+FLOORS = {
+    "semcal_smooth_ece": "floor_smooth_ece",
+    "semcal_people_smooth_ece": "floor_smooth_ece",
+    "semcal_people_brier": "floor_brier",
+}
 _SPLITS = [f"_{number}" for number in range(PEOPLE_SPLITS)]
 
 
@@ -77,28 +79,29 @@ def people_row(
 def statistics_against(target: str) -> dict[str, Statistic]:
     """By metric, of rows of ``gold_row`` or ``people_row``; errors against people are means over splits."""
     splits, areas = ([""], {"auroc": auroc_of("doubt")}) if target == "gold" else (_SPLITS, {})
-    errors = {name: _error_of(error, splits) for name, error in ERRORS.items()}
+    errors = {"smooth_ece": _error_over(splits)}
     means = {"brier": mean_of("brier"), "accuracy": mean_of("label"), "confidence": mean_of("confidence")}
     return {f"semcal_{PREFIXES[target]}{name}": found for name, found in {**errors, **means, **areas}.items()}
 
 
-def _error_of(error: Callable[..., np.ndarray], splits: Sequence[str]) -> Statistic:
+def _error_over(splits: Sequence[str]) -> Statistic:
     pairs = [(f"confidence{split}", f"label{split}") for split in splits]
 
     def over_splits(rows: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
-        return np.mean([error(rows[one].to_numpy(), rows[other].to_numpy(), weights) for one, other in pairs], axis=0)
+        sides = [(rows[one].to_numpy(), rows[other].to_numpy()) for one, other in pairs]
+        return np.mean([smooth_calibration_error(*side, weights) for side in sides], axis=0)
 
     return Statistic(tuple(itertools.chain.from_iterable(pairs)), over_splits, centred=True)
 
 
 def people_floors(rows: pd.DataFrame) -> dict[str, float]:
-    """floor_NAME of ERRORS: what held-out people score, of rows of ``people_row`` under one condition."""
+    """floor_smooth_ece: what held-out people score, of rows of ``people_row`` under one condition."""
     sides = [(rows[f"held_confidence{split}"], rows[f"held_label{split}"]) for split in _SPLITS]
-    return {f"floor_{name}": float(np.mean([error(*side) for side in sides])) for name, error in ERRORS.items()}
+    return {"floor_smooth_ece": float(np.mean([smooth_calibration_error(*side) for side in sides]))}
 
 
 def simulated_floors(answers: Sequence[Sequence[str]], rng: np.random.Generator, replicates: int) -> dict[str, float]:
-    """floor_NAME of ERRORS: means of a calibrated model of the same laws, against accepted answers.
+    """floor_smooth_ece: the mean of a calibrated model of the same laws, against accepted answers.
 
     Of every question the law is taken to be that of the model's own answers (``answers``, a class each): answers and
     the right class are drawn from it anew.
@@ -110,7 +113,7 @@ def simulated_floors(answers: Sequence[Sequence[str]], rng: np.random.Generator,
         truth = rng.choice(len(counts), p=counts / counts.sum(), size=replicates)
         confidence[:, place] = held_out_confidence(drawn, rng)
         labels[:, place] = modal_class(drawn, rng) == truth
-    return {f"floor_{name}": float(error(confidence, labels).mean()) for name, error in ERRORS.items()}
+    return {"floor_smooth_ece": float(smooth_calibration_error(confidence, labels).mean())}
 
 
 def calibration_verdict(error: Mapping[str, float], score: Mapping[str, float]) -> str:

@@ -15,7 +15,6 @@ from pipeline.artifacts.scores import CDF_COLUMNS, EXACT_COLUMNS, PATH_SCORE_COL
 from pipeline.artifacts.storage import read_table, rows_by_prompt
 from pipeline.axes.evaluation import ModelEvaluation
 from pipeline.axes.structured.aggregate import failure_counts, summaries
-from pipeline.axes.structured.budget import within_budget
 from pipeline.axes.structured.fidelity import (
     Fidelity,
     adjusted_p_values,
@@ -29,6 +28,7 @@ from pipeline.axes.structured.wasserstein import (
     kl_by_depth,
     perfect_sampler_replicates,
     prompt_row,
+    within_budget,
 )
 from pipeline.config.conditions import answer_protocol
 from pipeline.config.params import Params
@@ -45,8 +45,6 @@ def logit_columns(scores: pd.DataFrame, exact: pd.DataFrame) -> pd.DataFrame:
     exact = exact.set_index("prompt_id")[list(EXACT_COLUMNS[1:])].rename(
         columns={f"wasserstein_1_{end}": f"wasserstein_1_normalised_{end}" for end in ("low", "high")}
     )
-    for end in ("low", "high"):
-        exact[f"valid_rate_{end}"] = exact[f"valid_{end}"]
     for middle, name in (("wasserstein_1_normalised", "wasserstein_1_normalised"), ("support_rate", "support")):
         exact[middle] = (exact[f"{name}_low"] + exact[f"{name}_high"]) / 2
     return divergences.join(exact.add_prefix("exact_"))

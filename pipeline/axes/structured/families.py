@@ -57,14 +57,7 @@ def family_rows(metrics: pd.DataFrame, conditions: Sequence[str], metric: str, s
 def family_drawings(
     metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str], prompts: Sequence[Prompt]
 ) -> dict[str, Drawing]:
-    """Figures 4 to 7 by file name; drawn where something was evaluated.
-
-    Args:
-        metrics: The tidy metrics table.
-        models: Model name -> display name.
-        conditions: Base and the methods, in order.
-        prompts: Prompts of the evaluated splits.
-    """
+    """Figures 4 to 7 by file name; drawn where something was evaluated. ``prompts``: those of the evaluated splits."""
     drawings = {}
     for name, (metric, split, title) in FIGURES.items():
         rows = family_rows(metrics, conditions, metric, split)
@@ -81,15 +74,9 @@ def family_panels(
     split: str,
     prompts: Sequence[Prompt],
 ) -> Figure | None:
-    """One panel per family: a metric by model and condition; None where nothing was evaluated.
+    """One panel per family: a metric of LABELS by model and condition; None where nothing was evaluated.
 
-    Args:
-        metrics: The tidy metrics table.
-        models: Model name -> display name; those without an evaluation are left out.
-        conditions: Base and the methods, in order.
-        metric: One of LABELS.
-        split: "ood" or "unseen".
-        prompts: The evaluated prompts: a family with a single one is titled with its parameters.
+    Models without an evaluation are left out; a family with a single one of ``prompts`` is titled with its parameters.
     """
     chosen = family_rows(metrics, conditions, metric, split)
     shown = {model: name for model, name in models.items() if (chosen["model"] == model).any()}

@@ -18,7 +18,7 @@ from pipeline.axes.structured.pit import (
     randomised_pit,
     uniformity_tests,
 )
-from pipeline.axes.structured.tails import LEVEL_ERRORS, QUANTILE_ERRORS, at_levels, level_errors, quantile_errors
+from pipeline.axes.structured.tails import QUANTILE_ERRORS, at_levels, quantile_errors
 from pipeline.axes.structured.wasserstein import PromptResult, distances
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.finite_law import FiniteLaw
@@ -30,8 +30,6 @@ from pipeline.core.statistics.paired_tests import holm
 
 DISTANCES = ("pit_wasserstein_1", "pit_wasserstein_1_all_answers", "pit_ks", "energy_distance_normalised")
 """Per-prompt columns that are reported for every family."""
-TAILS = (*QUANTILE_ERRORS, *LEVEL_ERRORS)
-"""Per-prompt columns that are reported over all families only."""
 UNIFORMITY_TESTS = {"pit_rejected_share": "pit_ks_p", "pit_chi_square_rejected_share": "pit_chi_square_p"}
 """Metric, and the column of p-values that it counts after Holm's adjustment."""
 NUM_HALVES = 200
@@ -62,7 +60,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Fidelity(Measured):
-    """Distances of one prompt's answers from its law: DISTANCES, TAILS and those of ``distances``.
+    """Distances of one prompt's answers from its law: DISTANCES, QUANTILE_ERRORS and those of ``distances``.
 
     Attributes:
         samples: float64[num_valid], the valid answers.
@@ -140,19 +138,10 @@ def wasserstein_1_deviations(samples: np.ndarray, law: Law | FiniteLaw, rng: np.
     return half_sample_deviations(distances(ranked, law)["wasserstein_1_normalised"], len(samples))
 
 
-def _on_the_pit_scale(pits: np.ndarray) -> dict[str, np.ndarray]:
-    errors = level_errors(at_levels(pits)).T
-    return {
-        "pit_wasserstein_1": pit_wasserstein_1(pits),
-        "pit_ks": pit_ks(pits),
-        **dict(zip(LEVEL_ERRORS, errors, strict=True)),
-    }
-
-
 def _distances(pits: np.ndarray, samples: np.ndarray, law: Law) -> dict[str, np.ndarray]:
     """float64[R] by distance of R samples, ascending in each row of float64[R, n]; not the energy distance."""
-    errors = quantile_errors(law, at_levels(samples)).T
-    return _on_the_pit_scale(pits) | dict(zip(QUANTILE_ERRORS, errors, strict=True)) | distances(samples, law)
+    errors = dict(zip(QUANTILE_ERRORS, quantile_errors(law, at_levels(samples)).T, strict=True))
+    return {"pit_wasserstein_1": pit_wasserstein_1(pits), "pit_ks": pit_ks(pits), **errors, **distances(samples, law)}
 
 
 def _floors(pits: np.ndarray, everything: np.ndarray, law: Law, reference: EnergyReference) -> dict[str, np.ndarray]:
@@ -161,7 +150,8 @@ def _floors(pits: np.ndarray, everything: np.ndarray, law: Law, reference: Energ
     found = at_levels(pits)
     errors = quantile_errors(law, quantile(law, found) if pits.shape[1] else found).T
     return {
-        **_on_the_pit_scale(pits),
+        "pit_wasserstein_1": pit_wasserstein_1(pits),
+        "pit_ks": pit_ks(pits),
         "pit_wasserstein_1_all_answers": pit_wasserstein_1(everything),
         "energy_distance_normalised": reference.floor(pits),
         **dict(zip(QUANTILE_ERRORS, errors, strict=True)),

@@ -49,14 +49,7 @@ def overlay_prompts(prompts: Sequence[Prompt]) -> list[Prompt]:
 def overlay_models(
     tokenizers: Mapping[str, str], conditions: Sequence[str], metrics: pd.DataFrame, limit: int = 4
 ) -> list[str]:
-    """The model with the lowest OOD W1 of each tokenizer, best first.
-
-    Args:
-        tokenizers: Model name -> tokenizer name; stands for the model's family.
-        conditions: Base and the methods.
-        metrics: The tidy metrics table.
-        limit: Most models.
-    """
+    """The models with the lowest OOD W1 of each tokenizer (it stands for a family), best first, at most ``limit``."""
     rows = rows_of(metrics, axis="structured", split="ood", family="", metric="wasserstein_1_normalised")
     lowest = rows[rows["condition"].isin(conditions)].groupby("model", sort=False)["value"].min()
     picked: dict[str, str] = {}
@@ -74,13 +67,7 @@ def ssot_model(models: Sequence[str], metrics: pd.DataFrame) -> str | None:
 
 
 def structured_drawings(params: Params, evaluations: Evaluations, prompts: Sequence[Prompt]) -> dict[str, Drawing]:
-    """Figures 2 to 8 of what was evaluated, by file name.
-
-    Args:
-        params: The parameters.
-        evaluations: What there is.
-        prompts: Prompts of the evaluated splits.
-    """
+    """Figures 2 to 8 of what was evaluated, by file name; ``prompts`` are those of the evaluated splits."""
     metrics, names = evaluations.metrics, display_names(params)
     # All that Figure 2 needs, and little to send to another process.
     aggregates = rows_of(metrics, axis="structured", family="")
@@ -153,15 +140,8 @@ def _bars(panel: Axes, chosen: pd.DataFrame, models: Mapping[str, str], conditio
             row = chosen.loc[(model, condition)]
             x = position + shift
             if not math.isfinite(row["value"]):
-                panel.bar(
-                    x,
-                    height,
-                    width,
-                    facecolor="none",
-                    edgecolor=colors[condition],
-                    hatch="////",
-                    label=f"{condition} (undefined)",
-                )
+                look = {"facecolor": "none", "edgecolor": colors[condition], "hatch": "////"}
+                panel.bar(x, height, width, label=f"{condition} (undefined)", **look)
                 continue
             panel.bar(x, row["value"], width, color=colors[condition], label=condition)
             if math.isfinite(row["ci_low"]):
@@ -195,13 +175,9 @@ def sample_overlays(
     models: Mapping[str, str],
     conditions: Sequence[str],
 ) -> Figure:
-    """Figures 3 and 8: the target law with the samples of each condition.
+    """Figures 3 and 8: the target law with the samples of each condition, a panel a prompt, a block of lines a model.
 
-    Args:
-        prompts: One per panel.
-        samples: ``samples[model][condition, prompt_id]``: valid samples.
-        models: Model name -> display name, one block of lines each.
-        conditions: In drawing order.
+    Valid samples are by model, then by condition and prompt_id.
     """
 
     def draw(panel: Axes, prompt: Prompt, own: Mapping[tuple[str, str], np.ndarray]) -> None:
@@ -215,12 +191,7 @@ def law_panels(
     prompts: Sequence[Prompt], blocks: Sequence[tuple[str, Drawn]], draw: Callable[[Axes, Prompt, Drawn], None]
 ) -> Figure:
     """A panel for each prompt's law, four as a square, else three to a line; a block of such lines for each of
-    several things drawn.
-
-    Args:
-        prompts: One per panel.
-        blocks: Title of each block, and what is drawn into its panels.
-        draw: Draws a prompt's law with what its block has of it.
+    ``blocks``: its title, and what ``draw`` draws with a prompt's law.
     """
     columns = 2 if len(prompts) == 4 else min(len(prompts), PANEL_COLUMNS)
     lines = -(-len(prompts) // columns)

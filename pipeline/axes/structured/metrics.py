@@ -3,9 +3,12 @@
 from functools import partial
 
 from pipeline.axes.metric import FAMILY_MEAN, FAMILY_MEDIAN, OURS, PAPER, PROMPT_MEAN, PROMPTS, Metric
-from pipeline.axes.structured.exact_metrics import EXACT, WIDTHS
 from pipeline.axes.structured.tails import LEVELS
 
+WIDTHS = "Q95 - Q05 of the target"
+EXACT_W1 = "integral of |F_model - F| over the window, / (Q95 - Q05)"
+DIVERGENCE = "pipeline.core.training.objectives:forward_kl"
+NUMBER_LAW = "pipeline.core.exact.number_law:bound_number_law"
 VALID, PAIRS = "valid answers", "pairs of prompts with a common sample index"
 W1_FORMULA = "mean over i of |x_(i) - Q((i - 0.5) / N)| / (Q95 - Q05)"
 RELEASED = f"{PAPER}, released code"
@@ -15,7 +18,7 @@ PIT_SOURCE = (
     "Held 2009"
 )
 SAMPLES = "pipeline.axes.structured.wasserstein:evaluate_prompt"
-BUDGET = "pipeline.axes.structured.budget:within_budget"
+BUDGET = "pipeline.axes.structured.wasserstein:within_budget"
 SPLIT = "pipeline.axes.structured.aggregate:summaries"
 PIT = "pipeline.axes.structured.pit"
 STREAMS = "pipeline.axes.structured.streams:stream_correlation"
@@ -25,6 +28,28 @@ _by_family = partial(
     Metric, axis="structured", aggregate=FAMILY_MEDIAN, undefined="families", direction="lower", decimals=4
 )
 _of_all_prompts = partial(Metric, axis="structured", undefined="prompts")
+_at_budget = partial(
+    _of_all_prompts, n=PROMPTS, source=OURS, aggregate=PROMPT_MEAN, function=BUDGET, direction="higher"
+)
+_rejected = partial(
+    _of_all_prompts,
+    formula_text="prompts with adjusted p <= 0.05 / prompts tested",
+    unit="share",
+    direction="lower",
+    n="prompts tested",
+    aggregate="over prompts",
+    function=f"{PIT}:uniformity_tests",
+    decimals=2,
+)
+_streams = partial(
+    _of_all_prompts,
+    direction="neither",
+    n=PAIRS,
+    aggregate="one number per split",
+    function=STREAMS,
+    decimals=3,
+    undefined="splits",
+)
 
 SAMPLED = (
     _by_family(
@@ -112,31 +137,21 @@ SAMPLED = (
         decimals=3,
         headline=4,
     ),
-    _of_all_prompts(
+    _at_budget(
         name="valid_rate_at_budget",
         title="Valid rate at equal cost",
         definition="Valid rate within the token budget of each prompt.",
         formula_text="valid answers / answers, within the budget",
         unit="share",
-        direction="higher",
-        n=PROMPTS,
-        source=OURS,
-        aggregate=PROMPT_MEAN,
-        function=BUDGET,
         decimals=3,
         column="Valid rate",
     ),
-    _of_all_prompts(
+    _at_budget(
         name="answers_at_budget",
         title="Answers at equal cost",
         definition="Answers, valid or not, that a prompt's first tokens pay for.",
         formula_text="answers of the generations whose tokens sum to at most the budget",
         unit="answers per prompt",
-        direction="higher",
-        n=PROMPTS,
-        source=OURS,
-        aggregate=PROMPT_MEAN,
-        function=BUDGET,
         decimals=1,
         column="Answers per prompt",
     ),
@@ -207,41 +222,27 @@ SAMPLED = (
         source="Szekely and Rizzo 2013; scipy.stats.energy_distance",
         function="pipeline.axes.structured.energy:EnergyReference.distances",
     ),
-    _of_all_prompts(
+    _rejected(
         name="pit_rejected_share",
         title="Prompts shown not to be calibrated (KS)",
         definition=(
             "Share of prompts whose PITs a Kolmogorov-Smirnov test rejects as uniform at 5%, after Holm's correction "
             "over the split. It grows with N: it says what can be shown, not how far off the answers are."
         ),
-        formula_text="prompts with adjusted p <= 0.05 / prompts tested",
-        unit="share",
-        direction="lower",
-        n="prompts tested",
         source=f"Holm 1979; {PIT_SOURCE}",
-        aggregate="over prompts",
-        function=f"{PIT}:uniformity_tests",
-        decimals=2,
         column="Rejected (KS)",
     ),
-    _of_all_prompts(
+    _rejected(
         name="pit_chi_square_rejected_share",
         title="Prompts shown not to be calibrated (chi-square)",
         definition=(
             "The same by Pearson's chi-square test over 20 bins, which sees spikes; not tested with fewer than 100 "
             "valid answers."
         ),
-        formula_text="prompts with adjusted p <= 0.05 / prompts tested",
-        unit="share",
-        direction="lower",
-        n="prompts tested",
         source=f"Pearson 1900; Holm 1979; {PIT_SOURCE}",
-        aggregate="over prompts",
-        function=f"{PIT}:uniformity_tests",
-        decimals=2,
         column="Rejected (chi-square)",
     ),
-    _of_all_prompts(
+    _streams(
         name="stream_correlation",
         title="Correlation across prompts by sample index",
         definition=(
@@ -250,16 +251,10 @@ SAMPLED = (
         ),
         formula_text="mean over pairs p < q and indices i of z_pi * z_qi, z = standardised PIT",
         unit="1",
-        direction="neither",
-        n=PAIRS,
         source=OURS,
-        aggregate="one number per split",
-        function=STREAMS,
-        decimals=3,
-        undefined="splits",
         column="Correlation",
     ),
-    _of_all_prompts(
+    _streams(
         name="stream_correlation_p",
         title="p-value of independent streams",
         definition=(
@@ -268,51 +263,89 @@ SAMPLED = (
         ),
         formula_text="(1 + shuffles with |r| >= |observed|) / 1000",
         unit="probability",
-        direction="neither",
-        n=PAIRS,
         source="Phipson and Smyth 2010",
-        aggregate="one number per split",
-        function=STREAMS,
-        decimals=3,
-        undefined="splits",
         column="p",
     ),
 )
 
 
-def _tails(level: float) -> tuple[Metric, Metric]:
-    """Errors of the sample's quantile at a level, in widths of the target and as a probability."""
+def _quantile_error(level: float) -> Metric:
+    """Error of the sample's quantile at a level, in widths of the target."""
     percent = f"{100 * level:g}%"
-    return (
-        _by_family(
-            name=f"quantile_error_at_{level:g}",
-            title=f"Error of the {percent} quantile",
-            definition=(
-                f"Distance of the sample's {percent} quantile from the target's, in widths of the target. Beyond "
-                "1/N the sample quantile is the extreme answer: read it against the floor."
-            ),
-            formula_text=f"|x_(ceil({level:g} N)) - Q({level:g})| / (Q95 - Q05)",
-            unit=WIDTHS,
-            n=VALID,
-            source="Hyndman and Fan 1996, definition 1",
-            function="pipeline.axes.structured.tails:quantile_errors",
-            decimals=3,
-            column=percent,
+    return _by_family(
+        name=f"quantile_error_at_{level:g}",
+        title=f"Error of the {percent} quantile",
+        definition=(
+            f"Distance of the sample's {percent} quantile from the target's, in widths of the target. Beyond "
+            "1/N the sample quantile is the extreme answer: read it against the floor."
         ),
-        _by_family(
-            name=f"quantile_level_error_at_{level:g}",
-            title=f"Level error of the {percent} quantile",
-            definition=f"How far the target's probability below the sample's {percent} quantile is from {level:g}.",
-            formula_text=f"|u_(ceil({level:g} N)) - {level:g}|",
-            unit="probability",
-            n=VALID,
-            source="Hyndman and Fan 1996, definition 1",
-            function="pipeline.axes.structured.tails:level_errors",
-            decimals=3,
-            column=percent,
-        ),
+        formula_text=f"|x_(ceil({level:g} N)) - Q({level:g})| / (Q95 - Q05)",
+        unit=WIDTHS,
+        n=VALID,
+        source="Hyndman and Fan 1996, definition 1",
+        function="pipeline.axes.structured.tails:quantile_errors",
+        decimals=3,
+        column=percent,
     )
 
 
-METRICS = (*SAMPLED, *(metric for level in LEVELS for metric in _tails(level)), *EXACT)
-"""What is measured on samples."""
+_exact = partial(_by_family, n=PROMPTS, source=OURS, function=NUMBER_LAW, unit=WIDTHS)
+_logit_kl = partial(_exact, unit="nats", function=DIVERGENCE, decimals=3)
+
+EXACT = (
+    _logit_kl(
+        name="logit_kl_nats",
+        title="Logit KL",
+        definition=(
+            "Forward KL of the model's next-token law from the trie's target, normalised over the full vocabulary, "
+            "mean over the prefixes of sampled paths. The grid keeps few decimals, so it cannot reach 0."
+        ),
+        formula_text="mean over prefixes p of sum over v of q(v|p) log(q(v|p) / model(v|p))",
+        source=f"{PAPER}, Eq. 2, Section 4.2 and Tables 6 and 7",
+        aggregate=FAMILY_MEAN,
+        column="Logit KL (nats)",
+        headline=3,
+    ),
+    _logit_kl(
+        name="logit_kl_family_median_nats",
+        title="Logit KL, family median",
+        definition="Logit KL aggregated as W1 is: one family that is far off does not move it.",
+        formula_text="as Logit KL",
+    ),
+    _logit_kl(
+        name="logit_kl_rounded_law_nats",
+        title="Logit KL, every decimal",
+        definition="Logit KL against the law rounded to five decimals, none left out; can reach 0.",
+        formula_text="as Logit KL, q from the rounded law",
+        column="Logit KL, every decimal (nats)",
+    ),
+    _exact(
+        name="exact_wasserstein_1_normalised",
+        title="Exact W1",
+        definition="Middle of the certified bounds of the W1 of the model's whole law over plain decimals.",
+        formula_text=EXACT_W1,
+    ),
+    _exact(
+        name="exact_wasserstein_1_normalised_low",
+        title="Exact W1, lower bound",
+        definition="Certified lower bound, whatever the digits that were not expanded.",
+        formula_text=f"lower bound of {EXACT_W1}",
+    ),
+    _exact(
+        name="exact_wasserstein_1_normalised_high",
+        title="Exact W1, upper bound",
+        definition="Certified upper bound, whatever the digits that were not expanded.",
+        formula_text=f"upper bound of {EXACT_W1}",
+    ),
+    _exact(
+        name="exact_support_rate",
+        title="Exact support rate",
+        definition="Middle of the bounds of the probability that a plain decimal lies in the support.",
+        formula_text="P(value in support | plain decimal)",
+        unit="probability",
+        direction="higher",
+        decimals=3,
+    ),
+)
+
+METRICS = (*SAMPLED, *map(_quantile_error, LEVELS), *EXACT)

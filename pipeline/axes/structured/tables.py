@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.axes.registry import METRICS, SHORT_SPLIT_TITLES
+from pipeline.axes.structured.tails import QUANTILE_ERRORS
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.retention import TestsConfig
 from pipeline.core.statistics.condition_tests import SSOT_PAIRS, TESTED, compare_conditions, method_pairs
@@ -37,7 +38,6 @@ STRUCTURED = (
     measure_of("logit_kl_nats"),
     VALID_RATE,
 )
-_TAIL_LEVELS = (0.001, 0.01, 0.05, 0.95, 0.99, 0.999)
 
 
 def _with_ratio(metric: str) -> tuple[Measure, Measure]:
@@ -57,8 +57,8 @@ CALIBRATION = (
     measure_of("pit_chi_square_rejected_share", bold=False),
 )
 TAILS = (
-    measure_of("quantile_error_at_0.5", title="Valid", field="n"),
-    *(column for level in _TAIL_LEVELS for column in _with_ratio(f"quantile_error_at_{level:g}")),
+    measure_of(QUANTILE_ERRORS[0], title="Valid", field="n"),
+    *(column for metric in QUANTILE_ERRORS for column in _with_ratio(metric)),
 )
 STREAMS = tuple(
     measure_of(metric, split, title=f"{METRICS[metric].column_title}, {shown}")

@@ -1,4 +1,4 @@
-"""How well samples meet the law in its tails: errors of quantiles, on the scale of values and of probability.
+"""How well samples meet the law in its tails: errors of quantiles.
 
 The sample quantile at level p is the smallest value below or at which a share p of the sample lies, the i-th
 smallest of n with i = ceil(n p) (definition 1 of Hyndman and Fan 1996), as ``pipeline.core.laws.quantiles`` has it for
@@ -14,16 +14,9 @@ from pipeline.axes.structured.wasserstein import interquantile_width
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.quantiles import quantile
 
-LEVELS = (0.001, 0.01, 0.05, 0.5, 0.95, 0.99, 0.999)
-
-
-def level_names(prefix: str) -> tuple[str, ...]:
-    """Names of the metrics at each of LEVELS."""
-    return tuple(f"{prefix}_at_{level:g}" for level in LEVELS)
-
-
-QUANTILE_ERRORS = level_names("quantile_error")
-LEVEL_ERRORS = level_names("quantile_level_error")
+LEVELS = (0.001, 0.01, 0.05, 0.95, 0.99, 0.999)
+QUANTILE_ERRORS = tuple(f"quantile_error_at_{level:g}" for level in LEVELS)
+"""Metric of the error at each of LEVELS."""
 
 
 def positions(size: int) -> np.ndarray:
@@ -43,11 +36,3 @@ def quantile_errors(law: Law, found: np.ndarray) -> np.ndarray:
     """|sample quantile - target quantile| / (Q95 - Q05), float64[R, len(LEVELS)], from ``at_levels`` of samples."""
     width = interquantile_width(law)
     return np.abs(found - quantile(law, np.array(LEVELS))) / (width if width > 0 else math.nan)
-
-
-def level_errors(found: np.ndarray) -> np.ndarray:
-    """|u_(i) - p|, float64[R, len(LEVELS)], from ``at_levels`` of PITs: how far the sample quantile's level is from p.
-
-    Finite in expectation for every law, and comparable among families, where values in heavy tails are not.
-    """
-    return np.abs(found - np.array(LEVELS))

@@ -132,6 +132,35 @@ def evaluate_prompt(texts: Sequence[str | Invalid], law: Law | FiniteLaw) -> Pro
     )
 
 
+def within_budget(
+    prompt: Prompt, answers: Sequence[Sequence[str | Invalid]], num_tokens: np.ndarray, budget: int
+) -> tuple[dict, PromptResult]:
+    """What the first of one prompt's generations, as many as take at most a budget of tokens together, come to.
+
+    Args:
+        prompt: The prompt and its law.
+        answers: The answers of each of G generations, in sample order; one may hold several.
+        num_tokens: int64[G], generated tokens of each, the terminator included.
+        budget: Tokens.
+
+    Returns:
+        Columns of the per-prompt table: ``answers_at_budget`` (valid or not), ``num_valid_at_budget``,
+        ``valid_rate_at_budget``, ``wasserstein_1_normalised_at_budget`` (NaN without a valid one), and
+        ``num_tokens`` of all generations. And the result of the answers within the budget.
+    """
+    fitting = int(np.searchsorted(np.cumsum(num_tokens), budget, side="right"))
+    affordable = [answer for group in answers[:fitting] for answer in group]
+    within = evaluate_prompt(affordable, prompt.law)
+    row = {
+        "answers_at_budget": len(affordable),
+        "num_valid_at_budget": len(within.samples),
+        "valid_rate_at_budget": within.valid_rate,
+        "wasserstein_1_normalised_at_budget": within.wasserstein_1_normalised,
+        "num_tokens": int(np.sum(num_tokens)),
+    }
+    return row, within
+
+
 def prompt_row(prompt: Prompt, result: PromptResult) -> dict:
     """The result of one prompt's answers as a row of the per-prompt table."""
     return {

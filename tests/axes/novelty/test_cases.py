@@ -1,7 +1,5 @@
 """Which qualitative cases Tables 11 to 19 show, and a case as CSV, Markdown, LaTeX and HTML."""
 
-import math
-
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -30,13 +28,6 @@ def utilities(rows):
     return {key: dict(zip(("base", "soft", "hard"), values, strict=True)) for key, values in rows.items()}
 
 
-def test_deltas():
-    values = {"base": 2.0, "soft": 5.0, "hard": 6.0}
-    assert [regime.delta(values) for regime in REGIMES] == [3.0, 1.0, 4.0]
-    values = {"base": 4.0, "soft": 1.0, "hard": 2.0}
-    assert [regime.delta(values) for regime in REGIMES] == [-3.0, -2.0, -2.0]
-
-
 def test_other_models_come_before_a_models_second_case():
     found = utilities(
         {
@@ -52,11 +43,6 @@ def test_other_models_come_before_a_models_second_case():
     assert select_cases(found, SOFT) == [Choice("a", "p1", 9), Choice("b", "p2", 5), Choice("a", "p3", 7)]
 
 
-def test_one_model_gives_three_prompts():
-    found = utilities({("a", f"p{i}"): (0, i, 0) for i in range(5)})
-    assert [choice.prompt_id for choice in select_cases(found, SOFT)] == ["p4", "p3", "p2"]
-
-
 def test_cases_of_the_right_sign_come_first_and_others_say_their_delta():
     found = utilities({("a", "p1"): (0, 3, 0), ("b", "p2"): (5, 4, 0), ("b", "p3"): (5, 2, 0)})
     assert select_cases(found, SOFT) == [Choice("a", "p1", 3), Choice("b", "p2", -1), Choice("b", "p3", -3)]
@@ -67,11 +53,6 @@ def test_failures_are_the_most_negative_and_hard_may_tie():
     found = utilities({("a", "p1"): (5, 1, 2), ("a", "p2"): (9, 1, 1), ("a", "p3"): (4, 4, 4)})
     assert [choice.delta for choice in select_cases(found, FAILURE)] == [-8, -3, 0]
     assert HARD.holds(0) and not SOFT.holds(0) and not FAILURE.holds(0)
-
-
-def test_incomplete_and_undefined_pairs_are_not_ranked():
-    found = {**utilities({("a", "p1"): (1, math.nan, 2)}), ("a", "p2"): {"base": 1.0, "soft": 2.0}}
-    assert select_cases(found, SOFT) == []
 
 
 @given(
@@ -147,7 +128,7 @@ def case():
         "soft": ConditionResult(2, 5.0, (Response(LONG, 6, 9, 0.2), Response("", 4, 1, -9.0))),
         "hard": ConditionResult(0, 0.0, ()),
     }
-    return CaseTable("table11", 11, REGIMES[0], "m", "Model_M", "Topic", "Say | it\nnow", 2.5, False, results)
+    return CaseTable(11, REGIMES[0], "m", "Model_M", "Topic", "Say | it\nnow", 2.5, False, results)
 
 
 def test_markdown_has_one_line_per_rank(case):

@@ -41,25 +41,6 @@ def test_scatter_counts_points_strictly_above_the_diagonal():
     assert sorted(map(tuple, points.tolist())) == sorted([(5, 9), (5, 5), (5, 2)] * 2)
 
 
-def test_scatter_has_a_column_for_each_method_in_order():
-    frame = pd.concat([per_prompt(), per_prompt().query("condition == 'soft'").assign(condition="merged")])
-    figure = figures.prompt_scatter(frame, NAMES, ("base", "merged", "hard"), {"a": "x", "b": "y"})
-    titles = [axis.get_title(loc="left") for axis in figure.axes[:2]]
-    assert titles == ["merged: 2 of 6 above", "hard: 4 of 4 above"] and len(figure.axes) == 4
-
-
-def test_scatter_without_a_method():
-    only_base = per_prompt().query("condition == 'base'")
-    figure = figures.prompt_scatter(only_base, NAMES, CONDITIONS, {"a": "x", "b": "y"})
-    assert figure.axes[0].get_title(loc="left") == "soft: 0 of 0 above"
-
-
-def test_families_have_a_colour_and_models_a_marker():
-    looks = figures.model_markers(["a", "b", "c"], {"a": "x", "b": "x", "c": "y"})
-    assert looks["a"][0] == looks["b"][0] != looks["c"][0]
-    assert looks["a"][1] != looks["b"][1] and looks["a"][1] == looks["c"][1]
-
-
 def test_answer_bars_draw_any_unicode_without_warnings(tmp_path):
     answers = pd.DataFrame(
         [
@@ -122,9 +103,3 @@ def test_ten_of_each_condition_and_fifteen_in_all():
     labels = displayed_labels({"base": base, "soft": soft})
     # The 10th of base has .081 and comes before the first of soft at .08; five of soft fill up.
     assert labels == [*list(base)[:10], *list(soft)[:5]]
-
-
-@pytest.mark.parametrize("order", [("base", "soft", "hard"), ("hard", "base", "soft")])
-def test_ties_do_not_depend_on_the_order_of_conditions(order):
-    shares = {"base": {"x": 0.1, "y": 0.7}, "soft": {"x": 0.2, "y": 0.1}, "hard": {"x": 0.7, "y": 0.2}}
-    assert displayed_labels({name: shares[name] for name in order}) == ["x", "y"]

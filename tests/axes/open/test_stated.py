@@ -32,7 +32,3 @@ def test_the_papers_numbers_stand_beside_ours_and_are_marked(tmp_path):
     ours = table.frame["of"] == "Model"
     assert table.frame.loc[ours, "provenance"].str.contains("open/m/base").all()
     assert (table.frame.loc[~ours, "provenance"] == "").all()
-
-
-def test_without_open_ended_evaluations_there_is_no_such_table(tmp_path):
-    assert open_stated_table(read_evaluations(tmp_path), {"m": "Model"}, CONDITIONS) is None

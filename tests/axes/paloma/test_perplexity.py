@@ -97,37 +97,12 @@ def test_totals_are_those_of_the_sums():
         assert slices[name].tolist() == [rows[split, name]["value"] for split in ("b", "a")]
 
 
-def test_base_has_nothing_to_be_compared_with():
-    names = {"perplexity_ratio", "bits_per_byte_difference"}
-    assert set(statistics("none", against_base=True)) == {f"{name}_without_bos" for name in names}
-    assert not {"change_nats", *names} & set(slice_table(table().assign(change_nats=math.nan)))
-    assert (
-        tuple(comparison_table(table(), [], variant="model", seed=0, names=(), margin=1, significance=0.05))
-        == TEST_COLUMNS
-    )
-
-
 def test_all_slices_together_resample_documents_within_each():
     # Documents of a slice are alike: drawn within slices they leave nothing to chance, drawn from all of them they do.
     alike = {"num_tokens": 10, "num_bytes": 40, "change_nats": 0.0}
     documents = pd.DataFrame({"slice": list("aaabbb"), "nll_nats": [10.0] * 3 + [50.0] * 3, **alike})
     row = by_name(documents)["all", "bits_per_byte"]
     assert row["ci_low"] == row["ci_high"] == pytest.approx(row["value"])
-
-
-def test_documents_without_a_token_are_counted_and_undefined_alone():
-    documents = pd.DataFrame(
-        {
-            "slice": ["a", "a"],
-            "nll_nats": [0.0, 0.0],
-            "change_nats": [0.0, 0.0],
-            "num_tokens": [0, 0],
-            "num_bytes": [1, 2],
-        }
-    )
-    rows = by_name(documents)
-    assert math.isnan(rows["a", "perplexity"]["value"]) and rows["a", "perplexity"]["undefined"] == 1
-    assert slice_table(documents)["num_unscored"].tolist() == [2]
 
 
 def test_resampling_keeps_a_document_s_columns_together():
@@ -138,13 +113,6 @@ def test_resampling_keeps_a_document_s_columns_together():
     # A sum of three independent draws: mean 8, variance 3 * population variance.
     assert sums[:, 0].mean() == pytest.approx(8, abs=4 * np.sqrt(3 * columns[:, 0].var() / 3000))
     assert sums[:, 0].var() == pytest.approx(3 * columns[:, 0].var(), rel=0.15)
-
-
-def test_blocks_of_the_bootstrap_do_not_matter(monkeypatch):
-    columns = np.arange(14.0).reshape(7, 2)
-    whole = resampled_sums(columns, 50, np.random.default_rng(2))
-    monkeypatch.setattr("pipeline.axes.paloma.perplexity.DRAWS_PER_BLOCK", 21)
-    np.testing.assert_array_equal(resampled_sums(columns, 50, np.random.default_rng(2)), whole)
 
 
 def test_interval_agrees_with_the_delta_method():
@@ -201,15 +169,3 @@ def test_p_values():
     assert total["p_difference_adjusted"] == total["p_difference"]
     assert total["p_equivalence_adjusted"] == total["p_equivalence"]
     assert first["ci_low"] < first["difference"] < first["ci_high"]
-
-
-def test_the_bootstrap_covers_as_often_as_it_says():
-    # 300 slices of 50 documents; the truth is 3 nats per token and 4 bytes per token.
-    truth, covered = 3 / 4 / math.log(2), 0
-    rng = np.random.default_rng(5)
-    for index in range(300):
-        documents = table(rng, sizes=(("a", 50),))
-        row = by_name(documents, seed=index, replicates=400)["a", "bits_per_byte"]
-        covered += row["ci_low"] <= truth <= row["ci_high"]
-    # 95% nominal, a few points less at 50 documents; four standard errors of 300 trials are 0.05.
-    assert 0.88 <= covered / 300 <= 0.99

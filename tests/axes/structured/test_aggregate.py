@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from pipeline.axes.structured.aggregate import failure_counts, summaries
-from pipeline.axes.structured.fidelity import DISTANCES, TAILS, UNIFORMITY_TESTS
+from pipeline.axes.structured.fidelity import DISTANCES, UNIFORMITY_TESTS
+from pipeline.axes.structured.tails import QUANTILE_ERRORS
 from pipeline.core.statistics.intervals import over_families, wilson_interval
 from pipeline.core.statistics.summarise import summarise
 
@@ -21,7 +22,13 @@ def table(**columns):
 
 def rows_of(per_prompt, floors=None, deviations=None):
     """Rows of a condition by metric and family; a column that is not given is 0, and nothing is tested."""
-    sampled = (*DISTANCES, *TAILS, "wasserstein_1_normalised", "wasserstein_1_window_normalised", "wasserstein_1")
+    sampled = (
+        *DISTANCES,
+        *QUANTILE_ERRORS,
+        "wasserstein_1_normalised",
+        "wasserstein_1_window_normalised",
+        "wasserstein_1",
+    )
     others = ("num_tokens", "answers_at_budget", "valid_rate_at_budget", "num_valid_at_budget")
     given = dict.fromkeys((*sampled, *others, "wasserstein_1_normalised_at_budget"), 0.0)
     given |= dict.fromkeys((f"{column}_adjusted" for column in UNIFORMITY_TESTS.values()), math.nan)
@@ -39,7 +46,7 @@ def rows_of(per_prompt, floors=None, deviations=None):
 
 def test_distances_are_reported_by_family_and_tails_over_all():
     values = np.array([0.1, 0.3, 0.4, 0.9])
-    columns = dict.fromkeys((*DISTANCES, *TAILS), values)
+    columns = dict.fromkeys((*DISTANCES, *QUANTILE_ERRORS), values)
     rows = rows_of(table(**columns), {name: np.stack([values, values + 1], axis=1) for name in columns})
     for metric in columns:
         assert rows[metric, ""]["value"] == pytest.approx(over_families(values, np.array(FAMILIES)))
@@ -128,9 +135,9 @@ def test_shares_of_rejected_prompts():
 
 
 def test_figures_that_some_prompts_lack_are_not_aggregated():
-    rows = rows_of(table(exact_total_variation=[0.5, 0.5, math.nan, 0.5], exact_logit_kl_nats=[1.0, 2.0, 3.0, 4.0]))
-    assert ("exact_total_variation", "") not in rows and ("exact_total_variation", "a") not in rows
-    assert rows["exact_logit_kl_nats", ""]["value"] == 3 and rows["exact_logit_kl_nats", ""]["n"] == 4
+    rows = rows_of(table(exact_support_rate=[0.5, 0.5, math.nan, 0.5], logit_kl_rounded_law_nats=[1.0, 2.0, 3.0, 4.0]))
+    assert ("exact_support_rate", "") not in rows and ("exact_support_rate", "a") not in rows
+    assert rows["logit_kl_rounded_law_nats", ""]["value"] == 3 and rows["logit_kl_rounded_law_nats", ""]["n"] == 4
 
 
 def test_tokens_are_counted_over_valid_answers():

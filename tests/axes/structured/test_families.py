@@ -86,20 +86,6 @@ def test_undefined_is_a_cross_and_not_run_nothing():
     assert [label.get_text() for label in poisson.get_xticklabels()] == ["Model A", "Model_B"]
 
 
-def test_names_of_many_models_are_turned_in_every_lowest_panel():
-    values = {(f"m{n}", "soft", family): 0.1 for n in range(3) for family in ("poisson", "maxwell", "chi", "weibull")}
-    figure = family_panels(by_family(values), {f"m{n}": f"M{n}" for n in range(3)}, CONDITIONS, METRIC, "ood", [])
-    labelled = [axis for axis in panels_of(figure).values() if axis.xaxis.get_tick_params()["labelbottom"]]
-    assert len(labelled) == 3
-    assert all(label.get_rotation() == 90 for axis in labelled for label in axis.get_xticklabels())
-
-
-def test_a_single_setting_is_named():
-    prompts = build_split("ood", selection="selected", families=["poisson"])[:1]
-    figure = family_panels(by_family({("a", "soft", "poisson"): 0.1}), NAMES, CONDITIONS, METRIC, "ood", prompts)
-    assert list(panels_of(figure)) == ["Poisson(lambda=1)"]
-
-
 def test_intervals_are_drawn_between_their_ends():
     figure = family_panels(by_family({("a", "soft", "poisson"): 0.1}), NAMES, CONDITIONS, METRIC, "ood", [])
     (segments,) = [c.get_segments() for c in figure.axes[0].collections if len(c.get_segments())]

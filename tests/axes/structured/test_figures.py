@@ -3,7 +3,6 @@
 import itertools
 import math
 
-import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
@@ -12,7 +11,7 @@ from pipeline.axes.structured.figures import overlay_models, ssot_model, structu
 from pipeline.config.params import load_params
 from pipeline.core.prompts.structured import build_split
 from pipeline.report.evaluations import read_evaluations
-from pipeline.report.figures.drawing import COLORS, drawable
+from pipeline.report.figures.drawing import drawable
 from tests.report.conftest import CONDITIONS, metric_frame, sampled
 from tests.report.conftest import structured as write_structured
 
@@ -53,18 +52,6 @@ def test_bars_of_five_methods_stand_beside_each_other():
     assert len(bars) == 12 and all(end < start for (_, end), (start, _) in itertools.pairwise(bars))
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["perfect sampler", *conditions]
-
-
-def test_overlays_draw_the_conditions_asked_for():
-    panels = build_split("ood", selection="selected", families=["poisson", "maxwell"])[::3]
-    samples = {"a": {(c, p.prompt_id): np.array([1.0, 2.0, 2.5]) for c in COLORS for p in panels}}
-    figure = figures.sample_overlays(panels, samples, {"a": "Model A"}, ("base", "ssot", "soft"))
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["target", "base", "ssot", "soft"]
-
-
-def test_every_condition_has_its_own_colour():
-    assert len(set(COLORS.values())) == len(COLORS) == 7
 
 
 def test_characters_without_a_glyph_are_written_as_codes():

@@ -19,11 +19,9 @@ from pipeline.axes.structured.pit import (
     printed_decimals,
     randomised_pit,
     uniformity_tests,
-    valid_decimals,
 )
 from pipeline.core.laws.families import get_family
 from pipeline.core.laws.quantiles import quantile
-from pipeline.core.prompts.number_answers import Invalid, parse_number
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.random_streams import random_stream
 
@@ -49,19 +47,6 @@ UNIFORM = get_family("uniform").law_at({"a": 0.0, "b": 10.0})
 )
 def test_printed_decimals(text, decimals):
     assert printed_decimals(text) == decimals
-
-
-@given(st.text(alphabet="0123456789.eE+-", max_size=12))
-def test_every_number_has_decimals(text):
-    if not isinstance(parse_number(text), Invalid):
-        assert -300 <= printed_decimals(text) <= 300
-
-
-def test_decimals_of_the_valid_answers_only():
-    answers = ["1.25", "x", Invalid.NO_ANSWER, "7"]
-    assert valid_decimals(answers, np.array([True, False, False, True])).tolist() == [2, 0]
-    with pytest.raises(ValueError, match="'x' is no number"):
-        valid_decimals(answers, np.array([True, True, False, True]))
 
 
 @pytest.mark.parametrize("prompt", PROMPTS, ids=lambda prompt: prompt.prompt_id)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.axes.structured.tables import per_prompt_metrics, structured_tests_table
+from pipeline.axes.structured.tables import structured_tests_table
 from pipeline.config import retention
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.tables import table_text
@@ -49,13 +49,3 @@ def test_pairs_that_exist_are_tested_and_sizes_are_reckoned_with(evaluations):
     assert (frame["p_adjusted"] >= frame["p"]).all()
     text = table_text.to_markdown(table)
     assert "| OOD | Logit KL | Model\\_M | soft − base | 6 | 18 | -1." in text and "level 0.05" in text
-
-
-def test_the_table_is_the_same_every_time(evaluations):
-    first, second = (structured_tests_table(evaluations, NAMES, CONDITIONS, 0, TESTS, 200).frame for _ in range(2))
-    pd.testing.assert_frame_equal(first, second)
-
-
-def test_no_table_without_a_pair(evaluations):
-    assert structured_tests_table(evaluations, {"other": "Other"}, CONDITIONS, 0, TESTS, 200) is None
-    assert per_prompt_metrics(evaluations, {"other": "Other"}, CONDITIONS).empty

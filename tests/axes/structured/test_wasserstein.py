@@ -1,4 +1,4 @@
-"""Quantiles, W1, floors, aggregation and intervals against SciPy and closed forms."""
+"""Quantiles, W1, floors and equal token budgets against SciPy and closed forms."""
 
 import math
 
@@ -10,16 +10,17 @@ from scipy import stats
 
 from pipeline.axes.structured.wasserstein import (
     evaluate_prompt,
-    interquantile_width,
     perfect_sampler_replicates,
     wasserstein_1,
+    within_budget,
 )
 from pipeline.core.laws.families import get_family
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.quantiles import quantile
-from pipeline.core.prompts.structured import build_split
+from pipeline.core.prompts.number_answers import Invalid
+from pipeline.core.prompts.structured import build_split, make_prompt
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.intervals import bootstrap_families, over_families, wilson_interval
+from pipeline.core.statistics.intervals import over_families
 
 INTEGER_PROMPTS = [p for split in ("unseen", "ood") for p in build_split(split, selection="selected") if p.law.integer]
 
@@ -98,54 +99,22 @@ def test_family_median_by_hand():
     assert math.isnan(over_families(np.array([1.0, math.nan]), np.array(["a", "b"])))
 
 
-def test_bootstrap_covers_a_normal_mean():
-    # Means of 20 families: the percentile interval covers 0 in about 19 of 20 samples;
-    # at least 170 of 200 has probability above 0.999 for a true coverage of 0.92.
-    rng = np.random.default_rng(7)
-    families = np.array([f"f{i}" for i in range(20)])
-    covered = 0
-    for _ in range(200):
-        low, high = bootstrap_families(rng.normal(size=20), families, "mean", replicates=200, rng=rng)
-        covered += low <= 0 <= high
-    assert 170 <= covered <= 200
+UNIT = make_prompt("uniform", {"a": 0.0, "b": 1.0}, "ood")
 
 
-@pytest.mark.parametrize("statistic", ["family_median", "family_mean", "mean"])
-def test_bootstrap_equals_the_obvious_loop(statistic):
-    rng = np.random.default_rng(3)
-    families = np.array(list("aabbbcdddd"))
-    values = rng.normal(size=10) + np.arange(10) / 3
-    values[3] = math.nan
-    found = bootstrap_families(values, families, statistic, replicates=20_000, rng=np.random.default_rng(0))
-    members = [np.flatnonzero(families == name) for name in "abcd"]
-    draws = []
-    for _ in range(4000):
-        rows = [rng.choice(members[f], size=len(members[f])) for f in rng.integers(4, size=4)]
-        if statistic == "mean":
-            draws.append(np.nanmean(values[np.concatenate(rows)]))
-        else:
-            labels = np.repeat(np.arange(4), [len(r) for r in rows])
-            draws.append(over_families(values[np.concatenate(rows)], labels, statistic))
-    low, high = np.nanpercentile(draws, [2.5, 97.5])
-    assert found == pytest.approx((low, high), abs=0.15)
+@pytest.mark.parametrize(("budget", "answers"), [(1, 0), (3, 1), (7, 1), (8, 2), (9, 2), (10, 3), (99, 3)])
+def test_the_first_generations_that_fit(budget, answers):
+    row, within = within_budget(UNIT, [["0.5"]] * 3, np.array([3, 5, 2]), budget)
+    assert row["answers_at_budget"] == answers == within.num_samples and row["num_tokens"] == 10
+    assert math.isnan(row["wasserstein_1_normalised_at_budget"]) == math.isnan(row["valid_rate_at_budget"])
+    assert math.isnan(row["valid_rate_at_budget"]) == (answers == 0)
 
 
-def test_bootstrap_of_an_undefined_statistic():
-    families = np.array(["a", "b"])
-    interval = bootstrap_families(
-        np.array([1.0, math.nan]), families, "family_median", replicates=50, rng=random_stream(0)
-    )
-    assert all(map(math.isnan, interval))
-
-
-def test_wilson():
-    # Wilson's formula by hand for 8 of 10, z = 1.959964.
-    z = 1.959964
-    centre = (0.8 + z * z / 20) / (1 + z * z / 10)
-    half = z * math.sqrt(0.8 * 0.2 / 10 + z * z / 400) / (1 + z * z / 10)
-    assert wilson_interval(8, 10) == pytest.approx((centre - half, centre + half), abs=1e-6)
-    assert all(map(math.isnan, wilson_interval(0, 0)))
-
-
-def test_width_of_bernoulli():
-    assert interquantile_width(get_family("bernoulli").law_at({"p": 0.1})) == 1
+def test_only_what_fits_is_measured():
+    answers = [["0.1", "0.9"], [Invalid.EMPTY, "0.5"], ["0.5", "0.5"]]
+    row, within = within_budget(UNIT, answers, np.array([10, 10, 10]), 25)
+    assert row["answers_at_budget"] == 4 and row["num_valid_at_budget"] == 3
+    assert row["valid_rate_at_budget"] == 0.75
+    expected = evaluate_prompt(["0.1", "0.9", "0.5"], UNIT.law).wasserstein_1_normalised
+    assert row["wasserstein_1_normalised_at_budget"] == expected
+    assert row["num_tokens"] == 30 and within.samples.tolist() == [0.1, 0.9, 0.5]
