@@ -55,7 +55,7 @@ def collect(params: Params, model: str, method: str, licence: str | None, source
         raise ConfigError(f"{source}: conditions: a model card compares {method} with base; add {' and '.join(absent)}")
     root = Path(params.artifacts)
     makers = {Path(path): node.name for node in StageGraph(params).values() for path in node.outputs}
-    adapters = {name: root / "adapters" / model / name for name in (method, *_trained(params, method))}
+    adapters = {name: root / "adapters" / model / name for name in (method, *trained_methods(params, method))}
     evaluations = {
         (axis, condition): root / "evals" / axis / model / condition / RECORD
         for axis in params.axes
@@ -74,7 +74,7 @@ def collect(params: Params, model: str, method: str, licence: str | None, source
         model=model,
         method=method,
         report=report,
-        training={name: records[adapters[name] / RECORD] for name in _trained(params, method)},
+        training={name: records[adapters[name] / RECORD] for name in trained_methods(params, method)},
         adapter=records[adapters[method] / RECORD],
         evaluations={key: records[path] for key, path in evaluations.items()},
         metrics=reported_metrics(params, model, method),
@@ -86,7 +86,7 @@ def collect(params: Params, model: str, method: str, licence: str | None, source
     )
 
 
-def _trained(params: Params, method: str) -> list[str]:
+def trained_methods(params: Params, method: str) -> list[str]:
     """The method itself, or those with a weight that it is merged from."""
     merge = params.methods[method].merge
     return [method] if merge is None else [name for name, weight in merge.items() if weight]
