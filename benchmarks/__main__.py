@@ -26,7 +26,6 @@ BENCHMARKS = (
     "preflight",
     "novelty",
     "perplexity",
-    "report",
 )
 
 

@@ -90,7 +90,6 @@ def run(num_prompts: int = 16, num_paths: int = 4, repeats: int = 15) -> list[di
     case = f"{num_prompts} prompts x {num_paths} paths, embedded"
     return [
         {
-            "benchmark": "anchors",
             "case": case,
             "implementation": name,
             "seconds": seconds,

@@ -107,7 +107,7 @@ def run(models: Iterable[str] = MODELS, steps: int = 10) -> list[dict]:
         steps: Steps of which the median counts.
 
     Returns:
-        One dictionary per strategy: benchmark, case, implementation, seconds, ratio (the single
+        One dictionary per strategy: case, implementation, seconds, ratio (the single
         process's seconds over its own), parameters_mb, adapter_mb, loss.
     """
     results = []
@@ -126,7 +126,7 @@ def run(models: Iterable[str] = MODELS, steps: int = 10) -> list[dict]:
                 )
                 figures = json.loads(output.read_text())
             single = single or figures["seconds"]
-            row = {"benchmark": "distributed", "case": model, "implementation": strategy}
+            row = {"case": model, "implementation": strategy}
             results.append(row | figures | {"ratio": single / figures["seconds"]})
     return results
 

@@ -99,7 +99,7 @@ def run(
         estimators: Keys of ``ESTIMATORS``.
 
     Returns:
-        One dictionary per estimator: benchmark, case, implementation, seconds (per step),
+        One dictionary per estimator: case, implementation, seconds (per step),
         ratio (cost of the method's first estimator over its own), variance_strings,
         variance_prompts, cost, tokens, positions.
     """
@@ -128,7 +128,6 @@ def run(
         first.setdefault(objective, cost)
         results.append(
             {
-                "benchmark": "estimators",
                 "case": f"{num_prompts} prompts, {max_bins} strings",
                 "implementation": name,
                 "seconds": float(np.median(seconds)),

@@ -7,11 +7,12 @@ evaluation prompt, best first, until the bounds of normalised W1 are 0.001 apart
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
+from benchmarks.measure import best
 from benchmarks.workload import MODEL
 from pipeline.core.exact.number_law import bound_number_law, candidate_tokens
 from pipeline.core.exact.trie_law import exact_law, leaf_index
@@ -25,16 +26,6 @@ from pipeline.engines.scoring.tree_scorer import TreeScorer
 
 BATCH = 16
 FAMILIES = ("gaussian", "exponential", "uniform", "poisson", "binomial", "cauchy")
-
-
-def _best(function: Callable[[], object], repeats: int) -> tuple[float, object]:
-    """Shortest of several runs in seconds, which other load on the machine disturbs least, and the last result."""
-    seconds, result = [], None
-    for _ in range(repeats):
-        started = time.perf_counter()
-        result = function()
-        seconds.append(time.perf_counter() - started)
-    return min(seconds), result
 
 
 @torch.inference_mode()
@@ -60,7 +51,7 @@ def _trie_rows(
     total = -(-len(sequences) // BATCH)
     spread = np.linspace(0, total - 1, min(batches, total)).astype(int).tolist()
     measured = sum(
-        _best(lambda at=at: _string_by_string(model, prompt_ids, sequences[at * BATCH : (at + 1) * BATCH]), repeats)[0]
+        best(lambda at=at: _string_by_string(model, prompt_ids, sequences[at * BATCH : (at + 1) * BATCH]), repeats)[0]
         for at in spread
     )
     baseline = measured * total / len(spread)
@@ -68,7 +59,6 @@ def _trie_rows(
     case = f"trie of {len(sequences):,} strings"
     rows = [
         {
-            "benchmark": "exact_law",
             "case": case,
             "implementation": "string by string",
             "seconds": baseline,
@@ -80,12 +70,11 @@ def _trie_rows(
     reference = None
     for strategy in ("packed", "levels"):
         scorer = TreeScorer(model, strategy)
-        seconds, scores = _best(lambda scorer=scorer: scorer.score_trie(scorer.prefill(prompt_ids), trie), repeats)
+        seconds, scores = best(lambda scorer=scorer: scorer.score_trie(scorer.prefill(prompt_ids), trie), repeats)
         reference = scores if reference is None else reference
         law = exact_law(trie, scores, values)
         rows.append(
             {
-                "benchmark": "exact_law",
                 "case": case,
                 "implementation": strategy,
                 "seconds": seconds,
@@ -96,10 +85,8 @@ def _trie_rows(
                 "mass_on_trie": law.mass_on_trie,
             }
         )
-    seconds, _ = _best(lambda: exact_law(trie, reference, values), repeats)
-    rows.append(
-        {"benchmark": "exact_law", "case": case, "implementation": "figures from the scores", "seconds": seconds}
-    )
+    seconds, _ = best(lambda: exact_law(trie, reference, values), repeats)
+    rows.append({"case": case, "implementation": "figures from the scores", "seconds": seconds})
     return rows
 
 
@@ -118,7 +105,6 @@ def _bounds_row(scorer: TreeScorer, prompt: Prompt, prompt_ids: list[int], digit
     bounds = bound_number_law(prompt.law, digit_tokens, timed, max_positions=max_positions)
     seconds = time.perf_counter() - started
     return {
-        "benchmark": "exact_law",
         "case": f"bounds, {prompt.family}",
         "implementation": "masked",
         "seconds": seconds,

@@ -150,7 +150,7 @@ def run(cases: Iterable[str] = CASES, size: Mapping[str, int] = SIZE) -> list[di
     """Measure every case in both orders.
 
     Returns:
-        One dictionary per case and order: benchmark, case, implementation, seconds, private_mb, after_mb, mapped_mb.
+        One dictionary per case and order: case, implementation, seconds, private_mb, after_mb, mapped_mb.
     """
     results = []
     for case in cases:
@@ -171,7 +171,7 @@ def run(cases: Iterable[str] = CASES, size: Mapping[str, int] = SIZE) -> list[di
                     stderr=subprocess.DEVNULL,
                 )
                 tracks = [json.loads((root / f"{rank}.json").read_text()) for rank in range(PROCESSES)]
-                row = {"benchmark": "loading", "case": case, "implementation": order}
+                row = {"case": case, "implementation": order}
                 results.append(row | combined(tracks) | {"stored_mb": stored})
     return results
 

@@ -5,7 +5,10 @@ import importlib
 import multiprocessing
 import resource
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
 
 
 def peak_megabytes() -> float:
@@ -59,3 +62,13 @@ def in_subprocess(module: str, function: str, **arguments: Any) -> dict[str, Any
     finally:
         process.join()
     return result
+
+
+def best(call: Callable[[], Result], repeats: int) -> tuple[float, Result]:
+    """Shortest of several runs in seconds, which other load on the machine disturbs least, and the last result."""
+    seconds = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        result = call()
+        seconds.append(time.perf_counter() - started)
+    return min(seconds), result

@@ -226,7 +226,6 @@ def _rows(case: str, runs: dict[str, tuple[float, list[list[int]], int]]) -> lis
     total = sum(map(len, expected))
     return [
         {
-            "benchmark": "novelty",
             "case": case,
             "implementation": name,
             "seconds": taken,

@@ -9,13 +9,13 @@ falls with the length, and it is larger where a call costs more than its arithme
 """
 
 import pydoc_data.topics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.measure import best
 from benchmarks.workload import MODEL
 from pipeline.config.models import ModelConfig
 from pipeline.core.retention.windows import scoring_windows
@@ -50,16 +50,6 @@ def plain(model: torch.nn.Module, tokenizer: Any, texts: Sequence[str], window: 
     return np.array(sums)
 
 
-def _best(call: Callable[[], np.ndarray], repeats: int) -> tuple[float, np.ndarray]:
-    """Shortest of several runs in seconds, which other load on the machine disturbs least, and the last result."""
-    seconds = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        result = call()
-        seconds.append(time.perf_counter() - started)
-    return min(seconds), result
-
-
 def run(
     count: int = 400, repeats: int = 3, device: str | None = None, config: ModelConfig = MODEL
 ) -> list[dict[str, Any]]:
@@ -87,15 +77,14 @@ def run(
         # What is made at the first call belongs to neither.
         plain(model, tokenizer, texts[:2], WINDOW, STRIDE)
         scorer.score(texts[:2], None)
-        seconds, expected = _best(lambda texts=texts: plain(model, tokenizer, texts, WINDOW, STRIDE), repeats)
-        packed, found = _best(
+        seconds, expected = best(lambda texts=texts: plain(model, tokenizer, texts, WINDOW, STRIDE), repeats)
+        packed, found = best(
             lambda texts=texts: np.array([score.nll_nats for score in scorer.score(texts, None)]), repeats
         )
         case = f"{name}: {len(texts)} documents of {tokens / len(texts):.0f} tokens"
         for implementation, taken, values in (("one window at a time", seconds, expected), ("packed", packed, found)):
             rows.append(
                 {
-                    "benchmark": "perplexity",
                     "case": case,
                     "implementation": implementation,
                     "seconds": taken,

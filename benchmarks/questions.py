@@ -4,13 +4,12 @@ Sampling: all settings in one call, which runs a question and every prefix of it
 setting; both must give the same. Sets of laws: the distances of people's laws from them, and entropies.
 """
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.measure import best
 from benchmarks.workload import MODEL
 from pipeline.artifacts.json_lines import read_json_lines
 from pipeline.axes.credal.hull import entropy_bounds, entropy_split, hull_distance
@@ -35,15 +34,8 @@ Answers = dict[tuple[int, int], Generation]
 """By the place of the request and the sample's index."""
 
 
-def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    started = time.perf_counter()
-    result = call()
-    return time.perf_counter() - started, result
-
-
 def _row(case: str, implementation: str, seconds: float, plain: float, **more: Any) -> dict[str, Any]:
     return {
-        "benchmark": "questions",
         "case": case,
         "implementation": implementation,
         "seconds": seconds,
@@ -90,7 +82,7 @@ def sampling_rows(questions: int, samples: int, repeats: int, device: str | None
     for _ in range(repeats):
         for name, way in ways.items():
             costs[name] = GenerationStatistics()
-            taken, answers[name] = _timed(lambda way=way, name=name: way(costs[name]))
+            taken, answers[name] = best(lambda way=way, name=name: way(costs[name]), 1)
             seconds[name].append(taken)
     first = next(iter(ways))
     case = f"{len(encoded)} questions, {len(SETTINGS)} settings, {samples} samples"
@@ -115,8 +107,8 @@ def credal_rows(prompts: int) -> list[dict[str, Any]]:
     people = list(rng.dirichlet(np.full(CLASSES, 0.5), size=prompts))
 
     case = f"{prompts:,} questions, {len(SETTINGS)} laws of {CLASSES} classes"
-    distances, _ = _timed(lambda: [hull_distance(own, law) for own, law in zip(members, people, strict=True)])
-    entropies, _ = _timed(lambda: [(entropy_bounds(own), entropy_split(own)) for own in members])
+    distances, _ = best(lambda: [hull_distance(own, law) for own, law in zip(members, people, strict=True)], 1)
+    entropies, _ = best(lambda: [(entropy_bounds(own), entropy_split(own)) for own in members], 1)
     return [
         {**_row(f"{case}: distances", "a linear programme each", distances, distances), "ratio": None},
         {**_row(f"{case}: entropies", "bounds and split", entropies, entropies), "ratio": None},

@@ -163,7 +163,6 @@ def _row(case: str, implementation: str, samples: int, timings: list[dict[str, _
     plain = sum(min(timing["plain"].seconds) for timing in timings)
     pairs = [pair for t in timings for pair in zip(t[implementation].answers, t["plain"].answers, strict=True)]
     return {
-        "benchmark": "sampling",
         "case": case,
         "implementation": implementation,
         "seconds": seconds,

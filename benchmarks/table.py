@@ -27,7 +27,7 @@ def cell(value: Any) -> str:
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """A table of the columns that any row has; further figures of a row follow its note."""
     shown = [key for key in COLUMNS if any(row.get(key) not in (None, "") for row in rows)]
-    extras = [{k: v for k, v in row.items() if k not in COLUMNS and k != "benchmark"} for row in rows]
+    extras = [{k: v for k, v in row.items() if k not in COLUMNS} for row in rows]
     if any(extras) and "note" not in shown:
         shown.append("note")
     lines = ["| " + " | ".join(COLUMNS[key] for key in shown) + " |", "|" + "---|" * len(shown)]

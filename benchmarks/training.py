@@ -128,7 +128,6 @@ def measure(case: str, model_name: str, implementation: str, num_prompts: int, r
         loss = step()
         seconds.append(time.perf_counter() - started)
     return {
-        "benchmark": "training",
         "case": f"{case}, {model_name}",
         "implementation": implementation,
         "seconds": float(np.median(seconds)),
@@ -148,7 +147,7 @@ def run(cases: Iterable[str] = tuple(CASES), models: Iterable[str] = MODELS, rep
         repeats: Steps of which the median counts.
 
     Returns:
-        One dictionary per implementation: benchmark, case, implementation, seconds, peak_mb,
+        One dictionary per implementation: case, implementation, seconds, peak_mb,
         loss, tokens, positions, and ratio, the plain loop's seconds over its own.
     """
     results = []

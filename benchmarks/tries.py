@@ -111,7 +111,6 @@ def token_ids(max_bins: int = 16_384, repeats: int = 5) -> list[dict]:
     case = f"token ids of {len(space.values):,} strings"
     return [
         {
-            "benchmark": "tries",
             "case": case,
             "implementation": name,
             "seconds": seconds,
@@ -138,7 +137,6 @@ def run(quick: bool = False) -> list[dict]:
             scale = fast["num_edges"] / plain["num_edges"]
             rows.append(
                 {
-                    "benchmark": "tries",
                     "case": case,
                     "implementation": "dictionary of tuples",
                     "seconds": plain["seconds"] * scale,
@@ -149,7 +147,6 @@ def run(quick: bool = False) -> list[dict]:
             )
             rows.append(
                 {
-                    "benchmark": "tries",
                     "case": case,
                     "implementation": "flat arrays",
                     "seconds": fast["seconds"],

@@ -1,10 +1,8 @@
 """The directory that is published: an adapter in PEFT's format, its card, metrics and records, from a finished DAG."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -46,6 +44,8 @@ def collect(params: Params, model: str, method: str, licence: str | None, source
         ArtifactError: The adapter, an evaluation of it or of base, or the report is missing or out of date.
         ModelError: The base checkpoint's tokenizer cannot be loaded.
     """
+    from pipeline.engines.loading.model import load_tokenizer
+
     for option, name, known in (("--model", model, params.models), ("--method", method, params.methods)):
         if name not in known:
             raise ConfigError(f"{option}: {source} has no {name!r}; there are {', '.join(known)}")
@@ -55,7 +55,7 @@ def collect(params: Params, model: str, method: str, licence: str | None, source
         raise ConfigError(f"{source}: conditions: a model card compares {method} with base; add {' and '.join(absent)}")
     root = Path(params.artifacts)
     makers = {Path(path): node.name for node in StageGraph(params).values() for path in node.outputs}
-    adapters = {name: root / "adapters" / model / name for name in (method, *_trained(params, method))}
+    adapters = {name: root / "adapters" / model / name for name in (method, *trained_methods(params, method))}
     evaluations = {
         (axis, condition): root / "evals" / axis / model / condition / RECORD
         for axis in params.axes
@@ -74,7 +74,7 @@ def collect(params: Params, model: str, method: str, licence: str | None, source
         model=model,
         method=method,
         report=report,
-        training={name: records[adapters[name] / RECORD] for name in _trained(params, method)},
+        training={name: records[adapters[name] / RECORD] for name in trained_methods(params, method)},
         adapter=records[adapters[method] / RECORD],
         evaluations={key: records[path] for key, path in evaluations.items()},
         metrics=reported_metrics(params, model, method),
@@ -82,20 +82,14 @@ def collect(params: Params, model: str, method: str, licence: str | None, source
         prompt=prompt.text,
         own_requests={each.family: each.text for each in reversed(trained) if each.family in params.laws},
         num_requests=len(trained),
-        has_template=_has_template(params.models[model], report["revision"]),
+        has_template=load_tokenizer(params.models[model], report["revision"]).chat_template is not None,
     )
 
 
-def _trained(params: Params, method: str) -> list[str]:
+def trained_methods(params: Params, method: str) -> list[str]:
     """The method itself, or those with a weight that it is merged from."""
     merge = params.methods[method].merge
     return [method] if merge is None else [name for name, weight in merge.items() if weight]
-
-
-def _has_template(config: ModelConfig, revision: str | None) -> bool:
-    from pipeline.engines.loading.model import load_tokenizer
-
-    return load_tokenizer(config, revision).chat_template is not None
 
 
 def reported_metrics(params: Params, model: str, method: str) -> pd.DataFrame:
@@ -145,11 +139,8 @@ def publish(publication: Publication, output: Path, merged: bool) -> Path:
         # What evaluations have computed with; the half of float32's size beside a bfloat16 checkpoint.
         copy_weights(source, directory, params.models[publication.model].dtype)
         config = json.loads((source / CONFIG).read_text())
-        names = {
-            "base_model_name_or_path": publication.report["checkpoint"],
-            "revision": publication.report["revision"],
-        }
-        write_json(directory / CONFIG, config | names)
+        base = {"base_model_name_or_path": publication.report["checkpoint"], "revision": publication.report["revision"]}
+        write_json(directory / CONFIG, config | base)
         if merged:
             report = named_run(f"check-model@{publication.model}", params).paths["output"]
             checkpoint = params.models[publication.model]
@@ -157,25 +148,17 @@ def publish(publication: Publication, output: Path, merged: bool) -> Path:
             publication = replace(publication, merged_distance=distance)
         model_card(publication).save(directory / CARD)
         publication.metrics[list(METRIC_COLUMNS)].to_csv(directory / METRICS_FILE, index=False, encoding="utf-8")
-        write_json(directory / RECORD, provenance(publication))
+        records = {
+            "model": publication.model,
+            "method": publication.method,
+            "base": dict(publication.report),
+            "adapter": publication.adapter,
+            "training": publication.training,
+            "evaluations": {" ".join(key): record for key, record in publication.evaluations.items()},
+            "published": {"git": git_revision(), "packages": dict(package_versions())},
+        }
+        write_json(directory / RECORD, records)
     return output
-
-
-def provenance(publication: Publication) -> dict[str, Any]:
-    """The records of all that is published, the base checkpoint, and what has published it."""
-
-    def by_name(records: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[str, Any]:
-        return {" ".join(key): record for key, record in records.items()}
-
-    return {
-        "model": publication.model,
-        "method": publication.method,
-        "base": dict(publication.report),
-        "adapter": publication.adapter,
-        "training": publication.training,
-        "evaluations": by_name(publication.evaluations),
-        "published": {"git": git_revision(), "packages": dict(package_versions())},
-    }
 
 
 def write_merged(config: ModelConfig, report: Path, adapter: Path, prompt: str, output: Path) -> float:

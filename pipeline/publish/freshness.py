@@ -1,6 +1,6 @@
 """Whether artifacts are what params.yaml, the code and their inputs would make now, by the records of their runs."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,12 @@ def checked_records(
         # What was asked for is named before what it waits for.
         for path in paths[name]:
             require(path)
-    records = {path: record for node in nodes for path, record in _checked(node, paths[node.name], params, source)}
+    records = {}
+    for node in nodes:
+        now = StageRun(node.stage, node.row, params).record
+        for path in paths[node.name]:
+            records[path] = read_json(path)
+            _compare(path, records[path], now, source)
     return {path: records[path] for name in names for path in paths[name]}
 
 
@@ -78,17 +83,6 @@ def _difference(key: str, then: Any, now: Any) -> tuple[str, Any, Any]:
             if then.get(name) != now.get(name):
                 return _difference(f"{key}.{name}", then.get(name), now.get(name))
     return key, then, now
-
-
-def _checked(
-    node: StageNode, paths: Sequence[Path], params: Params, source: str
-) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The records that a run has left, each after a comparison with what it would be now."""
-    now = StageRun(node.stage, node.row, params).record
-    for path in paths:
-        record = read_json(path)
-        _compare(path, record, now, source)
-        yield path, record
 
 
 def _compare(path: Path, record: Mapping[str, Any], now: StageRecord, source: str) -> None:

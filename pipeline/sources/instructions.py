@@ -6,7 +6,7 @@ from pipeline.config.prompts import InstructionsConfig
 from pipeline.core.prompts.instructions import HELD_OUT, hold_out
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.sources.prompt_rows import Row, read_rows, row_id, row_text
+from pipeline.sources.prompt_rows import read_rows, row_id, row_text
 
 KEY = "prompts.instructions"
 FIELDS = ("prompt",)
@@ -38,7 +38,10 @@ def read_instructions(config: InstructionsConfig, revision: str | None, seed: in
         if (normalised := " ".join(text.lower().split())) in texts:
             raise ArtifactError(f"{where}: the prompt {text!r} is there twice")
         texts.add(normalised)
-        prompt_id = _prompt_id(row, where, text)
+        if row.get("id") is None:
+            prompt_id = f"instruction-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+        else:
+            prompt_id = row_id(row, where)
         if prompt_id in prompts:
             raise ArtifactError(f"{where}: the id {prompt_id!r} is there twice")
         prompts[prompt_id] = TextPrompt(prompt_id, "", kind, text)
@@ -51,9 +54,3 @@ def read_instructions(config: InstructionsConfig, revision: str | None, seed: in
             f"{config.source} that are kept (max_prompts)"
         )
     return found
-
-
-def _prompt_id(row: Row, where: str, text: str) -> str:
-    if row.get("id") is None:
-        return f"instruction-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
-    return row_id(row, where)

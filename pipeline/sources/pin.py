@@ -234,17 +234,10 @@ def main(conf: Path, check: bool, update: bool, params: Path) -> None:
         print(f"left alone: what only {', '.join(off)} would need ({params}: axes)")
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Command line."""
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--conf", type=Path, default=Path("conf"), help="Hydra configuration directory")
     parser.add_argument("--check", action="store_true", help="list what has no commit; ask and write nothing")
     parser.add_argument("--update", action="store_true", help="move what is pinned to the current commit, too")
-    parser.add_argument(
-        "--params", type=Path, default=Path("params.yaml"), help="whose axes count (default: %(default)s)"
-    )
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    run_command(main, parse_arguments())
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="whose axes count: %(default)s")
+    run_command(main, parser.parse_args())

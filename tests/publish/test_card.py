@@ -12,6 +12,7 @@ from huggingface_hub.repocard_data import model_index_to_eval_results
 from pipeline.compose import compose_params
 from pipeline.config.params import validate
 from pipeline.publish.card import Publication, evaluation_results, model_card, request_code, result_rows, training_rows
+from pipeline.publish.directory import trained_methods
 from pipeline.publish.licence import Licence
 from tests.conftest import ROOT
 from tests.report.conftest import metric_frame, metric_row
@@ -27,12 +28,13 @@ RECORD = {
     "packages": {"torch": "2.13.0", "peft": "0.21.2"},
 }
 LAW = "structured"
+NUM_VALID = {"base": 5980, "soft": 5990}
 
 
 def rows(condition, value):
     named = ("embedded", condition)
     found = [
-        metric_row(LAW, *named, split, "wasserstein_1_normalised", value, n=5990, floor=0.023)
+        metric_row(LAW, *named, split, "wasserstein_1_normalised", value, n=NUM_VALID[condition], floor=0.023)
         for split in ("ood", "unseen")
     ]
     found.append(metric_row(LAW, *named, "ood", "valid_rate", 0.975, n=6000))
@@ -115,7 +117,7 @@ def test_numbers_stand_with_interval_size_and_floor(publication):
         "0.1950 [0.1850, 0.2050]",
         "0.0880 [0.0780, 0.0980]",
         "0.0230",
-        "5,990 / 5,990 valid answers",
+        "5,980 / 5,990 valid answers",
     ]
     # Differences and divergence from base are the adapter's alone.
     assert re.search(r"Bits per byte, change.*\| — \| 0\.1800", text)
@@ -185,6 +187,12 @@ def test_each_method_says_what_it_was_trained_on(publication, method):
     assert ("Merged from" in found) == (method in ("merged", "soft_quarter"))
     text = model_card(made).text
     assert ("beside replies of the base checkpoint" in text) == anchored
+
+
+def test_a_method_is_not_merged_from_what_has_no_weight(params):
+    merged = replace(params.methods["merged"], merge={"soft": 1.0, "hard": 0.0})
+    assert trained_methods(replace(params, methods={**params.methods, "merged": merged}), "merged") == ["soft"]
+    assert trained_methods(params, "hard") == ["hard"]
 
 
 class FakeTokenizer:
