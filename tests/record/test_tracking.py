@@ -178,18 +178,6 @@ def test_bar_logs_counts_and_rates(monkeypatch):
     ]
 
 
-def test_bar_writes_little_into_a_log():
-    log, terminal = io.StringIO(), io.StringIO()
-    terminal.isatty = lambda: True
-    for file in (log, terminal):
-        bar = LoggedBar(range(45), file=file, log=lambda values, step: None, miniters=1)
-        for _ in bar:
-            time.sleep(0.01)
-    # On a terminal, a line every tenth of a second; in a log the first and the last.
-    assert log.getvalue().count("\r") <= 3 < terminal.getvalue().count("\r")
-    assert "45/45" in log.getvalue()
-
-
 def test_bar_does_not_count_what_it_starts_with():
     points = []
     for initial in (6, 9):
