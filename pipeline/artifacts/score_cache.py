@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pipeline.core.language.novelty_partition import Pair
-from pipeline.errors import ArtifactError, BusyError, ModelError, PipelineError, storage_error
+from pipeline.errors import ArtifactError, BusyError, ModelError, storage_error
 
 KEYS_PER_QUERY = 500
 LOCK_TIMEOUT_SECONDS = 120.0
@@ -60,14 +60,13 @@ class ScoreCache:
         try:
             yield
         except sqlite3.Error as error:
-            raise self._explanation(error) from error
-
-    def _explanation(self, error: sqlite3.Error) -> PipelineError:
-        if refused := storage_error(error, str(self.path)):
-            return refused
-        if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            return BusyError(f"{self.path} has been in use by another process for {LOCK_TIMEOUT_SECONDS:.0f} s")
-        return ArtifactError(f"{self.path} is not a cache of scores ({error}); delete it to start over")
+            if refused := storage_error(error, str(self.path)):
+                raise refused from error
+            if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise BusyError(
+                    f"{self.path} has been in use by another process for {LOCK_TIMEOUT_SECONDS:.0f} s"
+                ) from error
+            raise ArtifactError(f"{self.path} is not a cache of scores ({error}); delete it to start over") from error
 
     def find(self, keys: Sequence[bytes]) -> dict[bytes, float]:
         """The known ones of ``keys`` with their values. Raises what the constructor raises."""

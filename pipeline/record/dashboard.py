@@ -29,17 +29,10 @@ THROUGHPUT = tuple(
 FIGURES = tuple(f"figure{number}" for number in range(2, 15))
 
 
-class DashboardError(PipelineError):
-    """The workspace could not be saved."""
-
-
 def build_workspace(entity: str, project: str, conditions: Mapping[str, Sequence[str]]) -> Any:
-    """The workspace, not saved. Raises ConfigError where the package is not installed.
+    """The workspace, not saved, of an entity's project, with bars for the conditions that each axis has.
 
-    Args:
-        entity: User or team that owns the project.
-        project: W&B project of the runs.
-        conditions: What models are evaluated under, by axis.
+    Raises ConfigError where the package is not installed.
     """
     try:
         import wandb_workspaces.reports.v2 as panels
@@ -55,29 +48,25 @@ def build_workspace(entity: str, project: str, conditions: Mapping[str, Sequence
     def lines(metric: str, x: str) -> Any:
         return panels.LinePlot(title=metric, x=x, y=[metric])
 
-    sections = [
-        workspaces.Section(
-            name=AXES[axis].title, panels=[bars(axis, metric) for metric in metrics], is_open=axis == "structured"
-        )
-        for axis, metrics in METRICS.items()
-    ]
-    sections += [
-        workspaces.Section(name="Training", panels=[lines(metric, "Step") for metric in TRAINING_CURVES]),
-        workspaces.Section(name="Throughput", panels=[lines(metric, "_runtime") for metric in THROUGHPUT]),
-        workspaces.Section(name="Report", panels=[panels.MediaBrowser(media_keys=[name]) for name in FIGURES]),
-    ]
+    shown = {AXES[axis].title: [bars(axis, metric) for metric in metrics] for axis, metrics in METRICS.items()}
+    shown["Training"] = [lines(metric, "Step") for metric in TRAINING_CURVES]
+    shown["Throughput"] = [lines(metric, "_runtime") for metric in THROUGHPUT]
+    shown["Report"] = [panels.MediaBrowser(media_keys=[name]) for name in FIGURES]
     grouping = [workspaces.Metric("Group"), workspaces.Config("model"), workspaces.Config("condition")]
     return workspaces.Workspace(
         entity=entity,
         project=project,
         name="Calibration Fine-Tuning",
-        sections=sections,
+        sections=[
+            workspaces.Section(name=name, panels=own, is_open=name == AXES["structured"].title)
+            for name, own in shown.items()
+        ],
         runset_settings=workspaces.RunsetSettings(groupby=grouping),
     )
 
 
 def main(params: Path, entity: str | None) -> None:
-    """Save the workspace and print its address. Raises ConfigError without credentials, DashboardError offline."""
+    """Save the workspace and print its address. Raises ConfigError without credentials or a server."""
     config = load_params(params)
     if not has_credentials():
         raise ConfigError("a workspace lives on a W&B server; set WANDB_API_KEY or run `wandb login`")
@@ -93,7 +82,7 @@ def main(params: Path, entity: str | None) -> None:
         raise
     # The client's errors have no common type: network, authentication and GraphQL raise each their own.
     except Exception as error:
-        raise DashboardError(f"the workspace was not saved ({first_line(error)})") from None
+        raise ConfigError(f"the workspace was not saved ({first_line(error)})") from None
     print(workspace.url)
 
 

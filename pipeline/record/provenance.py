@@ -13,7 +13,6 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from pipeline import PROJECT
@@ -77,7 +76,7 @@ def sha256_path(path: Path) -> str:
 
 
 @functools.cache
-def _revision(directory: Path) -> Mapping[str, Any] | None:
+def _revision(directory: Path) -> dict[str, Any] | None:
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(directory), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -88,13 +87,12 @@ def _revision(directory: Path) -> Mapping[str, Any] | None:
         changes = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!dvc.lock")
     except (OSError, subprocess.CalledProcessError):
         return None
-    return MappingProxyType({"commit": commit, "modified": bool(changes)})
+    return {"commit": commit, "modified": bool(changes)}
 
 
 def git_revision() -> dict[str, Any] | None:
     """Commit of the code that runs and whether tracked files differ from it, asked once; None outside Git."""
-    revision = _revision(PROJECT)
-    return None if revision is None else dict(revision)
+    return _revision(PROJECT)
 
 
 def _device() -> str:
@@ -105,13 +103,13 @@ def _device() -> str:
 
 
 @functools.cache
-def package_versions() -> Mapping[str, str]:
+def package_versions() -> dict[str, str]:
     """Versions of the packages that results depend on, read once: that takes as long as a small stage."""
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     for name in OPTIONAL_PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
-    return MappingProxyType(versions)
+    return versions
 
 
 class StageRecord:
@@ -174,19 +172,13 @@ class StageRecord:
             "seed": self.seed,
             "git": self.git,
             "python": platform.python_version(),
-            "packages": dict(package_versions()),
+            "packages": package_versions(),
             "device": _device(),
             "started": self.usage.started.isoformat(timespec="seconds"),
         }
 
     def write(self, path: Path, outputs: Mapping[str, str], **results: Any) -> None:
-        """Write the record.
-
-        Args:
-            path: Where to.
-            outputs: SHA-256 of what the run has made, by path.
-            results: What is worth knowing about the work.
-        """
+        """Write the record, with SHA-256 of what the run has made by path, and what is worth knowing about the work."""
         measured = {**self.usage.measured(), "outputs_sha256": dict(outputs)}
         first = {"stage": self.stage, "command": self.command, "parameters": self.parameters}
         write_json(path, {**first, **self.origin(), **measured, **results})

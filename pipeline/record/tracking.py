@@ -119,21 +119,17 @@ class Run:
 
     def table(self, name: str, frame: Any) -> None:
         """Log a pandas table."""
-
-        def send(run: Any) -> None:
-            import wandb
-
-            self.log({name: wandb.Table(dataframe=frame)}, step=self._last_step + 1)
-
-        self._try(send)
+        self._media(name, lambda wandb: wandb.Table(dataframe=frame))
 
     def image(self, name: str, path: Any) -> None:
         """Log a picture file."""
+        self._media(name, lambda wandb: wandb.Image(str(path)))
 
+    def _media(self, name: str, make: Callable[[Any], Any]) -> None:
         def send(run: Any) -> None:
             import wandb
 
-            self.log({name: wandb.Image(str(path))}, step=self._last_step + 1)
+            self.log({name: make(wandb)}, step=self._last_step + 1)
 
         self._try(send)
 
@@ -192,50 +188,16 @@ def _open(mode: str, arguments: Mapping[str, Any]) -> Run:
 
 
 @contextlib.contextmanager
-def tracked_run(
-    config: TrackingConfig,
-    *,
-    name: str,
-    group: str,
-    job_type: str,
-    identity: str,
-    settings: Any,
-    tags: tuple[str, ...] = (),
-) -> Iterator[Run]:
-    """Open a W&B run for a stage; whatever fails in W&B is a warning.
-
-    Args:
-        config: Mode and project.
-        name: Name of the run, e.g. "train-soft embedded".
-        group: Experiment.
-        job_type: Stage.
-        identity: The stage's identity; an interrupted stage resumes the run of the same identity.
-        settings: What W&B shows as the run's configuration.
-        tags: What runs are found by.
-    """
-    mode = tracking_mode(config)
+def tracked_run(tracking: TrackingConfig, *, name: str, id: str, **arguments: Any) -> Iterator[Run]:
+    """Open the W&B run ``id``, or go on with it; ``arguments`` are wandb.init's. Whatever fails in W&B is a warning."""
+    mode = tracking_mode(tracking)
     run = Run()
-    if mode == "disabled":
-        try:
-            yield run
-        finally:
-            run.finish()
-        return
-    arguments = {
-        "project": config.project,
-        "name": name,
-        "group": group,
-        "job_type": job_type,
-        "id": identity[:16],
-        "resume": "allow",
-        "config": settings,
-        "tags": [tag[:64] for tag in tags if tag],
-    }
     with contextlib.ExitStack() as stack:
         try:
-            # Says to whoever uploads local runs that this one is not finished.
-            stack.enter_context(exclusive(wandb_directory() / arguments["id"], f"tracking of {name}"))
-            run = _open(mode, arguments)
+            if mode != "disabled":
+                # Says to whoever uploads local runs that this one is not finished.
+                stack.enter_context(exclusive(wandb_directory() / id, f"tracking of {name}"))
+                run = _open(mode, {"project": tracking.project, "name": name, "id": id, "resume": "allow", **arguments})
         # A stage runs without its W&B run, whatever the reason: no package, no disk, a server's answer.
         except Exception as error:
             _warn(f"{name} is not tracked ({first_line(error)})")
@@ -249,13 +211,10 @@ def tracked_run(
 
 @contextlib.contextmanager
 def stage_run(config: Params, record: StageRecord, *, model: str = "", condition: str = "") -> Iterator[Run]:
-    """The W&B run of a stage: grouped by experiment, found by stage, model and condition.
+    """The W&B run of a stage: grouped by experiment, found by stage, model and condition where it has them.
 
-    Args:
-        config: Experiment and tracking.
-        record: The stage run; its parameters and provenance become the configuration.
-        model: Name of the model, where the stage has one.
-        condition: Condition or method, where the stage has one.
+    Parameters and provenance of ``record`` become its configuration. An interrupted stage resumes the run of the same
+    identity.
     """
     settings = {
         "experiment": config.experiment,
@@ -265,14 +224,14 @@ def stage_run(config: Params, record: StageRecord, *, model: str = "", condition
         "parameters": record.parameters,
         "provenance": record.origin(),
     }
-    names = (record.stage, *(part for part in (model, condition) if part))
+    names = [part for part in (record.stage, model, condition) if part]
     with tracked_run(
         config.tracking,
         name=" ".join(names),
+        id=record.identity[:16],
         group=config.experiment,
         job_type=record.stage,
-        identity=record.identity,
-        settings=settings,
-        tags=names,
+        config=settings,
+        tags=[name[:64] for name in names],
     ) as run:
         yield run

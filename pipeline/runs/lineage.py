@@ -24,37 +24,12 @@ from pipeline.record.provenance import RECORD, run_identity, sha256_of_files, sh
 
 OK, MISMATCH, MISSING, CHANGED, UNKNOWN = "ok", "MISMATCH", "MISSING", "changed since", "not recorded"
 WIDTH = 118
-# What a record holds besides the results of the particular stage.
-RECORD_KEYS = (
-    "stage",
-    "command",
-    "identity",
-    "code",
-    "parameters",
-    "parameters_sha256",
-    "found",
-    "inputs_sha256",
-    "outputs_sha256",
-    "seed",
-    "git",
-    "python",
-    "packages",
-    "device",
-    "started",
-    "wall_time_seconds",
-    "tokens_read",
-    "peak_memory_bytes",
-    "peak_gpu_memory_bytes",
-    "continued",
-)
 
 
 def sha256_in_commit(commit: str, path: Path) -> str | None:
     """The hash that a file or directory has in a commit; None without it, or outside Git.
 
-    Args:
-        commit: Any name of a commit in the repository that holds ``path``.
-        path: File or directory; links are followed in the working directory, and it may be gone there.
+    Links are followed in the working directory, and the path may be gone there.
     """
     place = path.resolve()
     found = pygit2.discover_repository(str(next(parent for parent in place.parents if parent.is_dir())))
@@ -122,6 +97,12 @@ class Artifact:
         """Commit of the code that made it; empty for a source, and outside Git."""
         return ((self.record or {}).get("git") or {}).get("commit", "")
 
+    def problem(self, text: str) -> None:
+        """Note what differs."""
+        self.status = MISMATCH
+        if text not in self.problems:
+            self.problems.append(text)
+
     def as_json(self) -> dict[str, Any]:
         """All of it as JSON values."""
         return {
@@ -138,82 +119,66 @@ class Artifact:
 class Lineage:
     """Artifacts of a project by path, each traced once."""
 
-    def __init__(self, root: Path):
-        """The project at ``root``."""
-        self.root = root
+    def __init__(self, root: Path, name: Path = Path()):
+        """The project at ``root``, whose artifacts have paths below ``name``."""
+        self.root, self.name = root, name
         self.artifacts: dict[str, Artifact] = {}
 
     def trace(self, path: str) -> Artifact:
         """The artifact and, through its inputs, all that is upstream. Raises ArtifactError for a broken record."""
         if path in self.artifacts:
             return self.artifacts[path]
-        artifact = self.artifacts[path] = Artifact(path)
+        artifact = self.artifacts[path] = Artifact(str(self.name / path))
         if not (self.root / path).exists():
             artifact.status = MISSING
         place = self._record_path(path)
         if place is None:
             return artifact
-        artifact.record, artifact.record_path = read_json(self.root / place), str(place)
-        self._check_record(artifact)
-        for written, expected in artifact.record["outputs_sha256"].items():
+        record = artifact.record = read_json(self.root / place)
+        artifact.record_path = str(self.name / place)
+        keys = ("stage", "code", "parameters", "found", "inputs_sha256")
+        if (
+            run_identity(*(record[key] for key in keys)) != record["identity"]
+            or sha256_json(record["parameters"]) != record["parameters_sha256"]
+        ):
+            artifact.problem(f"{artifact.record_path} contradicts itself: its hashes are not of its parameters")
+        for written, expected in record["outputs_sha256"].items():
             if Path(path).is_relative_to(written):
-                self._compare(artifact, written, expected, str(place))
-        for read, expected in artifact.record["inputs_sha256"].items():
-            found = artifact.inputs[read] = self.trace(read)
-            self._compare(found, read, expected, str(place), artifact.commit)
-            if found.record is None:
-                found.inputs |= {inside: self.trace(inside) for inside in self._members(read, Path(path).name)}
+                self._compare(artifact, written, expected, artifact.record_path)
+        for read, expected in record["inputs_sha256"].items():
+            source = artifact.inputs[read] = self.trace(read)
+            self._compare(source, read, expected, artifact.record_path, artifact.commit)
+            if source.record is None:
+                source.inputs |= {inside: self.trace(inside) for inside in self._members(read, Path(path).name)}
         return artifact
 
     def _members(self, directory: str, condition: str) -> Iterator[str]:
         """What runs have written into a directory for a condition and for base, by their records there."""
         for place in sorted((self.root / directory).rglob(f"*{RECORD}")):
             for written in read_json(place).get("outputs_sha256", {}):
-                if Path(written).is_relative_to(directory) and _condition(written, directory) in (condition, BASE):
-                    yield written
+                if Path(written).is_relative_to(directory):
+                    # soft.parquet, soft/scores
+                    first = (Path(written).relative_to(directory).parts or ("",))[0]
+                    if first.partition(".")[0] in (condition, BASE):
+                        yield written
 
     def _record_path(self, path: str) -> Path | None:
         """The record of an artifact, from the project's root."""
         own = Path(path)
-        beside = own.with_name(f"{own.name.partition('.')[0]}.provenance.json")
-        within = (parent / "provenance.json" for parent in (own, *own.parents) if parent != Path("."))
+        beside = own.with_name(f"{own.name.partition('.')[0]}.{RECORD}")
+        within = (parent / RECORD for parent in (own, *own.parents) if parent != Path("."))
         return next((item for item in (beside, *within) if (self.root / item).is_file()), None)
-
-    def _check_record(self, artifact: Artifact) -> None:
-        record = artifact.record or {}
-        keys = ("stage", "code", "parameters", "found", "inputs_sha256")
-        if (
-            run_identity(*(record[key] for key in keys)) != record["identity"]
-            or sha256_json(record["parameters"]) != record["parameters_sha256"]
-        ):
-            artifact.status = MISMATCH
-            artifact.problems.append(f"{artifact.record_path} contradicts itself: its hashes are not of its parameters")
 
     def _compare(self, artifact: Artifact, path: str, expected: str, reader: str, commit: str = "") -> None:
         """Compare a path's content with a recorded hash; the worst of several comparisons stays."""
-        place = self.root / path
+        place, name = self.root / path, str(self.name / path)
         if place.exists() and sha256_path(place) == expected:
             artifact.status = OK if artifact.status == UNKNOWN else artifact.status
         elif commit and artifact.record is None and sha256_in_commit(commit, place) == expected:
             artifact.changed_since = commit
             artifact.status = artifact.status if artifact.status == MISMATCH else CHANGED
-        elif not place.exists() and artifact.path == path:
-            artifact.status = MISSING if artifact.status != MISMATCH else MISMATCH
-        else:
-            artifact.status = MISMATCH
-            problem = f"{path} is not what {reader} has recorded (SHA-256 {expected[:12]})"
-            if problem not in artifact.problems:
-                artifact.problems.append(problem)
-
-    @property
-    def mismatches(self) -> list[str]:
-        """All differences found, in words."""
-        return [problem for artifact in self.artifacts.values() for problem in artifact.problems]
-
-
-def _condition(path: str, directory: str) -> str:
-    """The condition that an artifact is of, from its path in the directory of a model: soft.parquet, soft/scores."""
-    return (Path(path).relative_to(directory).parts or ("",))[0].partition(".")[0]
+        elif place.exists() or artifact.path != name:
+            artifact.problem(f"{name} is not what {reader} has recorded (SHA-256 {expected[:12]})")
 
 
 def _pairs(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -227,10 +192,7 @@ def _pairs(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 def artifact_lines(artifact: Artifact, shown: set[str], indent: str = "") -> Iterator[str]:
     """An artifact, the run that made it, and all that it read, as an indented tree.
 
-    Args:
-        artifact: The artifact.
-        shown: Runs and texts that have been printed; they are not printed again. Is added to.
-        indent: What the lines begin with.
+    Runs and texts in ``shown`` have been printed and are not printed again; it is added to.
     """
     again = artifact.record_path in shown
     by = f"  <- {artifact.stage}{' (above)' if again else ''}" if artifact.stage else ""
@@ -241,15 +203,15 @@ def artifact_lines(artifact: Artifact, shown: set[str], indent: str = "") -> Ite
     if artifact.record is not None and not again:
         shown.add(artifact.record_path)
         lines.extend(_run_lines(artifact.record, shown))
+    wrap = textwrap.TextWrapper(
+        max(WIDTH - len(body), 60),
+        initial_indent=body,
+        subsequent_indent=body + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
     for line in lines:
-        yield from textwrap.wrap(
-            line,
-            max(WIDTH - len(body), 60),
-            initial_indent=body,
-            subsequent_indent=body + "  ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        yield from wrap.wrap(line)
     for member in () if again else artifact.inputs.values():
         yield from artifact_lines(member, shown, body)
 
@@ -277,7 +239,9 @@ def _run_lines(record: Mapping[str, Any], shown: set[str]) -> Iterator[str]:
     yield f"parameters: {', '.join(_pairs(own)) or 'none'}"
     if model:
         yield _once("model", ", ".join(_pairs(model)), shown)
-    for title in ("found", "results"):
-        results = {key: value for key, value in record.items() if key not in RECORD_KEYS}
-        if values := record["found"] if title == "found" else results:
+    # Those of the particular stage are written last.
+    names = list(record)
+    results = {key: record[key] for key in names[names.index("outputs_sha256") + 1 :]}
+    for title, values in (("found", record["found"]), ("results", results)):
+        if values:
             yield f"{title}: {', '.join(_pairs(values))}"

@@ -1,9 +1,9 @@
 """Price the DAG of params.yaml before anything is spent: ``python -m pipeline.runs.plan``.
 
-Tokens, GPU hours and disk by stage and by model, for all of it and for what is still to run. Nothing is
-loaded and no model is needed. The figures are estimates; ``pipeline/estimates/cost.py`` says what they rest on. Hours
-are of an A100 and the paper's own code, or of a device that was measured: ``--rates FILE``, which ``make gpu-check``
-writes.
+Tokens, GPU hours and disk by stage and by model, for all of it and for what is still to run. Nothing is loaded and no
+model is needed. The figures are estimates, good to a factor of two; ``pipeline/estimates/cost.py`` says what they rest
+on. Hours are of an A100 and the paper's own code, or of a device that was measured (``--rates FILE``, which
+``make gpu-check`` writes).
 """
 
 import argparse
@@ -40,18 +40,9 @@ def checkpoint_bytes(params: Params) -> float:
 def price_table(
     graph: StageGraph, params: Params, to_run: set[str], project: Path, rates: Rates | None = None
 ) -> pd.DataFrame:
-    """One row per kind of stage, or per part of a stage of several, and model, in the DAG's order.
+    """One row per kind of stage, or per part of a stage of several, and model (empty where models share it).
 
-    Args:
-        graph: The DAG.
-        params: Its parameters.
-        to_run: Names of the stages that are not done.
-        project: Where relative paths of data start.
-        rates: Of the device that runs it; None for those of the paper's code on an A100.
-
-    Returns:
-        Columns stage, model (empty where models share it), stages, to_run, tokens (prompt and completion),
-        gpu_hours, gpu_hours_to_run and disk_gb (10^9 bytes).
+    Stages whose names are in ``to_run`` are not done; tokens are of prompts and completions, disk_gb 10^9 bytes.
     """
     prices, rows = Prices(params, project, rates), []
     for node in graph.values():
@@ -83,17 +74,9 @@ def _text(table: pd.DataFrame, by: str) -> str:
 
 
 def main(params: Path, csv: Path | None, all_stages: bool, rates: Path | None = None) -> None:
-    """Print the tables, and write the rows by stage and model to ``csv``.
+    """Print the tables, and write the rows by stage and model to ``csv``; with ``all_stages``, without asking DVC.
 
-    Args:
-        params: Composed parameters; dvc.yaml and the workspace are beside it.
-        csv: File to write; None writes none.
-        all_stages: Price everything as if nothing were done, without asking DVC.
-        rates: File of rates; None for those of the paper's code.
-
-    Raises:
-        ArtifactError: There is no such file of rates.
-        ConfigError: Something in it is not allowed.
+    Raises ArtifactError where there is no such file of rates, and ConfigError for what is not allowed in it.
     """
     measured = None if rates is None else read_rates(rates)
     project, config = params.resolve().parent, load_params(params)

@@ -25,20 +25,6 @@ from pipeline.estimates.prices import Prices
 from pipeline.estimates.rates import Rates, read_rates
 from pipeline.record.provenance import RECORD
 
-COLUMNS = (
-    "stage",
-    "model",
-    "condition",
-    "wall_seconds",
-    "tokens_read",
-    "tokens_generated",
-    "peak_memory_gb",
-    "peak_gpu_memory_gb",
-    "device",
-    "continued",
-    "planned_gpu_hours",
-    "record",
-)
 NOTE = """\
 Wall time of the last run of each stage, from its start (+: some run was continued, from there) to its record. Tokens \
 read: that the models of the process ran forward, prompts and padding included; of training on several GPUs, those of \
@@ -58,17 +44,10 @@ def record_paths(node: StageNode, params: Params) -> dict[str, Path]:
 
 
 def spent_table(params: Params, project: Path, rates: Rates | None = None) -> pd.DataFrame:
-    """One row per run that has left a record, in the DAG's order; columns COLUMNS.
+    """One row per run that has left a record, in the DAG's order; memory is in 10^9 bytes.
 
-    Memory is in 10^9 bytes. What a record does not tell (of an older version, or without a GPU) is NaN.
-
-    Args:
-        params: The parameters.
-        project: Where relative paths start.
-        rates: Of the device, for the planned hours; None for those of the paper's code on an A100.
-
-    Raises:
-        ArtifactError: A record is unreadable.
+    What a record does not tell (of an older version, or without a GPU) is NaN. ``rates`` are for the planned hours.
+    Raises ArtifactError for an unreadable record.
     """
     prices, rows = Prices(params, project, rates), []
     for node in StageGraph(params, PIECES).values():
@@ -86,19 +65,15 @@ def spent_table(params: Params, project: Path, rates: Rates | None = None) -> pd
                 "wall_seconds": record["wall_time_seconds"],
                 "tokens_read": record.get("tokens_read", math.nan),
                 "tokens_generated": record.get("num_generated_tokens", math.nan),
-                "peak_memory_gb": _billions(record.get("peak_memory_bytes")),
-                "peak_gpu_memory_gb": _billions(record.get("peak_gpu_memory_bytes")),
+                "peak_memory_gb": (record.get("peak_memory_bytes") or math.nan) / 1e9,
+                "peak_gpu_memory_gb": (record.get("peak_gpu_memory_bytes") or math.nan) / 1e9,
                 "device": f"{processes} x {record['device']}" if processes > 1 else record["device"],
                 "continued": record.get("continued", False),
                 "planned_gpu_hours": node.cost(prices).gpu_hours,
                 "record": str(written[-1]),
             }
         )
-    return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def _billions(value: float | None) -> float:
-    return math.nan if value is None else value / 1e9
+    return pd.DataFrame(rows)
 
 
 def summary(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
@@ -118,21 +93,14 @@ def summary(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 def _text(table: pd.DataFrame, by: list[str]) -> str:
-    found = summary(table, by)
-    found["wall_seconds"] = [
-        f"{seconds:,.1f}{'+' if more else ''}"
-        for seconds, more in zip(found["wall_seconds"], found["continued"], strict=True)
-    ]
-    # "max" of nothing known is NaN.
-    return (
-        found.drop(columns="continued")
-        .replace({"model": {"": "(shared)"}})
-        .to_string(
-            index=False,
-            na_rep="-",
-            formatters=dict.fromkeys(("tokens_read", "tokens_generated"), "{:,.0f}".format),
-            float_format="{:.2f}".format,
-        )
+    sums = summary(table, by)
+    continued = sums.pop("continued").map({True: "+", False: ""})
+    sums["wall_seconds"] = sums["wall_seconds"].map("{:,.1f}".format) + continued
+    return sums.replace({"model": {"": "(shared)"}}).to_string(
+        index=False,
+        na_rep="-",
+        formatters=dict.fromkeys(("tokens_read", "tokens_generated"), "{:,.0f}".format),
+        float_format="{:.2f}".format,
     )
 
 

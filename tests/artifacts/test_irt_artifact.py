@@ -59,7 +59,7 @@ def test_conversion_by_hand():
     assert scenarios["mmlu"].balance_weights == pytest.approx([2 / 3, 2 / 3, 2 / 3, 2])
 
 
-@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("protocol", [2, 5])
 def test_a_pickle_of_the_published_format_is_read(tmp_path, protocol):
     content = {**small_content(), "extra": collections.OrderedDict(a={1, 2}, b=(None, "text", 1.5, b"raw"))}
     path, digest = saved(tmp_path / "tiny.pkl", content, protocol)
@@ -92,7 +92,7 @@ class Runs:
         return self.call
 
 
-@pytest.mark.parametrize("protocol", [0, 2, 4, 5])
+@pytest.mark.parametrize("protocol", [0, 2, 5])
 @pytest.mark.parametrize(
     ("function", "name"),
     [
@@ -152,24 +152,22 @@ def test_missing_parts_are_named():
         convert_published(content, "file.pkl")
 
 
-def test_broken_npz_files(tmp_path):
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"mmlu.seen": np.array([{}], dtype=object)}, "plain arrays"),
+        ({"mmlu.seen": np.arange(3)}, r"has no array 'mmlu\.discriminations'"),
+        (None, r"irt\.npz is truncated or not an \.npz file"),
+    ],
+)
+def test_broken_npz_files(tmp_path, arrays, message):
     path = tmp_path / "irt.npz"
-    write_irt(path, convert_published(small_content(), "x"))
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ArtifactError, match=r"irt\.npz is truncated or not an \.npz file"):
-        read_irt(path)
-    with path.open("wb") as file:
-        np.savez(file, **{"mmlu.seen": np.array([{}], dtype=object)})
-    with pytest.raises(ArtifactError, match="plain arrays"):
-        read_irt(path)
-    with path.open("wb") as file:
-        np.savez(file, **{"mmlu.seen": np.arange(3)})
-    with pytest.raises(ArtifactError, match=r"has no array 'mmlu\.discriminations'"):
-        read_irt(path)
-    with path.open("wb") as file:
-        np.save(file, np.arange(3))
-    with pytest.raises(ArtifactError, match=r"irt\.npz is truncated or not"):
+    if arrays is None:
+        write_irt(path, convert_published(small_content(), "x"))
+        path.write_bytes(path.read_bytes()[:-100])
+    else:
+        np.savez(path, **arrays)
+    with pytest.raises(ArtifactError, match=message):
         read_irt(path)
 
 

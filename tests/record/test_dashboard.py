@@ -9,7 +9,6 @@ from pipeline.axes import AXES
 from pipeline.axes.registry import metric_sources
 from pipeline.errors import ConfigError
 from pipeline.record import dashboard
-from tests.conftest import ROOT
 from tests.wandb_server import wandb_server
 
 
@@ -47,17 +46,9 @@ def test_the_saved_workspace(monkeypatch, tiny_params, capsys, entity):
     assert all(panel["viewType"] == "Media Browser" for panel in sections["Report"])
 
 
-def test_metrics_and_figures_exist():
+def test_metrics_exist():
     for metrics in dashboard.METRICS.values():
-        for metric in metrics:
-            assert metric_sources(metric.split("/")[1]), metric
-    code = "".join(path.read_text() for room in ("report", "axes") for path in (ROOT / "pipeline" / room).rglob("*.py"))
-    for figure in dashboard.FIGURES:
-        assert f'"{figure}"' in code or f'"{figure[:6]}{{number}}' in code, figure
-    code = "".join(path.read_text() for room in ("stages", "axes") for path in (ROOT / "pipeline" / room).rglob("*.py"))
-    for name in dashboard.THROUGHPUT:
-        unit = name.removeprefix("throughput/").removesuffix("s_per_second")
-        assert f'unit="{"B" if unit == "byte" else unit}"' in code, name
+        assert all(metric_sources(metric.split("/")[1]) for metric in metrics)
 
 
 def test_what_is_missing_is_said(monkeypatch, tiny_params):
@@ -67,7 +58,7 @@ def test_what_is_missing_is_said(monkeypatch, tiny_params):
     with wandb_server() as server:
         server.refuses = True
         monkeypatch.setenv("WANDB_BASE_URL", server.url)
-        with pytest.raises(dashboard.DashboardError, match="was not saved"):
+        with pytest.raises(ConfigError, match="was not saved"):
             dashboard.main(tiny_params, "a-team")
     monkeypatch.setitem(sys.modules, "wandb_workspaces.workspaces", None)
     with pytest.raises(ConfigError, match="requirements.txt"):

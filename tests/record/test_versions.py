@@ -4,7 +4,7 @@ import json
 
 from pipeline.compose import compose_params, main, write_files
 from pipeline.record.provenance import package_versions
-from pipeline.record.versions import other_versions, version_notes
+from pipeline.record.versions import version_notes
 from tests.conftest import ROOT
 
 
@@ -30,11 +30,6 @@ def test_every_other_version_is_named_with_what_it_made(tmp_path):
 def test_nothing_is_said_where_all_agree(tmp_path):
     record(tmp_path / "prompts" / "provenance.json")
     assert version_notes(tmp_path) == [] == version_notes(tmp_path / "not there")
-
-
-def test_a_library_that_is_gone_is_another_version(tmp_path):
-    records = {tmp_path: {"packages": {"torch": "1.0"}}}
-    assert other_versions(records, {}) == {("torch", "1.0"): [tmp_path]}
 
 
 def test_the_check_says_so_and_passes(tmp_path, capsys):

@@ -219,8 +219,8 @@ def test_tables_of_two_models_and_the_way_back(project, values, prompts, capsys)
     assert "Training seed 0 alone" not in page and "sweeps/s/a/artifacts/evals/structured/beta/soft" in page
     origin = trace_cell(Path("reports/s/tables/table6.csv"), ["beta", "soft", f"metric={W1}", "split=ood"], None)
     assert origin.comparison == ("ok", "as in sweeps/s/a/artifacts/evals/structured/beta/soft/metrics.json")
-    assert origin.roots == [project / "sweeps" / "s" / "a"] and origin.mismatches == []
-    assert "sweeps/s/a/artifacts/evals/structured/beta/soft" in origin.artifacts
+    (evaluation,) = origin.evaluations
+    assert evaluation.path == "sweeps/s/a/artifacts/evals/structured/beta/soft" and origin.mismatches == []
 
 
 def test_tables_of_one_seed_and_over_all(project, values, prompts, capsys):
@@ -242,7 +242,7 @@ def test_tables_of_one_seed_and_over_all(project, values, prompts, capsys):
     for table, column in (("seed_values", "mean"), ("seed_differences", "difference"), ("seed_intervals", "value")):
         origin = trace_cell(tables / f"{table}.csv", [*chosen, "condition=soft"], None)
         assert origin.cell.column == column and origin.mismatches == []
-        assert {root.name for root in origin.roots} == {"seed0", "seed1"}
+        assert {Path(evaluation.path).parts[2] for evaluation in origin.evaluations} == {"seed0", "seed1"}
     run("s", "--output", "elsewhere", "--where", "seed=1")
     assert not list(tables.glob("seed_*")), "tables of the earlier run are gone"
 
@@ -324,10 +324,9 @@ def test_a_cell_is_traced_where_sweeps_is_a_link_to_another_disk(project, values
     record.symlink_to(disk / "cached")
     run("s")
     origin = trace_cell(Path("reports/s/tables/table6.csv"), ["alpha", "soft", f"metric={W1}", "split=ood"], None)
-    assert origin.roots == [disk / "s" / "a"] and origin.mismatches == []
-    evaluation = origin.evaluations[0]
-    assert evaluation.path == "artifacts/evals/structured/alpha/soft" and evaluation.stage == "eval"
-    assert str(disk / "s" / "a" / evaluation.path) in origin.artifacts
+    (evaluation,) = origin.evaluations
+    assert evaluation.path == str(disk / "s" / "a" / "artifacts/evals/structured/alpha/soft")
+    assert evaluation.stage == "eval" and origin.mismatches == []
 
 
 def test_cells_without_evaluations(project, values):
