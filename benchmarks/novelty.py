@@ -87,7 +87,7 @@ def evaluators(shape: str, device: str) -> tuple[PairClassifier, SequenceReward]
     reward = Gemma2ForSequenceClassification(gemma).to(device).eval()
     return (
         PairClassifier(classifier, tokenizer, max_tokens=128, tokens_per_pass=TOKENS_PER_PASS),
-        SequenceReward(reward, tokenizer, max_length=4096, tokens_per_pass=TOKENS_PER_PASS),
+        SequenceReward(reward, tokenizer, max_tokens=4096, tokens_per_pass=TOKENS_PER_PASS),
     )
 
 
@@ -138,7 +138,7 @@ def reward_plain(
 ) -> tuple[list[list[int]], int]:
     """Ratings and reward calls of the obvious code: all responses of a prompt in one batch."""
     ratings = []
-    alone = SequenceReward(reward.model, reward.tokenizer, max_length=reward.max_length, tokens_per_pass=10**9)
+    alone = SequenceReward(reward.model, reward.tokenizer, max_tokens=reward.max_tokens, tokens_per_pass=10**9)
     for request, texts, partition in zip(requests, responses, partitions, strict=True):
         values = alone.scores([(request, text) for text in texts])
         ratings.append(generation_ratings(partition, [rating(values[first]) for first in representatives(partition)]))

@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
@@ -23,14 +23,11 @@ from tqdm import tqdm
 from pipeline.artifacts.atomic import atomic_path
 from pipeline.artifacts.json_lines import write_json_lines
 from pipeline.command import run_command
-from pipeline.config.params import Params, load_params
+from pipeline.config.params import load_params
 from pipeline.core.exact.number_law import NumberLawBounds
 from pipeline.core.prompts.structured import make_prompt
 from pipeline.errors import ConfigError
 from pipeline.inference import opening, sampling
-
-if TYPE_CHECKING:
-    from pipeline.engines.loading.conditioned_model import ConditionedModel
 
 FORMATS = (".csv", ".jsonl")
 
@@ -103,53 +100,6 @@ def _print_lines(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             return
 
 
-def _show_exact(
-    options: argparse.Namespace,
-    params: Params,
-    weights: opening.Weights,
-    request: sampling.Request,
-    loaded: "ConditionedModel",
-) -> None:
-    from pipeline.inference.terminal import show_bounds
-
-    with tqdm(total=params.evaluate.bounds_max_positions, unit="prefix", disable=None) as bar:
-
-        def on_round(bounds: NumberLawBounds) -> None:
-            bar.update(bounds.positions - bar.n)
-
-        limit = options.max_new_tokens
-        bounds = sampling.exact_bounds(request, weights, loaded, params, limit, on_round)
-    show_bounds(Console(), weights.name, request.text, request.prompt.law, bounds)
-
-
-def _samples(
-    options: argparse.Namespace,
-    params: Params,
-    weights: opening.Weights,
-    request: sampling.Request,
-    loaded: "ConditionedModel",
-) -> Iterator[dict[str, Any]]:
-    """The rows, in the order of their indices, as they are drawn."""
-    from pipeline.engines.sampling.transformers_engine import TransformersEngine
-
-    settings = request.settings(params)
-    asked = sampling.sample_request(
-        request,
-        weights,
-        loaded,
-        params,
-        options.num_samples or settings.num_samples,
-        params.sampling_seed if options.seed is None else options.seed,
-        temperature=options.temperature,
-        top_p=options.top_p,
-        max_new_tokens=options.max_new_tokens,
-    )
-    size, strategy = options.batch_size or settings.batch_size, settings.strategy
-    engine = TransformersEngine(loaded.model, loaded.tokenizer, loaded.stop_ids, batch_size=size, strategy=strategy)
-    drawn = tqdm(sampling.draw(engine, asked), total=len(asked.seeds), unit="sample", disable=None)
-    return map(request.row, drawn)
-
-
 def main(**given: Any) -> None:
     """Draw, or compute, and show.
 
@@ -166,13 +116,35 @@ def main(**given: Any) -> None:
             "computes what laws of one's own are answered with"
         )
     weights = opening.find_weights(params, options.model, options.condition, options.adapter, str(options.params))
-    work = options, params, weights, request, opening.open_weights(weights, request.text)
-    if options.exact:
-        return _show_exact(*work)
+    loaded = opening.open_weights(weights, request.text)
+    from pipeline.engines.sampling.transformers_engine import TransformersEngine
     from pipeline.inference import terminal
 
+    if options.exact:
+        with tqdm(total=params.evaluate.bounds_max_positions, unit="prefix", disable=None) as bar:
+
+            def on_round(bounds: NumberLawBounds) -> None:
+                bar.update(bounds.positions - bar.n)
+
+            bounds = sampling.exact_bounds(request, weights, loaded, params, options.max_new_tokens, on_round)
+        return terminal.show_bounds(Console(), weights.name, request.text, request.prompt.law, bounds)
+    settings = request.settings(params)
+    asked = sampling.sample_request(
+        request,
+        weights,
+        loaded,
+        params,
+        options.num_samples or settings.num_samples,
+        params.sampling_seed if options.seed is None else options.seed,
+        temperature=options.temperature,
+        top_p=options.top_p,
+        max_new_tokens=options.max_new_tokens,
+    )
+    size, strategy = options.batch_size or settings.batch_size, settings.strategy
+    engine = TransformersEngine(loaded.model, loaded.tokenizer, loaded.stop_ids, batch_size=size, strategy=strategy)
+    progress = tqdm(sampling.draw(engine, asked), total=len(asked.seeds), unit="sample", disable=None)
     streams = options.output is None and not sys.stdout.isatty()
-    drawn, rows, interrupted = _samples(*work), [], False
+    drawn, rows, interrupted = map(request.row, progress), [], False
     try:
         rows.extend(_print_lines(drawn) if streams else drawn)
     except KeyboardInterrupt:

@@ -2,8 +2,8 @@
 
 ``python -m tests.completions_server --port-file FILE NAME=DIRECTORY[:ADAPTER] ...``
 
-Serves /v1/models, /v1/completions and /v1/chat/completions, in the dialect of ``vllm serve``, in plain OpenAI or as
-llama-cpp-python does. PUT /behaviour sets how it behaves and clears its counts, GET /behaviour tells them.
+Serves /v1/models, /v1/completions and /v1/chat/completions as ``vllm serve`` or llama-server does. PUT /behaviour sets
+how it behaves and clears its counts, GET /behaviour tells them.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from tests.conftest import ROOT
 from tests.forked import ForkedModule
 from tests.reference_sampler import draw, next_log_probabilities
 
-STANDARD = {
+VLLM = {
     "model",
     "prompt",
     "messages",
@@ -33,23 +33,15 @@ STANDARD = {
     "presence_penalty",
     "frequency_penalty",
     "max_tokens",
-    "max_completion_tokens",
-    "stop",
     "logprobs",
     "top_logprobs",
-}
-VLLM = STANDARD | {
     "stop_token_ids",
     "top_k",
     "min_p",
     "repetition_penalty",
-    "skip_special_tokens",
     "return_token_ids",
-    "return_tokens_as_token_ids",
     "chat_template_kwargs",
 }
-# What llama-cpp-python draws without a limit; a real one fills its context.
-LLAMA_CPP_CONTEXT = 30
 
 
 @dataclass
@@ -59,10 +51,6 @@ class Behaviour:
     dialect: str = "vllm"
     key: str | None = None
     max_n: int = 1_000_000
-    without_token_ids: bool = False
-    without_logprobs: bool = False
-    # Status of the list of models; 200 lists them.
-    models_status: int = 200
     # Tokens that the server puts before each prompt.
     added_tokens: int = 0
     # The longest answer that its context holds; None for any.
@@ -112,33 +100,16 @@ class State:
         """The reply to a request's body."""
         behaviour = self.behaviour
         llama_cpp = behaviour.dialect == "llama_cpp"
-        unknown = set(body) - (VLLM if behaviour.dialect == "vllm" else STANDARD)
-        if unknown and not llama_cpp:
+        if (unknown := set(body) - VLLM) and not llama_cpp:
             raise Refused(400, f"Unrecognized request argument supplied: {unknown.pop()}")
-        if behaviour.dialect == "openai" and {"max_tokens", "max_completion_tokens"} <= set(body):
-            raise Refused(400, "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.")
-        if llama_cpp and not isinstance(body.get("prompt", ""), str):
-            raise Refused(422, [{"loc": ["body", "prompt", "str"], "msg": "Input should be a valid string"}])
         if body["model"] not in self.models:
             raise Refused(404, f"The model `{body['model']}` does not exist.")
-        if body.get("logprobs") and behaviour.without_logprobs:
-            raise Refused(400, "logprobs are not supported by this model")
         prompt = self._encode(body) if chat else body["prompt"]
-        if isinstance(prompt, str):
-            prompt = self.tokenizer(prompt)["input_ids"]
         model, n = self.models[body["model"]], min(body.get("n", 1), 1 if llama_cpp else behaviour.max_n)
-        seed = body.get("seed")
-        if llama_cpp:
-            limit = body.get("max_tokens") or LLAMA_CPP_CONTEXT
-        else:
-            limit = body["max_completion_tokens" if chat else "max_tokens"]
-        limit = min(limit, behaviour.context or limit)
+        seed, limit = body.get("seed"), min(body["max_tokens"], behaviour.context or body["max_tokens"])
         if not isinstance(seed, int) or not -(2**63) <= seed < 2 ** (32 if llama_cpp else 63):
             raise Refused(400, "seed must be an integer of so many bits")
-        # A stop text is one token here; answers and stop texts that cross tokens are not modelled.
-        ids, texts = set(body.get("stop_token_ids") or ()), set(body.get("stop") or ())
-        if llama_cpp:
-            ids, texts = {self.tokenizer.eos_token_id}, set()
+        stops = {self.tokenizer.eos_token_id} if llama_cpp else set(body["stop_token_ids"])
         with self.compute:
             drawn = draw(
                 model,
@@ -147,14 +118,14 @@ class State:
                 temperature=body["temperature"],
                 top_p=body["top_p"],
                 max_tokens=limit,
-                stops=lambda tokens: tokens[-1] in ids or self.texts[tokens[-1]] in texts,
+                stops=lambda tokens: tokens[-1] in stops,
             )
             law = next_log_probabilities(model, prompt) if body.get("logprobs") is not None else None
         choices = [self._choice(index, sample, body, chat, law) for index, sample in enumerate(drawn)]
-        counted = [len(sample.tokens) - (llama_cpp and sample.finish_reason == "stop") for sample in drawn]
-        usage = {"completion_tokens": sum(counted), "prompt_tokens": len(prompt) + behaviour.added_tokens}
+        counted = sum(len(sample.tokens) for sample in drawn)
+        usage = {"completion_tokens": counted, "prompt_tokens": len(prompt) + behaviour.added_tokens}
         reply = {"model": body["model"], "choices": choices, "usage": usage}
-        if body.get("return_token_ids") and not behaviour.without_token_ids:
+        if not llama_cpp:
             for holder in [reply] if chat else choices[:1]:
                 holder["prompt_token_ids"] = prompt
         return reply
@@ -169,21 +140,20 @@ class State:
     def _choice(self, index, sample, body, chat, law):
         ends = sample.finish_reason == "stop"
         kept = sample.tokens[: len(sample.tokens) - ends]
-        text = self.tokenizer.decode(kept, skip_special_tokens=body.get("skip_special_tokens", True))
+        text = self.tokenizer.decode(kept, skip_special_tokens=True)
         choice = {"index": index, "finish_reason": sample.finish_reason}
         choice |= {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
-        if body.get("return_token_ids") and not self.behaviour.without_token_ids:
+        if self.behaviour.dialect == "vllm":
             choice["token_ids"] = sample.tokens
         if law is not None:
             choice["logprobs"] = self._logprobs(sample, body, chat, law)
         return choice
 
     def _logprobs(self, sample, body, chat, law):
-        as_ids = body.get("return_tokens_as_token_ids")
-        names = [f"token_id:{token}" for token in range(len(law))] if as_ids else self.texts
-        count = body.get("top_logprobs", 0) if chat else body["logprobs"]
-        top = [*law.topk(count).indices.tolist(), sample.tokens[0]] if count else []
-        if not chat:
+        names, count = self.texts, body["top_logprobs" if chat else "logprobs"]
+        top = [*law.topk(count).indices.tolist(), sample.tokens[0]]
+        # llama-server writes those of completions as those of a chat.
+        if not chat and self.behaviour.dialect == "vllm":
             first = {names[token]: float(law[token]) for token in top}
             return {"tokens": [names[token] for token in sample.tokens], "top_logprobs": [first]}
         entries = [{"token": names[token], "logprob": float(law[token])} for token in top]
@@ -222,8 +192,6 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(200, asdict(behaviour))
         elif behaviour.key and self.headers.get("Authorization") != f"Bearer {behaviour.key}":
             self.reply(401, {"error": {"message": "Incorrect API key provided"}})
-        elif self.path == "/v1/models" and behaviour.models_status != 200:
-            self.reply(behaviour.models_status, {"detail": "no list here"})
         elif self.path == "/v1/models":
             self.reply(200, {"object": "list", "data": [{"id": name, "object": "model"} for name in self.state.models]})
         else:
@@ -267,10 +235,7 @@ class Handler(BaseHTTPRequestHandler):
             try:
                 reply = self.state.complete(body, self.path == "/v1/chat/completions")
             except Refused as error:
-                reason = error.args[0]
-                # As FastAPI words what its own checks refuse.
-                value = {"error": {"message": reason}} if isinstance(reason, str) else {"detail": reason}
-                self.reply(error.status, value)
+                self.reply(error.status, {"error": {"message": str(error)}})
             else:
                 self.reply(200, reply, cut=20 if fault == "half" else None)
                 self.close_connection = fault == "half"

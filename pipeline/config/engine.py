@@ -29,7 +29,7 @@ class VllmConfig:
 
 @dataclass(frozen=True, config=STRICT)
 class OpenaiConfig:
-    """Any server that speaks OpenAI's protocol. ``{model}`` in a value stands for the model's name in params.yaml."""
+    """A server that speaks OpenAI's protocol. ``{model}`` in a value stands for the model's name in params.yaml."""
 
     base_url: str
     """Address of the server's API, e.g. http://localhost:8000/v1."""
@@ -37,10 +37,9 @@ class OpenaiConfig:
     """Environment variable that holds the key; null for a server that wants none."""
     endpoint: Literal["completions", "chat"]
     """completions sends our own token ids; chat sends messages, to which the server applies its template."""
-    dialect: Literal["vllm", "sglang", "llama_cpp", "openai"]
-    """Request fields beyond OpenAI's that the server takes. vllm: stop token ids, all sampling settings, token ids in
-    replies. sglang: the same without token ids in replies. llama_cpp: all sampling settings, prompts as texts, one
-    sample per request. openai: none; the stop token is then sent as text, and defaults of the server's stay."""
+    dialect: Literal["vllm", "llama_cpp"]
+    """Request fields beyond OpenAI's that the server takes: those of ``vllm serve`` (stop token ids, several samples,
+    token ids in replies) or of llama.cpp's ``llama-server`` (all its samplers, one sample per request)."""
     served_models: dict[str, str]
     """Name on the server by condition: base, soft, hard."""
     max_concurrency: PositiveInt
@@ -62,8 +61,8 @@ class OpenaiConfig:
     def _asks_llama_cpp_for_single_samples(self) -> "OpenaiConfig":
         if self.dialect == "llama_cpp" and self.samples_per_request != 1:
             raise ValueError(
-                "dialect llama_cpp needs samples_per_request 1 (engine=llama_cpp sets both): llama-cpp-python ignores "
-                "n, and llama-server takes as many as it has slots"
+                "dialect llama_cpp needs samples_per_request 1 (engine=llama_cpp sets both): llama-server takes as "
+                "many as it has slots"
             )
         return self
 

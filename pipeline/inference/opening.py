@@ -20,21 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights that were asked for, found and not yet loaded.
-
-    Attributes:
-        model: Name in params.yaml, or the checkpoint's directory or repository.
-        condition: "base", a method, METHOD@WEIGHT, or the directory of an adapter.
-        config: The checkpoint.
-        adapter: Directory of the adapter; None for the base checkpoint.
-        weight: Of the adapter's update.
-    """
+    """Weights that were asked for, not yet loaded."""
 
     model: str
+    """Name in params.yaml, or the checkpoint's directory or repository."""
     condition: str
+    """"base", a method, METHOD@WEIGHT, or the directory of an adapter."""
     config: ModelConfig
     adapter: Path | None = None
     weight: float = 1.0
+    """Of the adapter's update."""
 
     @property
     def name(self) -> str:
@@ -58,14 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def find_weights(
     params: Params, model: str | None, condition: str | None, adapter: Path | None, source: str = "params.yaml"
 ) -> Weights:
-    """The weights that the options of ``add_options`` name; nothing is loaded.
-
-    Args:
-        params: The parameters.
-        model: Name in ``params``, directory or repository; None for the only one in ``params``.
-        condition: "base" (also for None), a method, or METHOD@WEIGHT.
-        adapter: Directory, instead of a condition.
-        source: File of the parameters, for errors.
+    """The weights that the options of ``add_options`` name; nothing is loaded. ``source`` names ``params`` in errors.
 
     Raises:
         ConfigError: There is no such model or condition, or options contradict each other.
@@ -141,11 +129,7 @@ def _checkpoint_config(params: Params, checkpoint: str) -> ModelConfig:
 
 
 def open_weights(weights: Weights, probe: str) -> "ConditionedModel":
-    """Load a checkpoint with its adapter.
-
-    Args:
-        weights: What ``find_weights`` found.
-        probe: A request on which an adapter must show.
+    """Load a checkpoint with its adapter, which must show on the request ``probe``.
 
     Raises:
         ArtifactError: An adapter cannot be read.

@@ -41,14 +41,7 @@ Tokens = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
 
 
 class ApiError(Exception):
-    """A request that is refused.
-
-    Args:
-        status: HTTP status.
-        message: One sentence.
-        param: Parameter that it is about.
-        code: OpenAI's name of the reason, where it has one.
-    """
+    """A request that is refused: with an HTTP status, its parameter and OpenAI's code, where there is one."""
 
     def __init__(self, status: int, message: str, param: str | None = None, code: str | None = None):
         super().__init__(message)
@@ -194,7 +187,10 @@ class Writer:
         if not self._told:
             return None
         if self._chat:
-            content = [_entry(score.text, score.logprob) | {"top_logprobs": _entries(score)} for score in scores]
+            content = [
+                _entry(score.text, score.logprob) | {"top_logprobs": [_entry(*item) for item in score.top]}
+                for score in scores
+            ]
             return {"content": content, "refusal": None}
         starts = [offset + sum(len(score.text) for score in scores[:place]) for place in range(len(scores))]
         return {
@@ -254,7 +250,3 @@ def _ranked(score: TokenScore) -> dict[str, float]:
     for text, value in sorted([*score.top, (score.text, score.logprob)], key=lambda pair: -pair[1]):
         ranked.setdefault(text, value)
     return ranked
-
-
-def _entries(score: TokenScore) -> list[dict[str, Any]]:
-    return [_entry(*item) for item in score.top]

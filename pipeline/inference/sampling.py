@@ -32,17 +32,14 @@ FIRST_BLOCK, LARGEST_BLOCK = 32, 1024
 
 @dataclass(frozen=True)
 class Request:
-    """A request for answers.
-
-    Attributes:
-        text: The user message.
-        prompt: The prompt that it is, structured or of a law of one's own, whose law is known; None for other texts.
-        axis: Whose prompt it is, "structured", "laws" or "open".
-    """
+    """A request for answers."""
 
     text: str
+    """The user message."""
     prompt: Prompt | None
+    """The structured prompt, or that of a law of one's own, with this text; None for other texts."""
     axis: str
+    """Whose prompt it is: "structured", "laws" or "open"."""
 
     @classmethod
     def of(cls, text: str, params: Params) -> "Request":
@@ -62,11 +59,6 @@ class Request:
     def is_categorical(self) -> bool:
         """Whether its answers are strings with known probabilities."""
         return self.prompt is not None and not is_numeric(self.prompt.law)
-
-    @property
-    def prompt_id(self) -> str:
-        """As the pipeline names the prompt, and so its random streams."""
-        return self.prompt.prompt_id if self.prompt else open_prompt(self.text).prompt_id
 
     def settings(self, params: Params) -> GenerateConfig:
         """The sampling settings that are the defaults."""
@@ -104,18 +96,8 @@ def sample_request(
 ) -> "SampleRequest":
     """What the engine is asked for. With the settings of ``params``, the samples are those of the stage ``generate``.
 
-    Args:
-        request: The request.
-        weights: Whose answers.
-        loaded: The same, opened.
-        params: Has the settings that are not given.
-        num_samples: How many answers.
-        seed: Root of their random streams.
-        law: temperature (0 for the most probable token at every step), top_p and max_new_tokens, None for those of
-            ``params``.
-
-    Raises:
-        ConfigError: The request and its answer are longer than the model's context.
+    ``seed`` is the root of their random streams; ``law`` has temperature (0 for the most probable token at every step),
+    top_p and max_new_tokens, None for those of ``params``. Raises ConfigError where the context is too short.
     """
     from pipeline.engines.sampling.generate import sample_seeds
     from pipeline.engines.sampling.text_engine import SampleRequest, sampling_law
@@ -131,10 +113,11 @@ def sample_request(
             f"the request has {len(ids)} tokens and its answer up to {most} (--max-new-tokens); "
             f"{weights.model} takes {limit} together"
         )
-    names = (request.axis, weights.model, weights.condition, request.prompt_id)
-    seeds = dict(enumerate(sample_seeds(seed, names, num_samples)))
+    # As the pipeline names the prompt, and so its random streams.
+    name = (request.prompt or open_prompt(request.text)).prompt_id
+    seeds = sample_seeds(seed, (request.axis, weights.model, weights.condition, name), num_samples)
     messages = [{"role": "user", "content": request.text}]
-    return SampleRequest(request.prompt_id, ids, messages, seeds, most, **drawn)
+    return SampleRequest(name, ids, messages, dict(enumerate(seeds)), most, **drawn)
 
 
 def draw(engine: "TextEngine", request: "SampleRequest") -> Iterator["Sample"]:
@@ -155,19 +138,16 @@ def draw(engine: "TextEngine", request: "SampleRequest") -> Iterator["Sample"]:
 
 @dataclass(frozen=True)
 class Distance:
-    """How far the valid answers are from the law that was asked for.
-
-    Attributes:
-        result: The parsed answers and normalised W1 (Eq. 5).
-        interval: 95% interval of it for redrawing the answers; NaN with fewer than two valid ones.
-        floor: Mean normalised W1 of perfect samplers of as many valid answers; NaN without any.
-        floor_interval: Where 95% of them lie.
-    """
+    """How far the valid answers are from the law that was asked for."""
 
     result: PromptResult
+    """The parsed answers and normalised W1 (Eq. 5)."""
     interval: tuple[float, float]
+    """95% interval of W1 for redrawing the answers; NaN with fewer than two valid ones."""
     floor: float
+    """Mean normalised W1 of perfect samplers of as many valid answers; NaN without any."""
     floor_interval: tuple[float, float]
+    """Where 95% of them lie."""
 
 
 def distance(prompt: Prompt, weights: Weights, params: Params, texts: Sequence[str]) -> Distance:

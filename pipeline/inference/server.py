@@ -44,13 +44,9 @@ Result = TypeVar("Result")
 
 
 class ModelServer:
-    """The endpoints of one model.
+    """The endpoints of one model, which is served under the names in ``served``: whether the adapter is in effect.
 
-    Args:
-        loaded: The model.
-        served: Whether the adapter is in effect, by the names under which the model is served.
-        batch_size: Most samples of a request decoded together; no sample depends on it.
-        api_key: What clients must know; None for nothing.
+    At most ``batch_size`` samples of a request are decoded together; no sample depends on it.
     """
 
     def __init__(self, loaded: ConditionedModel, served: Mapping[str, bool], batch_size: int, api_key: str | None):
@@ -65,7 +61,6 @@ class ModelServer:
         return Starlette(
             routes=[
                 Route("/v1/models", self.models),
-                Route("/v1/models/{name:path}", self.models),
                 Route("/v1/chat/completions", self.chat, methods=["POST"]),
                 Route("/v1/completions", self.completions, methods=["POST"]),
             ],
@@ -73,16 +68,10 @@ class ModelServer:
         )
 
     async def models(self, request: Request) -> Response:
-        """What is served, or one of it."""
+        """What is served."""
         self._authorise(request)
-        listed = [
-            {"id": name, "object": "model", "created": self._created, "owned_by": "pipeline"} for name in self._served
-        ]
-        name = request.path_params.get("name")
-        if name is None:
-            return JSONResponse({"object": "list", "data": listed})
-        self._check_model(name)
-        return JSONResponse(next(entry for entry in listed if entry["id"] == name))
+        shared = {"object": "model", "created": self._created, "owned_by": "pipeline"}
+        return JSONResponse({"object": "list", "data": [{"id": name, **shared} for name in self._served]})
 
     async def chat(self, request: Request) -> Response:
         """POST /v1/chat/completions."""
@@ -99,18 +88,15 @@ class ModelServer:
         if not secrets.compare_digest(given, self._api_key.encode()):
             raise ApiError(401, "the API key is missing or wrong", code="invalid_api_key")
 
-    def _check_model(self, name: str) -> None:
-        if name not in self._served:
-            known = ", ".join(self._served)
-            raise ApiError(404, f"there is no model {name!r}; there are {known}", "model", "model_not_found")
-
     async def _answer(self, request: Request, chat: bool) -> Response:
         self._authorise(request)
         try:
             body = parse_request(json.loads(await request.body()), chat)
         except ValueError as error:
             raise ApiError(400, f"the body of the request is not JSON ({error})") from None
-        self._check_model(body.model)
+        if body.model not in self._served:
+            known = ", ".join(self._served)
+            raise ApiError(404, f"there is no model {body.model!r}; there are {known}", "model", "model_not_found")
         job = await self._run(lambda: self._job(body))
         prompt_tokens = sum(map(len, job.prompts))
         counted = body.stream_options is not None and body.stream_options.include_usage
@@ -190,24 +176,24 @@ class ModelServer:
 async def _events(writer: Writer, found: AsyncIterator[list[Piece]], prompt_tokens: int | None) -> AsyncIterator[str]:
     """Server-sent events; with ``prompt_tokens``, what was used is told at the end."""
     completion_tokens = 0
+
+    def event(value: Mapping[str, Any]) -> str:
+        return f"data: {json.dumps(value)}\n\n"
+
     try:
         async with contextlib.aclosing(found):
             async for step in found:
                 for piece in step:
                     completion_tokens += piece.num_tokens
-                    yield _event(writer.chunk(piece))
+                    yield event(writer.chunk(piece))
         if prompt_tokens is not None:
-            yield _event(writer.last_chunk(prompt_tokens, completion_tokens))
+            yield event(writer.last_chunk(prompt_tokens, completion_tokens))
     except Exception as error:
         # The status has been sent; what is left is to say so where the client reads.
         if not isinstance(error, ApiError):
             traceback.print_exception(error, file=sys.stderr)
-        yield _event(_as_api_error(error).body)
+        yield event(_as_api_error(error).body)
     yield "data: [DONE]\n\n"
-
-
-def _event(value: Mapping[str, Any]) -> str:
-    return f"data: {json.dumps(value)}\n\n"
 
 
 def _as_api_error(error: Exception) -> ApiError:

@@ -16,62 +16,46 @@ from pipeline.engines.sampling.samplers import GenerationStatistics, RandomDraws
 
 @dataclass(frozen=True)
 class Job:
-    """Samples to draw.
-
-    Attributes:
-        prompts: Token ids of each request.
-        seeds: For each request, one seed per sample; a sample is what the Hugging Face engine draws with that seed.
-        max_new_tokens: Longest sample in tokens, the stop token included.
-        temperature: Softmax temperature; 0 takes the most probable token at every step.
-        top_p: Nucleus mass, 1 for none.
-        stops: Strings that end a sample; neither they nor what follows is part of its text.
-        top_logprobs: Most probable tokens that are told with their log-probabilities at every step; None tells no
-            log-probabilities at all.
-        piecewise: Whether pieces of unfinished samples are wanted.
-    """
+    """Samples to draw."""
 
     prompts: Sequence[Sequence[int]]
     seeds: Sequence[Sequence[int]]
+    """For each request, one seed per sample; a sample is what the Hugging Face engine draws with that seed."""
     max_new_tokens: int
-    temperature: float = 1.0
-    top_p: float = 1.0
-    stops: Sequence[str] = ()
-    top_logprobs: int | None = None
-    piecewise: bool = False
+    """Longest sample in tokens, the stop token included."""
+    temperature: float
+    """0 takes the most probable token at every step."""
+    top_p: float
+    stops: Sequence[str]
+    """Strings that end a sample; neither they nor what follows is part of its text."""
+    top_logprobs: int | None
+    """Most probable tokens that are told at every step; None for no log-probabilities at all."""
+    piecewise: bool
+    """Whether pieces of unfinished samples are wanted."""
 
 
 @dataclass(frozen=True)
 class TokenScore:
-    """A drawn token, and natural log-probabilities of the model at temperature 1 over its whole vocabulary.
-
-    Attributes:
-        text: The token decoded by itself.
-        logprob: Its own.
-        top: Those of the most probable tokens, by their texts, in descending order.
-    """
+    """A drawn token, and natural log-probabilities of the model at temperature 1 over its whole vocabulary."""
 
     text: str
     logprob: float
     top: list[tuple[str, float]]
+    """Of the most probable tokens, by their texts, in descending order."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """What has been drawn of a sample since its last piece.
-
-    Attributes:
-        index: The sample's place among those of all requests, in their order.
-        text: Further text.
-        scores: Of further tokens, the stop token included; empty unless asked for.
-        num_tokens: Further tokens.
-        finish_reason: "stop" or "length" in the last piece of a sample, else None.
-    """
+    """What has been drawn of a sample since its last piece."""
 
     index: int
+    """The sample's place among those of all requests, in their order."""
     text: str
     scores: list[TokenScore]
+    """Of further tokens, the stop token included; empty unless asked for."""
     num_tokens: int
     finish_reason: str | None
+    """"stop" or "length" in the last piece of a sample, else None."""
 
 
 class _WatchedDraws(RandomDraws):
@@ -133,16 +117,7 @@ def _settled(text: str, stops: Sequence[str]) -> int:
 
 @torch.inference_mode()
 def pieces(loaded: ConditionedModel, job: Job, batch_size: int) -> Iterator[list[Piece]]:
-    """Draw the samples of a job, a step of all rows at a time.
-
-    Args:
-        loaded: Model and tokenizer.
-        job: What to draw.
-        batch_size: Most samples decoded together.
-
-    Yields:
-        What each step has added, in the order of the samples; the last piece of every sample has its finish_reason.
-    """
+    """Draw the samples of a job, at most ``batch_size`` together; yields what each step has added to each sample."""
     draws, counts = _WatchedDraws(loaded, job), [len(own) for own in job.seeds]
     told = [_Told() for _ in range(sum(counts))]
     for finished in sample_rows(draws, job.prompts, counts, batch_size):

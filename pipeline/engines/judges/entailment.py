@@ -12,15 +12,13 @@ import torch
 
 from pipeline.config.evaluation import JudgeConfig
 from pipeline.core.language.novelty_partition import Pair
-from pipeline.engines.judges.pair_scorer import PairScorer
+from pipeline.engines.judges.pair_scorer import EncodedTexts, PairScorer
 from pipeline.engines.judges.sequence_classifier import (
     check_vocabulary,
     load_evaluator_tokenizer,
     load_sequence_classifier,
-    padded_inputs,
     pinned,
 )
-from pipeline.engines.loading.memory import MemoryLimit
 from pipeline.errors import ModelError
 
 if TYPE_CHECKING:
@@ -30,47 +28,31 @@ VERDICTS = {"entailment": 1.0, "contradiction": -1.0}
 """By label; any other is 0, as "neutral"."""
 
 
-class EntailmentJudge(PairScorer):
+class EntailmentJudge(EncodedTexts, PairScorer):
     """Verdicts on the second text of a pair given the first: 1 it follows, 0 it may be, -1 it cannot be.
 
-    Args:
-        model: A sequence classifier in evaluation mode.
-        tokenizer: Its tokenizer.
-        max_tokens: Tokens kept of each pair.
-        tokens_per_pass: Tokens per forward pass, padding included.
-
-    Raises:
-        ModelError: No label is called "entailment".
+    Of a pair the last ``max_tokens`` are kept. Raises ModelError where no label of the model is called "entailment".
     """
 
-    def __init__(
-        self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", *, max_tokens: int, tokens_per_pass: int
-    ):
-        self.model, self.tokenizer = model, tokenizer
-        self.max_tokens, self.tokens_per_pass = max_tokens, tokens_per_pass
+    def __init__(self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", **limits: int):
+        super().__init__(model, tokenizer, **limits)
         labels = [str(label).lower() for _, label in sorted(model.config.id2label.items())]
         if "entailment" not in labels:
             raise ModelError(
                 f"the judge of entailment has no label 'entailment', only {', '.join(labels)}; it must be a model of "
                 "natural language inference"
             )
-        self._verdicts = np.array([VERDICTS.get(label, 0.0) for label in labels])
-        self._memory = MemoryLimit()
+        self._verdicts = torch.tensor([VERDICTS.get(label, 0.0) for label in labels], device=model.device)
 
-    @torch.inference_mode()
     def batches(self, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], np.ndarray]]:
-        """Yield indices and verdicts, pairs of similar length together."""
+        """See PairScorer."""
         if not pairs:
             return
         # The answers are at the ends.
         self.tokenizer.truncation_side = "left"
         encoded = self.tokenizer(*map(list, zip(*pairs, strict=True)), truncation=True, max_length=self.max_tokens)
-
-        def run(indices: list[int]) -> np.ndarray:
-            inputs = padded_inputs(self.tokenizer, encoded, indices).to(self.model.device)
-            return self._verdicts[self.model(**inputs).logits.argmax(dim=-1).cpu().numpy()]
-
-        yield from self._memory.run([len(row) for row in encoded["input_ids"]], self.tokens_per_pass, run)
+        rows = [dict(zip(encoded, values, strict=True)) for values in zip(*encoded.values(), strict=True)]
+        yield from self._run(rows, lambda inputs: self._verdicts[self.model(**inputs).logits.argmax(dim=-1)])
 
 
 def judge_identity(config: JudgeConfig) -> dict[str, Any]:
@@ -80,11 +62,7 @@ def judge_identity(config: JudgeConfig) -> dict[str, Any]:
 
 
 def open_judge(config: JudgeConfig, identity: dict[str, Any], device: str | None = None) -> EntailmentJudge:
-    """Load the judge that ``identity`` (of ``judge_identity``) pins.
-
-    Raises:
-        ModelError: It cannot be loaded, or has no label "entailment".
-    """
+    """Load the judge that ``identity`` (of ``judge_identity``) pins. Raises ModelError."""
     revision = identity["checkpoint"].get("revision")
     tokenizer = load_evaluator_tokenizer(config.checkpoint, revision)
     model = load_sequence_classifier(config.checkpoint, revision, config.dtype, device)

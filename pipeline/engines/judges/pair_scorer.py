@@ -1,12 +1,51 @@
-"""What gives a pair of texts a number: pair classifiers (two responses) and reward models (request, response)."""
+"""What gives a pair of texts a number: judges of two answers, and reward models (request, response)."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from pipeline.core.language.novelty import word_dice
 from pipeline.core.language.novelty_partition import Pair
+from pipeline.engines.loading.memory import MemoryLimit
+
+if TYPE_CHECKING:
+    from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
+
+
+class EncodedTexts:
+    """A model that is run on encoded texts, those of similar length together.
+
+    Args:
+        model: In evaluation mode.
+        tokenizer: Has a padding token.
+        max_tokens: Tokens kept of each text.
+        tokens_per_pass: Tokens per forward pass, padding included.
+    """
+
+    def __init__(
+        self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", *, max_tokens: int, tokens_per_pass: int
+    ):
+        self.model, self.tokenizer = model, tokenizer
+        self.max_tokens, self.tokens_per_pass = max_tokens, tokens_per_pass
+        self._memory = MemoryLimit()
+
+    def _inputs(self, rows: Sequence[Mapping[str, list[int]]]) -> "BatchEncoding":
+        """Rows as right-padded int64[R, T] inputs with their attention mask."""
+        return self.tokenizer.pad(rows, padding_side="right", return_tensors="pt").to(self.model.device)
+
+    @torch.inference_mode()
+    def _run(
+        self, rows: Sequence[Mapping[str, list[int]]], compute: Callable[["BatchEncoding"], torch.Tensor]
+    ) -> Iterator[tuple[list[int], np.ndarray]]:
+        """Yield the indices of the rows of each pass, and float64 of what ``compute`` makes of its inputs."""
+
+        def run(indices: list[int]) -> np.ndarray:
+            return compute(self._inputs([rows[index] for index in indices])).double().cpu().numpy()
+
+        yield from self._memory.run([len(row["input_ids"]) for row in rows], self.tokens_per_pass, run)
 
 
 class PairScorer(ABC):

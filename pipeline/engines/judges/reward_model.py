@@ -1,6 +1,6 @@
 """Rewards of a response to a request: the benchmark's reward model, and a stand-in for machines without it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from pipeline.config.evaluation import RewardConfig
 from pipeline.core.language.novelty_partition import Pair
-from pipeline.engines.judges.pair_scorer import PairScorer
+from pipeline.engines.judges.pair_scorer import EncodedTexts, PairScorer
 from pipeline.engines.judges.sequence_classifier import (
     check_vocabulary,
     load_evaluator_tokenizer,
@@ -17,33 +17,23 @@ from pipeline.engines.judges.sequence_classifier import (
     pinned,
 )
 from pipeline.engines.loading.chat import text_bos
-from pipeline.engines.loading.memory import MemoryLimit, right_padded
+from pipeline.engines.loading.memory import right_padded
 from pipeline.engines.loading.model import position_logits
 from pipeline.engines.scoring.token_scores import RowScorer
 from pipeline.errors import ModelError
 
 
-class SequenceReward(PairScorer):
+class SequenceReward(EncodedTexts, PairScorer):
     """A sequence classifier with one output over a chat of one request and one response.
 
-    Args:
-        model: In evaluation mode; its configuration names the padding token, which tells it
-            where a sequence ends.
-        tokenizer: Has a chat template.
-        max_length: Longest conversation in tokens; what is longer is cut at the end.
-        tokens_per_pass: Tokens per forward pass, padding included.
+    A conversation is cut at its end after ``max_tokens``. The configuration of the model names the padding token, which
+    tells it where a sequence ends; its tokenizer has a chat template.
 
     Attributes:
         num_cut: Conversations cut so far.
     """
 
-    def __init__(
-        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, max_length: int, tokens_per_pass: int
-    ):
-        self.model, self.tokenizer = model, tokenizer
-        self.max_length, self.tokens_per_pass = max_length, tokens_per_pass
-        self.num_cut, self._memory = 0, MemoryLimit()
-        self._needs_bos = text_bos(tokenizer) is not None
+    num_cut = 0
 
     def encode(self, pair: Pair) -> list[int]:
         """Token ids of one conversation; the template's text holds its own special tokens, and none are added.
@@ -56,24 +46,22 @@ class SequenceReward(PairScorer):
         ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         bos = self.tokenizer.bos_token_id
         # A response may itself spell out the token; only the start can be the template's doing.
-        if bos is not None and ((self._needs_bos and ids[:1] != [bos]) or ids[:2] == [bos, bos]):
+        if bos is not None and (ids[:2] == [bos, bos] or (ids[:1] != [bos] and text_bos(self.tokenizer) is not None)):
             raise ModelError(
                 f"the chat template of {self.tokenizer.name_or_path!r} does not start a conversation with one BOS token"
             )
-        self.num_cut += len(ids) > self.max_length
-        return ids[: self.max_length]
+        self.num_cut += len(ids) > self.max_tokens
+        return ids[: self.max_tokens]
 
-    @torch.inference_mode()
+    def _inputs(self, rows: Sequence[Mapping[str, list[int]]]) -> dict[str, torch.Tensor]:
+        pad_id = self.model.config.get_text_config().pad_token_id
+        ids, own = right_padded([row["input_ids"] for row in rows], self.model.device, pad_id)
+        return {"input_ids": ids, "attention_mask": own.long()}
+
     def batches(self, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], np.ndarray]]:
-        """Yield indices and raw rewards (request, response), conversations of similar length together."""
-        rows = [self.encode(pair) for pair in pairs]
-        lengths, pad_id = [len(row) for row in rows], self.model.config.get_text_config().pad_token_id
-
-        def run(indices: list[int]) -> np.ndarray:
-            ids, own = right_padded([rows[index] for index in indices], self.model.device, pad_id)
-            return self.model(input_ids=ids, attention_mask=own.long()).logits[:, 0].double().cpu().numpy()
-
-        yield from self._memory.run(lengths, self.tokens_per_pass, run)
+        """See PairScorer: raw rewards of (request, response)."""
+        rows = [{"input_ids": self.encode(pair)} for pair in pairs]
+        yield from self._run(rows, lambda inputs: self.model(**inputs).logits[:, 0])
 
 
 class LikelihoodReward(PairScorer):
@@ -134,11 +122,7 @@ class LikelihoodReward(PairScorer):
 
 
 def reward_identity(config: RewardConfig) -> dict[str, Any]:
-    """All that a reward of the benchmark's model depends on beside the texts; a hub repository is pinned.
-
-    Raises:
-        ModelError: No checkpoint is given, or it cannot be found.
-    """
+    """All that a reward depends on beside the texts; a hub repository is pinned to a commit. Raises ModelError."""
     if config.checkpoint is None:
         raise ModelError(f"evaluate.novelty.reward.checkpoint must be given with kind {config.kind}")
     checkpoint = pinned(config.checkpoint, config.revision)
@@ -146,11 +130,7 @@ def reward_identity(config: RewardConfig) -> dict[str, Any]:
 
 
 def open_sequence_reward(config: RewardConfig, identity: dict[str, Any], device: str | None = None) -> SequenceReward:
-    """Load the reward model that ``identity`` (of ``reward_identity``) pins.
-
-    Raises:
-        ModelError: It cannot be loaded, or has no chat template or no token to pad with.
-    """
+    """Load the reward model that ``identity`` (of ``reward_identity``) pins. Raises ModelError."""
     revision = identity["checkpoint"].get("revision")
     tokenizer = load_evaluator_tokenizer(config.checkpoint, revision)
     if tokenizer.chat_template is None:
@@ -166,4 +146,4 @@ def open_sequence_reward(config: RewardConfig, identity: dict[str, Any], device:
     if text_config.pad_token_id is None:
         raise ModelError(f"neither {config.checkpoint} nor its tokenizer names a padding token")
     check_vocabulary(model, tokenizer, config.checkpoint)
-    return SequenceReward(model, tokenizer, max_length=config.max_length, tokens_per_pass=config.tokens_per_pass)
+    return SequenceReward(model, tokenizer, max_tokens=config.max_length, tokens_per_pass=config.tokens_per_pass)

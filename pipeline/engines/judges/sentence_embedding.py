@@ -10,38 +10,22 @@ import numpy as np
 import torch
 
 from pipeline.config.evaluation import SimilarityConfig
+from pipeline.engines.judges.pair_scorer import EncodedTexts
 from pipeline.engines.judges.sequence_classifier import (
     check_vocabulary,
     load_evaluator,
     load_evaluator_tokenizer,
-    padded_inputs,
     pinned,
 )
-from pipeline.engines.loading.memory import MemoryLimit
 from pipeline.errors import ModelError
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import BatchEncoding
 
 
-class SentenceEmbedder:
-    """Mean-pooled last hidden states of an encoder.
+class SentenceEmbedder(EncodedTexts):
+    """Mean-pooled last hidden states of an encoder."""
 
-    Args:
-        model: In evaluation mode.
-        tokenizer: Its tokenizer, with a padding token.
-        max_tokens: Tokens kept of each text.
-        tokens_per_pass: Tokens per forward pass, padding included.
-    """
-
-    def __init__(
-        self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", *, max_tokens: int, tokens_per_pass: int
-    ):
-        self.model, self.tokenizer = model, tokenizer
-        self.max_tokens, self.tokens_per_pass = max_tokens, tokens_per_pass
-        self._memory = MemoryLimit()
-
-    @torch.inference_mode()
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """float64[n, d] of n texts, those of similar length together; zeros for an empty one. Raises ModelError."""
         places = [place for place, text in enumerate(texts) if text.strip()]
@@ -49,14 +33,13 @@ class SentenceEmbedder:
         if not places:
             return vectors
         encoded = self.tokenizer([texts[place] for place in places], truncation=True, max_length=self.max_tokens)
+        rows = [dict(zip(encoded, values, strict=True)) for values in zip(*encoded.values(), strict=True)]
 
-        def run(indices: list[int]) -> np.ndarray:
-            inputs = padded_inputs(self.tokenizer, encoded, indices).to(self.model.device)
-            hidden = self.model(**inputs).last_hidden_state.float()
-            own = inputs["attention_mask"].unsqueeze(-1)
-            return ((hidden * own).sum(dim=1) / own.sum(dim=1)).double().cpu().numpy()
+        def pooled(inputs: "BatchEncoding") -> torch.Tensor:
+            hidden, own = self.model(**inputs).last_hidden_state.float(), inputs["attention_mask"].unsqueeze(-1)
+            return (hidden * own).sum(dim=1) / own.sum(dim=1)
 
-        for indices, found in self._memory.run(list(map(len, encoded["input_ids"])), self.tokens_per_pass, run):
+        for indices, found in self._run(rows, pooled):
             vectors[[places[index] for index in indices]] = found
         if not np.isfinite(vectors).all():
             raise ModelError("the embedding of a text is not finite")
@@ -70,11 +53,7 @@ def embedding_identity(config: SimilarityConfig) -> dict[str, Any]:
 
 
 def open_embedder(config: SimilarityConfig, identity: dict[str, Any], device: str | None = None) -> SentenceEmbedder:
-    """Load what ``identity`` (of ``embedding_identity``) pins.
-
-    Raises:
-        ModelError: It cannot be loaded, or its tokenizer has no padding token.
-    """
+    """Load what ``identity`` (of ``embedding_identity``) pins. Raises ModelError."""
     from transformers import AutoModel
 
     checkpoint, revision = str(config.checkpoint), identity["checkpoint"].get("revision")

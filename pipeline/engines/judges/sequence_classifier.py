@@ -1,7 +1,6 @@
 """Loading of the evaluators, most of them sequence classifiers, and what pins their content."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,21 +10,13 @@ from pipeline.errors import ModelError, first_line
 from pipeline.sources.repository import pinned_commit
 
 if TYPE_CHECKING:
-    from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 def pinned(checkpoint: str, revision: str | None) -> dict[str, Any]:
-    """What a checkpoint's content is: files of a local directory, or the commit of a hub repository.
+    """A checkpoint's content: {"files": SHA-256 by name} of a directory, {"repository", "revision"} on the hub.
 
-    Args:
-        checkpoint: Local directory or hub repository.
-        revision: Commit, branch or tag of a hub repository; None for its current commit.
-
-    Returns:
-        {"files": SHA-256 by name} or {"repository": ..., "revision": commit}.
-
-    Raises:
-        ModelError: The directory does not exist, or the hub cannot be asked.
+    ``revision`` is a commit, branch or tag of a hub repository; None for its current commit. Raises ModelError.
     """
     directory = Path(checkpoint)
     if directory.is_dir():
@@ -59,15 +50,7 @@ def load_evaluator(
 
     A checkpoint with PyTorch weights only is read without unpickling objects (``weights_only``).
 
-    Args:
-        loader: Class of transformers that loads it.
-        kind: What it is, in errors.
-        checkpoint: Local directory or hub repository.
-        revision: Commit of the latter.
-        dtype: Weights and activations.
-        device: Where it runs; None for the default device.
-        unused: Start of the names of weights that nothing reads, and that may be missing; empty for none.
-        options: Of ``from_pretrained``.
+    ``kind`` says in errors what it is; weights whose names begin with ``unused`` may be missing.
 
     Raises:
         ModelError: It cannot be loaded, or weights are missing, which would leave them random.
@@ -110,14 +93,6 @@ def load_evaluator_tokenizer(checkpoint: str, revision: str | None) -> "PreTrain
         if Path(checkpoint, "spm.model").exists() or "tiktoken" in str(error):
             hint = "; a tokenizer with a SentencePiece model only needs the packages sentencepiece and protobuf"
         raise ModelError(f"cannot load the tokenizer of {checkpoint}: {first_line(error)}{hint}") from None
-
-
-def padded_inputs(
-    tokenizer: "PreTrainedTokenizerBase", encoded: "BatchEncoding", indices: Sequence[int]
-) -> "BatchEncoding":
-    """The encoded texts with these indices as right-padded int64[B, T] inputs."""
-    rows = {name: [values[index] for index in indices] for name, values in encoded.items()}
-    return tokenizer.pad(rows, padding_side="right", return_tensors="pt")
 
 
 def check_vocabulary(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", checkpoint: str) -> None:

@@ -43,7 +43,7 @@ def open_engine(
     axis: str = "structured",
     rows_at_least: int = 1,
 ) -> "TextEngine":
-    """Open ``config.engine`` on a model under a condition, and verify its adapter.
+    """Open ``config.engine`` on a model under a condition, and verify its adapter. Raises PipelineError.
 
     Args:
         config: All parameters.
@@ -54,9 +54,6 @@ def open_engine(
         probe: A request on which the adapter must show.
         axis: Whose batch settings the Hugging Face engine takes.
         rows_at_least: Fewest rows that it decodes together, whatever the settings say; no sample depends on it.
-
-    Raises:
-        PipelineError: The engine, the model or the adapter cannot be used; says which and why.
     """
     check_engine(config, condition)
     checkpoint, adapter = config.models[model], adapter_directory(condition, weights)
@@ -90,7 +87,7 @@ def open_engine(
         )
     from pipeline.engines.sampling.openai_engine import open_openai
 
-    request = SampleRequest("probe", probe_ids, messages, {0: 0}, max_new_tokens=16, temperature=1.0, top_p=1.0)
+    request = SampleRequest("probe", probe_ids, messages, {0: 0}, max_new_tokens=1, temperature=1.0, top_p=1.0)
     reasons = answer_protocol(config, model, condition).reasons
     return open_openai(
         checkpoint,

@@ -14,17 +14,14 @@ from pipeline.engines.sampling.samplers import Draws, GenerationStatistics
 
 @dataclass(frozen=True)
 class GreedyAnswer:
-    """One decoded answer.
-
-    Attributes:
-        text: Decoded tokens up to the first stop string, without special tokens.
-        num_tokens: Generated tokens, a stop token included.
-        finish_reason: "stop" (a stop token or string) or "length".
-    """
+    """One decoded answer."""
 
     text: str
+    """Decoded tokens up to the first stop string, without special tokens."""
     num_tokens: int
+    """Generated tokens, a stop token included."""
     finish_reason: str
+    """"stop" (a stop token or string) or "length"."""
 
 
 def first_stop(text: str, stops: Sequence[str]) -> int:

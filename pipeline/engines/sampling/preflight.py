@@ -51,13 +51,10 @@ def check_turn_end(
     terminator: int,
     another_allowed: bool = False,
 ) -> dict[str, Any]:
-    """The chat template ends an assistant's turn with the answer terminator.
-
-    Returns:
-        The terminator, whether there is a template to ask, and whether it ends turns so.
+    """The chat template, where there is one, ends an assistant's turn with the answer terminator.
 
     Raises:
-        ModelError: The template ends the turn with another token, and that is not ``another_allowed``.
+        ModelError: It ends the turn with another token, and that is not ``another_allowed``.
     """
     name = tokenizer.convert_ids_to_tokens(terminator)
     if tokenizer.chat_template is None:
@@ -100,8 +97,7 @@ def check_stop(
 ) -> dict[str, Any]:
     """Decoding that can only write one number and its terminator ends there, with the number as its text.
 
-    Raises:
-        ModelError: The terminator does not end a generation, or the text is another.
+    Raises ModelError.
     """
     name = tokenizer.convert_ids_to_tokens(terminator)
     if terminator not in stop_ids:

@@ -95,13 +95,7 @@ DOUBLED_BOS = "doubled BOS"
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """A request of the experiment.
-
-    Attributes:
-        key: Its prompt id.
-        prompt_ids: Encoded, up to where the answer starts.
-        messages: The same as a chat.
-    """
+    """A request of the experiment: its prompt id, its tokens up to where the answer starts, and the same as a chat."""
 
     key: str
     prompt_ids: list[int]
@@ -117,8 +111,12 @@ def most_random(model: torch.nn.Module, requests: Sequence[ChatRequest], count: 
     step = max(len(requests) / MOST_CANDIDATES, 1)
     candidates = [requests[int(index * step)] for index in range(min(len(requests), MOST_CANDIDATES))]
     entropies: dict[str, float] = {}
+
+    def length(request: ChatRequest) -> int:
+        return len(request.prompt_ids)
+
     # Rows of one pass have one length.
-    for _, alike in groupby(sorted(candidates, key=_length), key=_length):
+    for _, alike in groupby(sorted(candidates, key=length), key=length):
         for part in _passes(list(alike)):
             log_law = next_log_probabilities(model, [request.prompt_ids for request in part])
             values = torch.special.entr(log_law.exp()).sum(dim=-1)
@@ -129,10 +127,6 @@ def most_random(model: torch.nn.Module, requests: Sequence[ChatRequest], count: 
 def _passes(items: list[Any]) -> Iterator[list[Any]]:
     """``ROWS_PER_PASS`` items at a time, whose log-probabilities fit into memory together."""
     return (items[start : start + ROWS_PER_PASS] for start in range(0, len(items), ROWS_PER_PASS))
-
-
-def _length(request: ChatRequest) -> int:
-    return len(request.prompt_ids)
 
 
 def _add(
@@ -171,24 +165,21 @@ def answer_laws(
     samplers: Sequence[Callable[[torch.Tensor], torch.Tensor]] = (),
     requests: Sequence[Sequence[int]] = (),
 ) -> list[Law]:
-    """Exact laws of what a generation of at most ``num_tokens`` tokens says: at temperature 1, and done wrongly.
+    """Exact laws of a generation of at most ``num_tokens`` (1 or 2) tokens: at temperature 1, and done wrongly.
 
     Args:
         model: The reference model, whose softmax is in float64.
         tokenizer: Its tokenizer; special tokens other than the stop token are part of a text.
         prompt_ids: The request.
         stop_ids: Tokens that end a generation.
-        num_tokens: 1 or 2.
+        num_tokens: Of a generation.
         samplers: What wrong engines make of each step's softmax, float64[R, V].
         requests: What wrong engines send instead of the request.
 
     Returns:
         Probability by text and finish reason, for the model's own law, for each sampler and for each other request.
-        Outcomes that are rare under the model's own law and such as end within a character are left out; they are
-        what is missing to 1.
+        Outcomes that are rare under the model's own law, or end within a character, are what is missing to 1.
     """
-    if num_tokens not in _LEAST_OUTCOME:
-        raise ValueError(f"num_tokens must be 1 or 2, got {num_tokens}")
     least = _LEAST_OUTCOME[num_tokens]
 
     def steps(ends: Sequence[Sequence[int]]) -> list[torch.Tensor]:
@@ -219,19 +210,14 @@ def answer_laws(
 
 @dataclass(frozen=True)
 class LawCheck:
-    """The law of the answers to one request, to be compared with an engine's.
-
-    Attributes:
-        request: What is asked.
-        num_tokens: Most tokens of an answer.
-        cells: Of the test of ``NUM_SAMPLES`` samples.
-        wrong: float64[C + 1], what the cells would have of an engine that is wrong, by what is wrong with it.
-    """
+    """The law of the answers of at most ``num_tokens`` to a request, to be compared with an engine's."""
 
     request: ChatRequest
     num_tokens: int
     cells: LawCells
+    """Of the test of ``NUM_SAMPLES`` samples."""
     wrong: dict[str, np.ndarray]
+    """float64[C + 1], what the cells would have of an engine that is wrong, by what is wrong with it."""
 
     @classmethod
     def of(cls, request: ChatRequest, num_tokens: int, own: Law, wrong: Mapping[str, Law]) -> "LawCheck":
@@ -343,12 +329,7 @@ def check_laws(
 ) -> dict[str, Any]:
     """Chi-square tests of an engine's answers against their exact laws, one by one and together.
 
-    Args:
-        engine: Opened on the base model.
-        checks: From ``law_checks``.
-        seed: Root seed; ``model`` and the checks' keys name the samples' streams.
-        model: Name of the model.
-        relative_error: One of ``RELATIVE_ERROR``.
+    ``seed``, ``model`` and the checks' keys name the samples' streams; ``relative_error`` is one of ``RELATIVE_ERROR``.
 
     Returns:
         ``p_value`` (corrected for their number) and ``pooled_p_value`` (twice that of the sum) of all tests, and
@@ -407,14 +388,9 @@ def check_endings(
     seed: int,
     model: str,
 ) -> dict[str, Any]:
-    """Longer answers end at the first stop token or at the limit, and say which.
+    """Longer answers end at the first stop token or at the limit, and say which. Raises ModelError.
 
-    Returns:
-        Answers drawn, how many of them ended with a stop token, and the tokens of the longest one. Where that is
-        short of the limit, an engine with a lower limit of its own would not be noticed.
-
-    Raises:
-        ModelError: An answer goes on behind a stop token, or is cut before the limit.
+    Where the ``longest`` answer is short of the limit, an engine with a lower limit of its own would not be noticed.
     """
     asked = {f"endings-{request.key}": request for request in requests}
     drawn = _samples(engine, asked, NUM_LONG_SAMPLES, LONGEST, seed, model)

@@ -19,9 +19,6 @@ from pipeline.engines.loading.model import stop_ids
 from pipeline.engines.sampling.generate import Generation
 from pipeline.errors import ModelError, PipelineError, first_line
 
-COMPARED_TOKENS = 20
-"""Most probable next tokens whose log-probabilities are compared with and without an adapter."""
-
 
 class EngineError(PipelineError):
     """An engine cannot do what it was asked for, or a server failed for good; the message says why."""
@@ -29,47 +26,35 @@ class EngineError(PipelineError):
 
 @dataclass(frozen=True)
 class SampleRequest:
-    """Independent samples to draw behind one prompt.
-
-    Attributes:
-        key: Names the request among those of one call, e.g. the prompt id.
-        prompt_ids: The encoded request, up to where the answer starts.
-        messages: The same request as a chat, for servers that apply a template of their own.
-        seeds: Seed of each sample's own random stream, by sample index.
-        max_new_tokens: Longest generation in tokens, the stop token included.
-        temperature: Softmax temperature.
-        top_p: Nucleus mass, 1 for none.
-        skip_special_tokens: Whether special tokens other than the stop token are left out of the text.
-        constraint: Restricts every step to what a trie holds; None for none. Hugging Face engine only.
-        top_k: Most probable tokens to draw from, None for all.
-    """
+    """Independent samples to draw behind one prompt."""
 
     key: str
+    """Names the request among those of one call, e.g. the prompt id."""
     prompt_ids: list[int]
+    """The encoded request, up to where the answer starts."""
     messages: list[dict[str, str]]
+    """The same request as a chat, for servers that apply a template of their own."""
     seeds: dict[int, int]
+    """Seed of each sample's own random stream, by sample index."""
     max_new_tokens: int
+    """Longest generation in tokens, the stop token included."""
     temperature: float
     top_p: float
     skip_special_tokens: bool = True
+    """Whether special tokens other than the stop token are left out of the text."""
     constraint: TrieConstraint | None = None
+    """Restricts every step to what a trie holds. Hugging Face engine only."""
     top_k: int | None = None
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One finished sample of a request.
-
-    Attributes:
-        key: The request's.
-        sample_index: Its index among the request's samples.
-        generation: The answer. Its ``seed`` is the sample's own, whatever the engine drew with; its
-            ``num_tokens`` counts the stop token, its ``text`` leaves it out.
-    """
+    """One finished sample of the request ``key``."""
 
     key: str
     sample_index: int
     generation: Generation
+    """Its ``seed`` is the sample's own, whatever the engine drew with."""
 
 
 class TextEngine(Protocol):
@@ -83,14 +68,6 @@ class TextEngine(Protocol):
 
         Raises:
             EngineError: What was handed over before stays valid.
-        """
-        ...
-
-    def first_token_log_probabilities(self, request: SampleRequest, top: int) -> dict[int, float] | None:
-        """Natural log-probabilities of the ``top`` most probable first tokens, by token id, at temperature 1.
-
-        Normalised over the whole vocabulary. The request's sampling settings play no part.
-        None where the engine does not offer them.
         """
         ...
 

@@ -10,7 +10,6 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from pipeline.engines.loading.memory import is_out_of_memory, release, say_smaller, too_large
-from pipeline.engines.loading.model import next_log_probabilities
 from pipeline.engines.sampling.generate import generate_prompts
 from pipeline.engines.sampling.text_engine import Sample, SampleRequest
 
@@ -80,11 +79,6 @@ class TransformersEngine:
             )
             for finished in stream:
                 yield [Sample(alike[place].key, indices[place][index], answer) for place, index, answer in finished]
-
-    def first_token_log_probabilities(self, request: SampleRequest, top: int) -> dict[int, float]:
-        """See TextEngine."""
-        values, tokens = next_log_probabilities(self._model, [request.prompt_ids])[0].topk(top)
-        return dict(zip(tokens.tolist(), values.tolist(), strict=True))
 
 
 def _together(request: SampleRequest) -> tuple:

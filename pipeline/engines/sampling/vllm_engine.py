@@ -22,19 +22,14 @@ from pipeline.artifacts.storage import read_json
 from pipeline.config.engine import VllmConfig
 from pipeline.config.models import ModelConfig
 from pipeline.engines.sampling.generate import generation_from_tokens
-from pipeline.engines.sampling.text_engine import (
-    COMPARED_TOKENS,
-    EngineError,
-    Sample,
-    SampleRequest,
-    first_seed,
-    seed_groups,
-)
+from pipeline.engines.sampling.text_engine import EngineError, Sample, SampleRequest, first_seed, seed_groups
 from pipeline.errors import ConfigError, ModelError, first_line
 
 if TYPE_CHECKING:
     from vllm import LLM, RequestOutput, SamplingParams
 
+COMPARED_TOKENS = 20
+"""Most probable next tokens whose log-probabilities are compared with and without an adapter."""
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Values that vLLM's max_lora_rank may have."""
 
@@ -63,7 +58,12 @@ class VllmEngine:
         for request in requests:
             if request.constraint is not None:
                 raise EngineError("engine.kind vllm: cannot decode under a constraint; use transformers")
-            self._check_length(request)
+            length = len(request.prompt_ids) + request.max_new_tokens
+            if length > self._settings.max_model_len:
+                raise EngineError(
+                    f"engine.vllm.max_model_len: {self._settings.max_model_len} is too short for {request.key}, which "
+                    f"may take {length} tokens"
+                )
         size, together = self._settings.samples_per_request, self._settings.requests_per_call
         pairs = [(request, group) for request in requests for group in seed_groups(request.seeds, size)]
         for start in range(0, len(pairs), together):
@@ -72,14 +72,6 @@ class VllmEngine:
             outputs = self._generate([request.prompt_ids for request, _ in call], params)
             for (request, group), output in zip(call, outputs, strict=True):
                 yield self._samples(request, group, output)
-
-    def _check_length(self, request: SampleRequest) -> None:
-        length = len(request.prompt_ids) + request.max_new_tokens
-        if length > self._settings.max_model_len:
-            raise EngineError(
-                f"engine.vllm.max_model_len: {self._settings.max_model_len} is too short for {request.key}, which may "
-                f"take {length} tokens"
-            )
 
     def _params(self, request: SampleRequest, n: int, seed: int) -> "SamplingParams":
         from vllm import SamplingParams
@@ -127,19 +119,15 @@ class VllmEngine:
             samples.append(Sample(request.key, index, generation))
         return samples
 
-    def first_token_log_probabilities(self, request: SampleRequest, top: int) -> dict[int, float]:
-        """See TextEngine. vLLM's "raw_logprobs": before temperature and top-p."""
-        return self._log_probabilities(request.prompt_ids, top)
-
-    def _log_probabilities(self, prompt_ids: list[int], top: int) -> dict[int, float]:
+    def _first_log_probabilities(self, prompt_ids: list[int]) -> dict[int, float]:
+        """Of the ``COMPARED_TOKENS`` most probable first tokens ("raw_logprobs": before temperature and top-p)."""
         from vllm import SamplingParams
 
-        params = SamplingParams(max_tokens=1, temperature=1.0, seed=0, logprobs=top, detokenize=False, ignore_eos=True)
+        params = SamplingParams(
+            max_tokens=1, temperature=1.0, seed=0, logprobs=COMPARED_TOKENS, detokenize=False, ignore_eos=True
+        )
         (output,) = self._generate([prompt_ids], [params])
-        first = output.outputs[0].logprobs[0]
-        # The sampled token comes on top of the most probable ones where it is not one of them.
-        ranked = sorted(first.items(), key=lambda item: -item[1].logprob)[:top]
-        return {token: entry.logprob for token, entry in ranked}
+        return {token: entry.logprob for token, entry in output.outputs[0].logprobs[0].items()}
 
 
 def lora_rank(adapter: Path) -> int:
@@ -151,13 +139,6 @@ def lora_rank(adapter: Path) -> int:
     raise ModelError(f"adapter {adapter} has rank {rank}; vLLM takes at most {LORA_RANKS[-1]}")
 
 
-def _reason(error: Exception) -> str:
-    """What an error says on one line; of pydantic's, whose first line only counts, what is wrong."""
-    if isinstance(error, ValidationError):
-        return "; ".join(entry["msg"] for entry in error.errors())
-    return first_line(error)
-
-
 def open_vllm(
     config: ModelConfig,
     settings: VllmConfig,
@@ -167,16 +148,7 @@ def open_vllm(
     adapter: Path | None,
     probe_ids: list[int],
 ) -> VllmEngine:
-    """Load a checkpoint into vLLM, and verify that the adapter, where there is one, is in effect.
-
-    Args:
-        config: The checkpoint; safetensors only, remote code is never run.
-        settings: Of the engine.
-        revision: Commit of a hub repository.
-        tokenizer: Decodes the answers.
-        stop_ids: Tokens that end a generation.
-        adapter: Directory of a LoRA adapter.
-        probe_ids: A request on which the adapter must show.
+    """Load a checkpoint into vLLM, and verify that the LoRA ``adapter``, where there is one, shows after ``probe_ids``.
 
     Raises:
         ConfigError: vLLM is not installed.
@@ -215,9 +187,13 @@ def open_vllm(
         if adapter is None:
             return plain
         adapted = VllmEngine(llm, tokenizer, stop_ids, settings, adapter)
-        before, after = (engine._log_probabilities(probe_ids, COMPARED_TOKENS) for engine in (plain, adapted))
+        before, after = (engine._first_log_probabilities(probe_ids) for engine in (plain, adapted))
     except Exception as error:  # vLLM, torch and safetensors each raise their own types
-        raise ModelError(f"vLLM cannot load {adapter or config.checkpoint}: {_reason(error)}") from error
+        # The first line of pydantic's only counts what is wrong.
+        wrong = (
+            [entry["msg"] for entry in error.errors()] if isinstance(error, ValidationError) else [first_line(error)]
+        )
+        raise ModelError(f"vLLM cannot load {adapter or config.checkpoint}: {'; '.join(wrong)}") from error
     if before == after:
         raise ModelError(f"adapter {adapter} does not change the log-probabilities of the model in vLLM")
     return adapted

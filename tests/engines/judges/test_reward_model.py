@@ -101,12 +101,6 @@ def test_errors(checkpoint, tmp_path):
         opened(config_of(moved))
 
 
-def test_dtype_is_the_configured_one(checkpoint):
-    reward = opened(config_of(checkpoint, dtype="bfloat16"))
-    assert next(reward.model.parameters()).dtype == torch.bfloat16
-    assert reward.scores(random_pairs(3)).dtype == np.float64
-
-
 @pytest.fixture
 def likelihood(model, tokenizer, model_config):
     def encode(text):

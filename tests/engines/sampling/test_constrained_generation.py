@@ -71,25 +71,3 @@ def test_samples_follow_the_restricted_law(model, tokenizer, strings, strategy):
     for text, probability in law.items():
         # Five binomial standard deviations.
         assert abs(found[text] / count - probability) < 5 * np.sqrt(probability * (1 - probability) / count) + 1e-9
-
-
-def test_strategies_agree(model, tokenizer, strings):
-    end = tokenizer.eos_token_id
-    trie = build_trie(strings, np.full(len(strings), 1 / len(strings)), end)
-    results = [
-        generate(
-            model,
-            tokenizer,
-            PROMPT,
-            sample_seeds(1, ("constrained",), 60),
-            stop_ids={end},
-            max_new_tokens=5,
-            temperature=1.0,
-            top_p=1.0,
-            batch_size=size,
-            strategy=strategy,
-            constraint=TrieConstraint(trie, "cpu"),
-        )
-        for strategy, size in (("merged", 60), ("merged", 2), ("rows", 60), ("rows", 7))
-    ]
-    assert results[0] == results[1] == results[2] == results[3]

@@ -1,6 +1,5 @@
 """Preflight's checks pass on sound models and engines and stop each kind of broken one."""
 
-import itertools
 from collections import Counter
 from dataclasses import replace
 from functools import cached_property
@@ -8,7 +7,6 @@ from functools import cached_property
 import numpy as np
 import pytest
 import torch
-from transformers.generation.logits_process import TopKLogitsWarper
 
 from pipeline.compose import compose_params
 from pipeline.config.params import validate
@@ -17,8 +15,6 @@ from pipeline.core.statistics.law_check import LawCells
 from pipeline.engines.loading import chat
 from pipeline.engines.loading.model import load_model, load_tokenizer, stop_ids
 from pipeline.engines.sampling import preflight, preflight_law
-from pipeline.engines.sampling.generate import Generation
-from pipeline.engines.sampling.text_engine import Sample
 from pipeline.engines.sampling.transformers_engine import TransformersEngine
 from pipeline.errors import ModelError
 from tests.conftest import ROOT
@@ -102,66 +98,11 @@ def qwen3(stand_ins, paper):
     return Opened(replace(paper.models["qwen3_0_6b"], checkpoint=str(stand_ins["qwen3"]), dtype="float32"))
 
 
-class GenerateEngine:
-    """An engine that leaves sampling to ``generate`` of transformers, as a careless one would."""
-
-    def __init__(self, opened, **settings):
-        self.opened, self.settings = opened, settings
-
-    def sample(self, requests):
-        for request in requests:
-            ids = torch.tensor([request.prompt_ids])
-            torch.manual_seed(0)
-            rows = self.opened.model.generate(
-                ids,
-                attention_mask=torch.ones_like(ids),
-                num_return_sequences=len(request.seeds),
-                max_new_tokens=request.max_new_tokens,
-                do_sample=True,
-                pad_token_id=0,
-                **self.settings,
-            )[:, ids.shape[1] :]
-            yield [self._sample(request, *item) for item in zip(request.seeds.items(), rows.tolist(), strict=True)]
-
-    def _sample(self, request, item, row):
-        kept = list(itertools.takewhile(lambda token: token not in self.opened.stops, row))
-        reason = "stop" if len(kept) < len(row) else "length"
-        text = self.opened.tokenizer.decode(kept, skip_special_tokens=request.skip_special_tokens)
-        return Sample(request.key, item[0], Generation(item[1], text, len(kept) + (reason == "stop"), reason))
-
-
 @pytest.mark.parametrize("num_tokens", [1, 2])
 def test_the_pipelines_engine_samples_the_law(opened, num_tokens):
     found = opened.check(opened.engine(), num_tokens)
     (test,) = found["tests"]
     assert found["num_samples"] == 2000 and test["degrees_of_freedom"] > 2 and found["p_value"] > 1e-3
-
-
-def test_generate_with_every_default_switched_off_samples_the_law(qwen3):
-    plain = GenerateEngine(qwen3, temperature=1.0, top_k=0, top_p=1.0)
-    assert qwen3.check(plain, 1)["p_value"] > 1e-3 and qwen3.check(plain, 2)["p_value"] > 1e-3
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"temperature": 1.0, "top_p": 1.0}, {"temperature": 0.8, "top_k": 0, "top_p": 1.0}],
-    ids=["generation_config", "top_k of generation_config", "temperature"],
-)
-def test_leaking_sampling_defaults_are_caught(qwen3, settings):
-    # The stand-in's generation_config.json has top_k 20, as Qwen3's own.
-    with pytest.raises(ModelError, match=r"do not follow the model's softmax.*p = .*generation_config"):
-        qwen3.check(GenerateEngine(qwen3, **settings), 1)
-
-
-def test_a_leak_of_seven_percent_is_caught(qwen3):
-    # top_k that cuts the least probable 7% off a law without clear favourites.
-    logits = qwen3.model(input_ids=torch.tensor([qwen3.ids])).logits[:, -1]
-    law = logits.double().softmax(-1)[0].sort(descending=True).values
-    kept = int((law.cumsum(0) < 0.93).sum()) + 1
-    cut = TopKLogitsWarper(kept)(None, logits.detach().clone()).isinf().sum()
-    assert cut == law.numel() - kept > 50
-    with pytest.raises(ModelError, match="expected"):
-        qwen3.check(GenerateEngine(qwen3, temperature=1.0, top_k=kept, top_p=1.0), 1)
 
 
 @pytest.mark.parametrize("num_tokens", [1, 2])
@@ -443,10 +384,3 @@ def test_the_most_random_requests_are_chosen(monkeypatch):
     assert len(preflight_law.most_random(None, requests, 9)) == 6
     monkeypatch.setattr(preflight_law, "MOST_CANDIDATES", 2)
     assert [request.prompt_ids for request in preflight_law.most_random(None, requests, 9)] == [[1, 50], [0]]
-
-
-@pytest.mark.parametrize("least", ["_LEAST_FIRST", "_LEAST_OUTCOME"])
-def test_second_tokens_that_are_all_rare(qwen3, monkeypatch, least):
-    monkeypatch.setattr(preflight_law, least, 2.0 if least == "_LEAST_FIRST" else {1: 2.0, 2: 2.0})
-    (law,) = qwen3.laws(2)
-    assert list(law) == [("", "stop")]

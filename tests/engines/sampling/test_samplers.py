@@ -1,7 +1,5 @@
 """Merged rows and refilled rows against decoding every sample alone without a cache."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,6 @@ from transformers.generation import TopKLogitsWarper, TopPLogitsWarper
 
 from pipeline.core.sampling import sample_tokens
 from pipeline.engines.sampling.generate import Generation, generate, sample_seeds
-from pipeline.engines.sampling.row_decoder import can_refill
 from pipeline.engines.sampling.samplers import GenerationStatistics
 
 pytestmark = pytest.mark.slow
@@ -132,74 +129,6 @@ def test_merged_runs_every_unfinished_prefix_once(small_model, batch_size):
     assert len(prefixes) < sum(answer.num_tokens for answer in answers) * 0.8
 
 
-def test_refilled_rows_keep_the_cache_short_and_the_batch_full(small_model):
-    refills = small_model.config.model_type == "llama"
-    lengths, rows = [], []
-
-    def record(module, args, kwargs):
-        if kwargs.get("past_key_values") is not None:
-            lengths.append(kwargs["past_key_values"].get_seq_length())
-            rows.append(len(kwargs["input_ids"]))
-
-    handle = small_model.register_forward_pre_hook(record, with_kwargs=True)
-    answers = generate(
-        small_model,
-        Numbers(),
-        PROMPT,
-        sample_seeds(0, ("refill",), 200),
-        stop_ids=STOPS,
-        max_new_tokens=6,
-        temperature=1.0,
-        top_p=1.0,
-        batch_size=8,
-        strategy="rows",
-    )
-    handle.remove()
-    # A third more than the prompt and the longest answer, the limit at which stale slots are removed.
-    assert max(lengths) <= (len(PROMPT) + 6) * 4 / 3 + 1
-    assert can_refill(small_model, small_model(input_ids=torch.tensor([PROMPT]), use_cache=True).past_key_values) == (
-        refills
-    )
-    needed = sum(answer.num_tokens - 1 for answer in answers)
-    if refills:
-        assert set(rows[:-12]) == {8} and sum(rows) < needed + 8 * 6
-
-
-def test_merged_samples_follow_the_law_of_whole_answers(small_model):
-    count, length = 20000, 2
-    answers = generate(
-        small_model,
-        Numbers(),
-        PROMPT,
-        sample_seeds(1, ("law",), count),
-        stop_ids=STOPS,
-        max_new_tokens=length,
-        temperature=2.0,
-        top_p=1.0,
-        batch_size=16,
-    )
-    with torch.no_grad():
-        first = torch.softmax(small_model(input_ids=torch.tensor([PROMPT])).logits[0, -1].double() / 2, -1)
-        going = [token for token in range(VOCABULARY) if token not in STOPS]
-        inputs = torch.tensor([[*PROMPT, token] for token in going])
-        second = torch.softmax(small_model(input_ids=inputs).logits[:, -1].double() / 2, -1)
-    law = Counter()
-    law["", "stop"] = float(first[list(STOPS)].sum())
-    for row, token in enumerate(going):
-        law[str(token), "stop"] += float(first[token] * second[row, list(STOPS)].sum())
-        for last in going:
-            law[f"{token} {last}", "length"] = float(first[token] * second[row, last])
-    assert sum(law.values()) == pytest.approx(1)
-    counts = Counter((answer.text, answer.finish_reason) for answer in answers)
-    # Answers that are rarely expected are counted together.
-    kept = [answer for answer, mass in law.items() if mass * count >= 5]
-    observed = np.array([*(counts[answer] for answer in kept), count - sum(counts[answer] for answer in kept)])
-    expected = np.array([*(law[answer] for answer in kept), 1 - sum(law[answer] for answer in kept)]) * count
-    statistic = ((observed - expected) ** 2 / expected).sum()
-    assert len(kept) > 30
-    assert statistic < len(kept) + 4 * np.sqrt(2 * len(kept))
-
-
 def test_top_k_and_top_p_cut_as_in_transformers():
     rng = torch.Generator().manual_seed(0)
     logits = torch.randn(3, 50, generator=rng) * 2
@@ -234,3 +163,12 @@ def test_samples_that_share_a_row_get_the_tokens_of_rows_of_their_own(top_p):
         exact = torch.searchsorted(cumulative, threshold, right=True).squeeze(1)
         inner = uniforms < 0.999
         assert torch.equal(shared[inner], exact[inner])
+
+
+def test_every_sample_has_a_seed_of_its_own():
+    names = [
+        (axis, model, condition, prompt) for axis in "ab" for model in "mn" for condition in "st" for prompt in "xy"
+    ]
+    seeds = [seed for root in (0, 1) for each in names for seed in sample_seeds(root, each, 50)]
+    assert len(set(seeds)) == 2 * 16 * 50
+    assert sample_seeds(0, names[0], 60)[:50] == seeds[:50]

@@ -1,16 +1,13 @@
 """The Hugging Face engine: the samples of ``generate``, for many requests, and the interface's own functions."""
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.config.engine import EngineConfig, samples_per_request
 from pipeline.config.params import load_params
 from pipeline.engines.loading.model import stop_ids
 from pipeline.engines.sampling.generate import generate, generation_from_tokens
@@ -81,17 +78,6 @@ def test_top_k_reaches_the_samples(model, tokenizer):
     assert len(texts["one"]) == 1 and len(texts["all"]) > 10
 
 
-def test_first_token_log_probabilities(model, tokenizer):
-    engine = TransformersEngine(model, tokenizer, {tokenizer.eos_token_id}, batch_size=1, strategy="rows")
-    request = make_request(tokenizer, 1, temperature=0.3)
-    found = engine.first_token_log_probabilities(request, len(tokenizer))
-    assert math.isclose(sum(map(math.exp, found.values())), 1, rel_tol=1e-9)
-    expected = torch.log_softmax(model(input_ids=torch.tensor([request.prompt_ids])).logits[0, -1].double(), -1)
-    for token, value in list(found.items())[:5]:
-        assert value == pytest.approx(float(expected[token]), abs=1e-5)
-    assert list(found.values()) == sorted(found.values(), reverse=True)
-
-
 def test_stop_tokens_are_known_without_the_model(model, model_config, tokenizer, tiny_model, tmp_path):
     assert checkpoint_stop_ids(model_config, tokenizer) == stop_ids(model, tokenizer, model_config.terminator)
     # A checkpoint without generation_config.json, whose configuration names two tokens.
@@ -120,23 +106,3 @@ def test_groups_depend_on_the_index_alone(indices, size):
     for group in part:
         assert any(group.keys() <= other.keys() for other in whole)
         assert first_seed(group) == 3 * min(group) and len(group) <= size
-
-
-def test_engine_config(tmp_path):
-    from omegaconf import OmegaConf
-
-    from pipeline.config.params import validate
-    from pipeline.errors import ConfigError
-    from tests.conftest import ROOT
-
-    values = OmegaConf.to_container(OmegaConf.load(ROOT / "conf/engine/transformers.yaml"))
-    assert samples_per_request(validate(values, EngineConfig)) == 1
-    assert samples_per_request(validate(values | {"kind": "openai"}, EngineConfig)) == 50
-    for changes, message in (
-        ({"kind": "tgi"}, "kind: input should be 'transformers', 'vllm' or 'openai'"),
-        ({"openai": values["openai"] | {"base_url": "localhost:8000"}}, "must start with http"),
-        ({"openai": values["openai"] | {"max_retries": True}}, "openai.max_retries"),
-        ({"vllm": values["vllm"] | {"swap": 1}}, "unknown key"),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            validate(values | changes, EngineConfig)
