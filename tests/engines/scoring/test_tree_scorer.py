@@ -1,7 +1,6 @@
 """Packed and level-wise scoring against a full forward pass per prefix, for several architectures."""
 
 import copy
-import itertools
 
 import numpy as np
 import pytest
@@ -225,11 +224,3 @@ def test_chunks_hold_every_node_once_and_all_ancestors(budget, trie):
         covered += nodes[num_known:].tolist()
     assert sorted(covered) == list(range(len(tree)))
     assert list(packed_chunks(TokenTree(np.zeros(0, np.int32), np.zeros(0, np.int32)), budget)) == []
-
-
-def test_trie_tree_numbers_nodes_as_the_trie_does(trie):
-    tree = trie_tree(trie)
-    for prefix in range(1, trie.num_prefixes):
-        tokens, _ = trie.next_tokens(tree.path(prefix - 1))
-        assert tokens.tolist() == trie.edge_tokens[trie.children(prefix)].tolist()
-    assert all(a <= b for a, b in itertools.pairwise(tree.depths.tolist()))
