@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from transformers import Cache, DynamicCache
 
-from pipeline.core.training.batches import depth_first_order
+from pipeline.core.training.batches import depth_first_order, subtree
 from pipeline.core.tries.token_tree import ROOT, TokenTree, merge_sequences
 from pipeline.core.tries.trie import Trie
 from pipeline.engines.loading.key_value_cache import extendable, select_rows
@@ -181,12 +181,7 @@ class TreeScorer:
             yield from (self._packed if self.strategy == "packed" else self._levels)(prompt, tree)
 
     def _packed(self, prompt: Prefill, tree: TokenTree) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
-        for nodes, num_known in packed_chunks(tree, self.token_budget):
-            # Parents come before their children, so a node's place among the chunk's nodes is its new index.
-            place = np.full(len(tree), ROOT, dtype=np.int32)
-            place[nodes] = np.arange(len(nodes))
-            parents = tree.parents[nodes]
-            chunk = TokenTree(tree.tokens[nodes], np.where(parents == ROOT, ROOT, place[parents]))
+        for nodes, num_known, chunk in packed_chunks(tree, self.token_budget):
             device = self._logits_at.device
             allowed = allowed_keys(prompt.length, torch.from_numpy(chunk.ancestor_mask()).to(device), cached=True)
             positions = prompt.length - 1 + torch.from_numpy(chunk.depths).to(device).long()[None]
@@ -232,21 +227,17 @@ class TreeScorer:
         return self._logits_at.forward(inputs, last_only)
 
 
-def packed_chunks(tree: TokenTree, token_budget: int) -> Iterator[tuple[np.ndarray, int]]:
+def packed_chunks(tree: TokenTree, token_budget: int) -> Iterator[tuple[np.ndarray, int, TokenTree]]:
     """Cut a tree into forward passes in depth-first order.
 
     Yields:
-        Nodes int64[n] of one pass, parents before children, and how many of the first are
-        ancestors that an earlier pass has covered. n exceeds the budget only where the
-        ancestors of one node do.
+        Nodes int64[n] of one pass, parents before children, how many of the first are ancestors that an earlier pass
+        has covered, and their tree. n exceeds the budget only where the ancestors of one node do.
     """
-    order, start = depth_first_order(tree), 0
+    order, depths, start = depth_first_order(tree), tree.depths, 0
     while start < len(order):
-        # All that a run of this order lacks to be a tree are the ancestors of its first node.
-        above, node = [], int(tree.parents[order[start]])
-        while node != ROOT:
-            above.append(node)
-            node = int(tree.parents[node])
-        stop = start + max(token_budget - len(above), 1)
-        yield np.concatenate([np.array(above[::-1], dtype=np.int64), order[start:stop]]), len(above)
+        num_known = int(depths[order[start]]) - 1
+        stop = start + max(token_budget - num_known, 1)
+        nodes, _, chunk = subtree(tree, order[start:stop])
+        yield nodes, num_known, chunk
         start = stop

@@ -217,7 +217,7 @@ def test_padded_rows_without_cache_as_in_training(name):
 def test_chunks_hold_every_node_once_and_all_ancestors(budget, trie):
     tree = trie_tree(trie)
     covered = []
-    for nodes, num_known in packed_chunks(tree, budget):
+    for nodes, num_known, _ in packed_chunks(tree, budget):
         place = {node: index for index, node in enumerate(nodes.tolist())}
         assert all(p == ROOT or place[p] < i for i, p in enumerate(tree.parents[nodes].tolist()))
         assert len(nodes) <= max(budget, num_known + 1)
