@@ -64,9 +64,10 @@ def collect(scorer, requests):
     return [score for _, score in sorted(done, key=lambda answer: answer[0])]
 
 
-def check(model, requests, budget, share=True, shares=True):
-    scorer = ContinuationScorer(model, budget, share)
-    assert scorer.shares == shares
+def check(model, requests, budget, shares=True):
+    scorer = ContinuationScorer(model, budget)
+    assert scorer.shares
+    scorer.shares = shares
     for request, score in zip(requests, collect(scorer, requests), strict=True):
         expected, greedy = plain(model, *request)
         assert score.log_likelihood == pytest.approx(expected, abs=1e-4)
@@ -77,7 +78,7 @@ def check(model, requests, budget, share=True, shares=True):
 @pytest.mark.parametrize("budget", [4096, 150, 1])
 @pytest.mark.parametrize("share", [True, False])
 def test_equals_a_forward_pass_per_request(llama, budget, share):
-    check(llama, requests_of(np.random.default_rng(0)), budget, share, share)
+    check(llama, requests_of(np.random.default_rng(0)), budget, share)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,8 @@ def test_a_common_start_is_run_once(llama):
     collect(scorer, requests)
     # The examples, 10 questions without their last token, and 40 times that token and all of the answer but its last.
     assert scorer.positions == 60 + 10 * 7 + 40 * 5
-    whole = ContinuationScorer(llama, 100_000, share=False)
+    whole = ContinuationScorer(llama, 100_000)
+    whole.shares = False
     collect(whole, requests)
     assert whole.positions == 40 * (68 + 4)
 
