@@ -66,13 +66,7 @@ class ColumnResult:
 
 
 def column_result(scenario: IrtScenario | None, values: np.ndarray, counts: np.ndarray) -> ColumnResult:
-    """Estimates of one column and their bootstrap.
-
-    Args:
-        scenario: The task's item parameters; None for a whole benchmark.
-        values: float64[n] correctness, in the order of the scenario's seen items.
-        counts: float64[R, n] resamples; conditions that share them are paired.
-    """
+    """Estimates of one column and their bootstrap; ``scenario`` is None for a whole benchmark."""
     estimates, draws = {"accuracy": float(values.mean())}, {"accuracy": counts @ values / len(values)}
     if scenario is None:
         return ColumnResult(values, estimates, draws, np.full(len(values), math.nan))
@@ -99,14 +93,16 @@ def all_results(
         model: Model name.
         replicates: Resamples.
     """
-    results = {condition: {} for condition in values}
-    for condition, columns in values.items():
-        for column, found in columns.items():
-            task = ALL_COLUMNS[column][0]
-            rng = random_stream(seed, "bootstrap", "retention", model, task)
-            scenario = None if column in WHOLE_COLUMNS else scenarios[SCENARIOS[task]]
-            results[condition][column] = column_result(scenario, found, resample_counts(len(found), replicates, rng))
-    return results
+
+    def result(column: str, own: np.ndarray) -> ColumnResult:
+        task = ALL_COLUMNS[column][0]
+        counts = resample_counts(len(own), replicates, random_stream(seed, "bootstrap", "retention", model, task))
+        return column_result(None if column in WHOLE_COLUMNS else scenarios[SCENARIOS[task]], own, counts)
+
+    return {
+        condition: {column: result(column, own) for column, own in columns.items()}
+        for condition, columns in values.items()
+    }
 
 
 def mean_columns(columns: Sequence[str], gsm8k: Literal["once", "twice"] = "once") -> list[str]:

@@ -83,15 +83,6 @@ METRICS: dict[str, tuple[str, ...]] = {
 }
 """Task -> its metrics, each a number in [0, 1] per item."""
 
-HEADLINES: dict[str, tuple[str, ...]] = {
-    "tinyMMLU": ("acc_norm",),
-    "tinyHellaswag": ("acc_norm",),
-    "tinyTruthfulQA": ("mc2",),
-    "tinyWinogrande": ("acc_norm",),
-    "tinyGSM8k": ("exact_match_strict", "exact_match_flexible"),
-}
-"""Task -> the metrics that enter gp-IRT: those of the harness's task files."""
-
 COLUMNS: dict[str, tuple[str, str]] = {
     "tinyMMLU": ("tinyMMLU", "acc_norm"),
     "tinyHellaswag": ("tinyHellaswag", "acc_norm"),

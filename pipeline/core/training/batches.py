@@ -203,20 +203,13 @@ def _cut(example: Example, order: np.ndarray, starts: Sequence[int]) -> list[Exa
     part_of_target = part_of_node[example.nodes]
     counts = np.diff(example.offsets)
     for part, (start, stop) in enumerate(zip(starts, [*starts[1:], len(order)], strict=True)):
-        needed = order[start:stop]
-        above, node = [], int(example.tree.parents[needed[0]])
-        while node != ROOT:
-            above.append(node)
-            node = int(example.tree.parents[node])
-        needed = np.concatenate([np.array(above[::-1], dtype=np.int64), needed])
-        index = np.full(len(order) + 1, ROOT, dtype=np.int64)
-        index[needed] = np.arange(len(needed))
+        _, index, tree = subtree(example.tree, order[start:stop])
         supervised = part_of_target == part
         kept = np.repeat(supervised, counts)
         parts.append(
             replace(
                 example,
-                tree=TokenTree(example.tree.tokens[needed], index[example.tree.parents[needed]].astype(np.int32)),
+                tree=tree,
                 nodes=index[example.nodes[supervised]],
                 weights=example.weights[supervised],
                 offsets=np.concatenate([[0], np.cumsum(counts[supervised])]),
@@ -225,6 +218,23 @@ def _cut(example: Example, order: np.ndarray, starts: Sequence[int]) -> list[Exa
             )
         )
     return parts
+
+
+def subtree(tree: TokenTree, run: np.ndarray) -> tuple[np.ndarray, np.ndarray, TokenTree]:
+    """The tree of a run of nodes in depth-first order: all that it lacks are the ancestors of its first node.
+
+    Returns:
+        Its nodes int64[n], the ancestors first; the new index of each old node, int64[N + 1], ROOT for ROOT and for
+        what is left out; and the tree itself.
+    """
+    above, node = [], int(tree.parents[run[0]])
+    while node != ROOT:
+        above.append(node)
+        node = int(tree.parents[node])
+    nodes = np.concatenate([np.array(above[::-1], dtype=np.int64), run])
+    index = np.full(len(tree) + 1, ROOT, dtype=np.int64)
+    index[nodes] = np.arange(len(nodes))
+    return nodes, index, TokenTree(tree.tokens[nodes], index[tree.parents[nodes]].astype(np.int32))
 
 
 def depth_first_order(tree: TokenTree) -> np.ndarray:

@@ -46,20 +46,16 @@ def verification_numbers(max_group: int, num_decimals: int, longest_whole: int =
     def digits(length: int) -> list[str]:
         """``size`` runs of digits; each group of the run takes every value once."""
         columns = [rng.permutation(size) for _ in range(-(-length // max_group))]
-        rows = ("".join(f"{column[row]:0{max_group}d}" for column in columns)[:length] for row in range(size))
-        # A canonical number has no leading zero but in "0.".
-        return [run if length == 1 else run.replace("0", "7", 1) if run[0] == "0" else run for run in rows]
+        return ["".join(f"{column[row]:0{max_group}d}" for column in columns)[:length] for row in range(size)]
 
     numbers = []
     for sign in ("", "-"):
         for whole_digits in range(1, longest_whole + 1):
-            whole = digits(whole_digits)
+            # A canonical number has no leading zero but in "0.".
+            whole = [f"7{run[1:]}" if run[0] == "0" and whole_digits > 1 else run for run in digits(whole_digits)]
             numbers += [sign + text for text in whole]
             if num_decimals:
-                columns = [rng.permutation(size) for _ in range(-(-num_decimals // max_group))]
-                fractions = [
-                    "".join(f"{column[row]:0{max_group}d}" for column in columns)[:num_decimals] for row in range(size)
-                ]
+                fractions = digits(num_decimals)
                 numbers += [f"{sign}{text}.{fraction}" for text, fraction in zip(whole, fractions, strict=True)]
     return numbers
 

@@ -170,7 +170,11 @@ def _outside_language_model(model: "PreTrainedModel", targets: Sequence[str]) ->
 
 
 class _LinearInInputDtype(torch.nn.Linear):
-    """A linear map without bias, in the dtype of its input whatever that of its weight."""
+    """Another module's linear map without bias, with the same weight, in the dtype of its input."""
+
+    def __init__(self, linear: torch.nn.Linear):
+        super().__init__(linear.in_features, linear.out_features, bias=False, device="meta")
+        self.weight = linear.weight
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.linear(values, self.weight.to(values.dtype))
@@ -189,8 +193,8 @@ def _compute_as_base(adapted: "PeftModel") -> None:
             parts = [*layer.lora_A.values(), *layer.lora_B.values()]
             if all(type(part) is torch.nn.Linear and part.bias is None for part in parts):
                 layer.cast_input_dtype_enabled = False
-                for part in parts:
-                    part.__class__ = _LinearInInputDtype
+                for modules in (layer.lora_A, layer.lora_B):
+                    modules.update({name: _LinearInInputDtype(part) for name, part in modules.items()})
 
 
 def add_lora(

@@ -110,16 +110,16 @@ class ContinuationScorer:
         model: Causal language model.
         tokens_per_pass: Tokens that the rows of one forward pass hold at most, cached ones and padding
             included; a longer row goes alone.
-        share: Run common starts once. False, or a model without tree attention, runs every request whole.
 
     Attributes:
+        shares: Whether common starts are run once; without tree attention every request is run whole.
         positions: Tokens run so far, padding not counted.
     """
 
-    def __init__(self, model: torch.nn.Module, tokens_per_pass: int, share: bool = True):
+    def __init__(self, model: torch.nn.Module, tokens_per_pass: int):
         self._logits_at = position_logits(model)
         self.tokens_per_pass, self.positions = tokens_per_pass, 0
-        self.shares = share and supports_tree_attention(self._logits_at.model)
+        self.shares = supports_tree_attention(self._logits_at.model)
         self._memory, self._rows = MemoryLimit(), RowScorer(self._logits_at, tokens_per_pass)
 
     @torch.inference_mode()

@@ -21,33 +21,14 @@ _PROBE_PROMPT = 6
 _LONGEST_WINDOW = 4096
 
 
-def allowed_keys(
-    prompt_length: int, ancestors: torch.Tensor, num_columns: int | None = None, *, cached: bool = False
-) -> torch.Tensor:
-    """Which keys each query of one row may attend to.
+def allowed_keys(prompt_length: int, ancestors: torch.Tensor) -> torch.Tensor:
+    """bool[N, P + N], which keys each node may attend to: those of the P tokens of the prompt and its ancestors'.
 
     Args:
-        prompt_length: Tokens of the prompt, P.
-        ancestors: bool[N, N], ``TokenTree.ancestor_mask()`` of the tree behind it.
-        num_columns: Length of the row, at least P + N; the rest is padding, which attends
-            to itself only and which nothing attends to. Defaults to P + N.
-        cached: The prompt's keys are in a cache: queries are the N nodes alone.
-
-    Returns:
-        bool[T, T] with T = ``num_columns`` for a row [prompt, tree, padding], or
-        bool[N, P + N] for ``cached``.
+        prompt_length: P.
+        ancestors: bool[N, N], ``TokenTree.ancestor_mask()`` of the tree behind the prompt.
     """
-    num_nodes = len(ancestors)
-    if cached:
-        prompt = ancestors.new_ones(num_nodes, prompt_length)
-        return torch.cat([prompt, ancestors], dim=1)
-    end = prompt_length + num_nodes
-    allowed = torch.eye(num_columns or end, dtype=torch.bool, device=ancestors.device)
-    allowed[:prompt_length, :prompt_length] = True
-    allowed[:prompt_length, :prompt_length].tril_()
-    allowed[prompt_length:end, :prompt_length] = True
-    allowed[prompt_length:end, prompt_length:end] = ancestors
-    return allowed
+    return torch.cat([ancestors.new_ones(len(ancestors), prompt_length), ancestors], dim=1)
 
 
 def tree_attention_mask(
@@ -169,7 +150,9 @@ def _probe(model: torch.nn.Module) -> bool:
         plain.append(torch.log_softmax(model(input_ids=ids, logits_to_keep=1).logits[0, -1].float(), dim=-1))
     expected = torch.stack(plain)
 
-    mask = tree_attention_mask(model, allowed_keys(length, ancestors)[None, None], positions)
+    allowed = allowed_keys(length, ancestors)
+    causal = torch.ones(length, length + len(nodes), dtype=torch.bool, device=device).tril()
+    mask = tree_attention_mask(model, torch.cat([causal, allowed])[None, None], positions)
     # Logits of the nodes alone: those of a prompt as long as a window would fill gigabytes.
     packed = model(
         input_ids=torch.cat([prompt, nodes])[None],
@@ -181,8 +164,7 @@ def _probe(model: torch.nn.Module) -> bool:
     cache = model(
         input_ids=prompt[None], past_key_values=DynamicCache(), use_cache=True, logits_to_keep=1
     ).past_key_values
-    allowed = allowed_keys(length, ancestors, cached=True)[None, None]
-    mask = tree_attention_mask(model, allowed, positions[:, length:], positions)
+    mask = tree_attention_mask(model, allowed[None, None], positions[:, length:], positions)
     cached = model(
         input_ids=nodes[None],
         attention_mask=mask,

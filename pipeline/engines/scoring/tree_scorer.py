@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from transformers import Cache, DynamicCache
 
-from pipeline.core.training.batches import depth_first_order
+from pipeline.core.training.batches import depth_first_order, subtree
 from pipeline.core.tries.token_tree import ROOT, TokenTree, merge_sequences
 from pipeline.core.tries.trie import Trie
 from pipeline.engines.loading.key_value_cache import extendable, select_rows
@@ -93,30 +93,12 @@ class TreeScorer:
         states, cache = self._forward(ids, cache, last_only=True)
         return Prefill(len(prompt_ids), cache, states[:, 0])
 
-    def score_trie(
-        self, prompt: Prefill, trie: Trie, on_progress: Callable[[int, int], None] | None = None
-    ) -> np.ndarray:
-        """Log-probability of every edge of a trie given its prefix.
-
-        Args:
-            prompt: The prompt, from ``prefill``.
-            trie: The trie.
-            on_progress: Called with (prefixes done, prefixes in all).
-
-        Returns:
-            float64[num_edges], nats.
-        """
-        return self.score_edges(prompt, trie_tree(trie), trie.edge_offsets, trie.edge_tokens, on_progress)
+    def score_trie(self, prompt: Prefill, trie: Trie) -> np.ndarray:
+        """Log-probability of every edge of a trie given its prefix, float64[num_edges], nats."""
+        return self.score_edges(prompt, trie_tree(trie), trie.edge_offsets, trie.edge_tokens)
 
     @torch.inference_mode()
-    def score_edges(
-        self,
-        prompt: Prefill,
-        tree: TokenTree,
-        offsets: np.ndarray,
-        tokens: np.ndarray,
-        on_progress: Callable[[int, int], None] | None = None,
-    ) -> np.ndarray:
+    def score_edges(self, prompt: Prefill, tree: TokenTree, offsets: np.ndarray, tokens: np.ndarray) -> np.ndarray:
         """Log-probabilities of each row's own candidates.
 
         Args:
@@ -125,12 +107,11 @@ class TreeScorer:
             offsets: int[N + 2]; candidates of row i are ``tokens[offsets[i]:offsets[i + 1]]``.
                 Row 0 is the prompt, row i + 1 is node i.
             tokens: int[E] token ids.
-            on_progress: Called with (rows done, rows in all).
 
         Returns:
             float64[E], nats.
         """
-        out, done = np.empty(len(tokens)), 0
+        out = np.empty(len(tokens))
         offsets, tokens = np.asarray(offsets, dtype=np.int64), np.asarray(tokens, dtype=np.int64)
         for rows, states in self._states(prompt, tree):
             starts, counts = offsets[rows], offsets[rows + 1] - offsets[rows]
@@ -140,9 +121,6 @@ class TreeScorer:
                 chosen = states if len(asked) == len(rows) else states[torch.from_numpy(asked).to(states.device)]
                 owners = np.repeat(np.arange(len(asked)), counts[asked])
                 out[places] = candidate_log_probabilities(self._logits_at, chosen, owners, tokens[places])
-            done += len(rows)
-            if on_progress is not None:
-                on_progress(done, len(tree) + 1)
         return out
 
     def path_scorer(
@@ -181,14 +159,9 @@ class TreeScorer:
             yield from (self._packed if self.strategy == "packed" else self._levels)(prompt, tree)
 
     def _packed(self, prompt: Prefill, tree: TokenTree) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
-        for nodes, num_known in packed_chunks(tree, self.token_budget):
-            # Parents come before their children, so a node's place among the chunk's nodes is its new index.
-            place = np.full(len(tree), ROOT, dtype=np.int32)
-            place[nodes] = np.arange(len(nodes))
-            parents = tree.parents[nodes]
-            chunk = TokenTree(tree.tokens[nodes], np.where(parents == ROOT, ROOT, place[parents]))
+        for nodes, num_known, chunk in packed_chunks(tree, self.token_budget):
             device = self._logits_at.device
-            allowed = allowed_keys(prompt.length, torch.from_numpy(chunk.ancestor_mask()).to(device), cached=True)
+            allowed = allowed_keys(prompt.length, torch.from_numpy(chunk.ancestor_mask()).to(device))
             positions = prompt.length - 1 + torch.from_numpy(chunk.depths).to(device).long()[None]
             keys = torch.cat([torch.arange(prompt.length, device=device)[None], positions], dim=1)
             mask = tree_attention_mask(self._logits_at.model, allowed[None, None], positions, keys)
@@ -232,21 +205,17 @@ class TreeScorer:
         return self._logits_at.forward(inputs, last_only)
 
 
-def packed_chunks(tree: TokenTree, token_budget: int) -> Iterator[tuple[np.ndarray, int]]:
+def packed_chunks(tree: TokenTree, token_budget: int) -> Iterator[tuple[np.ndarray, int, TokenTree]]:
     """Cut a tree into forward passes in depth-first order.
 
     Yields:
-        Nodes int64[n] of one pass, parents before children, and how many of the first are
-        ancestors that an earlier pass has covered. n exceeds the budget only where the
-        ancestors of one node do.
+        Nodes int64[n] of one pass, parents before children, how many of the first are ancestors that an earlier pass
+        has covered, and their tree. n exceeds the budget only where the ancestors of one node do.
     """
-    order, start = depth_first_order(tree), 0
+    order, depths, start = depth_first_order(tree), tree.depths, 0
     while start < len(order):
-        # All that a run of this order lacks to be a tree are the ancestors of its first node.
-        above, node = [], int(tree.parents[order[start]])
-        while node != ROOT:
-            above.append(node)
-            node = int(tree.parents[node])
-        stop = start + max(token_budget - len(above), 1)
-        yield np.concatenate([np.array(above[::-1], dtype=np.int64), order[start:stop]]), len(above)
+        num_known = int(depths[order[start]]) - 1
+        stop = start + max(token_budget - num_known, 1)
+        nodes, _, chunk = subtree(tree, order[start:stop])
+        yield nodes, num_known, chunk
         start = stop

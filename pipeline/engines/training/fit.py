@@ -4,11 +4,10 @@ import contextlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import torch
@@ -32,7 +31,6 @@ from pipeline.errors import ConfigError, first_line
 
 # Logits that exist at a time: 32 Mi, 128 MiB in float32, are 220 positions of a vocabulary of 151,936.
 LOGITS_PER_CHUNK = 1 << 25
-NO_MEMORIES: Mapping[str, "StepMemory"] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,7 @@ class Checkpoint:
         parameters: dict[str, torch.Tensor],
         optimizer: torch.optim.Optimizer,
         log: list,
-        memories: Mapping[str, StepMemory] = NO_MEMORIES,
+        memories: Mapping[str, StepMemory],
     ) -> None:
         """Write the state after ``step`` steps, replacing the file atomically."""
         tensors = {f"parameter/{name}": value.detach() for name, value in parameters.items()}
@@ -120,7 +118,7 @@ class Checkpoint:
         self,
         parameters: dict[str, torch.Tensor],
         optimizer: torch.optim.Optimizer,
-        memories: Mapping[str, StepMemory] = NO_MEMORIES,
+        memories: Mapping[str, StepMemory],
     ) -> tuple[int, list]:
         """Load the state if there is one; return the step reached and the log so far.
 
@@ -222,12 +220,16 @@ def fit(
         sequences = 0
         for place, term in enumerate(terms):
             examples = term.make_examples(step)
-            _check_lengths(examples, settings.max_length)
+            if (longest := max(example.longest for example in examples)) > settings.max_length:
+                raise ConfigError(
+                    f"train.max_length: {settings.max_length} is too small for an example of {longest} tokens"
+                )
             passes = plan_passes(examples, settings.micro_batch_size, settings.tokens_per_pass, trees)
             size = sum(example.size for example in examples) / weights[term.name]
             sequences += sum(example.sequences for example in examples)
             for first_row, batch_tokens, batch in _batches_of_rank(passes, size, pad_id, group):
-                torch.manual_seed(stream_seed(seed, "dropout", *stream, *_named(terms, term), step, first_row))
+                named = (term.name,) if len(terms) > 1 else ()
+                torch.manual_seed(stream_seed(seed, "dropout", *stream, *named, step, first_row))
                 with _memory_explained(batch_tokens):
                     batch = batch.to(totals.device)
                     base = model if term.compares else None
@@ -264,11 +266,6 @@ def fit(
                 checkpoint.save(step + 1, parameters, optimizer, log, memories)
     model.eval()
     return log
-
-
-def _named(terms: Sequence[Term], term: Term) -> tuple[str, ...]:
-    """What tells the dropout streams of several terms apart."""
-    return (term.name,) if len(terms) > 1 else ()
 
 
 def _of_terms(terms: Sequence[Term], losses: Sequence[float], weights: dict[str, float]) -> dict[str, float]:
@@ -357,12 +354,6 @@ def backward_pass(
     states = logits_at.states(*places)
     positions = max(logits_per_chunk // logits_at.vocabulary, 1)
     return backward_in_chunks(logits_at.head, states, batch.targets, objective, temperature, positions, reference)
-
-
-def _check_lengths(examples: Iterable[Example], max_length: int) -> None:
-    for example in examples:
-        if example.longest > max_length:
-            raise ConfigError(f"train.max_length: {max_length} is too small for an example of {example.longest} tokens")
 
 
 def save_adapter(model: PeftModel, directory: Path) -> None:

@@ -10,8 +10,6 @@ from scipy.special import expit
 
 from pipeline.core.random_streams import random_stream
 from pipeline.core.retention.irt import (
-    PUBLISHED_ERRORS,
-    SCENARIOS,
     IrtScenario,
     balance_weights,
     bootstrap_performance,
@@ -188,10 +186,6 @@ def test_bootstrap_counts_of_one_give_the_estimate_itself():
     assert [again.irt[0], again.p_irt[0], again.gp_irt[0]] == pytest.approx(
         [found.irt, found.p_irt, found.gp_irt], abs=1e-5
     )
-
-
-def test_published_errors_are_of_the_five_scenarios():
-    assert set(PUBLISHED_ERRORS) == set(SCENARIOS.values())
 
 
 @pytest.mark.parametrize(

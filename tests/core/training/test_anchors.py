@@ -11,7 +11,6 @@ from pipeline.core.training.anchors import anchor_example, next_weight
 from pipeline.core.training.batches import collate
 from pipeline.core.training.objectives import (
     Targets,
-    backward_in_chunks,
     forward_anchor_loss,
     reverse_anchor_loss,
     soft_target_loss,
@@ -81,21 +80,6 @@ def test_outside_divergence_leaves_the_named_tokens_alone(logits):
     assert loss(own, TWO_TOKENS, 1.0, base).item() == pytest.approx(expected, rel=1e-5)
     whole = with_outside_kl(soft_target_loss, 0.5)(own, TWO_TOKENS, 1.0, base).item()
     assert whole == pytest.approx(expected + soft_target_loss(own, TWO_TOKENS).item(), rel=1e-5)
-
-
-@pytest.mark.parametrize("size", [1, 4, POSITIONS])
-def test_chunks_compare_each_position_with_its_own_reference(size):
-    torch.manual_seed(0)
-    hidden, head = torch.randn(POSITIONS, 8), torch.nn.Linear(8, VOCABULARY)
-    base = torch.randn(POSITIONS, VOCABULARY)
-    found = []
-    for positions in (POSITIONS, size):
-        states = hidden.clone().requires_grad_()
-        loss = backward_in_chunks(
-            head, states * 1, ONE_TOKEN, forward_anchor_loss, 1.0, positions, lambda part: base[part]
-        )
-        found.append((loss, states.grad))
-    torch.testing.assert_close(found[0], found[1])
 
 
 def test_a_reply_is_cut_at_the_longest_length_and_its_tokens_weigh_alike():

@@ -79,23 +79,6 @@ def test_exact_loss_is_the_expectation_over_paths(seed):
     assert loss_of([example], 1) == pytest.approx(expected, rel=1e-5)
 
 
-def test_paths_estimate_the_exact_loss():
-    trie = random_trie(0, num_strings=8)
-    exact = loss_of([exact_example(PROMPT, trie)], 1)
-    draws = [loss_of([soft_example(PROMPT, trie, np.random.default_rng(i), 8)], 1) for i in range(200)]
-    assert np.mean(draws) == pytest.approx(exact, abs=4 * np.std(draws) / np.sqrt(len(draws)))
-
-
-def test_exact_loss_is_the_kl_between_string_laws_where_lengths_are_equal():
-    trie = random_trie(4, length=3)
-    model = {}
-    for string, _ in strings_of(trie):
-        tokens = (*string, END)
-        model[string] = sum(torch.log_softmax(prefix_logits(tokens[:k]), 0)[tokens[k]].item() for k in range(4))
-    kl = sum(mass * (np.log(mass) - model[string]) for string, mass in strings_of(trie))
-    assert loss_of([exact_example(PROMPT, trie)], 1) == pytest.approx(kl / 4, rel=1e-5)
-
-
 def test_chain_rule():
     """The sum of prefix divergences weighted by prefix mass is the divergence of string laws, whatever the lengths."""
     trie = random_trie(5)

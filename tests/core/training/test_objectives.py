@@ -17,11 +17,8 @@ from pipeline.core.training.examples import (
     training_steps,
 )
 from pipeline.core.training.objectives import (
-    backward_in_chunks,
     cross_entropy,
     forward_kl,
-    hard_target_loss,
-    soft_target_loss,
 )
 from pipeline.core.tries.trie import build_trie
 
@@ -49,12 +46,6 @@ def test_bfloat16_logits_are_scored_in_float32():
     torch.testing.assert_close(kl, forward_kl(logits.double(), ids, probabilities), rtol=1e-6, atol=1e-6)
 
 
-def test_temperature():
-    logits = torch.tensor([[2.0, 0.0]])
-    kl = forward_kl(logits, torch.tensor([[0]]), torch.tensor([[1.0]]), temperature=2.0)
-    assert kl.item() == pytest.approx(math.log(1 + math.exp(-1)), rel=1e-6)
-
-
 @pytest.mark.parametrize("temperature", [1.0, 1.7])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_gradient_of_the_cross_entropy_is_that_of_log_softmax(temperature, dtype):
@@ -69,30 +60,6 @@ def test_gradient_of_the_cross_entropy_is_that_of_log_softmax(temperature, dtype
     (expected,) = torch.autograd.grad(written_out @ upstream, logits)
     torch.testing.assert_close(loss, written_out)
     torch.testing.assert_close(found, expected)
-
-
-@pytest.mark.parametrize("positions", [1, 3, 5, 7, 8])
-def test_chunks_add_up_to_the_whole(positions):
-    torch.manual_seed(0)
-    batch = collate([hard_example([1], [[3, 4, 5, 9], [3, 6, 9]]), hard_example([1, 2], [[9]])], pad_id=0)
-    weight = torch.randn(8, 11)
-    results = []
-    for size in (positions, 100):
-        torch.manual_seed(1)
-        source = torch.randn(len(batch.rows), 8, requires_grad=True)
-        head = torch.nn.Linear(8, 11)
-        head.weight.data = weight.T.clone()
-        loss = backward_in_chunks(head, source * 2, batch.targets, hard_target_loss, 1.3, size)
-        assert not loss.requires_grad
-        results.append((loss, source.grad, head.weight.grad, head.bias.grad))
-    for found, expected in zip(*results, strict=True):
-        torch.testing.assert_close(found, expected)
-
-
-def test_hard_loss_is_the_kl_from_one_hot_targets():
-    batch = collate([hard_example([1, 2], [[5, 6, 9]]), hard_example([1], [[7, 9]])], pad_id=0)
-    logits = torch.randn(5, 11)
-    torch.testing.assert_close(hard_target_loss(logits, batch.targets), soft_target_loss(logits, batch.targets))
 
 
 def test_sequences_weigh_alike_whatever_their_length():
@@ -114,17 +81,6 @@ def test_collate_positions_predict_the_completion():
         (1, 1),
     ]
     assert batch.targets.token_ids[:, 0].tolist() == [21, 22, 9, 23, 9]
-
-
-def test_micro_batches_add_up_to_the_batch():
-    trie = build_trie([[1], [1, 2], [3, 4, 5]], np.array([0.2, 0.3, 0.5]), 9)
-    examples = [soft_example([7, 8], trie, np.random.default_rng(i)) for i in range(6)]
-    logits = torch.randn(sum(len(e.nodes) for e in examples), 10)
-    whole = soft_target_loss(logits, collate(examples, 0).targets)
-    cut = sum(len(e.nodes) for e in examples[:4])
-    parts = [collate(examples[:4], 0, 6), collate(examples[4:], 0, 6)]
-    total = soft_target_loss(logits[:cut], parts[0].targets) + soft_target_loss(logits[cut:], parts[1].targets)
-    torch.testing.assert_close(total, whole)
 
 
 def test_soft_targets_are_the_tries():

@@ -7,7 +7,6 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from pipeline.demo.embedded.tokenizer import render_prompt
 from pipeline.engines.loading.chat import (
     answer_terminator,
-    encode_answers,
     encode_messages,
     encode_request,
     leading_bos,
@@ -51,10 +50,6 @@ def test_thinking_switch_and_prefix(tokenizer):
     off = tokenizer.decode(encode_request(tokenizer, "Hi", {"enable_thinking": False}, "<|final|>"))
     assert on.endswith("assistant\n")
     assert off.endswith("<think>\n\n</think>\n\n<|final|>")
-
-
-def test_digits_are_single_tokens(tokenizer):
-    assert tokenizer.convert_ids_to_tokens(encode_answers(tokenizer, ["-12.34567"])[0]) == list("-12.34567")
 
 
 @pytest.mark.parametrize(

@@ -101,9 +101,11 @@ def test_scores_and_greedy_answers_are_the_same_from_fewer_rows(model, tokenizer
         answers = greedy_answers(
             model, tokenizer, ids, stop_ids={tokenizer.eos_token_id}, stops=[], max_new_tokens=4, tokens_per_pass=400
         )
+        shared, whole = (ContinuationScorer(model, 400) for _ in range(2))
+        whole.shares = False
         continuations = [
             {index: score.log_likelihood for batch in scorer.score(requests) for index, score in batch}
-            for scorer in (ContinuationScorer(model, 400, share=share) for share in (True, False))
+            for scorer in (shared, whole)
         ]
         nlls = [score.nll_nats for score in perplexity.score(texts, None)]
         return nlls, dict(item for batch in answers for item in batch), *continuations

@@ -11,8 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.axes.paloma.perplexity import bits_per_byte, perplexity
-from pipeline.engines.loading.chat import text_bos
-from pipeline.engines.loading.model import add_lora
 from pipeline.engines.scoring import token_scores
 from pipeline.engines.scoring.perplexity import PerplexityScorer
 from pipeline.errors import ModelError
@@ -151,13 +149,6 @@ def scoring_model(model_config):
     return load_model(model_config, device="cpu"), load_tokenizer(model_config)
 
 
-def test_the_bos_token_of_plain_text(tokenizer):
-    assert text_bos(bos_tokenizer(None)) == 0
-    # A tokenizer may have a BOS token and not use it (GPT-OSS), or none (Qwen3).
-    assert text_bos(bos_tokenizer(None, add_bos=False)) is None
-    assert text_bos(tokenizer) is None
-
-
 def test_bos_is_there_once_in_every_window(monkeypatch):
     model, seen = BigramModel(bigram_law()), []
     scorer = PerplexityScorer(model, bos_tokenizer(None), window=4, stride=2, tokens_per_pass=6)
@@ -186,20 +177,6 @@ def test_documents_without_a_scored_token(scoring_model):
     assert scorer.score([], None) == []
     (score,) = scorer.score(["a"], None)
     assert (score.nll_nats, score.num_tokens, score.num_bytes) == (0.0, 0, 1)
-
-
-def test_an_adapter_is_in_effect(model, model_config, tokenizer):
-    options = {"window": 16, "stride": 8, "tokens_per_pass": 64}
-    text = "Generate exactly ONE random number. " * 3
-    before = PerplexityScorer(model, tokenizer, **options).score([text], None)[0]
-    adapted = add_lora(model, model_config, rank=2, alpha=4, dropout=0.0).eval()
-    for name, parameter in adapted.named_parameters():
-        if "lora_B" in name:
-            torch.nn.init.normal_(parameter, std=0.5, generator=torch.Generator().manual_seed(0))
-    scorer = PerplexityScorer(adapted, tokenizer, window=4096, stride=1, tokens_per_pass=64)
-    after = scorer.score([text], None)[0]
-    assert abs(after.nll_nats - before.nll_nats) > 1e-3
-    assert after.nll_nats == pytest.approx(plain_nll(adapted, scorer.encode([text])[0], 1), rel=1e-5)
 
 
 def test_a_model_that_gives_logits_only(scoring_model):

@@ -1,7 +1,6 @@
 """Packed and level-wise scoring against a full forward pass per prefix, for several architectures."""
 
 import copy
-import itertools
 
 import numpy as np
 import pytest
@@ -15,12 +14,13 @@ from transformers import (
     MistralConfig,
 )
 
+from pipeline.core.training.batches import collate
+from pipeline.core.training.examples import hard_example
 from pipeline.core.tries.token_tree import ROOT, TokenTree, merge_sequences
 from pipeline.core.tries.trie import build_trie
 from pipeline.engines.loading.model import add_lora
 from pipeline.engines.scoring import tree_attention
 from pipeline.engines.scoring.tree_attention import (
-    allowed_keys,
     sliding_window,
     supports_tree_attention,
     tree_attention_mask,
@@ -120,15 +120,11 @@ def test_shared_candidates_and_paths(strategy, positions_per_call, monkeypatch):
         np.testing.assert_allclose(score(paths), plain(model, paths)[:, tokens], atol=2e-5)
     np.testing.assert_allclose(score([()]), plain(model, [()])[:, tokens], atol=2e-5)
     tree, _ = merge_sequences(paths)
-    seen = []
     offsets, candidates = np.arange(len(tree) + 2) * len(tokens), np.tile(tokens, len(tree) + 1)
-    values = scorer.score_edges(
-        scorer.prefill(PROMPT), tree, offsets, candidates, lambda done, total: seen.append((done, total))
-    ).reshape(-1, len(tokens))
+    values = scorer.score_edges(scorer.prefill(PROMPT), tree, offsets, candidates).reshape(-1, len(tokens))
     expected = plain(model, [[], *(tree.path(node) for node in range(len(tree)))])[:, tokens]
     np.testing.assert_allclose(values, expected, atol=2e-5)
     assert values.dtype == np.float64
-    assert seen[-1] == (len(tree) + 1, len(tree) + 1) and seen == sorted(seen)
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
@@ -193,24 +189,17 @@ def test_layers_that_keep_a_state_have_no_mask():
 def test_padded_rows_without_cache_as_in_training(name):
     model = tiny(name)
     assert (sliding_window(model) is None) == (name == "llama")
-    trees = [merge_sequences([[1, 2, 3], [1, 4], [5]])[0], merge_sequences([[7]])[0]]
-    prompts = [PROMPT, PROMPT[:6]]
-    width = 20
-    ids, positions = torch.zeros(2, width, dtype=torch.long), torch.zeros(2, width, dtype=torch.long)
-    allowed = torch.zeros(2, 1, width, width, dtype=torch.bool)
-    for row, (prompt, tree) in enumerate(zip(prompts, trees, strict=True)):
-        end = len(prompt) + len(tree)
-        ids[row, :end] = torch.tensor([*prompt, *tree.tokens])
-        positions[row, :end] = torch.tensor([*range(len(prompt)), *(len(prompt) - 1 + tree.depths)])
-        allowed[row, 0] = allowed_keys(len(prompt), torch.from_numpy(tree.ancestor_mask()), width)
-    mask = tree_attention_mask(model, allowed, positions)
-    logits = model(input_ids=ids, attention_mask=mask, position_ids=positions).logits
+    prompts, answers = [PROMPT, PROMPT[:6]], [[[1, 2, 3, END], [1, 4, END], [5, END]], [[7, END]]]
+    examples = [hard_example(prompt, each) for prompt, each in zip(prompts, answers, strict=True)]
+    batch = collate(examples, 0)
+    mask = tree_attention_mask(model, batch.allowed, batch.position_ids)
+    logits = model(input_ids=batch.input_ids, attention_mask=mask, position_ids=batch.position_ids).logits
     logits.sum().backward()
     assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
     with torch.no_grad():
-        for row, (prompt, tree) in enumerate(zip(prompts, trees, strict=True)):
-            for node in range(-1, len(tree)):
-                alone = model(input_ids=torch.tensor([prompt + tree.path(node)])).logits[0, -1]
+        for row, (prompt, example) in enumerate(zip(prompts, examples, strict=True)):
+            for node in range(-1, len(example.tree)):
+                alone = model(input_ids=torch.tensor([prompt + example.tree.path(node)])).logits[0, -1]
                 torch.testing.assert_close(logits[row, len(prompt) + node], alone, atol=2e-5, rtol=1e-4)
 
 
@@ -218,18 +207,10 @@ def test_padded_rows_without_cache_as_in_training(name):
 def test_chunks_hold_every_node_once_and_all_ancestors(budget, trie):
     tree = trie_tree(trie)
     covered = []
-    for nodes, num_known in packed_chunks(tree, budget):
+    for nodes, num_known, _ in packed_chunks(tree, budget):
         place = {node: index for index, node in enumerate(nodes.tolist())}
         assert all(p == ROOT or place[p] < i for i, p in enumerate(tree.parents[nodes].tolist()))
         assert len(nodes) <= max(budget, num_known + 1)
         covered += nodes[num_known:].tolist()
     assert sorted(covered) == list(range(len(tree)))
     assert list(packed_chunks(TokenTree(np.zeros(0, np.int32), np.zeros(0, np.int32)), budget)) == []
-
-
-def test_trie_tree_numbers_nodes_as_the_trie_does(trie):
-    tree = trie_tree(trie)
-    for prefix in range(1, trie.num_prefixes):
-        tokens, _ = trie.next_tokens(tree.path(prefix - 1))
-        assert tokens.tolist() == trie.edge_tokens[trie.children(prefix)].tolist()
-    assert all(a <= b for a, b in itertools.pairwise(tree.depths.tolist()))

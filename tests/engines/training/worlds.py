@@ -1,0 +1,72 @@
+"""Tries, settings and an adapted tiny model that tests of training share."""
+
+import numpy as np
+import torch
+
+from pipeline.core.training.anchors import anchor_example
+from pipeline.core.training.objectives import reverse_anchor_loss
+from pipeline.core.tries.trie import build_trie
+from pipeline.engines.loading.model import add_lora, load_model
+from pipeline.engines.training.distributed import single_process
+from pipeline.engines.training.fit import FitSettings, Term
+from pipeline.engines.training.on_policy import OnPolicyReplies
+
+SETTINGS = FitSettings(
+    learning_rate=5e-3,
+    weight_decay=0.01,
+    warmup_ratio=0.1,
+    max_grad_norm=None,
+    micro_batch_size=4,
+    tokens_per_pass=None,
+    max_length=32,
+    temperature=1.0,
+    checkpoint_every_steps=2,
+)
+TRIE = build_trie([[10], [11, 12], [11, 13]], np.array([0.5, 0.2, 0.3]), 2)
+BRANCHING = build_trie(
+    [[10], [11], [10, 11], [10, 12], [11, 12, 13], [11, 12, 14], [15, 16, 17]],
+    np.array([0.1, 0.2, 0.1, 0.15, 0.25, 0.1, 0.1]),
+    2,
+)
+PROMPTS = ([20, 21, 22], [23, 24], [25, 26, 27, 28])
+REFRESH, PER_STEP, MAX_NEW, SEED = 2, 2, 3, 5
+
+
+def adapter(model_config, dropout=0.2, dtype="float32"):
+    torch.manual_seed(0)
+    base = load_model(model_config, device="cpu")
+    # Larger (tied) embeddings: without them no adapter can make the random model's logits sharp.
+    base.get_input_embeddings().weight.data.mul_(2.5)
+    return add_lora(base, model_config, rank=4, alpha=8, dropout=dropout, dtype=dtype)
+
+
+class Numbers:
+    """A tokenizer whose texts are token ids."""
+
+    def decode(self, ids, skip_special_tokens):
+        return " ".join(map(str, ids))
+
+    def __call__(self, texts, add_special_tokens):
+        return {"input_ids": [[int(part) for part in text.split()] for text in texts]}
+
+
+def on_policy_term(model, weight):
+    """Reverse divergence on the trained model's own replies to PROMPTS."""
+    replies = OnPolicyReplies(
+        model,
+        Numbers(),
+        list(PROMPTS),
+        ["a", "a", "b"],
+        {2},
+        2,
+        sequences_per_step=PER_STEP,
+        steps=REFRESH,
+        max_new_tokens=MAX_NEW,
+        names=(SEED, "tiny"),
+        group=single_process(),
+    )
+
+    def make(step):
+        return [anchor_example(PROMPTS[place], ids, 32) for place, ids in replies.of_step(step)]
+
+    return Term("on_policy", make, reverse_anchor_loss, weight, compares=True, memory=replies)
