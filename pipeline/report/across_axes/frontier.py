@@ -29,22 +29,6 @@ FRONTIER_TABLE = "frontier"
 ANCHOR_KL = measure_of("anchor_kl_nats", bold=False)
 CALIBRATION_TITLE = f"W1, {RATIO_TITLE}, mean of splits"
 CHOSEN = "to choose"
-POINT_COLUMNS = (
-    "model",
-    "condition",
-    "metric",
-    "title",
-    "x",
-    "x_low",
-    "x_high",
-    "y",
-    "y_low",
-    "y_high",
-    "n",
-    "dominated_by",
-    "provenance",
-)
-"""Columns of ``frontier_points``."""
 
 
 def kept_measures(metrics: pd.DataFrame) -> list[Measure]:
@@ -90,33 +74,23 @@ def calibration(metrics: pd.DataFrame) -> pd.DataFrame:
     """
     rows = rows_of(metrics, axis="structured", family="", metric=WASSERSTEIN.metric)
     rows = rows[rows["split"].isin(SPLITS["structured"])]
-    ratios = rows[["model", "condition", "split", "provenance"]].assign(
-        **{
-            name: rows[column] / rows["floor"].where(rows["floor"] > 0)
-            for name, column in (("x", "value"), ("x_low", "ci_low"), ("x_high", "ci_high"))
-        }
-    )
+    floors, ends = rows["floor"].where(rows["floor"] > 0), {"x": "value", "x_low": "ci_low", "x_high": "ci_high"}
+    ratios = rows.assign(**{name: rows[column] / floors for name, column in ends.items()})
+    by_condition = ratios.groupby(["model", "condition"], sort=False)
+    found = by_condition[list(ends)].agg(lambda values: values.mean(skipna=False)).astype(float)
     splits = ratios.groupby("model")["split"].nunique()
-    parts = []
-    for (model, condition), members in ratios.groupby(["model", "condition"], sort=False):
-        complete = len(members) == splits[model]
-        means = members[["x", "x_low", "x_high"]].mean(skipna=False) if complete else np.full(3, math.nan)
-        parts.append((model, condition, *means, members["provenance"].iloc[0]))
-    columns = ["model", "condition", "x", "x_low", "x_high", "provenance"]
-    return pd.DataFrame(parts, columns=columns).set_index(["model", "condition"])
+    complete = by_condition.size() == splits.reindex(found.index.get_level_values("model")).to_numpy()
+    found = found.where(complete, math.nan)
+    return found.assign(provenance=by_condition["provenance"].first())
 
 
 def frontier_points(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> pd.DataFrame:
     """Every condition with its calibration and each quantity of ``kept_measures``, as far as both are defined.
 
-    Args:
-        metrics: The tidy metrics table.
-        models: Model name -> display name, in order.
-        conditions: Base and the methods, in order.
-
     Returns:
-        POINT_COLUMNS: x is ``calibration``, y the quantity, dominated_by the condition that is at least as good in
-        both and better in one ("" where there is none), among those of the model.
+        Columns model, condition, metric, title, x, x_low, x_high (``calibration``), y, y_low, y_high (the quantity),
+        n, dominated_by (the condition of the model that is at least as good in both and better in one, "" where
+        there is none) and provenance.
     """
     metrics = with_base(metrics)
     places, points = calibration(metrics), []
@@ -131,11 +105,18 @@ def frontier_points(metrics: pd.DataFrame, models: Mapping[str, str], conditions
             for name, (place, row), dominator in zip(names, pairs, dominators, strict=True):
                 if not (math.isfinite(place["x"]) and math.isfinite(row.value)):
                     continue
-                sources = join_sources([place["provenance"], row.provenance])
-                beaten = "" if dominator is None else names[dominator]
-                labels = (model, name, measure.metric, measure.title, place["x"], place["x_low"], place["x_high"])
-                points.append((*labels, row.value, row.ci_low, row.ci_high, row.n, beaten, sources))
-    return pd.DataFrame(points, columns=list(POINT_COLUMNS))
+                labels = {"model": model, "condition": name, "metric": measure.metric, "title": measure.title}
+                points.append(
+                    {
+                        **labels,
+                        **place[["x", "x_low", "x_high"]],
+                        **{"y": row.value, "y_low": row.ci_low, "y_high": row.ci_high},
+                        "n": row.n,
+                        "dominated_by": "" if dominator is None else names[dominator],
+                        "provenance": join_sources([place["provenance"], row.provenance]),
+                    }
+                )
+    return pd.DataFrame(points) if points else pd.DataFrame(columns=["model", "condition", "metric", "dominated_by"])
 
 
 def scale_families(methods: Mapping[str, MethodConfig]) -> dict[str, list[str]]:
@@ -163,12 +144,8 @@ def chosen_methods(
 ) -> dict[str, tuple[Choice, Measure | None]]:
     """The method to choose for each model with W1 of a method, and the cost that it was chosen by.
 
-    Args:
-        metrics: The tidy metrics table.
-        models: Model name -> display name, in order.
-        conditions: Base and the methods, in order.
-        tests: Paired tests of structured sampling, columns split, metric, model, condition, against and verdict.
-        margin: Smallest difference of W1 that matters.
+    ``tests`` are paired tests of structured sampling, columns split, metric, model, condition, against and verdict;
+    ``margin`` is the smallest difference of W1 that matters.
     """
     methods, found = methods_of(conditions), {}
     distances = rows_of(metrics, axis="structured", family="", metric=WASSERSTEIN.metric)
@@ -197,7 +174,7 @@ def chosen_methods(
 
 def _values(metrics: pd.DataFrame, measure: Measure) -> dict[tuple[str, str], float]:
     rows = rows_of(metrics, axis=measure.axis, split=measure.split, family="", metric=measure.metric)
-    return dict(zip(zip(rows["model"], rows["condition"], strict=True), rows["value"], strict=True))
+    return rows.set_index(["model", "condition"])["value"].to_dict()
 
 
 def _verdicts(tests: pd.DataFrame | None, model: str, split: str, methods: Sequence[str]) -> dict[tuple[str, str], str]:
@@ -206,7 +183,7 @@ def _verdicts(tests: pd.DataFrame | None, model: str, split: str, methods: Seque
         return {}
     rows = rows_of(tests, model=model, split=split, metric=WASSERSTEIN.metric)
     rows = rows[rows["condition"].isin(methods) & rows["against"].isin(methods)]
-    return dict(zip(zip(rows["condition"], rows["against"], strict=True), rows["verdict"], strict=True))
+    return rows.set_index(["condition", "against"])["verdict"].to_dict()
 
 
 def frontier_table(
@@ -215,14 +192,7 @@ def frontier_table(
     conditions: Sequence[str],
     choices: Mapping[str, tuple[Choice, Measure | None]],
 ) -> Table | None:
-    """Calibration, what is kept and what carries over, a row per model and condition; None without W1.
-
-    Args:
-        metrics: The tidy metrics table.
-        models: Model name -> display name, in order.
-        conditions: Base and the methods, in order.
-        choices: ``chosen_methods``.
-    """
+    """Calibration, what is kept and what carries over, a row per model and condition; None without W1."""
     metrics = with_base(metrics)
     wasserstein = [
         replace(WASSERSTEIN, split=split, title=f"{title}, {SHORT_SPLIT_TITLES[split]}", field=field, decimals=decimals)
@@ -235,7 +205,9 @@ def frontier_table(
     # The last column, whether a condition is dominated, has to fit on the page beside all of these.
     kept = [replace(measure, decimals=min(3, measure.decimals)) for measure in kept_measures(metrics)]
     measures = [replace(measure, lower_is_better=None) for measure in measures] + kept
-    present = {name: title for name, title in models.items() if _is_evaluated(metrics, name, measures)}
+    structured = rows_of(metrics, family="", axis="structured")
+    evaluated = set(structured.loc[structured["metric"].isin([measure.metric for measure in measures]), "model"])
+    present = {name: title for name, title in models.items() if name in evaluated}
     table = build_table(
         FRONTIER_TABLE,
         "Calibration, and what it costs",
@@ -257,11 +229,6 @@ def frontier_table(
         f"intervals. {CHOSEN.capitalize()}: by the rule of the page's second answer. Brackets: 95% intervals of each "
         f"condition alone. {DASH}: undefined.",
     )
-
-
-def _is_evaluated(metrics: pd.DataFrame, model: str, measures: Sequence[Measure]) -> bool:
-    own = rows_of(metrics, model=model, family="", axis="structured")
-    return bool(own["metric"].isin([measure.metric for measure in measures]).any())
 
 
 def _standings(

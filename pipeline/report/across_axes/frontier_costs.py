@@ -1,7 +1,7 @@
 """What a method costs more than a mixture of base and scaled versions of a reference at the same calibration."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,24 +18,14 @@ from pipeline.core.statistics.frontier import mixture_cost
 from pipeline.core.statistics.intervals import paired_difference_draws, paired_mean_draws, percentile_interval
 from pipeline.record.provenance import join_sources
 from pipeline.report.across_axes.frontier import frontier_points, scale_families
+from pipeline.report.across_axes.records import difference, interval, metric_title, records_table
 from pipeline.report.across_axes.transfer_tests import letter_counts
 from pipeline.report.evaluations import Evaluations, methods_of, rows_of
-from pipeline.report.tables.table import ListTable, interval_text, signed_text
+from pipeline.report.tables.table import ListTable
 
 COSTS_TABLE = "frontier_costs"
 REFERENCE = "soft"
 """Whose scaled versions are the reference, where it is trained; else the first method that is."""
-_TITLES = (
-    "Cost",
-    "Model",
-    "Method",
-    f"W1 {RATIO_TITLE}",
-    "Method's",
-    "Reference's",
-    "Difference",
-    "95% interval",
-    "At equal calibration",
-)
 Draws = Mapping[str, np.ndarray]
 """float64[R] by condition: a figure on resamples that all conditions of a model share."""
 
@@ -71,12 +61,6 @@ def equal_calibration(
 ) -> pd.DataFrame:
     """Every method's cost less that of the cheapest mixture of the reference that is as well calibrated.
 
-    Args:
-        params: Methods, seed and resamples.
-        evaluations: What there is.
-        metrics: Its metrics with one name per variant.
-        models: Model name -> display name, in order.
-
     Returns:
         Columns axis, split, metric, model, condition, reference (its members, separated by commas), calibration
         (W1 over a perfect sampler's, mean of both splits), reached (whether a mixture is as well calibrated), value,
@@ -94,7 +78,7 @@ def equal_calibration(
             known = [name for name in family if name in members.index]
             others = [name for name in methods_of(params.conditions) if name in members.index and name not in family]
             if known and others:
-                costs = cost_draws(source, str(metric))
+                costs = dict(COSTS[METRICS[str(metric)].axis](source, str(metric)))
                 rows += [_row(members, known, condition, calibrations, costs) for condition in others]
     return pd.DataFrame(rows)
 
@@ -150,11 +134,6 @@ def calibration_draws(source: _Source) -> Draws:
     return {name: np.mean(parts, axis=0) for name, parts in drawn.items() if len(parts) == len(splits)}
 
 
-def cost_draws(source: _Source, metric: str) -> Draws:
-    """A cost on resamples of instructions, items or generations; documents of PALOMA are taken as they are."""
-    return dict(COSTS[METRICS[metric].axis](source, metric))
-
-
 def _divergences(source: _Source, metric: str) -> Iterator[tuple[str, np.ndarray]]:
     columns = ("prompt_id", "direction", "num_tokens", "divergence_nats")
     table = rows_of(source.stacked("anchors", columns), direction="forward")
@@ -196,20 +175,34 @@ def _documents(source: _Source, metric: str) -> Iterator[tuple[str, np.ndarray]]
 
 
 COSTS = {"anchors": _divergences, "paloma": _documents, "retention": _items, "mcq": _questions}
-"""What draws the costs of an axis."""
+"""What draws an axis's costs on resamples that all conditions share."""
 
 
 def equal_calibration_table(costs: pd.DataFrame, models: Mapping[str, str]) -> ListTable | None:
     """``equal_calibration`` as a table; None without any."""
     if costs.empty:
         return None
-    return ListTable(
+
+    def of_metric(column: str) -> Callable[[Any], str]:
+        return lambda row: f"{getattr(row, column):.{METRICS[row.metric].decimals}f}"
+
+    columns = {
+        "Cost": metric_title,
+        "Model": lambda row: models[row.model],
+        "Method": lambda row: row.condition,
+        f"W1 {RATIO_TITLE}": lambda row: f"{row.calibration:.1f}{'' if row.reached else ' (beyond)'}",
+        "Method's": of_metric("value"),
+        "Reference's": of_metric("reference_value"),
+        "Difference": difference,
+        "95% interval": interval,
+        "At equal calibration": lambda row: row.verdict,
+    }
+    return records_table(
         COSTS_TABLE,
         "What methods cost at equal calibration",
-        _TITLES,
-        [_texts(row, models) for row in costs.itertuples()],
-        3,
         costs,
+        columns,
+        3,
         f"Reference: mixtures of {' and of '.join(dict.fromkeys(costs['reference']))}, each of which answers a share "
         "of the requests; of those that are, on average, at least as well calibrated as the method, the cheapest. "
         "It takes no training, so a method is worth its training where it costs less. "
@@ -219,18 +212,3 @@ def equal_calibration_table(costs: pd.DataFrame, models: Mapping[str, str]) -> L
         "drawn for all conditions; written questions are redrawn by condition; PALOMA's documents are taken as they "
         "are. Costs less or more: the whole interval on one side of 0, not adjusted for the number of methods.",
     )
-
-
-def _texts(row: Any, models: Mapping[str, str]) -> list[str]:
-    decimals = METRICS[row.metric].decimals
-    return [
-        METRICS[row.metric].title,
-        models[row.model],
-        row.condition,
-        f"{row.calibration:.1f}{'' if row.reached else ' (beyond)'}",
-        f"{row.value:.{decimals}f}",
-        f"{row.reference_value:.{decimals}f}",
-        signed_text(row.difference, decimals),
-        interval_text(row.ci_low, row.ci_high, decimals),
-        row.verdict,
-    ]

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ from pipeline.axes.mcq.multiple_choice import PARSERS, total_variation
 from pipeline.axes.registry import METRICS, SHORT_SPLIT_TITLES
 from pipeline.axes.retention.accuracy import ALL, mean_columns
 from pipeline.axes.structured.tables import margins_of, per_prompt_metrics
-from pipeline.config.params import Params
+from pipeline.config.params import BASE, Params
 from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.condition_tests import (
     TESTED,
@@ -23,39 +22,29 @@ from pipeline.core.statistics.condition_tests import (
 from pipeline.core.statistics.intervals import over_families, paired_difference_draws, paired_mean_draws
 from pipeline.core.statistics.model_tests import over_models
 from pipeline.record.provenance import join_sources
-from pipeline.report.across_axes.resampling import total_variation_difference_draws
-from pipeline.report.across_axes.transfer_tests import letter_counts, letters_of, values_by_prompt
-from pipeline.report.evaluations import Evaluations, methods_of
+from pipeline.report.across_axes.records import (
+    VERDICT_COLUMNS,
+    difference,
+    interval,
+    metric_title,
+    pair,
+    records_table,
+)
+from pipeline.report.across_axes.transfer_tests import (
+    letter_counts,
+    letters_of,
+    total_variation_difference_draws,
+    values_by_prompt,
+)
+from pipeline.report.evaluations import Evaluations, methods_of, rows_of
 from pipeline.report.tables.retention_lists import one_variant
-from pipeline.report.tables.table import ListTable, interval_text, probability_text, signed_text
+from pipeline.report.tables.table import ListTable
 
 MODELS_TABLE = "model_tests"
-_TITLES = (
-    "Metric",
-    "Split",
-    "Conditions",
-    "Models",
-    "Mean difference",
-    "95% interval",
-    "Margin",
-    "Better in",
-    "p",
-    "Adjusted p",
-    "Verdict",
-)
-
-
-@dataclass(frozen=True)
-class Compared:
-    """One question to all models: differences float64[M] and draws float64[M, R] of them on common resamples."""
-
-    axis: str
-    split: str
-    metric: str
-    condition: str
-    against: str
-    differences: np.ndarray
-    draws: np.ndarray
+Names = tuple[str, str, str, str, str]
+"""Axis, split, metric, condition, and what it is compared with."""
+Compared = tuple[Names, np.ndarray, np.ndarray]
+"""One question to all models: differences float64[M] and draws float64[M, R] of them on common resamples."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +83,7 @@ def _structured(source: _Source) -> Iterator[Compared]:
                     values = np.array([[over_families(row, labels, statistic) for row in side] for side in sides])
                     replicates, rng = source.replicates, source.stream(*names)
                     draws = paired_difference_draws(*sides, labels, replicates=replicates, rng=rng, statistic=statistic)
-                    yield Compared(*names, values[0] - values[1], draws)
+                    yield names, values[0] - values[1], draws
 
 
 def _by_prompt(source: _Source, metrics: pd.DataFrame) -> Iterator[Compared]:
@@ -107,7 +96,7 @@ def _by_prompt(source: _Source, metrics: pd.DataFrame) -> Iterator[Compared]:
                 draws = paired_mean_draws(*sides, replicates=source.replicates, rng=source.stream(*names))
                 # Of a condition without any value the mean is undefined, and so is the model.
                 means = [pd.DataFrame(side.T).mean().to_numpy() for side in sides]
-                yield Compared(*names, means[0] - means[1], draws)
+                yield names, means[0] - means[1], draws
 
 
 def _multiple_choice(source: _Source) -> Iterator[Compared]:
@@ -115,47 +104,53 @@ def _multiple_choice(source: _Source) -> Iterator[Compared]:
     for own, other in method_pairs(source.conditions):
         both = [name for name in source.models if {(name, own), (name, other)} <= set(counts)]
         for suffix in PARSERS if both else ():
-            names = ("mcq", "mcq", f"mcq_parse_rate{suffix}", own, other)
-            rates, drawn = [], []
-            for model in both:
-                rng, pair = source.stream(*names, model), (counts[model, own], counts[model, other])
-                asked = [int(side["num_samples"]) for side in pair]
-                rate = [side[f"num_parsed{suffix}"] / n for side, n in zip(pair, asked, strict=True)]
-                redrawn = [rng.binomial(n, p, source.replicates) / n for n, p in zip(asked, rate, strict=True)]
-                rates.append(rate[0] - rate[1])
-                drawn.append(redrawn[0] - redrawn[1])
-            yield Compared(*names, np.array(rates), np.array(drawn))
-            names = ("mcq", "mcq", f"mcq_total_variation{suffix}", own, other)
-            distances, drawn = [], []
-            for model in both:
-                letters = [letters_of(counts[model, condition], suffix) for condition in (own, other)]
-                distances.append(total_variation(letters[0]) - total_variation(letters[1]))
-                found = np.full(source.replicates, math.nan)
-                if min(each.sum() for each in letters):
-                    streams = ("model tests", *names, model)
-                    found = total_variation_difference_draws(*letters, source.seed, streams, source.replicates)
-                drawn.append(found)
-            yield Compared(*names, np.array(distances), np.array(drawn))
+            for metric, compare in (("mcq_parse_rate", _parse_rates), ("mcq_total_variation", _balance)):
+                names = ("mcq", "mcq", f"{metric}{suffix}", own, other)
+                found = [
+                    compare(source, (counts[model, own], counts[model, other]), suffix, (*names, model))
+                    for model in both
+                ]
+                yield names, np.array([value for value, _ in found]), np.array([draws for _, draws in found])
+
+
+Sides = tuple[pd.Series, pd.Series]
+"""``letter_counts`` of a model under two conditions."""
+
+
+def _parse_rates(source: _Source, sides: Sides, suffix: str, names: Sequence[str]) -> tuple[float, np.ndarray]:
+    rng, asked = source.stream(*names), [int(side["num_samples"]) for side in sides]
+    rates = [side[f"num_parsed{suffix}"] / n for side, n in zip(sides, asked, strict=True)]
+    drawn = [rng.binomial(n, p, source.replicates) / n for n, p in zip(asked, rates, strict=True)]
+    return rates[0] - rates[1], drawn[0] - drawn[1]
+
+
+def _balance(source: _Source, sides: Sides, suffix: str, names: Sequence[str]) -> tuple[float, np.ndarray]:
+    own, other = (letters_of(side, suffix) for side in sides)
+    draws = np.full(source.replicates, math.nan)
+    if min(own.sum(), other.sum()):
+        streams = ("model tests", *names)
+        draws = total_variation_difference_draws(own, other, source.seed, streams, source.replicates)
+    return total_variation(own) - total_variation(other), draws
 
 
 def _retention(source: _Source) -> Iterator[Compared]:
     columns = ("split", "item", "value", "base_value")
-    items = source.evaluations.stacked("retention", "per_prompt", columns, source.models, methods_of(source.conditions))
-    for method in methods_of(source.conditions):
-        own = items[items["condition"] == method]
+    methods = methods_of(source.conditions)
+    items = source.evaluations.stacked("retention", "per_prompt", columns, source.models, methods)
+    items = items.assign(difference=items["value"] - items["base_value"])
+    for method in methods:
+        own = rows_of(items, condition=method)
         if own.empty:
             continue
-        tasks = mean_columns(list(dict.fromkeys(own["split"])))
         means, drawn = [], []
-        for task in tasks:
-            members = own[own["split"] == task].assign(difference=lambda table: table["value"] - table["base_value"])
-            table = members.pivot(index="model", columns="item", values="difference").reindex(list(source.models))
-            names = ("retention", task, "accuracy", method, "base")
-            values = table.to_numpy(dtype=np.float64)
-            rng = source.stream(*names)
+        for task in mean_columns(list(dict.fromkeys(own["split"]))):
+            table = rows_of(own, split=task).pivot(index="model", columns="item", values="difference")
+            values = table.reindex(list(source.models)).to_numpy(dtype=np.float64)
+            rng = source.stream("retention", task, "accuracy", method, BASE)
             means.append(values.mean(axis=1))
             drawn.append(paired_mean_draws(values, np.zeros_like(values), replicates=source.replicates, rng=rng))
-        yield Compared("retention", ALL, "accuracy", method, "base", np.mean(means, axis=0), np.mean(drawn, axis=0))
+        names = ("retention", ALL, "accuracy", method, BASE)
+        yield names, np.mean(means, axis=0), np.mean(drawn, axis=0)
 
 
 def _paloma(source: _Source) -> Iterator[Compared]:
@@ -165,19 +160,13 @@ def _paloma(source: _Source) -> Iterator[Compared]:
     for (metric, method), members in tests[tests["split"] == ALL].groupby(["metric", "condition"], sort=False):
         differences = members["difference"].to_numpy(np.float64)
         draws = np.repeat(differences[:, None], source.replicates, axis=1)
-        yield Compared("paloma", ALL, str(metric), str(method), "base", differences, draws)
+        yield ("paloma", ALL, str(metric), str(method), BASE), differences, draws
 
 
 def model_comparisons(
     params: Params, evaluations: Evaluations, metrics: pd.DataFrame, models: Mapping[str, str]
 ) -> pd.DataFrame:
     """The test over models of every question that at least two models answer.
-
-    Args:
-        params: Seed, level, margins and resamples.
-        evaluations: What there is.
-        metrics: The tidy metrics table.
-        models: Model name -> display name.
 
     Returns:
         Columns axis, split, metric, condition, against, those of ``OverModels``, margin, better (models whose
@@ -187,23 +176,22 @@ def model_comparisons(
     margins = {**margins_of(params.tests), "accuracy": params.tests.accuracy_margin}
     rows = []
     for make in (_structured, lambda s: _by_prompt(s, metrics), _multiple_choice, _retention, _paloma):
-        for question in make(source):
-            names = (question.axis, question.split, question.metric, question.condition, question.against)
-            found = over_models(question.differences, question.draws, source.stream("models", *names))
+        for names, differences, draws in make(source):
+            found = over_models(differences, draws, source.stream("models", *names))
             if found is None:
                 continue
-            labels = dict(zip(("axis", "split", "metric", "condition", "against"), names, strict=True))
-            margin = (
-                params.tests.bits_per_byte_margin if question.axis == "paloma" else margins.get(question.metric, 0.0)
-            )
-            better = found.higher if _higher_is_better(question.metric) else found.lower
+            axis, _, metric, *compared = names
             paths = [
-                path
-                for key, path in evaluations.sources.items()
-                if key.axis == question.axis and key.condition in (question.condition, question.against)
+                path for key, path in evaluations.sources.items() if key.axis == axis and key.condition in compared
             ]
             rows.append(
-                {**labels, **vars(found), "margin": margin, "better": better, "provenance": join_sources(paths)}
+                {
+                    **dict(zip(("axis", "split", "metric", "condition", "against"), names, strict=True)),
+                    **vars(found),
+                    "margin": params.tests.bits_per_byte_margin if axis == "paloma" else margins.get(metric, 0.0),
+                    "better": found.higher if _higher_is_better(metric) else found.lower,
+                    "provenance": join_sources(paths),
+                }
             )
     table = pd.DataFrame(rows)
     if table.empty:
@@ -228,15 +216,23 @@ def _higher_is_better(metric: str) -> bool:
 
 def model_tests_table(tests: pd.DataFrame, significance: float) -> ListTable | None:
     """``model_comparisons`` as a table; None without any."""
-    if tests.empty:
-        return None
-    return ListTable(
+    columns = {
+        "Metric": metric_title,
+        "Split": lambda row: SHORT_SPLIT_TITLES.get(row.split, row.split),
+        "Conditions": pair,
+        "Models": lambda row: str(row.models),
+        "Mean difference": difference,
+        "95% interval": interval,
+        "Margin": lambda row: f"{row.margin:g}" if row.margin else "",
+        "Better in": lambda row: f"{row.better} of {row.models}",
+        **VERDICT_COLUMNS,
+    }
+    return records_table(
         MODELS_TABLE,
         "Tests over models",
-        _TITLES,
-        [_texts(row) for row in tests.itertuples()],
-        3,
         tests,
+        columns,
+        3,
         "One question to all models, in place of counting the verdicts of single models. Mean difference: first "
         "condition minus second. Interval: bootstrap over models and over families and prompts (items, generations), "
         "which all models share; PALOMA's documents are taken as they are. p: two-sided sign test of the models' "
@@ -245,20 +241,3 @@ def model_tests_table(tests: pd.DataFrame, significance: float) -> ListTable | N
         "interval beyond the margin; no relevant difference: the whole interval within it. Models of one maker are "
         "less independent than this takes them to be.",
     )
-
-
-def _texts(row: Any) -> list[str]:
-    decimals = METRICS[row.metric].decimals
-    return [
-        METRICS[row.metric].title,
-        SHORT_SPLIT_TITLES.get(row.split, row.split),
-        f"{row.condition} − {row.against}",
-        str(row.models),
-        signed_text(row.difference, decimals),
-        interval_text(row.ci_low, row.ci_high, decimals),
-        f"{row.margin:g}" if row.margin else "",
-        f"{row.better} of {row.models}",
-        probability_text(row.p),
-        probability_text(row.p_adjusted),
-        row.verdict,
-    ]

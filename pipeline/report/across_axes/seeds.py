@@ -16,42 +16,35 @@ from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.condition_tests import TESTED, FamilyStatistic, method_pairs
+from pipeline.core.statistics.condition_tests import TESTED, method_pairs
 from pipeline.core.statistics.intervals import bootstrap_families, over_families
 from pipeline.core.statistics.seed_noise import Spread, spread
 from pipeline.errors import ArtifactError
 from pipeline.record.provenance import join_sources
-from pipeline.report.evaluations import Evaluations, display_names, methods_of
+from pipeline.report.across_axes.records import Columns, pair, records_table
+from pipeline.report.evaluations import Evaluations, display_names
 from pipeline.report.tables.table import DASH, MISSING, ListTable, interval_text
 
 BY_CONDITION = ["axis", "split", "metric", "model", "condition"]
 
 
-def difference_note(varied: Sequence[str], methods: Sequence[str]) -> str:
+def difference_note(varied: Sequence[str]) -> str:
     """What differs between runs of different seeds; ``varied`` are those seeds' keys."""
-    *others, last = methods
-    trained = f"{', '.join(others)} and {last} are" if others else f"{last} is"
-    base = "base and what asks or decodes it in another way"
-    noise = "by sampling alone, and not at all where nothing is sampled"
-    answer = "all answer" if others else "answers"
     text = {
-        (True, True): f"{trained} trained anew with each seed. {base} are one checkpoint: they differ between "
-        f"seeds {noise}.",
-        (True, False): f"{trained} trained anew with each seed and {answer} from the same random streams "
-        f"(sampling_seed is one): the spread is that of training. {base} do not differ.",
-        (False, True): f"train_seed is one: every condition is one checkpoint, and differs between seeds {noise}.",
+        (
+            True,
+            True,
+        ): "Adapters are trained anew with each seed; base is one checkpoint, and differs by sampling alone.",
+        (True, False): "Adapters are trained anew with each seed and answer from the same random streams "
+        "(sampling_seed is one): the spread is that of training.",
+        (False, True): "train_seed is one: every condition is one checkpoint, and differs by sampling alone.",
         (False, False): "train_seed and sampling_seed are one: the same adapters gave the same answers.",
     }["train_seed" in varied, "sampling_seed" in varied]
     return f"Differing: {', '.join(varied)}. {text}"
 
 
 def seed_values(seeds: Mapping[int, Evaluations], models: Mapping[str, str], conditions: Sequence[str]) -> pd.DataFrame:
-    """The headline metrics of all seeds.
-
-    Args:
-        seeds: Evaluations by seed.
-        models: Model name -> display name.
-        conditions: Base and the methods, in order; baselines come after them.
+    """The headline metrics of all seeds, baselines included.
 
     Returns:
         Columns axis, split, metric, model, condition, seed, value and provenance: one row per seed, in the order of
@@ -60,13 +53,21 @@ def seed_values(seeds: Mapping[int, Evaluations], models: Mapping[str, str], con
     rows = pd.concat([found.metrics.assign(seed=seed) for seed, found in sorted(seeds.items())], ignore_index=True)
     wanted = [(axis, split, metric) for axis in HEADLINES for split in AXES[axis].splits for metric in HEADLINES[axis]]
     order = {name: place for place, name in enumerate(wanted)}
-    conditions = (*conditions, *BASELINES)
-    rows = rows[(rows["family"] == "") & rows["model"].isin(list(models)) & rows["condition"].isin(conditions)]
-    places = [order.get(names, -1) for names in rows[BY_CONDITION[:3]].itertuples(index=False, name=None)]
-    models_and_conditions = zip(rows["model"], rows["condition"], strict=True)
-    ranks = [(list(models).index(model), conditions.index(condition)) for model, condition in models_and_conditions]
-    key = [(model, place, condition) for (model, condition), place in zip(ranks, places, strict=True)]
-    ranked = rows.assign(key=key)[np.array(places) >= 0].sort_values(["key", "seed"], kind="stable")
+    ranks = {
+        "model": {name: place for place, name in enumerate(models)},
+        "condition": {name: place for place, name in enumerate((*conditions, *BASELINES))},
+    }
+    rows = rows[
+        (rows["family"] == "") & rows["model"].isin(ranks["model"]) & rows["condition"].isin(ranks["condition"])
+    ]
+    rows = rows.assign(
+        place=[order.get(names) for names in zip(rows["axis"], rows["split"], rows["metric"], strict=True)]
+    )
+    ranked = rows.dropna(subset="place").sort_values(
+        ["model", "place", "condition", "seed"],
+        key=lambda column: column.map(ranks[column.name]) if column.name in ranks else column,
+        kind="stable",
+    )
     return ranked[[*BY_CONDITION, "seed", "value", "provenance"]].reset_index(drop=True)
 
 
@@ -81,15 +82,7 @@ def paired_t_interval(differences: Sequence[float]) -> tuple[float, float]:
 
 def spread_columns(found: Spread) -> dict[str, Any]:
     """Columns of a record of a metric's spread over seeds, as ``value_text`` reads them."""
-    return {
-        "status": "undefined" if found.undefined else "ok",
-        "seeds": found.seeds,
-        "undefined": found.undefined,
-        "mean": found.mean,
-        "deviation": found.deviation,
-        "low": found.low,
-        "high": found.high,
-    }
+    return {"status": "undefined" if found.undefined else "ok", **vars(found)}
 
 
 def values_by_seed(values: Mapping[int, float]) -> str:
@@ -109,11 +102,7 @@ def value_text(record: Mapping[str, Any]) -> str:
 
 
 def value_records(values: pd.DataFrame, models: Mapping[str, str]) -> pd.DataFrame:
-    """Spread of each metric over seeds, one row per BY_CONDITION in the order of ``seed_values``.
-
-    Further columns: display_name, status, seeds, undefined, mean, deviation, low, high, values ("seed:value") and
-    provenance.
-    """
+    """Spread of each metric over seeds, one row per BY_CONDITION in the order of ``seed_values``."""
     records = []
     for names, rows in values.groupby(BY_CONDITION, sort=False):
         by_seed = dict(zip(rows["seed"].tolist(), rows["value"].tolist(), strict=True))
@@ -133,25 +122,23 @@ def value_records(values: pd.DataFrame, models: Mapping[str, str]) -> pd.DataFra
 def difference_records(values: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> pd.DataFrame:
     """Differences of ``method_pairs`` seed by seed, over the seeds that have both.
 
-    One row per axis, split, metric, model and pair.
-
-    Columns: axis, split, metric, model, display_name, condition, against, status, seeds, undefined, difference (the
-    mean over seeds), deviation, low, high, ci_low and ci_high (``paired_t_interval``), values and provenance.
+    One row per axis, split, metric, model and pair: ``difference`` is the mean over seeds, ``deviation``, ``low`` and
+    ``high`` its spread, ``ci_low`` and ``ci_high`` the ``paired_t_interval``.
     """
     records = []
     for names, rows in values.groupby(BY_CONDITION[:4], sort=False):
         labels = dict(zip(BY_CONDITION[:4], names, strict=True))
-        members = {condition: part.set_index("seed") for condition, part in rows.groupby("condition", sort=False)}
+        table = rows.pivot(index="seed", columns="condition", values=["value", "provenance"])
         for own, other in method_pairs(conditions):
-            if own not in members or other not in members:
+            if not {own, other} <= set(rows["condition"]):
                 continue
-            seeds = [seed for seed in members[own].index if seed in members[other].index]
-            if not seeds:
+            # Of the seeds that have both; a value may be undefined, a provenance never.
+            both = table[table["provenance"][[own, other]].notna().all(axis=1)]
+            if both.empty:
                 continue
-            first, second = (members[condition].loc[seeds] for condition in (own, other))
-            differences = dict(zip(seeds, (first["value"] - second["value"]).tolist(), strict=True))
-            low, high = paired_t_interval(list(differences.values()))
-            columns = spread_columns(spread(list(differences.values())))
+            found = (both["value", own] - both["value", other]).astype(float)
+            low, high = paired_t_interval(found.tolist())
+            columns = spread_columns(spread(found.tolist()))
             records.append(
                 {
                     **labels,
@@ -160,10 +147,10 @@ def difference_records(values: pd.DataFrame, models: Mapping[str, str], conditio
                     "against": other,
                     "difference": columns.pop("mean"),
                     **columns,
-                    "values": values_by_seed(differences),
+                    "values": values_by_seed(found.to_dict()),
                     "ci_low": low,
                     "ci_high": high,
-                    "provenance": join_sources([*first["provenance"], *second["provenance"]]),
+                    "provenance": join_sources([*both["provenance", own], *both["provenance", other]]),
                 }
             )
     return pd.DataFrame(records)
@@ -174,22 +161,17 @@ def interval_records(
 ) -> pd.DataFrame:
     """Metrics by prompt averaged over seeds, with intervals that resample seeds, families and prompts.
 
-    Args:
-        values: ``seed_values``.
-        seeds: Evaluations by seed.
-        models: Model name -> display name.
-        seed: Root seed of the bootstrap.
-        replicates: Resamples of each interval.
-
-    Returns:
-        Columns model, display_name, split, metric, condition, seeds, prompts, undefined (prompts without a value in
-        one of the seeds), value (mean over seeds of each prompt, mean within family, median across families), ci_low,
-        ci_high and provenance; one row per metric of TESTED that two seeds or more have by prompt.
+    One row per metric of TESTED that two seeds or more have by prompt: ``value`` is the mean over seeds of each
+    prompt, aggregated over families, and ``undefined`` counts prompts without a value in one of the seeds.
 
     Raises:
         ArtifactError: Two seeds answered different prompts of a split.
     """
-    by_prompt = _values_by_prompt(seeds, models, list(values["condition"].unique()))
+    parts = [
+        per_prompt_metrics(found, models, list(values["condition"].unique())).assign(seed=number)
+        for number, found in seeds.items()
+    ]
+    by_prompt = dict(list(pd.concat(parts, ignore_index=True).groupby(["model", "split", "condition"])))
     tested = values[(values["axis"] == "structured") & values["metric"].isin(TESTED)]
     records = []
     for (_, split, metric, model, condition), members in tested.groupby(BY_CONDITION, sort=False):
@@ -199,9 +181,14 @@ def interval_records(
         if rows["seed"].nunique() < 2:
             continue
         sources = join_sources(members["provenance"])
-        table = _by_prompt_and_seed(rows, metric, sources)
+        table = rows.pivot(index="prompt_id", columns="seed", values=metric)
+        if len(rows) != table.size:
+            raise ArtifactError(f"{sources}: the seeds answered different prompts of the split {split}")
         families = rows.drop_duplicates("prompt_id").set_index("prompt_id")["family"][table.index].to_numpy()
+        by_seed, statistic = table.to_numpy(np.float64), TESTED[metric]
+        means = by_seed.mean(axis=1)
         rng = random_stream(seed, "seed tables", "bootstrap", model, split, condition, metric)
+        low, high = bootstrap_families(by_seed.T, families, statistic, replicates=replicates, rng=rng)
         records.append(
             {
                 "model": model,
@@ -209,60 +196,22 @@ def interval_records(
                 "split": split,
                 "metric": metric,
                 "condition": condition,
-                **_crossed_interval(table.to_numpy(np.float64), families, TESTED[metric], replicates, rng),
+                "seeds": by_seed.shape[1],
+                "prompts": len(means),
+                "undefined": int((~np.isfinite(means)).sum()),
+                "value": over_families(means, families, statistic),
+                "ci_low": low,
+                "ci_high": high,
                 "provenance": sources,
             }
         )
     return pd.DataFrame(records)
 
 
-def _values_by_prompt(
-    seeds: Mapping[int, Evaluations], models: Mapping[str, str], conditions: Sequence[str]
-) -> dict[tuple[str, str, str], pd.DataFrame]:
-    """``per_prompt_metrics`` of all seeds with a column ``seed``, by model, split and condition."""
-    parts = [per_prompt_metrics(found, models, conditions).assign(seed=seed) for seed, found in seeds.items()]
-    return dict(list(pd.concat(parts, ignore_index=True).groupby(["model", "split", "condition"])))
-
-
-def _by_prompt_and_seed(rows: pd.DataFrame, metric: str, sources: str) -> pd.DataFrame:
-    """A metric with a row per prompt and a column per seed."""
-    table = rows.pivot(index="prompt_id", columns="seed", values=metric)
-    if len(rows) != table.size:
-        raise ArtifactError(f"{sources}: the seeds answered different prompts of the split {rows['split'].iloc[0]}")
-    return table
-
-
-def _crossed_interval(
-    values: np.ndarray, families: np.ndarray, statistic: FamilyStatistic, replicates: int, rng: np.random.Generator
-) -> dict[str, Any]:
-    """Mean over seeds by prompt, aggregated over families, with its interval.
-
-    Args:
-        values: float64[prompts, seeds].
-        families: Family of each prompt.
-        statistic: How the metric is tabulated.
-        replicates: Resamples.
-        rng: The bootstrap's stream.
-    """
-    means = values.mean(axis=1)
-    low, high = bootstrap_families(values.T, families, statistic, replicates=replicates, rng=rng)
-    return {
-        "seeds": values.shape[1],
-        "prompts": len(means),
-        "undefined": int((~np.isfinite(means)).sum()),
-        "value": over_families(means, families, statistic),
-        "ci_low": low,
-        "ci_high": high,
-    }
-
-
 def seed_tables(seeds: Mapping[int, Evaluations], params: Params, varied: Sequence[str] = SEEDS) -> list[ListTable]:
     """The tables over seeds; none with fewer than two seeds or without a headline metric.
 
-    Args:
-        seeds: Evaluations of the same settings by seed.
-        params: The parameters, for display names, the bootstrap's size and its seed.
-        varied: The seeds that differ, by their keys; the first is that of ``seeds``.
+    ``varied`` has the keys of the seeds that differ; the first is that of ``seeds``.
 
     Raises:
         ArtifactError: Two seeds answered different prompts.
@@ -274,22 +223,30 @@ def seed_tables(seeds: Mapping[int, Evaluations], params: Params, varied: Sequen
     intervals = interval_records(values, seeds, models, params.seed, params.evaluate.bootstrap_replicates)
     differences = difference_records(values, models, params.conditions)
     listed = ", ".join(map(str, sorted(seeds)))
-    tables = [_value_table(value_records(values, models), params.conditions, listed)]
-    tables += [_interval_table(intervals)] if len(intervals) else []
-    tables += [_difference_table(differences)] if len(differences) else []
-    title, note = SEED_TITLES[varied[0]], difference_note(varied, methods_of(params.conditions))
+    tables = [
+        _value_table(value_records(values, models), params.conditions, listed),
+        _interval_table(intervals),
+        _difference_table(differences),
+    ]
+    title, note = SEED_TITLES[varied[0]], difference_note(varied)
     names = {"seeds": f"{title.lower()}s", "Seeds": f"{title}s"}
     return [
         replace(table, caption=table.caption.format(**names), note=f"{table.note.format(**names)} {note}")
         for table in tables
+        if table is not None
     ]
 
 
-def _labels(display_name: str, split: str, metric: str) -> list[str]:
-    """The columns Model, Split and Metric."""
-    found = METRICS[metric]
-    better = "" if found.direction == "neither" else f" ({found.direction} is better)"
-    return [display_name, SHORT_SPLIT_TITLES.get(split, DASH), f"{found.title}{better}"]
+def _metric(name: str) -> str:
+    metric = METRICS[name]
+    return metric.title if metric.direction == "neither" else f"{metric.title} ({metric.direction} is better)"
+
+
+LABELS: Columns = {
+    "Model": lambda row: row.display_name,
+    "Split": lambda row: SHORT_SPLIT_TITLES.get(row.split, DASH),
+    "Metric": lambda row: _metric(row.metric),
+}
 
 
 def _cells(rows: pd.DataFrame, conditions: Sequence[str]) -> list[str]:
@@ -306,35 +263,30 @@ def _cells(rows: pd.DataFrame, conditions: Sequence[str]) -> list[str]:
 
 def _value_table(records: pd.DataFrame, conditions: Sequence[str], listed: str) -> ListTable:
     conditions = [name for name in (*conditions, *BASELINES) if (records["condition"] == name).any()]
-    rows = [
-        [
-            *_labels(members["display_name"].iloc[0], split, metric),
-            str(members["seeds"].max()),
-            *_cells(members, conditions),
-        ]
-        for (_, _, split, metric), members in records.groupby(["model", "axis", "split", "metric"], sort=False)
-    ]
+    rows = []
+    for _, members in records.groupby(["model", "axis", "split", "metric"], sort=False):
+        first = next(members.itertuples())
+        labels = [text(first) for text in LABELS.values()]
+        rows.append([*labels, str(members["seeds"].max()), *_cells(members, conditions)])
     note = (
         f"{{Seeds}} {listed}. Mean ± standard deviation between seeds (smallest to largest); undefined as soon "
         f"as one seed's value is. The table's file has the value of every seed."
     )
-    header = ["Model", "Split", "Metric", "Seeds", *conditions]
+    header = [*LABELS, "Seeds", *conditions]
     return ListTable("seed_values", "Headline metrics over {seeds}", header, rows, 4, records, note)
 
 
-def _interval_table(records: pd.DataFrame) -> ListTable:
-    rows = [
-        [
-            *_labels(row.display_name, row.split, row.metric),
-            row.condition,
-            str(row.seeds),
-            str(row.prompts),
-            f"{row.value:.4f}" if math.isfinite(row.value) else f"{DASH} ({row.undefined} undefined)",
-            interval_text(row.ci_low, row.ci_high, sign=""),
-        ]
-        for row in records.itertuples()
-    ]
-    header = ["Model", "Split", "Metric", "Condition", "Seeds", "Prompts", "All seeds together", "95% interval"]
+def _interval_table(records: pd.DataFrame) -> ListTable | None:
+    columns = {
+        **LABELS,
+        "Condition": lambda row: row.condition,
+        "Seeds": lambda row: str(row.seeds),
+        "Prompts": lambda row: str(row.prompts),
+        "All seeds together": lambda row: (
+            f"{row.value:.4f}" if math.isfinite(row.value) else f"{DASH} ({row.undefined} undefined)"
+        ),
+        "95% interval": lambda row: interval_text(row.ci_low, row.ci_high, sign=""),
+    }
     note = (
         "All seeds together: a prompt's value is its mean over seeds; then mean within family; across families the "
         "median, of logit KL the mean "
@@ -343,31 +295,27 @@ def _interval_table(records: pd.DataFrame) -> ListTable:
         "and prompts resampled, seeds crossed with prompts (Owen 2007); with two or three seeds their part of it is "
         "rough, and too small."
     )
-    return ListTable(
-        "seed_intervals", "Structured sampling over {seeds}, with intervals", header, rows, 4, records, note
+    return records_table(
+        "seed_intervals", "Structured sampling over {seeds}, with intervals", records, columns, 4, note
     )
 
 
-def _difference_table(records: pd.DataFrame) -> ListTable:
-    rows = [
-        [
-            *_labels(row.display_name, row.split, row.metric),
-            f"{row.condition} − {row.against}",
-            str(row.seeds),
-            _difference(row),
-            f"{row.low:+.4f} to {row.high:+.4f}" if row.status == "ok" else DASH,
-            interval_text(row.ci_low, row.ci_high),
-        ]
-        for row in records.itertuples()
-    ]
-    header = ["Model", "Split", "Metric", "Conditions", "Seeds", "Difference", "Range", "95% interval"]
+def _difference_table(records: pd.DataFrame) -> ListTable | None:
+    columns = {
+        **LABELS,
+        "Conditions": pair,
+        "Seeds": lambda row: str(row.seeds),
+        "Difference": _difference,
+        "Range": lambda row: f"{row.low:+.4f} to {row.high:+.4f}" if row.status == "ok" else DASH,
+        "95% interval": lambda row: interval_text(row.ci_low, row.ci_high),
+    }
     note = (
         "Difference: of the two conditions under the same seed, mean over seeds ± standard deviation between them. "
         "Range: smallest to largest. Interval: 95%, of the mean over {seeds}, Student's t of the differences "
         "with one degree of freedom less than seeds; it holds for these prompts and takes the differences as normal. "
         "With one seed there is none; with two it is 9 standard deviations to each side."
     )
-    return ListTable("seed_differences", "Differences between conditions over {seeds}", header, rows, 4, records, note)
+    return records_table("seed_differences", "Differences between conditions over {seeds}", records, columns, 4, note)
 
 
 def _difference(row: Any) -> str:

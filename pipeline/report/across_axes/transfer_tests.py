@@ -1,49 +1,139 @@
-"""Paired tests of what carries over to language: open-ended answers, NoveltyBench and multiple choice."""
+"""Paired tests of what carries over to language: open-ended answers, NoveltyBench and multiple choice.
+
+Differences are own - other. Open-ended requests and NoveltyBench's prompts are answered under every condition, so
+their values are paired by prompt. There is one multiple-choice request: what varies are its independent generations,
+and two conditions are two samples.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
-from pipeline.axes.mcq.multiple_choice import PARSERS
+from pipeline.axes.mcq.multiple_choice import (
+    PARSERS,
+    total_variation,
+    total_variation_draws,
+    total_variation_floor,
+    total_variations,
+)
 from pipeline.axes.novelty.report import DISTINCT, UTILITY
 from pipeline.axes.registry import METRICS
 from pipeline.config.retention import TestsConfig
 from pipeline.core.prompts.multiple_choice import LETTERS
+from pipeline.core.random_streams import random_stream
 from pipeline.core.statistics.condition_tests import (
     ALL_PARTS,
     adjusted_by_question,
     comparison_verdict,
     method_pairs,
 )
-from pipeline.report.across_axes.resampling import (
-    TransferTest,
-    compare_prompts,
-    compare_rates,
-    compare_total_variation,
+from pipeline.core.statistics.intervals import newcombe_interval, paired_mean_draws, percentile_interval
+from pipeline.core.statistics.paired_tests import PERMUTATIONS, sign_flip_test
+from pipeline.report.across_axes.records import (
+    VERDICT_COLUMNS,
+    difference,
+    interval,
+    metric_title,
+    pair,
+    records_table,
 )
 from pipeline.report.evaluations import Evaluations, rows_of
-from pipeline.report.tables.table import ListTable, interval_text, probability_text, signed_text
+from pipeline.report.tables.table import ListTable, signed_text
 
 TESTS_TABLE = "transfer_tests"
 OPEN_METRICS = ("top_p_support_size", "unique_fraction")
 Question = tuple[str, str, str]
 """Axis, split and metric."""
-_TITLES = (
-    "Metric",
-    "Split",
-    "Model",
-    "Conditions",
-    "n",
-    "Difference",
-    "95% interval",
-    "Uniform samplers",
-    "p",
-    "Adjusted p",
-    "Verdict",
-)
+
+
+@dataclass(frozen=True)
+class TransferTest:
+    """A difference of two tabulated figures and the test of it; numbers are NaN where one is undefined.
+
+    Attributes:
+        n: Prompts defined under both conditions; of the multiple-choice request the fewer generations.
+        value, value_against: The two conditions' figures.
+        difference: value - value_against, with its 95% interval.
+        floor_difference: The same of uniform samplers of as many answers; NaN where there is no such thing.
+        p: Two-sided, not adjusted.
+    """
+
+    n: int
+    value: float
+    value_against: float
+    difference: float
+    ci_low: float
+    ci_high: float
+    floor_difference: float
+    p: float
+
+
+def compare_prompts(
+    own: np.ndarray, other: np.ndarray, seed: int, names: tuple[str, ...], replicates: int
+) -> TransferTest:
+    """Compare means over the same prompts, float64[P] with NaN where undefined.
+
+    The interval is a bootstrap over prompts, the test flips signs of the prompts' differences; ``names`` complete the
+    names of their streams.
+    """
+    own, other = (np.asarray(side, dtype=np.float64) for side in (own, other))
+    pairs = own - other
+    defined = np.isfinite(pairs)
+    if not defined.any():
+        return TransferTest(0, *[np.nan] * 7)
+    rng = random_stream(seed, "transfer tests", "bootstrap", *names)
+    draws = paired_mean_draws(own, other, replicates=replicates, rng=rng)
+    interval = percentile_interval(draws) if len(own) > 1 else (np.nan, np.nan)
+    value, against = float(np.nanmean(own)), float(np.nanmean(other))
+    p = sign_flip_test(pairs[defined], PERMUTATIONS, random_stream(seed, "transfer tests", "signs", *names))
+    return TransferTest(int(defined.sum()), value, against, value - against, *interval, np.nan, p)
+
+
+def compare_rates(successes: tuple[int, int], trials: tuple[int, int]) -> TransferTest:
+    """Compare rates of two independent samples: Newcombe's interval and Fisher's exact test."""
+    (own, other), (size, other_size) = successes, trials
+    if 0 in trials:
+        return TransferTest(0, *[np.nan] * 7)
+    value, against = own / size, other / other_size
+    p = float(stats.fisher_exact([[own, size - own], [other, other_size - other]]).pvalue)
+    interval = newcombe_interval(successes, trials)
+    return TransferTest(min(trials), value, against, value - against, *interval, np.nan, p)
+
+
+def compare_total_variation(
+    own: np.ndarray, other: np.ndarray, seed: int, names: tuple[str, ...], replicates: int
+) -> TransferTest:
+    """Compare the total variation distances from uniform of two independent samples of letters, int64[K].
+
+    The permutation test deals the letters of both to two samples of the same sizes. A smaller sample lies farther
+    from uniform by chance, so what counts is the distance of the difference from its mean over the deals. The
+    hypothesis is that both conditions place the answer by the same law; the statistic sees differences in balance
+    only, so the test is of that.
+    """
+    sizes = int(own.sum()), int(other.sum())
+    if min(sizes) < 2:
+        return TransferTest(min(sizes), total_variation(own), total_variation(other), *[np.nan] * 5)
+    rng = random_stream(seed, "transfer tests", "deals", *names)
+    dealt = rng.multivariate_hypergeometric(own + other, sizes[0], size=PERMUTATIONS)
+    deals = total_variations(dealt) - total_variations(own + other - dealt)
+    value, against = total_variation(own), total_variation(other)
+    observed = abs(value - against - deals.mean()) - 1e-12
+    p = (1 + int((np.abs(deals - deals.mean()) >= observed).sum())) / (PERMUTATIONS + 1)
+    interval = percentile_interval(total_variation_difference_draws(own, other, seed, names, replicates))
+    floors = total_variation_floor(sizes[0]) - total_variation_floor(sizes[1])
+    return TransferTest(min(sizes), value, against, value - against, *interval, floors, p)
+
+
+def total_variation_difference_draws(
+    own: np.ndarray, other: np.ndarray, seed: int, names: tuple[str, ...], replicates: int
+) -> np.ndarray:
+    """float64[replicates] of the difference on resamples of both samples, each freed of the bootstrap's own bias."""
+    rng = random_stream(seed, "transfer tests", "bootstrap", *names)
+    return total_variation_draws(own, replicates, rng) - total_variation_draws(other, replicates, rng)
 
 
 def values_by_prompt(
@@ -57,20 +147,17 @@ def values_by_prompt(
     answers = evaluations.stacked("open", "per_prompt", ("prompt_id",), models, conditions, optional=OPEN_METRICS)
     for metric in OPEN_METRICS:
         found["open", "open", metric] = _by_prompt(answers, metric)
-    rated = evaluations.stacked(
-        "novelty", "per_prompt", ("prompt_id", "split", "distinct", "utility"), models, conditions
-    )
+    columns = ("prompt_id", "split", "distinct", "utility")
+    rated = evaluations.stacked("novelty", "per_prompt", columns, models, conditions)
     reported = rows_of(metrics, axis="novelty")
     names = set(zip(reported["model"], reported["condition"], reported["metric"], strict=True))
-    splits = [*dict.fromkeys(rated["split"]), ALL_PARTS]
-    for column, metric in [
-        (c, name) for c, by in (("distinct", DISTINCT), ("utility", UTILITY)) for name in by.values()
-    ]:
-        keys = zip(rated["model"], rated["condition"], strict=True)
-        own = rated[np.array([(*key, metric) in names for key in keys], dtype=bool)]
-        for split in splits:
-            members = own if split == ALL_PARTS else own[own["split"] == split]
-            found["novelty", split, metric] = _by_prompt(members, column)
+    keys = list(zip(rated["model"], rated["condition"], strict=True))
+    for column, by_evaluator in (("distinct", DISTINCT), ("utility", UTILITY)):
+        for metric in by_evaluator.values():
+            own = rated[np.array([(*key, metric) in names for key in keys], dtype=bool)]
+            for split in [*dict.fromkeys(rated["split"]), ALL_PARTS]:
+                members = own if split == ALL_PARTS else own[own["split"] == split]
+                found["novelty", split, metric] = _by_prompt(members, column)
     return {question: table for question, table in found.items() if table.size and table.notna().any().any()}
 
 
@@ -105,50 +192,44 @@ def transfer_comparisons(
     settings: TestsConfig,
     replicates: int,
 ) -> pd.DataFrame:
-    """The ``method_pairs`` of all models on the transfer axes.
-
-    Args:
-        evaluations: What there is.
-        metrics: The tidy metrics table.
-        models: Model name -> display name.
-        conditions: Base and the methods, in order.
-        seed: Root seed of the tests.
-        settings: Level; the axes have no margin.
-        replicates: Resamples of each interval.
+    """The ``method_pairs`` of all models on the transfer axes, whose tests have a level and no margin.
 
     Returns:
         Columns axis, split, metric, model, condition, against, those of ``TransferTest``, p_adjusted, verdict and
         provenance; empty where there is no pair.
     """
-    rows, pairs = [], method_pairs(conditions)
+    tests: list[tuple[Question, str, str, str, TransferTest]] = []
     for question, table in values_by_prompt(evaluations, metrics, list(models), conditions).items():
-        for model, own, other in _existing(pairs, models, set(table.columns)):
-            values = (table[model, condition].to_numpy() for condition in (own, other))
-            rows.append(
-                _row(
-                    question,
-                    model,
-                    own,
-                    other,
-                    compare_prompts(*values, seed, (*question, model, own, other), replicates),
-                )
-            )
+        for model, own, other in _existing(models, conditions, set(table.columns)):
+            sides = (table[model, condition].to_numpy() for condition in (own, other))
+            names = (*question, model, own, other)
+            tests.append((question, model, own, other, compare_prompts(*sides, seed, names, replicates)))
     counts = letter_counts(evaluations, list(models), conditions)
     for suffix in PARSERS:
-        for model, own, other in _existing(pairs, models, set(counts)):
+        rate, balance = (("mcq", "mcq", f"mcq_{name}{suffix}") for name in ("parse_rate", "total_variation"))
+        for model, own, other in _existing(models, conditions, set(counts)):
             first, second = counts[model, own], counts[model, other]
             parsed, asked = ((int(first[c]), int(second[c])) for c in (f"num_parsed{suffix}", "num_samples"))
-            rate = ("mcq", "mcq", f"mcq_parse_rate{suffix}")
-            rows.append(_row(rate, model, own, other, compare_rates(parsed, asked)))
-            balance = ("mcq", "mcq", f"mcq_total_variation{suffix}")
+            tests.append((rate, model, own, other, compare_rates(parsed, asked)))
             letters = letters_of(first, suffix), letters_of(second, suffix)
             names = (*balance, model, own, other)
-            rows.append(_row(balance, model, own, other, compare_total_variation(*letters, seed, names, replicates)))
-    found = pd.DataFrame(rows)
-    if found.empty:
-        return found
-    found["p_adjusted"] = adjusted_by_question(found)
-    found["verdict"] = [
+            found = compare_total_variation(*letters, seed, names, replicates)
+            tests.append((balance, model, own, other, found))
+    rows = [
+        {
+            **dict(zip(("axis", "split", "metric"), question, strict=True)),
+            "model": model,
+            "condition": own,
+            "against": other,
+            **vars(test),
+        }
+        for question, model, own, other, test in tests
+    ]
+    compared = pd.DataFrame(rows)
+    if compared.empty:
+        return compared
+    compared["p_adjusted"] = adjusted_by_question(compared)
+    compared["verdict"] = [
         comparison_verdict(
             (row.ci_low, row.ci_high),
             row.p_adjusted,
@@ -156,42 +237,49 @@ def transfer_comparisons(
             floor_difference=row.floor_difference,
             higher_is_better=METRICS[row.metric].direction == "higher",
         )
-        for row in found.itertuples()
+        for row in compared.itertuples()
     ]
-    by_axis = [evaluations.with_provenance(axis, members) for axis, members in found.groupby("axis", sort=False)]
+    by_axis = [evaluations.with_provenance(axis, members) for axis, members in compared.groupby("axis", sort=False)]
     return pd.concat(by_axis, ignore_index=True)
 
 
 def _existing(
-    pairs: Sequence[tuple[str, str]], models: Mapping[str, str], existing: set[tuple[str, str]]
+    models: Mapping[str, str], conditions: Sequence[str], existing: set[tuple[str, str]]
 ) -> list[tuple[str, str, str]]:
+    """Model and pair of conditions, of which both were evaluated."""
     return [
-        (model, own, other) for model in models for own, other in pairs if {(model, own), (model, other)} <= existing
+        (model, own, other)
+        for model in models
+        for own, other in method_pairs(conditions)
+        if {(model, own), (model, other)} <= existing
     ]
 
 
-def _row(question: Question, model: str, own: str, other: str, found: TransferTest) -> dict[str, Any]:
-    labels = dict(zip(("axis", "split", "metric"), question, strict=True))
-    return {**labels, "model": model, "condition": own, "against": other, **vars(found)}
-
-
 def transfer_tests_table(tests: pd.DataFrame, models: Mapping[str, str], significance: float) -> ListTable | None:
-    """The tests as a table; None without any.
+    """``transfer_comparisons`` as a table; None without any."""
 
-    Args:
-        tests: ``transfer_comparisons``.
-        models: Model name -> display name.
-        significance: Their level.
-    """
-    if tests.empty:
-        return None
-    return ListTable(
+    def floors(row) -> str:
+        if not math.isfinite(row.floor_difference):
+            return ""
+        return signed_text(row.floor_difference, METRICS[row.metric].decimals)
+
+    columns = {
+        "Metric": metric_title,
+        "Split": lambda row: row.split,
+        "Model": lambda row: models[row.model],
+        "Conditions": pair,
+        "n": lambda row: f"{row.n:,}",
+        "Difference": difference,
+        "95% interval": interval,
+        "Uniform samplers": floors,
+        **VERDICT_COLUMNS,
+    }
+    return records_table(
         TESTS_TABLE,
         "Paired tests between conditions, beyond numbers",
-        _TITLES,
-        [_texts(row, models) for row in tests.itertuples()],
-        4,
         tests,
+        columns,
+        4,
         "Difference: of the figures in the tables, first condition minus second. Open-ended answers and NoveltyBench: "
         "means over prompts, with a bootstrap interval over prompts and a sign-flip test of the prompts' differences. "
         "Multiple choice has one request, so conditions are two samples of generations: parse rates with Newcombe's "
@@ -202,20 +290,3 @@ def transfer_tests_table(tests: pd.DataFrame, models: Mapping[str, str], signifi
         "question by itself, the primary one. Better or worse: adjusted p at most the level, and the interval on one "
         "side. No margin of relevance was set here.",
     )
-
-
-def _texts(row: Any, models: Mapping[str, str]) -> list[str]:
-    decimals = METRICS[row.metric].decimals
-    return [
-        METRICS[row.metric].title,
-        row.split,
-        models[row.model],
-        f"{row.condition} − {row.against}",
-        f"{row.n:,}",
-        signed_text(row.difference, decimals),
-        interval_text(row.ci_low, row.ci_high, decimals),
-        signed_text(row.floor_difference, decimals) if math.isfinite(row.floor_difference) else "",
-        probability_text(row.p),
-        probability_text(row.p_adjusted),
-        row.verdict,
-    ]

@@ -8,7 +8,7 @@ from scipy import stats
 
 from pipeline.axes.mcq.multiple_choice import total_variation, total_variation_floor
 from pipeline.core.statistics.intervals import newcombe_interval
-from pipeline.report.across_axes.resampling import compare_prompts, compare_rates, compare_total_variation
+from pipeline.report.across_axes.transfer_tests import compare_prompts, compare_rates, compare_total_variation
 
 NAMES = ("open", "open", "metric", "m", "soft", "base")
 
