@@ -30,16 +30,16 @@ BY_CONDITION = ["axis", "split", "metric", "model", "condition"]
 
 def difference_note(varied: Sequence[str]) -> str:
     """What differs between runs of different seeds; ``varied`` are those seeds' keys."""
-    text = {
-        (
-            True,
-            True,
-        ): "Adapters are trained anew with each seed; base is one checkpoint, and differs by sampling alone.",
-        (True, False): "Adapters are trained anew with each seed and answer from the same random streams "
-        "(sampling_seed is one): the spread is that of training.",
-        (False, True): "train_seed is one: every condition is one checkpoint, and differs by sampling alone.",
-        (False, False): "train_seed and sampling_seed are one: the same adapters gave the same answers.",
-    }["train_seed" in varied, "sampling_seed" in varied]
+    if "train_seed" in varied:
+        text = "Adapters are trained anew with each seed"
+        if "sampling_seed" in varied:
+            text += "; base is one checkpoint, and differs by sampling alone."
+        else:
+            text += " and answer from the same random streams (sampling_seed is one): the spread is that of training."
+    elif "sampling_seed" in varied:
+        text = "train_seed is one: every condition is one checkpoint, and differs by sampling alone."
+    else:
+        text = "train_seed and sampling_seed are one: the same adapters gave the same answers."
     return f"Differing: {', '.join(varied)}. {text}"
 
 

@@ -25,12 +25,7 @@ from pipeline.axes.registry import METRICS
 from pipeline.config.retention import TestsConfig
 from pipeline.core.prompts.multiple_choice import LETTERS
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.condition_tests import (
-    ALL_PARTS,
-    adjusted_by_question,
-    comparison_verdict,
-    method_pairs,
-)
+from pipeline.core.statistics.condition_tests import ALL_PARTS, method_pairs
 from pipeline.core.statistics.intervals import newcombe_interval, paired_mean_draws, percentile_interval
 from pipeline.core.statistics.paired_tests import PERMUTATIONS, sign_flip_test
 from pipeline.report.across_axes.records import (
@@ -40,6 +35,7 @@ from pipeline.report.across_axes.records import (
     metric_title,
     pair,
     records_table,
+    with_verdicts,
 )
 from pipeline.report.evaluations import Evaluations, rows_of
 from pipeline.report.tables.table import ListTable, signed_text
@@ -225,20 +221,9 @@ def transfer_comparisons(
         }
         for question, model, own, other, test in tests
     ]
-    compared = pd.DataFrame(rows)
+    compared = with_verdicts(pd.DataFrame(rows), settings.significance)
     if compared.empty:
         return compared
-    compared["p_adjusted"] = adjusted_by_question(compared)
-    compared["verdict"] = [
-        comparison_verdict(
-            (row.ci_low, row.ci_high),
-            row.p_adjusted,
-            settings.significance,
-            floor_difference=row.floor_difference,
-            higher_is_better=METRICS[row.metric].direction == "higher",
-        )
-        for row in compared.itertuples()
-    ]
     by_axis = [evaluations.with_provenance(axis, members) for axis, members in compared.groupby("axis", sort=False)]
     return pd.concat(by_axis, ignore_index=True)
 
