@@ -25,13 +25,6 @@ def test_it_loads_without_error_and_without_a_request(opened):
     assert "Are the models calibrated?" in opened.run("return document.body.innerText")
 
 
-def test_a_blocked_request_would_be_seen(opened):
-    opened.open()
-    opened.run("document.body.append(Object.assign(new Image(), {src: 'https://example.invalid/x.png'}))")
-    opened.run("return new Promise((done) => setTimeout(done, 100))")
-    assert any("Content Security Policy" in message for message in opened.console())
-
-
 def test_choosing_a_family_changes_the_plots(opened):
     opened.open()
     before = opened.traces("density")["target"]
@@ -136,65 +129,9 @@ def test_nothing_is_wider_than_the_window(opened, width):
     assert opened.run("return document.getElementById('plot-cdf').clientWidth") > 0.2 * width
 
 
-def test_what_names_a_row_stays_while_the_rest_is_scrolled(opened):
-    opened.open(width=700)
-    opened.run("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
-    moved = opened.run(
-        """return [...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth + 50)
-        .map((box) => {
-            const table = box.firstElementChild;
-            const row = [...table.querySelector('tbody tr').children];
-            const labels = row.slice(0, table.matches('.pairs') ? 2 : 1);
-            const before = labels.map((cell) => cell.getBoundingClientRect().left);
-            box.scrollLeft = 50;
-            return [table.className, ...labels.map((cell, at) => before[at] - cell.getBoundingClientRect().left)];
-        })"""
-    )
-    assert any("pairs" in name for name, *_ in moved)
-    for name, *distances in moved:
-        assert all(abs(distance) <= 1 for distance in distances) or name == "cases"
-
-
 def test_sections_open_from_the_navigation_and_by_address(opened):
     opened.open("#retention")
     assert opened.run("return document.getElementById('retention').open") is True
     assert opened.run("return document.getElementById('paloma').open") is False
     opened.click("nav a[href='#paloma']")
     assert opened.run("return document.getElementById('paloma').open") is True
-
-
-def test_every_control_has_a_name_and_is_reached_by_key(opened):
-    opened.open()
-    unnamed = opened.run(
-        "return [...document.querySelectorAll('#explorer select, #explorer input')]"
-        ".filter((control) => !control.labels.length || control.tabIndex < 0).length"
-    )
-    assert unnamed == 0
-    family = opened.driver.find_element("id", "choose-family")
-    first = family.get_attribute("value")
-    family.send_keys("p")
-    assert first != "poisson" and family.get_attribute("value") == "poisson"
-    assert "Poisson" in opened.run("return document.getElementById('prompt-text').textContent")
-
-
-def test_colours_follow_the_readers_scheme(opened):
-    opened.open()
-    light = opened.run(
-        "return document.getElementById('plot-cdf').data.find((trace) => trace.name === 'target').line.color"
-    )
-    features = [{"name": "prefers-color-scheme", "value": "dark"}]
-    opened.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    opened.run("return new Promise((done) => setTimeout(done, 200))")
-    dark = opened.run(
-        "return document.getElementById('plot-cdf').data.find((trace) => trace.name === 'target').line.color"
-    )
-    opened.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-    assert (light, dark) == ("#1a1a1a", "#e8e9eb")
-
-
-def test_lines_of_figures_are_lines(opened):
-    opened.open()
-    kinds = opened.run(
-        "return document.querySelector('[data-figure=forest-retention]').layout.shapes.map((shape) => shape.type)"
-    )
-    assert kinds == ["rect", "line"]

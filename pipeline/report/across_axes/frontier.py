@@ -87,11 +87,6 @@ def calibration(metrics: pd.DataFrame) -> pd.DataFrame:
 def frontier_points(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> pd.DataFrame:
     """Every condition with its calibration and each quantity of ``kept_measures``, as far as both are defined.
 
-    Args:
-        metrics: The tidy metrics table.
-        models: Model name -> display name, in order.
-        conditions: Base and the methods, in order.
-
     Returns:
         Columns model, condition, metric, title, x, x_low, x_high (``calibration``), y, y_low, y_high (the quantity),
         n, dominated_by (the condition of the model that is at least as good in both and better in one, "" where
@@ -149,12 +144,8 @@ def chosen_methods(
 ) -> dict[str, tuple[Choice, Measure | None]]:
     """The method to choose for each model with W1 of a method, and the cost that it was chosen by.
 
-    Args:
-        metrics: The tidy metrics table.
-        models: Model name -> display name, in order.
-        conditions: Base and the methods, in order.
-        tests: Paired tests of structured sampling, columns split, metric, model, condition, against and verdict.
-        margin: Smallest difference of W1 that matters.
+    ``tests`` are paired tests of structured sampling, columns split, metric, model, condition, against and verdict;
+    ``margin`` is the smallest difference of W1 that matters.
     """
     methods, found = methods_of(conditions), {}
     distances = rows_of(metrics, axis="structured", family="", metric=WASSERSTEIN.metric)
@@ -201,14 +192,7 @@ def frontier_table(
     conditions: Sequence[str],
     choices: Mapping[str, tuple[Choice, Measure | None]],
 ) -> Table | None:
-    """Calibration, what is kept and what carries over, a row per model and condition; None without W1.
-
-    Args:
-        metrics: The tidy metrics table.
-        models: Model name -> display name, in order.
-        conditions: Base and the methods, in order.
-        choices: ``chosen_methods``.
-    """
+    """Calibration, what is kept and what carries over, a row per model and condition; None without W1."""
     metrics = with_base(metrics)
     wasserstein = [
         replace(WASSERSTEIN, split=split, title=f"{title}, {SHORT_SPLIT_TITLES[split]}", field=field, decimals=decimals)

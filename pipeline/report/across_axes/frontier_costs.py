@@ -61,12 +61,6 @@ def equal_calibration(
 ) -> pd.DataFrame:
     """Every method's cost less that of the cheapest mixture of the reference that is as well calibrated.
 
-    Args:
-        params: Methods, seed and resamples.
-        evaluations: What there is.
-        metrics: Its metrics with one name per variant.
-        models: Model name -> display name, in order.
-
     Returns:
         Columns axis, split, metric, model, condition, reference (its members, separated by commas), calibration
         (W1 over a perfect sampler's, mean of both splits), reached (whether a mixture is as well calibrated), value,

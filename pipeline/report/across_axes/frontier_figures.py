@@ -16,6 +16,7 @@ from pipeline.report.figures.drawing import (
     Drawing,
     condition_colors,
     condition_markers,
+    panel_grid,
     shared_legend,
 )
 
@@ -44,34 +45,22 @@ def frontier_drawings(params: Params, metrics: pd.DataFrame) -> dict[str, Drawin
 def frontier_panels(
     points: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str], families: Sequence[Sequence[str]]
 ) -> Figure:
-    """One panel per model and quantity.
-
-    Args:
-        points: ``frontier_points``, at least one.
-        models: Model name -> display name; those without a point have no panels.
-        conditions: Base and the methods, in order.
-        families: Conditions that a line joins, in its order.
-    """
+    """One panel per model and quantity of ``frontier_points``; lines join the conditions of a family, in its order."""
     shown, metrics = [name for name in models if (points["model"] == name).any()], list(dict.fromkeys(points["metric"]))
     columns = min(MOST_COLUMNS, len(metrics)) if len(shown) == 1 else len(metrics)
-    lines = -(-len(metrics) * len(shown) // columns)
+    places = [(model, metric) for model in shown for metric in metrics]
     with plt.rc_context(STYLE):
-        size = (max(5.6, 2.4 * columns), 0.9 + 2.0 * lines)
-        figure, grid = plt.subplots(lines, columns, figsize=size, squeeze=False, layout="constrained")
-        panels = list(grid.flatten())
-        places = [(model, metric) for model in shown for metric in metrics]
-        for panel, (model, metric) in zip(panels, places, strict=False):
+        figure, panels = panel_grid(len(places), columns, 2.4, 2.0, 0.9)
+        for panel, (model, metric) in zip(panels, places, strict=True):
             own = rows_of(points, model=model, metric=metric).set_index("condition")
             _draw(panel, own, conditions, families)
             panel.set_ylabel(METRICS[metric].title, parse_math=False)
             if len(shown) > 1 and metric == metrics[0]:
                 panel.set_title(models[model], loc="left", parse_math=False)
-        for panel in panels[len(places) :]:
-            panel.set_axis_off()
         # Of a column that ends early, too, the lowest panel names the axis.
-        for place in range(max(0, len(places) - columns), len(places)):
-            panels[place].set_xlabel(CALIBRATION_TITLE)
-        shared_legend(figure, panels[: len(places)])
+        for panel in panels[-columns:]:
+            panel.set_xlabel(CALIBRATION_TITLE)
+        shared_legend(figure, panels)
     return figure
 
 

@@ -13,12 +13,7 @@ from pipeline.axes.retention.accuracy import ALL, mean_columns
 from pipeline.axes.structured.tables import margins_of, per_prompt_metrics
 from pipeline.config.params import BASE, Params
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.condition_tests import (
-    TESTED,
-    adjusted_by_question,
-    comparison_verdict,
-    method_pairs,
-)
+from pipeline.core.statistics.condition_tests import TESTED, method_pairs
 from pipeline.core.statistics.intervals import over_families, paired_difference_draws, paired_mean_draws
 from pipeline.core.statistics.model_tests import over_models
 from pipeline.record.provenance import join_sources
@@ -29,6 +24,7 @@ from pipeline.report.across_axes.records import (
     metric_title,
     pair,
     records_table,
+    with_verdicts,
 )
 from pipeline.report.across_axes.transfer_tests import (
     letter_counts,
@@ -168,12 +164,6 @@ def model_comparisons(
 ) -> pd.DataFrame:
     """The test over models of every question that at least two models answer.
 
-    Args:
-        params: Seed, level, margins and resamples.
-        evaluations: What there is.
-        metrics: The tidy metrics table.
-        models: Model name -> display name.
-
     Returns:
         Columns axis, split, metric, condition, against, those of ``OverModels``, margin, better (models whose
         difference is to the better side), p_adjusted, verdict and provenance; empty without such a question.
@@ -195,29 +185,11 @@ def model_comparisons(
                     **dict(zip(("axis", "split", "metric", "condition", "against"), names, strict=True)),
                     **vars(found),
                     "margin": params.tests.bits_per_byte_margin if axis == "paloma" else margins.get(metric, 0.0),
-                    "better": found.higher if _higher_is_better(metric) else found.lower,
+                    "better": found.higher if METRICS[metric].direction == "higher" else found.lower,
                     "provenance": join_sources(paths),
                 }
             )
-    table = pd.DataFrame(rows)
-    if table.empty:
-        return table
-    table["p_adjusted"] = adjusted_by_question(table)
-    table["verdict"] = [
-        comparison_verdict(
-            (row.ci_low, row.ci_high),
-            row.p_adjusted,
-            params.tests.significance,
-            row.margin,
-            higher_is_better=_higher_is_better(row.metric),
-        )
-        for row in table.itertuples()
-    ]
-    return table
-
-
-def _higher_is_better(metric: str) -> bool:
-    return METRICS[metric].direction == "higher"
+    return with_verdicts(pd.DataFrame(rows), params.tests.significance)
 
 
 def model_tests_table(tests: pd.DataFrame, significance: float) -> ListTable | None:

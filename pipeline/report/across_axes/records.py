@@ -1,4 +1,4 @@
-"""Tables with one row per record, and the texts that tables of tests share."""
+"""Tables with one row per record, and what tables of tests share."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.axes.registry import METRICS
+from pipeline.core.statistics.condition_tests import adjusted_by_question, comparison_verdict
 from pipeline.report.tables.table import ListTable, interval_text, probability_text, signed_text
 
 Columns = Mapping[str, Callable[[Any], str]]
@@ -20,6 +21,29 @@ def records_table(
         return None
     rows = [[text(row) for text in columns.values()] for row in records.itertuples()]
     return ListTable(name, caption, list(columns), rows, labels, records, note)
+
+
+def with_verdicts(tests: pd.DataFrame, significance: float) -> pd.DataFrame:
+    """Tests with p adjusted over the splits of a question (Holm), and verdicts at a level.
+
+    Columns axis, split, metric, condition, against, ci_low, ci_high and p, and where there are such margin and
+    floor_difference.
+    """
+    if tests.empty:
+        return tests
+    tests = tests.assign(p_adjusted=adjusted_by_question(tests))
+    verdicts = [
+        comparison_verdict(
+            (row.ci_low, row.ci_high),
+            row.p_adjusted,
+            significance,
+            getattr(row, "margin", 0.0),
+            getattr(row, "floor_difference", 0.0),
+            METRICS[row.metric].direction == "higher",
+        )
+        for row in tests.itertuples()
+    ]
+    return tests.assign(verdict=verdicts)
 
 
 def metric_title(row: Any) -> str:

@@ -30,26 +30,21 @@ BY_CONDITION = ["axis", "split", "metric", "model", "condition"]
 
 def difference_note(varied: Sequence[str]) -> str:
     """What differs between runs of different seeds; ``varied`` are those seeds' keys."""
-    text = {
-        (
-            True,
-            True,
-        ): "Adapters are trained anew with each seed; base is one checkpoint, and differs by sampling alone.",
-        (True, False): "Adapters are trained anew with each seed and answer from the same random streams "
-        "(sampling_seed is one): the spread is that of training.",
-        (False, True): "train_seed is one: every condition is one checkpoint, and differs by sampling alone.",
-        (False, False): "train_seed and sampling_seed are one: the same adapters gave the same answers.",
-    }["train_seed" in varied, "sampling_seed" in varied]
+    if "train_seed" in varied:
+        text = "Adapters are trained anew with each seed"
+        if "sampling_seed" in varied:
+            text += "; base is one checkpoint, and differs by sampling alone."
+        else:
+            text += " and answer from the same random streams (sampling_seed is one): the spread is that of training."
+    elif "sampling_seed" in varied:
+        text = "train_seed is one: every condition is one checkpoint, and differs by sampling alone."
+    else:
+        text = "train_seed and sampling_seed are one: the same adapters gave the same answers."
     return f"Differing: {', '.join(varied)}. {text}"
 
 
 def seed_values(seeds: Mapping[int, Evaluations], models: Mapping[str, str], conditions: Sequence[str]) -> pd.DataFrame:
-    """The headline metrics of all seeds.
-
-    Args:
-        seeds: Evaluations by seed.
-        models: Model name -> display name.
-        conditions: Base and the methods, in order; baselines come after them.
+    """The headline metrics of all seeds, baselines included.
 
     Returns:
         Columns axis, split, metric, model, condition, seed, value and provenance: one row per seed, in the order of
@@ -107,11 +102,7 @@ def value_text(record: Mapping[str, Any]) -> str:
 
 
 def value_records(values: pd.DataFrame, models: Mapping[str, str]) -> pd.DataFrame:
-    """Spread of each metric over seeds, one row per BY_CONDITION in the order of ``seed_values``.
-
-    Further columns: display_name, status, seeds, undefined, mean, deviation, low, high, values ("seed:value") and
-    provenance.
-    """
+    """Spread of each metric over seeds, one row per BY_CONDITION in the order of ``seed_values``."""
     records = []
     for names, rows in values.groupby(BY_CONDITION, sort=False):
         by_seed = dict(zip(rows["seed"].tolist(), rows["value"].tolist(), strict=True))
@@ -131,10 +122,8 @@ def value_records(values: pd.DataFrame, models: Mapping[str, str]) -> pd.DataFra
 def difference_records(values: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> pd.DataFrame:
     """Differences of ``method_pairs`` seed by seed, over the seeds that have both.
 
-    One row per axis, split, metric, model and pair.
-
-    Columns: axis, split, metric, model, display_name, condition, against, status, seeds, undefined, difference (the
-    mean over seeds), deviation, low, high, ci_low and ci_high (``paired_t_interval``), values and provenance.
+    One row per axis, split, metric, model and pair: ``difference`` is the mean over seeds, ``deviation``, ``low`` and
+    ``high`` its spread, ``ci_low`` and ``ci_high`` the ``paired_t_interval``.
     """
     records = []
     for names, rows in values.groupby(BY_CONDITION[:4], sort=False):
@@ -172,17 +161,8 @@ def interval_records(
 ) -> pd.DataFrame:
     """Metrics by prompt averaged over seeds, with intervals that resample seeds, families and prompts.
 
-    Args:
-        values: ``seed_values``.
-        seeds: Evaluations by seed.
-        models: Model name -> display name.
-        seed: Root seed of the bootstrap.
-        replicates: Resamples of each interval.
-
-    Returns:
-        Columns model, display_name, split, metric, condition, seeds, prompts, undefined (prompts without a value in
-        one of the seeds), value (mean over seeds of each prompt, mean within family, median across families), ci_low,
-        ci_high and provenance; one row per metric of TESTED that two seeds or more have by prompt.
+    One row per metric of TESTED that two seeds or more have by prompt: ``value`` is the mean over seeds of each
+    prompt, aggregated over families, and ``undefined`` counts prompts without a value in one of the seeds.
 
     Raises:
         ArtifactError: Two seeds answered different prompts of a split.
@@ -231,10 +211,7 @@ def interval_records(
 def seed_tables(seeds: Mapping[int, Evaluations], params: Params, varied: Sequence[str] = SEEDS) -> list[ListTable]:
     """The tables over seeds; none with fewer than two seeds or without a headline metric.
 
-    Args:
-        seeds: Evaluations of the same settings by seed.
-        params: The parameters, for display names, the bootstrap's size and its seed.
-        varied: The seeds that differ, by their keys; the first is that of ``seeds``.
+    ``varied`` has the keys of the seeds that differ; the first is that of ``seeds``.
 
     Raises:
         ArtifactError: Two seeds answered different prompts.

@@ -25,12 +25,7 @@ from pipeline.axes.registry import METRICS
 from pipeline.config.retention import TestsConfig
 from pipeline.core.prompts.multiple_choice import LETTERS
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.condition_tests import (
-    ALL_PARTS,
-    adjusted_by_question,
-    comparison_verdict,
-    method_pairs,
-)
+from pipeline.core.statistics.condition_tests import ALL_PARTS, method_pairs
 from pipeline.core.statistics.intervals import newcombe_interval, paired_mean_draws, percentile_interval
 from pipeline.core.statistics.paired_tests import PERMUTATIONS, sign_flip_test
 from pipeline.report.across_axes.records import (
@@ -40,6 +35,7 @@ from pipeline.report.across_axes.records import (
     metric_title,
     pair,
     records_table,
+    with_verdicts,
 )
 from pipeline.report.evaluations import Evaluations, rows_of
 from pipeline.report.tables.table import ListTable, signed_text
@@ -56,11 +52,8 @@ class TransferTest:
 
     Attributes:
         n: Prompts defined under both conditions; of the multiple-choice request the fewer generations.
-        value: The first condition's figure.
-        value_against: The second's.
-        difference: value - value_against.
-        ci_low: Lower end of its 95% interval.
-        ci_high: Upper end.
+        value, value_against: The two conditions' figures.
+        difference: value - value_against, with its 95% interval.
         floor_difference: The same of uniform samplers of as many answers; NaN where there is no such thing.
         p: Two-sided, not adjusted.
     """
@@ -78,14 +71,10 @@ class TransferTest:
 def compare_prompts(
     own: np.ndarray, other: np.ndarray, seed: int, names: tuple[str, ...], replicates: int
 ) -> TransferTest:
-    """Compare means over prompts: a bootstrap over prompts, and a sign-flip test of the prompts' differences.
+    """Compare means over the same prompts, float64[P] with NaN where undefined.
 
-    Args:
-        own: float64[P] by prompt, NaN where undefined.
-        other: float64[P], the same prompts.
-        seed: Root seed.
-        names: Complete the streams' names.
-        replicates: Resamples of the interval.
+    The interval is a bootstrap over prompts, the test flips signs of the prompts' differences; ``names`` complete the
+    names of their streams.
     """
     own, other = (np.asarray(side, dtype=np.float64) for side in (own, other))
     pairs = own - other
@@ -114,19 +103,12 @@ def compare_rates(successes: tuple[int, int], trials: tuple[int, int]) -> Transf
 def compare_total_variation(
     own: np.ndarray, other: np.ndarray, seed: int, names: tuple[str, ...], replicates: int
 ) -> TransferTest:
-    """Compare the total variation distances from uniform of two independent samples of letters.
+    """Compare the total variation distances from uniform of two independent samples of letters, int64[K].
 
     The permutation test deals the letters of both to two samples of the same sizes. A smaller sample lies farther
     from uniform by chance, so what counts is the distance of the difference from its mean over the deals. The
     hypothesis is that both conditions place the answer by the same law; the statistic sees differences in balance
     only, so the test is of that.
-
-    Args:
-        own: int64[K], questions that parse by letter.
-        other: int64[K].
-        seed: Root seed.
-        names: Complete the streams' names.
-        replicates: Resamples of the interval.
     """
     sizes = int(own.sum()), int(other.sum())
     if min(sizes) < 2:
@@ -206,16 +188,7 @@ def transfer_comparisons(
     settings: TestsConfig,
     replicates: int,
 ) -> pd.DataFrame:
-    """The ``method_pairs`` of all models on the transfer axes.
-
-    Args:
-        evaluations: What there is.
-        metrics: The tidy metrics table.
-        models: Model name -> display name.
-        conditions: Base and the methods, in order.
-        seed: Root seed of the tests.
-        settings: Level; the axes have no margin.
-        replicates: Resamples of each interval.
+    """The ``method_pairs`` of all models on the transfer axes, whose tests have a level and no margin.
 
     Returns:
         Columns axis, split, metric, model, condition, against, those of ``TransferTest``, p_adjusted, verdict and
@@ -248,20 +221,9 @@ def transfer_comparisons(
         }
         for question, model, own, other, test in tests
     ]
-    compared = pd.DataFrame(rows)
+    compared = with_verdicts(pd.DataFrame(rows), settings.significance)
     if compared.empty:
         return compared
-    compared["p_adjusted"] = adjusted_by_question(compared)
-    compared["verdict"] = [
-        comparison_verdict(
-            (row.ci_low, row.ci_high),
-            row.p_adjusted,
-            settings.significance,
-            floor_difference=row.floor_difference,
-            higher_is_better=METRICS[row.metric].direction == "higher",
-        )
-        for row in compared.itertuples()
-    ]
     by_axis = [evaluations.with_provenance(axis, members) for axis, members in compared.groupby("axis", sort=False)]
     return pd.concat(by_axis, ignore_index=True)
 

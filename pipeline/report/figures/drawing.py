@@ -60,12 +60,10 @@ MARK_SIZE = 5.5
 
 
 def by_condition(known: Mapping[str, str], further: Sequence[str], conditions: Sequence[str]) -> dict[str, str]:
-    """A colour, marker or line style of each condition.
+    """A colour, marker or line style of each condition, the same in every figure of a report.
 
-    Args:
-        known: Those that never change, by condition.
-        further: Those of all other conditions, in their order; they come again where there are too few.
-        conditions: All conditions of the report, so that one looks the same in every figure.
+    ``known`` ones never change; all other conditions take ``further`` in their order, which come again where there are
+    too few.
     """
     others = (name for name in conditions if name not in known)
     return {**known, **dict(zip(others, itertools.cycle(further), strict=False))}
@@ -87,24 +85,39 @@ def side_by_side(number: int, distance: float, most: int = 3) -> list[float]:
     return [(place - (number - 1) / 2) * distance for place in range(number)]
 
 
-def shared_legend(figure: Figure, panels: Iterable[Axes], most_columns: int | None = None) -> None:
-    """One legend below all panels: an entry may be in any of them.
+def panel_grid(
+    number: int, columns: int, width: float, height: float, extra: float, **shared: bool
+) -> tuple[Figure, list[Axes]]:
+    """A figure with a number of panels of ``width`` by ``height`` inches, filled line by line; the rest is off.
 
-    ``most_columns`` of None puts all in one row. There are fewer columns where the figure is not as wide.
+    ``extra`` is the height for what all panels share; ``shared`` has ``sharex`` and ``sharey``.
+    """
+    columns = min(columns, number)
+    lines = -(-number // columns)
+    size = (max(5.6, width * columns), extra + height * lines)
+    figure, grid = plt.subplots(lines, columns, figsize=size, squeeze=False, layout="constrained", **shared)
+    panels = list(grid.flatten())
+    for panel in panels[number:]:
+        panel.set_axis_off()
+    return figure, panels[:number]
+
+
+def shared_legend(figure: Figure, panels: Iterable[Axes], most_columns: int | None = None) -> None:
+    """One legend below all panels, with the entries of any of them.
+
+    It has at most ``most_columns`` columns (None: all in one row), and fewer where the figure is not as wide.
     """
     entries = {}
     for panel in panels:
         handles, labels = panel.get_legend_handles_labels()
         entries.update(zip(labels, handles, strict=True))
-    if entries:
-        columns = len(entries) if most_columns is None else min(most_columns, len(entries))
-        for number in range(columns, 0, -1):
-            legend = figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=number)
-            # Its frame is not drawn, so that the padding inside of it may be cut.
-            padding = 2 * legend.borderpad * legend.get_texts()[0].get_fontsize() * figure.dpi / 72
-            if number == 1 or legend.get_window_extent().width - padding <= figure.bbox.width:
-                break
-            legend.remove()
+    for number in range(min(most_columns or len(entries), len(entries)), 0, -1):
+        legend = figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=number)
+        # Its frame is not drawn, so that the padding inside of it may be cut.
+        padding = 2 * legend.borderpad * legend.get_texts()[0].get_fontsize() * figure.dpi / 72
+        if number == 1 or legend.get_window_extent().width - padding <= figure.bbox.width:
+            break
+        legend.remove()
 
 
 @cache
@@ -121,12 +134,7 @@ def _has_glyph(character: str) -> bool:
 
 
 def drawable(text: str, limit: int) -> str:
-    """One short line in which a character that no installed font has is written as its code, e.g. "\\u4eac".
-
-    Args:
-        text: Any text.
-        limit: Most characters before codes are written out.
-    """
+    """At most ``limit`` characters in one line; one that no installed font has is written as its code ("\\u4eac")."""
     return "".join(
         character if _has_glyph(character) else character.encode("ascii", "backslashreplace").decode()
         for character in shorten(text, limit)
@@ -143,12 +151,8 @@ def law_title(prompt: Prompt) -> str:
 class Drawing:
     """How a figure is drawn.
 
-    Attributes:
-        function: Draws it from ``arguments``; a function of a module, which another process can import. None as its
-            result leaves the figure out.
-        arguments: Its arguments.
-        caption: The figure's caption.
-        mark: A line at the upper right of the figure, empty for none.
+    ``function`` is one of a module, which another process can import; None as its result leaves the figure out.
+    ``mark`` is a line at the upper right of the figure, empty for none.
     """
 
     function: Callable[..., Figure | None]
@@ -199,21 +203,17 @@ def _end_with_parent() -> None:
 def draw_all(
     drawings: Mapping[str, Mapping[str, Drawing]], directory: Path, processes: int | None = None
 ) -> dict[str, list[str]]:
-    """Draw all figures, several at a time.
+    """Draw all figures, by section and file name, into a directory.
 
-    Args:
-        drawings: By section and file name without suffix.
-        directory: Where to.
-        processes: Processes at once; None takes one per core that this one may use, at most one per figure, and
-            with one all is drawn here.
+    Several processes draw at a time: one per core that this one may use, where ``processes`` is None; with one, all is
+    drawn here.
 
     Returns:
         Names of the figures that there was something to draw for, by section in the given order.
     """
-    names = [(section, name) for section, members in drawings.items() for name in members]
+    tasks = [(name, drawing, directory) for members in drawings.values() for name, drawing in members.items()]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    number = min(cores if processes is None else processes, max(1, len(names)))
-    tasks = [(name, drawings[section][name], directory) for section, name in names]
+    number = min(cores if processes is None else processes, max(1, len(tasks)))
     if number == 1:
         drawn = [draw(*task) for task in tasks]
     else:
@@ -225,8 +225,5 @@ def draw_all(
         context.set_forkserver_preload(sorted(modules))
         with ProcessPoolExecutor(number, mp_context=context, initializer=_end_with_parent) as pool:
             drawn = list(pool.map(draw, *zip(*tasks, strict=True)))
-    found: dict[str, list[str]] = {section: [] for section in drawings}
-    for (section, name), exists in zip(names, drawn, strict=True):
-        if exists:
-            found[section].append(name)
-    return found
+    exists = iter(drawn)
+    return {section: [name for name in members if next(exists)] for section, members in drawings.items()}

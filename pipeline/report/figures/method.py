@@ -6,6 +6,7 @@ that builds the training data, at a size that fits a page.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -59,9 +60,7 @@ class Node:
 def trie_layout(trie: Trie, texts: Mapping[int, str]) -> list[Node]:
     """Nodes of a trie, terminators included as leaves, in depth-first order; leaves at rows 0, 1, 2 and so on.
 
-    Args:
-        trie: The trie.
-        texts: Text of each token.
+    ``texts`` has the text of each token.
     """
     nodes: list[Node] = []
     rows = iter(range(trie.num_edges))
@@ -88,21 +87,12 @@ def trie_layout(trie: Trie, texts: Mapping[int, str]) -> list[Node]:
 
 
 def method_drawings(seed: int) -> dict[str, Drawing]:
-    """Figure 1 by its file name.
-
-    Args:
-        seed: Root seed of the drawn strings.
-    """
+    """Figure 1 by its file name; its strings are drawn with the root seed ``seed``."""
     return {"figure1": Drawing(method_figure, (example_prompt(), seed), CAPTION)}
 
 
 def method_figure(prompt: Prompt, seed: int) -> Figure:
-    """Figure 1 for one prompt.
-
-    Args:
-        prompt: A prompt whose strings have no more than a few digits.
-        seed: Root seed of the drawn strings.
-    """
+    """Figure 1 for a prompt whose strings have no more than a few digits."""
     space = discretize(prompt.law, num_decimals=NUM_DECIMALS, max_bins=MAX_BINS)
     strings = list(space.values)
     trie = build_trie([TOKENS.encode(text) for text in strings], space.probabilities, TERMINATOR)
@@ -131,74 +121,46 @@ def _law_panel(panel: Axes, prompt: Prompt, space: OutputSpace, strings: Sequenc
     panel.set_title("Law (line) to canonical strings", fontsize=8)
 
 
+def _write(panel: Axes, x: float, y: float, text: str, fontsize: float = 7, **look: Any) -> None:
+    """Text centred at a place."""
+    panel.text(x, y, text, fontsize=fontsize, ha="center", va="center", **look)
+
+
+def _token(panel: Axes, x: float, y: float, text: str, edge: str, color: str = "black") -> None:
+    """A token in a box."""
+    box = {"facecolor": "white", "edgecolor": edge, "boxstyle": "round,pad=0.25", "linewidth": 0.8}
+    _write(panel, x, y, text, color=color, zorder=3, bbox=box)
+
+
 def _trie_panel(panel: Axes, nodes: Sequence[Node]) -> None:
     rows = max(node.row for node in nodes)
     for node in nodes:
         y = rows - node.row
         if node.parent >= 0:
             before = nodes[node.parent]
-            panel.plot(
-                [before.depth, node.depth],
-                [rows - before.row, y],
-                color=COLORS["soft"],
-                zorder=1,
-                linewidth=0.4 + 3.0 * node.probability,
-            )
+            above, width = rows - before.row, 0.4 + 3.0 * node.probability
+            panel.plot([before.depth, node.depth], [above, y], color=COLORS["soft"], zorder=1, linewidth=width)
             # Labels nearer to the child than to the parent, where the edges of one parent lie apart.
-            middle = 0.36 * before.depth + 0.64 * node.depth, 0.36 * (rows - before.row) + 0.64 * y
-            panel.text(
-                *middle,
-                f"{node.probability:.2f}",
-                fontsize=5.5,
-                ha="center",
-                va="center",
-                zorder=2,
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},
-            )
-        panel.text(
-            node.depth,
-            y,
-            node.text,
-            fontsize=7,
-            ha="center",
-            va="center",
-            zorder=3,
-            bbox={"facecolor": "white", "edgecolor": COLORS["soft"], "boxstyle": "round,pad=0.25", "linewidth": 0.8},
-        )
+            middle = 0.36 * before.depth + 0.64 * node.depth, 0.36 * above + 0.64 * y
+            ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
+            _write(panel, *middle, f"{node.probability:.2f}", fontsize=5.5, zorder=2, bbox=ground)
+        _token(panel, node.depth, y, node.text, COLORS["soft"])
     deepest = max(node.depth for node in nodes)
     panel.set_xlim(-0.5, deepest + 0.4)
     panel.set_ylim(-1.6, rows + 0.8)
-    panel.text(deepest / 2, -1.2, "loss: KL(q ‖ model) at each prefix of a path", fontsize=7, ha="center", va="center")
+    _write(panel, deepest / 2, -1.2, "loss: KL(q ‖ model) at each prefix of a path")
     panel.set_title("Soft targets: q(token | prefix) of the trie", fontsize=8, color=COLORS["soft"])
     panel.set_axis_off()
 
 
 def _string_panel(panel: Axes, sampled: Sequence[Sequence[int]]) -> None:
     for row, ids in enumerate(sampled):
-        texts = ["prompt", *(TOKENS.text_of[token] for token in ids), "end"]
-        for place, text in enumerate(texts):
-            trained = place > 0
-            edge = COLORS["hard"] if trained else "#bbbbbb"
-            panel.text(
-                place,
-                -row,
-                text,
-                fontsize=7,
-                ha="center",
-                va="center",
-                color="black" if trained else "#777777",
-                bbox={"facecolor": "white", "edgecolor": edge, "boxstyle": "round,pad=0.25", "linewidth": 0.8},
-            )
+        _token(panel, 0, -row, "prompt", "#bbbbbb", "#777777")
+        for place, text in enumerate([*(TOKENS.text_of[token] for token in ids), "end"], start=1):
+            _token(panel, place, -row, text, COLORS["hard"])
     longest = 1 + max(map(len, sampled))
     panel.set_xlim(-0.8, longest + 0.4)
     panel.set_ylim(-len(sampled) - 0.6, 0.8)
-    panel.text(
-        longest / 2,
-        -len(sampled) - 0.1,
-        "loss: cross-entropy of the framed tokens",
-        fontsize=7,
-        ha="center",
-        va="center",
-    )
+    _write(panel, longest / 2, -len(sampled) - 0.1, "loss: cross-entropy of the framed tokens")
     panel.set_title("Hard targets: sampled strings", fontsize=8, color=COLORS["hard"])
     panel.set_axis_off()

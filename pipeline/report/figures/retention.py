@@ -15,6 +15,7 @@ from pipeline.report.figures.drawing import (
     TARGET_COLOR,
     condition_colors,
     condition_markers,
+    panel_grid,
     shared_legend,
     side_by_side,
 )
@@ -24,24 +25,11 @@ MARGIN_NOTE = "Grey: the margin within which a difference counts as none. White:
 
 
 def _panels(models: Mapping[str, str], width: float, height: float, **shared: bool) -> tuple[Figure, list[Axes]]:
-    """One panel per model, titled with its name; unused ones are off.
-
-    Args:
-        models: Model name -> display name.
-        width: Of one panel, in inches.
-        height: Of one panel, in inches.
-        shared: ``sharex`` and ``sharey``.
-    """
-    columns = min(PANEL_COLUMNS, len(models))
-    lines = -(-len(models) // columns)
-    size = (max(5.6, width * columns), 1.0 + height * lines)
-    figure, grid = plt.subplots(lines, columns, figsize=size, squeeze=False, layout="constrained", **shared)
-    panels = list(grid.flatten())
-    for panel, name in zip(panels, models.values(), strict=False):
+    """One panel per model, titled with its name."""
+    figure, panels = panel_grid(len(models), PANEL_COLUMNS, width, height, 1.0, **shared)
+    for panel, name in zip(panels, models.values(), strict=True):
         panel.set_title(name, loc="left", parse_math=False)
-    for panel in panels[len(models) :]:
-        panel.set_axis_off()
-    return figure, panels[: len(models)]
+    return figure, panels
 
 
 def _label_below(panels: Sequence[Axes], splits: Sequence[str]) -> None:
@@ -62,16 +50,9 @@ def split_points(
     logarithmic: bool = False,
     same_axis: bool = False,
 ) -> Figure | None:
-    """A metric by task or slice with 95% intervals, one panel per model; None where nothing was evaluated.
+    """A metric of one axis by task or slice with 95% intervals, one panel per model that has it; None without any.
 
-    Args:
-        metrics: Those of one axis.
-        models: Model name -> display name; those without the metric have no panel.
-        conditions: Base and the methods, in order.
-        metric: Its name.
-        label: Of the y axis.
-        logarithmic: Whether the y axis is: slices differ by factors.
-        same_axis: Whether panels share the y axis.
+    ``label`` is of the y axis, which is logarithmic where slices differ by factors, and which panels may share.
     """
     found = rows_of(metrics, metric=metric, family="")
     found = found[(found["split"] != "all") & found["condition"].isin(conditions)]
@@ -120,14 +101,8 @@ def difference_points(
 ) -> Figure | None:
     """Paired differences from base by task or slice with 95% intervals; the band is the margin of equivalence.
 
-    Args:
-        tests: Columns model, condition, split, difference, ci_low, ci_high, margin, verdict.
-        models: Model name -> display name; those without a test have no panel.
-        conditions: Base and the methods, in order.
-        label: What the difference is of.
-
-    Returns:
-        The figure; None where there is no test.
+    ``tests`` has the columns model, condition, split, difference, ci_low, ci_high, margin and verdict. Models without
+    a test have no panel; without any there is no figure (None).
     """
     shown = {model: name for model, name in models.items() if (tests["model"] == model).any()}
     if not shown:

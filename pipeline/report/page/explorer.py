@@ -44,12 +44,9 @@ NUMBERS = {
 
 
 def shown_prompts(prompts: Sequence[Prompt], evaluations: int, limit: int = MAX_RESULTS) -> list[Prompt]:
-    """The prompts that fit on a page: as many per split and family as the limit allows, evenly spaced.
+    """The prompts that fit on a page: as many per split and family as the limit allows, evenly spaced, at least one.
 
-    Args:
-        prompts: All evaluated prompts.
-        evaluations: Number of models times conditions.
-        limit: Most results on a page. One prompt per split and family is always kept.
+    ``evaluations`` is the number of models times conditions, ``limit`` the most results on a page.
     """
     sizes = Counter((prompt.split, prompt.family) for prompt in prompts)
     most = max(sizes.values(), default=0)
@@ -71,16 +68,10 @@ def explorer_payload(
 ) -> dict[str, Any]:
     """Everything that the explorer draws, as JSON values.
 
-    Args:
-        evaluations: What there is.
-        prompts: Structured prompts of the evaluated splits.
-        models: Model name -> display name.
-        conditions: Base and the methods, in order.
-
     Returns:
-        ``models``, ``conditions`` (base, methods, and the baselines that were run), ``prompts`` (law and
-        text by prompt id), ``results[model][condition]`` (``source``, ``absent`` views with the reason, and
-        ``prompts`` by prompt id), and ``omitted``, how many prompts were left out for size.
+        ``models``, ``conditions`` (base, methods, and the baselines that were run), ``prompts`` (law and text by
+        prompt id), ``results[model][condition]`` (``source``, ``absent`` views with the reason, and ``prompts`` by
+        prompt id), and ``omitted``, how many prompts were left out for size.
     """
     existing = {(model, condition) for axis, model, condition in evaluations.existing if axis == AXIS}
     conditions = [*conditions, *(name for name in BASELINES if any(name == condition for _, condition in existing))]

@@ -88,15 +88,10 @@ def law_view(law: Law, window: Window) -> dict[str, Any]:
 
 
 def sample_view(samples: np.ndarray, window: Window) -> dict[str, Any]:
-    """Counts per bin, counts outside the window, and order statistics at LEVELS.
+    """Counts of valid samples per bin and outside the window, and order statistics at LEVELS.
 
-    Args:
-        samples: float64[n], the valid samples.
-        window: Of the law that was asked for.
-
-    Returns:
-        ``counts``, ``below``, ``above`` and ``quantiles`` (smallest sample whose empirical distribution function
-        reaches the level; empty without samples).
+    ``quantiles`` are the smallest samples whose empirical distribution function reaches the level; empty without
+    samples.
     """
     ordered, edges = np.sort(samples), window.edges
     below, inside = np.searchsorted(ordered, [edges[0], edges[-1]], side="left")
@@ -122,12 +117,7 @@ Columns = Mapping[str, np.ndarray]
 
 
 def exact_view(columns: Columns, window: Window) -> dict[str, Any]:
-    """The certified bounds of an exact distribution function, rounded outwards.
-
-    Args:
-        columns: ``x`` (ascending), ``cdf_low`` and ``cdf_high`` of one prompt.
-        window: Gives the decimals of x.
-    """
+    """The certified bounds of an exact distribution function at ascending ``x``, rounded outwards."""
     return {
         "x": np.round(columns["x"], decimals_of(window)).tolist(),
         "low": _defined(np.floor(columns["cdf_low"] * 1e4) / 1e4, 4),
@@ -136,11 +126,7 @@ def exact_view(columns: Columns, window: Window) -> dict[str, Any]:
 
 
 def pit_view(columns: Columns) -> dict[str, Any]:
-    """Counts of a PIT histogram and the central 95% of a bin's count when the law is met.
-
-    Args:
-        columns: ``bin`` and ``count`` of one prompt.
-    """
+    """Counts of a PIT histogram and the central 95% of a bin's count when the law is met."""
     counts = columns["count"][np.argsort(columns["bin"])]
     low, high = _binomial_band(int(counts.sum()), len(counts))
     return {"counts": counts.tolist(), "low": low, "high": high}

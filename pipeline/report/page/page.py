@@ -99,13 +99,7 @@ def named_sources(paths: Iterable[str], provenance: Mapping[str, dict]) -> list[
 
 
 def table_sources(table: Table | ListTable, provenance: Mapping[str, dict], axis: str) -> list[tuple[str, str]]:
-    """The evaluations whose numbers a table holds; those of its axis where neither cells nor records say.
-
-    Args:
-        table: The table.
-        provenance: Content of each provenance file by path, ``.../AXIS/MODEL/CONDITION/provenance.json``.
-        axis: Axis of the page's section.
-    """
+    """The evaluations whose numbers a table holds; those of its section's axis where neither cells nor records say."""
     paths = []
     if isinstance(table, Table):
         paths = [cell.provenance for row in table.cells.values() for cell in row.values() if cell is not None]
@@ -129,13 +123,7 @@ def coverage_rows(
 ) -> list[tuple[str, str, list[str]]]:
     """Display name, condition, and for each of ``axes`` "run", "not run", "off", or "" where there is nothing to run.
 
-    Args:
-        models: Model name -> display name.
-        conditions: Base and the methods, in order.
-        existing: All evaluations.
-        baselines: Baselines that are switched on.
-        switched_on: Axes that are.
-        axes: Axes that there can be.
+    ``baselines`` and ``switched_on`` are the baselines and axes that are switched on.
     """
     missing = {axis: MISSING if axis in switched_on else OFF for axis in axes}
     table, evaluated = [], set(existing)
@@ -186,16 +174,8 @@ def report_page(
 ) -> str:
     """The page as HTML.
 
-    Args:
-        params: The parameters.
-        evaluations: What there is.
-        metrics: Its metrics with one name per variant.
-        tests: Axis -> tests against base.
-        prompts: Structured prompts of the evaluated splits.
-        sections: Tables, figures and cases by axis.
-        ablations: Interactive figures of the ablations.
-        seeds: All seeds; the page is of that of the parameters.
-        seed_key: Which of the parameters' seeds they are.
+    ``tests`` are those against base by axis; ``seeds`` are all seeds, of which the page shows that of the parameters'
+    ``seed_key``.
 
     Raises:
         ValueError: A figure or the explorer's data holds NaN, which JSON has no number for.

@@ -37,13 +37,8 @@ def condition_symbols(conditions: Sequence[str]) -> dict[str, str]:
 class Plot:
     """A figure that the page draws with plotly.js.
 
-    Attributes:
-        name: Identifier within the page.
-        title: Heading.
-        figure: ``data`` and ``layout`` of plotly as JSON values. The page sets fonts and neutral colours, so that it
-            follows the reader's light or dark scheme.
-        note: What is shown, what the intervals are, and of how many.
-        sources: Provenance files of the numbers.
+    ``figure`` has ``data`` and ``layout`` of plotly as JSON values. The page sets fonts and neutral colours, so that it
+    follows the reader's light or dark scheme. ``sources`` are the provenance files of the numbers.
     """
 
     name: str
@@ -79,12 +74,7 @@ def forest_plots(
 ) -> list[Plot]:
     """The first screen's plots: W1 on both splits, and benchmarks and text against base, as far as they were run.
 
-    Args:
-        metrics: The tidy metrics table.
-        models: Model name -> display name.
-        conditions: Base and the methods, in order.
-        bits_per_byte: The metric's name (with or without BOS).
-        margins: Differences that count as none by axis.
+    ``bits_per_byte`` is the metric's name (with or without BOS), ``margins`` has differences that count as none.
     """
     w1, lower = "wasserstein_1_normalised", "lower is better"
     panels = [

@@ -157,19 +157,6 @@ def test_tables(seeds, two_models):
         assert table.caption in to_markdown(table) and to_latex(table)
 
 
-@pytest.mark.parametrize(
-    ("varied", "title", "said"),
-    [
-        (("train_seed",), "training seeds", "the spread is that of training"),
-        (("sampling_seed",), "sampling seeds", "every condition is one checkpoint"),
-        (("seed",), "training seeds", "the same adapters gave the same answers"),
-    ],
-)
-def test_tables_say_which_seeds_differ(seeds, two_models, varied, title, said):
-    for table in seed_tables(seeds, load_params(two_models), varied):
-        assert title in table.caption and f"Differing: {varied[0]}." in table.note and said in table.note
-
-
 def test_differences_and_notes_are_of_the_configured_methods(seeds, two_models, tmp_path):
     path, names = tmp_path / "params.yaml", ("anchored", "soft", "merged")
     found = {}

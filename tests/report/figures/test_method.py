@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
@@ -20,23 +19,6 @@ from pipeline.report.figures.method import (
 )
 
 TEXTS = {**TOKENS.text_of, TERMINATOR: "end"}
-
-
-def test_layout_of_a_small_trie():
-    # "3" .5, "31" .2 and "35" .3: the example of pipeline.core.tries.trie. The terminator has the largest token id.
-    trie = build_trie([[3], [3, 1], [3, 5]], np.array([0.5, 0.2, 0.3]), TERMINATOR)
-    nodes = trie_layout(trie, TEXTS)
-    assert [(node.depth, node.text, node.parent) for node in nodes] == [
-        (0, "prompt", -1),
-        (1, "3", 0),
-        (2, "1", 1),
-        (3, "end", 2),
-        (2, "5", 1),
-        (3, "end", 4),
-        (2, "end", 1),
-    ]
-    assert [node.probability for node in nodes[1:]] == pytest.approx([1, 0.2, 1, 0.3, 1, 0.5])
-    assert [node.row for node in nodes if node.text == "end"] == [0, 1, 2] and nodes[0].row == 1
 
 
 def test_paths_of_the_drawn_trie_are_the_strings_and_masses():

@@ -97,8 +97,3 @@ def test_what_there_is_and_what_is_not(tmp_path, prompts):
     assert "pit.parquet" in ssot["pit"] and "exact_cdf.parquet" in base["absent"]["exact"]
     assert "samples.parquet" in base["absent"]["samples"]
     assert base["source"].endswith("structured/beta/base/provenance.json")
-
-
-def test_without_any_evaluation(tmp_path, prompts):
-    payload = explorer_payload(read_evaluations(tmp_path), prompts[0], MODELS, CONDITIONS)
-    assert payload["results"] == {} and payload["conditions"] == ["base", "soft", "hard"]

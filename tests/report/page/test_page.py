@@ -9,7 +9,6 @@ import pytest
 
 from pipeline.config.evaluation import AXES
 from pipeline.config.params import load_params
-from pipeline.core.prompts.structured import build_split
 from pipeline.report.context import ReportContext
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.page.page import Section, column_classes, coverage_rows, embedded_json, report_page, table_sources
@@ -56,13 +55,6 @@ def test_one_file_that_asks_for_nothing(page):
     assert page.count("<script") == page.count("</script>") == 6
 
 
-def test_answers_come_first_and_demo_is_said(page):
-    text = without_scripts(page)
-    assert text.index("Are the models calibrated?") < text.index('id="explorer"') < text.index('id="definitions"')
-    assert "This is the demo." in text
-    assert "W1 (normalised)" in text[text.index('id="definitions"') :]
-
-
 def test_every_anchor_of_the_navigation_exists(page):
     text = without_scripts(page)
     for anchor in re.findall(r'<a href="#([^"]*)"', text):
@@ -81,12 +73,6 @@ def test_explorer_data_and_coverage(page, prompts):
     text = without_scripts(page)
     coverage = text[text.index('id="coverage"') : text.index('id="invalid"')]
     assert coverage.count("<td>run</td>") == 2 and "not run" in coverage
-
-
-def test_no_evaluation_at_all(tmp_path, two_models):
-    page = build(tmp_path / "none", two_models, build_split("ood", selection="selected", families=["poisson"]))
-    assert "Not known: no structured evaluation has been run." in page
-    assert "Not known: no retention evaluation has been run." in page
 
 
 def test_coverage_of_axes_that_are_off():
