@@ -130,13 +130,7 @@ class Evaluations:
     ) -> pd.DataFrame:
         """One table of all evaluations of an axis that have it, with columns ``model`` and ``condition`` in front.
 
-        Args:
-            axis: Axis of the evaluations.
-            name: ``NAME.parquet`` in each evaluation's directory.
-            columns: Columns to keep, which every table must have.
-            models: Models in order.
-            conditions: Conditions in order, within each model.
-            optional: Columns of numbers to keep that a table may lack; they are then NaN.
+        Every file ``NAME.parquet`` must have the columns; ``optional`` numbers may be missing, and are then NaN.
 
         Raises:
             ArtifactError: A table is truncated or lacks a column.
