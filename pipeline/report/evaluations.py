@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -47,6 +47,15 @@ def display_names(params: Params) -> dict[str, str]:
 def methods_of(conditions: Sequence[str]) -> tuple[str, ...]:
     """The conditions that have an adapter: all but base."""
     return tuple(name for name in conditions if name != BASE)
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one, with dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        flat.update(flatten(value, f"{name}.") if isinstance(value, Mapping) else {name: value})
+    return flat
 
 
 class EvaluationKey(NamedTuple):

@@ -16,7 +16,7 @@ from pipeline.core.laws.families import FAMILIES
 from pipeline.core.laws.family import Axis, Family, Parameter
 from pipeline.core.prompts.structured import Prompt
 from pipeline.estimates.cost import training_steps_of
-from pipeline.report.ablations.runs import flatten
+from pipeline.report.evaluations import flatten
 from pipeline.report.tables.table import DASH, ListTable
 from pipeline.sources.own_laws import own_prompts
 
