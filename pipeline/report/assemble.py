@@ -148,11 +148,7 @@ def _all_tables(
 def _draw(
     params: Params, drawings: Mapping[str, Mapping[str, Drawing]], ablations: Ablations, directory: Path
 ) -> dict[str, list[FigureBlock]]:
-    """Draw the figures; those of the demo are marked, but for the one of the method, which is no result.
-
-    Returns:
-        The figures that there was something to draw for, by section.
-    """
+    """Draw the figures that there is something to show in; those of the demo are marked, but for the method's."""
     demo = _sections_of_demo(params, ablations) - {"method"}
     marked = {
         section: {name: dataclasses.replace(drawing, mark=DEMO_MARK) for name, drawing in own.items()}
@@ -170,20 +166,15 @@ def _draw(
     }
 
 
-def _sourced(table: Table | ListTable, axis: str, evaluations: Evaluations) -> Table | ListTable:
-    """A list whose file says of every row which evaluation it is from; other tables say it by cell."""
-    if not isinstance(table, ListTable) or not {"model", "condition"} <= set(table.frame):
-        return table
-    if "provenance" in table.frame:
-        return table
-    return dataclasses.replace(table, frame=evaluations.with_provenance(axis, table.frame))
-
-
 def _write_tables(sections: Sequence[Section], evaluations: Evaluations, directory: Path) -> None:
     """Write the files of all tables and cases, and the document that shows them."""
     for section in sections:
         for table in section.tables:
-            write_table_texts(_sourced(table, section.anchor, evaluations), directory)
+            # A list's file says of every row which evaluation it is from; other tables say it by cell.
+            columns = set(table.frame) if isinstance(table, ListTable) else set()
+            if {"model", "condition"} <= columns and "provenance" not in columns:
+                table = dataclasses.replace(table, frame=evaluations.with_provenance(section.anchor, table.frame))
+            write_table_texts(table, directory)
         for case in section.cases:
             paths = {condition: evaluations.sources["novelty", case.model, condition] for condition in case.results}
             write_case_texts(case, directory, paths)
@@ -226,17 +217,7 @@ def assemble(
     other_seeds: Mapping[int, Evaluations],
     varied: Sequence[str] = SEEDS,
 ) -> list[Table | ListTable]:
-    """Write ``tables/``, ``figures/``, ``plots/``, ``metrics.json`` and ``index.html`` into a directory.
-
-    Args:
-        params: The parameters.
-        evaluations: What there is.
-        prompts: Structured prompts of the evaluated splits.
-        directory: Where to.
-        adapters: Directories of adapters, MODEL/METHOD, for the losses of training.
-        ablations: What the ablation sweeps have finished.
-        other_seeds: Evaluations of the same settings by their seeds, which are not that of the parameters.
-        varied: The seeds that differ between them, by their keys; the first is that of ``other_seeds``.
+    """Write ``tables/``, ``figures/``, ``plots/``, ``metrics.json`` and ``index.html``; arguments as of write_report.
 
     Returns:
         The tables in page order.

@@ -12,7 +12,15 @@ from pipeline.record.provenance import join_sources
 from pipeline.report.context import ReportContext
 from pipeline.report.evaluations import rows_of
 from pipeline.report.figures.drawing import Drawing
-from pipeline.report.tables.table import DASH, MISSING, ListTable, Table, interval_text, probability_text
+from pipeline.report.tables.table import (
+    DASH,
+    MISSING,
+    ListTable,
+    Table,
+    interval_text,
+    number_text,
+    probability_text,
+)
 
 INTERVALS = "Brackets: 95% bootstrap intervals over questions. Change: condition less base, on the same questions."
 Cells = Mapping[str, Any]
@@ -88,14 +96,7 @@ class AxisReport:
 def axis_table(
     spec: AxisTable, metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]
 ) -> ListTable | None:
-    """The table of what was evaluated; None where nothing was.
-
-    Args:
-        spec: What it shows.
-        metrics: The tidy metrics table.
-        models: Model name -> display name, in row order.
-        conditions: Conditions in order.
-    """
+    """The table of what was evaluated; None where nothing was."""
     found = rows_of(metrics, axis=spec.axis)
     wanted = {column.metric.format(row=key) for column in spec.columns for key in (spec.rows or ("",))}
     found = found[found["metric"].isin(wanted)]
@@ -131,7 +132,8 @@ def axis_table(
 def _record(model: str, condition: str, key: str, spec: AxisTable, present: Cells) -> dict[str, Any]:
     record = {"model": model, "condition": condition, "row": key}
     for row in present.values():
-        record |= {row.metric.replace(f"_{key}_", "_"): row.value, f"{row.metric.replace(f'_{key}_', '_')}_n": row.n}
+        name = row.metric.replace(f"_{key}_", "_")
+        record |= {name: row.value, f"{name}_n": row.n}
     sources = dict.fromkeys(row.provenance for row in present.values())
     return {**record, "provenance": join_sources(sources)}
 
@@ -141,7 +143,7 @@ def _text(row: Any, column: Column, condition: str) -> str:
         return MISSING
     decimals = METRICS[row.metric].decimals
     if column.field == "floor":
-        return f"{row.floor:.{decimals}f}" if math.isfinite(row.floor) else DASH
+        return number_text(row.floor, decimals)
     if column.field == "change":
         if condition == "base" or not math.isfinite(row.change):
             return DASH

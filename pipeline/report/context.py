@@ -16,12 +16,7 @@ from pipeline.report.evaluations import Evaluations, display_names, methods_of
 class ReportContext:
     """What tables and figures are made from.
 
-    Attributes:
-        params: The parameters.
-        evaluations: What there is.
-        metrics: Its metrics with one name per variant.
-        prompts: Structured prompts of the evaluated splits.
-        task_format: How the tasks of retention were put to the models.
+    Metrics have one name per variant; ``task_format`` is how the tasks of retention were put to the models.
     """
 
     params: Params

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -47,6 +47,15 @@ def display_names(params: Params) -> dict[str, str]:
 def methods_of(conditions: Sequence[str]) -> tuple[str, ...]:
     """The conditions that have an adapter: all but base."""
     return tuple(name for name in conditions if name != BASE)
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one, with dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        flat.update(flatten(value, f"{name}.") if isinstance(value, Mapping) else {name: value})
+    return flat
 
 
 class EvaluationKey(NamedTuple):
@@ -130,13 +139,7 @@ class Evaluations:
     ) -> pd.DataFrame:
         """One table of all evaluations of an axis that have it, with columns ``model`` and ``condition`` in front.
 
-        Args:
-            axis: Axis of the evaluations.
-            name: ``NAME.parquet`` in each evaluation's directory.
-            columns: Columns to keep, which every table must have.
-            models: Models in order.
-            conditions: Conditions in order, within each model.
-            optional: Columns of numbers to keep that a table may lack; they are then NaN.
+        Every file ``NAME.parquet`` must have the columns; ``optional`` numbers may be missing, and are then NaN.
 
         Raises:
             ArtifactError: A table is truncated or lacks a column.

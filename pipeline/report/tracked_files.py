@@ -41,11 +41,6 @@ def headline_numbers(metrics: pd.DataFrame) -> dict[str, dict]:
 def losses_by_step(adapters: Sequence[Path], model: str, methods: Sequence[str]) -> pd.DataFrame | None:
     """Training loss: columns step and the methods, one row per step of the longest training; None without a log.
 
-    Args:
-        adapters: Directories of adapters, MODEL/METHOD.
-        model: Its name.
-        methods: Those that are trained, in order.
-
     Raises:
         ArtifactError: A log is truncated or lacks a field, or two directories have the same adapter.
     """
@@ -73,44 +68,27 @@ def distances_by_family(metrics: pd.DataFrame, model: str, conditions: Sequence[
     chosen = rows[(rows["family"] != "") & rows["condition"].isin(conditions)]
     if chosen.empty:
         return None
-    order = [
-        list(FAMILIES).index(family) * len(conditions) + conditions.index(condition)
-        for family, condition in zip(chosen["family"], chosen["condition"], strict=True)
-    ]
-    ordered = chosen.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
-    table = ordered[["family", "split", "condition"]].assign(wasserstein_1_normalised=ordered["value"])
-    table.insert(0, "bar", table["family"] + " " + table["condition"])
-    return table
+    order = {"family": list(FAMILIES).index, "condition": list(conditions).index}
+    chosen = chosen.sort_values(list(order), key=lambda names: names.map(order[names.name]), kind="stable")
+    chosen = chosen.assign(bar=chosen["family"] + " " + chosen["condition"])
+    chosen = chosen.rename(columns={"value": "wasserstein_1_normalised"})
+    return chosen[["bar", "family", "split", "condition", "wasserstein_1_normalised"]].reset_index(drop=True)
 
 
 def pit_densities(histograms: pd.DataFrame, model: str, conditions: Sequence[str]) -> pd.DataFrame | None:
-    """Density of the PITs of all prompts: columns pit (middle of the bin), conditions and perfect; None without any.
-
-    Args:
-        histograms: Columns model, condition, bin, count and expected.
-        model: Its name.
-        conditions: Base and the methods, in order.
-    """
+    """Density of the PITs of all prompts: columns pit (middle of the bin), conditions and perfect; None without any."""
     own = histograms[histograms["model"] == model]
     if own.empty:
         return None
     sums = own.groupby(["bin", "condition"])[["count", "expected"]].sum()
     densities = (sums["count"] / sums["expected"]).unstack("condition").reindex(columns=list(conditions))
-    bins = len(densities)
     table = densities.rename_axis(columns=None).reset_index(drop=True)
-    table.insert(0, "pit", [(place + 0.5) / bins for place in range(bins)])
+    table.insert(0, "pit", (np.arange(len(table)) + 0.5) / len(table))
     return table.assign(perfect=1.0)
 
 
 def write_tracked_files(params: Params, evaluations: Evaluations, adapters: Sequence[Path], directory: Path) -> None:
-    """Write ``metrics.json`` and ``plots/{training_loss,wasserstein_1,pit}/MODEL.csv``.
-
-    Args:
-        params: The parameters, for models and methods.
-        evaluations: What there is.
-        adapters: Directories of adapters; without any there are no losses.
-        directory: Where to.
-    """
+    """Write ``metrics.json`` and ``plots/{training_loss,wasserstein_1,pit}/MODEL.csv``; losses are the adapters'."""
     content = json.dumps(headline_numbers(evaluations.metrics), indent=1, allow_nan=False)
     (directory / "metrics.json").write_text(content + "\n", encoding="utf-8")
     trained = [name for name, method in params.methods.items() if method.targets]

@@ -19,15 +19,7 @@ from pipeline.report.tables.table_text import to_markdown
 
 @dataclass(frozen=True)
 class Report:
-    """What a report was made from, and what it shows.
-
-    Attributes:
-        directory: Where it is.
-        evaluations: The evaluations of its tables.
-        tables: The tables.
-        sources: The ``metrics.json`` of every evaluation, those of other seeds and of ablations included.
-        missing_sweeps: Ablations that were not run.
-    """
+    """A report; ``sources`` are the ``metrics.json`` of all evaluations, those of other seeds and ablations, too."""
 
     directory: Path
     evaluations: Evaluations
@@ -64,7 +56,7 @@ def write_report(
         sweeps: Directory of sweeps, for the ablations.
         published: Directory of figures that the paper prints.
         seed_evals: Evaluations of the same settings under other seeds, for tables over seeds.
-        varied: The seeds that differ between them, by their keys; the first tells them apart.
+        varied: The keys of the seeds that differ between them; the first tells them apart.
 
     Raises:
         ConfigError: ``seed_evals`` has the seed of ``evals``.
@@ -99,10 +91,12 @@ def _announce(params: Params, report: Report) -> None:
     if absent := {key for key in absent if key.axis in evaluations.axes and key not in evaluations.failed}:
         print(f"missing evaluations: {'; '.join(missing_evaluations(absent))}")
     nothing = [axis for axis in params.possible_axes if axis not in evaluations.axes]
-    if off := [axis for axis in nothing if axis not in params.axes]:
-        print(f"switched off (axes): {', '.join(off)}")
-    if nothing := [axis for axis in nothing if axis in params.axes]:
-        print(f"axes without any evaluation: {', '.join(nothing)}")
+    for title, axes in (
+        ("switched off (axes)", [axis for axis in nothing if axis not in params.axes]),
+        ("axes without any evaluation", [axis for axis in nothing if axis in params.axes]),
+    ):
+        if axes:
+            print(f"{title}: {', '.join(axes)}")
     if report.missing_sweeps:
         print(f"ablations not run: {'; '.join(report.missing_sweeps)}; `make ablations` runs them at the demo's scale")
     print(f"report: {report.directory / 'index.html'}")

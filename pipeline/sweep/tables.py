@@ -29,7 +29,7 @@ from pipeline.compose import compose_params
 from pipeline.config.params import read_yaml, validate, with_conditions
 from pipeline.config.seeds import SEEDS, varied_seeds
 from pipeline.errors import ConfigError
-from pipeline.report.ablations.runs import flatten
+from pipeline.report.evaluations import flatten
 from pipeline.report.write import write_report
 from pipeline.sweep.run import read_record
 

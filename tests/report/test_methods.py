@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from pipeline.core.statistics.condition_tests import method_pairs
-from pipeline.report.figures.drawing import COLORS
 from pipeline.report.tables.table_text import to_frame
 from pipeline.report.write import write_report
 from tests.report.conftest import (
@@ -93,71 +92,23 @@ def test_further_methods_are_tested_against_base_and_soft(four):
         assert (tables[name]["p_adjusted"] >= tables[name]["p"]).all()
 
 
-def test_anchors_have_both_directions_with_intervals(four):
-    tables = {table.name: table for table in four[0].tables}
-    assert [measure.title for measure in tables["anchors"].measures] == [
-        "Divergence from base",
-        "Reverse divergence from base",
-    ]
-    assert [measure.split for measure in tables["anchors_by_kind"].measures] == ["arithmetic", "recipes"] * 2
-    frame = to_frame(tables["anchors"]).set_index(["model", "condition", "metric"])
-    row = frame.loc[("alpha", "soft", "anchor_kl_nats")]
-    assert row["value"] == pytest.approx(0.3) and row["ci_low"] < 0.3 < row["ci_high"]
-
-
-def test_the_page_names_and_draws_every_method(four):
-    _, text, look = four
-    assert look["first"] == list(CONDITIONS)
-    assert len({look["colors"][name] for name in METHODS}) == len(METHODS) and "ssot" in look["colors"]
-    assert {name: look["colors"][name] for name in COLORS} == COLORS
-    # In the configured order: anchored takes the first of the further colours.
-    assert [look["colors"][name] for name in ("anchored", "merged")] == ["#E69F00", "#56B4E9"]
-    assert "Further methods: <b>anchored</b>, <b>merged</b>" in text
-    assert "hard, anchored, soft, merged are fine-tuned" in text
-    rows = re.findall(r"<tr><th>Alpha_1B</th><th>(\w+)</th>", text[text.index('id="summary-first"') :])
-    assert rows[:5] == list(CONDITIONS)
-    coverage = text[text.index('id="coverage"') : text.index('id="invalid"')]
-    assert "<th>anchors</th>" in coverage and coverage.count("<td>run</td>") == 7 * len(CONDITIONS)
-    assert "Reverse divergence from base" in text[text.index('id="definitions"') :]
-
-
 def test_the_frontier_has_every_method_and_the_second_answer_names_one(four):
     found, text, _ = four
     tables = {table.name: table for table in found.tables}
     assert conditions_of(tables["frontier"]) == list(CONDITIONS)
     frame = to_frame(tables["frontier"])
-    titles = [measure.metric for measure in tables["frontier"].measures]
-    assert titles[-6:] == [
-        "anchor_kl_nats",
-        "bits_per_byte_difference",
-        "accuracy_difference",
-        "mcq_parse_rate",
-        "unique_fraction",
-        "top_p_support_size",
-    ]
     assert (frame.loc[frame["model"] == "alpha", "provenance"].str.endswith("provenance.json")).all()
     standings = frame[frame["model"] == "alpha"].drop_duplicates("condition").set_index("condition")["frontier"]
     (chosen,) = standings[standings.str.startswith("to choose")].index
     # Hard and anchored lie above merged, the best, by more than the margin; soft does not, and diverges less.
     assert chosen == "soft" and standings["base"] == ""
     questions = re.findall(r"<section class=\"answer\"><h2>(.*?)</h2><p class=\"short\">(.*?)</p>", text)
-    assert questions[1][0] == "What did it cost?" and f"To choose: {chosen}" in questions[1][1]
+    assert questions[1][0] == "What did it cost?" and f"To choose: {chosen}." in questions[1][1]
+    for condition in CONDITIONS:
+        assert f"id='frontier-alpha-{condition}'" in text
     costs = tables["frontier_costs"].frame
     assert set(costs["reference"]) == {"base, soft"} and set(costs["condition"]) == {"hard", "anchored", "merged"}
-    assert (found.directory / "figures" / "frontier.png").exists()
-
-
-def test_curves_of_training_are_of_what_is_trained(four):
-    plots = four[0].directory / "plots"
-    losses = pd.read_csv(plots / "training_loss" / "alpha.csv")
-    assert list(losses.columns) == ["step", "hard", "anchored", "soft"]
-    bars = pd.read_csv(plots / "wasserstein_1" / "alpha.csv")["bar"]
-    assert list(bars[: len(CONDITIONS)]) == [f"poisson {condition}" for condition in CONDITIONS]
-
-
-def test_the_papers_cases_compare_its_own_conditions(four):
-    case = pd.read_csv(four[0].directory / "tables" / "table11_stand_in.csv")
-    assert list(dict.fromkeys(case["condition"])) == ["base", "soft", "hard"]
+    assert (found.directory / "figures" / "frontier.png").exists() and 'data-figure="frontier-anchor_kl_nats"' in text
 
 
 def test_one_method_that_is_not_soft(tmp_path, two_models, prompts):

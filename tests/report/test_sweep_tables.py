@@ -145,14 +145,6 @@ def test_models_and_seeds_may_differ_and_what_changes_no_artifact(project, value
         merged_values(cells, 5, [], "r")
 
 
-def test_axes_of_all_cells_are_together(project, values):
-    write_cell("a", values, "alpha", 0, axes=["mcq"])
-    write_cell("b", values, "beta", 0, axes=["structured", "mcq"])
-    cells = read_cells(Path("sweeps/s"))
-    check_agreement(cells)
-    assert merged_values(cells, 0, [], "r")["axes"] == ["mcq", "structured"]
-
-
 def test_other_differences_are_an_error_that_says_how_to_choose(project, values):
     write_cell("a", values, "alpha", 0, train__soft__epochs=3)
     write_cell("b", values, "beta", 0, train__soft__epochs=5, prompts__families=["gaussian"])
@@ -277,14 +269,6 @@ def test_two_cells_of_one_model_and_seed_are_an_error_and_cells_chooses(project,
     assert reported == [[Path("sweeps/s/b/artifacts/evals")]]
 
 
-def test_the_seed_of_the_tables_is_chosen(project, values, prompts, reported):
-    for seed in (0, 1):
-        evaluate(write_cell(f"seed{seed}", values, "alpha", seed), "alpha", 0.4, prompts)
-    run("s", "--seed", "1")
-    assert reported == [[Path("sweeps/s/seed1/artifacts/evals")]]
-    assert load_params(Path("reports/s/params.yaml")).seed == 1
-
-
 def test_seeds_of_training_and_sampling_are_told_apart(project, values, prompts, capsys):
     for train_seed in (0, 1):
         cell = write_cell(f"t{train_seed}", values, "alpha", 0, train_seed=train_seed)
@@ -327,9 +311,3 @@ def test_a_cell_is_traced_where_sweeps_is_a_link_to_another_disk(project, values
     (evaluation,) = origin.evaluations
     assert evaluation.path == str(disk / "s" / "a" / "artifacts/evals/structured/alpha/soft")
     assert evaluation.stage == "eval" and origin.mismatches == []
-
-
-def test_cells_without_evaluations(project, values):
-    write_cell("a", values, "alpha", 0)
-    with pytest.raises(ConfigError, match="its cells of seed 0 have no evaluation"):
-        run("s")

@@ -16,7 +16,7 @@ from pipeline.config.params import Params
 from pipeline.config.seeds import SEEDS, varied_seeds
 from pipeline.errors import ArtifactError
 from pipeline.record.provenance import join_sources, split_sources
-from pipeline.report.evaluations import Evaluations, read_evaluations, rows_of
+from pipeline.report.evaluations import Evaluations, flatten, read_evaluations, rows_of
 
 Setting = tuple[int | None, ...]
 """Values of the parameters that an ablation varies."""
@@ -216,15 +216,6 @@ def read_published(path: Path) -> dict[tuple[str, Setting, str], Published]:
 def is_papers_run(others: Mapping[str, Any]) -> bool:
     """Whether the parameters beside an ablation's factors and the seed are the paper's."""
     return all(key in others and others[key] == value for key, value in PAPER_SETTINGS.items())
-
-
-def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as one, with dotted keys."""
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        name = f"{prefix}{key}"
-        flat.update(flatten(value, f"{name}.") if isinstance(value, Mapping) else {name: value})
-    return flat
 
 
 def finished_runs(sweeps: Path, sweep: str) -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -16,6 +16,7 @@ from pipeline.core.laws.families import FAMILIES
 from pipeline.core.laws.family import Axis, Family, Parameter
 from pipeline.core.prompts.structured import Prompt
 from pipeline.estimates.cost import training_steps_of
+from pipeline.report.evaluations import flatten
 from pipeline.report.tables.table import DASH, ListTable
 from pipeline.sources.own_laws import own_prompts
 
@@ -60,13 +61,10 @@ def shared_settings(params: Params) -> ListTable:
 
     modules = dict.fromkeys(module.removesuffix("_proj") for model in models for module in model.lora_target_modules)
     terminators = dict.fromkeys(model.terminator for model in models)
+    decimals = {target: f"{getattr(params.discretize, target).num_decimals}" for target in TARGETS}
     rows = [
         ("Training prompts", f"{training_prompts(params):,}", "1,988"),
-        (
-            "Decimals of canonical strings",
-            _same({target: f"{getattr(params.discretize, target).num_decimals}" for target in TARGETS}),
-            "5",
-        ),
+        ("Decimals of canonical strings", _same(decimals), "5"),
         ("Evaluation target, bins", f"{params.discretize.eval.max_bins:,}", "16,384"),
         ("Update", "LoRA, base frozen", "LoRA, base frozen"),
         ("LoRA rank", of(lambda train: f"{train.lora_rank}"), "16"),
@@ -77,7 +75,11 @@ def shared_settings(params: Params) -> ListTable:
         ("Peak learning rate", of(lambda train: f"{train.learning_rate:g}"), "0.0002"),
         ("Weight decay", of(lambda train: f"{train.weight_decay:g}"), "0.01"),
         ("Schedule", of(lambda train: f"cosine, {train.warmup_ratio:.0%} warm-up"), "cosine, 3% warm-up"),
-        ("Gradient norm", of(_gradient_norm), "not clipped"),
+        (
+            "Gradient norm",
+            of(lambda train: "not clipped" if train.max_grad_norm is None else f"at most {train.max_grad_norm:g}"),
+            "not clipped",
+        ),
         ("Examples per step", of(lambda train: f"{train.global_batch_size}"), "32"),
         ("Longest sequence (tokens)", of(lambda train: f"{train.max_length}"), "256"),
         ("Temperature", of(lambda train: f"{train.temperature:g}"), "1"),
@@ -93,10 +95,6 @@ def shared_settings(params: Params) -> ListTable:
     return _settings(
         "table3", "Table 3. Training and data settings of both methods", ["Setting", "Here", "Paper"], rows
     )
-
-
-def _gradient_norm(train: TrainConfig) -> str:
-    return "not clipped" if train.max_grad_norm is None else f"at most {train.max_grad_norm:g}"
 
 
 def method_settings(params: Params) -> ListTable | None:
@@ -164,22 +162,34 @@ def methods_table(params: Params) -> ListTable | None:
     """What each method is trained on or merged from; None where they are soft and hard as the paper has them."""
     if all(name in TARGETS and method.is_plain and not method.train for name, method in params.methods.items()):
         return None
-    records = [_method_record(name, method) for name, method in params.methods.items()]
-    return ListTable(
-        "methods",
-        "Methods of this report",
-        ["Method", "Targets", "Weight outside of the targets", "Anchors", "Merged from", "Settings of its own"],
-        [
+    rows, records = [], []
+    for name, method in params.methods.items():
+        train, merge, anchors = flatten(method.train), method.merge or {}, method.anchors
+        rows.append(
             [
                 name,
                 _targets(method),
                 f"{method.outside_weight:g}" if method.targets else DASH,
-                _anchors(method.anchors) if method.anchors is not None else DASH,
-                " + ".join(f"{weight:g} {other}" for other, weight in (method.merge or {}).items()) or DASH,
-                ", ".join(f"{key}: {value}" for key, value in _flat(method.train).items()) or DASH,
+                DASH if anchors is None else _anchors(anchors),
+                " + ".join(f"{weight:g} {other}" for other, weight in merge.items()) or DASH,
+                ", ".join(f"{key}: {value}" for key, value in train.items()) or DASH,
             ]
-            for name, method in params.methods.items()
-        ],
+        )
+        shares = {"soft_share": method.soft_share, "outside_weight": method.outside_weight} if method.targets else {}
+        records.append(
+            {
+                "method": name,
+                **shares,
+                **({} if anchors is None else {f"anchors_{key}": value for key, value in vars(anchors).items()}),
+                "merge": " ".join(f"{other}:{weight!r}" for other, weight in merge.items()),
+                "train": " ".join(f"{key}:{value!r}" for key, value in train.items()),
+            }
+        )
+    return ListTable(
+        "methods",
+        "Methods of this report",
+        ["Method", "Targets", "Weight outside of the targets", "Anchors", "Merged from", "Settings of its own"],
+        rows,
         1,
         pd.DataFrame(records),
         "Targets: soft is Eq. 3, hard Eq. 4; of two, the weights of their losses. Outside of the targets: weight of "
@@ -188,15 +198,6 @@ def methods_table(params: Params) -> ListTable | None:
         "that the weight is driven to. Merged: the sum of other methods' updates with these weights; nothing is "
         "trained. Settings of its own: in the place of those of Tables 3 and 4. From params.yaml.",
     )
-
-
-def _method_record(name: str, method: MethodConfig) -> dict[str, Any]:
-    """A method's row of the table's file."""
-    anchors = {} if method.anchors is None else {f"anchors_{key}": value for key, value in vars(method.anchors).items()}
-    merge = " ".join(f"{other}:{weight!r}" for other, weight in (method.merge or {}).items())
-    train = " ".join(f"{key}:{value!r}" for key, value in _flat(method.train).items())
-    shares = {"soft_share": method.soft_share, "outside_weight": method.outside_weight} if method.targets else {}
-    return {"method": name, **shares, **anchors, "merge": merge, "train": train}
 
 
 def _targets(method: MethodConfig) -> str:
@@ -208,14 +209,6 @@ def _targets(method: MethodConfig) -> str:
 def _anchors(anchors: AnchorsConfig) -> str:
     budget = "" if anchors.kl_budget is None else f" at first, kept to {anchors.kl_budget:g}"
     return f"{ANCHORS[anchors.divergence]}, weight {anchors.weight:g}{budget}, {anchors.sequences_per_step} per step"
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings by their keys, joined by dots."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
-    return found
 
 
 def _settings(name: str, caption: str, header: list[str], rows: Sequence[Sequence[str]]) -> ListTable:
@@ -239,22 +232,26 @@ def _size(grid: Sequence[Axis]) -> int:
 
 
 def family_table(params: Params, prompts: Sequence[Prompt]) -> ListTable | None:
-    """Table 5: every family with its parameters, support, grids, and prompts of this run; None where none is chosen.
-
-    Args:
-        params: The parameters.
-        prompts: Prompts of the evaluated splits.
-    """
+    """Table 5: every family with its parameters, support, grids, and prompts of this run; None where none is chosen."""
     if not _families(params):
         return None
     counts = Counter((prompt.split, prompt.family) for prompt in prompts)
     records = [_family_record(family, params, counts) for family in FAMILIES.values()]
     totals = [sum(record[name] for record in records) for name in ("train_prompts", "test_prompts")]
+    shown = ("display_name", "scipy_name", "tier", "role", "parameters", "support", "train_grid", "test_points")
+    rows = [
+        [
+            *(record[name] for name in shown),
+            DASH if record["role"] == "held out" else f"{record['train_prompts']} of {record['train_grid_points']}",
+            f"{record['test_prompts']} of {record['test_grid_points']}",
+        ]
+        for record in records
+    ]
     return ListTable(
         "table5",
         "Table 5. Families of distributions",
         FAMILY_HEADER,
-        [_family_row(record) for record in records],
+        rows,
         4,
         pd.DataFrame(records),
         f"{totals[0]:,} training and {totals[1]} test prompts here. Held out: no parameters of the family are trained "
@@ -285,23 +282,14 @@ def _family_record(family: Family, params: Params, counts: Mapping[tuple[str, st
         "parameters": ", ".join(_domain(parameter) for parameter in family.parameters),
         "support": support_text(family),
         "train_grid": _grid(family.train_grid) or DASH,
-        "test_points": "; ".join(_point(point) for point in test_points),
+        "test_points": "; ".join(
+            f"({', '.join(f'{name}={value:g}' for name, value in point.items())})" for point in test_points
+        ),
         "train_grid_points": _size(family.train_grid),
         "test_grid_points": between if interpolated else _size(family.test_grid),
         "train_prompts": size if most is None else min(most, size),
         "test_prompts": counts["unseen" if family.seen else "ood", family.family_id],
     }
-
-
-def _family_row(record: Mapping[str, Any]) -> list[str]:
-    """A family's row as FAMILY_HEADER titles it."""
-    shown = ("display_name", "scipy_name", "tier", "role", "parameters", "support", "train_grid", "test_points")
-    seen = record["role"] == "seen"
-    return [
-        *(record[name] for name in shown),
-        f"{record['train_prompts']} of {record['train_grid_points']}" if seen else DASH,
-        f"{record['test_prompts']} of {record['test_grid_points']}",
-    ]
 
 
 def _domain(parameter: Parameter) -> str:
@@ -326,20 +314,15 @@ def _grid(grid: Sequence[Axis]) -> str:
     return "; ".join(parts)
 
 
-def _point(point: Mapping[str, float]) -> str:
-    return "(" + ", ".join(f"{name}={value:g}" for name, value in point.items()) + ")"
-
-
 def support_text(family: Family) -> str:
     """The support, its ends as numbers, or as parameters that they equal at every point tried."""
     points = list(islice(family.grid_points("test"), POINTS_TRIED)) + list(family.grid_points("test", "selected"))
     laws = [family.law_at(point) for point in points]
     ends = [_end(side, laws, points) for side in (0, 1)]
+    integers = "integers" if laws[0].integer else ""
     if "varies" in ends:
-        return "integers, ends by all parameters" if laws[0].integer else "ends by all parameters"
-    if laws[0].integer:
-        return f"integers {ends[0]} to {ends[1]}"
-    return f"({ends[0]}, {ends[1]})"
+        return f"{integers}, ends by all parameters".lstrip(", ")
+    return f"{integers} {ends[0]} to {ends[1]}" if integers else f"({ends[0]}, {ends[1]})"
 
 
 def _end(side: int, laws: Sequence, points: Sequence[Mapping[str, float]]) -> str:

@@ -6,7 +6,8 @@ import re
 import pytest
 
 from pipeline.errors import ArtifactError
-from pipeline.report.ablations.runs import HARD_ABLATION, PAPER_SETTINGS, flatten, is_papers_run, read_published
+from pipeline.report.ablations.runs import HARD_ABLATION, PAPER_SETTINGS, is_papers_run, read_published
+from pipeline.report.evaluations import flatten
 from pipeline.sweep.cells import make_cell
 from tests.conftest import ROOT
 

@@ -11,11 +11,11 @@ from pipeline.report.ablations.runs import (
     HARD_ABLATION,
     SOFT_GRANULARITY,
     block_titles,
-    flatten,
     metric_by_seed,
     read_blocks,
     scale_note,
 )
+from pipeline.report.evaluations import flatten
 from tests.conftest import ROOT
 from tests.report.sweep_cells import OTHERS, write_cell
 

@@ -140,22 +140,6 @@ def test_other_conditions_and_unknown_models_do_not_enter_means():
     assert texts(table, 0)[1] == "**0.200**" and "Mean over 1 model," in table.note and "Left out" not in table.note
 
 
-def test_rows_that_are_tasks_are_titled_so():
-    table = averages(metric_frame(scored("retention", "gp_irt", {("a", "base", "x_y"): 0.2})), NAMES)
-    assert table_text.to_markdown(table).splitlines()[2].startswith("| Task | gp-IRT base")
-    assert r"x\_y & \textbf{0.200}" in table_text.to_latex(table)
-    assert table_text.to_frame(table)["task"].tolist()[0] == "x_y"
-
-
-def test_the_papers_mean_is_a_column_of_its_own(config):
-    values = {("a", c, "all"): 0.5 for c in CONDITIONS}
-    metrics = metric_frame([*scored("retention", "gp_irt", values), *scored("retention", "gp_irt_paper_mean", values)])
-    assert config.retention.gsm8k == "once"
-    table = model_table(metrics, NAMES, CONDITIONS, config.retention)
-    assert [measure.metric for measure in table.measures] == ["gp_irt", "gp_irt_paper_mean"]
-    assert f"Items from {config.retention.source}, item parameters from {config.retention.irt_artifact}" in table.note
-
-
 def test_gsm8k_alone_is_not_called_tiny_benchmarks(config):
     values = {("a", c, split): 0.2 for c in CONDITIONS for split in ("all", "GSM8K (strict)", "GSM8K (flexible)")}
     metrics = metric_frame(scored("retention", "accuracy", values, decimals_n=1319))
@@ -170,13 +154,6 @@ def test_gsm8k_alone_is_not_called_tiny_benchmarks(config):
         text = table_text.to_markdown(table)
         assert not any(word in text for word in ("IRT", "Tiny", "item parameters")), text
     assert "GSM8K accuracy: share of its problems" in summary.note and "GSM8K accuracy: share" in models.note
-
-
-def test_differences_have_no_best_and_no_base():
-    values = {("a", "soft", "all"): -0.1, ("a", "hard", "all"): 0.1}
-    table = difference_table(metric_frame(scored("retention", "gp_irt_difference", values)), {"a": "A"}, CONDITIONS)
-    assert table.conditions == ("soft", "hard") and "**" not in table_text.to_markdown(table)
-    assert texts(table, 0)[1] == "-0.100 [-0.110, -0.090]"
 
 
 def test_breakdown_has_a_column_per_task_in_the_order_they_come():

@@ -13,7 +13,6 @@ from pipeline.report.tables.settings import (
     family_table,
     method_settings,
     methods_table,
-    settings_tables,
     shared_settings,
     support_text,
     training_prompts,
@@ -50,21 +49,6 @@ def test_shared_settings_are_the_configured_ones(config):
     rows = {row[0]: row[1:] for row in shared_settings(changed).rows}
     assert rows["Peak learning rate"] == ("0.0123", "0.0002") and rows["LoRA rank"] == ("5", "16")
     assert rows["Schedule"][0] == "cosine, 25% warm-up" and rows["Gradient norm"][0] == "at most 1.5"
-
-
-def test_adapters_are_float32_whatever_the_base_is(config):
-    models = {name: dataclasses.replace(model, dtype="bfloat16") for name, model in config.models.items()}
-    rows = {row[0]: row[1:] for row in shared_settings(dataclasses.replace(config, models=models)).rows}
-    assert rows["Base weights"] == ("bfloat16", "bfloat16") and rows["LoRA weights and optimiser"][0] == "float32"
-    cost = {row[0]: row[1:] for row in method_settings(config).rows}["A100 hours of 12 models"]
-    assert cost[2:] == ("2.6", "26.7")
-
-
-def test_a_report_says_whose_practice_it_follows(config):
-    released = dataclasses.replace(config, compat="released_code")
-    for params, expected in ((config, "ours"), (released, "the released code's (compat=released_code)")):
-        (row,) = [row for row in shared_settings(params).rows if row[0] == "Practice where ours differs"]
-        assert row[1] == expected
 
 
 def test_steps_by_method_at_the_papers_settings(config):
@@ -166,10 +150,3 @@ def test_supports_hold_at_every_test_point(family):
         law = FAMILIES[family].law_at(point)
         found = [point[end] if end in point else numbers[end] if end in numbers else float(end) for end in ends]
         assert found == pytest.approx(list(law.support)) and law.integer == text.startswith("integers")
-
-
-def test_tables_are_written_in_every_format(config, tmp_path):
-    for table in settings_tables(config, build_split("ood", selection="selected")):
-        table_text.write_table_texts(table, tmp_path)
-        assert r"\begin{longtable}" in (tmp_path / f"{table.name}.tex").read_text(encoding="utf-8")
-    assert {path.stem for path in tmp_path.iterdir()} == {"table3", "table4", "table5", "methods"}

@@ -135,6 +135,19 @@ def test_cells_are_told_apart_by_axis_and_split():
     assert tables.existing_measures(metric_frame(rows), measures) == measures[:3]
 
 
+def test_numbers_stand_where_they_belong():
+    """Of a row whose numbers are all unlike."""
+    names = ("structured", "a", "base", "ood")
+    row = metric_row(*names, "wasserstein_1_normalised", 0.8, n=1234, floor=0.2) | {"ci_low": 0.7, "ci_high": 0.95}
+    fields = ("value", "n", "floor", "ratio")
+    measures = [Measure("wasserstein_1_normalised", f, 2, True, split="ood", field=f) for f in fields]
+    table = build_table("t", "T", metric_frame([row]), {"a": "A"}, measures, ("base",))
+    assert table_text.to_markdown(table).splitlines()[4] == "| A | **0.80** [0.70, 0.95] | 1,234 | 0.20 | 4.00 (0.2) |"
+    (written,) = table_text.to_frame(table).to_dict("records")
+    assert [written[key] for key in ("value", "n", "ci_low", "ci_high", "floor")] == [0.8, 1234, 0.7, 0.95, 0.2]
+    assert written["ratio"] == pytest.approx(4)
+
+
 def test_number_range():
     assert tables.number_range([3, 1, 2], 0) == "1 to 3"
     assert tables.number_range([0.0231, 0.0229, math.nan], 3) == "0.023"
