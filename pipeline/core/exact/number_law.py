@@ -95,23 +95,10 @@ class NumberLawBounds:
 # these is not 0, `gap` what not knowing their remainder adds to the width of the bounds (about).
 _BLOCK = np.dtype(
     [
-        ("mass", "f8"),
-        ("raw", "f8"),
-        ("number", "f8"),
-        ("low", "f8"),
-        ("high", "f8"),
-        ("gap", "f8"),
-        ("low_place", "i4"),
-        ("high_place", "i4"),
-        ("decimals", "i4"),
-        ("digits", "i4"),
-        ("length", "i4"),
-        ("parent", "i4"),
-        ("candidate", "i4"),
+        *((name, "f8") for name in ("mass", "raw", "number", "low", "high", "gap")),
+        *((name, "i4") for name in ("low_place", "high_place", "decimals", "digits", "length", "parent", "candidate")),
         ("state", "i1"),
-        ("negative", "?"),
-        ("fractional", "?"),
-        ("certain", "?"),
+        *((name, "?") for name in ("negative", "fractional", "certain")),
     ],
     align=True,
 )

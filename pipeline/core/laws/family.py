@@ -208,16 +208,13 @@ class Family:
         Of "test", "selected" gives the paper's points in the place of the whole grid, "interpolated" three of a seen
         family that lie between the points of its training grid.
         """
-        if split == "test" and selection == "selected":
-            points: Iterator[Parameters] = iter(self.selected)
-        elif split == "test" and selection == "interpolated":
-            points = iter(self._interpolated())
-        else:
-            axes = self.train_grid if split == "train" else self.test_grid
-            names = [axis.name for axis in axes]
-            points = (dict(zip(names, values, strict=True)) for values in product(*(axis.values for axis in axes)))
-            if not axes:
-                points = iter(())
+        axes = self.train_grid if split == "train" else self.test_grid
+        names = [axis.name for axis in axes]
+        points = (
+            dict(zip(names, values, strict=True)) for values in product(*(axis.values for axis in axes)) if values
+        )
+        if split == "test" and selection != "full":
+            points = self.selected if selection == "selected" else self._interpolated()
         for point in points:
             yield {name: float(value) for name, value in self.from_grid(point).items()}
 

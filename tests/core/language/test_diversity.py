@@ -17,18 +17,6 @@ from pipeline.core.language.diversity import (
 )
 
 
-def samples_of(law, size):
-    """Every possible count vector of ``size`` draws from ``law``, with its probability."""
-    for counts in itertools.product(range(size + 1), repeat=len(law)):
-        if sum(counts) == size:
-            ways = math.factorial(size) // math.prod(map(math.factorial, counts))
-            yield np.array(counts), ways * math.prod(p**k for p, k in zip(law, counts, strict=True))
-
-
-def expectation(estimator, law, size):
-    return sum(probability * estimator(counts) for counts, probability in samples_of(law, size))
-
-
 def test_expected_distinct_equals_all_subsets():
     samples = "aaabbcd--"
     counts = np.array([3, 2, 1, 1])
@@ -94,17 +82,6 @@ def test_corrected_entropy_equals_the_printed_formula(counts):
 def test_corrected_entropy_of_large_samples(counts):
     # The printed formula cancels in all of these but those of nearly nothing but singletons.
     assert chao_wang_jost_entropy(np.array(counts)) == pytest.approx(formula(counts), rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    "law", [(0.25,) * 4, (0.4, 0.3, 0.2, 0.1), (0.2,) * 5, (0.5, 0.2, 0.15, 0.1, 0.05), (1 / 6,) * 6]
-)
-def test_correction_removes_most_of_the_bias(law):
-    truth = -sum(p * math.log(p) for p in law)
-    plain = expectation(plug_in_entropy, law, 8) - truth
-    corrected = expectation(chao_wang_jost_entropy, law, 8) - truth
-    assert plain < -0.1
-    assert abs(corrected) < abs(plain) / 3
 
 
 def test_diversity_by_hand():

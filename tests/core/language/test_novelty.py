@@ -78,10 +78,6 @@ def test_utility(partition, class_ratings, expected):
     assert distinct(list(partition)) == len(class_ratings)
 
 
-def test_utility_without_responses_is_undefined():
-    assert math.isnan(utility([], 0.8)) and distinct([]) == 0
-
-
 def test_only_first_responses_are_rated():
     assert generation_ratings([0, 1, 0, 2, 1], [7, 3, 9]) == [7, 3, 0, 9, 0]
     assert representatives([0, 1, 0, 2, 1]) == [0, 1, 3]

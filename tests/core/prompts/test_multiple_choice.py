@@ -169,47 +169,12 @@ def test_every_reason_has_a_case():
 
 
 ACCEPTED_VALUES = (
-    "C.",
-    "C)",
-    "(C)",
-    "[C]",
-    "**C**",
-    "c",
-    "(c)",
-    "Option C",
-    "option (C)",
-    "C. Kidney",
-    "C) Kidney",
-    "C: Kidney",
-    "**C.** Kidney",
-    "**C. Kidney**",
-    "C - Kidney",
-    "C (Kidney)",
-    "C. A kidney and a ureter",
-    "`C`",
+    *("C.", "C)", "(C)", "[C]", "**C**", "c", "(c)", "Option C", "option (C)", "C. Kidney", "C) Kidney", "C: Kidney"),
+    *("**C.** Kidney", "**C. Kidney**", "C - Kidney", "C (Kidney)", "C. A kidney and a ureter", "`C`"),
 )
 REFUSED_VALUES = (
-    "A/C",
-    "A, C",
-    "A and C",
-    "A or C",
-    "A) and C)",
-    "(A) or (C)",
-    "A & C",
-    "A C",
-    "A. C",
-    "A - C",
-    "Kidney",
-    "Cat",
-    "C2",
-    "All of them",
-    "a kidney",
-    "F",
-    "C Kidney",
-    "-",
-    "**",
-    "None",
-    "Optional",
+    *("A/C", "A, C", "A and C", "A or C", "A) and C)", "(A) or (C)", "A & C", "A C", "A. C", "A - C", "Kidney"),
+    *("Cat", "C2", "All of them", "a kidney", "F", "C Kidney", "-", "**", "None", "Optional"),
 )
 
 
@@ -234,25 +199,11 @@ def test_tolerant_contents_have_no_emphasis_around_them():
 
 
 LINES = st.sampled_from(
-    [
+    (
         *GOOD.splitlines(),
-        "Question: x",
-        "A. y",
-        "D. z",
-        "E. coli",
-        "Correct Answer: A",
-        "correct answer: **C**",
-        "(B)",
-        "Answer: (D)",
-        "- A) t",
-        "Option C: u",
-        "",
-        "text",
-        "<think>",
-        "</think>",
-        "**Question 2**",
-        "Explanation: v",
-    ]
+        *("Question: x", "A. y", "D. z", "E. coli", "Correct Answer: A", "correct answer: **C**", "(B)", "Answer: (D)"),
+        *("- A) t", "Option C: u", "", "text", "<think>", "</think>", "**Question 2**", "Explanation: v"),
+    )
 )
 
 

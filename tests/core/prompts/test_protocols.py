@@ -73,15 +73,12 @@ def test_verbalised_answers_are_drawn_by_their_probabilities():
     assert found == pytest.approx({"a": 0.2, "b": 0.6, "e": 0.2}, abs=0.036)
     assert verbalized_answer(text, 5) == verbalized_answer(text, 5)
     assert verbalized_answer("x|y | 2", 1) == "x|y"
+    assert verbalized_answer("1 | 0.5\n2 | 0.", 3, truncated=True) == "1"
 
 
 @pytest.mark.parametrize("text", ["3.5", "3.5 | high", "3.5 | -1", "3.5 | 0", "3 | 1e999", "a | 0.5\nb"])
 def test_malformed_candidates(text):
     assert verbalized_answer(text, 0) is Invalid.MALFORMED_CANDIDATES
-
-
-def test_a_truncated_candidate_is_not_used():
-    assert verbalized_answer("1 | 0.5\n2 | 0.", 3, truncated=True) == "1"
 
 
 def test_the_task_itself_is_the_same_under_every_protocol():

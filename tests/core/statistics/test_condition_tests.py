@@ -36,7 +36,7 @@ def signed_rank_p(differences, families, replicates, rng, swapped="prompts"):
     return family_signed_rank_test(differences, families, swapped, replicates, rng)
 
 
-def exact_p(differences, families):
+def exact_p(differences, families, patterns=None):
     """Share of all sign patterns whose sum of families' mean signed ranks is at least as far from 0."""
 
     def statistic(values):
@@ -47,7 +47,7 @@ def exact_p(differences, families):
         signed = np.sign(values) * ranks
         return abs(sum(signed[families == family].mean() for family in set(families)))
 
-    patterns = list(itertools.product((-1, 1), repeat=len(differences)))
+    patterns = patterns or list(itertools.product((-1, 1), repeat=len(differences)))
     found = [statistic(np.array(signs) * differences) for signs in patterns]
     return sum(value >= statistic(differences) - 1e-9 for value in found) / len(patterns)
 
@@ -67,6 +67,10 @@ def test_sign_flips_agree_with_all_patterns(differences):
     differences = np.array(differences, dtype=float)
     expected = exact_p(differences, FAMILIES)
     assert signed_rank_p(differences, FAMILIES, 9, random_stream(0, "test")) == pytest.approx(expected)
+    # Swapped by family, prompts of a family have one sign.
+    patterns = [np.array(signs)[[0, 0, 1, 2, 2, 2, 3]] for signs in itertools.product((-1, 1), repeat=4)]
+    expected = exact_p(differences, FAMILIES, patterns)
+    assert signed_rank_p(differences, FAMILIES, 9, random_stream(0), "families") == pytest.approx(expected)
 
 
 def test_random_signs_agree_with_scipys_normal_approximation():
@@ -113,12 +117,6 @@ def test_interval_and_verdict_hold_their_level_and_find_what_is_there():
             called += effect == 0 and verdict in ("better", "worse")
             found += effect != 0 and verdict == "better"
     assert covered / 300 >= 0.93 and called / 150 <= 0.05 and found / 150 > 0.75
-
-
-def test_six_families_give_no_p_below_2_in_64():
-    labels = np.repeat([f"f{k}" for k in range(6)], 3)
-    assert signed_rank_p(np.arange(1.0, 19), labels, 99, random_stream(0), "families") == 2 / 64
-    assert signed_rank_p(np.arange(1.0, 19), labels, 9_999, random_stream(0)) < 0.001
 
 
 def test_the_difference_is_that_of_the_tables_not_the_median_of_differences():
@@ -285,7 +283,3 @@ def test_conditions_that_answered_different_prompts_are_refused():
 )
 def test_methods_are_tested_against_base_and_against_soft(methods, pairs):
     assert method_pairs(("base", *methods)) == pairs
-
-
-def test_nothing_to_compare_is_an_empty_table():
-    assert compare_conditions(per_prompt({"base": 0.4}), PAIRS, {}, MARGINS, 0, 0.05, 50).empty

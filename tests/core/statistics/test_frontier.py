@@ -34,17 +34,13 @@ def test_dominated_points_are_those_of_the_definition(points, lower_is_better):
         assert (dominator is None) == (not dominators)
         if dominator is not None:
             assert dominator in dominators and found[dominator] is None
+            # Of several that are not dominated, the best in the first coordinate is named.
+            sign = 1 if lower_is_better[0] else -1
+            free = [sign * points[i][0] for i in dominators if found[i] is None]
+            assert sign * points[dominator][0] == min(free)
     # What counts is the order of values alone.
     assert dominated_by(points * 2 + 1, lower_is_better) == found
     assert dominated_by(-points, [not lower for lower in lower_is_better]) == found
-
-
-def test_ties_are_not_dominated_and_undefined_points_take_no_part():
-    points = np.array([[1.0, 1.0], [1.0, 1.0], [2.0, 1.0], [0.0, math.nan], [0.5, 3.0]])
-    assert dominated_by(points, [True, True]) == [None, None, 0, None, None]
-    # Of several, the best in the first coordinate is named.
-    points = np.array([[3.0, 3.0], [2.0, 1.0], [1.0, 2.0]])
-    assert dominated_by(points, [True, True]) == [2, None, None]
 
 
 def least_mixture(calibrations, costs, at):

@@ -41,11 +41,6 @@ def test_deviations_of_a_mean_have_its_standard_error(size):
     assert deviations.std() == pytest.approx(values.std(ddof=1) / math.sqrt(size), rel=0.015)
 
 
-def test_deviations_are_0_where_there_is_nothing_to_redraw():
-    assert half_sample_deviations(np.full(4, math.nan), 1).tolist() == [0] * 4
-    assert half_sample_deviations(np.array([0.1, math.nan]), 5).tolist() == [0, 0]
-
-
 def interval(values, families, deviations, statistic, replicates=200, seed=0):
     """What ``summarise`` makes of prompts whose values vary with their samples."""
     rows = pd.DataFrame({"condition": "base", "prompt_id": np.arange(len(values)), "family": families, "x": values})
@@ -95,15 +90,6 @@ def test_one_prompt_has_an_interval_from_its_samples_only():
     assert interval_of_deviations(0.1, np.array([-0.2, 0.2]))[0] == 0
     seeds = bootstrap_families(np.array([[1.0], [2.0]]), one, "mean", replicates=500, rng=random_stream(0))
     assert seeds == (1.0, 2.0)
-
-
-def test_undefined_statistic_has_no_interval():
-    values, families = np.array([math.nan, math.nan, 2.0]), np.array(list("aab"))
-    median, mean = (
-        bootstrap_families(values, families, statistic, replicates=200, rng=random_stream(0))
-        for statistic in ("family_median", "mean")
-    )
-    assert all(map(math.isnan, median)) and mean == (2.0, 2.0)
 
 
 def test_changes_are_over_the_same_families_prompts_and_rates():

@@ -82,16 +82,6 @@ def test_impossible_outcomes_are_noticed():
     assert test.p_value < 1e-9 and test.worst == (None, 500, pytest.approx(0))
 
 
-def test_nearly_one_outcome_is_tested_by_the_binomial_law():
-    law = {"a": 0.999}
-    test = compare_with_law({"a": 996, "b": 4}, law)
-    assert math.isnan(test.statistic) and test.degrees_of_freedom == 0
-    assert test.p_value == pytest.approx(2 * (1 - binom.cdf(3, 1000, 0.001)))
-    assert test.worst == (None, 4, pytest.approx(1.0))
-    assert compare_with_law({"a": 1000}, {"a": 1.0}).p_value == 1
-    assert compare_with_law({"b": 1000}, {"a": 1.0}).p_value == 0
-
-
 @given(
     st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=30),
     st.floats(0.0, 0.5),

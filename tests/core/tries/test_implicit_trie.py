@@ -78,17 +78,6 @@ def test_products_along_a_path_are_the_rounded_mass(prompt, rule):
             np.testing.assert_allclose(alone[1], probabilities, rtol=1e-9)
 
 
-def test_paths_drawn_together_are_paths_drawn_apart(rule):
-    trie = ImplicitTrie(RoundedLaw(Law("gamma", {"a": 2.0, "scale": 1.5}), 3), rule)
-    together, rng = trie.sample_paths(np.random.default_rng(8), 5), np.random.default_rng(8)
-    for ids, candidates in together:
-        alone, targets = trie.sample_paths(rng, 1)[0]
-        assert ids.tolist() == alone.tolist()
-        for (tokens, probabilities), (expected_tokens, expected) in zip(candidates, targets, strict=True):
-            assert tokens.tolist() == expected_tokens.tolist()
-            np.testing.assert_allclose(probabilities, expected, rtol=1e-12)
-
-
 def test_tails_keep_their_digits():
     rounded = RoundedLaw(Law("norm", {"loc": 0.0, "scale": 1.0}), 2)
     # P(X rounds to 12.00) is 2e-33: 1 - cdf would give 0.
