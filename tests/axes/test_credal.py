@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.axes.credal.hull import (
-    diameter,
-    entropy_bounds,
-    entropy_split,
-    hull_distance,
-)
-from pipeline.axes.credal.sets import laws_of, set_row
+from pipeline.axes.credal.hull import diameter, entropy_bounds, entropy_split, hull_distance, laws_of, set_row
 
 MEMBERS = np.array([[0.6, 0.4], [0.9, 0.1]])
 

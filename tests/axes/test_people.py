@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.axes.credal.sets import coverage_row
+from pipeline.axes.credal.hull import coverage_row
 from pipeline.axes.human.agreement import FLOORS, MEASURES, STATISTICS, agreement, question_row
 from pipeline.axes.questions.classes import normalise
 from pipeline.axes.questions.people import people_splits, split_people

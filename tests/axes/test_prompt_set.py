@@ -11,7 +11,7 @@ import pytest
 from pipeline.artifacts.prompts import read_requests
 from pipeline.axes.questions.artifact import read_questions as read_table
 from pipeline.axes.questions.artifact import write_questions
-from pipeline.axes.questions.classes import classify, counts_of, normalise, right_label
+from pipeline.axes.questions.classes import classify, right_label
 from pipeline.axes.questions.prompt_set import read_questions
 from pipeline.axes.questions.question import OTHER, people_answers
 from pipeline.config.questions import QuestionsConfig
@@ -157,16 +157,3 @@ def test_the_shipped_set_is_what_its_script_writes_and_the_embedded_model_knows_
     # Questions that most people get right, and some that most get wrong.
     shares = [people_counts(q)[right_label(q)] / q.num_people for q in found if q.gold]
     assert min(shares) < 0.5 < np.median(shares)
-
-
-def test_a_sampler_of_people_s_answers_has_people_s_law():
-    rng = np.random.default_rng(0)
-    (question,) = [each for each in read(OWN) if each.prompt_id == "open-animal"]
-    people = people_counts(question)
-    spelled = {item.label: list(item.answers) for item in question.human} | {OTHER: ("unicorn",)}
-    labels = rng.choice(list(people), size=20_000, p=np.array(list(people.values())) / question.num_people)
-    answers = [f" The {rng.choice(spelled[label]).upper()}!" for label in labels]
-    counts = counts_of(classify(answers, question))
-    counts[OTHER] = counts.pop("unicorn")
-    assert counts.keys() <= people.keys() and normalise("The LION!") == "lion"
-    assert all(abs(counts[name] / 20_000 - people[name] / question.num_people) < 0.02 for name in counts)

@@ -8,17 +8,19 @@ from scipy.optimize import brentq
 
 from pipeline.axes.questions.confidence import held_out_confidence, modal_class
 from pipeline.axes.questions.people import people_splits
-from pipeline.axes.semcal.calibration import calibration_bins, smooth_calibration_error, unbiased_brier_score
-from pipeline.axes.semcal.semantic_calibration import (
+from pipeline.axes.semcal.calibration import (
     FLOORS,
     PEOPLE_SPLITS,
+    calibration_bins,
     calibration_verdict,
     people_floors,
     people_row,
     prediction,
     predictions,
     simulated_floors,
+    smooth_calibration_error,
     statistics_against,
+    unbiased_brier_score,
 )
 from pipeline.core.statistics.summarise import summarise
 from tests.axes.test_people import world  # noqa: F401

@@ -12,7 +12,7 @@ _anchor = partial(
     n="instructions",
     source=OURS,
     aggregate="sum over replies / their tokens; splits are kinds of instructions, and all of them",
-    function="pipeline.axes.anchors.divergence:prompt_sums",
+    function="pipeline.axes.anchors.evaluate:prompt_sums",
     decimals=4,
     undefined="instructions without a token",
 )

@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from pipeline.axes.credal.sets import FLOORS, SPLITS, STATISTICS, coverage_row, set_row
+from pipeline.axes.credal.hull import FLOORS, SPLITS, STATISTICS, coverage_row, set_row
 from pipeline.axes.evaluation import ModelEvaluation
 from pipeline.axes.questions.answers import Answers, answer_rows, read_partition
 from pipeline.axes.questions.artifact import read_questions

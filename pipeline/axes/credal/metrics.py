@@ -29,7 +29,7 @@ METRICS = (
         "Questions whose law of people is covered",
         COVERED,
         unit="share",
-        function="pipeline.axes.credal.sets:coverage_row",
+        function=f"{HULL}:coverage_row",
         column="Covered",
         headline=2,
     ),

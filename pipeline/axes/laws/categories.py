@@ -14,12 +14,7 @@ from pipeline.core.statistics.law_check import LawCells
 
 
 def total_variations(counts: np.ndarray, law: np.ndarray) -> np.ndarray:
-    """Total variation distance of frequencies from a law, float64[R]; NaN for a row without answers.
-
-    Args:
-        counts: int[R, K].
-        law: float64[K], sums to 1.
-    """
+    """Total variation distance of frequencies from a law float64[K], float64[R] of int[R, K]; NaN without answers."""
     with np.errstate(invalid="ignore"):
         return np.abs(counts / counts.sum(axis=1, keepdims=True) - law).sum(axis=1) / 2
 

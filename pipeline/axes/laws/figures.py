@@ -55,11 +55,7 @@ def law_drawings(params: Params, evaluations: Evaluations) -> dict[str, Drawing]
 
 
 def shown_laws(prompts: pd.DataFrame) -> list[tuple[str, str, str]]:
-    """Law, fields and split of each panel: of each case of a law the first split of SPLITS; laws take turns.
-
-    Args:
-        prompts: Columns split, family and fields.
-    """
+    """Law, fields and split of each panel: of each case of a law the first split of SPLITS; laws take turns."""
     cases: dict[str, dict[str, str]] = {}
     for split in SPLITS:
         for row in prompts[prompts["split"] == split].itertuples():
@@ -75,14 +71,7 @@ def shown_laws(prompts: pd.DataFrame) -> list[tuple[str, str, str]]:
 def law_panels(
     prompts: pd.DataFrame, classes: pd.DataFrame, samples: pd.DataFrame, conditions: Sequence[str]
 ) -> Figure | None:
-    """One panel per law.
-
-    Args:
-        prompts: Columns condition, prompt_id, split, family, fields and numeric.
-        classes: Columns condition, prompt_id, class, target and count.
-        samples: Columns condition, prompt_id, values and reference.
-        conditions: Base and the methods, in order.
-    """
+    """One panel per law, of the tables that ``law_drawings`` reads."""
     shown, colors = shown_laws(prompts), condition_colors(conditions)
     if not shown:
         return None

@@ -64,15 +64,7 @@ class LawResult(Measured):
 def evaluate_law(
     prompt: Prompt, answers: Sequence[str | Invalid], *, seed: int, names: tuple[str, ...], floor_replicates: int
 ) -> LawResult:
-    """Compare the answers to a prompt with its law.
-
-    Args:
-        prompt: The prompt.
-        answers: One of each generation.
-        seed: Root seed.
-        names: Model and condition.
-        floor_replicates: Perfect samplers, R.
-    """
+    """Compare the answers to a prompt, one of each generation, with its law; ``names`` are model and condition."""
     law, name, numeric, p = prompt.law, prompt.prompt_id, is_numeric(prompt.law), np.nan
     halves = random_stream(seed, "half samples", "laws", *names, prompt.split, name)
     if numeric:
@@ -112,12 +104,8 @@ def exact_figures(
 ) -> dict[str, float]:
     """EXACT of one prompt.
 
-    Args:
-        prompt: The prompt.
-        space: Its law's strings.
-        sequences: Token ids of each string, terminator excluded.
-        trie: Their trie.
-        log_probabilities: float64[num_edges], the model's log p(token | prefix) in nats.
+    ``sequences`` are the token ids of each string of its law's space, terminator excluded; ``log_probabilities``
+    float64[num_edges] are the model's log p(token | prefix) in nats.
     """
     law, numeric = prompt.law, is_numeric(prompt.law)
     places = leaf_index(trie, sequences)
@@ -144,8 +132,7 @@ def exact_figures(
 def summaries(rows: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, Mapping[str, Statistic], Mapping[str, Statistic]]]:
     """Rows of a split, what is reported of them, and what of each law by itself: arguments of ``summarise``.
 
-    Args:
-        rows: One per condition and prompt: the per-prompt table with ``Measured.arrays``.
+    ``rows``, one per condition and prompt, are the per-prompt table with ``Measured.arrays``.
     """
     numeric = rows["numeric"].astype(bool)
     for metric in (*LAW_TESTED, *EXACT):

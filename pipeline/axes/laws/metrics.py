@@ -32,7 +32,7 @@ METRICS = (
         formula_text="mean over i of |x_(i) - F^-1((i - 1/2) / n)| / (Q95 - Q05)",
         unit=WIDTHS,
         n="valid answers",
-        function="pipeline.axes.structured.wasserstein:wasserstein_1",
+        function="pipeline.axes.structured.wasserstein:evaluate_prompt",
         column="W1",
         headline=2,
     ),

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from pipeline.axes.laws import categories
 from pipeline.core.prompts.multiple_choice import LETTERS, McqFailure, ParsedQuestion
 from pipeline.core.statistics.summarise import Function, Statistic, share_of
 
@@ -29,8 +30,8 @@ def letter_counts(outcomes: Sequence[str]) -> np.ndarray:
 
 
 def total_variations(counts: np.ndarray) -> np.ndarray:
-    """``total_variation`` of each row, float64[R], of int[R, K] counts; every row has at least one answer."""
-    return np.abs(counts / counts.sum(axis=1, keepdims=True) - 1 / counts.shape[1]).sum(axis=1) / 2
+    """``total_variation`` of each row, float64[R], of int[R, K] counts."""
+    return categories.total_variations(counts, np.full(counts.shape[1], 1 / counts.shape[1]))
 
 
 def total_variation(counts: np.ndarray) -> float:
@@ -38,7 +39,7 @@ def total_variation(counts: np.ndarray) -> float:
 
     Half the L1 distance: 0 for balance, 1 - 1/K where all answers are the same.
     """
-    return float(total_variations(counts[None])[0]) if counts.sum() else math.nan
+    return float(total_variations(counts[None])[0])
 
 
 def total_variation_floor(size: int, num_letters: int = len(LETTERS)) -> float:
@@ -57,15 +58,10 @@ def total_variation_floor(size: int, num_letters: int = len(LETTERS)) -> float:
 def total_variation_draws(counts: np.ndarray, replicates: int, rng: np.random.Generator) -> np.ndarray:
     """float64[replicates] total variation of redrawn answers, moved so that their mean is the observed one.
 
-    Args:
-        counts: int64[K], answers by letter; at least one.
-        replicates: Resamples.
-        rng: The bootstrap's stream.
+    ``counts``: int64[K], answers by letter; at least one.
     """
-    size = int(counts.sum())
-    draws = rng.multinomial(size, counts / size, size=replicates)
-    values = total_variations(draws)
-    return values - (values.mean() - total_variation(counts))
+    uniform = np.full(len(counts), 1 / len(counts))
+    return total_variation(counts) + categories.total_variation_deviations(counts, uniform, replicates, rng)
 
 
 def prompt_row(prompt_id: str, outcomes: pd.DataFrame) -> dict:

@@ -79,15 +79,10 @@ def select_cases(
 ) -> list[Choice]:
     """The best-ranked pairs of a regime: other prompts first, then other models, then the larger difference.
 
-    Pairs of the regime's sign come before all others; those come only where there are
-    too few, and their difference says so. A prompt (a model) comes again only when no
-    other prompt (model) is left. Ties keep the order of ``utilities``.
-
-    Args:
-        utilities: (model, prompt_id) -> utility by condition. Pairs without a finite
-            utility under each of COMPARED are not ranked.
-        regime: What to rank by.
-        count: Most cases.
+    Pairs of the regime's sign come before all others; those come only where there are too few, and their difference
+    says so. A prompt (a model) comes again only when no other prompt (model) is left. Ties keep the order of
+    ``utilities``, by model and prompt_id, then by condition. Pairs without a finite one under each of COMPARED are not
+    ranked.
     """
     ranked = [
         Choice(model, prompt_id, regime.delta(by_condition))
@@ -214,13 +209,9 @@ def top_classes(classes: pd.DataFrame, count: int = SHOWN_CLASSES) -> tuple[Resp
 def case_tables(
     per_prompt: pd.DataFrame, classes: pd.DataFrame, models: Mapping[str, str], stand_in: bool
 ) -> list[CaseTable]:
-    """Tables 11 to 19 from the curated split; fewer where fewer pairs of model and prompt exist.
+    """Tables 11 to 19 from the curated split and ``models``; fewer where fewer pairs of model and prompt exist.
 
-    Args:
-        per_prompt: Columns model, condition, prompt_id, split, category, prompt, distinct, utility.
-        classes: Columns model, condition, prompt_id, class_index, representative, size, rating, reward.
-        models: Model name -> display name; others are left out.
-        stand_in: Whether stand-in evaluators gave the figures.
+    The tables are those that ``novelty_cases`` reads; ``stand_in``: whether stand-in evaluators gave the figures.
     """
     rows = per_prompt[(per_prompt["split"] == "curated") & per_prompt["model"].isin(models)]
     found: dict[tuple[str, str], dict[str, Any]] = {}
@@ -243,13 +234,7 @@ def case_tables(
 
 
 def novelty_cases(evaluations: Evaluations, models: Mapping[str, str], conditions: Sequence[str]) -> list[CaseTable]:
-    """Tables 11 to 19, of the models scored by the benchmark's evaluators and apart from them by stand-ins.
-
-    Args:
-        evaluations: What there is.
-        models: Model name -> display name.
-        conditions: Base and the methods; of others there may be evaluations of an earlier configuration.
-    """
+    """Tables 11 to 19, of the models scored by the benchmark's evaluators and apart from them by stand-ins."""
     columns = ("prompt_id", "split", "category", "prompt", "distinct", "utility")
     class_columns = ("prompt_id", "class_index", "representative", "size", "rating", "reward")
     cases: list[CaseTable] = []

@@ -15,11 +15,11 @@ from pipeline.axes.open.open_ended import (
     LAW_STATISTICS,
     SUPPORT_SIZES,
     answer_counts,
-    failure_counts,
     law_row,
     open_row,
     support_table,
 )
+from pipeline.axes.structured.aggregate import failure_counts
 from pipeline.config.conditions import answer_protocol
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.protocols import AnswerProtocol

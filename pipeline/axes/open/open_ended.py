@@ -127,10 +127,3 @@ def support_table(per_prompt: pd.DataFrame) -> pd.DataFrame:
     sizes = per_prompt.set_index("prompt_id")[[*SUPPORT_SIZES]].rename(columns=SUPPORT_SIZES)
     long = sizes.melt(var_name="threshold", value_name="support_size", ignore_index=False).dropna().reset_index()
     return long.astype({"threshold": "float64", "support_size": "int64"})
-
-
-def failure_counts(per_prompt: pd.DataFrame) -> dict[str, int]:
-    """Samples without an answer by reason, where there are any."""
-    columns = [column for column in per_prompt.columns if column.startswith("invalid_")]
-    counts = {column.removeprefix("invalid_"): int(per_prompt[column].sum()) for column in columns}
-    return {reason: count for reason, count in counts.items() if count}

@@ -10,11 +10,11 @@ from pipeline.axes.questions.artifact import read_questions
 from pipeline.axes.questions.classes import right_label
 from pipeline.axes.questions.people import people_splits
 from pipeline.axes.questions.question import Question
-from pipeline.axes.semcal.calibration import calibration_bins
-from pipeline.axes.semcal.semantic_calibration import (
+from pipeline.axes.semcal.calibration import (
     FLOORS,
     PEOPLE_SPLITS,
     SCORES,
+    calibration_bins,
     gold_row,
     people_floors,
     people_row,

@@ -11,7 +11,7 @@ _semcal = partial(
     source="arXiv:2511.04869",
     aggregate="over questions; split all: the bare answer, other splits: the style of that name",
     axis="semcal",
-    function="pipeline.axes.semcal.semantic_calibration:predictions",
+    function="pipeline.axes.semcal.calibration:predictions",
     decimals=3,
     undefined="questions",
 )

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from pipeline.axes.semcal.semantic_calibration import calibration_verdict
+from pipeline.axes.semcal.calibration import calibration_verdict
 from pipeline.config.params import BASE
 from pipeline.report.axis_table import AxisReport, AxisTable, Cells, Column
 from pipeline.report.context import ReportContext

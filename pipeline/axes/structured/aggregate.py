@@ -86,8 +86,7 @@ def rejected(adjusted: pd.Series) -> pd.Series:
 def summaries(rows: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, Mapping[str, Statistic], Mapping[str, Statistic]]]:
     """Rows of a split, what is reported of them, and what by family: arguments of ``summarise``.
 
-    Args:
-        rows: One per condition and prompt: the per-prompt table with ``Measured.arrays``.
+    ``rows``, one per condition and prompt, are the per-prompt table with ``Measured.arrays``.
     """
     shares = {metric: rejected(rows[f"{column}_adjusted"]) for metric, column in UNIFORMITY_TESTS.items()}
     yield rows.assign(**shares), OF_ANSWERS, OF_FAMILIES

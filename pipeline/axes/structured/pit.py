@@ -8,7 +8,6 @@ without a mean, such as Cauchy's, whose W1 is infinite in the population.
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
@@ -120,36 +119,22 @@ def count_invalid_as_one(distance: np.ndarray | float, valid_rate: np.ndarray | 
     return np.where(np.asarray(valid_rate) == 0, 1.0, valid_rate * np.asarray(distance) + (1 - np.asarray(valid_rate)))
 
 
-@dataclass(frozen=True)
-class Uniformity:
-    """Tests of one prompt's PITs against the uniform law.
-
-    Attributes:
-        ks: ``pit_ks``; NaN without PITs.
-        ks_p: Its exact p-value (``scipy.stats.kstwo``).
-        chi_square: Pearson's statistic over NUM_BINS bins; NaN below SMALLEST_EXPECTED per bin.
-        chi_square_p: Its p-value with NUM_BINS - 1 degrees of freedom. It sees spikes that KS does not.
-    """
-
-    ks: float
-    ks_p: float
-    chi_square: float
-    chi_square_p: float
-
-
 def histogram(pits: np.ndarray) -> np.ndarray:
     """int64[NUM_BINS] counts of PITs in bins of equal width, upper end in the last."""
     return np.histogram(pits, bins=NUM_BINS, range=(0.0, 1.0))[0].astype(np.int64)
 
 
-def uniformity_tests(pits: np.ndarray) -> Uniformity:
-    """Test float64[n] PITs against the uniform law."""
+def uniformity_tests(pits: np.ndarray) -> dict[str, float]:
+    """Tests of float64[n] PITs against the uniform law, as columns of the per-prompt table.
+
+    Returns:
+        ``pit_ks_p``, the exact p-value of ``pit_ks`` (``scipy.stats.kstwo``), NaN without PITs; ``pit_chi_square``,
+        Pearson's statistic over NUM_BINS bins, NaN below SMALLEST_EXPECTED per bin; and ``pit_chi_square_p`` with
+        NUM_BINS - 1 degrees of freedom, which sees spikes that KS does not.
+    """
     size = len(pits)
-    if not size:
-        return Uniformity(math.nan, math.nan, math.nan, math.nan)
-    distance = float(pit_ks(np.sort(pits)[None])[0])
-    ks_p = float(stats.kstwo.sf(distance, size))
+    ks_p = float(stats.kstwo.sf(pit_ks(np.sort(pits)[None])[0], size)) if size else math.nan
     if size / NUM_BINS < SMALLEST_EXPECTED:
-        return Uniformity(distance, ks_p, math.nan, math.nan)
+        return {"pit_ks_p": ks_p, "pit_chi_square": math.nan, "pit_chi_square_p": math.nan}
     found = stats.chisquare(histogram(pits))
-    return Uniformity(distance, ks_p, float(found.statistic), float(found.pvalue))
+    return {"pit_ks_p": ks_p, "pit_chi_square": float(found.statistic), "pit_chi_square_p": float(found.pvalue)}

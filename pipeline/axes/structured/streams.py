@@ -54,13 +54,8 @@ def stream_correlation(
     the order; the p-value is the share of shuffles with an average correlation at least as far from 0 (the
     observed order counts as one; Phipson and Smyth 2010).
 
-    Args:
-        pits: float64[P, N] by prompt and sample index, NaN where the sample is invalid.
-        rng: The permutations' stream.
-        permutations: Their number.
-
-    Returns:
-        ``StreamCorrelation``, NaN where no two prompts have a valid sample at the same index.
+    ``pits``: float64[P, N] by prompt and sample index, NaN where the sample is invalid. The result is NaN where no two
+    prompts have a valid sample at the same index.
     """
     present = np.isfinite(pits)
     present &= (present.sum(axis=1) > 1)[:, None]
@@ -88,13 +83,9 @@ def stream_correlation(
 def first_pits(valid: np.ndarray, pits: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     """float64[generations], PIT of the first answer in each, NaN where it is invalid.
 
-    A generation with several answers stands for its first one: answers of one reply depend on each other, and
-    their order may be one that all prompts share.
-
-    Args:
-        valid: bool[answers].
-        pits: float64[valid answers].
-        sizes: Answers in each generation.
+    A generation with several answers stands for its first one: answers of one reply depend on each other, and their
+    order may be one that all prompts share. ``valid`` is bool[answers], ``pits`` float64[valid answers], and ``sizes``
+    are the answers in each generation.
     """
     every = np.full(len(valid), math.nan)
     every[valid] = pits

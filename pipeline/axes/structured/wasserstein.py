@@ -24,17 +24,6 @@ def mid_quantiles(law: Law | FiniteLaw, size: int) -> np.ndarray:
     return quantile(law, (np.arange(1, size + 1) - 0.5) / size)
 
 
-def wasserstein_1(samples: np.ndarray, law: Law | FiniteLaw) -> float:
-    """Eq. 5: mean distance of order statistics from the law's mid-quantiles; NaN without samples.
-
-    This is the paper's estimate. It differs from the exact distance between the
-    empirical and the target law, which integrates |F_N - F|.
-    """
-    if len(samples) == 0:
-        return math.nan
-    return float(np.abs(np.sort(samples) - mid_quantiles(law, len(samples))).mean())
-
-
 def interquantile_width(law: Law | FiniteLaw) -> float:
     """Q95 - Q05 of the target, the paper's scale for W1."""
     low, high = quantile(law, np.array([0.05, 0.95]))
@@ -44,9 +33,10 @@ def interquantile_width(law: Law | FiniteLaw) -> float:
 def distances(ordered: np.ndarray, law: Law | FiniteLaw) -> dict[str, np.ndarray]:
     """Eq. 5 of R samples, each a row of float64[R, n] in ascending order: float64[R] by column, NaN without samples.
 
-    In the law's own unit; divided by Q95 - Q05 of the target; and the same with samples and law clipped to the window
-    between the target's 0.001 and 0.999 quantiles, which is what the exact law's bounds are for
-    (``pipeline.core.exact.number_law``).
+    The mean distance of order statistics from the law's mid-quantiles, the paper's estimate: it differs from the exact
+    distance between the empirical and the target law, which integrates |F_N - F|. In the law's own unit; divided by
+    Q95 - Q05 of the target; and the same with samples and law clipped to the window between the target's 0.001 and
+    0.999 quantiles, which is what the exact law's bounds are for (``pipeline.core.exact.number_law``).
     """
     names = ("wasserstein_1", "wasserstein_1_normalised", "wasserstein_1_window_normalised")
     if not ordered.shape[1]:

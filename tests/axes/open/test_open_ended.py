@@ -12,7 +12,6 @@ from pipeline.axes.open.open_ended import (
     ANSWER_STATISTICS,
     LAW_STATISTICS,
     SUPPORT_THRESHOLDS,
-    failure_counts,
     law_entropy,
     law_row,
     leading_tokens,
@@ -142,9 +141,3 @@ def test_support_table():
     assert of_b["threshold"].tolist() == list(SUPPORT_THRESHOLDS)
     assert of_b["support_size"].tolist() == [math.ceil(threshold * 1024) for threshold in SUPPORT_THRESHOLDS]
     assert (table.loc[table["prompt_id"] == "a", "support_size"] == 1).all()
-
-
-def test_nothing_answered_is_undefined_not_zero():
-    entropy = summarised([[Invalid.EMPTY] * 4])["answer_entropy_nats"]
-    assert math.isnan(entropy["value"]) and (entropy["n"], entropy["undefined"]) == (0, 1)
-    assert failure_counts(pd.DataFrame([open_row(PROMPT, [Invalid.EMPTY] * 4, 0, 4)])) == {"empty": 4}

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pipeline.axes.structured.wasserstein import (
+    distances,
     evaluate_prompt,
     perfect_sampler_replicates,
-    wasserstein_1,
     within_budget,
 )
 from pipeline.core.laws.families import get_family
@@ -42,6 +42,11 @@ def test_integer_quantile_inverts_the_cdf(rate, level):
 def test_degenerate_integer_law():
     # SciPy's own ppf does not terminate on some laws of a single value.
     assert quantile(Law("hypergeom", {"M": 10.0, "n": 10.0, "N": 4.0}), np.array([0.01, 0.99])).tolist() == [4, 4]
+
+
+def wasserstein_1(samples, law):
+    """Eq. 5 of one sample in the law's own unit."""
+    return distances(np.sort(samples)[None], law)["wasserstein_1"][0]
 
 
 def test_wasserstein_of_a_shifted_sample_is_the_shift():
