@@ -96,6 +96,8 @@ def token_ids(max_bins: int = 16_384, repeats: int = 5) -> list[dict]:
     """Token ids of one prompt's strings: the tokenizer against digit arithmetic (trie included in neither)."""
     import time
 
+    from pipeline.core.tries.number_keys import pack_numbers
+
     (space,) = discretize_all([build_split("train")[0].law], num_decimals=NUM_DECIMALS, max_bins=max_bins)
     tokenizer = tokenizer_of(1)
     rule = find_digit_tokens(tokenizer, tokenizer.eos_token_id, NUM_DECIMALS)
@@ -103,7 +105,7 @@ def token_ids(max_bins: int = 16_384, repeats: int = 5) -> list[dict]:
     for _ in range(repeats):
         for name, function in (
             ("tokenizer", lambda: tokenizer(list(space.values))["input_ids"]),
-            ("digit arithmetic", lambda: rule.encode_numbers(space.values)),
+            ("digit arithmetic", lambda: pack_numbers([space.values], rule)),
         ):
             started = time.perf_counter()
             function()

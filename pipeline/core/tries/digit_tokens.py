@@ -12,11 +12,6 @@ from functools import cached_property
 
 import numpy as np
 
-from pipeline.core.laws.fixed_point import FixedPointStrings, count_digits
-
-PAST = -1
-"""In the place of a token behind the end of a sequence."""
-
 
 @dataclass(frozen=True)
 class DigitTokens:
@@ -62,34 +57,6 @@ class DigitTokens:
             elif character != "\0":
                 raise ValueError(f"{text!r} is not a plain decimal")
         return ids
-
-    def encode_numbers(self, strings: FixedPointStrings) -> np.ndarray:
-        """int32[M, L], the tokens of canonical strings by digit arithmetic, terminator included, PAST behind it."""
-        magnitude, negative, decimals = np.abs(strings.indices), strings.indices < 0, strings.num_decimals
-        whole = magnitude // 10**decimals
-        sizes = count_digits(whole)
-        longest = 3 - (-int(sizes.max()) // self.max_group) - (-decimals // self.max_group)
-        tokens = np.full((len(magnitude), longest), PAST, dtype=np.int32)
-        # Numbers of one shape (sign, digits before the point) have their tokens at the same places.
-        for size, sign in set(zip(sizes.tolist(), negative.tolist(), strict=True)):
-            rows = np.flatnonzero((sizes == size) & (negative == sign))
-            columns = [self.minus] if sign else []
-            columns += self._grouped(whole[rows], size)
-            if decimals:
-                columns += [self.point, *self._grouped(magnitude[rows] % 10**decimals, decimals)]
-            for place, column in enumerate([*columns, self.terminator]):
-                tokens[rows, place] = column
-        return tokens
-
-    def _grouped(self, numbers: np.ndarray, num_digits: int) -> list[np.ndarray]:
-        """Tokens of numbers of so many digits, grouped from the left."""
-        tokens = []
-        while num_digits:
-            size = min(self.max_group, num_digits)
-            num_digits -= size
-            group, numbers = np.divmod(numbers, 10**num_digits)
-            tokens.append(self.groups[size - 1][group])
-        return tokens
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of tokens of a plain decimal. Raises KeyError for another token."""

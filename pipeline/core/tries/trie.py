@@ -12,7 +12,7 @@ Prefixes are numbered breadth first. Edges lie in one array in order of their pr
 ascend by token id within a prefix, so ``edge_offsets`` alone says which edges leave where.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -20,9 +20,12 @@ from typing import Protocol
 import numpy as np
 
 from pipeline.core.laws.discretize import OutputSpace
-from pipeline.core.tries.digit_tokens import PAST, DigitTokens
+from pipeline.core.tries.digit_tokens import DigitTokens
+from pipeline.core.tries.number_keys import PackedSequences, pack_numbers, pack_sequences
 
 LEAF = -1
+# Strings per pass of ``build_tries``: keys and temporaries stay in the processor's cache.
+STRINGS_PER_PASS = 1 << 15
 
 
 class NextTokenTargets(Protocol):
@@ -120,41 +123,88 @@ def build_trie(sequences: Sequence[Sequence[int]], probabilities: np.ndarray, te
     Strings of probability 0 are left out: no prefix that only they reach has a target. Raises ValueError where two
     sequences are equal, or one contains the terminator.
     """
-    tokens = np.full((len(sequences), 1 + max(map(len, sequences))), PAST, dtype=np.int32)
-    for row, sequence in zip(tokens, sequences, strict=True):
-        row[: len(sequence)] = sequence
-        row[len(sequence)] = terminator
-    if (tokens == terminator).sum() > len(sequences):
-        raise ValueError(f"a token sequence contains the terminator {terminator}")
-    return _build(tokens, np.asarray(probabilities, dtype=np.float64), terminator)
+    mass = np.asarray(probabilities, dtype=np.float64)
+    kept = [sequence for sequence, probability in zip(sequences, mass, strict=True) if probability > 0]
+    packed = pack_sequences(kept, terminator)
+    return next(_tries_of(packed, mass[mass > 0], np.array([len(kept)]), terminator))
 
 
-def build_tries(spaces: Iterable[OutputSpace], tokens: DigitTokens) -> Iterator[Trie]:
-    """Tries of output spaces of ``FixedPointStrings`` under a verified digit rule, in order, without making strings."""
-    for space in spaces:
-        yield _build(tokens.encode_numbers(space.values), space.probabilities, tokens.terminator)
+def build_tries(spaces: Sequence[OutputSpace], tokens: DigitTokens) -> Iterator[Trie]:
+    """Tries of output spaces of ``FixedPointStrings`` under a verified digit rule, in order, many strings per pass.
+
+    Token ids come from digit arithmetic: neither strings nor token sequences are made.
+    """
+    start = 0
+    while start < len(spaces):
+        stop, total = start, 0
+        while stop < len(spaces) and (stop == start or total + len(spaces[stop].values) <= STRINGS_PER_PASS):
+            total += len(spaces[stop].values)
+            stop += 1
+        part = spaces[start:stop]
+        packed = pack_numbers([space.values for space in part], tokens)
+        mass = np.concatenate([space.probabilities for space in part])
+        sizes = np.array([len(space.values) for space in part])
+        if not (kept := mass > 0).all():
+            sizes = np.add.reduceat(kept, np.cumsum(sizes) - sizes)
+            packed = PackedSequences(
+                [word[kept] for word in packed.words], packed.bits, packed.length, packed.token_of_rank
+            )
+            mass = mass[kept]
+        yield from _tries_of(packed, mass, sizes, tokens.terminator)
+        start = stop
 
 
-def _build(tokens: np.ndarray, mass: np.ndarray, terminator: int) -> Trie:
-    """The trie of int32[M, L] sequences: among sorted ones, every prefix is a run of rows."""
-    tokens, mass = tokens[mass > 0], mass[mass > 0]
-    order = np.lexsort(tokens.T[::-1])
-    tokens, mass = tokens[order], mass[order]
-    # new[r]: row r differs from the row before it within the tokens seen so far.
-    new = np.arange(len(mass)) == 0
+def _sorted_by_space(packed: PackedSequences, sizes: np.ndarray) -> np.ndarray:
+    """Permutation that sorts the sequences of each space, spaces staying in place."""
+    order = np.empty(int(sizes.sum()), dtype=np.int64)
+    for stop, size in zip(np.cumsum(sizes).tolist(), sizes.tolist(), strict=True):
+        rows = slice(stop - size, stop)
+        keys = [word[rows] for word in packed.words]
+        order[rows] = (np.argsort(keys[0]) if len(keys) == 1 else np.lexsort(keys[::-1])) + rows.start
+    return order
+
+
+def _tries_of(packed: PackedSequences, mass: np.ndarray, sizes: np.ndarray, terminator: int) -> Iterator[Trie]:
+    """Tries of consecutive groups of sequences: every level of all of them is one partition into runs of rows."""
+    order = _sorted_by_space(packed, sizes)
+    packed = PackedSequences([w[order] for w in packed.words], packed.bits, packed.length, packed.token_of_rank)
+    mass, row_ends = mass[order], np.cumsum(sizes)
+    differs = [np.concatenate([[np.uint64(0)], word[1:] ^ word[:-1]]) for word in packed.words]
+    # new[r]: row r differs from the row before it within the tokens seen so far, or starts a space.
+    new = np.zeros(len(mass), dtype=bool)
+    new[row_ends - sizes] = True
     levels = []
-    for column in tokens.T:
-        opens_prefix, new = new, new | (np.diff(column, prepend=column[0]) != 0)
+    for position in range(packed.length):
+        word, shift = packed.place(position)
+        was_new = new
+        new = new | (differs[word] >> shift != 0)
         starts = np.flatnonzero(new)
-        exists = column[starts] != PAST
-        if not exists.any():
-            break
-        run_mass, starts = np.add.reduceat(mass, starts)[exists], starts[exists]
-        first = np.flatnonzero(opens_prefix[starts])
-        of_prefix = np.repeat(np.add.reduceat(run_mass, first), np.diff(np.append(first, len(starts))))
-        levels.append((column[starts], run_mass / of_prefix, opens_prefix[starts]))
+        ranks = packed.ranks(position)[starts]
+        run_mass = np.add.reduceat(mass, starts)
+        exists = ranks > 0
+        starts, run_mass = starts[exists], run_mass[exists]
+        first = np.flatnonzero(was_new[starts])
+        parent_mass = np.add.reduceat(run_mass, first) if len(first) else run_mass[:0]
+        probabilities = run_mass / np.repeat(parent_mass, np.diff(np.append(first, len(starts))))
+        levels.append((packed.token_of_rank[ranks[exists]], probabilities, was_new[starts], starts))
     if not new.all():
         raise ValueError("two canonical strings have the same token sequence")
-    edge_tokens, probabilities, first_edges = (np.concatenate(part) for part in zip(*levels, strict=True))
-    offsets = np.append(np.flatnonzero(first_edges), len(edge_tokens)).astype(np.int32)
-    return Trie(offsets, edge_tokens, probabilities, terminator)
+    yield from _split_by_space(levels, row_ends, terminator)
+
+
+def _split_by_space(levels: list[tuple], row_ends: np.ndarray, terminator: int) -> Iterator[Trie]:
+    """Reorder edges from (level, space) to (space, level), which numbers the prefixes of each trie breadth first."""
+    bounds = np.array([np.searchsorted(starts, row_ends) for *_, starts in levels])
+    counts = np.diff(bounds, axis=1, prepend=0)
+    ends = np.cumsum(counts.T.ravel()).reshape(len(row_ends), len(levels)).T
+    total = int(ends[-1, -1])
+    tokens, probabilities = np.empty(total, dtype=np.int32), np.empty(total)
+    first_children = np.empty(total, dtype=bool)
+    for level, (level_tokens, level_probabilities, first, _) in enumerate(levels):
+        target = np.arange(len(level_tokens)) + np.repeat(ends[level] - bounds[level], counts[level])
+        tokens[target], probabilities[target], first_children[target] = level_tokens, level_probabilities, first
+    start = 0
+    for stop in ends[-1].tolist():
+        offsets = np.append(np.flatnonzero(first_children[start:stop]), stop - start).astype(np.int32)
+        yield Trie(offsets, tokens[start:stop].copy(), probabilities[start:stop].copy(), terminator)
+        start = stop

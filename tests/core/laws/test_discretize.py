@@ -3,17 +3,35 @@
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from pipeline.core.laws.discretize import discretize, kept_grid
 from pipeline.core.laws.families import get_family
 from pipeline.core.laws.family import Law
+from pipeline.core.laws.fixed_point import FixedPointStrings
+from pipeline.core.prompts.structured import build_split
 from pipeline.errors import DomainError
+
+SELECTED = [*build_split("unseen", selection="selected"), *build_split("ood", selection="selected")]
+
+
+@pytest.mark.parametrize("prompt", SELECTED, ids=lambda prompt: prompt.prompt_id)
+@pytest.mark.parametrize(("num_decimals", "max_bins"), [(1, 64), (5, 300)])
+def test_is_a_distribution_over_ascending_values(prompt, num_decimals, max_bins):
+    space = discretize(prompt.law, num_decimals=num_decimals, max_bins=max_bins)
+    assert 1 <= len(space.values) <= max_bins
+    assert space.probabilities.sum() == pytest.approx(1, abs=1e-12)
+    assert (space.probabilities >= 0).all()
+    numbers = [float(value) for value in space.values]
+    assert all(low < high for low, high in pairwise(numbers))
+    lower, upper = prompt.support
+    assert lower <= numbers[0] and numbers[-1] <= upper
 
 
 def test_all_decimals_kept_matches_the_cdf_at_half_steps():
@@ -58,6 +76,21 @@ def test_skellam_lower_tail_rules():
     assert paper.probabilities[0] == pytest.approx(frozen.pmf(first) / (1 - below), abs=1e-12)
 
 
+def test_zero_is_never_negative():
+    law = get_family("gaussian").law_at({"mu": 0.0, "sigma": 0.001})
+    values = discretize(law, num_decimals=3, max_bins=50).values
+    assert "0.000" in values
+    assert not any(float(value) == 0 and value.startswith("-") for value in values)
+
+
+def test_a_huge_grid_is_never_materialised():
+    # 2 * 10^9 grid points at five decimals: 15 GiB as float64.
+    law = get_family("lognormal").law_at({"mu": 3.0, "sigma": 2.25})
+    space = discretize(law, num_decimals=5, max_bins=1001)
+    assert len(space.values) == 1001
+    assert float(space.values[-1]) > 2e4
+
+
 @given(lower=st.floats(-1e4, 1e4), width=st.floats(0, 1e3), decimals=st.integers(0, 5), bins=st.integers(2, 40))
 def test_kept_grid_equals_the_materialised_one(lower, width, decimals, bins):
     upper = lower + width
@@ -74,6 +107,21 @@ def test_kept_grid_equals_the_materialised_one(lower, width, decimals, bins):
     if len(grid) > bins:
         grid = grid[np.linspace(0, len(grid) - 1, bins).astype(int)]
     np.testing.assert_array_equal(kept_grid(lower, upper, decimals, bins), grid)
+
+
+@given(st.lists(st.integers(-(10**12), 10**12), min_size=1, max_size=20), st.integers(0, 8))
+def test_fixed_point_is_exact(indices, decimals):
+    for index, text in zip(indices, FixedPointStrings(np.array(indices), decimals), strict=True):
+        assert Fraction(text) == Fraction(index, 10**decimals)
+        assert len(text.partition(".")[2]) == decimals
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(0.6, 8), st.floats(0.6, 8), st.integers(2, 500))
+def test_mean_of_the_space_is_near_the_laws(alpha, beta, bins):
+    space = discretize(get_family("beta").law_at({"alpha": alpha, "beta": beta}), num_decimals=5, max_bins=bins)
+    mean = sum(float(v) * p for v, p in zip(space.values, space.probabilities, strict=True))
+    assert mean == pytest.approx(alpha / (alpha + beta), abs=1 / bins + 2e-3)
 
 
 def test_too_few_decimals_is_an_error():

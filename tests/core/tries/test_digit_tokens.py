@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.laws.discretize import OutputSpace
+from pipeline.core.laws.discretize import OutputSpace, discretize, discretize_all
 from pipeline.core.laws.fixed_point import FixedPointStrings, fixed_point_bytes
+from pipeline.core.prompts.structured import build_split
 from pipeline.core.tries.trie import build_trie, build_tries
 from tests.core.conftest import END, digit_tokens
 
@@ -63,3 +64,24 @@ def test_digit_arithmetic_builds_the_same_tries_as_token_sequences(cases, size):
             np.testing.assert_array_equal(found, getattr(expected, name))
             assert found.dtype == np.int32
         np.testing.assert_allclose(trie.edge_probabilities, expected.edge_probabilities, rtol=1e-9)
+
+
+def test_many_spaces_in_several_passes(rule, monkeypatch):
+    monkeypatch.setattr("pipeline.core.tries.trie.STRINGS_PER_PASS", 300)
+    laws = [prompt.law for prompt in build_split("unseen", selection="selected")]
+    members = list(discretize_all(laws, num_decimals=3, max_bins=101))
+    for law, space, trie in zip(laws, members, build_tries(members, rule), strict=True):
+        alone = next(build_tries([space], rule))
+        np.testing.assert_array_equal(trie.edge_tokens, alone.edge_tokens)
+        np.testing.assert_array_equal(
+            space.values.indices, discretize(law, num_decimals=3, max_bins=101).values.indices
+        )
+
+
+def test_laws_together_equal_laws_alone():
+    laws = [prompt.law for prompt in build_split("train")][::17]
+    together = discretize_all(laws, num_decimals=4, max_bins=300)
+    for law, space in zip(laws, together, strict=True):
+        alone = discretize(law, num_decimals=4, max_bins=300)
+        np.testing.assert_array_equal(space.values.indices, alone.values.indices)
+        np.testing.assert_allclose(space.probabilities, alone.probabilities, rtol=0, atol=1e-15)
