@@ -168,7 +168,6 @@ def report_page(
     tests: Mapping[str, pd.DataFrame],
     prompts: Sequence[Prompt],
     sections: Sequence[Section],
-    ablations: Sequence[Plot] = (),
     seeds: Sequence[int] = (),
     seed_key: str = "seed",
 ) -> str:
@@ -185,7 +184,6 @@ def report_page(
     bits_per_byte = paloma_measures(metrics)[1].metric
     margins = {"retention": params.tests.accuracy_margin, "paloma": params.tests.bits_per_byte_margin}
     forest = forest_plots(metrics, models, conditions, bits_per_byte, margins)
-    further = {path: content for section in sections for path, content in (section.provenance or {}).items()}
     look = {
         "colors": condition_colors(conditions),
         "levels": LEVELS.tolist(),
@@ -212,7 +210,6 @@ def report_page(
             explorer=explorer,
             views=VIEWS,
             sections=[_section(section, provenance) for section in sections],
-            ablations=[_drawn(plot, {**provenance, **further}) for plot in ablations],
             axes=axes,
             switched_off=[axis for axis in axes if axis not in params.axes],
             coverage=coverage_rows(models, conditions, evaluations.existing, baselines, params.axes, axes),
@@ -220,7 +217,7 @@ def report_page(
             definitions=[metric for name, metric in METRICS.items() if (metrics["metric"] == name).any()],
             provenance=provenance,
             look=look,
-            figures_json=embedded_json({plot.name: plot.figure for plot in (*forest, *ablations)}),
+            figures_json=embedded_json({plot.name: plot.figure for plot in forest}),
             look_json=embedded_json(look),
             explorer_json=embedded_json(explorer),
             plotly=get_plotlyjs(),

@@ -127,10 +127,3 @@ def grouped(texts: Mapping[str, str], between: str = "") -> list[str]:
         if text:
             names.setdefault(text, []).append(name)
     return [f"{', '.join(members)}{between} {text}" for text, members in names.items()]
-
-
-def primary_sentence(axis: str, tests: pd.DataFrame, methods: Sequence[str]) -> str:
-    """The verdicts on an axis's primary question in words; empty where there are none."""
-    found = grouped({method: _listed(primary_counts(tests, method)) for method in methods})
-    unit = {"retention": "tasks", "paloma": "slices"}[axis]
-    return f"Tested against base, all {unit} together: {'; '.join(found)}." if found else ""

@@ -12,18 +12,17 @@ from pipeline.config.params import load_params
 from pipeline.report.context import ReportContext
 from pipeline.report.evaluations import read_evaluations
 from pipeline.report.page.page import Section, column_classes, coverage_rows, embedded_json, report_page, table_sources
-from pipeline.report.page.plots import Plot
 from pipeline.report.tables.table import ListTable, Measure, build_table
 from tests.report.conftest import CONDITIONS, PROVENANCE, metric_frame, metric_row, structured
 
 ROW = ("ood", "wasserstein_1_normalised", 0.25)
 
 
-def build(root, params, prompts, sections=(), ablations=()):
+def build(root, params, prompts, sections=()):
     config, evaluations = load_params(params), read_evaluations(root)
     context = ReportContext(config, evaluations, evaluations.metrics, [])
     tests = {axis: context.tests(axis) for axis in ("retention", "paloma")}
-    return report_page(config, evaluations, evaluations.metrics, tests, prompts, sections, ablations)
+    return report_page(config, evaluations, evaluations.metrics, tests, prompts, sections)
 
 
 def without_scripts(page):
@@ -41,9 +40,7 @@ def page(tmp_path_factory, two_models, prompts):
     root = tmp_path_factory.mktemp("evals")
     structured(root, "alpha", "base", 0.4, prompts[0])
     structured(root, "alpha", "soft", 0.1, prompts[0])
-    figure = {"data": [{"type": "scatter", "x": [1], "y": [2]}], "layout": {}}
-    plots = [Plot("seeds", "Spread over <seeds>", figure, "Five seeds.")]
-    return build(root, two_models, prompts[0], [Section("structured", "Structured", "Numbers.")], plots)
+    return build(root, two_models, prompts[0], [Section("structured", "Structured", "Numbers.")])
 
 
 def test_one_file_that_asks_for_nothing(page):
@@ -59,11 +56,6 @@ def test_every_anchor_of_the_navigation_exists(page):
     text = without_scripts(page)
     for anchor in re.findall(r'<a href="#([^"]*)"', text):
         assert f'id="{anchor}"' in text, anchor
-
-
-def test_ablations_are_drawn_from_what_is_handed_over(page):
-    assert embedded(page, "figures")["seeds"]["data"][0]["y"] == [2]
-    assert "Spread over &lt;seeds&gt;" in page and 'data-figure="seeds"' in page and 'href="#ablations"' in page
 
 
 def test_explorer_data_and_coverage(page, prompts):

@@ -9,7 +9,6 @@ from pipeline.report.tables import table_text
 from pipeline.report.tables.retention_lists import (
     one_variant,
     primary_counts,
-    primary_sentence,
     verdict_counts,
     verdict_table,
 )
@@ -103,8 +102,6 @@ def test_all_slices_together_and_a_second_variant_are_listed_but_not_counted():
     assert verdict_counts(both, "soft") == {"kept": 0, "lost": 0, "gained": 1, "cannot tell": 1}
     assert primary_counts(both, "soft") == {"kept": 1, "lost": 0, "gained": 0, "cannot tell": 0}
     assert primary_counts(only, "hard") == {}
-    assert primary_sentence("paloma", both, METHODS) == "Tested against base, all slices together: soft 1 kept."
-    assert primary_sentence("paloma", both.iloc[:0], METHODS) == ""
     table = verdict_table("paloma", both, metric_frame([]), NAMES, METHODS, 0.05)
     assert [line[2:4] for line in table.rows[:3]] == [
         ["prose", "bits per byte"],
