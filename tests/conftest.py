@@ -3,24 +3,15 @@
 Property tests take the same examples in every run; ``pytest --hypothesis-profile=random`` takes new ones.
 """
 
-import functools
-import gc
 import os
 import random
 import signal
-import ssl
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from _pytest import runner
 from hypothesis import HealthCheck, settings
-
-from tests.configurations import read_configurations_once
-
-# Until all is imported: what is, stays, and to look through it time and again would take a third of the time.
-gc.disable()
 
 os.environ.setdefault("WANDB_MODE", "disabled")
 # Another number of threads would round otherwise than the processes that tests start, and is no faster at this size.
@@ -28,12 +19,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # Tiny models in several processes at once: spinning threads would only take each other's cores.
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
-
-# What a test kills is a process: what it has written stays with the system, and no disk has to be waited for.
-os.fsync = lambda descriptor: None
-# Every client of a server reads the certificates of all authorities, and no test asks for one of them.
-ssl.create_default_context = functools.cache(ssl.create_default_context)
-read_configurations_once()
 
 # In the background of a shell SIGINT is ignored, and would be by the processes that are to be interrupted.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -108,32 +93,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker(pytest.mark.xdist_group(sharing.get(item.path, str(item.path.relative_to(ROOT)))))
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
-    """From here on garbage is looked for among what tests make, not among libraries and the tests themselves.
-
-    And seldom: of what is frozen nothing counts, so that all else would be looked through again and again.
-    """
-    gc.freeze()
-    gc.set_threshold(10_000, 10, 100)
-    gc.enable()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-    """What pytest does for a test, with memory for frames of some thousand calls within each other at hand.
-
-    Python takes it from the system in pieces of 16 KiB, and gives a piece back as soon as no frame lies on it: a loop
-    that calls across the border of two pieces maps and unmaps memory each time, which can take longer than its work,
-    and at the depth of a test some loop always does. A frame of half a megabyte gets a piece of one, which all that is
-    forked from here has, too.
-    """
-    return runner.pytest_runtest_protocol(item, nextitem)
-
-
-pytest_runtest_protocol.__code__ = pytest_runtest_protocol.__code__.replace(co_stacksize=70_000)
-
-
 def reset_global_state() -> None:
     """Let a test or fixture find the same seeds and number of threads, whichever tests ran before."""
     random.seed(0)
@@ -186,8 +145,6 @@ def tiny_model(tmp_path_factory) -> Path:
     model.generation_config.update(do_sample=True, temperature=0.1, top_k=1, top_p=0.5)
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
-    # As at the end of the collection: this has loaded more.
-    gc.freeze()
     return directory
 
 
@@ -216,16 +173,7 @@ def stand_ins(tmp_path_factory) -> dict[str, Path]:
     """Directories of the tiny random checkpoints of the paper's architectures and evaluators, by name."""
     from tests.stand_ins.checkpoints import write_stand_ins
 
-    written = write_stand_ins(tmp_path_factory.mktemp("stand_ins"))
-    # As at the end of the collection: this has loaded more.
-    gc.freeze()
-    return written
-
-
-@pytest.fixture
-def nameless_events(monkeypatch) -> None:
-    """torchrun's events do not say from which of its methods they come: it looks through the source of all modules."""
-    monkeypatch.setattr("torch.distributed.elastic.rendezvous.dynamic_rendezvous.get_method_name", lambda: "")
+    return write_stand_ins(tmp_path_factory.mktemp("stand_ins"))
 
 
 @pytest.fixture(scope="session")

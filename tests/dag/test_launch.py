@@ -13,7 +13,7 @@ from pipeline.dag.launch import launch
 from pipeline.errors import PipelineError
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("nameless_events")]
+pytestmark = pytest.mark.slow
 
 STAGE = """
 import os, signal, sys, time

@@ -8,7 +8,6 @@ stages' digests; a child whose directory holds another copy of the code forgets 
 
 import contextlib
 import functools
-import gc
 import importlib
 import json
 import os
@@ -112,8 +111,6 @@ def preload() -> None:
     for stage in STAGES.values():
         project_code().digest(stage.entry)
     package_versions()
-    # A collection in a child would copy all of this.
-    gc.freeze()
 
 
 def serve(address: str) -> None:

@@ -195,7 +195,7 @@ def launch(params, output):
     return ForkedModule(["pipeline.stages.train_hard", *options], ROOT)
 
 
-def test_processes_that_are_killed_end_and_are_continued_by_another_number(dag, tmp_path, nameless_events):
+def test_processes_that_are_killed_end_and_are_continued_by_another_number(dag, tmp_path):
     params = with_training(dag, tmp_path, hard__epochs=20)
     unfinished = run_stage(params, "train-hard@embedded", output=tmp_path / "whole").unfinished
 
