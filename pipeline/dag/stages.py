@@ -87,7 +87,7 @@ def read_stage(name: str, entry: Mapping[str, Any]) -> Stage:
     work = entry.get("do", entry)
     command = _REFERENCE.sub(r"{\1}", work["cmd"])
     module, options = _options(command)
-    inputs, outputs = _templates(work["deps"]), _templates(work["outs"])
+    inputs, outputs = _templates(work.get("deps", ())), _templates(work.get("outs", ()))
     chosen_by = tuple(o for o, values in options.items() if values == (f"{{{o}}}",) and values[0] not in inputs)
     paths = {o: values for o, values in options.items() if values[0] in (*inputs, *outputs)}
     by_name: dict[str, Paths] = {o: values[0] if len(values) == 1 else values for o, values in paths.items()}
@@ -100,7 +100,7 @@ def read_stage(name: str, entry: Mapping[str, Any]) -> Stage:
     records = [path for path in outputs if path.endswith(".provenance.json") and not parts]
     return Stage(
         name=name,
-        description=work["desc"],
+        description=work.get("desc", name),
         module=module.removeprefix("pipeline."),
         command_template=command,
         over="models" if "matrix" in entry else entry.get("foreach", "").removeprefix("${dag.").removesuffix("}"),
@@ -115,7 +115,7 @@ def read_stage(name: str, entry: Mapping[str, Any]) -> Stage:
         metrics="".join(_templates(work.get("metrics", ()))),
         parameters=parameters,
         free_parameters=free,
-        keeps=any(isinstance(output, Mapping) for output in work["outs"]),
+        keeps=any(isinstance(output, Mapping) for output in work.get("outs", ())),
         device=meta.get("device", "none"),
         cost=COSTS.get(name),
         parts=parts,
@@ -125,8 +125,9 @@ def read_stage(name: str, entry: Mapping[str, Any]) -> Stage:
 STAGES: dict[str, Stage] = {
     name: read_stage(name, entry)
     for name, entry in yaml.load(DVC_FILE.read_text(), Loader=yaml.CSafeLoader)["stages"].items()
+    if entry.get("do", entry)["cmd"].startswith("python -m pipeline.")
 }
-"""All stages by name, each behind what it reads."""
+"""All stages by name, each behind what it reads; a stage that runs something else is DVC's alone."""
 PARTS: dict[str, Stage] = {part.name: part for stage in STAGES.values() for part in stage.parts}
 """What stages of several parts do, by name."""
 DECLARED: dict[str, Stage] = {**STAGES, **PARTS}
