@@ -103,7 +103,7 @@ def test_the_frontier_has_every_method_and_the_second_answer_names_one(four):
     # Hard and anchored lie above merged, the best, by more than the margin; soft does not, and diverges less.
     assert chosen == "soft" and standings["base"] == ""
     questions = re.findall(r"<section class=\"answer\"><h2>(.*?)</h2><p class=\"short\">(.*?)</p>", text)
-    assert questions[1][0] == "What did it cost?" and f"To choose: {chosen}." in questions[1][1]
+    assert questions[1][0] == "What did it cost?" and f"To choose: {chosen}" in questions[1][1]
     for condition in CONDITIONS:
         assert f"id='frontier-alpha-{condition}'" in text
     costs = tables["frontier_costs"].frame

@@ -112,7 +112,7 @@ def test_provenance(dag):
     assert record["stage"] == "eval-structured" and record["inputs_sha256"][str(dag.generations("soft").parent)]
     assert re.fullmatch("[0-9a-f]{64}", record["parameters_sha256"])
     assert re.fullmatch("[0-9a-f]{16}", record["code"])
-    assert record["command"] == "python -m pipeline.axes.structured.evaluate --model embedded"
+    assert record["command"].startswith("python -m pipeline.axes.structured.evaluate --model embedded --prompts ")
     # What a run is of, and the keys that DVC tracks, side by side.
     assert record["parameters"] == {
         "model": "embedded",
@@ -383,7 +383,8 @@ def test_errors_reach_the_user_as_one_sentence(dag, tmp_path):
     assert result.returncode == 1
     assert (
         result.stderr
-        == "error: discretize has no run --space nope: there are --space soft; --space hard; --space eval\n"
+        == "error: pipeline.stages.discretize has no run --space nope: there are --space soft; --space hard; "
+        "--space eval\n"
     )
     paths = ["--prompts", str(tmp_path / "none.parquet"), "--output", str(tmp_path / "x.parquet")]
     result = subprocess.run([*command, "--space", "soft", *paths], capture_output=True, text=True, cwd=ROOT)

@@ -66,7 +66,7 @@ def interval(row: Any) -> str:
     return interval_text(row.ci_low, row.ci_high, METRICS[row.metric].decimals)
 
 
-VERDICT_COLUMNS: Columns = {
+VERDICT_COLUMNS = {
     "p": lambda row: probability_text(row.p),
     "Adjusted p": lambda row: probability_text(row.p_adjusted),
     "Verdict": lambda row: row.verdict,

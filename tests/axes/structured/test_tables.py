@@ -113,7 +113,7 @@ def test_calibration_has_size_interval_floor_and_ratio_beside_each_metric():
 
 def test_tails_and_streams_have_what_was_evaluated():
     tails = structured_tables.TAILS_TABLE.tables(calibrated(), NAMES, CONDITIONS)[0]
-    assert [measure.title for measure in tails.measures] == ["0.1%", "× perfect"]
+    assert [measure.title for measure in tails.measures] == ["Valid", "0.1%", "× perfect"]
     streams = structured_tables.streams_table(calibrated(), NAMES, CONDITIONS)
     assert [measure.title for measure in streams.measures] == ["Correlation, OOD"]
 
