@@ -21,7 +21,7 @@ from pipeline.core.statistics.intervals import bootstrap_families, over_families
 from pipeline.core.statistics.seed_noise import Spread, spread
 from pipeline.errors import ArtifactError
 from pipeline.record.provenance import join_sources
-from pipeline.report.across_axes.records import Columns, pair, records_table
+from pipeline.report.across_axes.records import pair, records_table
 from pipeline.report.evaluations import Evaluations, display_names
 from pipeline.report.tables.table import DASH, MISSING, ListTable, interval_text
 
@@ -242,7 +242,7 @@ def _metric(name: str) -> str:
     return metric.title if metric.direction == "neither" else f"{metric.title} ({metric.direction} is better)"
 
 
-LABELS: Columns = {
+LABELS = {
     "Model": lambda row: row.display_name,
     "Split": lambda row: SHORT_SPLIT_TITLES.get(row.split, DASH),
     "Metric": lambda row: _metric(row.metric),
