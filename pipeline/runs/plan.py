@@ -16,6 +16,7 @@ from pipeline.command import run_command
 from pipeline.config.params import Params, load_params
 from pipeline.config.retention import is_local_path
 from pipeline.dag.graph import StageGraph, piece_cost, stages_out_of_date
+from pipeline.dag.tables import is_off
 from pipeline.estimates.cost import clock
 from pipeline.estimates.prices import CLASSIFIER_PARAMETERS, REWARD_PARAMETERS, Prices
 from pipeline.estimates.rates import Rates, read_rates
@@ -47,7 +48,8 @@ def price_table(
     prices, rows = Prices(params, project, rates), []
     for node in graph.values():
         waits = node.name in to_run
-        for stage, row in node.pieces:
+        # What only says that its axis is off takes nothing.
+        for stage, row in () if is_off(node.stage, params) else node.pieces:
             cost = piece_cost(stage, row, prices)
             rows.append(
                 {

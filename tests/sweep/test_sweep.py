@@ -552,7 +552,7 @@ def test_plan_without_an_axis(tmp_path, capsys):
     params.write_text(yaml.safe_dump(values))
     plan(params, csv, all_stages=True)
     stages, printed = set(pd.read_csv(csv)["stage"]), capsys.readouterr().out
-    assert stages >= {"eval-structured", "eval-open"} and not stages & {"reward-novelty", "score-paloma"}
+    assert stages >= {"eval-structured", "eval-open"} and not stages & {"reward-novelty", "import-irt", "score-paloma"}
     assert "Experiment paper, without mcq, novelty, retention, paloma, anchors (axes): " in printed
     # The twelve models alone.
     assert "Checkpoints from the hub: 199 GB" in printed
