@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -118,20 +119,11 @@ def test_provenance(dag):
         "model": "embedded",
         "seed": 0,
         "conditions": list(CONDITIONS),
-        **{f"generate.{name}.enabled": name == "ssot" for name in BASELINES},
-        **{
-            f"generate.{name}.answers_per_request": record["parameters"][f"generate.{name}.answers_per_request"]
-            for name in BASELINES
-        },
+        **{f"generate.{name}": asdict(getattr(dag.loaded.generate, name)) for name in BASELINES},
         "evaluate.bootstrap_replicates": 100,
         "evaluate.floor_replicates": 20,
         "evaluate.token_budget": 40,
         "models.embedded.chat": record["parameters"]["models.embedded.chat"],
-        **{
-            f"generate.{name}.{key}": getattr(getattr(dag.loaded.generate, name), key)
-            for name in BASELINES
-            for key in ("enabled", "answers_per_request")
-        },
     }
 
 
