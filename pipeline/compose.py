@@ -153,10 +153,11 @@ def check_composed(params_path: Path, conf: Path) -> None:
 
 def check_parts(params: Params) -> None:
     """Raise ConfigError where dvc.yaml lacks a file or parameter of a part of a stage: DVC would not know of it."""
+    tables = dag_section(params)
     for node in StageGraph(params).values():
         known = {*node.dependencies, *node.outputs}
         for part, row in node.parts:
-            names = template_names(row, params)
+            names = template_names(row, params, tables)
             needed = (
                 ("deps", part.inputs, known, "/"),
                 ("outs", part.outputs, {*node.outputs}, "/"),
@@ -197,8 +198,9 @@ def check(params: Path, conf: Path) -> None:
     if "DVC_EXP_NAME" not in os.environ:
         check_composed(params, conf)
     check_derived(params)
-    check_parts(load_params(params))
-    check_pinned(load_params(params))
+    loaded = load_params(params)
+    check_parts(loaded)
+    check_pinned(loaded)
 
 
 def write_files(directory: Path, values: dict[str, Any], overrides: list[str]) -> None:

@@ -12,7 +12,7 @@ import torch
 
 from pipeline.config.evaluation import JudgeConfig
 from pipeline.core.language.novelty_partition import Pair
-from pipeline.engines.judges.pair_scorer import EncodedTexts, PairScorer
+from pipeline.engines.judges.pair_scorer import EncodedTexts, PairScorer, rows_of
 from pipeline.engines.judges.sequence_classifier import (
     check_vocabulary,
     load_evaluator_tokenizer,
@@ -51,8 +51,9 @@ class EntailmentJudge(EncodedTexts, PairScorer):
         # The answers are at the ends.
         self.tokenizer.truncation_side = "left"
         encoded = self.tokenizer(*map(list, zip(*pairs, strict=True)), truncation=True, max_length=self.max_tokens)
-        rows = [dict(zip(encoded, values, strict=True)) for values in zip(*encoded.values(), strict=True)]
-        yield from self._run(rows, lambda inputs: self._verdicts[self.model(**inputs).logits.argmax(dim=-1)])
+        yield from self._run(
+            rows_of(encoded), lambda inputs: self._verdicts[self.model(**inputs).logits.argmax(dim=-1)]
+        )
 
 
 def judge_identity(config: JudgeConfig) -> dict[str, Any]:

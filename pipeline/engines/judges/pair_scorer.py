@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 
 
+def rows_of(encoded: Mapping[str, list[list[int]]]) -> list[dict[str, list[int]]]:
+    """What a tokenizer makes of several texts, one mapping for each text."""
+    return [dict(zip(encoded, values, strict=True)) for values in zip(*encoded.values(), strict=True)]
+
+
 class EncodedTexts:
     """A model that is run on encoded texts, those of similar length together.
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from pipeline.config.evaluation import SimilarityConfig
-from pipeline.engines.judges.pair_scorer import EncodedTexts
+from pipeline.engines.judges.pair_scorer import EncodedTexts, rows_of
 from pipeline.engines.judges.sequence_classifier import (
     check_vocabulary,
     load_evaluator,
@@ -33,13 +33,12 @@ class SentenceEmbedder(EncodedTexts):
         if not places:
             return vectors
         encoded = self.tokenizer([texts[place] for place in places], truncation=True, max_length=self.max_tokens)
-        rows = [dict(zip(encoded, values, strict=True)) for values in zip(*encoded.values(), strict=True)]
 
         def pooled(inputs: "BatchEncoding") -> torch.Tensor:
             hidden, own = self.model(**inputs).last_hidden_state.float(), inputs["attention_mask"].unsqueeze(-1)
             return (hidden * own).sum(dim=1) / own.sum(dim=1)
 
-        for indices, found in self._run(rows, pooled):
+        for indices, found in self._run(rows_of(encoded), pooled):
             vectors[[places[index] for index in indices]] = found
         if not np.isfinite(vectors).all():
             raise ModelError("the embedding of a text is not finite")
