@@ -1,4 +1,4 @@
-"""How far the optimum of each hard-target loss lies from its target, by family: the table of docs/objectives.md.
+"""How far the optimum of each hard-target loss lies from its target, by family: the table of docs/methods.md.
 
 Run from the root of the repository: ``python -m scripts.hard_target_optimum``. Strings have one token per character
 and a terminator, as with tokenizers that split numbers into digits.

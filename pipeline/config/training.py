@@ -32,7 +32,7 @@ class HardConfig:
     """Strings drawn per prompt and epoch."""
     loss_reduction: Literal["token", "completion"]
     """"token" is the mean over all tokens of a step (Algorithm 2, line 14); "completion" the mean over each string's
-    tokens, then over strings (Eq. 4), whose optimum favours short strings (docs/objectives.md)."""
+    tokens, then over strings (Eq. 4), whose optimum favours short strings (docs/methods.md)."""
     completions_per_prompt: PositiveInt
     """Strings in one step behind one copy of the prompt; 1 (the paper) mixes a prompt's strings over the epoch.
     Divides samples_per_prompt."""
