@@ -92,8 +92,6 @@ def test_a_summary_that_is_the_list_is_no_distance_from_it(summarised, tmp_path)
     means = pd.read_parquet(tmp_path / "scores.parquet").groupby("summary")["distance"].mean()
     # All questions have the same answers: the null is the list, too.
     assert means[["sampled", "direct", "null"]].abs().max() == 0 < means["perfect"]
-    record = json.loads((tmp_path / "scores.provenance.json").read_text())
-    assert record["judge_calls"] == 3 * 2 * 2
 
 
 def test_the_judge_may_be_another_model(summarised, tmp_path):
@@ -127,7 +125,6 @@ def test_an_interrupted_run_judges_only_what_is_left(summarised, tmp_path, monke
     run = summarised.run(STAGES[2], output=output)
     assert len(asked) == 3 and not run.unfinished.exists()
     assert output.read_bytes() == summarised.path(STAGES[2]).read_bytes()
-    assert json.loads((tmp_path / "scores.provenance.json").read_text())["judge_calls"] == sum(asked)
 
 
 def test_one_question_is_too_few(summarised, tmp_path):

@@ -66,7 +66,7 @@ def test_sigkill_in_the_middle_of_one_prompts_samples(dag, tmp_path):
 
     def journalled():
         lines = [line for path in scratch.rglob("*.jsonl") for line in path.read_bytes().splitlines(True)]
-        return [json.loads(line) for line in lines if line.endswith(b"\n")]
+        return {key for line in lines if line.endswith(b"\n") for key in json.loads(line)}
 
     assert not journalled()
     killed = start(name, params, tmp_path / "killed.parquet")
@@ -203,7 +203,7 @@ def test_the_examination_notices_a_stage_that_writes_in_place(tmp_path, monkeypa
 
 def finished(scratch: Path) -> set[bytes]:
     """Rows of the finished prompts in a scratch directory."""
-    lines = (line for path in scratch.rglob("rows.jsonl") for line in path.read_bytes().splitlines(keepends=True))
+    lines = (line for path in scratch.rglob("values.jsonl") for line in path.read_bytes().splitlines(keepends=True))
     return {line for line in lines if line.endswith(b"\n")}
 
 

@@ -317,7 +317,7 @@ def test_sigkill_between_chunks(workplace, tmp_path):
     wait_until(lambda: len(journalled()) >= 3, killed)
     killed.send_signal(signal.SIGKILL)
     killed.wait()
-    saved = [score for line in journalled() for score in json.loads(line)["documents"]]
+    saved = [score for line in journalled() for score in json.loads(line).values()]
     assert len(saved) >= 3 and not (tmp_path / "killed.parquet").exists()
     found = score(workplace, "base", tmp_path / "killed.parquet", params)
     assert found["nll_nats"][: len(saved)].tolist() == [score["nll_nats"] for score in saved]

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from pipeline.artifacts.journal import Journal
 from pipeline.artifacts.prompts import write_prompts
+from pipeline.artifacts.storage import sha256_json
 from pipeline.axes.retention import score as score_retention
 from pipeline.config.params import load_params
 from pipeline.config.retention import TINY_TASKS
@@ -21,6 +21,7 @@ from pipeline.engines.scoring.task_model import TaskModel
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources.fetch import downloads
 from pipeline.sources.retention_data import local_folder, pinned_revisions, read_task
+from pipeline.stages.resumable import ResumableMap
 from scripts.make_retention_items import task_splits
 from tests.conftest import ROOT
 from tests.stages.conftest import run_stage
@@ -100,25 +101,25 @@ def test_one_row_per_task_item_and_metric(run, tmp_path, capsys):
 
 def test_a_killed_run_goes_on_where_it_stopped(run, tmp_path, monkeypatch):
     whole = run()
-    append, batches = Journal.append, []
+    keep, batches = ResumableMap._keep, []
 
-    def killed(self, rows):
+    def killed(self, batch):
         if len(batches) == 3:
             raise KeyboardInterrupt
-        batches.append(self.path.stem)
-        append(self, rows)
+        batches.append(batch)
+        keep(self, batch)
 
-    monkeypatch.setattr(Journal, "append", killed)
+    monkeypatch.setattr(ResumableMap, "_keep", killed)
     with pytest.raises(KeyboardInterrupt):
         run("again.parquet")
     assert not (tmp_path / "again.parquet").exists()
-    monkeypatch.setattr(Journal, "append", append)
+    monkeypatch.setattr(ResumableMap, "_keep", keep)
     unfinished = tmp_path / "artifacts" / "unfinished" / "score-retention" / "embedded-base"
-    kept = {json.loads(line)["request"] for path in unfinished.glob("*/*.jsonl") for line in path.open()}
+    kept = {key for path in unfinished.glob("*/*.jsonl") for line in path.open() for key in json.loads(line)}
     asked, answer = [], TaskModel.answer
 
     def counted(self, kind, arguments):
-        asked.extend(score_retention._key((kind, pair)) for pair in arguments)
+        asked.extend(sha256_json((kind, pair)) for pair in arguments)
         return answer(self, kind, arguments)
 
     monkeypatch.setattr(TaskModel, "answer", counted)

@@ -1,5 +1,6 @@
 """How far a condition's law of replies to held-out instructions is from the base checkpoint's, token by token."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +13,7 @@ from pipeline.artifacts.storage import read_table
 from pipeline.config.conditions import adapter_directory
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
+from pipeline.stages.resumable import resumable
 
 
 def main(
@@ -37,27 +39,33 @@ def main(
     ended = (table["finish_reason"] == "stop").tolist()
     terminator = answer_terminator(tokenizer, config.terminator)
     replies = reply_ids(tokenizer, table["text"].tolist(), ended, terminator)
-    adapter, divergences = adapter_directory(condition, weights), [0.0] * len(table)
-    # The base checkpoint is no distance from itself, and is not loaded.
-    if adapter is not None:
-        opened = open_model(config, model_report, adapter, requests[0].text)
+    adapter = adapter_directory(condition, weights)
+    asked = list(zip(table["prompt_id"], replies, table["direction"], strict=True))
+
+    def divergences(missing: dict[str, tuple]) -> Iterator[dict[str, float]]:
+        # The base checkpoint is no distance from itself, and is not loaded.
+        if adapter is None:
+            yield dict.fromkeys(missing, 0.0)
+            return
+        opened, names = open_model(config, model_report, adapter, requests[0].text), list(missing)
         encoded = {prompt.prompt_id: opened.encode(prompt.text) for prompt in requests}
+        prompt_ids, replied, directions = zip(*missing.values(), strict=True)
         passes = reply_divergences(
             opened.model,
             position_logits(opened.model),
-            [encoded[prompt_id] for prompt_id in table["prompt_id"]],
-            replies,
-            table["direction"].tolist(),
+            [encoded[prompt_id] for prompt_id in prompt_ids],
+            replied,
+            directions,
             run.params.evaluate.tokens_per_pass,
         )
-        with run.tracked() as tracking, tracking.bar(desc=run.title, unit="reply", total=len(table)) as progress:
-            for found in passes:
-                for index, value in found:
-                    divergences[index] = value
-                progress.update(len(found))
-    table = table.assign(num_tokens=list(map(len, replies)), divergence_nats=divergences)
-    run.write_table(output, table[list(REPLY_DIVERGENCE_COLUMNS)])
-    run.write_record(num_replies=len(table))
+        for batch in passes:
+            yield {names[index]: value for index, value in batch}
+
+    with resumable(run, "reply", len(table)) as done:
+        found = done({str(place): item for place, item in enumerate(asked)}, divergences)
+        table = table.assign(num_tokens=list(map(len, replies)), divergence_nats=found)
+        run.write_table(output, table[list(REPLY_DIVERGENCE_COLUMNS)])
+        run.write_record(num_replies=len(table))
 
 
 if __name__ == "__main__":

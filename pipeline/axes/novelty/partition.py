@@ -1,8 +1,7 @@
 """Partition the NoveltyBench responses of a condition into classes that say the same.
 
 Writes the benchmark's ``SPLIT/generations.jsonl`` and ``SPLIT/partitions.jsonl``, and ``counts.json``
-with the comparisons behind them. Every similarity goes into the cache as soon as its batch is
-done, so a killed run loses at most one batch, and equal pairs are compared once for all conditions.
+with the comparisons behind them. Equal pairs are compared once.
 """
 
 from collections.abc import Sequence
@@ -14,12 +13,12 @@ from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.json_lines import write_json_lines
 from pipeline.artifacts.prompts import read_text_prompts
-from pipeline.artifacts.score_cache import CachedScores, ScoreCache
 from pipeline.artifacts.storage import rows_by_prompt, write_json
 from pipeline.core.language.novelty import distinct
 from pipeline.core.language.novelty_partition import partition_responses
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.dag.execution import StageRun, command_line
+from pipeline.stages.resumable import pair_scores, resumable
 
 
 def responses_by_prompt(prompts: Sequence[TextPrompt], generations: Path) -> list[list[str]]:
@@ -47,9 +46,7 @@ def benchmark_rows(
     return rows
 
 
-def main(
-    run: StageRun, model: str, condition: str, prompts: list[Path], generations: Path, cache: Path, output: Path
-) -> None:
+def main(run: StageRun, model: str, condition: str, prompts: list[Path], generations: Path, output: Path) -> None:
     """Write the partitions of every prompt's responses into ``output``."""
     from pipeline.engines.judges.pair_classifier import classifier_identity, open_classifier
 
@@ -58,25 +55,19 @@ def main(
     run.record.add(classifier=identity)
     rows = read_text_prompts(*prompts)
     responses = responses_by_prompt(rows, generations)
-    with run.tracked() as tracking:
-        progress = tracking.bar(desc=run.title, unit="pair")
-        # Word overlap costs less than looking it up.
-        stored = None if settings.kind == "lexical" else ScoreCache(cache)
-        kept_under = {**identity, "code": run.code_of("pipeline.engines.judges.pair_classifier.open_classifier")}
-        similarity = CachedScores(stored, kept_under, lambda: open_classifier(settings, identity), progress.update)
+    with resumable(run, "pair") as done:
+        similarity = pair_scores(done, lambda: open_classifier(settings, identity))
         partitions, counts = partition_responses(responses, similarity, settings.threshold)
-        tracking.log(asdict(counts))
-    with atomic_directory(output) as directory:
-        for split, entries in benchmark_rows(rows, f"{model}/{condition}", responses, partitions).items():
-            asked = [{k: v for k, v in entry.items() if k not in ("partition", "distinct")} for entry in entries]
-            write_json_lines(directory / split / "generations.jsonl", asked)
-            write_json_lines(directory / split / "partitions.jsonl", entries)
-        write_json(directory / "counts.json", {"classifier": settings.kind, **asdict(counts)})
-    run.write_record(num_prompts=len(rows), cache_hits=similarity.hits, classifier_calls=similarity.calls)
+        with atomic_directory(output) as directory:
+            for split, entries in benchmark_rows(rows, f"{model}/{condition}", responses, partitions).items():
+                asked = [{k: v for k, v in entry.items() if k not in ("partition", "distinct")} for entry in entries]
+                write_json_lines(directory / split / "generations.jsonl", asked)
+                write_json_lines(directory / split / "partitions.jsonl", entries)
+            write_json(directory / "counts.json", {"classifier": settings.kind, **asdict(counts)})
+        run.write_record(num_prompts=len(rows))
     print(
-        f"{run.title}: {counts.pairs} pairs, {counts.compared} compared, "
-        f"{counts.lexical} by the rule for short responses, {counts.classified} by the classifier "
-        f"({counts.classified_unique} different, {similarity.calls} computed in this run)"
+        f"{run.title}: {counts.pairs} pairs, {counts.compared} compared, {counts.lexical} by the rule for short "
+        f"responses, {counts.classified} by the classifier ({counts.classified_unique} different)"
     )
 
 

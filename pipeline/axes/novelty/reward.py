@@ -2,7 +2,7 @@
 
 Writes the benchmark's ``SPLIT/scores.jsonl``, the table ``classes.parquet`` with raw rewards, and
 ``counts.json``. Only the first response of each class counts in the utility, so only that is
-rewarded. Every reward goes into the cache as soon as its batch is done.
+rewarded.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,6 @@ import pandas as pd
 from pipeline.artifacts.atomic import atomic_directory
 from pipeline.artifacts.json_lines import write_json_lines
 from pipeline.artifacts.novelty import PARTITION_FIELDS, read_splits
-from pipeline.artifacts.score_cache import CachedScores, ScoreCache
 from pipeline.artifacts.storage import read_json, write_json, write_table
 from pipeline.config.evaluation import RewardConfig
 from pipeline.config.models import ModelConfig
@@ -29,6 +28,7 @@ from pipeline.core.language.novelty import (
     utility,
 )
 from pipeline.dag.execution import StageRun, command_line
+from pipeline.stages.resumable import pair_scores, resumable
 
 THRESHOLDS = {"skywork": RATING_THRESHOLDS, "likelihood": LIKELIHOOD_RATING_THRESHOLDS}
 
@@ -93,9 +93,7 @@ def class_rows(split: str, entry: dict[str, Any], rewards: np.ndarray, threshold
     ]
 
 
-def main(
-    run: StageRun, model: str, condition: str, model_report: Path, partitions: Path, cache: Path, output: Path
-) -> None:
+def main(run: StageRun, model: str, condition: str, model_report: Path, partitions: Path, output: Path) -> None:
     """Write the ratings and the utility of every prompt's responses into ``output``."""
     settings, patience = run.params.evaluate.novelty.reward, run.params.evaluate.novelty.patience
     identity, open_scorer = evaluator(settings, run.params.models[model], model_report)
@@ -104,40 +102,32 @@ def main(
     entries = [(split, entry) for split, rows in splits.items() for entry in rows]
     firsts = [[entry["generations"][i] for i in representatives(entry["partition"])] for _, entry in entries]
     pairs = [(entry["prompt"], text) for (_, entry), texts in zip(entries, firsts, strict=True) for text in texts]
-    with run.tracked() as tracking:
-        progress = tracking.bar(desc=run.title, unit="response", total=len(pairs))
-        kept_under = {**identity, "code": run.code_of("pipeline.axes.novelty.reward.evaluator")}
-        scores = CachedScores(ScoreCache(cache), kept_under, open_scorer, progress.update)
-        rewards = np.split(scores(pairs), np.cumsum([len(texts) for texts in firsts])[:-1])
-    classes: list[dict] = []
-    for (split, entry), values in zip(entries, rewards, strict=True):
-        rows = class_rows(split, entry, values, THRESHOLDS[settings.kind])
-        class_ratings = [row["rating"] for row in rows]
-        ratings = generation_ratings(entry["partition"], class_ratings)
-        entry |= {
-            "generation_scores": ratings,
-            "partition_scores": class_ratings,
-            "utility": utility(ratings, patience),
+    with resumable(run, "response", len(set(pairs))) as done:
+        rewards = np.split(pair_scores(done, open_scorer)(pairs), np.cumsum([len(texts) for texts in firsts])[:-1])
+        classes: list[dict] = []
+        for (split, entry), values in zip(entries, rewards, strict=True):
+            rows = class_rows(split, entry, values, THRESHOLDS[settings.kind])
+            class_ratings = [row["rating"] for row in rows]
+            ratings = generation_ratings(entry["partition"], class_ratings)
+            entry |= {
+                "generation_scores": ratings,
+                "partition_scores": class_ratings,
+                "utility": utility(ratings, patience),
+            }
+            classes.extend(rows)
+        counts = {
+            "reward": settings.kind,
+            "responses": sum(len(entry["generations"]) for _, entry in entries),
+            "representatives": len(pairs),
+            "representatives_unique": len(set(pairs)),
         }
-        classes.extend(rows)
-    counts = {
-        "reward": settings.kind,
-        "responses": sum(len(entry["generations"]) for _, entry in entries),
-        "representatives": len(pairs),
-        "representatives_unique": len(set(pairs)),
-    }
-    with atomic_directory(output) as directory:
-        for split, rows in splits.items():
-            write_json_lines(directory / split / "scores.jsonl", rows)
-        write_table(directory / "classes.parquet", pd.DataFrame(classes))
-        write_json(directory / "counts.json", counts)
-    cut = getattr(scores.scorer, "num_cut", 0)
-    calls = {"cache_hits": scores.hits, "reward_calls": scores.calls}
-    run.write_record(num_prompts=len(entries), conversations_cut=cut, **calls)
-    print(
-        f"{run.title}: {counts['responses']} responses, {len(pairs)} representatives, "
-        f"{scores.calls} rewarded in this run"
-    )
+        with atomic_directory(output) as directory:
+            for split, rows in splits.items():
+                write_json_lines(directory / split / "scores.jsonl", rows)
+            write_table(directory / "classes.parquet", pd.DataFrame(classes))
+            write_json(directory / "counts.json", counts)
+        run.write_record(num_prompts=len(entries))
+    print(f"{run.title}: {counts['responses']} responses, {len(pairs)} representatives")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from pipeline.dag.stage_kinds import (
 
 PROMPTS = prompts_of("novelty")
 PARTITIONS, SCORES = (f"{{artifacts}}/novelty/{{model}}/{{condition}}/{step}" for step in ("partitions", "scores"))
-CACHE = {"cache": "{artifacts}/cache/novelty_scores.sqlite"}
 CLASSIFIER = ("kind", "checkpoint", "revision", "tokenizer", "tokenizer_revision", "dtype", "threshold", "max_tokens")
 REWARD = ("kind", "checkpoint", "revision", "dtype", "max_length")
 STAGES = AxisStages(
@@ -32,7 +31,6 @@ STAGES = AxisStages(
             chosen_by=PAIR,
             reads={"prompts": PROMPTS, "generations": table("generations", "novelty")},
             writes={"output": PARTITIONS},
-            shares=CACHE,
             records=record(PARTITIONS),
             parameters=tuple(f"evaluate.novelty.classifier.{name}" for name in CLASSIFIER),
             free_parameters=("evaluate.novelty.classifier.tokens_per_pass",),
@@ -48,7 +46,6 @@ STAGES = AxisStages(
             after=(PREFLIGHT,),
             reads={"model_report": MODEL_REPORT, "partitions": PARTITIONS},
             writes={"output": SCORES},
-            shares=CACHE,
             records=record(SCORES),
             parameters=(
                 *MODEL,

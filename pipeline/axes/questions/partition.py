@@ -1,8 +1,7 @@
 """Read the answer in every reply to a question and put it into its class, by the rule of ``evaluate.partition``.
 
-Under the rule "entailment" a judge reads pairs of answers behind their question, both ways round. Every verdict is
-cached as soon as its batch is done: a killed run loses one batch at most, and equal pairs are judged once for all
-conditions. Against people, answers are compared by spelling alone: nobody judges what held-out people said.
+Under the rule "entailment" a judge reads pairs of answers behind their question, both ways round; equal pairs are
+judged once. Against people, answers are compared by spelling alone: nobody judges what held-out people said.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,27 +11,16 @@ import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN, read_answers
-from pipeline.artifacts.score_cache import CachedScores, ScoreCache
 from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.axes.questions.answers import PARTITION_COLUMNS, answer_texts, styled_answer
 from pipeline.axes.questions.artifact import read_questions
 from pipeline.axes.questions.classes import Judge, classify, normalise, says_the_same
 from pipeline.axes.questions.question import NO_ANSWER, Question
 from pipeline.config.conditions import answer_protocol
-from pipeline.config.evaluation import JudgeConfig
 from pipeline.dag.execution import StageRun, command_line
+from pipeline.stages.resumable import pair_scores, resumable
 
 Verdicts = Callable[[Sequence[tuple[str, str]]], np.ndarray]
-
-
-def _verdicts(run: StageRun, config: JudgeConfig, cache: Path) -> CachedScores:
-    """Verdicts on pairs of texts, from the cache where known."""
-    from pipeline.engines.judges.entailment import judge_identity, open_judge
-
-    identity = judge_identity(config)
-    run.record.add(judge=identity)
-    kept_under = {**identity, "code": run.code_of("pipeline.engines.judges.entailment.open_judge")}
-    return CachedScores(ScoreCache(cache), kept_under, lambda: open_judge(config, identity))
 
 
 def _judge_of(question: Question, verdicts: Verdicts, strict: bool) -> Judge:
@@ -46,33 +34,35 @@ def _judge_of(question: Question, verdicts: Verdicts, strict: bool) -> Judge:
     return same
 
 
-def main(
-    run: StageRun, model: str, condition: str, prompts: Path, generations: Path, cache: Path, output: Path
-) -> None:
+def main(run: StageRun, model: str, condition: str, prompts: Path, generations: Path, output: Path) -> None:
     """Write the answer and its class for every generation."""
+    from pipeline.engines.judges.entailment import judge_identity, open_judge
+
     questions = {question.prompt_id: question for question in read_questions(prompts)}
     tables = rows_by_prompt(generations, (*GENERATION_COLUMNS, SETTING_COLUMN), list(questions))
     protocol, partition = answer_protocol(run.params, model, condition), run.params.evaluate.partition
-    styles = run.params.generate.questions.styles
-    verdicts = _verdicts(run, partition.judge, cache) if partition.rule == "entailment" else None
+    styles, judge = run.params.generate.questions.styles, partition.judge
+    identity = judge_identity(judge) if partition.rule == "entailment" else None
+    run.record.add(**({"judge": identity} if identity else {}))
     found = []
-    for prompt_id, question in questions.items():
-        table = tables[prompt_id].reset_index(drop=True)
-        answers = pd.Series(answer_texts(protocol, table), index=table.index, dtype=object)
-        for name, style in styles.items():
-            own = table[table[SETTING_COLUMN] == name]
-            replies = [styled_answer(each[0], style, question) for each in read_answers(protocol, own)]
-            answers[own.index] = pd.Series(replies, index=own.index, dtype=object)
-        spellings = [normalise(answer) or None if answer is not None else None for answer in answers]
-        same = _judge_of(question, verdicts, partition.judge.strict) if verdicts is not None else None
-        labels = classify(answers.tolist(), question, same)
-        found.append(table.assign(answer=answers, spelling=spellings, label=labels))
-    classes = pd.concat(found, ignore_index=True)[list(PARTITION_COLUMNS)]
-    run.write_table(output, classes)
-    without = int((classes["label"] == NO_ANSWER).sum())
-    calls = {} if verdicts is None else {"judge_calls": verdicts.calls, "cache_hits": verdicts.hits}
-    run.write_record(num_answers=len(classes), num_without_answer=without, **calls)
-    print(f"{run.title}: {len(classes)} answers, {without} without an answer, {calls or 'no judge'}")
+    with resumable(run, "pair") as done:
+        verdicts = pair_scores(done, lambda: open_judge(judge, identity)) if identity else None
+        for prompt_id, question in questions.items():
+            table = tables[prompt_id].reset_index(drop=True)
+            answers = pd.Series(answer_texts(protocol, table), index=table.index, dtype=object)
+            for name, style in styles.items():
+                own = table[table[SETTING_COLUMN] == name]
+                replies = [styled_answer(each[0], style, question) for each in read_answers(protocol, own)]
+                answers[own.index] = pd.Series(replies, index=own.index, dtype=object)
+            spellings = [normalise(answer) or None if answer is not None else None for answer in answers]
+            same = _judge_of(question, verdicts, judge.strict) if verdicts is not None else None
+            labels = classify(answers.tolist(), question, same)
+            found.append(table.assign(answer=answers, spelling=spellings, label=labels))
+        classes = pd.concat(found, ignore_index=True)[list(PARTITION_COLUMNS)]
+        run.write_table(output, classes)
+        without = int((classes["label"] == NO_ANSWER).sum())
+        run.write_record(num_answers=len(classes), num_without_answer=without)
+    print(f"{run.title}: {len(classes)} answers, {without} without an answer")
 
 
 if __name__ == "__main__":

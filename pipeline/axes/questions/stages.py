@@ -30,7 +30,6 @@ CLASSES = Stage(
     chosen_by=PAIR,
     reads={"prompts": PROMPTS, "generations": GENERATIONS},
     writes={"output": PARTITIONS},
-    shares={"cache": "{artifacts}/cache/entailment.sqlite"},
     records=record(PARTITIONS),
     parameters=("evaluate.partition", "generate.questions.styles", "models.{model}.chat"),
     device="gpu",

@@ -1,20 +1,18 @@
 """Score the tasks for one model under one condition: one row per task, item and metric.
 
 Prompts have the tasks' published few-shot formats, in one user turn of the model's chat template by default; every row
-says in which form they were put (see ``pipeline.engines.scoring.task_model``). Answered requests are kept until the
-table is written, so a killed run continues where it stopped.
+says in which form they were put (see ``pipeline.engines.scoring.task_model``).
 """
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from pipeline.artifacts.journal import Journal
 from pipeline.artifacts.model_report import model_revision
 from pipeline.artifacts.scores import ITEM_SCORE_COLUMNS
 from pipeline.artifacts.storage import sha256_json
@@ -24,11 +22,11 @@ from pipeline.core.retention.items import Outcome, Render, RetentionTask
 from pipeline.core.retention.tasks import TASKS
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
-from pipeline.record.progress_bar import LoggedBar
 from pipeline.sources.retention_data import pinned_revisions, read_task
+from pipeline.stages.resumable import resumable
 
 if TYPE_CHECKING:
-    from pipeline.engines.scoring.task_model import TaskModel
+    pass
 
 PROBE = "Question: What is 2 + 3?\nAnswer:"
 
@@ -43,31 +41,6 @@ def _chat_template(config: ModelConfig, report: Path) -> Render | None:
         return None
     options = {"template_arguments": chat.template_arguments, "answer_prefix": chat.answer_prefix}
     return functools.partial(render_request, tokenizer, **options)
-
-
-def _key(request: tuple[str, tuple]) -> str:
-    return sha256_json(request)
-
-
-def _responses(
-    requests: list[tuple[str, tuple]], journal: Journal, model: Callable[[], "TaskModel"], progress: LoggedBar
-) -> list[Any]:
-    """The response to each request, from the journal or from the model, which is loaded if it is needed.
-
-    Equal requests have one response.
-    """
-    answered = {row["request"]: row["response"] for row in journal.rows()}
-    progress.restored(len(answered))
-    missing = {_key(request): request for request in requests}
-    missing = {key: request for key, request in missing.items() if key not in answered}
-    for kind in dict.fromkeys(kind for kind, _ in missing.values()):
-        keys = [key for key, request in missing.items() if request[0] == kind]
-        for batch in model().answer(kind, [missing[key][1] for key in keys]):
-            new = {keys[place]: response for place, response in batch}
-            journal.append({"request": key, "response": response} for key, response in new.items())
-            answered.update(new)
-            progress.update(len(new))
-    return [answered[_key(request)] for request in requests]
 
 
 def _rows(task: str, outcomes: list[Outcome]) -> list[dict[str, Any]]:
@@ -88,26 +61,28 @@ def main(run: StageRun, model: str, condition: str, model_report: Path, weights:
     multiturn = prompt_format == "chat_multiturn"
     tasks = {task: RetentionTask(task, splits, render, multiturn) for task, splits in data.items()}
 
-    @functools.cache
-    def opened_model() -> "TaskModel":
+    def answers(missing: dict[str, tuple[str, tuple]]) -> Iterator[dict[str, Any]]:
         from pipeline.engines.scoring.task_model import TaskModel
 
         opened = open_model(run.params.models[model], model_report, adapter_directory(condition, weights), PROBE)
         limits = {"max_new_tokens": settings.max_new_tokens, "tokens_per_pass": settings.tokens_per_pass}
         chat = run.params.models[model].chat
         form = {"in_template": render is not None, "add_special_tokens": chat.add_special_tokens}
-        return TaskModel(opened.model, opened.tokenizer, opened.stop_ids, **limits, **form)
+        asked = TaskModel(opened.model, opened.tokenizer, opened.stop_ids, **limits, **form)
+        for kind in dict.fromkeys(kind for kind, _ in missing.values()):
+            keys = [key for key, request in missing.items() if request[0] == kind]
+            for batch in asked.answer(kind, [missing[key][1] for key in keys]):
+                yield {keys[place]: response for place, response in batch}
 
-    total = sum(len({_key(request) for request in task.requests}) for task in tasks.values())
+    # Equal requests have one response.
+    keys = {name: [sha256_json(request) for request in task.requests] for name, task in tasks.items()}
     rows, num_items = [], {}
-    with run.scratch() as scratch:
-        with run.tracked() as tracking:
-            progress = tracking.bar(desc=run.title, unit="request", total=total)
-            for name, task in tasks.items():
-                journal = Journal(scratch / f"{name}.jsonl")
-                outcomes = task.outcomes(_responses(task.requests, journal, opened_model, progress))
-                rows += _rows(name, outcomes)
-                num_items[name] = len({outcome.item for outcome in outcomes})
+    with resumable(run, "request", sum(len(set(own)) for own in keys.values())) as done:
+        for name, task in tasks.items():
+            done(dict(zip(keys[name], task.requests, strict=True)), answers)
+            outcomes = task.outcomes([done.values[key] for key in keys[name]])
+            rows += _rows(name, outcomes)
+            num_items[name] = len({outcome.item for outcome in outcomes})
         for name, count in num_items.items():
             if count != TASKS[name].items:
                 print(f"{name}: {count} items, where the published task has {TASKS[name].items}")

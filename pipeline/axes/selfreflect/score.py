@@ -1,10 +1,7 @@
-"""What a judge thinks of hidden words of a model's answers: given a summary of others, and given their list.
-
-A killed run goes on behind the last question whose words were all judged.
-"""
+"""What a judge thinks of hidden words of a model's answers: given a summary of others, and given their list."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +28,7 @@ from pipeline.axes.selfreflect.summaries import (
 from pipeline.config.evaluation import DEFAULT_SETTING
 from pipeline.core.prompts.number_answers import strip_reasoning
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.stages.row_by_row import row_by_row
+from pipeline.stages.resumable import resumable
 
 if TYPE_CHECKING:
     from pipeline.engines.judges.word_judge import WordJudge
@@ -41,8 +38,8 @@ Summaries = dict[tuple[str, str], list[str]]
 """Texts by question and kind of summary."""
 
 
-def _judge(run: StageRun, model: str, report: Path) -> "ConditionedModel":
-    """The configured judge, or the base checkpoint that is evaluated; the record says which."""
+def _judge(run: StageRun, model: str, report: Path) -> "Callable[[], ConditionedModel]":
+    """What opens the configured judge, or the base checkpoint that is evaluated; the record says which."""
     from pipeline.engines.judges.sequence_classifier import pinned
     from pipeline.engines.loading.conditioned_model import open_checkpoint
 
@@ -54,7 +51,7 @@ def _judge(run: StageRun, model: str, report: Path) -> "ConditionedModel":
         identity = pinned(config.checkpoint, config.revision)
         revision = identity.get("revision")
         run.record.add(judge=identity)
-    return open_checkpoint(config, revision)
+    return lambda: open_checkpoint(config, revision)
 
 
 def _written(requests: Path, generations: Path) -> Summaries:
@@ -98,8 +95,8 @@ def judged(
     answers: tuple[list[str], list[str]],
     summaries: Summaries,
     temperature: float,
-) -> dict[str, Any]:
-    """The distances of one question: ``rows``, WORD_DISTANCE_COLUMNS behind the question, and ``judge_calls``."""
+) -> list[list[Any]]:
+    """The distances of one question, WORD_DISTANCE_COLUMNS behind the question."""
     listed, tested = answers
     outcomes = judge.first_tokens(
         [word for answer in {*listed, *tested} - {NO_ANSWER} for word, _ in masked_words(answer)]
@@ -110,8 +107,7 @@ def judged(
     asked = list(dict.fromkeys(text for row in compared for text in row[-2:]))
     found = itertools.chain.from_iterable(judge.laws(asked, [outcomes] * len(asked)))
     laws = {asked[index]: law for index, law in found}
-    rows = [[*names, tempered_distance(laws[first], laws[second], temperature)] for *names, first, second in compared]
-    return {"rows": rows, "judge_calls": len(asked)}
+    return [[*names, tempered_distance(laws[first], laws[second], temperature)] for *names, first, second in compared]
 
 
 def main(
@@ -135,17 +131,19 @@ def main(
     }
     lists = {name: listed for name, (listed, _) in answers.items()}
     summaries = _with_references(_written(requests, generations), lists, questions)
-    judge = WordJudge(_judge(run, model, model_report), settings.tokens_per_pass)
+    open_judge = _judge(run, model, model_report)
 
-    def distances(question: Question) -> dict[str, Any]:
-        return judged(judge, question, answers[question.prompt_id], summaries, settings.temperature)
+    def distances(missing: dict[str, Question]) -> Iterator[dict[str, list]]:
+        judge = WordJudge(open_judge(), settings.tokens_per_pass)
+        for name, question in missing.items():
+            yield {name: judged(judge, question, answers[name], summaries, settings.temperature)}
 
-    with row_by_row(run, questions, distances) as finished:
-        rows = [(entry["prompt_id"], *row) for entry in finished for row in entry["rows"]]
+    with resumable(run, "prompt", len(questions)) as done:
+        named = {question.prompt_id: question for question in questions}
+        rows = [(name, *row) for name, found in zip(named, done(named, distances), strict=True) for row in found]
         table = pd.DataFrame(rows, columns=list(WORD_DISTANCE_COLUMNS)).astype({"distance": float})
         run.write_table(output, table)
-        calls = sum(entry["judge_calls"] for entry in finished)
-        run.write_record(num_prompts=len(questions), num_words=len(rows), judge_calls=calls)
+        run.write_record(num_prompts=len(questions), num_words=len(rows))
 
 
 if __name__ == "__main__":

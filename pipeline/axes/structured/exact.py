@@ -2,10 +2,10 @@
 
 For every prompt: bounds on the distance of the model's law over plain decimals from the target,
 by best-first expansion of digit prefixes, and, where the trie of the evaluation space is
-small enough, exact figures over all of its strings. A killed run goes on behind its last finished prompt.
+small enough, exact figures over all of its strings.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,8 @@ from pipeline.config.params import Params
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.tries.trie import Trie
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.engines.scoring.model_on_demand import ModelOnDemand
-from pipeline.stages.row_by_row import row_by_row
+from pipeline.engines.loading.conditioned_model import open_model
+from pipeline.stages.resumable import resumable
 
 
 def trie_figures(scorer, prompt_ids: list[int], trie: Trie, rule, width: float) -> dict[str, float]:
@@ -79,16 +79,16 @@ def distribution_table(entries: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return table.astype({name: "float64" for name in CDF_COLUMNS if name != "prompt_id"})
 
 
-def figures(config: Params, model: ModelOnDemand, prompt: Prompt, trie: Trie) -> dict[str, Any]:
+def figures(config: Params, scorer, ids: list[int], rule, prompt: Prompt, trie: Trie) -> dict[str, Any]:
     """The figures of one prompt by column; what does not apply is left out."""
-    settings, ids, (_, rule) = config.evaluate, model.opened.encode(prompt.text), model.answer_tokens
+    settings = config.evaluate
     found: dict[str, Any] = {"num_prefixes": trie.num_prefixes}
     if settings.exact_max_prefixes is None or trie.num_prefixes <= settings.exact_max_prefixes:
-        found |= trie_figures(model.tree_scorer, ids, trie, rule, interquantile_width(prompt.law))
+        found |= trie_figures(scorer, ids, trie, rule, interquantile_width(prompt.law))
     # Without a digit rule the tokenizer's numbers cannot be expanded digit by digit.
     if rule is not None:
         longest = config.generate.structured.max_new_tokens
-        found |= bound_figures(model.tree_scorer, ids, prompt.law, rule, settings, longest)
+        found |= bound_figures(scorer, ids, prompt.law, rule, settings, longest)
     return {key: value for key, value in found.items() if value == value}
 
 
@@ -105,8 +105,20 @@ def main(
 ) -> None:
     """Write the exact figures of every prompt in ``prompts`` and, to ``cdf``, distribution functions."""
     requests, store, config = read_prompts(*prompts), TrieStore(tries), run.params
-    opened = ModelOnDemand(config, model, model_report, adapter_directory(condition, weights), requests[0].text)
-    with row_by_row(run, requests, lambda prompt: figures(config, opened, prompt, store[prompt.prompt_id])) as rows:
+    settings, named = config.models[model], {prompt.prompt_id: prompt for prompt in requests}
+
+    def score(missing: dict[str, Prompt]) -> Iterator[dict[str, dict]]:
+        from pipeline.engines.loading.digit_rule import answer_tokens
+        from pipeline.engines.scoring.tree_scorer import TreeScorer
+
+        opened = open_model(settings, model_report, adapter_directory(condition, weights), requests[0].text)
+        scorer = TreeScorer(opened.model)
+        _, rule = answer_tokens(opened.tokenizer, settings.terminator, config.discretize.eval.num_decimals)
+        for name, prompt in missing.items():
+            yield {name: figures(config, scorer, opened.encode(prompt.text), rule, prompt, store[name])}
+
+    with resumable(run, "prompt", len(named)) as done:
+        rows = [{"prompt_id": name, **found} for name, found in zip(named, done(named, score), strict=True)]
         table = pd.DataFrame(rows, columns=list(EXACT_COLUMNS))
         run.write_table(output, table.astype({c: "float64" for c in EXACT_COLUMNS if c != "prompt_id"}))
         run.write_table(cdf, distribution_table(rows))

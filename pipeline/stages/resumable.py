@@ -1,0 +1,131 @@
+"""The one way in which work over rows survives a kill: values by key, in a file that is only ever appended to."""
+
+import contextlib
+import functools
+import json
+import math
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pipeline.artifacts.storage import sha256_json
+from pipeline.dag.execution import StageRun
+from pipeline.errors import ArtifactError, ModelError, storage_error
+from pipeline.record.progress_bar import LoggedBar
+
+Item = TypeVar("Item")
+Compute = Callable[[dict[str, Item]], Iterable[Mapping[str, Any]]]
+"""From the items that have no value yet, by key, to batches of values by key, each handed over as soon as it is done.
+Values are what JSON can hold. The model is to be opened inside: it is called only if something is missing."""
+
+
+def one_by_one(make: Callable[[Item], Any]) -> Compute:
+    """Batches of one value each."""
+    return lambda missing: ({key: make(item)} for key, item in missing.items())
+
+
+class ResumableMap:
+    """Maps items to values, each of which is computed once, whatever kills the process. One process at a time.
+
+    A line of the file is a batch: a kill loses the batch that it interrupts, whole, and nothing before it. Lines are in
+    the kernel's hands, not flushed to the disk, so a power loss may cost the last half minute.
+
+    Args:
+        path: The file, which need not exist; an interrupted last line is cut off.
+        bar: Counts what is done.
+        size: What a value counts in the bar.
+
+    Raises:
+        ArtifactError: A line is not JSON.
+    """
+
+    def __init__(self, path: Path, bar: LoggedBar | None = None, size: Callable[[Any], int] = lambda value: 1):
+        self._path, self._bar, self._size = path, bar, size
+        self.values: dict[str, Any] = {}
+        *lines, rest = path.read_bytes().split(b"\n") if path.exists() else [b""]
+        if rest:
+            os.truncate(path, path.stat().st_size - len(rest))
+        for number, line in enumerate(lines, start=1):
+            try:
+                self.values |= json.loads(line)
+            except (ValueError, TypeError):
+                raise ArtifactError(f"{path}: line {number} is not JSON; delete the file to start over") from None
+
+    def __call__(self, items: Mapping[str, Item], compute: Compute) -> list[Any]:
+        """The values of ``items``, in their order. May be called again with others."""
+        missing = {key: item for key, item in items.items() if key not in self.values}
+        if self._bar is not None:
+            self._bar.restored(sum(self._size(self.values[key]) for key in items.keys() - missing.keys()))
+        for batch in compute(missing) if missing else ():
+            self._keep(batch)
+            if self._bar is not None:
+                self._bar.update(sum(map(self._size, batch.values())))
+        return [self.values[key] for key in items]
+
+    def _keep(self, batch: Mapping[str, Any]) -> None:
+        """Add a line, all of it or nothing. Raises StorageError, e.g. if the disk is full."""
+        # ASCII, because a text may hold lone surrogates, which UTF-8 has no form for.
+        left = memoryview(line := json.dumps(batch).encode("ascii") + b"\n")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab", buffering=0) as file:
+                size = os.fstat(file.fileno()).st_size
+                try:
+                    while left:
+                        left = left[file.write(left) :]
+                except OSError:
+                    with contextlib.suppress(OSError):
+                        file.truncate(size)
+                    raise
+        except OSError as error:
+            raise storage_error(error, str(self._path)) or error from error
+        # Read back, so that a value is the same whether it was computed now or before a kill.
+        self.values |= json.loads(line)
+
+
+@contextlib.contextmanager
+def resumable(
+    run: StageRun,
+    unit: str,
+    total: int | None = None,
+    *,
+    suffix: str = "",
+    regardless_of: Collection[str] = (),
+    size: Callable[[Any], int] = lambda value: 1,
+    **bar: Any,
+) -> Iterator[ResumableMap]:
+    """A map for the work of a stage, with a tracked progress bar; ``suffix`` and ``regardless_of`` as in ``scratch``.
+
+    Outputs are to be written inside the context, whose good end removes the unfinished work.
+    """
+    with run.scratch(suffix, regardless_of) as scratch, run.tracked() as tracking:
+        shown = tracking.bar(desc=run.title, unit=unit, total=total, **bar)
+        yield ResumableMap(scratch / "values.jsonl", shown, size)
+
+
+def pair_scores(
+    done: ResumableMap, open_scorer: Callable[[], Any]
+) -> Callable[[Sequence[tuple[str, str]]], np.ndarray]:
+    """A function from n pairs of texts to float64[n] scores; equal pairs are scored once. It raises ModelError.
+
+    ``open_scorer`` makes what has the method ``batches``; called once, and only if some score is not known.
+    """
+    opened = functools.cache(open_scorer)
+
+    def compute(missing: dict[str, tuple[str, str]]) -> Iterator[dict[str, float]]:
+        keys = list(missing)
+        for indices, values in opened().batches(list(missing.values())):
+            batch = {keys[index]: float(value) for index, value in zip(indices, values, strict=True)}
+            if not all(map(math.isfinite, batch.values())):
+                raise ModelError("the evaluator gave a score that is not finite")
+            yield batch
+
+    def scores(pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+        keys = [sha256_json(pair) for pair in pairs]
+        done(dict(zip(keys, pairs, strict=True)), compute)
+        return np.array([done.values[key] for key in keys], dtype=np.float64)
+
+    return scores
