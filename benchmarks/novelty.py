@@ -1,4 +1,4 @@
-"""Time NoveltyBench's partition and rewards: one pair at a time, batched rounds, and the cache.
+"""Time NoveltyBench's partition and rewards: one pair at a time, batched rounds, and resumed.
 
 The plain implementation is the benchmark's: responses one after another, one classifier call per
 comparison, and every response rewarded, those of one prompt in one padded batch. Here all prompts
@@ -25,13 +25,13 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from pipeline.artifacts.score_cache import CachedScores, ScoreCache
 from pipeline.core.language.novelty import generation_ratings, rating, representatives, short_responses_equal
 from pipeline.core.language.novelty_partition import Pair, partition_responses
 from pipeline.engines.judges.pair_classifier import PairClassifier
 from pipeline.engines.judges.pair_scorer import PairScorer
 from pipeline.engines.judges.reward_model import SequenceReward
 from pipeline.engines.loading.model import default_device
+from pipeline.stages.resumable import ResumableMap, pair_scores
 
 VOCABULARY = 4000
 RESPONSES = 10
@@ -149,7 +149,7 @@ def reward_representatives(
     requests: Sequence[str],
     responses: Sequence[Sequence[str]],
     partitions: Sequence[Sequence[int]],
-    scores: CachedScores,
+    scores: Callable[[Sequence[Pair]], np.ndarray],
 ) -> list[list[int]]:
     """The same ratings from the representatives' rewards alone."""
     pairs: list[Pair] = [
@@ -199,25 +199,27 @@ def run(prompts: int = 24, shape: str = "small", device: str | None = None) -> l
 
     rows = []
     with tempfile.TemporaryDirectory() as directory:
-        cache = ScoreCache(Path(directory) / "cache.sqlite")
+
+        def scored(name: str, scorer: PairScorer, work: Callable) -> tuple[list[list[int]], int]:
+            done = ResumableMap(Path(directory) / name)
+            known = len(done.values)
+            return work(pair_scores(done, lambda: scorer)), len(done.values) - known
 
         def partition_rounds() -> tuple[list[list[int]], int]:
-            scores = CachedScores(cache, {"evaluator": "classifier"}, lambda: classifier)
-            return partition_responses(responses, scores, threshold)[0], scores.calls
+            return scored("pairs", classifier, lambda scores: partition_responses(responses, scores, threshold)[0])
 
         plain = _timed(lambda: partition_plain(responses, classifier, threshold))
-        runs = {"plain": plain, "rounds": _timed(partition_rounds), "rounds, full cache": _timed(partition_rounds)}
+        runs = {"plain": plain, "rounds": _timed(partition_rounds), "rounds, resumed": _timed(partition_rounds)}
         rows += _rows(f"partition, {shape}, {device}", runs)
         partitions = plain[1]
 
         def reward_here() -> tuple[list[list[int]], int]:
-            scores = CachedScores(cache, {"evaluator": "reward"}, lambda: reward)
-            return reward_representatives(requests, responses, partitions, scores), scores.calls
+            asked = requests, responses, partitions
+            return scored("rewards", reward, lambda scores: reward_representatives(*asked, scores))
 
         plain = _timed(lambda: reward_plain(requests, responses, partitions, reward))
-        runs = {"plain": plain, "representatives": _timed(reward_here), "full cache": _timed(reward_here)}
+        runs = {"plain": plain, "representatives": _timed(reward_here), "resumed": _timed(reward_here)}
         rows += _rows(f"reward, {shape}, {device}", runs)
-        cache.close()
     return rows
 
 

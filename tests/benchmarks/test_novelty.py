@@ -11,10 +11,10 @@ def test_all_implementations_agree(monkeypatch):
     assert [row["implementation"] for row in rows] == [
         "plain",
         "rounds",
-        "rounds, full cache",
+        "rounds, resumed",
         "plain",
         "representatives",
-        "full cache",
+        "resumed",
     ]
     partition, reward = rows[:3], rows[3:]
     assert [row["different"] for row in rows] == [0] * 6
