@@ -24,9 +24,9 @@ from pipeline.command import run_command
 from pipeline.config.evaluation import AXES
 from pipeline.config.override_errors import explain
 from pipeline.config.params import Params, load_params, read_yaml, validate, with_conditions
+from pipeline.dag.code_digest import code_digests
 from pipeline.dag.declaration import fill
 from pipeline.dag.graph import StageGraph
-from pipeline.dag.stage_digests import code_digests
 from pipeline.dag.tables import PARTS, dag_section, template_names
 from pipeline.errors import ConfigError
 from pipeline.record.versions import version_notes

@@ -36,7 +36,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.g
 
 SLOW_FIXTURES = {"tiny_model", "stand_ins", "environment", "two_models"}
 """What takes seconds to make, or is made for tests that take seconds."""
-SHARED_FIXTURES = ("walk", "dag")
+SHARED_FIXTURES = ("dag",)
 """What takes seconds to make, and is made once by one worker."""
 TINY_OVERRIDES = (
     "methods=paper",
@@ -174,11 +174,3 @@ def stand_ins(tmp_path_factory) -> dict[str, Path]:
     from tests.stand_ins.checkpoints import write_stand_ins
 
     return write_stand_ins(tmp_path_factory.mktemp("stand_ins"))
-
-
-@pytest.fixture(scope="session")
-def walk():
-    """A walk over the compiled code of the checkout, which keeps what it has compiled."""
-    from tests.dag.walk import Walk
-
-    return Walk()

@@ -79,11 +79,6 @@ class Stage:
         return parts[1] if parts[0] == "axes" else ""
 
     @property
-    def entry(self) -> str:
-        """Dotted name of the function that does the work."""
-        return f"{self.module_name}.main"
-
-    @property
     def runs_engine(self) -> bool:
         """Whether it samples with the engine that ``engine.kind`` names, and so runs one of several modules."""
         return "engine.kind" in self.parameters

@@ -96,15 +96,15 @@ class StageRun:
         values = asdict(self._params)
         parameters = {key: look_up(values, key) for key in self._tracked}
         inputs = [require(path) for path in dict.fromkeys(self.inputs)]
-        code = self.code_of(self.stage.entry)
+        code = self.code_of(self.stage.module_name)
         command = self.stage.command(self._fill)
         named = {**self.names, **parameters}
         seed = next((parameters[key] for key in SEEDS if key in parameters), self._params.seed)
         return StageRecord(self.stage.name, named, inputs, code, seed, command, self._usage)
 
-    def code_of(self, entry: str) -> str:
-        """Digest of the code that a definition reaches, by its dotted name, with the engine of these parameters."""
-        return project_code().digest(entry, engines_besides(self._params.engine.kind))
+    def code_of(self, module: str) -> str:
+        """Digest of the code that a module reaches, with the engine of these parameters."""
+        return project_code().digest(module, engines_besides(self._params.engine.kind))
 
     @cached_property
     def identity(self) -> str:

@@ -60,7 +60,7 @@ def code_now(record: Mapping[str, Any]) -> str | None:
     # Records of earlier versions have underscores.
     stage = DECLARED.get(record["stage"].replace("_", "-"))
     kind = record["parameters"].get("engine.kind", "transformers")
-    return None if stage is None else project_code().digest(stage.entry, engines_besides(kind))
+    return None if stage is None else project_code().digest(stage.module_name, engines_besides(kind))
 
 
 @dataclass

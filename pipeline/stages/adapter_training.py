@@ -212,7 +212,7 @@ def _terms(
     same draws. Two targets share a step's examples, and the number of steps is between those of each alone.
     """
     from pipeline.core.training.objectives import with_outside_kl
-    from pipeline.engines.loading.conditioned_model import request_encoder
+    from pipeline.engines.loading.encoders import request_encoder
     from pipeline.engines.training.fit import Term
 
     name, method = training.model, config.methods[training.method]

@@ -12,8 +12,8 @@ from pipeline.compose import compose_params
 from pipeline.config.evaluation import AXES
 from pipeline.config.params import Params, validate
 from pipeline.config.view import look_up
+from pipeline.dag.code_digest import CHECK, code_digests
 from pipeline.dag.graph import StageGraph
-from pipeline.dag.stage_digests import CHECK, code_digests
 from pipeline.dag.stages import PIECES, STAGES
 from pipeline.dag.tables import is_off
 from pipeline.errors import ConfigError

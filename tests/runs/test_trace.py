@@ -56,7 +56,7 @@ def stage_record(stage: str, parameters: dict, inputs: list[str]) -> StageRecord
 
 
 def code_of(stage: str) -> str:
-    return project_code().digest(DECLARED[stage].entry, engines_besides("transformers"))
+    return project_code().digest(DECLARED[stage].module_name, engines_besides("transformers"))
 
 
 def outputs(*paths: str) -> dict[str, str]:

@@ -109,7 +109,7 @@ def preload() -> None:
 
     compose_params(ROOT / "conf", [])
     for stage in STAGES.values():
-        project_code().digest(stage.entry)
+        project_code().digest(stage.module_name)
     package_versions()
 
 

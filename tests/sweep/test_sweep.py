@@ -14,8 +14,8 @@ import yaml
 from pipeline.compose import check, recorded_overrides
 from pipeline.config.params import validate
 from pipeline.config.view import look_up
+from pipeline.dag.code_digest import code_digests
 from pipeline.dag.graph import StageGraph
-from pipeline.dag.stage_digests import code_digests
 from pipeline.dag.stages import STAGES
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.runs.plan import main as plan

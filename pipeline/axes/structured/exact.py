@@ -16,9 +16,9 @@ import pandas as pd
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.scores import CDF_COLUMNS, EXACT_COLUMNS
 from pipeline.artifacts.tries import TrieStore
-from pipeline.axes.structured.wasserstein import interquantile_width
 from pipeline.config.conditions import adapter_directory
 from pipeline.config.params import Params
+from pipeline.core.laws.quantiles import interquantile_width
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.tries.trie import Trie
 from pipeline.dag.execution import StageRun, command_line

@@ -12,7 +12,7 @@ from pipeline.axes.structured.pit import valid_decimals
 from pipeline.core.laws.discretize import QUANTILE_RANGE
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.finite_law import FiniteLaw
-from pipeline.core.laws.quantiles import quantile
+from pipeline.core.laws.quantiles import interquantile_width, quantile
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
 from pipeline.core.prompts.structured import Prompt
 
@@ -22,12 +22,6 @@ OUTLIER_WIDTHS = 10.0
 def mid_quantiles(law: Law | FiniteLaw, size: int) -> np.ndarray:
     """F^-1((i - 0.5) / size) for i = 1..size, float64[size]."""
     return quantile(law, (np.arange(1, size + 1) - 0.5) / size)
-
-
-def interquantile_width(law: Law | FiniteLaw) -> float:
-    """Q95 - Q05 of the target, the paper's scale for W1."""
-    low, high = quantile(law, np.array([0.05, 0.95]))
-    return float(high - low)
 
 
 def distances(ordered: np.ndarray, law: Law | FiniteLaw) -> dict[str, np.ndarray]:

@@ -38,3 +38,9 @@ def quantile(law: Law | FiniteLaw, levels: np.ndarray) -> np.ndarray:
         width *= 2
     # SciPy's cdf may stop an ulp short of 1 at the upper end of a finite support.
     return (first + np.minimum(np.searchsorted(table, levels, side="left"), len(table) - 1)).astype(np.float64)
+
+
+def interquantile_width(law: Law | FiniteLaw) -> float:
+    """Q95 - Q05 of a law, the paper's scale for W1."""
+    low, high = quantile(law, np.array([0.05, 0.95]))
+    return float(high - low)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pipeline.artifacts.model_report import model_revision
 from pipeline.config.models import ModelConfig
+from pipeline.engines.loading.encoders import message_encoder, request_encoder
 from pipeline.engines.loading.kept_models import opened_once
 
 
@@ -32,26 +33,6 @@ class ConditionedModel:
     device: str
 
 
-def message_encoder(tokenizer: Any, config: ModelConfig) -> Callable[[Sequence[Mapping[str, str]], bool], list[int]]:
-    """``ConditionedModel.encode_messages`` of a tokenizer."""
-    from pipeline.engines.loading import chat
-
-    options = config.chat
-
-    def encode_messages(messages: Sequence[Mapping[str, str]], reasons: bool) -> list[int]:
-        arguments = options.reasoning.template_arguments if reasons else options.template_arguments
-        prefix = "" if reasons else options.answer_prefix
-        return chat.encode_messages(tokenizer, messages, arguments, prefix, options.add_special_tokens)
-
-    return encode_messages
-
-
-def request_encoder(tokenizer: Any, config: ModelConfig) -> Callable[[str], list[int]]:
-    """``ConditionedModel.encode`` of a tokenizer."""
-    encode_messages = message_encoder(tokenizer, config)
-    return lambda text: encode_messages([{"role": "user", "content": text}], False)
-
-
 def open_checkpoint(
     config: ModelConfig, revision: str | None = None, adapter: Path | None = None, probe: str = ""
 ) -> ConditionedModel:
@@ -66,7 +47,8 @@ def open_checkpoint(
     Raises:
         ModelError: The checkpoint or the adapter cannot be used.
     """
-    from pipeline.engines.loading.model import default_device, load_adapter, load_model, load_tokenizer, stop_ids
+    from pipeline.engines.loading.adapter import load_adapter
+    from pipeline.engines.loading.model import default_device, load_model, load_tokenizer, stop_ids
 
     def load() -> ConditionedModel:
         tokenizer, model = load_tokenizer(config, revision), load_model(config, revision)

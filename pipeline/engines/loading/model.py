@@ -1,4 +1,4 @@
-"""Loading checkpoints, tokenizers and adapters; local directories and hub models alike."""
+"""Loading checkpoints and tokenizers, and fresh adapters; local directories and hub models alike."""
 
 import inspect
 import json
@@ -235,28 +235,6 @@ def add_lora(
         if parameter.requires_grad:
             parameter.data = parameter.data.to(getattr(torch, dtype))
     _compute_as_base(adapted)
-    return adapted
-
-
-def load_adapter(model: "PreTrainedModel", directory: Path, probe_ids: list[int]) -> "PeftModel":
-    """Load a trained adapter, in the model's dtype, and verify that it is the one in effect.
-
-    Raises:
-        ModelError: The adapter cannot be read, or the log-probabilities after ``probe_ids``
-            are the base model's.
-    """
-    for name in ("adapter_config.json", "adapter_model.safetensors"):
-        if not (directory / name).exists():
-            raise ModelError(f"adapter {directory} has no {name}")
-    from peft import PeftModel
-
-    before = next_log_probabilities(model, [probe_ids])
-    try:
-        adapted = PeftModel.from_pretrained(model, directory, autocast_adapter_dtype=False).eval()
-    except Exception as error:
-        raise ModelError(f"cannot load the adapter {directory}: {first_line(error)}") from None
-    if torch.equal(before, next_log_probabilities(adapted, [probe_ids])):
-        raise ModelError(f"adapter {directory} does not change the model's log-probabilities")
     return adapted
 
 

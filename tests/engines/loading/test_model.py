@@ -9,7 +9,8 @@ import torch
 from peft import PeftModel, get_peft_model_state_dict
 from safetensors.torch import load_file, save_file
 
-from pipeline.engines.loading.model import add_lora, load_adapter, load_model, load_tokenizer, position_logits, stop_ids
+from pipeline.engines.loading.adapter import load_adapter
+from pipeline.engines.loading.model import add_lora, load_model, load_tokenizer, position_logits, stop_ids
 from pipeline.errors import ModelError
 
 

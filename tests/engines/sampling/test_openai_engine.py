@@ -120,7 +120,7 @@ def test_llama_cpp(opened, server, tokenizer, endpoint):
 
 
 def test_adapter(opened, model, tokenizer, adapter):
-    from pipeline.engines.loading.model import load_adapter
+    from pipeline.engines.loading.adapter import load_adapter
 
     stops, request = {tokenizer.eos_token_id}, make_request(tokenizer, 1000)
     answers = collect(opened("soft", samples_per_request=500), [request]).values()

@@ -67,7 +67,7 @@ def test_law(opened, model, tokenizer):
 
 
 def test_adapter(opened, adapter, model, tokenizer, model_config):
-    from pipeline.engines.loading.model import load_adapter
+    from pipeline.engines.loading.adapter import load_adapter
 
     stops = {tokenizer.eos_token_id}
     engine = opened(adapter, samples_per_request=500)
@@ -154,7 +154,7 @@ def test_the_stand_in_has_the_real_signatures():
 
 @pytest.mark.skipif(not HAS_VLLM, reason="vLLM is not installed (requirements-vllm.txt)")
 def test_the_real_engine_follows_the_law(model, model_config, tokenizer, adapter):
-    from pipeline.engines.loading.model import load_adapter
+    from pipeline.engines.loading.adapter import load_adapter
 
     stops = {tokenizer.eos_token_id}
     settings = dataclasses.replace(SETTINGS, samples_per_request=500)
