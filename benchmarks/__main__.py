@@ -23,7 +23,6 @@ BENCHMARKS = (
     "anchors",
     "sampling",
     "questions",
-    "preflight",
     "novelty",
     "perplexity",
 )

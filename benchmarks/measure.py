@@ -1,14 +1,42 @@
 """Time and memory of a function in a process of its own."""
 
+import contextlib
 import gc
 import importlib
 import multiprocessing
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import torch
+
 Result = TypeVar("Result")
+
+
+@dataclass
+class ModelCost:
+    """Tokens that a model ran, and its forward passes."""
+
+    positions: int = 0
+    forward_passes: int = 0
+
+
+@contextlib.contextmanager
+def counted(model: torch.nn.Module) -> Iterator[ModelCost]:
+    """What the model runs while the context is open."""
+    cost = ModelCost()
+
+    def count(module: torch.nn.Module, arguments: tuple[torch.Tensor, ...]) -> None:
+        cost.positions += arguments[0].numel()
+        cost.forward_passes += 1
+
+    handle = model.get_input_embeddings().register_forward_pre_hook(count)
+    try:
+        yield cost
+    finally:
+        handle.remove()
 
 
 def peak_megabytes() -> float:

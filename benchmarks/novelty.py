@@ -27,9 +27,8 @@ from transformers import (
 
 from pipeline.core.language.novelty import generation_ratings, rating, representatives, short_responses_equal
 from pipeline.core.language.novelty_partition import Pair, partition_responses
-from pipeline.engines.judges.pair_classifier import PairClassifier
-from pipeline.engines.judges.pair_scorer import PairScorer
-from pipeline.engines.judges.reward_model import SequenceReward
+from pipeline.engines.judges.evaluator import PairScorer
+from pipeline.engines.judges.text_judges import PairClassifier, SequenceReward
 from pipeline.engines.loading.model import default_device
 from pipeline.stages.resumable import ResumableMap, pair_scores
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import best
+from benchmarks.measure import best, counted
 from benchmarks.workload import MODEL
 from pipeline.artifacts.json_lines import read_json_lines
 from pipeline.axes.credal.hull import entropy_bounds, entropy_split, hull_distance
 from pipeline.engines.loading.chat import encode_request
 from pipeline.engines.loading.model import load_model, load_tokenizer, stop_ids
 from pipeline.engines.sampling.generate import Generation, generate_prompts, sample_seeds
-from pipeline.engines.sampling.samplers import GenerationStatistics, SamplingLaw
+from pipeline.engines.sampling.samplers import SamplingLaw
 
 QUESTIONS = Path(__file__).parents[1] / "data" / "questions.jsonl"
 SETTINGS = (
@@ -55,7 +55,7 @@ def sampling_rows(questions: int, samples: int, repeats: int, device: str | None
     seeds = [sample_seeds(0, ("benchmark", *name), samples) for name in names]
     stops = stop_ids(model, tokenizer, MODEL.terminator)
 
-    def sampled(places: range, cost: GenerationStatistics) -> Answers:
+    def sampled(places: range) -> Answers:
         of_laws = zip(*(laws[place] for place in places), strict=True)
         stream = generate_prompts(
             model,
@@ -65,24 +65,23 @@ def sampling_rows(questions: int, samples: int, repeats: int, device: str | None
             stop_ids=stops,
             max_new_tokens=16,
             batch_size=250,
-            statistics=cost,
             **dict(zip(("temperature", "top_p", "top_k"), of_laws, strict=True)),
         )
         return {(places[place], index): answer for found in stream for place, index, answer in found}
 
-    def apart(cost: GenerationStatistics) -> Answers:
+    def apart() -> Answers:
         calls = (range(start, start + len(encoded)) for start in range(0, len(laws), len(encoded)))
-        return {key: answer for places in calls for key, answer in sampled(places, cost).items()}
+        return {key: answer for places in calls for key, answer in sampled(places).items()}
 
-    ways = {"a call for each setting": apart, "one call": lambda cost: sampled(range(len(laws)), cost)}
+    ways = {"a call for each setting": apart, "one call": lambda: sampled(range(len(laws)))}
     # The first calls of a shape are slower.
-    sampled(range(2), GenerationStatistics())
+    sampled(range(2))
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     costs, answers = {}, {}
     for _ in range(repeats):
         for name, way in ways.items():
-            costs[name] = GenerationStatistics()
-            taken, answers[name] = best(lambda way=way, name=name: way(costs[name]), 1)
+            with counted(model) as costs[name]:
+                taken, answers[name] = best(way, 1)
             seconds[name].append(taken)
     first = next(iter(ways))
     case = f"{len(encoded)} questions, {len(SETTINGS)} settings, {samples} samples"

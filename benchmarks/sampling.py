@@ -1,6 +1,6 @@
-"""Time sampling many answers of one prompt: plain batches, refilled rows and merged rows.
+"""Time sampling many answers of one prompt: plain batches and merged rows.
 
-All three draw with the same uniform numbers and must give the same answers. Positions are
+Both draw with the same uniform numbers and must give the same answers. Positions are
 the tokens that the model ran.
 """
 
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.measure import counted
 from pipeline.config.params import load_params
 from pipeline.core.prompts.structured import Prompt, build_split
 from pipeline.core.sampling import sample_tokens
@@ -21,7 +22,6 @@ from pipeline.engines.loading.adapter import load_adapter
 from pipeline.engines.loading.chat import encode_request
 from pipeline.engines.loading.model import load_model, load_tokenizer, stop_ids
 from pipeline.engines.sampling.generate import Generation, generate, sample_seeds
-from pipeline.engines.sampling.samplers import GenerationStatistics
 
 ROOT = Path(__file__).resolve().parents[1]
 PLAIN_BATCH = 16
@@ -38,7 +38,6 @@ def generate_plain(
     max_new_tokens: int,
     temperature: float,
     top_p: float,
-    statistics: GenerationStatistics,
 ) -> list[Generation]:
     """What ``generate`` gives, the obvious way: batches of 16 identical requests.
 
@@ -57,8 +56,6 @@ def generate_plain(
         for step in range(max_new_tokens):
             output = model(input_ids=inputs, past_key_values=cache, use_cache=True, logits_to_keep=1)
             cache = output.past_key_values
-            statistics.positions += inputs.numel()
-            statistics.forward_passes += 1
             chosen = sample_tokens(output.logits[:, -1], uniforms[:, step], temperature, top_p)
             for row, token in enumerate(chosen.tolist()):
                 if not done[row]:
@@ -83,12 +80,12 @@ class _Timing:
     forward_passes: int = 0
     answers: list[Generation] = field(default_factory=list)
 
-    def measure(self, call: Callable[[GenerationStatistics], list[Generation]]) -> None:
+    def measure(self, model: torch.nn.Module, call: Callable[[], list[Generation]]) -> None:
         """Run once more."""
-        cost = GenerationStatistics()
         gc.collect()
         started = time.perf_counter()
-        self.answers = call(cost)
+        with counted(model) as cost:
+            self.answers = call()
         self.seconds.append(time.perf_counter() - started)
         self.positions, self.forward_passes = cost.positions, cost.forward_passes
 
@@ -103,13 +100,13 @@ def evaluation_prompts(count: int) -> list[Prompt]:
 def run(
     samples: int = 1000, prompts: int = 4, repeats: int = 2, batch_size: int = 500, adapter: Path | None = None
 ) -> list[dict[str, Any]]:
-    """Time the three implementations on the embedded model; the fastest of ``repeats`` interleaved runs counts.
+    """Time both implementations on the embedded model; the fastest of ``repeats`` interleaved runs counts.
 
     Args:
         samples: Answers per prompt.
         prompts: Evaluation prompts.
         repeats: Runs of each implementation on each prompt.
-        batch_size: Most rows of the refilled and merged implementations.
+        batch_size: Most rows of the merged implementation.
         adapter: Directory of an adapter; None times the base model. A trained one gives more
             different answers, so less is merged.
 
@@ -138,8 +135,7 @@ def run(
     }
     implementations: dict[str, Callable[..., list[Generation]]] = {
         "plain": generate_plain,
-        "rows": lambda *given, **named: generate(*given, batch_size=batch_size, strategy="rows", **named),
-        "merged": lambda *given, **named: generate(*given, batch_size=batch_size, strategy="merged", **named),
+        "merged": lambda *given, **named: generate(*given, batch_size=batch_size, **named),
     }
     timings: dict[str, dict[str, _Timing]] = {}
     for prompt_id, ids in encoded.items():
@@ -147,13 +143,12 @@ def run(
         timings[prompt_id] = case = {name: _Timing() for name in implementations}
         for function in implementations.values():
             # The first calls of a shape are slower.
-            function(model, tokenizer, ids, seeds[:PLAIN_BATCH], statistics=GenerationStatistics(), **arguments)
+            function(model, tokenizer, ids, seeds[:PLAIN_BATCH], **arguments)
         for _ in range(repeats):
             for name, function in implementations.items():
                 case[name].measure(
-                    lambda cost, function=function, ids=ids, seeds=seeds: function(
-                        model, tokenizer, ids, seeds, statistics=cost, **arguments
-                    )
+                    model,
+                    lambda function=function, ids=ids, seeds=seeds: function(model, tokenizer, ids, seeds, **arguments),
                 )
     rows = [_row(name, case, samples, [timings[name]]) for name in timings for case in implementations]
     return rows + [_row("all", case, samples, list(timings.values())) for case in implementations]

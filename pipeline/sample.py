@@ -140,8 +140,8 @@ def main(**given: Any) -> None:
         top_p=options.top_p,
         max_new_tokens=options.max_new_tokens,
     )
-    size, strategy = options.batch_size or settings.batch_size, settings.strategy
-    engine = TransformersEngine(loaded.model, loaded.tokenizer, loaded.stop_ids, batch_size=size, strategy=strategy)
+    size = options.batch_size or settings.batch_size
+    engine = TransformersEngine(loaded.model, loaded.tokenizer, loaded.stop_ids, batch_size=size)
     progress = tqdm(sampling.draw(engine, asked), total=len(asked.seeds), unit="sample", disable=None)
     streams = options.output is None and not sys.stdout.isatty()
     drawn, rows, interrupted = map(request.row, progress), [], False

@@ -1,15 +1,14 @@
 """The part of vLLM 0.33.0 that the pipeline uses, over the reference sampler.
 
-Names, signatures, defaults and refusals are vLLM's; ``test_vllm_engine.py`` compares the signatures
-with the real package wherever that is installed. What it cannot show is vLLM's own kernels.
+Names, defaults and refusals are vLLM's. What it cannot show is vLLM's own kernels.
 """
 
-import inspect
 import json
 import sys
 import types
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import torch
@@ -17,18 +16,11 @@ import torch
 from tests.reference_sampler import draw, next_log_probabilities
 
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-ENGINE_ARGUMENTS = (
-    "max_model_len",
-    "enable_prefix_caching",
-    "generation_config",
-    "load_format",
-    "enable_lora",
-    "max_loras",
-    "max_lora_rank",
-    "max_logprobs",
-    "logprobs_mode",
-    "disable_log_stats",
-)
+ENGINE_ARGUMENTS = {
+    *("model", "trust_remote_code", "tensor_parallel_size", "dtype", "revision", "tokenizer_revision", "seed"),
+    *("gpu_memory_utilization", "enforce_eager", "max_model_len", "enable_prefix_caching", "generation_config"),
+    *("load_format", "enable_lora", "max_loras", "max_lora_rank", "max_logprobs", "logprobs_mode"),
+}
 
 
 @dataclass(kw_only=True)
@@ -62,67 +54,28 @@ class LoRARequest:
     lora_path: str = ""
 
     def __post_init__(self):
-        if self.lora_int_id < 1:
-            raise ValueError(f"id must be > 0, got {self.lora_int_id}")
-        assert self.lora_path, "lora_path cannot be empty"
+        assert self.lora_int_id >= 1 and self.lora_path
 
 
-@dataclass
-class Logprob:
-    logprob: float
-    rank: int | None = None
-    decoded_token: str | None = None
-
-
-@dataclass
-class CompletionOutput:
-    index: int
-    text: str
-    token_ids: list[int]
-    cumulative_logprob: float | None
-    logprobs: list[dict[int, Logprob]] | None
-    finish_reason: str | None = None
-    stop_reason: int | str | None = None
-
-
-@dataclass
-class RequestOutput:
-    prompt_token_ids: list[int]
-    outputs: list[CompletionOutput]
-
-
-class TokensPrompt(dict):
-    def __init__(self, *, prompt_token_ids):
-        super().__init__(prompt_token_ids=prompt_token_ids)
+def answer(index, tokens, finish_reason, logprobs=None, stop_reason=None):
+    """vLLM's CompletionOutput."""
+    return SimpleNamespace(
+        index=index, token_ids=tokens, logprobs=logprobs, finish_reason=finish_reason, stop_reason=stop_reason
+    )
 
 
 class LLM:
     calls: ClassVar[list["LLM"]] = []
 
-    def __init__(
-        self,
-        model,
-        *,
-        trust_remote_code=False,
-        tensor_parallel_size=1,
-        dtype="auto",
-        revision=None,
-        tokenizer_revision=None,
-        seed=0,
-        gpu_memory_utilization=0.92,
-        enforce_eager=False,
-        **kwargs,
-    ):
+    def __init__(self, **arguments):
         from transformers import AutoModelForCausalLM
 
-        unknown = set(kwargs) - set(ENGINE_ARGUMENTS)
-        if unknown:
-            raise TypeError(f"EngineArgs.__init__() got an unexpected keyword argument {unknown.pop()!r}")
-        assert not trust_remote_code and kwargs.get("load_format") == "safetensors"
-        self.arguments = {"revision": revision, "tokenizer_revision": tokenizer_revision, "dtype": dtype, **kwargs}
-        self.model = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype)).eval()
-        self.adapted = None
-        self.requests: list[tuple[list[int], SamplingParams, LoRARequest | None]] = []
+        assert set(arguments) <= ENGINE_ARGUMENTS
+        assert not arguments["trust_remote_code"] and arguments["load_format"] == "safetensors"
+        self.arguments, self.requests, self.adapted = arguments, [], None
+        self.model = AutoModelForCausalLM.from_pretrained(
+            arguments["model"], dtype=getattr(torch, arguments["dtype"])
+        ).eval()
         LLM.calls.append(self)
 
     def _weights(self, lora):
@@ -135,37 +88,21 @@ class LLM:
             from transformers import AutoModelForCausalLM
 
             rank = json.loads((Path(lora.lora_path) / "adapter_config.json").read_text())["r"]
-            limit = self.arguments["max_lora_rank"]
-            assert limit in LORA_RANKS
-            if rank > limit:
-                raise ValueError(f"LoRA rank {rank} is greater than max_lora_rank {limit}.")
+            assert rank <= self.arguments["max_lora_rank"] in LORA_RANKS
             base = AutoModelForCausalLM.from_pretrained(self.model.config._name_or_path, dtype=self.model.dtype)
             self.adapted = PeftModel.from_pretrained(base, lora.lora_path).eval()
         return self.adapted
 
-    def generate(
-        self,
-        prompts,
-        sampling_params=None,
-        *,
-        use_tqdm=True,
-        lora_request=None,
-        priority=None,
-        tokenization_kwargs=None,
-        mm_processor_kwargs=None,
-    ):
-        assert len(prompts) == len(sampling_params)
+    def generate(self, prompts, sampling_params=None, *, use_tqdm=True, lora_request=None):
         return [
-            self._answer(prompt["prompt_token_ids"], params, lora_request)
+            SimpleNamespace(outputs=self._answer(prompt["prompt_token_ids"], params, lora_request))
             for prompt, params in zip(prompts, sampling_params, strict=True)
         ]
 
     def _answer(self, prompt_ids, params, lora):
         self.requests.append((prompt_ids, params, lora))
         model, limit = self._weights(lora), self.arguments["max_model_len"]
-        stops = set(params.stop_token_ids or ())
-        if not params.ignore_eos:
-            stops.add(self.model.config.eos_token_id)
+        stops = {*(params.stop_token_ids or ()), *(() if params.ignore_eos else [self.model.config.eos_token_id])}
         drawn = draw(
             model,
             prompt_ids,
@@ -179,28 +116,22 @@ class LLM:
         if params.logprobs is not None:
             law = next_log_probabilities(model, prompt_ids)
             kept = {*law.topk(params.logprobs).indices.tolist(), drawn[0].tokens[0]}
-            first = [{token: Logprob(float(law[token])) for token in kept}]
-        outputs = [
-            CompletionOutput(index, "", sample.tokens, None, first, sample.finish_reason)
-            for index, sample in enumerate(drawn)
-        ]
+            first = [{token: SimpleNamespace(logprob=float(law[token])) for token in kept}]
+        outputs = [answer(index, sample.tokens, sample.finish_reason, first) for index, sample in enumerate(drawn)]
         # vLLM does not promise an order.
-        return RequestOutput(prompt_ids, outputs[::-1])
+        return outputs[::-1]
 
 
 def install(monkeypatch) -> None:
     """Put the stand-in where ``import vllm`` finds it."""
     LLM.calls.clear()
-    package, inputs, lora, request = (
-        types.ModuleType(name) for name in ("vllm", "vllm.inputs", "vllm.lora", "vllm.lora.request")
-    )
-    package.LLM, package.SamplingParams, package.RequestOutput = LLM, SamplingParams, RequestOutput
-    inputs.TokensPrompt, request.LoRARequest = TokensPrompt, LoRARequest
-    for module in (package, inputs, lora, request):
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-
-
-def parameters(callable_) -> dict[str, inspect.Parameter]:
-    """Parameters of a signature by name, without ``self`` and ``**kwargs``."""
-    found = inspect.signature(callable_).parameters.values()
-    return {item.name: item for item in found if item.name != "self" and item.kind != item.VAR_KEYWORD}
+    members = {
+        "vllm": {"LLM": LLM, "SamplingParams": SamplingParams},
+        "vllm.inputs": {"TokensPrompt": lambda prompt_token_ids: {"prompt_token_ids": prompt_token_ids}},
+        "vllm.lora": {},
+        "vllm.lora.request": {"LoRARequest": LoRARequest},
+    }
+    for name, values in members.items():
+        module = types.ModuleType(name)
+        vars(module).update(values)
+        monkeypatch.setitem(sys.modules, name, module)

@@ -20,6 +20,7 @@ from transformers import PreTrainedModel
 
 from benchmarks.gpu.engines import PlainGenerate, TokenNames, opened_in_vllm
 from benchmarks.gpu.shapes import SHAPES, STOP, random_model
+from benchmarks.measure import counted
 from benchmarks.workload import MODEL
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import build_split
@@ -32,7 +33,6 @@ from pipeline.engines.loading.model import add_lora, position_logits
 from pipeline.engines.sampling.generate import generate, sample_seeds
 from pipeline.engines.sampling.preflight_law import (
     RELATIVE_ERROR,
-    ChatRequest,
     LawCheck,
     check_laws,
     law_checks,
@@ -40,7 +40,6 @@ from pipeline.engines.sampling.preflight_law import (
     power,
     power_warning,
 )
-from pipeline.engines.sampling.samplers import GenerationStatistics
 from pipeline.engines.sampling.text_engine import SampleRequest, TextEngine
 from pipeline.engines.sampling.transformers_engine import TransformersEngine
 from pipeline.engines.scoring.tree_attention import supports_tree_attention
@@ -245,10 +244,8 @@ class Measurements:
 
     def sample(self) -> Figures:
         """Answers to one prompt, a row each; random weights spread them, so prefixes hardly merge."""
-        counts = GenerationStatistics()
 
         def draw() -> None:
-            counts.__init__()
             generate(
                 self.model,
                 TokenNames(),
@@ -260,12 +257,11 @@ class Measurements:
                 temperature=1.0,
                 top_p=1.0,
                 batch_size=self.rows,
-                strategy="rows",
-                statistics=counts,
             )
 
-        draw()
-        run = counts.positions
+        with counted(self.model) as cost:
+            draw()
+        run = cost.positions
         flops = forward_flops(self.base, run, run, run * (PROMPT_TOKENS + ANSWER_TOKENS // 2))
         figures = self._rates(draw, self.num_samples * ANSWER_TOKENS, flops)
         steps = figures["tokens"] / self.rows
@@ -274,10 +270,7 @@ class Measurements:
     def sample_plain(self) -> Figures:
         """The same number of answers by ``generate`` of transformers."""
         engine = PlainGenerate(self.base, self.rows)
-        request = SampleRequest(
-            "plain", self.prompts[0], [], dict.fromkeys(range(self.num_samples), 0), ANSWER_TOKENS, 1.0, 1.0
-        )
-
+        request = SampleRequest("plain", self.prompts[0], dict.fromkeys(range(self.num_samples), 0), ANSWER_TOKENS)
         drawn: list[int] = []
 
         def draw() -> None:
@@ -289,7 +282,7 @@ class Measurements:
     @cached_property
     def _checks(self) -> list[LawCheck]:
         # The adapter starts as no change, so the model with it has the base model's law.
-        requests = [ChatRequest(f"request-{place}", prompt, []) for place, prompt in enumerate(self.prompts[:8])]
+        requests = {f"request-{place}": prompt for place, prompt in enumerate(self.prompts[:8])}
         return law_checks(self.base, TokenNames(), most_random(self.base, requests, REQUESTS), {STOP})
 
     def _follow(self, engines: Mapping[str, TextEngine]) -> Figures:
@@ -308,12 +301,8 @@ class Measurements:
         Raises:
             ModelError: The samples of an engine do not follow it; the message names the engine.
         """
-        names, rows = TokenNames(), self.rows
-        ours = {
-            strategy: TransformersEngine(self.model, names, {STOP}, batch_size=rows, strategy=strategy)
-            for strategy in ("merged", "rows")
-        }
-        return self._follow({**ours, "plain generate": PlainGenerate(self.base, rows)})
+        ours = TransformersEngine(self.model, TokenNames(), {STOP}, batch_size=self.rows)
+        return self._follow({"ours": ours, "plain generate": PlainGenerate(self.base, self.rows)})
 
     def laws_vllm(self) -> Figures:
         """The same of vLLM, which loads the weights from a checkpoint. Raises ModelError."""

@@ -35,8 +35,6 @@ class OpenaiConfig:
     """Address of the server's API, e.g. http://localhost:8000/v1."""
     api_key_variable: str | None
     """Environment variable that holds the key; null for a server that wants none."""
-    endpoint: Literal["completions", "chat"]
-    """completions sends our own token ids; chat sends messages, to which the server applies its template."""
     dialect: Literal["vllm", "llama_cpp"]
     """Request fields beyond OpenAI's that the server takes: those of ``vllm serve`` (stop token ids, several samples,
     token ids in replies) or of llama.cpp's ``llama-server`` (all its samplers, one sample per request)."""

@@ -50,9 +50,6 @@ class GenerateConfig:
     batch_size: PositiveInt
     """Most rows decoded together; a killed run loses at most so many samples. Does not change the result beyond
     rounding."""
-    strategy: Literal["merged", "rows"]
-    """How samples become rows: one for all samples with the same tokens so far ("merged"), or one each ("rows").
-    Does not change the result beyond rounding."""
 
 
 @dataclass(frozen=True, config=STRICT)

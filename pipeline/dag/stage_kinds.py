@@ -103,7 +103,7 @@ def generation(
         writes={"output": output},
         records=record(output),
         parameters=("sampling_seed", "engine.kind", *MODEL, *(f"{section}.{name}" for name in (*settings, *more))),
-        free_parameters=(*TOKENIZER, f"{section}.batch_size", f"{section}.strategy", *ENGINES),
+        free_parameters=(*TOKENIZER, f"{section}.batch_size", *ENGINES),
         device="gpu",
         cost=lambda prices, row: prices.generation(row["model"], axis, row["condition"]),
     )

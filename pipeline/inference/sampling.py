@@ -116,8 +116,7 @@ def sample_request(
     # As the pipeline names the prompt, and so its random streams.
     name = (request.prompt or open_prompt(request.text)).prompt_id
     seeds = sample_seeds(seed, (request.axis, weights.model, weights.condition, name), num_samples)
-    messages = [{"role": "user", "content": request.text}]
-    return SampleRequest(name, ids, messages, dict(enumerate(seeds)), most, **drawn)
+    return SampleRequest(name, ids, dict(enumerate(seeds)), most, **drawn)
 
 
 def draw(engine: "TextEngine", request: "SampleRequest") -> Iterator["Sample"]:

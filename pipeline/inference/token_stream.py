@@ -4,14 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
 import torch
 
 from pipeline.engines.loading.conditioned_model import ConditionedModel
-from pipeline.engines.sampling.generate import generation_from_tokens
+from pipeline.engines.sampling.generate import generation_from_tokens, uniform_numbers
 from pipeline.engines.sampling.greedy import first_stop
-from pipeline.engines.sampling.row_decoder import sample_rows
-from pipeline.engines.sampling.samplers import GenerationStatistics, RandomDraws, SamplingLaw
+from pipeline.engines.sampling.samplers import RandomDraws, SamplingLaw, sample_rows
 
 
 @dataclass(frozen=True)
@@ -63,11 +61,10 @@ class _WatchedDraws(RandomDraws):
 
     def __init__(self, loaded: ConditionedModel, job: Job) -> None:
         seeds = [seed for own in job.seeds for seed in own]
-        rows = [np.random.Generator(np.random.Philox(seed)).random(job.max_new_tokens) for seed in seeds]
         greedy = job.temperature == 0
         law = SamplingLaw(1.0 if greedy else job.temperature, job.top_p, 1 if greedy else None)
-        uniforms = torch.from_numpy(np.stack(rows)).to(loaded.device)
-        super().__init__(loaded.model, uniforms, loaded.stop_ids, [law] * len(seeds), GenerationStatistics())
+        uniforms = uniform_numbers(seeds, job.max_new_tokens, loaded.device)
+        super().__init__(loaded.model, uniforms, loaded.stop_ids, [law] * len(seeds))
         self._job, self._tokenizer = job, loaded.tokenizer
         self._text_of = lru_cache(100_000)(lambda token: loaded.tokenizer.decode([token]))
         self.scores: list[list[TokenScore]] = [[] for _ in seeds]

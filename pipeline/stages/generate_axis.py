@@ -103,7 +103,6 @@ def _sample_requests(
         request = SampleRequest(
             prompt.prompt_id,
             encode(messages, protocol.reasons),
-            messages,
             seeds[prompt.prompt_id],
             styles[setting].max_new_tokens if setting in styles else settings.max_new_tokens,
             **further.get(setting, law),

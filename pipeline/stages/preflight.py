@@ -9,7 +9,7 @@ answers are too alike to show a wrong engine.
 import gc
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
@@ -22,7 +22,10 @@ from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import message_encoder
 from pipeline.engines.sampling.conditioned_engine import open_engine
 
-CHECKS = ("request", "turn_end", "numbers", "stop", "adapter", "laws", "endings")
+if TYPE_CHECKING:
+    from pipeline.engines.sampling.preflight_law import LawCheck
+
+CHECKS = ("request", "turn_end", "numbers", "stop", "adapter", "laws")
 # Of each kind of prompts, structured and open-ended: those with the most random answers.
 LAW_REQUESTS = 2
 # Thousands of samples of a token or two: many rows of them take little memory.
@@ -31,18 +34,10 @@ ROWS = 256
 
 def _check_weights(
     config: Params, model: str, revision: str | None, tables: Sequence[Sequence[TextPrompt]], progress: tqdm
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The checks of tokenizer, checkpoint and adapters; and what the engine's checks need of them.
+) -> tuple[dict[str, Any], list["LawCheck"]]:
+    """The checks of tokenizer, checkpoint and adapters, and those of the engine with requests of each of the tables.
 
     The model is gone when this returns.
-
-    Args:
-        config: All parameters.
-        model: A key of ``config.models``.
-        revision: Commit of the checkpoint.
-        tables: Prompts of each kind. The law is checked with requests of all kinds but the last; answers to the
-            last one's first are long.
-        progress: Counts the checks.
     """
     from pipeline.engines.loading import chat
     from pipeline.engines.loading.model import load_model, load_tokenizer, stop_ids
@@ -53,18 +48,16 @@ def _check_weights(
     terminator = chat.answer_terminator(tokenizer, settings.terminator)
     encode = message_encoder(tokenizer, settings)
 
-    def chat_request(prompt: TextPrompt) -> preflight_law.ChatRequest:
-        messages = [{"role": "user", "content": prompt.text}]
-        return preflight_law.ChatRequest(prompt.prompt_id, encode(messages, False), messages)
-
-    *kinds, long = [[chat_request(prompt) for prompt in table] for table in tables]
-    ids = kinds[0][0].prompt_ids
-    details = {"request": preflight.show_request(tokenizer, ids)}
-    progress.write(" ".join(token for _, token in details["request"]["tokens"]))
+    kinds = [
+        {row.prompt_id: encode([{"role": "user", "content": row.text}], False) for row in table} for table in tables
+    ]
+    ids = next(iter(kinds[0].values()))
+    details: dict[str, Any] = {"request": tokenizer.convert_ids_to_tokens(ids)}
+    progress.write(" ".join(details["request"]))
     # The released code ends answers with EOS, however the model ends its turn.
     released = config.compat == "released_code"
     details["turn_end"] = preflight.check_turn_end(
-        tokenizer, settings.chat.template_arguments, terminator, another_allowed=released
+        tokenizer, settings.chat.template_arguments, terminator, required=not released
     )
     details["numbers"] = preflight.check_numbers(tokenizer, terminator)
     progress.update(len(details))
@@ -72,12 +65,14 @@ def _check_weights(
     stops = stop_ids(loaded, tokenizer, settings.terminator)
     details["stop"] = preflight.check_stop(loaded, tokenizer, ids, terminator, stops)
     progress.update()
-    chosen = [request for kind in kinds for request in preflight_law.most_random(loaded, kind, LAW_REQUESTS)]
+    chosen: dict[str, list[int]] = {}
+    for kind in kinds:
+        chosen |= preflight_law.most_random(loaded, kind, LAW_REQUESTS)
     checks = preflight_law.law_checks(loaded, tokenizer, chosen, stops)
     # Last: it changes the weights by rounding.
     details["adapter"] = preflight.check_adapter(loaded, settings, config.train, ids, config.seed)
     progress.update()
-    return details, {"tokenizer": tokenizer, "stop_ids": stops, "laws": checks, "endings": [*chosen, long[0]]}
+    return details, checks
 
 
 def _free_memory() -> None:
@@ -95,7 +90,6 @@ def main(
     model_report: Path,
     prompts: list[Path],
     open_prompts: Path,
-    mcq_prompts: Path,
     output: Path,
     details: Path,
 ) -> None:
@@ -104,14 +98,13 @@ def main(
 
     config = run.params
     # Without families there are no structured prompts.
-    kinds = (read_requests(*prompts), read_requests(open_prompts), read_requests(mcq_prompts))
-    tables = [table for table in kinds if table]
+    tables = [table for table in (read_requests(*prompts), read_requests(open_prompts)) if table]
     with run.tracked() as tracking:
         progress = tracking.bar(total=len(CHECKS), desc=run.title, unit="check")
-        numbers, found = _check_weights(config, model, model_revision(model_report), tables, progress)
+        numbers, checks = _check_weights(config, model, model_revision(model_report), tables, progress)
         _free_memory()
         error = preflight_law.RELATIVE_ERROR[config.models[model].dtype]
-        numbers["power"] = preflight_law.power(found["laws"], config.seed, error)
+        numbers["power"] = preflight_law.power(checks, config.seed, error)
         noticed = ", ".join(f"{name} {value:.3f}" for name, value in numbers["power"].items())
         progress.write(f"{model}: probability that the samples show a wrong engine: {noticed}")
         numbers["warning"] = preflight_law.power_warning(numbers["power"])
@@ -119,13 +112,8 @@ def main(
             progress.write(f"warning: {model}: {numbers['warning']}")
         probe = tables[0][0].text
         engine = open_engine(config, model, "base", model_report, model_report, probe, rows_at_least=ROWS)
-        common = {"seed": config.seed, "model": model}
-        numbers["laws"] = preflight_law.check_laws(engine, found["laws"], relative_error=error, **common)
+        numbers["laws"] = preflight_law.check_laws(engine, checks, seed=config.seed, model=model, relative_error=error)
         tracking.log({"laws/p_value": numbers["laws"]["p_value"]})
-        progress.update()
-        numbers["endings"] = preflight_law.check_endings(
-            engine, found["tokenizer"], found["endings"], found["stop_ids"], **common
-        )
         progress.update()
     write_json(details, {"model": model, "engine": config.engine.kind, **numbers})
     # Nothing in it changes when the checks are passed again or by another engine, so stages behind it stay up to date

@@ -51,7 +51,7 @@ def test_the_check_on_tiny_models_of_all_architectures(tmp_path, monkeypatch, sh
         assert rows[shape, "sample"]["tokens"] == 64 * cases.ANSWER_TOKENS
         if "laws" not in without:
             laws = rows[shape, "laws"]
-            assert set(laws["p_values"]) == {"merged", "rows", "plain generate"}
+            assert set(laws["p_values"]) == {"ours", "plain generate"}
             assert min(laws["power"].values()) > 0.9, laws["power"]
     text = (tmp_path / "report.md").read_text()
     assert all(f"## {shape}" in text for shape in shapes) and "attention kernels: " in text

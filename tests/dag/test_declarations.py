@@ -251,7 +251,6 @@ def test_what_a_stage_may_read_and_does_not_depend_on():
         "engine.vllm",
         "engine.openai",
         "generate.X.batch_size",
-        "generate.X.strategy",
         "evaluate.tokens_per_pass",
         "evaluate.novelty.classifier.tokens_per_pass",
         "evaluate.novelty.reward.tokens_per_pass",

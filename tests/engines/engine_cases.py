@@ -33,8 +33,8 @@ def make_request(tokenizer, seeds, key="p", text=PROMPT_TEXT, **changes):
 
     messages = [{"role": "user", "content": text}]
     seeds = {index: 1000 * index + 7 for index in range(seeds)} if isinstance(seeds, int) else seeds
-    settings = {"max_new_tokens": 2, "temperature": 1.0, "top_p": 1.0} | changes
-    return SampleRequest(key, encode_messages(tokenizer, messages, TEMPLATE_ARGUMENTS), messages, seeds, **settings)
+    settings = {"max_new_tokens": 2} | changes
+    return SampleRequest(key, encode_messages(tokenizer, messages, TEMPLATE_ARGUMENTS), seeds, **settings)
 
 
 def collect(engine, requests):

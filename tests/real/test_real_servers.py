@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from pipeline.engines.sampling.openai_engine import open_openai
-from pipeline.engines.sampling.preflight_law import ChatRequest, check_endings, check_laws, law_checks
+from pipeline.engines.sampling.preflight_law import check_laws, law_checks
 from pipeline.engines.sampling.text_engine import EngineError, SampleRequest
 from tests.engines.engine_cases import collect
 
@@ -21,24 +21,23 @@ def make_request(tokenizer):
         seeds = {index: 1000 * index + 7 for index in range(seeds)} if isinstance(seeds, int) else seeds
         text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-        return SampleRequest("p", ids, messages, seeds, **values)
+        return SampleRequest("p", ids, seeds, **values)
 
     return make
 
 
 @pytest.fixture
-def opened(settings, model_config, tokenizer, make_request):
+def opened(settings, tokenizer, make_request):
     def open_it(**changes):
         values = dataclasses.replace(settings, **changes)
-        stops = {tokenizer.eos_token_id}
-        return open_openai(model_config, values, "smollm2", "base", tokenizer, stops, make_request(1), False)
+        probe = make_request(1).prompt_ids
+        return open_openai(values, "smollm2", "base", tokenizer, {tokenizer.eos_token_id}, probe)
 
     return open_it
 
 
-@pytest.mark.parametrize("endpoint", ["completions", "chat"])
-def test_answers(opened, make_request, tokenizer, endpoint):
-    engine = opened(endpoint=endpoint)
+def test_answers(opened, make_request, tokenizer):
+    engine = opened()
     found = collect(engine, [make_request(3)])
     assert collect(engine, [make_request(3)]) == found and len(set(found.values())) > 1
     # The most probable tokens are those of their text, and with a stop token at the end they are one more.
@@ -55,22 +54,15 @@ def test_log_probabilities(opened, make_request, model):
     from pipeline.engines.loading.model import next_log_probabilities
 
     request = make_request(1)
-    named = opened().first_log_probabilities(request)
+    named = opened().first_log_probabilities(request.prompt_ids)
     expected = next_log_probabilities(model, [request.prompt_ids])[0].topk(5).values.tolist()
     assert sorted(named.values(), reverse=True)[:5] == pytest.approx(expected, abs=1e-2)
 
 
 def test_law(opened, make_request, model, tokenizer):
-    asked = ChatRequest("p", make_request(1).prompt_ids, MESSAGES)
-    checks = law_checks(model, tokenizer, [asked], {tokenizer.eos_token_id})
+    checks = law_checks(model, tokenizer, {"p": make_request(1).prompt_ids}, {tokenizer.eos_token_id})
     assert all(check.cells.degrees_of_freedom >= 30 for check in checks)
     check_laws(opened(), checks, seed=0, model="smollm2")
-
-
-def test_endings(opened, tokenizer, make_request):
-    asked = ChatRequest("p", make_request(1, SHORT).prompt_ids, SHORT)
-    found = check_endings(opened(), tokenizer, [asked], {tokenizer.eos_token_id}, seed=0, model="smollm2")
-    assert found["num_stopped"] > 4
 
 
 def test_a_killed_server_costs_what_was_under_way(opened, server, make_request):

@@ -33,8 +33,8 @@ from pipeline.artifacts.model_report import model_revision
 from pipeline.config.params import load_params
 from pipeline.dag.execution import execute, named_run
 from pipeline.engines.loading.model import load_model
-from pipeline.engines.judges.pair_classifier import classifier_identity, open_classifier
-from pipeline.engines.judges.reward_model import open_sequence_reward, reward_identity
+from pipeline.engines.judges.text_judges import classifier_identity, open_classifier
+from pipeline.engines.judges.text_judges import open_sequence_reward, reward_identity
 from pipeline.errors import ArtifactError
 from pipeline.sources import retention_data
 from pipeline.sources.repository import fetched

@@ -11,17 +11,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pipeline.artifacts.output_spaces import OutputSpaceStore
 from pipeline.artifacts.prompts import write_text_prompts
-from pipeline.compose import compose_params
 from pipeline.config.conditions import answer_protocol
-from pipeline.config.params import load_params, validate
+from pipeline.config.params import load_params
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.open_ended import open_prompts
-from pipeline.dag.execution import find_run
-from pipeline.dag.stages import PARTS
-from pipeline.dag.tables import dag_section
 from pipeline.engines.loading.conditioned_model import open_model
 from pipeline.errors import ArtifactError, ConfigError
-from tests.conftest import ROOT
 from tests.stages.conftest import Dag, run_stage
 
 HARMONY_TOKENS = ["<|start|>", "<|message|>", "<|channel|>", "<|end|>", "<|return|>"]
@@ -112,29 +107,6 @@ def test_packed_baselines_have_their_own_numbers_of_answers(all_baselines, condi
     assert set(opened["num_samples"]) == {answers} and opened["top_p_support_size"].isna().all()
 
 
-def tables_of(*overrides: str) -> dict:
-    return dag_section(validate(compose_params(ROOT / "conf", list(overrides))))
-
-
-def test_every_baseline_is_one_switch():
-    for name in ("constrained", "batch", "verbalized"):
-        tables = tables_of("conditions=[base]", f"generate.{name}.enabled=true")
-        expected = {f"embedded-{condition}" for condition in ("ssot", name)}
-        assert set(tables["baselines"]) == set(tables["parts"]["asked_baselines"]["structured"]) == expected
-        assert set(tables["parts"]["asked_baselines"]["open"]) == expected - {"embedded-constrained"}
-    assert tables_of("conditions=[base]", "generate.ssot.enabled=false")["baselines"] == {}
-
-
-def test_a_baseline_that_is_off_has_no_runs(dag):
-    params = load_params(dag.params)
-    stages = [part for part in PARTS.values() if part.module == "generate_axis"]
-    for condition, axis in (("batch", "open"), ("constrained", "open"), ("ssot", "mcq")):
-        with pytest.raises(ConfigError, match=f"generate_axis has no run --axis {axis} .* {condition}: there"):
-            find_run(stages, params, {"axis": axis, "model": "embedded", "condition": condition})
-    run = find_run(stages, params, {"axis": "open", "model": "embedded", "condition": "ssot"})
-    assert run.paths["output"] == dag.generations("ssot", "open")
-
-
 @pytest.fixture
 def harmony(dag, tiny_model, tmp_path):
     """The tiny model behind GPT-OSS's kind of template, and parameters that say so."""
@@ -181,18 +153,3 @@ def test_channel_protocol(dag, harmony, tmp_path):
     assert protocol.answers(opened.tokenizer.decode(ids, skip_special_tokens=False), 0) == ["4.2"]
     # Without its special tokens the reply cannot be told from its analysis.
     assert protocol.answers(opened.tokenizer.decode(ids, skip_special_tokens=True), 0) == [Invalid.NO_ANSWER]
-
-
-def test_replies_keep_their_channels(dag, harmony, tmp_path, monkeypatch):
-    from pipeline.engines.sampling.transformers_engine import TransformersEngine
-
-    kept, original = [], TransformersEngine.sample
-
-    def recorded(engine, requests):
-        kept.extend(request.skip_special_tokens for request in requests)
-        return original(engine, requests)
-
-    monkeypatch.setattr(TransformersEngine, "sample", recorded)
-    for name in ("generate-baselines-open@embedded-ssot", "generate-open@embedded-base"):
-        run_stage(harmony, name, output=tmp_path / f"{name}.parquet")
-    assert kept == [False] * (len(kept) // 2) + [True] * (len(kept) // 2) != []

@@ -1,27 +1,22 @@
 """The stage generate with each engine: one format, whole groups after an interruption, errors before any loading."""
 
 import json
-import signal
 
 import pandas as pd
 import pytest
 import yaml
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS
-from pipeline.artifacts.locks import exclusive
 from pipeline.config.params import load_params
 from pipeline.dag.execution import named_run
 from pipeline.engines.sampling import conditioned_engine
 from pipeline.engines.sampling.generate import sample_seeds
 from pipeline.engines.sampling.text_engine import EngineError
-from pipeline.errors import BusyError, ConfigError
+from pipeline.errors import ConfigError
 from pipeline.stages import generate_axis
 from tests import vllm_stand_in
-from tests.completions_server import running_server
-from tests.conftest import ROOT
-from tests.forked import ForkedModule
+from tests.completions_server import Server
 from tests.stages.conftest import Dag, run_stage
-from tests.waiting import wait_until
 
 AXIS, NUM_SAMPLES = "novelty", 4
 
@@ -44,13 +39,13 @@ def dag(dag, tmp_path_factory):
     return other
 
 
-@pytest.fixture(scope="module")
-def server(dag, tmp_path_factory):
-    """A server process over the tiny model and its trained adapter."""
-    checkpoint = load_params(dag.params).models["embedded"].checkpoint
-    models = [f"embedded={checkpoint}", f"embedded-soft={checkpoint}:{dag.root / 'adapters' / 'embedded' / 'soft'}"]
-    with running_server(models, tmp_path_factory.mktemp("server")) as server:
-        yield server
+@pytest.fixture
+def server(dag, monkeypatch):
+    """A server over the tiny model and its trained adapter."""
+    checkpoint, adapter = load_params(dag.params).models["embedded"].checkpoint, dag.root / "adapters/embedded/soft"
+    server = Server(**{"embedded": (checkpoint, None), "embedded-soft": (checkpoint, adapter)})
+    server.install(monkeypatch)
+    return server
 
 
 @pytest.fixture
@@ -134,7 +129,7 @@ def test_server_in_two_halves(dag, server, with_engine, tmp_path):
     groups = len(whole) // 2
     # The three probes of the adapter come first.
     server.behave(broken_from=3 + groups // 2)
-    with pytest.raises(EngineError, match="failed with status 500"):
+    with pytest.raises(EngineError, match="failed, in 1 attempts .*500"):
         run(params, tmp_path / "halves", "soft")
     partial = unfinished(params, "soft")
     kept = sum(len(batch) for lines in journals(partial) for batch in lines)
@@ -144,50 +139,8 @@ def test_server_in_two_halves(dag, server, with_engine, tmp_path):
     journal.write_text(journal.read_text()[:-5])
     server.behave()
     pd.testing.assert_frame_equal(run(params, tmp_path / "halves", "soft"), whole)
-    assert server.counts()["requests"] - 3 == groups - kept // 2 + 1
+    assert server.now.requests - 3 == groups - kept // 2 + 1
     assert not partial.exists()
-
-
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_does_not_wait_for_requests_under_way(dag, server, with_engine, tmp_path, number, status):
-    params = with_engine("openai", base_url=server.address, samples_per_request=2, max_concurrency=3)
-    server.behave()
-    whole = run(params, tmp_path / "whole")
-    answered = len(whole) // 4
-    server.behave(silent_from=answered)
-    options = ["--axis", AXIS, "--model", "embedded", "--condition", "base", "--params", str(params)]
-    options += ["--output", str(tmp_path / "stopped.parquet")]
-    stage = ForkedModule(["pipeline.stages.generate_axis", *options], ROOT, tmp_path / "errors")
-    wait_until(lambda: server.counts()["requests"] >= answered + 3, stage)
-    stage.send_signal(number)
-    # A request would be waited for for ten minutes, and tried again.
-    assert stage.wait() == status, stage.errors
-    errors = stage.errors
-    assert errors.splitlines()[-1].endswith("finished parts are kept and the next run resumes")
-    assert "Traceback" not in errors and "ignored" not in errors
-    assert (
-        sum(len(batch) for lines in journals(unfinished(params)) for batch in lines) == 2 * answered
-        and not (tmp_path / "stopped.parquet").exists()
-    )
-    server.behave()
-    pd.testing.assert_frame_equal(run(params, tmp_path / "stopped"), whole)
-    assert server.counts()["requests"] == len(whole) // 2 - answered
-
-
-def test_another_number_of_samples_per_request_starts_over(dag, server, with_engine, tmp_path, capsys):
-    server.behave(broken_from=5)
-    params = with_engine("openai", base_url=server.address, samples_per_request=2, max_retries=0)
-    with pytest.raises(EngineError, match="failed with status 500"):
-        run(params, tmp_path / "mixed")
-    left = unfinished(params, together=2)
-    kept = sorted(journals(left))
-    server.behave()
-    params = with_engine("openai", base_url=server.address, samples_per_request=4, max_retries=0)
-    capsys.readouterr()
-    mixed = run(params, tmp_path / "mixed")
-    # Its draws are others, so that nothing of the work could be gone on with: it is left for two samples together.
-    assert "set aside" not in capsys.readouterr().err and sorted(journals(left)) == kept != []
-    pd.testing.assert_frame_equal(mixed, run(params, tmp_path / "whole"))
 
 
 @pytest.mark.parametrize("kind", ["vllm", "openai"])
@@ -202,10 +155,3 @@ def test_constrained_decoding_is_refused_before_anything_is_loaded(dag, with_eng
         conditioned_engine.open_engine(
             load_params(with_engine(kind)), "embedded", "constrained", tmp_path, tmp_path / "no.json", "probe"
         )
-
-
-def test_two_runs_do_not_share_a_scratch_directory(with_engine, tmp_path):
-    params = with_engine("transformers")
-    held = exclusive(unfinished(params).parent, "generate-novelty embedded base")
-    with held, pytest.raises(BusyError, match="generate-novelty embedded base is already running"):
-        run(params, tmp_path / "x")

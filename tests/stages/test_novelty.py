@@ -17,7 +17,7 @@ from pipeline.artifacts.storage import read_json, read_table, write_json, write_
 from pipeline.axes.novelty import evaluate as eval_novelty
 from pipeline.core.language.novelty import LIKELIHOOD_RATING_THRESHOLDS, rating, short_responses_equal, word_dice
 from pipeline.core.prompts.text import TextPrompt
-from pipeline.engines.judges.pair_classifier import PairClassifier
+from pipeline.engines.judges.text_judges import PairClassifier
 from pipeline.engines.loading.model import checkpoint_files
 from pipeline.errors import ArtifactError
 from tests.stages.conftest import run_stage

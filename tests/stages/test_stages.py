@@ -157,13 +157,11 @@ def test_every_run_has_a_record_that_fits_what_is_there(dag):
         )
 
 
-@pytest.mark.parametrize("strategy", ["merged", "rows"])
-def test_generation_resumes_by_sample_and_gives_the_same_table(dag, tmp_path, monkeypatch, strategy):
+def test_generation_resumes_by_sample_and_gives_the_same_table(dag, tmp_path, monkeypatch):
     from pipeline.engines.sampling.transformers_engine import TransformersEngine
 
     output, original = dag.generations("soft"), TransformersEngine.sample
     before = pd.read_parquet(output)
-    params = edited(dag, tmp_path, "generate.structured.strategy", strategy)
     finished = []
 
     def killed(engine, requests):
@@ -175,7 +173,7 @@ def test_generation_resumes_by_sample_and_gives_the_same_table(dag, tmp_path, mo
             yield answers
 
     def generate_again():
-        run_stage(params, "generate-structured@embedded-soft")
+        run_stage(dag.params, "generate-structured@embedded-soft")
 
     monkeypatch.setattr(TransformersEngine, "sample", killed)
     with pytest.raises(KeyboardInterrupt):

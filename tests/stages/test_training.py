@@ -13,16 +13,14 @@ import yaml
 from safetensors.torch import load_file
 
 from pipeline.artifacts.locks import exclusive
-from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.storage import read_json
 from pipeline.artifacts.tries import TrieStore, open_tries
 from pipeline.compose import compose_params
 from pipeline.config.params import load_params, validate
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.training.examples import training_steps
-from pipeline.dag.execution import execute, find_run, named_run
+from pipeline.dag.execution import find_run, named_run
 from pipeline.dag.stages import STAGES
-from pipeline.engines.training import fit
 from pipeline.errors import BusyError, ConfigError
 from tests.conftest import ROOT
 from tests.forked import ForkedModule
@@ -62,17 +60,6 @@ def test_soft_estimators(dag, tmp_path, estimator, sequences):
         assert log[0]["sequences"] == sequences
     else:
         assert log[0]["sequences"] > 20
-
-
-def test_packed_completions(dag, tmp_path):
-    params = with_training(dag, tmp_path, hard__completions_per_prompt=2)
-    run_stage(params, "train-hard@embedded", output=tmp_path / "adapter")
-    packed, apart = read_log(tmp_path / "adapter"), read_log(dag.path("train-hard@embedded"))
-    # A step has as many prompts as before, each with two strings behind it.
-    prompts = read_prompts(dag.path("train-hard@embedded", "prompts"))
-    assert len(packed) == -(-len(prompts) // 4) < len(apart)
-    assert sum(entry["sequences"] for entry in packed) == sum(entry["sequences"] for entry in apart)
-    assert sum(entry["tokens"] for entry in packed) < 0.8 * sum(entry["tokens"] for entry in apart)
 
 
 def test_targets_without_bins(dag, tmp_path):
@@ -124,33 +111,6 @@ def test_identity_of_an_adapter(dag):
     assert identity(replace(params, evaluate=replace(params.evaluate, token_budget=7))) == soft
 
 
-def test_a_checkpoint_of_another_identity_is_set_aside(dag, tmp_path, monkeypatch, capsys):
-    with monkeypatch.context() as patch:
-        save = fit.Checkpoint.save
-
-        def save_and_stop(checkpoint, *state):
-            save(checkpoint, *state)
-            raise KeyboardInterrupt
-
-        patch.setattr(fit.Checkpoint, "save", save_and_stop)
-        with pytest.raises(KeyboardInterrupt):
-            dag.run("train-hard@embedded", output=tmp_path / "stopped")
-    state = named_run("train-hard@embedded", load_params(dag.params)).unfinished / "state.safetensors"
-    assert state.exists()
-    capsys.readouterr()
-    params = with_training(dag, tmp_path, learning_rate=0.01)
-    other = run_stage(params, "train-hard@embedded", output=tmp_path / "beside")
-    said = capsys.readouterr().err
-    assert f"unfinished work in {state.parent} is of older code, parameters or inputs and is set aside" in said
-    assert f"mv {state.parent} {other.unfinished}`" in said
-    assert [entry["step"] for entry in read_log(tmp_path / "beside")] == [1, 2, 3, 4, 5]
-    # The one goes on where it was, and without it the other comes to the same.
-    dag.run("train-hard@embedded", output=tmp_path / "continued")
-    assert weights(tmp_path / "continued") == weights(dag.path("train-hard@embedded")) and not state.exists()
-    run_stage(params, "train-hard@embedded", output=tmp_path / "alone")
-    assert weights(tmp_path / "alone") == weights(tmp_path / "beside") != weights(tmp_path / "continued")
-
-
 @pytest.mark.parametrize("distributed", ["single", "ddp_4", "fsdp_4"])
 def test_the_papers_settings_give_its_numbers_of_steps(distributed):
     params = validate(compose_params(ROOT / "conf", ["experiment=paper", f"distributed={distributed}"]))
@@ -173,13 +133,6 @@ def test_a_step_must_have_a_pass_for_each_process(dag, tmp_path):
     distribute(params, "ddp", 3)
     with pytest.raises(ConfigError, match=r"micro_batch_size 2 makes 2 passes of a step of 4 .* 3; at most 1 is allow"):
         run_stage(params, "train-soft@embedded", output=tmp_path / "adapter")
-
-
-def test_a_second_run_on_the_same_adapter_is_refused(dag, tmp_path):
-    run = named_run("train-soft@embedded", load_params(dag.params), output=tmp_path / "adapter")
-    with exclusive(run.unfinished.parent, "another run"), pytest.raises(BusyError, match="train-soft embedded"):
-        execute(run)
-    assert not (tmp_path / "adapter").exists()
 
 
 def distribute(path, strategy, num_processes):

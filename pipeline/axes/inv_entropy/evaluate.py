@@ -48,7 +48,7 @@ def _open_similarity(run: StageRun, config: SimilarityConfig) -> Callable[[Seque
     if config.kind == "ngrams":
         run.record.add(similarity={"kind": config.kind, "characters": GRAM})
         return ngram_counts
-    from pipeline.engines.judges.sentence_embedding import embedding_identity, open_embedder
+    from pipeline.engines.judges.text_judges import embedding_identity, open_embedder
 
     identity = embedding_identity(config)
     run.record.add(similarity=identity)

@@ -48,7 +48,7 @@ def benchmark_rows(
 
 def main(run: StageRun, model: str, condition: str, prompts: list[Path], generations: Path, output: Path) -> None:
     """Write the partitions of every prompt's responses into ``output``."""
-    from pipeline.engines.judges.pair_classifier import classifier_identity, open_classifier
+    from pipeline.engines.judges.text_judges import classifier_identity, open_classifier
 
     settings = run.params.evaluate.novelty.classifier
     identity = classifier_identity(settings)

@@ -48,7 +48,7 @@ def likelihood_identity(settings: RewardConfig, config: ModelConfig, model_repor
 
 def open_likelihood(settings: RewardConfig, config: ModelConfig, model_report: Path) -> Any:
     """The evaluated model's base checkpoint as a stand-in reward model."""
-    from pipeline.engines.judges.reward_model import LikelihoodReward
+    from pipeline.engines.judges.text_judges import LikelihoodReward
     from pipeline.engines.loading.chat import answer_terminator
     from pipeline.engines.loading.conditioned_model import open_model
 
@@ -70,7 +70,7 @@ def evaluator(
     if settings.kind == "likelihood":
         identity = likelihood_identity(settings, config, model_report)
         return identity, lambda: open_likelihood(settings, config, model_report)
-    from pipeline.engines.judges.reward_model import open_sequence_reward, reward_identity
+    from pipeline.engines.judges.text_judges import open_sequence_reward, reward_identity
 
     identity = reward_identity(settings)
     return identity, lambda: open_sequence_reward(settings, identity)

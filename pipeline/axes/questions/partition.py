@@ -36,7 +36,7 @@ def _judge_of(question: Question, verdicts: Verdicts, strict: bool) -> Judge:
 
 def main(run: StageRun, model: str, condition: str, prompts: Path, generations: Path, output: Path) -> None:
     """Write the answer and its class for every generation."""
-    from pipeline.engines.judges.entailment import judge_identity, open_judge
+    from pipeline.engines.judges.text_judges import judge_identity, open_judge
 
     questions = {question.prompt_id: question for question in read_questions(prompts)}
     tables = rows_by_prompt(generations, (*GENERATION_COLUMNS, SETTING_COLUMN), list(questions))

@@ -40,7 +40,7 @@ Summaries = dict[tuple[str, str], list[str]]
 
 def _judge(run: StageRun, model: str, report: Path) -> "Callable[[], ConditionedModel]":
     """What opens the configured judge, or the base checkpoint that is evaluated; the record says which."""
-    from pipeline.engines.judges.sequence_classifier import pinned
+    from pipeline.engines.judges.evaluator import pinned
     from pipeline.engines.loading.conditioned_model import open_checkpoint
 
     config = run.params.selfreflect.judge

@@ -14,7 +14,6 @@ from pipeline.engines.scoring.token_scores import candidate_log_probabilities, m
 if TYPE_CHECKING:
     from pipeline.engines.loading.conditioned_model import ConditionedModel
 
-
 LEAST_REST = 1e-12
 """Probability of all other words at least, so that rounding leaves its logarithm finite."""
 
@@ -26,15 +25,11 @@ def with_rest(log_probabilities: np.ndarray) -> np.ndarray:
 
 
 class WordJudge:
-    """The law of a reply's first token, over the first tokens of given words.
+    """The law of a reply's first token, over the first tokens of given words, by a judge in evaluation mode.
 
     Words with the same first token are one outcome, and all other tokens together are another: so the law is over as
     many outcomes as the answers have words, whatever the judge's vocabulary, and a context that leads the judge away
-    from all of them counts.
-
-    Args:
-        opened: The judge in evaluation mode.
-        tokens_per_pass: Tokens per forward pass at most, padding included; a longer request goes alone.
+    from all of them counts. A forward pass has ``tokens_per_pass`` at most, padding included.
     """
 
     def __init__(self, opened: "ConditionedModel", tokens_per_pass: int):
@@ -47,32 +42,24 @@ class WordJudge:
 
     @torch.inference_mode()
     def laws(self, requests: Sequence[str], tokens: Sequence[Sequence[int]]) -> Iterator[list[tuple[int, np.ndarray]]]:
-        """Log-probabilities of the first token of the reply to each request.
+        """Log-probabilities of the first token of the reply to each user message, over its K outcomes ``tokens``.
 
-        Args:
-            requests: User messages.
-            tokens: For each request, the ids of its K outcomes (``first_tokens``), at least one.
-
-        Yields:
-            (index of the request, float64[K + 1] nats, all other tokens last), a forward pass at a time.
-
-        Raises:
-            ModelError: The GPU's memory is too small for a single request.
+        Yields (index of the request, float64[K + 1] nats, all other tokens last), a forward pass at a time. Raises
+        ModelError where the GPU's memory is too small for a single request.
         """
         rows = [self._opened.encode(request) for request in requests]
 
         def run(members: list[int]) -> list[np.ndarray]:
             # Padding is on the right, where attention does not look, and needs no mask.
             ids, own = right_padded([rows[index] for index in members], self._logits_at.device)
-            states = self._logits_at.forward(
-                {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
-            )[0]
+            inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
+            states = self._logits_at.forward(inputs)[0]
             last = states[torch.arange(len(members), device=states.device), own.sum(dim=1) - 1]
             wanted = [np.asarray(tokens[index], dtype=np.int64) for index in members]
-            owners = np.repeat(np.arange(len(members)), [len(each) for each in wanted])
-            found = candidate_log_probabilities(self._logits_at, last, owners, np.concatenate(wanted))
-            ends = np.cumsum([len(each) for each in wanted])[:-1]
-            return list(map(with_rest, np.split(found, ends)))
+            sizes = [len(each) for each in wanted]
+            owners = np.repeat(np.arange(len(members)), sizes)
+            values = candidate_log_probabilities(self._logits_at, last, owners, np.concatenate(wanted))
+            return list(map(with_rest, np.split(values, np.cumsum(sizes)[:-1])))
 
-        for members, found in self._memory.run(list(map(len, rows)), self._tokens_per_pass, run):
-            yield list(zip(members, found, strict=True))
+        for members, laws in self._memory.run(list(map(len, rows)), self._tokens_per_pass, run):
+            yield list(zip(members, laws, strict=True))

@@ -14,12 +14,7 @@ if TYPE_CHECKING:
 
 
 def load_adapter(model: "PreTrainedModel", directory: Path, probe_ids: list[int]) -> "PeftModel":
-    """Load a trained adapter, in the model's dtype, and verify that it is the one in effect.
-
-    Raises:
-        ModelError: The adapter cannot be read, or the log-probabilities after ``probe_ids``
-            are the base model's.
-    """
+    """Load a trained adapter, in the model's dtype. Raises ModelError where it changes nothing after ``probe_ids``."""
     for name in ("adapter_config.json", "adapter_model.safetensors"):
         if not (directory / name).exists():
             raise ModelError(f"adapter {directory} has no {name}")

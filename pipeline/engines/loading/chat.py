@@ -1,6 +1,6 @@
 """From a request to token ids, and which token ends the answer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from itertools import takewhile
 from typing import Any
@@ -12,17 +12,7 @@ from pipeline.errors import ModelError, first_line
 
 
 def answer_terminator(tokenizer: PreTrainedTokenizerBase, terminator: str) -> int:
-    """Id of the token with which the model's turn ends.
-
-    The same token ends every trie path and every training completion, and stops generation.
-
-    Args:
-        tokenizer: The model's tokenizer.
-        terminator: A token, or "eos" for the tokenizer's EOS token.
-
-    Raises:
-        ModelError: The tokenizer has no such token.
-    """
+    """Id of the token that ends turns, tries and generations; "eos" stands for the EOS token. Raises ModelError."""
     token = tokenizer.eos_token if terminator == "eos" else terminator
     if token is None:
         raise ModelError(
@@ -42,15 +32,25 @@ def text_bos(tokenizer: PreTrainedTokenizerBase) -> int | None:
 
 
 def leading_bos(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> int:
-    """How many BOS tokens the text begins with.
-
-    One further on is no beginning: ChatML as SmolLM2 has it opens every turn with the token that is its BOS.
-    """
+    """How many BOS tokens the text begins with; ChatML as SmolLM2 has it opens every turn with its BOS token."""
     return sum(1 for _ in takewhile(lambda token: token == tokenizer.bos_token_id, ids))
 
 
-def _clock(tokenizer: PreTrainedTokenizerBase, current_date: str | None) -> Callable[[str], str]:
-    """What a template gets that asks for today's date (``strftime_now``): the pinned date, or a refusal."""
+def apply_template(
+    tokenizer: PreTrainedTokenizerBase,
+    messages: Sequence[Mapping[str, str]],
+    template_arguments: Mapping[str, Any],
+    *,
+    add_generation_prompt: bool,
+) -> str:
+    """The chat template's text of a conversation; the tokenizer must have a template.
+
+    Templates that print today's date (GPT-OSS's, and Llama's without ``date_string``) read the machine's clock. Here
+    they get the date ``current_date`` of the template's arguments instead. Raises ModelError where that is missing, or
+    the template refuses the messages.
+    """
+    arguments = dict(template_arguments)
+    current_date = arguments.pop("current_date", None)
 
     def strftime_now(pattern: str) -> str:
         if current_date is None:
@@ -65,30 +65,9 @@ def _clock(tokenizer: PreTrainedTokenizerBase, current_date: str | None) -> Call
                 f"chat.template_arguments.current_date must be a date as YYYY-MM-DD, got {current_date!r}"
             ) from None
 
-    return strftime_now
-
-
-def apply_template(
-    tokenizer: PreTrainedTokenizerBase,
-    messages: Sequence[Mapping[str, str]],
-    template_arguments: Mapping[str, Any],
-    *,
-    add_generation_prompt: bool,
-) -> str:
-    """The chat template's text of a conversation; the tokenizer must have a template.
-
-    Templates that print today's date (GPT-OSS's, and Llama's without ``date_string``) read the
-    machine's clock. Here they get the date ``current_date`` of the template's arguments instead.
-
-    Raises:
-        ModelError: The template asks for the date and none is pinned, or refuses the messages.
-    """
-    arguments = dict(template_arguments)
-    arguments["strftime_now"] = _clock(tokenizer, arguments.pop("current_date", None))
+    arguments |= {"strftime_now": strftime_now, "add_generation_prompt": add_generation_prompt}
     try:
-        return tokenizer.apply_chat_template(
-            list(messages), tokenize=False, add_generation_prompt=add_generation_prompt, **arguments
-        )
+        return tokenizer.apply_chat_template(list(messages), tokenize=False, **arguments)
     except TemplateError as error:
         raise ModelError(
             f"the chat template of {tokenizer.name_or_path!r} refuses a request: {first_line(error)}"
@@ -107,16 +86,9 @@ def render_request(
     return apply_template(tokenizer, messages, template_arguments, add_generation_prompt=True) + answer_prefix
 
 
-def encode_request(
-    tokenizer: PreTrainedTokenizerBase,
-    prompt: str,
-    template_arguments: Mapping[str, Any],
-    answer_prefix: str = "",
-    add_special_tokens: bool = False,
-) -> list[int]:
+def encode_request(tokenizer: PreTrainedTokenizerBase, prompt: str, *options: Any, **more: Any) -> list[int]:
     """``encode_messages`` of one user message."""
-    messages = [{"role": "user", "content": prompt}]
-    return encode_messages(tokenizer, messages, template_arguments, answer_prefix, add_special_tokens)
+    return encode_messages(tokenizer, [{"role": "user", "content": prompt}], *options, **more)
 
 
 def encode_messages(
@@ -128,15 +100,10 @@ def encode_messages(
 ) -> list[int]:
     """Token ids of a conversation up to where the answer starts, in the chat template where there is one.
 
-    Text that went through a template holds its own special tokens and is encoded without
-    adding any; a model that expects a BOS token begins with exactly one. Without a template the
-    messages follow each other, a blank line between them.
-
-    With ``add_special_tokens`` the tokenizer adds its own to the template's text as well, as the released code of
-    arXiv:2605.11845 does: where the template prints a BOS token there are two.
-
-    Raises:
-        ModelError: The result begins with no BOS token where one is expected, or with more of them.
+    Text that went through a template holds its own special tokens and is encoded without adding any; a model that
+    expects a BOS token begins with exactly one. Without a template the messages follow each other, a blank line between
+    them. With ``add_special_tokens`` the tokenizer adds its own to the template's text as well, as the released code of
+    arXiv:2605.11845 does: where the template prints a BOS token there are two. Raises ModelError for any other number.
     """
     text = render_request(tokenizer, messages, template_arguments, answer_prefix)
     if text is None:
@@ -147,11 +114,10 @@ def encode_messages(
     if tokenizer.bos_token_id is not None:
         expected = 0 if text_bos(tokenizer) is None else 1
         # Some templates print the BOS token although the tokenizer adds none; one is right then, too.
-        found = leading_bos(tokenizer, ids)
-        most = 2 if add_special_tokens and expected else 1
-        if not expected <= found <= most:
+        count = leading_bos(tokenizer, ids)
+        if not expected <= count <= (2 if add_special_tokens and expected else 1):
             raise ModelError(
-                f"the encoded request of {tokenizer.name_or_path!r} has {found} BOS tokens, "
+                f"the encoded request of {tokenizer.name_or_path!r} has {count} BOS tokens, "
                 f"expected {expected} at the start"
             )
     return ids
@@ -164,15 +130,12 @@ def encode_answers(tokenizer: PreTrainedTokenizerBase, answers: Sequence[str]) -
 
 def single_tokens(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[int]:
     """Ids of those of the texts that are one token each, in ascending order, each once."""
-    found = {ids[0] for ids in encode_answers(tokenizer, texts) if len(ids) == 1}
-    return sorted(found - {tokenizer.unk_token_id})
+    return sorted({ids[0] for ids in encode_answers(tokenizer, texts) if len(ids) == 1} - {tokenizer.unk_token_id})
 
 
 def reply_ids(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], ended: Sequence[bool], terminator: int
 ) -> list[list[int]]:
     """Token ids of replies, with the terminator where a reply ended by itself, and at least one token each."""
-    encoded = encode_answers(tokenizer, texts)
-    return [
-        [*ids, terminator] if has_ended or not ids else list(ids) for ids, has_ended in zip(encoded, ended, strict=True)
-    ]
+    pairs = zip(encode_answers(tokenizer, texts), ended, strict=True)
+    return [[*ids, terminator] if has_ended or not ids else list(ids) for ids, has_ended in pairs]

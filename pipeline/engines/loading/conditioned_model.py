@@ -13,50 +13,34 @@ from pipeline.engines.loading.kept_models import opened_once
 
 @dataclass(frozen=True)
 class ConditionedModel:
-    """A model ready to sample or score.
-
-    Attributes:
-        model: In evaluation mode on ``device``, adapter loaded.
-        tokenizer: Its tokenizer.
-        encode: Request text to token ids.
-        encode_messages: Chat messages to token ids; the second argument says whether the model
-            is to reason before it answers.
-        stop_ids: Tokens that end a generation.
-        device: "cuda" or "cpu".
-    """
+    """A model ready to sample or score, in evaluation mode on ``device`` ("cuda" or "cpu"), adapter loaded."""
 
     model: Any
     tokenizer: Any
-    encode: Callable[[str], list[int]]
     encode_messages: Callable[[Sequence[Mapping[str, str]], bool], list[int]]
+    """Chat messages to token ids; the second argument says whether the model is to reason before it answers."""
     stop_ids: set[int]
+    """Tokens that end a generation."""
     device: str
+
+    def encode(self, text: str) -> list[int]:
+        """Request text to token ids."""
+        return self.encode_messages([{"role": "user", "content": text}], False)
 
 
 def open_checkpoint(
     config: ModelConfig, revision: str | None = None, adapter: Path | None = None, probe: str = ""
 ) -> ConditionedModel:
-    """Load a checkpoint, and an adapter into it; the same as before where ``keep_last_model`` has it.
-
-    Args:
-        config: The checkpoint.
-        revision: Its commit; None for the one that ``config`` names.
-        adapter: Directory of the adapter; None for the base checkpoint.
-        probe: A request on which the adapter must show.
-
-    Raises:
-        ModelError: The checkpoint or the adapter cannot be used.
-    """
+    """Load a checkpoint, at ``revision`` or its own, and an adapter that must show on ``probe``. Raises ModelError."""
     from pipeline.engines.loading.adapter import load_adapter
     from pipeline.engines.loading.model import default_device, load_model, load_tokenizer, stop_ids
 
     def load() -> ConditionedModel:
         tokenizer, model = load_tokenizer(config, revision), load_model(config, revision)
         stops = stop_ids(model, tokenizer, config.terminator)
-        encode = request_encoder(tokenizer, config)
         if adapter is not None:
-            model = load_adapter(model, adapter, encode(probe))
-        return ConditionedModel(model, tokenizer, encode, message_encoder(tokenizer, config), stops, default_device())
+            model = load_adapter(model, adapter, request_encoder(tokenizer, config)(probe))
+        return ConditionedModel(model, tokenizer, message_encoder(tokenizer, config), stops, default_device())
 
     loaded_by = (revision or config.revision, config.dtype, config.attention, config.terminator, repr(config.chat))
     return opened_once((config.checkpoint, adapter, *loaded_by), load)

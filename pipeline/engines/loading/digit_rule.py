@@ -19,27 +19,18 @@ VERIFIED_PER_SPACE = 4
 SPACES_PER_PASS = 64
 
 
-def _groups(tokenizer: PreTrainedTokenizerBase, size: int) -> np.ndarray | None:
-    """int32[10^size] tokens of the digit groups of that size, None unless each is a single token."""
-    encoded = encode_answers(tokenizer, [f"{value:0{size}d}" for value in range(10**size)])
-    if any(len(ids) != 1 for ids in encoded):
-        return None
-    return np.array([ids[0] for ids in encoded], dtype=np.int32)
-
-
 def _candidate(tokenizer: PreTrainedTokenizerBase, max_group: int, terminator: int) -> DigitTokens | None:
-    groups = [_groups(tokenizer, size) for size in range(1, max_group + 1)]
-    signs = encode_answers(tokenizer, ["-1", "1.5"])
-    if any(group is None for group in groups) or [len(ids) for ids in signs] != [2, 3]:
+    """The rule with digit groups up to this size, where each of them is a single token, and so are sign and point."""
+    sizes = range(1, max_group + 1)
+    groups = [encode_answers(tokenizer, [f"{value:0{size}d}" for value in range(10**size)]) for size in sizes]
+    minus, point = encode_answers(tokenizer, ["-1", "1.5"])
+    if any(len(ids) != 1 for group in groups for ids in group) or (len(minus), len(point)) != (2, 3):
         return None
-    return DigitTokens(tuple(groups), signs[0][0], signs[1][1], terminator)
+    return DigitTokens(tuple(np.array(group, dtype=np.int32)[:, 0] for group in groups), minus[0], point[1], terminator)
 
 
 def verification_numbers(max_group: int, num_decimals: int, longest_whole: int = 8) -> list[str]:
-    """Numbers in which every digit group occurs at every place of every shape.
-
-    A shape is a sign, a number of digits before the point, and ``num_decimals`` or none after it.
-    """
+    """Numbers in which every digit group occurs at every place, with either sign and with decimals or none."""
     rng = np.random.default_rng(0)
     size = 10**max_group
 
@@ -61,27 +52,12 @@ def verification_numbers(max_group: int, num_decimals: int, longest_whole: int =
 
 
 def find_digit_tokens(tokenizer: PreTrainedTokenizerBase, terminator: int, num_decimals: int = 5) -> DigitTokens | None:
-    """The rule by which the tokenizer writes plain decimals, if digit arithmetic reproduces it.
-
-    Args:
-        tokenizer: The model's tokenizer.
-        terminator: Token that ends an answer.
-        num_decimals: Decimals of the strings the rule is wanted for.
-
-    Returns:
-        The rule with the longest groups that the tokenizer agrees with on every
-        verification number; None if there is no such rule.
-    """
+    """The rule with the longest digit groups that holds for every verification number; None where none does."""
     for max_group in range(LONGEST_GROUP, 0, -1):
-        tokens = _candidate(tokenizer, max_group, terminator)
-        if tokens is None:
-            continue
-        numbers = verification_numbers(max_group, num_decimals)
-        if all(
-            tokens.encode(number) == ids
-            for number, ids in zip(numbers, encode_answers(tokenizer, numbers), strict=True)
-        ):
-            return tokens
+        if tokens := _candidate(tokenizer, max_group, terminator):
+            numbers = verification_numbers(max_group, num_decimals)
+            if list(map(tokens.encode, numbers)) == encode_answers(tokenizer, numbers):
+                return tokens
     return None
 
 
@@ -94,10 +70,7 @@ def answer_tokens(
 
 
 def agrees_on(tokenizer: PreTrainedTokenizerBase, tokens: DigitTokens, spaces: Sequence[OutputSpace]) -> list[bool]:
-    """Whether digit arithmetic and the tokenizer agree on strings of each space.
-
-    The first, the last and strings in between, ``VERIFIED_PER_SPACE`` of each space.
-    """
+    """Whether digit arithmetic and the tokenizer agree on strings of each space, the ends among them."""
     chosen = []
     for space in spaces:
         places = np.linspace(0, len(space.values) - 1, VERIFIED_PER_SPACE).astype(int)
@@ -109,21 +82,11 @@ def agrees_on(tokenizer: PreTrainedTokenizerBase, tokens: DigitTokens, spaces: S
 def tries_of(
     tokenizer: PreTrainedTokenizerBase, tokens: DigitTokens | None, terminator: int, spaces: Mapping[str, OutputSpace]
 ) -> Iterator[tuple[str, Trie]]:
-    """The trie of every output space, by digit arithmetic where it was verified, else by the tokenizer.
+    """(prompt id, trie) of every output space, by digit arithmetic (``tokens``, of ``find_digit_tokens``) where
+    verified.
 
-    Strings that are no canonical decimals always go by the tokenizer. Their tries may hold strings that begin others.
-
-    Args:
-        tokenizer: The model's tokenizer.
-        tokens: Its rule from ``find_digit_tokens``.
-        terminator: Token that ends an answer.
-        spaces: Output spaces by prompt id.
-
-    Yields:
-        (prompt id, trie) in the order of ``spaces``.
-
-    Raises:
-        ModelError: The tokenizer cannot write a string, or writes two alike.
+    Else, and always where strings are no canonical decimals, by the tokenizer; such tries may hold strings that begin
+    others. Raises ModelError where the tokenizer cannot write a string, or writes two alike.
     """
     names = list(spaces)
     for start in range(0, len(names), SPACES_PER_PASS):
@@ -132,12 +95,9 @@ def tries_of(
         numbers = [isinstance(space.values, FixedPointStrings) and tokens is not None for space in opened]
         agreed = iter(agrees_on(tokenizer, tokens, list(compress(opened, numbers))) if any(numbers) else ())
         trusted = [number and next(agreed) for number in numbers]
-        fast = build_tries([space for space, ok in zip(opened, trusted, strict=True) if ok], tokens)
+        fast = build_tries(list(compress(opened, trusted)), tokens)
         for name, space, ok in zip(part, opened, trusted, strict=True):
-            if ok:
-                yield name, next(fast)
-            else:
-                yield name, _trie_of_texts(tokenizer, terminator, name, space)
+            yield name, next(fast) if ok else _trie_of_texts(tokenizer, terminator, name, space)
 
 
 def _trie_of_texts(tokenizer: PreTrainedTokenizerBase, terminator: int, name: str, space: OutputSpace) -> Trie:

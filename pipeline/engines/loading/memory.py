@@ -1,7 +1,7 @@
 """Which sequences run together: those of similar length, as many as a token budget and the GPU's memory allow.
 
-How many rows fit depends on the model, the prompts and the GPU. Neither samples nor scores depend on the rows that
-are run together (up to rounding), so a batch that is too large is run in parts and nothing else changes.
+Neither samples nor scores depend on the rows that are run together (up to rounding), so a batch that is too large is
+run in parts and nothing else changes.
 """
 
 import gc
@@ -18,14 +18,7 @@ Result = TypeVar("Result")
 
 
 def length_buckets(lengths: Sequence[int], tokens_per_pass: int) -> list[list[int]]:
-    """Indices of sequences by forward pass, longest first, so that too large a pass fails at once.
-
-    Sequences of similar length come together, so that little of a padded batch is padding.
-
-    Args:
-        lengths: Tokens of each sequence.
-        tokens_per_pass: Tokens per pass at most, padding included; a longer sequence goes alone.
-    """
+    """Indices of sequences by pass, longest first; a pass has ``tokens_per_pass`` at most, padding included."""
     buckets: list[list[int]] = []
     for index in sorted(range(len(lengths)), key=lambda item: (-lengths[item], item)):
         if not buckets or lengths[buckets[-1][0]] * (len(buckets[-1]) + 1) > tokens_per_pass:
@@ -37,11 +30,7 @@ def length_buckets(lengths: Sequence[int], tokens_per_pass: int) -> list[list[in
 def right_padded(
     rows: Sequence[Sequence[int]], device: torch.device | str, pad_id: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows of token ids as one tensor, padded on the right.
-
-    Returns:
-        int64[R, T] tokens and bool[R, T], True where there is one.
-    """
+    """Rows of token ids padded on the right: int64[R, T] tokens and bool[R, T], True where there is one."""
     lengths = torch.tensor([len(row) for row in rows])
     own = torch.arange(int(lengths.max())) < lengths[:, None]
     ids = torch.full(own.shape, pad_id)
@@ -54,14 +43,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or "CUBLAS_STATUS_ALLOC_FAILED" in str(error)
 
 
-def too_large(what: str, error: BaseException) -> ModelError:
-    """The error for work that cannot be split further."""
-    return ModelError(
-        f"{what} alone does not fit into the GPU's memory beside the model ({first_line(error)}); "
-        "use a GPU with more memory, or stop what else runs on this one"
-    )
-
-
 def release() -> None:
     """Give back what a failed pass held. To be called when its exception is gone, which holds it, too."""
     gc.collect()
@@ -69,17 +50,20 @@ def release() -> None:
         torch.cuda.empty_cache()
 
 
-def say_smaller(size: str) -> None:
-    """Tell the user, on stderr, what a pass holds from here on."""
+def make_smaller(error: BaseException, alone: str | None, size: str) -> None:
+    """Say what a pass holds from here on. Raises other errors, and ModelError where a pass of one is too large."""
+    if not is_out_of_memory(error):
+        raise error
+    if alone:
+        raise ModelError(
+            f"{alone} alone does not fit into the GPU's memory beside the model ({first_line(error)}); use a GPU with "
+            "more memory, or stop what else runs on this one"
+        ) from None
     print(f"the GPU's memory is too small for what was run together: {size} from here on", file=sys.stderr)
 
 
 class MemoryLimit:
-    """What the GPU's memory is known to be too small for, of one kind of pass.
-
-    Attributes:
-        tokens: Padded tokens of the smallest pass that did not fit.
-    """
+    """What the GPU's memory is known to be too small for: padded tokens of the smallest pass that did not fit."""
 
     def __init__(self) -> None:
         self.tokens = math.inf
@@ -89,16 +73,8 @@ class MemoryLimit:
     ) -> Iterator[tuple[list[int], Result]]:
         """Run rows in ``length_buckets``; one that does not fit is halved, and so is each later one of its size.
 
-        Args:
-            lengths: Tokens of each row.
-            tokens_per_pass: Tokens per pass at most, padding included.
-            run: Runs the rows of one pass, given by their indices.
-
-        Yields:
-            Indices of the rows of a pass, and what ``run`` returned for them.
-
-        Raises:
-            ModelError: A single row does not fit.
+        Yields the indices of the rows of a pass, and what ``run`` returned for them. Raises ModelError where a single
+        row does not fit.
         """
         waiting = length_buckets(lengths, tokens_per_pass)[::-1]
         while waiting:
@@ -109,16 +85,13 @@ class MemoryLimit:
                     result = run(batch)
                 # The exception, which holds the pass's tensors, is gone when their memory is given back.
                 except RuntimeError as error:
-                    if not is_out_of_memory(error):
-                        raise
-                    if len(batch) == 1:
-                        raise too_large(f"a sequence of {size} tokens", error) from None
+                    alone = f"a sequence of {size} tokens" if len(batch) == 1 else None
+                    make_smaller(error, alone, f"less than {size} tokens")
                 else:
                     yield batch, result
                     del result
                     continue
                 self.tokens = size
                 release()
-                say_smaller(f"less than {size} tokens")
             middle = (len(batch) + 1) // 2
             waiting += [batch[middle:], batch[:middle]]

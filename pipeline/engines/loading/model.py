@@ -1,6 +1,5 @@
 """Loading checkpoints and tokenizers, and fresh adapters; local directories and hub models alike."""
 
-import inspect
 import json
 import re
 from collections.abc import Sequence
@@ -35,11 +34,7 @@ def default_device() -> str:
 
 
 def checkpoint_files(directory: Path) -> dict[str, str]:
-    """SHA-256 of each file of a local checkpoint; checks that it is whole.
-
-    Raises:
-        ModelError: Naming the missing or truncated file.
-    """
+    """SHA-256 of each file of a local checkpoint. Raises ModelError naming what is missing of it."""
     if not directory.is_dir():
         raise ModelError(f"checkpoint directory {directory} does not exist")
     weights = [name for name in WEIGHT_FILES if (directory / name).exists()]
@@ -70,10 +65,8 @@ def load_tokenizer(config: ModelConfig, revision: str | None = None) -> PreTrain
 def _dequantization(checkpoint: str, revision: str | None) -> dict[str, Any]:
     """Options that load the weights unquantised, so that adapters can be trained on them and merged into them.
 
-    GPT-OSS ships its experts in MXFP4; they are turned into bfloat16 while they are loaded.
-
-    Raises:
-        ModelError: The checkpoint is quantised in another way.
+    GPT-OSS ships its experts in MXFP4; they are turned into bfloat16 while they are loaded. Raises ModelError where a
+    checkpoint is quantised in another way.
     """
     from transformers import AutoConfig, Mxfp4Config
 
@@ -90,62 +83,50 @@ def _dequantization(checkpoint: str, revision: str | None) -> dict[str, Any]:
     return {"quantization_config": Mxfp4Config(dequantize=True)}
 
 
-def _give_token_types(module: torch.nn.Module, arguments: tuple, options: dict) -> tuple[tuple, dict]:
-    """Forward pre-hook: all tokens are text (type 0) where a model that also reads images is trained."""
-    ids = options.get("input_ids")
-    if module.training and ids is not None and options.get("token_type_ids") is None:
-        options = {**options, "token_type_ids": torch.zeros_like(ids)}
-    return arguments, options
+def load_pretrained(
+    loader: Any, kind: str, checkpoint: str, revision: str | None, dtype: str, unused: str = "", **options: Any
+) -> "PreTrainedModel":
+    """What one of transformers' classes loads, never running remote code; the tokens that it reads are counted.
 
-
-def _prepare_for_text(model: "PreTrainedModel") -> "PreTrainedModel":
-    """Make every caller's text-only forward pass complete for a model that also reads images (Gemma 3, 4B and up).
-
-    Its forward takes ``token_type_ids`` to tell images from text, and some versions of transformers refuse to
-    train without them. The hook sits on the inner model, which every path to hidden states or logits runs.
+    ``kind`` says in errors what it is. Raises ModelError where it cannot be loaded, or where weights are missing, which
+    would leave them random; those whose names begin with ``unused`` may be.
     """
-    if "token_type_ids" in inspect.signature(model.base_model.forward).parameters:
-        model.base_model.register_forward_pre_hook(_give_token_types, with_kwargs=True)
-    return model
-
-
-def load_model(config: ModelConfig, revision: str | None = None, device: str | None = None) -> "PreTrainedModel":
-    """Load a causal language model in evaluation mode from safetensors, in ``config.dtype``.
-
-    Gemma 3 from 4B up loads with its vision tower, which no request uses.
-
-    Raises:
-        ModelError: The checkpoint is not whole, is quantised in a way that cannot be undone, or lacks weights.
-    """
-    if is_local_path(config.checkpoint):
-        checkpoint_files(Path(config.checkpoint))
-    # The model classes take seconds to import, which stages with a tokenizer alone need not spend.
-    from transformers import AutoModelForCausalLM
-
     # The stages have progress bars of their own.
     disable_progress_bar()
     try:
-        options = _dequantization(config.checkpoint, revision or config.revision)
-        model, report = AutoModelForCausalLM.from_pretrained(
-            config.checkpoint,
-            revision=revision or config.revision,
-            dtype=getattr(torch, config.dtype),
-            attn_implementation=config.attention,
-            use_safetensors=True,
+        model, report = loader.from_pretrained(
+            checkpoint,
+            revision=revision,
+            dtype=getattr(torch, dtype),
             trust_remote_code=False,
             output_loading_info=True,
             **options,
         )
-    except ModelError:
-        raise
     except Exception as error:  # safetensors, transformers and torch each raise their own types
-        raise ModelError(f"cannot load the model {config.checkpoint}: {first_line(error)}") from None
-    if missing := sorted(report["missing_keys"]):
-        raise ModelError(f"checkpoint {config.checkpoint} has no weights for {missing[0]} ({len(missing)} missing)")
+        raise ModelError(f"cannot load the {kind} {checkpoint}: {first_line(error)}") from None
+    if missing := sorted(key for key in report["missing_keys"] if not unused or not key.startswith(unused)):
+        raise ModelError(f"checkpoint {checkpoint} has no weights for {missing[0]} ({len(missing)} missing)")
+    return count_tokens(model)
+
+
+def load_model(config: ModelConfig, revision: str | None = None, device: str | None = None) -> "PreTrainedModel":
+    """Load a causal language model in evaluation mode from safetensors, in ``config.dtype``. Raises ModelError."""
+    checkpoint, revision = config.checkpoint, revision or config.revision
+    if is_local_path(checkpoint):
+        checkpoint_files(Path(checkpoint))
+    # The model classes take seconds to import, which stages with a tokenizer alone need not spend.
+    from transformers import AutoModelForCausalLM
+
+    try:
+        options = _dequantization(checkpoint, revision)
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot load the model {checkpoint}: {first_line(error)}") from None
+    attention = {"attn_implementation": config.attention, "use_safetensors": True}
+    model = load_pretrained(AutoModelForCausalLM, "model", checkpoint, revision, config.dtype, **attention, **options)
     if options and config.dtype == "float32":
         # Dequantised weights are bfloat16 whatever dtype was asked for.
         model = model.float()
-    return count_tokens(_prepare_for_text(model.to(device or default_device()).eval()))
+    return model.to(device or default_device()).eval()
 
 
 def causal_lm(model: torch.nn.Module) -> torch.nn.Module:
@@ -206,13 +187,7 @@ def add_lora(
     dropout: float,
     dtype: Literal["float32", "bfloat16"] = "float32",
 ) -> "PeftModel":
-    """Attach fresh LoRA weights to a frozen language model; the optimiser's moments have their ``dtype``, too.
-
-    What they compute is in the model's dtype.
-
-    Raises:
-        ModelError: No module of the language model matches ``config.lora_target_modules``.
-    """
+    """Attach fresh LoRA weights, which compute in the frozen model's dtype, whatever theirs is. Raises ModelError."""
     from peft import LoraConfig, get_peft_model
 
     try:
@@ -248,21 +223,18 @@ def next_log_probabilities(model: torch.nn.Module, rows: Sequence[Sequence[int]]
 
 def stop_ids(model: torch.nn.Module, tokenizer: PreTrainedTokenizerBase, terminator: str) -> set[int]:
     """Tokens that end a generation: the answer terminator and whatever the checkpoint calls EOS."""
-    stops = {answer_terminator(tokenizer, terminator)}
-    generation_config = getattr(model, "generation_config", None)
-    declared = getattr(generation_config, "eos_token_id", None)
-    stops.update([declared] if isinstance(declared, int) else declared or [])
-    if tokenizer.eos_token_id is not None:
-        stops.add(tokenizer.eos_token_id)
-    return stops
+    declared = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    declared = [declared] if isinstance(declared, int) else declared or []
+    stops = {answer_terminator(tokenizer, terminator), *declared, tokenizer.eos_token_id}
+    return stops - {None}
 
 
 @dataclass(frozen=True)
 class PositionLogits:
     """Logits at chosen positions only: hidden states are gathered before the output head.
 
-    ``gathers_hidden`` is False for an architecture whose head does more than one linear
-    map; then all logits are computed, ``states`` gathers those, and ``head`` passes them on.
+    ``gathers_hidden`` is False for an architecture whose head does more than one linear map; then all logits are
+    computed, ``states`` gathers those, and ``head`` passes them on.
     """
 
     model: torch.nn.Module
@@ -279,15 +251,10 @@ class PositionLogits:
         return self.model.get_input_embeddings().weight.device
 
     def forward(self, inputs: dict[str, Any], last_only: bool = False) -> tuple[torch.Tensor, "Cache | None"]:
-        """One forward pass, up to the output head.
+        """One forward pass, up to the output head, of what the model's forward takes.
 
-        Args:
-            inputs: What the model's forward takes, int64[B, T] ``input_ids`` among it.
-            last_only: Whether the last position of each row is all that is wanted.
-
-        Returns:
-            What ``head`` maps to logits, at all positions: float[B, T, H], or the logits float[B, T, V] if not
-            ``gathers_hidden``, with T = 1 for ``last_only``. And the cache behind the pass, where it uses one.
+        Returns what ``head`` maps to logits, at all positions (T = 1 for ``last_only``, the last one): float[B, T, H],
+        or the logits float[B, T, V] if not ``gathers_hidden``. And the cache behind the pass, where it uses one.
         """
         if self.gathers_hidden:
             output = self.model.base_model(**inputs)
@@ -305,17 +272,10 @@ class PositionLogits:
         columns: torch.Tensor,
         position_ids: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """What ``head`` maps to logits, at (rows[p], columns[p]) of int64[B, T] inputs.
+        """What ``head`` maps to logits, float[P, ...], at (rows[p], columns[p]) of int64[B, T] inputs.
 
-        Args:
-            input_ids: int64[B, T].
-            attention_mask: int64[B, T], 1 on tokens; or what ``tree_attention_mask`` returns.
-            rows: int64[P].
-            columns: int64[P].
-            position_ids: int64[B, T], needed where the rows are trees.
-
-        Returns:
-            float[P, H], or the logits float[P, V] if not ``gathers_hidden``.
+        ``attention_mask`` is int64[B, T], 1 on tokens, or what ``tree_attention_mask`` returns; then ``position_ids``
+        int64[B, T] are needed, too.
         """
         inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "use_cache": False}
         if position_ids is not None:
@@ -326,36 +286,27 @@ class PositionLogits:
         """float[P, V] logits of what ``states`` returned."""
         return self.model.get_output_embeddings()(states) if self.gathers_hidden else states
 
-    def __call__(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor
-    ) -> torch.Tensor:
-        """float[P, V] logits at (rows[p], columns[p]) of int64[B, T] inputs."""
-        return self.head(self.states(input_ids, attention_mask, rows, columns))
+    def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
+        """float[P, V] logits; inputs as of ``states``."""
+        return self.head(self.states(*inputs))
 
 
 def position_logits(model: torch.nn.Module) -> PositionLogits:
-    """Choose the cheap path if it gives the same logits as the full forward pass on a probe.
-
-    ``model`` may be a PeftModel; its wrapped causal language model is used.
-    """
+    """Choose the cheap path if it gives the same logits as the full forward pass on a probe; of a PeftModel, too."""
     inner = causal_lm(model)
     if getattr(inner.config.get_text_config(), "final_logit_softcapping", None):
         # A soft cap is all but linear on the small logits of the probe.
         return PositionLogits(inner, False)
     device = next(inner.parameters()).device
     probe = (torch.arange(6, device=device) % inner.config.get_text_config().vocab_size).reshape(2, 3)
-    mask, rows, columns = (
-        torch.ones_like(probe),
-        torch.tensor([0, 1], device=device),
-        torch.tensor([2, 1], device=device),
-    )
+    mask, (rows, columns) = torch.ones_like(probe), torch.tensor([[0, 1], [2, 1]], device=device)
     was_training = inner.training
     inner.eval()
     with torch.inference_mode():
-        full = PositionLogits(inner, False)(probe, mask, rows, columns)
+        full = PositionLogits(inner, False)(probe, mask, rows, columns).float()
         try:
-            gathered = PositionLogits(inner, True)(probe, mask, rows, columns)
-            same = gathered.shape == full.shape and torch.allclose(gathered.float(), full.float(), rtol=1e-2, atol=1e-2)
+            gathered = PositionLogits(inner, True)(probe, mask, rows, columns).float()
+            same = gathered.shape == full.shape and torch.allclose(gathered, full, rtol=1e-2, atol=1e-2)
         except (AttributeError, TypeError):
             same = False
     inner.train(was_training)

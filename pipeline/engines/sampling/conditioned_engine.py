@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.artifacts.model_report import model_revision
-from pipeline.config.conditions import adapter_directory, answer_protocol, generation_settings, has_adapter
+from pipeline.config.conditions import adapter_directory, generation_settings, has_adapter
 from pipeline.config.models import ModelConfig
 from pipeline.config.params import Params
 from pipeline.engines.loading.conditioned_model import message_encoder, open_model
@@ -62,21 +62,15 @@ def open_engine(
 
         settings = generation_settings(config, axis, condition)
         opened = open_model(checkpoint, report, adapter, probe)
-        return TransformersEngine(
-            opened.model,
-            opened.tokenizer,
-            opened.stop_ids,
-            batch_size=max(settings.batch_size, rows_at_least),
-            strategy=settings.strategy,
-        )
+        size = max(settings.batch_size, rows_at_least)
+        return TransformersEngine(opened.model, opened.tokenizer, opened.stop_ids, size)
     from pipeline.engines.loading.model import load_tokenizer
-    from pipeline.engines.sampling.text_engine import SampleRequest, checkpoint_stop_ids
+    from pipeline.engines.sampling.text_engine import checkpoint_stop_ids
 
     revision = model_revision(report)
     tokenizer = load_tokenizer(checkpoint, revision)
     stops = checkpoint_stop_ids(checkpoint, tokenizer, revision)
-    messages = [{"role": "user", "content": probe}]
-    probe_ids = message_encoder(tokenizer, checkpoint)(messages, False)
+    probe_ids = message_encoder(tokenizer, checkpoint)([{"role": "user", "content": probe}], False)
     if config.engine.kind == "vllm":
         from pipeline.engines.sampling.vllm_engine import open_vllm
 
@@ -87,15 +81,5 @@ def open_engine(
         )
     from pipeline.engines.sampling.openai_engine import open_openai
 
-    request = SampleRequest("probe", probe_ids, messages, {0: 0}, max_new_tokens=1, temperature=1.0, top_p=1.0)
-    reasons = answer_protocol(config, model, condition).reasons
-    return open_openai(
-        checkpoint,
-        config.engine.openai,
-        model,
-        condition if has_adapter(condition) else "base",
-        tokenizer,
-        stops,
-        request,
-        reasons,
-    )
+    served = condition if has_adapter(condition) else "base"
+    return open_openai(config.engine.openai, model, served, tokenizer, stops, probe_ids)

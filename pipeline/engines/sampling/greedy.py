@@ -8,8 +8,7 @@ from transformers import PreTrainedTokenizerBase
 
 from pipeline.engines.loading.memory import MemoryLimit
 from pipeline.engines.sampling.generate import generation_from_tokens
-from pipeline.engines.sampling.row_decoder import sample_rows
-from pipeline.engines.sampling.samplers import Draws, GenerationStatistics
+from pipeline.engines.sampling.samplers import Draws, sample_rows
 
 
 @dataclass(frozen=True)
@@ -30,50 +29,26 @@ def first_stop(text: str, stops: Sequence[str]) -> int:
     return min(places, default=-1)
 
 
-class GreedyDraws(Draws):
+class _GreedyDraws(Draws):
     """The most probable token at every step; stop strings end an answer, too."""
 
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        tokenizer: PreTrainedTokenizerBase,
-        num_samples: int,
-        max_new_tokens: int,
-        stop_ids: set[int],
-        stops: Sequence[str],
-    ) -> None:
-        """Arguments as of ``greedy_answers``."""
-        super().__init__(model, num_samples, max_new_tokens, stop_ids, GenerationStatistics())
-        self._tokenizer, self._stops, self._last_tokens = tokenizer, stops, stop_ids
+    def __init__(self, model, tokenizer: PreTrainedTokenizerBase, stops: Sequence[str], *sizes) -> None:
+        super().__init__(model, *sizes)
+        self._tokenizer, self._stops, self.stopped = tokenizer, stops, set()
         # A token is at least one byte, so a stop string that has just ended lies within so many tokens.
         self._window = max((len(stop.encode()) for stop in stops), default=0) + 1
-        self._stopped: set[int] = set()
 
-    def choose(
-        self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor, step: int | torch.Tensor
-    ) -> torch.Tensor:
+    def choose(self, logits, rows, samples, step) -> torch.Tensor:
         """See Draws."""
         return logits.argmax(dim=-1)[rows]
 
-    def draw(
-        self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor, step: int | torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def draw(self, logits, rows, samples, step) -> tuple[torch.Tensor, torch.Tensor]:
         """See Draws."""
         drawn, goes_on = super().draw(logits, rows, samples, step)
         tails = [tokens[-self._window :] for tokens in self.drawn(samples)]
-        found = [first_stop(self._tokenizer.decode(tail, skip_special_tokens=True), self._stops) >= 0 for tail in tails]
-        self._stopped.update(sample for sample, ends in zip(samples.tolist(), found, strict=True) if ends)
-        return drawn, goes_on & ~torch.tensor(found, device=drawn.device)
-
-    def answers(self) -> list[GreedyAnswer]:
-        """What was decoded, once all samples are finished."""
-        answers = []
-        for sample, tokens in enumerate(self.drawn(torch.arange(len(self.lengths), device=self.lengths.device))):
-            whole = generation_from_tokens(self._tokenizer, tokens, 0, self._last_tokens, skip_special_tokens=True)
-            end = first_stop(whole.text, self._stops)
-            reason = "stop" if sample in self._stopped else whole.finish_reason
-            answers.append(GreedyAnswer(whole.text if end < 0 else whole.text[:end], whole.num_tokens, reason))
-        return answers
+        ends = [first_stop(self._tokenizer.decode(tail, skip_special_tokens=True), self._stops) >= 0 for tail in tails]
+        self.stopped.update(sample for sample, end in zip(samples.tolist(), ends, strict=True) if end)
+        return drawn, goes_on & ~torch.tensor(ends, device=drawn.device)
 
 
 def greedy_answers(
@@ -86,29 +61,24 @@ def greedy_answers(
     max_new_tokens: int,
     tokens_per_pass: int,
 ) -> Iterator[list[tuple[int, GreedyAnswer]]]:
-    """Decode the most probable token at every step, batch by batch.
+    """Decode the most probable token at every step, ``tokens_per_pass`` prompt tokens together at most.
 
-    Args:
-        model: Causal language model, with or without adapter, in evaluation mode. Its own
-            generation_config plays no part.
-        tokenizer: For decoding.
-        prompts: Token ids, at least one each.
-        stop_ids: Tokens that end an answer.
-        stops: Strings that end an answer; neither they nor what follows is part of it.
-        max_new_tokens: Longest answer in tokens.
-        tokens_per_pass: Prompt tokens of one batch at most, padding included.
-
-    Yields:
-        (index of the prompt, its answer), a batch at a time; every index once.
+    Yields (index of the prompt, its answer), a batch at a time. Neither ``stops`` nor what follows is part of an
+    answer.
     """
 
     @torch.inference_mode()
     def run(members: list[int]) -> list[GreedyAnswer]:
-        draws = GreedyDraws(model, tokenizer, len(members), max_new_tokens, stop_ids, stops)
+        draws = _GreedyDraws(model, tokenizer, stops, len(members), max_new_tokens, stop_ids)
         for _ in sample_rows(draws, [prompts[index] for index in members], [1] * len(members), len(members)):
             pass
-        return draws.answers()
+        answers = []
+        for sample, tokens in enumerate(draws.drawn(torch.arange(len(members), device=draws.lengths.device))):
+            whole = generation_from_tokens(tokenizer, tokens, 0, stop_ids, skip_special_tokens=True)
+            end = first_stop(whole.text, stops)
+            reason = "stop" if sample in draws.stopped else whole.finish_reason
+            answers.append(GreedyAnswer(whole.text if end < 0 else whole.text[:end], whole.num_tokens, reason))
+        return answers
 
-    lengths = [len(prompt) for prompt in prompts]
-    for members, answers in MemoryLimit().run(lengths, tokens_per_pass, run):
+    for members, answers in MemoryLimit().run([len(prompt) for prompt in prompts], tokens_per_pass, run):
         yield list(zip(members, answers, strict=True))

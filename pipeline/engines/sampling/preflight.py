@@ -1,7 +1,7 @@
 """Checks of a model before anything costly runs: what the tokenizer writes, and what adapters do to it.
 
-Each returns numbers for the record or raises ModelError with one sentence. The checks of the law that an
-engine samples are in ``pipeline.engines.sampling.preflight_law``.
+Each returns numbers for the record or raises ModelError with one sentence. The checks of the law that an engine samples
+are in ``preflight_law``.
 """
 
 import math
@@ -35,44 +35,27 @@ MERGE_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25}
 LEAST_EFFECT_NATS = 1e-3
 
 
-def show_request(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> dict[str, Any]:
-    """The request as text and token by token, and how many BOS tokens it begins with."""
-    tokens = tokenizer.convert_ids_to_tokens(list(ids))
-    return {
-        "text": tokenizer.decode(list(ids)),
-        "tokens": [[int(token_id), token] for token_id, token in zip(ids, tokens, strict=True)],
-        "bos_tokens": chat.leading_bos(tokenizer, ids),
-    }
-
-
 def check_turn_end(
-    tokenizer: PreTrainedTokenizerBase,
-    template_arguments: Mapping[str, Any],
-    terminator: int,
-    another_allowed: bool = False,
+    tokenizer: PreTrainedTokenizerBase, template_arguments: Mapping[str, Any], terminator: int, required: bool = True
 ) -> dict[str, Any]:
-    """The chat template, where there is one, ends an assistant's turn with the answer terminator.
-
-    Raises:
-        ModelError: It ends the turn with another token, and that is not ``another_allowed``.
-    """
+    """The chat template ends a turn with the answer terminator. Raises ModelError where that is ``required``."""
     name = tokenizer.convert_ids_to_tokens(terminator)
     if tokenizer.chat_template is None:
-        return {"terminator": name, "terminator_id": terminator, "template": False}
+        return {"terminator": name, "template": False}
     answer = "0.123454321"
     turns = [{"role": "user", "content": "A number."}, {"role": "assistant", "content": answer}]
     text = chat.apply_template(tokenizer, turns, template_arguments, add_generation_prompt=False)
     if answer not in text:
         raise ModelError(f"the chat template of {tokenizer.name_or_path!r} leaves out what the assistant said")
     behind = tokenizer(text.rsplit(answer, 1)[1], add_special_tokens=False)["input_ids"]
-    if behind[:1] != [terminator] and not another_allowed:
-        found = tokenizer.convert_ids_to_tokens(behind[0]) if behind else "nothing"
+    ends_turn = behind[:1] == [terminator]
+    if required and not ends_turn:
+        end = tokenizer.convert_ids_to_tokens(behind[0]) if behind else "nothing"
         raise ModelError(
-            f"the chat template of {tokenizer.name_or_path!r} ends a turn with {found!r}, but the answer terminator is "
+            f"the chat template of {tokenizer.name_or_path!r} ends a turn with {end!r}, but the answer terminator is "
             f"{name!r}; set `terminator` of the model to the token that ends its turn"
         )
-    ends = behind[:1] == [terminator]
-    return {"terminator": name, "terminator_id": terminator, "template": True, "ends_turn": ends}
+    return {"terminator": name, "template": True, "ends_turn": ends_turn}
 
 
 def check_numbers(tokenizer: PreTrainedTokenizerBase, terminator: int) -> dict[str, list[str]]:
@@ -95,17 +78,13 @@ def check_stop(
     terminator: int,
     stop_ids: set[int],
 ) -> dict[str, Any]:
-    """Decoding that can only write one number and its terminator ends there, with the number as its text.
-
-    Raises ModelError.
-    """
+    """Decoding that can only write a number and its terminator ends there, with that text. Raises ModelError."""
     name = tokenizer.convert_ids_to_tokens(terminator)
     if terminator not in stop_ids:
         raise ModelError(f"the answer terminator {name!r} is not among the tokens that end a generation")
     number = "-3.14159"
     ids = chat.encode_answers(tokenizer, [number])[0]
-    device = next(model.parameters()).device
-    constraint = TrieConstraint(build_trie([ids], np.ones(1), terminator), device)
+    trie = build_trie([ids], np.ones(1), terminator)
     answer = generate(
         model,
         tokenizer,
@@ -116,7 +95,7 @@ def check_stop(
         temperature=1.0,
         top_p=1.0,
         batch_size=1,
-        constraint=constraint,
+        constraint=TrieConstraint(trie, next(model.parameters()).device),
     )[0]
     if (answer.text, answer.finish_reason, answer.num_tokens) != (number, "stop", len(ids) + 1):
         raise ModelError(
@@ -124,10 +103,6 @@ def check_stop(
             f"{answer.text!r} after {answer.num_tokens} tokens"
         )
     return {"text": answer.text, "num_tokens": answer.num_tokens, "finish_reason": answer.finish_reason}
-
-
-def _distance(first: torch.Tensor, second: torch.Tensor) -> float:
-    return (first - second).square().mean().sqrt().item()
 
 
 @torch.no_grad()
@@ -147,23 +122,17 @@ def trial_adapter(model: "PreTrainedModel", config: ModelConfig, train: TrainCon
 def check_adapter(
     model: "PreTrainedModel", config: ModelConfig, train: TrainConfig, prompt_ids: Sequence[int], seed: int
 ) -> dict[str, float]:
-    """A random adapter changes what the model says, and merged into the weights it says the same.
+    """A random adapter changes what the model says, and merged into the weights it says the same. Raises ModelError.
 
-    Changes the weights of ``model`` by rounding; use it for nothing else afterwards.
-
-    Returns:
-        Number of adapter weights; ``effect_nats`` and ``merge_difference_nats``, root mean squares over the
-        vocabulary of differences of log-probabilities after the request.
-
-    Raises:
-        ModelError: The adapter has no effect, or merged and unmerged differ by more than rounding.
+    Changes the weights of ``model`` by rounding; use it for nothing else afterwards. Figures in nats are root mean
+    squares over the vocabulary of differences of log-probabilities after the request.
     """
     base = next_log_probabilities(model, [prompt_ids])
     adapted = trial_adapter(model, config, train, seed)
     unmerged = next_log_probabilities(adapted, [prompt_ids])
     adapted.merge_adapter()
     merged = next_log_probabilities(adapted, [prompt_ids])
-    effect, difference = _distance(unmerged, base), _distance(merged, unmerged)
+    effect, difference = ((a - b).square().mean().sqrt().item() for a, b in ((unmerged, base), (merged, unmerged)))
     if not math.isfinite(effect) or effect < LEAST_EFFECT_NATS:
         raise ModelError(
             f"{config.checkpoint}: a random adapter on {', '.join(config.lora_target_modules)} changes the "

@@ -1,34 +1,27 @@
-"""What samples draw with, and sampling with merged rows.
+"""How the tokens of samples are drawn, and decoding of all samples of many prompts in shared rows.
 
-Sample n draws its step k with its own uniform number k from the law after its own prefix, so
-it gets the same tokens whichever rows the model runs together (up to rounding of batched
-matrix products). The two ways to run them, here and in ``row_decoder``, give the same result; both are generators
-of the samples that have just been finished.
+Sample n draws its step k with its own uniform number k from the law after its own prefix, so it gets the same tokens
+whichever rows the model runs together, up to rounding of batched matrix products.
+
+A row of the model is a prompt and tokens that one or more of its samples begin with, so every distinct prefix is run
+once. All rows end at the same slot; slots in front of a shorter text are masked out and have no weight:
+
+    row 0      - P P P P s s s s      of two samples
+    row 1      - - - P P P P s s      of one, whose prompt joined two steps ago
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
 from transformers import Cache
+from transformers.cache_utils import DynamicLayer
 
 from pipeline.core.sampling import sample_tokens
 from pipeline.core.tries.constraint import TrieConstraint
-from pipeline.engines.loading.key_value_cache import select_rows
-
-
-@dataclass
-class GenerationStatistics:
-    """What sampling cost, summed over the calls it was handed to.
-
-    Attributes:
-        positions: Tokens run through the model: the prompt's, then one per row and step.
-        forward_passes: Calls of the model.
-    """
-
-    positions: int = 0
-    forward_passes: int = 0
+from pipeline.engines.loading.key_value_cache import extendable, select_rows
 
 
 class SamplingLaw(NamedTuple):
@@ -40,24 +33,14 @@ class SamplingLaw(NamedTuple):
 
 
 class Draws:
-    """Samples of one or several prompts, and how their tokens are chosen (``choose``).
+    """Samples of one or several prompts; subclasses say how their tokens are chosen.
 
-    Attributes:
-        tokens: int64[N, max_new_tokens], the sampled tokens; 0 behind a sample's end.
-        lengths: int64[N], tokens of each sample, the stop token included.
+    ``tokens`` is int64[N, max_new_tokens], 0 behind a sample's end; ``lengths`` is int64[N], the stop token included.
     """
 
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        num_samples: int,
-        max_new_tokens: int,
-        stop_ids: set[int],
-        statistics: GenerationStatistics,
-    ) -> None:
-        """``stop_ids`` end a sample, as do ``max_new_tokens``; ``statistics`` counts what the model runs."""
+    def __init__(self, model: torch.nn.Module, num_samples: int, max_new_tokens: int, stop_ids: set[int]) -> None:
         device = next(model.parameters()).device
-        self.model, self.statistics, self.max_new_tokens = model, statistics, max_new_tokens
+        self.model, self.max_new_tokens = model, max_new_tokens
         self._stop_ids = torch.tensor(sorted(stop_ids), dtype=torch.int64, device=device)
         self.tokens = torch.zeros(num_samples, max_new_tokens, dtype=torch.int64, device=device)
         self.lengths = torch.zeros(num_samples, dtype=torch.int64, device=device)
@@ -68,44 +51,20 @@ class Draws:
         """Token ``step`` of ``samples``, int64[n]; arguments as of ``draw``."""
         raise NotImplementedError
 
-    def first_tokens(
-        self, prompts: Sequence[Sequence[int]], counts: Sequence[int]
-    ) -> Iterator[tuple[int, Cache, torch.Tensor, torch.Tensor, torch.Tensor]]:
-        """Run prompt by prompt, and draw the first tokens of its samples, all from the law behind it.
-
-        Args:
-            prompts: Token ids.
-            counts: Samples of each prompt, which follow each other; one without any is not run.
-
-        Yields:
-            The number of the prompt, its keys and values (one row), its samples int64[n], and what ``draw`` returns.
-        """
-        device, end = self.lengths.device, 0
-        for prompt, (prompt_ids, count) in enumerate(zip(prompts, counts, strict=True)):
-            samples, end = torch.arange(end, end + count, device=device), end + count
-            if count:
-                self._count(len(prompt_ids))
-                ids = torch.tensor([list(prompt_ids)], device=device)
-                output = self.model(input_ids=ids, use_cache=True, logits_to_keep=1)
-                drawn, goes_on = self.draw(output.logits[:, -1], torch.zeros_like(samples), samples, 0)
-                yield prompt, output.past_key_values, samples, drawn, goes_on
-
-    def _count(self, positions: int) -> None:
-        self.statistics.positions += positions
-        self.statistics.forward_passes += 1
+    def start(self, prompt_ids: Sequence[int], samples: torch.Tensor) -> tuple[Cache, torch.Tensor, torch.Tensor]:
+        """Run a prompt, and draw first tokens of its ``samples``, int64[n]: its cache, and what ``draw`` returns."""
+        ids = torch.tensor([list(prompt_ids)], device=samples.device)
+        output = self.model(input_ids=ids, use_cache=True, logits_to_keep=1)
+        return output.past_key_values, *self.draw(output.logits[:, -1], torch.zeros_like(samples), samples, 0)
 
     def forward(
         self, cache: Cache, tokens: torch.Tensor, positions: torch.Tensor, attention_mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Extend every row of ``cache``, in place, by its token; float[R, V] logits of the next one.
+        """Extend each of R rows of ``cache``, in place, by its token; float[R, V] logits of the next one.
 
-        Args:
-            cache: Keys and values of R rows.
-            tokens: int64[R].
-            positions: int64[R], places in the rows' texts, the prompt's tokens counted.
-            attention_mask: int64[R, cache length + 1], 0 for slots to leave out; None for none.
+        ``positions`` int64[R] count the prompt's tokens; ``attention_mask`` int64[R, cache length + 1] is 0 for slots
+        to leave out.
         """
-        self._count(len(tokens))
         # Without a mask the argument is left out: models choose faster attention then.
         mask = {} if attention_mask is None else {"attention_mask": attention_mask}
         output = self.model(
@@ -116,11 +75,7 @@ class Draws:
     def draw(
         self, logits: torch.Tensor, rows: torch.Tensor, samples: torch.Tensor, step: int | torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Draw and record token ``step`` (an int, or int64[n]) of ``samples`` (int64[n]) from their rows of logits.
-
-        Returns:
-            int64[n] tokens and bool[n], whether the sample goes on.
-        """
+        """Draw and record token ``step`` of ``samples``: tokens int64[n], and bool[n], whether they go on."""
         drawn = self.choose(logits, rows, samples, step)
         self.tokens[samples, step] = drawn
         self.lengths[samples] = step + 1
@@ -134,7 +89,7 @@ class Draws:
 
 
 class RandomDraws(Draws):
-    """Samples of the model's law, each drawn with its own uniform numbers and under its own decoding setting."""
+    """Samples by uniform numbers, float64[N, max_new_tokens], under laws of their own, in a trie if given."""
 
     def __init__(
         self,
@@ -142,18 +97,13 @@ class RandomDraws(Draws):
         uniforms: torch.Tensor,
         stop_ids: set[int],
         laws: Sequence[SamplingLaw],
-        statistics: GenerationStatistics,
         constraint: TrieConstraint | None = None,
     ) -> None:
-        """``uniforms`` is float64[N, max_new_tokens] on the model's device, ``laws`` has N entries; ``constraint``
-        restricts every step."""
-        super().__init__(model, *uniforms.shape, stop_ids, statistics)
-        self._uniforms = uniforms
-        self._laws = list(dict.fromkeys(laws))
+        super().__init__(model, *uniforms.shape, stop_ids)
+        self._uniforms, self._laws = uniforms, list(dict.fromkeys(laws))
         places = {law: place for place, law in enumerate(self._laws)}
-        # The place of each sample's law among the different ones.
         self._law_of = torch.tensor([places[law] for law in laws], device=uniforms.device)
-        # The trie prefix that each sample has reached, where a trie restricts what may follow.
+        # The trie prefix that each sample has reached.
         self._constraint, self._prefixes = constraint, torch.zeros_like(self.lengths)
 
     def choose(
@@ -190,77 +140,139 @@ def _sample(logits: torch.Tensor, uniforms: torch.Tensor, rows: torch.Tensor, la
     return sample_tokens(logits, uniforms, law.temperature, law.top_p, rows, law.top_k)
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Samples that are at the same step, and what the model needs to go on with them.
+@dataclass
+class _Rows:
+    """R distinct prefixes that are run together, and the n samples that have them."""
 
-    Attributes:
-        cache: Keys and values of the parents; parts that were split share it.
-        parents: int64[R], for each distinct prefix the row of ``cache`` that holds it less its last token.
-        last: int64[R], the last token of each distinct prefix.
-        samples: int64[n], the samples of the part.
-        rows: int64[n], the prefix, below R, that each sample has.
-        step: Tokens in the prefixes.
-    """
-
-    cache: Cache
+    cache: Cache | None
+    """Keys and values of the parents; rows that were split share it."""
+    width: int
+    """Its slots."""
     parents: torch.Tensor
+    """int64[R], the row of ``cache`` that holds each prefix less its last token."""
+    lengths: torch.Tensor
+    """int64[R], how many slots that takes, at the end of the row."""
     last: torch.Tensor
+    """int64[R], the last token of each prefix."""
     samples: torch.Tensor
+    """int64[n]."""
     rows: torch.Tensor
-    step: int
+    """int64[n], the prefix of each sample."""
+
+    def between(self, first: int, end: int) -> "_Rows":
+        """Rows ``first`` to ``end`` - 1 with their samples."""
+        members, own = (self.rows >= first) & (self.rows < end), slice(first, end)
+        samples, rows = self.samples[members], self.rows[members] - first
+        return _Rows(self.cache, self.width, self.parents[own], self.lengths[own], self.last[own], samples, rows)
 
 
-def _merge(
-    cache: Cache, rows: torch.Tensor, tokens: torch.Tensor, samples: torch.Tensor, step: int, batch_size: int
-) -> list[_Part]:
-    """Give samples with the same row and token one row; split where there are more rows than ``batch_size``."""
-    if not len(samples):
-        return []
+def _merged(
+    cache: Cache, width: int, lengths: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor, samples: torch.Tensor
+) -> _Rows:
+    """Samples with the same row of ``cache``, which uses ``lengths`` slots, and the same next token share a row."""
     span = int(tokens.max()) + 1
-    pairs, rows, counts = torch.unique(rows * span + tokens, return_inverse=True, return_counts=True)
-    parents, last = pairs // span, pairs % span
-    if len(pairs) <= batch_size:
-        return [_Part(cache, parents, last, samples, rows, step)]
-    # A part has the rows whose first sample is in one window of batch_size samples: that is at most batch_size
-    # rows, at most ceil(N / batch_size) parts, and parts that rarely need to be split again.
-    owner = (counts.cumsum(0) - counts) // batch_size
-    parts = []
-    for part in owner.unique().tolist():
-        first, end = (int(torch.searchsorted(owner, value)) for value in (part, part + 1))
-        members = torch.nonzero((rows >= first) & (rows < end)).squeeze(1)
-        parts.append(_Part(cache, parents[first:end], last[first:end], samples[members], rows[members] - first, step))
-    return parts
+    pairs, own = torch.unique(rows * span + tokens, return_inverse=True)
+    return _Rows(cache, width, pairs // span, lengths[pairs // span], pairs % span, samples, own)
 
 
-def sample_merged(
+def _joined(parts: Sequence[_Rows]) -> _Rows:
+    """Rows of several prompts or batches as one batch."""
+    if len(parts) == 1:
+        return parts[0]
+    width, cache = max(part.width for part in parts), extendable(parts[0].cache)
+    for index, layer in enumerate(cache.layers):
+        for name in ("keys", "values"):
+            states = [getattr(part.cache.layers[index], name) for part in parts]
+            # A layer that sees a window holds at most so many slots of any prompt.
+            slots = max(held.shape[2] for held in states)
+            padded = [torch.nn.functional.pad(held, (0, 0, slots - held.shape[2], 0)) for held in states]
+            setattr(layer, name, torch.cat(padded))
+        if hasattr(layer, "cumulative_length"):
+            layer.cumulative_length = width
+    cached, own = ([0, *accumulate(sizes)] for sizes in zip(*(_sizes(part) for part in parts), strict=True))
+    return _Rows(
+        cache,
+        width,
+        torch.cat([part.parents + offset for part, offset in zip(parts, cached, strict=False)]),
+        torch.cat([part.lengths for part in parts]),
+        torch.cat([part.last for part in parts]),
+        torch.cat([part.samples for part in parts]),
+        torch.cat([part.rows + offset for part, offset in zip(parts, own, strict=False)]),
+    )
+
+
+def _sizes(part: _Rows) -> tuple[int, int]:
+    """Rows of the cache, and rows."""
+    return len(part.cache.layers[0].keys), len(part.last)
+
+
+def has_free_slots(model: torch.nn.Module, cache: Cache) -> bool:
+    """Whether slots in front of a text can be added, masked and dropped: all layers see all keys and values."""
+    config = model.config.get_text_config()
+    kinds = getattr(config, "layer_types", None)
+    if kinds is None:
+        windowed = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
+        kinds = ["sliding_attention" if windowed else "full_attention"]
+    return set(kinds) == {"full_attention"} and all(type(layer) is DynamicLayer for layer in cache.layers)
+
+
+def _step(draws: Draws, batch: _Rows) -> tuple[torch.Tensor, _Rows | None]:
+    """One token of every sample: those that are finished, int64[n], and the rows of the others."""
+    own, width, (in_cache, rows) = batch.lengths, batch.width, _sizes(batch)
+    if in_cache == rows and torch.equal(batch.parents, torch.arange(rows, device=own.device)):
+        cache = extendable(batch.cache)
+    else:
+        cache = select_rows(batch.cache, batch.parents)
+    # Where no other rows share the parents' cache, it is let go of before the model runs.
+    batch.cache = None
+    shortest, longest = torch.stack([own.min(), own.max()]).tolist()
+    if 4 * (width - longest) > width and has_free_slots(draws.model, cache):
+        for layer in cache.layers:
+            layer.keys, layer.values = (states[:, :, -longest:].contiguous() for states in (layer.keys, layer.values))
+        width = longest
+    mask = None
+    if shortest < width:
+        mask = (torch.arange(width + 1, device=own.device) >= (width - own)[:, None]).long()
+    logits = draws.forward(cache, batch.last, own, mask)
+    drawn, goes_on = draws.draw(logits, batch.rows, batch.samples, draws.lengths[batch.samples])
+    further = batch.rows[goes_on], drawn[goes_on], batch.samples[goes_on]
+    return batch.samples[~goes_on], _merged(cache, width + 1, own + 1, *further) if goes_on.any() else None
+
+
+def sample_rows(
     draws: Draws, prompts: Sequence[Sequence[int]], counts: Sequence[int], batch_size: int
 ) -> Iterator[torch.Tensor]:
-    """Draw all samples; samples of a prompt with the same tokens so far share one row of the model.
+    """Draw all samples, ``counts`` of each prompt, at most ``batch_size`` rows together.
 
-    Every distinct unfinished prefix is run once. Parts are finished one after the other, so
-    there are caches of up to ``batch_size`` rows for the part at hand, for its parents, and
-    for each earlier split that still has parts waiting.
-
-    Args:
-        draws: The samples' state.
-        prompts: Token ids.
-        counts: Samples of each prompt.
-        batch_size: Most rows together.
-
-    Yields:
-        int64[n], samples that are finished; every sample once.
+    A batch with too many rows is finished in parts. What waits, parts and prompts, joins a batch that has lost a
+    quarter of its rows, where the model allows it (``has_free_slots``), else prompts join where a batch begins. Yields
+    int64[n], samples that are finished.
     """
-    for prompt, cache, samples, drawn, goes_on in draws.first_tokens(prompts, counts):
-        yield samples[~goes_on]
-        samples = samples[goes_on]
-        waiting = _merge(cache, torch.zeros_like(samples), drawn[goes_on], samples, 1, batch_size)
-        while waiting:
-            part = waiting.pop()
-            cache = select_rows(part.cache, part.parents)
-            positions = torch.full_like(part.last, len(prompts[prompt]) + part.step - 1)
-            logits = draws.forward(cache, part.last, positions)
-            drawn, goes_on = draws.draw(logits, part.rows, part.samples, part.step)
-            yield part.samples[~goes_on]
-            ahead = part.rows[goes_on], drawn[goes_on], part.samples[goes_on]
-            waiting += _merge(cache, *ahead, part.step + 1, batch_size)
+    device, end, left, waiting = draws.lengths.device, sum(counts), [], []
+    for ids, count in zip(reversed(prompts), reversed(counts), strict=True):
+        samples, end = torch.arange(end - count, end, device=device), end - count
+        left += [(ids, samples)] if count else []
+    while waiting or left:
+        parts, room, under_way = [], batch_size, bool(waiting)
+        while (waiting or left) and room and (len(parts) != 1 or 4 * room >= batch_size):
+            if under_way and parts and not has_free_slots(draws.model, parts[0].cache):
+                break
+            if waiting:
+                part = waiting.pop()
+            else:
+                ids, samples = left.pop()
+                cache, drawn, goes_on = draws.start(ids, samples)
+                yield samples[~goes_on]
+                if not goes_on.any():
+                    continue
+                lengths, rows = torch.full((1,), len(ids), device=device), torch.zeros_like(samples)
+                part = _merged(cache, len(ids), lengths, rows[goes_on], drawn[goes_on], samples[goes_on])
+            if len(part.last) > room:
+                waiting.append(part.between(room, len(part.last)))
+                part = part.between(0, room)
+            parts.append(part)
+            room -= len(part.last)
+        if parts:
+            finished, rest = _step(draws, _joined(parts))
+            yield finished
+            waiting += [rest] if rest else []

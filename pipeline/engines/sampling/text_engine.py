@@ -1,7 +1,7 @@
 """The interface of everything that samples answers: Hugging Face models, vLLM, and servers over HTTP.
 
-An engine is opened on one model under one condition. It takes many requests at once and hands
-over samples as they are finished, so that the caller can keep them.
+An engine is opened on one model under one condition. It takes many requests at once and hands over samples as they are
+finished, so that the caller can keep them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,14 +32,12 @@ class SampleRequest:
     """Names the request among those of one call, e.g. the prompt id."""
     prompt_ids: list[int]
     """The encoded request, up to where the answer starts."""
-    messages: list[dict[str, str]]
-    """The same request as a chat, for servers that apply a template of their own."""
     seeds: dict[int, int]
     """Seed of each sample's own random stream, by sample index."""
     max_new_tokens: int
     """Longest generation in tokens, the stop token included."""
-    temperature: float
-    top_p: float
+    temperature: float = 1.0
+    top_p: float = 1.0
     skip_special_tokens: bool = True
     """Whether special tokens other than the stop token are left out of the text."""
     constraint: TrieConstraint | None = None
@@ -63,21 +61,15 @@ class TextEngine(Protocol):
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[list[Sample]]:
         """Draw every sample of every request; hand them over in whole groups as they are finished.
 
-        What a sample is depends on its request, its index and its seed, never on which other samples
-        are still missing. Samples that an engine draws together (see ``seed_groups``) come in one list.
-
-        Raises:
-            EngineError: What was handed over before stays valid.
+        What a sample is depends on its request, its index and its seed, never on which other samples are still missing.
+        Samples that an engine draws together (see ``seed_groups``) come in one list. Raises EngineError; what was
+        handed over before stays valid.
         """
         ...
 
 
 def seed_groups(seeds: Mapping[int, int], size: int) -> list[dict[int, int]]:
-    """Split ``seeds`` (seed by sample index) into what one request with n samples asks for.
-
-    Samples are together where index // ``size`` is equal. That depends on the index alone, so an
-    interrupted run asks the same again, as long as whole groups are kept or lost.
-    """
+    """Split seeds by sample index into requests by index // ``size``: an interrupted run goes on to ask the same."""
     groups: dict[int, dict[int, int]] = {}
     for index in sorted(seeds):
         groups.setdefault(index // size, {})[index] = seeds[index]
@@ -103,12 +95,10 @@ def _generation_config(config: ModelConfig, revision: str | None) -> GenerationC
         raise ModelError(f"cannot read the configuration of {config.checkpoint}: {first_line(error)}") from None
 
 
-def checkpoint_stop_ids(
-    config: ModelConfig, tokenizer: PreTrainedTokenizerBase, revision: str | None = None
-) -> set[int]:
+def checkpoint_stop_ids(config: ModelConfig, tokenizer: PreTrainedTokenizerBase, revision: str | None) -> set[int]:
     """``stop_ids`` of a checkpoint whose model is not loaded in this process. Raises ModelError."""
-    declared = _generation_config(config, revision)
-    return stop_ids(SimpleNamespace(generation_config=declared), tokenizer, config.terminator)
+    declared = SimpleNamespace(generation_config=_generation_config(config, revision))
+    return stop_ids(declared, tokenizer, config.terminator)
 
 
 def sampling_law(
@@ -118,17 +108,13 @@ def sampling_law(
 
     Those in ``settings.checkpoint_defaults`` are the checkpoint's own where its generation_config.json has them and was
     written by transformers 4.50 or newer: what ``generate`` of transformers 4.50 to 4.57 does unasked where it is given
-    the library's default, for temperature and top_p 1.
-
-    Raises:
-        ModelError: The checkpoint's configuration cannot be read.
+    the library's default, for temperature and top_p 1. Raises ModelError.
     """
     law = {"temperature": settings.temperature, "top_p": settings.top_p, "top_k": None}
     if settings.checkpoint_defaults:
         declared = _generation_config(config, revision)
-        written_by = Version(Version(declared.transformers_version).base_version)
-        names = settings.checkpoint_defaults if written_by >= Version("4.50") else []
-        own = {name: getattr(declared, name, None) for name in names}
-        # Of top_k, 0 means all tokens.
-        law |= {name: value for name, value in own.items() if value}
+        if Version(Version(declared.transformers_version).base_version) >= Version("4.50"):
+            own = {name: getattr(declared, name, None) for name in settings.checkpoint_defaults}
+            # Of top_k, 0 means all tokens.
+            law |= {name: value for name, value in own.items() if value}
     return law

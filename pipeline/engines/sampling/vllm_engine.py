@@ -1,17 +1,13 @@
 """vLLM in this process: many prompts per call, several samples per request, adapters as LoRA requests.
 
-Checked against vLLM 0.33.0. What sampling depends on there:
-
-- The n samples of a request are n requests to vLLM's core, sample i with the seed ``seed + i``
-  (``ParentRequest`` in vllm/v1/engine/parallel_sampling.py). The noise of a step is a hash of the
-  seed's 64 bits, the position and the token, so samples share nothing but the prompt's keys and values.
-- ``generation_config="vllm"`` and complete SamplingParams leave nothing to the checkpoint's own
-  sampling defaults. ``ignore_eos`` with our own stop ids makes those the only ones.
-- LoRA weights are rounded to the base model's dtype, and the rank is padded to the next of
-  ``LORA_RANKS``. Log-probabilities therefore agree with ours to that rounding, not bit by bit.
+Checked against vLLM 0.33.0. There, the n samples of a request have the seeds ``seed + i``, and share nothing but the
+prompt's keys and values. ``generation_config="vllm"`` and complete SamplingParams leave nothing to the checkpoint's own
+sampling defaults; ``ignore_eos`` with our own stop ids makes those the only ones. LoRA weights are rounded to the base
+model's dtype, so log-probabilities agree with ours to that rounding.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,24 +30,15 @@ LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Values that vLLM's max_lora_rank may have."""
 
 
+@dataclass(frozen=True)
 class VllmEngine:
-    """Samples with vLLM's offline engine."""
+    """Samples with vLLM's offline engine, every request through ``adapter`` where there is one."""
 
-    def __init__(
-        self,
-        llm: "LLM",
-        tokenizer: PreTrainedTokenizerBase,
-        stop_ids: set[int],
-        settings: VllmConfig,
-        adapter: Path | None = None,
-    ) -> None:
-        """``llm`` is what ``open_vllm`` made; every request goes through ``adapter`` where there is one."""
-        self._llm, self._tokenizer, self._stop_ids, self._settings = llm, tokenizer, stop_ids, settings
-        self._lora = None
-        if adapter is not None:
-            from vllm.lora.request import LoRARequest
-
-            self._lora = LoRARequest(lora_name=adapter.name, lora_int_id=1, lora_path=str(adapter.resolve()))
+    llm: "LLM"
+    tokenizer: PreTrainedTokenizerBase
+    stop_ids: set[int]
+    settings: VllmConfig
+    adapter: Path | None = None
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[list[Sample]]:
         """See TextEngine."""
@@ -59,12 +46,12 @@ class VllmEngine:
             if request.constraint is not None:
                 raise EngineError("engine.kind vllm: cannot decode under a constraint; use transformers")
             length = len(request.prompt_ids) + request.max_new_tokens
-            if length > self._settings.max_model_len:
+            if length > self.settings.max_model_len:
                 raise EngineError(
-                    f"engine.vllm.max_model_len: {self._settings.max_model_len} is too short for {request.key}, which "
+                    f"engine.vllm.max_model_len: {self.settings.max_model_len} is too short for {request.key}, which "
                     f"may take {length} tokens"
                 )
-        size, together = self._settings.samples_per_request, self._settings.requests_per_call
+        size, together = self.settings.samples_per_request, self.settings.requests_per_call
         pairs = [(request, group) for request in requests for group in seed_groups(request.seeds, size)]
         for start in range(0, len(pairs), together):
             call = pairs[start : start + together]
@@ -88,7 +75,7 @@ class VllmEngine:
             repetition_penalty=1.0,
             max_tokens=request.max_new_tokens,
             min_tokens=0,
-            stop_token_ids=sorted(self._stop_ids),
+            stop_token_ids=sorted(self.stop_ids),
             ignore_eos=True,
             # Texts are decoded here, with the same tokenizer for every engine.
             detokenize=False,
@@ -97,10 +84,13 @@ class VllmEngine:
 
     def _generate(self, prompts: list[list[int]], params: list["SamplingParams"]) -> list["RequestOutput"]:
         from vllm.inputs import TokensPrompt
+        from vllm.lora.request import LoRARequest
 
-        return self._llm.generate(
-            [TokensPrompt(prompt_token_ids=ids) for ids in prompts], params, use_tqdm=False, lora_request=self._lora
-        )
+        lora = None
+        if self.adapter is not None:
+            lora = LoRARequest(lora_name=self.adapter.name, lora_int_id=1, lora_path=str(self.adapter.resolve()))
+        tokens = [TokensPrompt(prompt_token_ids=ids) for ids in prompts]
+        return self.llm.generate(tokens, params, use_tqdm=False, lora_request=lora)
 
     def _samples(self, request: SampleRequest, group: dict[int, int], output: "RequestOutput") -> list[Sample]:
         answers = sorted(output.outputs, key=lambda answer: answer.index)
@@ -108,35 +98,33 @@ class VllmEngine:
             raise EngineError(f"vLLM returned {len(answers)} of {len(group)} samples of {request.key}")
         samples = []
         for (index, seed), answer in zip(sorted(group.items()), answers, strict=True):
-            generation = generation_from_tokens(
-                self._tokenizer, answer.token_ids, seed, self._stop_ids, request.skip_special_tokens
-            )
-            if answer.finish_reason != generation.finish_reason:
+            special = request.skip_special_tokens
+            generation = generation_from_tokens(self.tokenizer, answer.token_ids, seed, self.stop_ids, special)
+            cut = generation.finish_reason == "length" and generation.num_tokens < request.max_new_tokens
+            if answer.finish_reason != generation.finish_reason or cut:
                 raise EngineError(
                     f"vLLM ended sample {index} of {request.key} for the reason {answer.finish_reason!r} "
-                    f"({answer.stop_reason!r}), its tokens say {generation.finish_reason!r}"
+                    f"({answer.stop_reason!r}) after {generation.num_tokens} tokens, which say "
+                    f"{generation.finish_reason!r}"
                 )
             samples.append(Sample(request.key, index, generation))
         return samples
 
-    def _first_log_probabilities(self, prompt_ids: list[int]) -> dict[int, float]:
+    def first_log_probabilities(self, prompt_ids: list[int]) -> dict[int, float]:
         """Of the ``COMPARED_TOKENS`` most probable first tokens ("raw_logprobs": before temperature and top-p)."""
         from vllm import SamplingParams
 
-        params = SamplingParams(
-            max_tokens=1, temperature=1.0, seed=0, logprobs=COMPARED_TOKENS, detokenize=False, ignore_eos=True
-        )
-        (output,) = self._generate([prompt_ids], [params])
+        options = {"max_tokens": 1, "temperature": 1.0, "detokenize": False, "ignore_eos": True}
+        (output,) = self._generate([prompt_ids], [SamplingParams(seed=0, logprobs=COMPARED_TOKENS, **options)])
         return {token: entry.logprob for token, entry in output.outputs[0].logprobs[0].items()}
 
 
 def lora_rank(adapter: Path) -> int:
     """The smallest max_lora_rank that takes the adapter. Raises ModelError."""
     rank = read_json(adapter / "adapter_config.json")["r"]
-    for allowed in LORA_RANKS:
-        if rank <= allowed:
-            return allowed
-    raise ModelError(f"adapter {adapter} has rank {rank}; vLLM takes at most {LORA_RANKS[-1]}")
+    if rank > LORA_RANKS[-1]:
+        raise ModelError(f"adapter {adapter} has rank {rank}; vLLM takes at most {LORA_RANKS[-1]}")
+    return min(allowed for allowed in LORA_RANKS if allowed >= rank)
 
 
 def open_vllm(
@@ -150,10 +138,7 @@ def open_vllm(
 ) -> VllmEngine:
     """Load a checkpoint into vLLM, and verify that the LoRA ``adapter``, where there is one, shows after ``probe_ids``.
 
-    Raises:
-        ConfigError: vLLM is not installed.
-        ModelError: vLLM cannot load the checkpoint or the adapter, or the adapter does not change the
-            log-probabilities after the probe.
+    Raises ConfigError where vLLM is not installed, ModelError where it cannot load them or the adapter has no effect.
     """
     try:
         from vllm import LLM
@@ -186,13 +171,11 @@ def open_vllm(
         plain = VllmEngine(llm, tokenizer, stop_ids, settings)
         if adapter is None:
             return plain
-        adapted = VllmEngine(llm, tokenizer, stop_ids, settings, adapter)
-        before, after = (engine._first_log_probabilities(probe_ids) for engine in (plain, adapted))
+        adapted = replace(plain, adapter=adapter)
+        before, after = (engine.first_log_probabilities(probe_ids) for engine in (plain, adapted))
     except Exception as error:  # vLLM, torch and safetensors each raise their own types
         # The first line of pydantic's only counts what is wrong.
-        wrong = (
-            [entry["msg"] for entry in error.errors()] if isinstance(error, ValidationError) else [first_line(error)]
-        )
+        wrong = [each["msg"] for each in error.errors()] if isinstance(error, ValidationError) else [first_line(error)]
         raise ModelError(f"vLLM cannot load {adapter or config.checkpoint}: {'; '.join(wrong)}") from error
     if before == after:
         raise ModelError(f"adapter {adapter} does not change the log-probabilities of the model in vLLM")

@@ -1,23 +1,20 @@
 """The processes that train one adapter together.
 
-Each holds the whole adapter and its optimiser, and takes a share of every step's forward passes; the
-gradients are summed over the processes once per step. The frozen base model is either whole in
-every process ("ddp") or has its decoder layers shared out among them ("fsdp").
+Each holds the whole adapter and its optimiser, and takes a share of every step's forward passes; the gradients are
+summed over the processes once per step. The frozen base model is either whole in every process ("ddp") or has its
+decoder layers shared out among them ("fsdp").
 
-accelerate finds rank and device and opens the process group. Its wrapper for replicated models is not
-used, nor PyTorch's under it: they expect one forward call of the wrapped module and as many passes
-in every process, while here the forward is partial (``PositionLogits``), the passes are uneven, and
-only the adapter has gradients, a thousandth of the model's size. One sum of them in one flat buffer
-is exact and as cheap. Nor is the adapter sharded: at rank 16 with its optimiser it is 0.4 GB for a model
-of 27 billion parameters, whose layers take 50 GB. So checkpoints and adapters are whole tensors of one
-format, and a run may go on with another number of processes.
+accelerate finds rank and device and opens the process group. Neither its wrapper for replicated models is used nor
+PyTorch's: they expect as many passes in every process and one forward call of the whole module, while here passes are
+uneven and the forward is partial (``PositionLogits``). One sum of the adapter's gradients, a thousandth of the model's
+size, is exact and as cheap. Checkpoints and adapters are whole tensors, so a run may go on with another number of
+processes.
 """
 
 import contextlib
 import math
 import os
 import signal
-import socket
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -38,14 +35,10 @@ LONGEST_LOAD = timedelta(hours=12)
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """This process's place among those that train together.
+    """This process's place (``rank``, from 0) among the ``size`` that train together, and where it computes.
 
-    Attributes:
-        rank: Number of this process, from 0.
-        size: Number of processes.
-        device: Where this process computes.
-        shards: Whether the base model's layers are shared out, so that every process must take part
-            in every forward and backward pass.
+    With ``shards`` the base model's layers are shared out, so that every process must take part in every forward and
+    backward pass.
     """
 
     rank: int
@@ -68,22 +61,25 @@ class ProcessGroup:
         """The first process's ``value``, in every process."""
         if self.size == 1:
             return value
-        found = [value]
-        distributed.broadcast_object_list(found, device=self.device)
-        return found[0]
+        values = [value]
+        distributed.broadcast_object_list(values, device=self.device)
+        return values[0]
+
+    def gathered(self, value: Any) -> list:
+        """Every process's ``value``, by rank."""
+        values: list = [None] * self.size
+        distributed.all_gather_object(values, value)
+        return values
 
     def sum_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
-        """Replace every gradient by its sum over the processes; one that no process has stays None."""
+        """Replace every gradient by its sum over the processes, in float32; one without passes has none to add."""
         if self.size == 1:
             return
         parameters = list(parameters)
-        present = torch.tensor([float(value.grad is not None) for value in parameters], device=self.device)
         gradients = [torch.zeros_like(value) if value.grad is None else value.grad for value in parameters]
-        flat = self.sum(torch.cat([present, *(gradient.flatten() for gradient in gradients)]))
-        present, *summed = flat.split([len(parameters), *(value.numel() for value in parameters)])
-        for value, has_gradient, gradient in zip(parameters, present.tolist(), summed, strict=True):
-            # The flags are float32, and so is the sum, whatever the gradients are.
-            value.grad = gradient.view_as(value).to(value.dtype) if has_gradient else None
+        flat = self.sum(torch.cat([gradient.flatten().float() for gradient in gradients]))
+        for value, gradient in zip(parameters, flat.split([value.numel() for value in parameters]), strict=True):
+            value.grad = gradient.view_as(value).to(value.dtype)
 
     def check_agreement(self, step: int, parameters: Iterable[torch.nn.Parameter]) -> None:
         """Check that every process has reached the same step with the same finite weights.
@@ -94,64 +90,42 @@ class ProcessGroup:
         """
         if self.size == 1:
             return
-        sums = torch.stack(
-            [
-                torch.stack([value.detach().double().sum(), value.detach().double().square().sum()])
-                for value in parameters
-            ]
-        ).tolist()
-        found: list = [None] * self.size
-        distributed.all_gather_object(found, (step, sums))
-        if len(steps := {reached for reached, _ in found}) > 1:
+        doubles = [value.detach().double() for value in parameters]
+        sums = torch.stack([torch.stack([value.sum(), value.square().sum()]) for value in doubles]).tolist()
+        states = self.gathered((step, sums))
+        if len(steps := {reached for reached, _ in states}) > 1:
             raise ConfigError(
                 f"the processes of this run found checkpoints of steps {sorted(steps)}; the checkpoint directory "
                 "must be on a file system that all of them share"
             )
         # NaN differs from itself.
-        if not all(math.isfinite(value) for _, other in found for pair in other for value in pair):
+        if not all(math.isfinite(value) for _, other in states for pair in other for value in pair):
             raise ConfigError(f"the adapter's weights are not finite after step {step}; lower train.learning_rate")
-        if any(other != found[0][1] for _, other in found):
+        if any(other != states[0][1] for _, other in states):
             raise RuntimeError(f"the processes' adapters differ after step {step}")
 
     @contextlib.contextmanager
     def in_turn(self) -> Iterator[None]:
-        """Let the processes of each machine run the body one after the other, in the order of their ranks.
-
-        They leave together. A process that fails in the body ends the others' waiting by its own end, which closes
-        its connections.
-
-        Raises:
-            RuntimeError: Another process of this machine ended in its turn.
-        """
+        """Let the processes of each machine run the body in turn; one that fails there ends the others' waiting."""
         if self.size == 1:
             yield
             return
-        hosts: list = [None] * self.size
-        distributed.all_gather_object(hosts, socket.gethostname())
-        # Every process takes part in making every group.
-        ranks = {host: [rank for rank, other in enumerate(hosts) if other == host] for host in dict.fromkeys(hosts)}
-        groups = {host: distributed.new_group(ranks[host], LONGEST_LOAD, backend="gloo") for host in ranks}
-        mine = groups[hosts[self.rank]]
-        place, turns = hosts[: self.rank].count(hosts[self.rank]), len(ranks[hosts[self.rank]])
+        place = int(os.environ["LOCAL_RANK"])
+        turns = max(self.gathered(place)) + 1
+        waiting = distributed.new_group(timeout=LONGEST_LOAD, backend="gloo")
         for _ in range(place):
-            distributed.barrier(mine)
+            distributed.barrier(waiting)
         yield
         for _ in range(place, turns):
-            distributed.barrier(mine)
+            distributed.barrier(waiting)
 
     def distribute(self, make_model: Callable[[], torch.nn.Module]) -> torch.nn.Module:
-        """Make the model in every process, in turn, and with ``shards`` share its decoder layers out.
+        """Make the PeftModel in every process, in turn, and with ``shards`` share its decoder layers out.
 
-        The adapter, the embeddings and the output head stay whole: the head is used apart from
-        the layers, and is often the embeddings' own tensor. Everything ends up on ``device``. Only one process of a
-        machine at a time holds a whole model that is not on its device yet.
-
-        Args:
-            make_model: Returns a PeftModel, the same in every process; on the CPU if layers are shared out, else
-                on ``device``.
-
-        Raises:
-            ModelError: The model has no list of layers with LoRA weights to share out.
+        ``make_model`` returns the same in every process: on the CPU if layers are shared out, else on ``device``, where
+        everything ends up. The adapter, the embeddings and the output head stay whole: the head is used apart from the
+        layers, and is often the embeddings' own tensor. Only one process of a machine at a time holds a whole model
+        that is not on its device yet. Raises ModelError where there are no layers to share out.
         """
         # Setting it up takes all processes at once, which is why it comes before the turns.
         mesh = init_device_mesh(self.device.type, (self.size,)) if self.shards else None
@@ -187,14 +161,9 @@ def single_process() -> ProcessGroup:
 
 @contextlib.contextmanager
 def process_group(strategy: str, num_processes: int) -> Iterator[ProcessGroup]:
-    """Join the processes that were started together (by ``pipeline.dag.launch``, torchrun, accelerate or srun).
+    """Join the ``num_processes`` that were started together (by ``pipeline.dag.launch``, torchrun or srun).
 
-    Args:
-        strategy: "single", "ddp" or "fsdp".
-        num_processes: How many they must be.
-
-    Raises:
-        ConfigError: They are more or fewer, or more than the GPUs of this machine.
+    ``strategy`` is "single", "ddp" or "fsdp". Raises ConfigError where they are more or fewer, or more than the GPUs.
     """
     started = int(os.environ.get("WORLD_SIZE", 1))
     if started != num_processes:
@@ -216,19 +185,13 @@ def process_group(strategy: str, num_processes: int) -> Iterator[ProcessGroup]:
     # A handler written in Python would not run while this process waits for another one in a sum.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     state = PartialState(cpu=not has_gpu)
-    if state.num_processes != num_processes:
-        raise ConfigError(f"accelerate joined {state.num_processes} processes of {num_processes}")
     yield ProcessGroup(state.process_index, num_processes, state.device, shards=strategy == "fsdp")
     # Only after success: a process that failed must not wait here for the others.
     state.destroy_process_group()
 
 
 def decoder_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
-    """The layers of a model with LoRA weights: members of the outermost lists all of whose members have some.
-
-    Raises:
-        ModelError: There is no such list.
-    """
+    """Members of the outermost lists of modules that all have LoRA weights. Raises ModelError where there are none."""
     layers: list[torch.nn.Module] = []
     inside: set[torch.nn.Module] = set()
     for module in model.modules():

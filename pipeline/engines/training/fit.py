@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import torch
 from peft import PeftModel
@@ -29,6 +29,9 @@ from pipeline.engines.scoring.tree_attention import supports_tree_attention, tre
 from pipeline.engines.training.distributed import ProcessGroup, single_process
 from pipeline.errors import ConfigError, first_line
 
+if TYPE_CHECKING:
+    from pipeline.engines.training.on_policy import OnPolicyReplies
+
 # Logits that exist at a time: 32 Mi, 128 MiB in float32, are 220 positions of a vocabulary of 151,936.
 LOGITS_PER_CHUNK = 1 << 25
 
@@ -48,83 +51,55 @@ class FitSettings:
     checkpoint_every_steps: int
 
 
-class StepMemory(Protocol):
-    """What a term keeps from step to step beside the weights; a checkpoint has it."""
+@dataclass(frozen=True)
+class Term:
+    """One part of the loss of every step."""
 
-    def state(self) -> Any:
-        """What is kept, as JSON."""
-
-    def restore(self, state: Any) -> None:
-        """Go on from what ``state`` returned."""
+    name: str
+    """Names it in the log and its dropout streams."""
+    make_examples: Callable[[int], list[Example]]
+    """Its examples in a step by the step's number (from 0)."""
+    objective: Objective
+    """Its loss over their positions."""
+    weight: float = 1.0
+    compares: bool = False
+    """Whether ``objective`` takes the base checkpoint's logits: those of the same weights without the adapter."""
+    kl_budget: float | None = None
+    """Loss in nats that the weight is driven to by every step, from ``weight`` on, which is its least."""
+    memory: "OnPolicyReplies | None" = None
+    """What ``make_examples`` keeps from step to step beside the weights; a checkpoint has its ``pairs``."""
 
 
 @dataclass(frozen=True)
-class Term:
-    """One part of the loss of every step.
-
-    Attributes:
-        name: Names it in the log and its dropout streams.
-        make_examples: Its examples in a step by the step's number (from 0).
-        objective: Its loss over their positions.
-        weight: Weight of its loss beside the others'.
-        compares: Whether ``objective`` takes the base checkpoint's logits, which come from the same weights without the
-            adapter.
-        kl_budget: Loss in nats that the weight is driven to by every step, from ``weight`` on, which is its least; None
-            leaves it as it is.
-        memory: What ``make_examples`` keeps from step to step; None where the step's number is all that it needs.
-    """
-
-    name: str
-    make_examples: Callable[[int], list[Example]]
-    objective: Objective
-    weight: float = 1.0
-    compares: bool = False
-    kl_budget: float | None = None
-    memory: StepMemory | None = None
-
-
 class Checkpoint:
-    """Trainable weights, optimiser state and log of a run in one safetensors file.
+    """Trainable weights, optimiser state and log of one run in one safetensors file.
 
     A file that is not whole is ignored. One that cannot be read is an error: starting over would replace it.
-
-    Args:
-        path: The file; its directory is that of one run, told apart by all that the run depends on.
     """
 
-    def __init__(self, path: Path):
-        self.path = path
+    path: Path
 
     def save(
         self,
         step: int,
-        parameters: dict[str, torch.Tensor],
+        parameters: Mapping[str, torch.Tensor],
         optimizer: torch.optim.Optimizer,
         log: list,
-        memories: Mapping[str, StepMemory],
+        terms: Sequence[Term],
     ) -> None:
         """Write the state after ``step`` steps, replacing the file atomically."""
         tensors = {f"parameter/{name}": value.detach() for name, value in parameters.items()}
-        names = {id(value): name for name, value in parameters.items()}
-        for value, state in optimizer.state.items():
-            for key, tensor in state.items():
-                tensors[f"optimizer/{names[id(value)]}/{key}"] = tensor
-        kept = {name: memory.state() for name, memory in memories.items()}
+        for name, value in parameters.items():
+            tensors |= {f"optimizer/{name}/{key}": tensor for key, tensor in optimizer.state[value].items()}
+        kept = {term.name: term.memory.pairs for term in terms if term.memory is not None}
         metadata = {"step": str(step), "log": json.dumps(log), "memories": json.dumps(kept)}
         with atomic_path(self.path) as temporary:
             save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, temporary, metadata)
 
     def restore(
-        self,
-        parameters: dict[str, torch.Tensor],
-        optimizer: torch.optim.Optimizer,
-        memories: Mapping[str, StepMemory],
+        self, parameters: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer, terms: Sequence[Term]
     ) -> tuple[int, list]:
-        """Load the state if there is one; return the step reached and the log so far.
-
-        Raises:
-            OSError: The file is there and cannot be read.
-        """
+        """Load the state if there is one; return the step reached and the log so far. Raises OSError."""
         if not self.path.exists():
             return 0, []
         try:
@@ -142,8 +117,9 @@ class Checkpoint:
                     for key in ("step", "exp_avg", "exp_avg_sq")
                 }
         kept = json.loads(metadata["memories"])
-        for name, memory in memories.items():
-            memory.restore(kept[name])
+        for term in terms:
+            if term.memory is not None:
+                term.memory.pairs = [(place, ids) for place, ids in kept[term.name]]
         return int(metadata["step"]), json.loads(metadata["log"])
 
 
@@ -162,34 +138,20 @@ def fit(
 ) -> list[dict]:
     """Train the adapter for ``num_steps`` optimiser steps.
 
-    Several processes call this together, with equal arguments. Each makes all examples of a
-    step, runs its share of the step's forward passes and adds its gradients to the others', so that
-    a step is that of a single process up to the order of a sum, with the same dropout masks.
+    Several processes (``group``) call this together, with equal arguments. Each makes all examples of a step, runs its
+    share of the step's forward passes and adds its gradients to the others', so that a step is that of a single process
+    up to the order of a sum, with the same dropout masks. Their streams are named by ``seed``, ``stream`` and the step.
 
-    The run can be stopped anywhere: called again with the same arguments it continues
-    from its checkpoint and ends with the same weights, bit for bit on one CPU, because
-    examples and dropout masks depend on the step number alone.
+    The run can be stopped anywhere: called again with the same arguments it continues from its checkpoint and ends with
+    the same weights, bit for bit on one CPU, because examples and dropout masks depend on the step number alone.
 
-    A prompt with several completions is one row of a forward pass where the model supports
-    tree attention, and one row per completion elsewhere; the loss and its gradient are the
-    same up to rounding and dropout masks.
-
-    Args:
-        model: PEFT model whose trainable parameters are optimised.
-        terms: What the loss is the sum of; their examples must follow from the step's number and from what they keep.
-        num_steps: Number of optimiser steps.
-        settings: Optimisation settings.
-        seed: Root seed of the dropout streams, named by ``stream`` and the step.
-        stream: Names of this run, e.g. ("embedded", "soft").
-        pad_id: Any token id, for padding.
-        checkpoint: Where the run's state is kept.
-        on_step: Called with the record of each finished step.
-        group: The processes that train together; None for this one alone.
+    A prompt with several completions is one row of a forward pass where the model supports tree attention, and one row
+    per completion elsewhere; the loss and its gradient are the same up to rounding and dropout masks.
 
     Returns:
-        One record per step: step, loss (nats), learning_rate, grad_norm, tokens that the
-        model was trained on, sequences, seconds (of this process); all but the last are the whole group's. With several
-        terms also the loss and the weight of each, as loss/NAME and weight/NAME.
+        One record per step, also given to ``on_step``: step, loss (nats), learning_rate, grad_norm, tokens that the
+        model was trained on, sequences, seconds (of this process). With several terms also the loss and the weight of
+        each, as loss/NAME and weight/NAME.
 
     Raises:
         ConfigError: An example is longer than ``max_length``, the loss or its gradient is not finite, a pass does not
@@ -199,8 +161,7 @@ def fit(
     parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
     optimizer = torch.optim.AdamW(parameters.values(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
     schedule = get_cosine_schedule_with_warmup(optimizer, math.ceil(settings.warmup_ratio * num_steps), num_steps)
-    memories = {term.name: term.memory for term in terms if term.memory is not None}
-    first_step, log = checkpoint.restore(parameters, optimizer, memories)
+    first_step, log = checkpoint.restore(parameters, optimizer, terms)
     for record in log:
         on_step(record)
     group.check_agreement(first_step, parameters.values())
@@ -263,7 +224,7 @@ def fit(
         if (step + 1) % settings.checkpoint_every_steps == 0 or step + 1 == num_steps:
             group.check_agreement(step + 1, parameters.values())
             if group.is_main and step + 1 < num_steps:
-                checkpoint.save(step + 1, parameters, optimizer, log, memories)
+                checkpoint.save(step + 1, parameters, optimizer, log, terms)
     model.eval()
     return log
 
@@ -272,14 +233,14 @@ def _of_terms(terms: Sequence[Term], losses: Sequence[float], weights: dict[str,
     """Loss and weight of each of several terms, for the log; moves the weights that have a budget."""
     if len(terms) == 1:
         return {}
-    found = {}
+    logged = {}
     for term, weighted in zip(terms, losses, strict=True):
         weight = weights[term.name]
-        found |= {f"loss/{term.name}": weighted / weight, f"weight/{term.name}": weight}
+        logged |= {f"loss/{term.name}": weighted / weight, f"weight/{term.name}": weight}
         if term.kl_budget is not None:
             weights[term.name] = next_weight(weight, weighted / weight, term.kl_budget, term.weight)
-            found[f"next_weight/{term.name}"] = weights[term.name]
-    return found
+            logged[f"next_weight/{term.name}"] = weights[term.name]
+    return logged
 
 
 @contextlib.contextmanager
@@ -327,16 +288,8 @@ def backward_pass(
 ) -> torch.Tensor:
     """Add the gradients of one forward pass to the model's trainable parameters.
 
-    Args:
-        logits_at: From ``position_logits``, of a model that supports tree attention if the batch has trees.
-        batch: On the model's device.
-        objective: The loss.
-        temperature: tau of Eq. 2.
-        logits_per_chunk: Numbers in the largest tensor of logits that exists at a time.
-        base: The model, for an objective that compares with its logits without the adapter.
-
-    Returns:
-        The batch's share of the loss in nats, a scalar without graph.
+    ``temperature`` is tau of Eq. 2; of logits, ``logits_per_chunk`` numbers exist at a time. ``base`` is the model, for
+    an objective that compares with its logits without the adapter. Returns the batch's share of the loss in nats.
     """
     mask = batch.attention_mask
     if batch.allowed is not None:

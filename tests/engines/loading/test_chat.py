@@ -4,7 +4,6 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from pipeline.demo.embedded.tokenizer import render_prompt
 from pipeline.engines.loading.chat import (
     answer_terminator,
     encode_messages,
@@ -34,24 +33,6 @@ def bos_tokenizer(template: str | None, add_bos: bool = True) -> PreTrainedToken
     return wrapped
 
 
-def test_template_equals_the_training_texts_rendering(tokenizer):
-    for system in (None, "Be brief."):
-        messages = [{"role": "system", "content": system}] if system else []
-        messages.append({"role": "user", "content": "Hi"})
-        for thinking in (True, False):
-            rendered = tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True, enable_thinking=thinking
-            )
-            assert rendered == render_prompt("Hi", system, thinking)
-
-
-def test_thinking_switch_and_prefix(tokenizer):
-    on = tokenizer.decode(encode_request(tokenizer, "Hi", {"enable_thinking": True}))
-    off = tokenizer.decode(encode_request(tokenizer, "Hi", {"enable_thinking": False}, "<|final|>"))
-    assert on.endswith("assistant\n")
-    assert off.endswith("<think>\n\n</think>\n\n<|final|>")
-
-
 @pytest.mark.parametrize(
     "template", [None, "<bos> {{ messages[0]['content'] }} <turn>"], ids=["plain", "template prints BOS"]
 )
@@ -72,14 +53,13 @@ def test_the_released_code_doubles_the_bos_that_a_template_prints():
         encode_request(bos_tokenizer("<bos> <bos> {{ messages[0]['content'] }}"), "hello", {}, add_special_tokens=True)
 
 
-def test_missing_bos_is_an_error():
-    with pytest.raises(ModelError, match="0 BOS tokens, expected 1"):
-        encode_request(bos_tokenizer("{{ messages[0]['content'] }} <turn>"), "hello", {})
-
-
-def test_doubled_bos_is_an_error():
-    with pytest.raises(ModelError, match="2 BOS tokens"):
-        encode_request(bos_tokenizer("<bos> <bos> {{ messages[0]['content'] }}"), "hello", {})
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [("{{ messages[0]['content'] }} <turn>", "0 BOS tokens, expected 1"), ("<bos> <bos> a", "2 BOS tokens")],
+)
+def test_another_number_of_bos_tokens_is_an_error(template, expected):
+    with pytest.raises(ModelError, match=expected):
+        encode_request(bos_tokenizer(template), "hello", {})
 
 
 CHATML = (
@@ -107,13 +87,6 @@ def test_a_bos_token_that_opens_turns_is_no_second_beginning():
     assert ids.count(0) == 3 and leading_bos(tokenizer, ids) == 1
     with pytest.raises(ModelError, match="2 BOS tokens, expected 0 at the start"):
         encode_messages(chatml_tokenizer("{{ bos_token }} " + CHATML), messages, {})
-
-
-def test_leading_bos():
-    tokenizer = bos_tokenizer(None)
-    assert [leading_bos(tokenizer, ids) for ids in ([], [3, 0], [0, 3, 0], [0, 0, 3])] == [0, 0, 1, 2]
-    tokenizer.bos_token = None
-    assert leading_bos(tokenizer, [0, 3]) == 0
 
 
 def test_terminator():
@@ -145,30 +118,6 @@ def test_a_date_is_pinned_or_refused():
 @pytest.fixture(scope="module")
 def families(stand_ins):
     return {name: AutoTokenizer.from_pretrained(stand_ins[name]) for name in ("llama3_2", "gpt_oss", "gemma3")}
-
-
-def test_llamas_template_needs_its_date(families):
-    with pytest.raises(ModelError, match="prints today's date"):
-        encode_request(families["llama3_2"], "Hi", {})
-    text = families["llama3_2"].decode(encode_request(families["llama3_2"], "Hi", {"date_string": "26 Jul 2024"}))
-    assert "Today Date: 26 Jul 2024" in text and text.count("<|begin_of_text|>") == 1
-
-
-def test_harmony_answers_in_the_final_channel(families):
-    arguments = {"reasoning_effort": "low", "current_date": "2025-08-05"}
-    messages = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
-    ids = encode_messages(families["gpt_oss"], messages, arguments, "<|channel|>final<|message|>")
-    text = families["gpt_oss"].decode(ids)
-    assert "Reasoning: low" in text and "Current date: 2025-08-05" in text
-    assert "<|start|>developer<|message|># Instructions\n\nBe brief.<|end|>" in text
-    assert text.endswith("<|start|>user<|message|>Hi<|end|><|start|>assistant<|channel|>final<|message|>")
-    assert ids[-1] == families["gpt_oss"].convert_tokens_to_ids("<|message|>")
-
-
-def test_gemma_has_no_system_turn(families):
-    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
-    text = families["gemma3"].decode(encode_messages(families["gemma3"], messages, {}))
-    assert text == "<bos><start_of_turn>user\nBe brief.\n\nHi<end_of_turn>\n<start_of_turn>model\n"
 
 
 def test_what_a_template_refuses_is_one_sentence(families):

@@ -75,20 +75,19 @@ def test_a_single_row_that_does_not_fit_is_an_error_and_others_pass_through():
         list(MemoryLimit().run([7, 5], 14, broken))
 
 
-@pytest.mark.parametrize("strategy", ["merged", "rows"])
-def test_samples_are_the_same_from_fewer_rows(model, tokenizer, strategy, capsys):
+def test_samples_are_the_same_from_fewer_rows(model, tokenizer, capsys):
     stops = {tokenizer.eos_token_id}
     requests = [
         make_request(tokenizer, 20, "short", max_new_tokens=6),
         make_request(tokenizer, {3: 5, 8: 6, 9: 1}, "long", text="Name a random number. " * 3, max_new_tokens=6),
     ]
-    expected = collect(TransformersEngine(model, tokenizer, stops, batch_size=16, strategy=strategy), requests)
+    expected = collect(TransformersEngine(model, tokenizer, stops, batch_size=16), requests)
     with limited_rows(model, 3) as largest:
-        found = collect(TransformersEngine(model, tokenizer, stops, batch_size=16, strategy=strategy), requests)
+        found = collect(TransformersEngine(model, tokenizer, stops, batch_size=16), requests)
     assert found == expected
     assert max(largest) == 2 and "at most 2 rows from here on" in capsys.readouterr().err
     with limited_rows(model, 0), pytest.raises(ModelError, match="one answer alone does not fit into the GPU's memory"):
-        collect(TransformersEngine(model, tokenizer, stops, batch_size=16, strategy=strategy), requests)
+        collect(TransformersEngine(model, tokenizer, stops, batch_size=16), requests)
 
 
 def test_scores_and_greedy_answers_are_the_same_from_fewer_rows(model, tokenizer, capsys):

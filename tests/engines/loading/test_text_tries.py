@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers
 from transformers import PreTrainedTokenizerFast
 
-from pipeline.artifacts.tries import open_tries, write_implicit_tries, write_tries
+from pipeline.artifacts.tries import open_tries, write_tries
 from pipeline.core.exact.trie_law import leaf_index, string_log_probabilities
 from pipeline.core.laws.discretize import discretize, finite_space
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.finite_law import categorical_law
-from pipeline.core.prompts.structured import Prompt
 from pipeline.demo.embedded.tokenizer import train_tokenizer
 from pipeline.engines.loading.chat import answer_terminator, encode_answers
 from pipeline.engines.loading.digit_rule import find_digit_tokens, tries_of
@@ -55,20 +54,6 @@ def test_texts_and_numbers_stand_beside_each_other_in_their_order(tmp_path):
     write_tries(tmp_path / "tries", tries, TERMINATOR)
     stored = open_tries(tmp_path / "tries")
     np.testing.assert_array_equal(stored["a"].edge_probabilities, tries["a"].edge_probabilities)
-
-
-def test_a_manifest_of_implicit_tries_holds_finite_ones_whole(tmp_path):
-    law = law_of({"tea": 1, "iced tea": 3})
-    tries = dict(tries_of(TOKENIZER, RULE, TERMINATOR, {"drinks": finite_space(law)}))
-    rounded = Prompt("normal", "train", "gaussian", "", {}, "", Law("norm", {"loc": 0.0, "scale": 1.0}))
-    write_implicit_tries(tmp_path / "tries", [rounded], 1, RULE, tries)
-    stored = open_tries(tmp_path / "tries")
-    assert sorted(stored) == ["drinks", "normal"] and len(stored) == 2
-    for found, made in ((stored["drinks"], tries["drinks"]),):
-        ids, probabilities = made.next_tokens([])
-        np.testing.assert_array_equal(found.next_tokens([])[0], ids)
-        np.testing.assert_allclose(found.next_tokens([])[1], probabilities)
-    assert stored["normal"].next_tokens([])[1].sum() == pytest.approx(1)
 
 
 def test_a_string_that_holds_the_terminator_is_refused():

@@ -44,8 +44,7 @@ def restricted_law(model, strings, end):
     return law
 
 
-@pytest.mark.parametrize("strategy", ["merged", "rows"])
-def test_samples_follow_the_restricted_law(model, tokenizer, strings, strategy):
+def test_samples_follow_the_restricted_law(model, tokenizer, strings):
     end = tokenizer.eos_token_id
     trie = build_trie(strings, np.full(len(strings), 1 / len(strings)), end)
     count = 4000
@@ -59,7 +58,6 @@ def test_samples_follow_the_restricted_law(model, tokenizer, strings, strategy):
         temperature=1.0,
         top_p=1.0,
         batch_size=64,
-        strategy=strategy,
         constraint=TrieConstraint(trie, "cpu"),
     )
     law = restricted_law(model, strings, end)

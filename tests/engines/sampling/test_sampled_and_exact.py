@@ -5,9 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.axes.structured.wasserstein import evaluate_prompt, interquantile_width
 from pipeline.config.params import load_params
-from pipeline.core.exact.number_law import bound_number_law, candidate_tokens
 from pipeline.core.exact.trie_law import exact_law, leaf_sequences
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import build_split
@@ -62,36 +60,6 @@ def monkeypatch_module():
     patch.chdir(ROOT)
     yield patch
     patch.undo()
-
-
-@pytest.mark.parametrize("family", ["logistic", "truncnorm", "poisson"])
-def test_sampled_w1_and_ks_converge_to_the_bounds(shipped, family):
-    prompt = PROMPTS[family]
-    bounds = bound_number_law(
-        prompt.law,
-        shipped.rule,
-        shipped.scorer.path_scorer(shipped.encode(prompt), candidate_tokens(shipped.rule)),
-        width=0.002,
-    )
-    assert bounds.achieved_width <= 0.002
-    result = evaluate_prompt(shipped.answers(prompt, 4000), prompt.law)
-    # Masking the grammar moves mass that is smaller than the sampling error.
-    assert bounds.mass_outside < 0.004
-    samples, window = result.samples, result.wasserstein_1_window_normalised
-    low, high = prompt.law.freeze().ppf([0.001, 0.999])
-    error = np.clip(samples, low, high).std() / math.sqrt(len(samples)) / interquantile_width(prompt.law)
-    assert bounds.wasserstein_1_low - 4 * error < window < bounds.wasserstein_1_high + 4 * error
-    few = evaluate_prompt(shipped.answers(prompt, 4000)[:100], prompt.law)
-    middle = (bounds.wasserstein_1_low + bounds.wasserstein_1_high) / 2
-    assert abs(window - middle) < max(abs(few.wasserstein_1_window_normalised - middle), 2 * error)
-    # Dvoretzky-Kiefer-Wolfowitz: exceeded with probability 1e-4.
-    values = np.unique(samples)
-    empirical = np.searchsorted(np.sort(samples), values, side="right") / len(samples)
-    cdf = prompt.law.freeze().cdf
-    left = np.abs(np.append(0.0, empirical[:-1]) - (cdf(values - 1) if prompt.law.integer else cdf(values)))
-    distance = max(np.abs(empirical - cdf(values)).max(), left.max())
-    slack = math.sqrt(math.log(2e4) / (2 * len(samples)))
-    assert bounds.ks_low - slack < distance < bounds.ks_high + slack
 
 
 def test_counts_of_strings_follow_their_exact_probabilities(shipped):

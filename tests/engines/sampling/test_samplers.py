@@ -1,4 +1,6 @@
-"""Merged rows and refilled rows against decoding every sample alone without a cache."""
+"""Samples in shared rows against decoding every sample alone without a cache."""
+
+import contextlib
 
 import numpy as np
 import pytest
@@ -7,8 +9,7 @@ from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, Llama
 from transformers.generation import TopKLogitsWarper, TopPLogitsWarper
 
 from pipeline.core.sampling import sample_tokens
-from pipeline.engines.sampling.generate import Generation, generate, sample_seeds
-from pipeline.engines.sampling.samplers import GenerationStatistics
+from pipeline.engines.sampling.generate import Generation, generate, generate_prompts, sample_seeds
 
 pytestmark = pytest.mark.slow
 
@@ -38,6 +39,15 @@ class Numbers:
         return " ".join(map(str, tokens))
 
 
+@contextlib.contextmanager
+def passes(model):
+    """Rows and tokens of each forward pass of the model while the context is open."""
+    sizes = []
+    hook = model.get_input_embeddings().register_forward_pre_hook(lambda _, ids: sizes.append(tuple(ids[0].shape)))
+    yield sizes
+    hook.remove()
+
+
 @pytest.fixture(scope="module", params=["llama", "gemma 8", "gemma 14"])
 def small_model(request):
     torch.manual_seed(0)
@@ -52,14 +62,14 @@ def small_model(request):
     return Gemma3ForCausalLM(config).eval()
 
 
-def alone(model, seeds, *, stop_ids, max_new_tokens, temperature, top_p):
+def alone(model, prompt, seeds, *, stop_ids, max_new_tokens, temperature, top_p):
     """One full forward pass per sample and step, no cache."""
     results = []
     for seed in seeds:
         tokens = []
         for value in np.random.Generator(np.random.Philox(seed)).random(max_new_tokens):
             with torch.no_grad():
-                logits = model(input_ids=torch.tensor([PROMPT + tokens]), use_cache=False).logits[:, -1]
+                logits = model(input_ids=torch.tensor([prompt + tokens]), use_cache=False).logits[:, -1]
             tokens.append(int(sample_tokens(logits, torch.tensor([value]), temperature, top_p)))
             if tokens[-1] in stop_ids:
                 break
@@ -69,64 +79,122 @@ def alone(model, seeds, *, stop_ids, max_new_tokens, temperature, top_p):
     return results
 
 
-@pytest.mark.parametrize("law", [{"temperature": 1.5, "top_p": 1.0}, {"temperature": 2.0, "top_p": 0.8}])
-def test_every_strategy_and_batch_size_gives_what_each_sample_gives_alone(small_model, law):
+LAWS = [{"temperature": 1.5, "top_p": 1.0}, {"temperature": 2.0, "top_p": 0.8}]
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("batch_size", [1, 3, 100])
+def test_a_sample_is_what_it_is_alone(small_model, law, batch_size):
     seeds = sample_seeds(0, ("alone",), 16)
     settings = {"stop_ids": STOPS, "max_new_tokens": 9, **law}
-    expected = alone(small_model, seeds, **settings)
+    expected = alone(small_model, PROMPT, seeds, **settings)
     assert {generation.finish_reason for generation in expected} == {"stop", "length"}
     assert len({generation.num_tokens for generation in expected}) > 4
-    for strategy in ("merged", "rows"):
-        for batch_size in (1, 3, 100):
-            found = generate(
-                small_model, Numbers(), PROMPT, seeds, batch_size=batch_size, strategy=strategy, **settings
-            )
-            assert found == expected, (strategy, batch_size)
+    assert generate(small_model, Numbers(), PROMPT, seeds, batch_size=batch_size, **settings) == expected
+    chosen = [13, 3, 15, 8, 3]
+    some = [seeds[index] for index in chosen]
+    again = generate(small_model, Numbers(), PROMPT, some, batch_size=batch_size, **settings)
+    assert again == [expected[index] for index in chosen]
 
 
-def test_a_sample_does_not_depend_on_the_others_nor_on_their_order(small_model):
-    seeds = sample_seeds(0, ("order",), 30)
-    settings = {"stop_ids": STOPS, "max_new_tokens": 8, "temperature": 1.0, "top_p": 1.0, "batch_size": 4}
-    for strategy in ("merged", "rows"):
-        found = generate(small_model, Numbers(), PROMPT, seeds, strategy=strategy, **settings)
-        chosen = [17, 3, 29, 8, 3]
-        again = generate(
-            small_model, Numbers(), PROMPT, [seeds[index] for index in chosen], strategy=strategy, **settings
-        )
-        assert again == [found[index] for index in chosen]
-        assert generate(small_model, Numbers(), PROMPT, [], strategy=strategy, **settings) == []
+LENGTHS = (11, 3, 20, 6, 1, 14)
+
+
+def prompts(times=1):
+    generator = torch.Generator().manual_seed(5)
+    return [torch.randint(20, VOCABULARY, (length,), generator=generator).tolist() for length in LENGTHS * times]
+
+
+def together(model, requests, seeds, **settings):
+    found = {}
+    for finished in generate_prompts(model, Numbers(), requests, seeds, **settings):
+        for prompt, index, answer in finished:
+            assert (prompt, index) not in found
+            found[prompt, index] = answer
+    return [[found[prompt, index] for index in range(len(own))] for prompt, own in enumerate(seeds)]
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("batch_size", [1, 2, 4, 100])
+def test_samples_are_those_of_each_prompt_alone(small_model, law, batch_size):
+    requests = prompts()
+    # Prompts with different numbers of samples, one with none.
+    seeds = [sample_seeds(0, ("prompts", str(place)), count) for place, count in enumerate((4, 7, 1, 0, 5, 3))]
+    settings = {"stop_ids": STOPS, "max_new_tokens": 9, **law}
+    expected = [alone(small_model, ids, own, **settings) for ids, own in zip(requests, seeds, strict=True)]
+    assert {answer.finish_reason for own in expected for answer in own} == {"stop", "length"}
+    assert together(small_model, requests, seeds, batch_size=batch_size, **settings) == expected
 
 
 @pytest.mark.parametrize("batch_size", [5, 64, 1000])
-def test_merged_runs_every_unfinished_prefix_once(small_model, batch_size):
-    cost, seeds = GenerationStatistics(), sample_seeds(0, ("prefixes",), 300)
-    widest = []
-    handle = small_model.register_forward_pre_hook(
-        lambda module, args, kwargs: widest.append(len(kwargs["input_ids"])), with_kwargs=True
-    )
-    answers = generate(
-        small_model,
-        Numbers(),
-        PROMPT,
-        seeds,
-        stop_ids=STOPS,
-        max_new_tokens=6,
-        temperature=1.0,
-        top_p=1.0,
-        batch_size=batch_size,
-        statistics=cost,
-    )
-    handle.remove()
+def test_every_unfinished_prefix_is_run_once(small_model, batch_size):
+    settings = {"stop_ids": STOPS, "max_new_tokens": 6, "temperature": 1.0, "top_p": 1.0, "batch_size": batch_size}
+    requests = [PROMPT, PROMPT[:4]]
+    seeds = [sample_seeds(0, ("prefixes", str(place)), 300) for place in range(2)]
+    with passes(small_model) as sizes:
+        answers = together(small_model, requests, seeds, **settings)
     prefixes = set()
-    for answer in answers:
-        tokens = answer.text.split()
-        # The token behind the last kept prefix ended the answer: the stop token, or the one at the limit.
-        ends = len(tokens) if answer.finish_reason == "stop" else len(tokens) - 1
-        prefixes.update(tuple(tokens[:end]) for end in range(1, ends + 1))
-    assert cost.positions == len(PROMPT) + len(prefixes)
-    assert cost.forward_passes == len(widest)
-    assert max(widest) <= batch_size
-    assert len(prefixes) < sum(answer.num_tokens for answer in answers) * 0.8
+    for place, own in enumerate(answers):
+        for answer in own:
+            tokens = answer.text.split()
+            # The token behind the last kept prefix ended the answer: the stop token, or the one at the limit.
+            ends = len(tokens) if answer.finish_reason == "stop" else len(tokens) - 1
+            prefixes.update((place, *tokens[:end]) for end in range(1, ends + 1))
+    assert sum(rows * tokens for rows, tokens in sizes) == sum(map(len, requests)) + len(prefixes)
+    assert max(rows for rows, _ in sizes) <= batch_size
+    assert len(prefixes) < sum(answer.num_tokens for own in answers for answer in own) * 0.8
+
+
+def test_rows_stay_full_over_prompts(small_model):
+    requests, slots = prompts(8), []
+    seeds = [sample_seeds(1, ("full", str(place)), 2) for place in range(len(requests))]
+
+    def record(module, args, kwargs):
+        if kwargs.get("past_key_values") is not None:
+            slots.append(kwargs["past_key_values"].get_seq_length())
+
+    handle = small_model.register_forward_pre_hook(record, with_kwargs=True)
+    settings = {"stop_ids": STOPS, "max_new_tokens": 10, "temperature": 1.5, "top_p": 1.0, "batch_size": 16}
+    with passes(small_model) as sizes:
+        together(small_model, requests, seeds, **settings)
+    handle.remove()
+    steps = [rows for rows, _ in sizes[len(requests) :]]
+    assert max(rows for rows, _ in sizes) <= 16
+    if small_model.config.model_type == "llama":
+        # Further prompts join, and stale slots do not pile up.
+        decoding = [rows for rows, tokens in sizes if rows > 1 or tokens == 1]
+        assert sum(decoding[:-12]) > 0.75 * 16 * len(decoding[:-12]) and len(steps) < 60
+        assert max(slots) <= max(LENGTHS) + 2 * 10
+
+
+def test_nothing_to_do(small_model):
+    settings = {"stop_ids": STOPS, "max_new_tokens": 4, "temperature": 1.0, "top_p": 1.0, "batch_size": 4}
+    assert together(small_model, prompts()[:2], [[], []], **settings) == [[], []]
+    # Every sample ends with its first token.
+    everything = {**settings, "stop_ids": set(range(VOCABULARY))}
+    answers = together(small_model, prompts()[:2], [[1, 2], [3]], **everything)
+    assert [[answer.num_tokens for answer in own] for own in answers] == [[1, 1], [1]]
+
+
+SETTINGS = {"temperature": (1.0, 0.6, 1.5, 1.0), "top_p": (1.0, 1.0, 0.8, 0.5), "top_k": (None, None, 9, None)}
+
+
+def test_a_prompt_under_several_decoding_settings_is_run_once(small_model):
+    """And its samples are those of a call for each setting."""
+    distinct = prompts()[:3]
+    requests = [ids for ids in distinct for _ in SETTINGS["top_k"]]
+    seeds = [sample_seeds(2, ("settings", str(place)), 8) for place in range(len(requests))]
+    common = {"stop_ids": STOPS, "max_new_tokens": 7, "batch_size": 6}
+    laws = {name: list(values) * len(distinct) for name, values in SETTINGS.items()}
+    with passes(small_model) as sizes:
+        found = together(small_model, requests, seeds, **common, **laws)
+    with passes(small_model) as apart:
+        for place, (ids, own) in enumerate(zip(requests, seeds, strict=True)):
+            law = {name: values[place] for name, values in laws.items()}
+            assert found[place] == generate(small_model, Numbers(), ids, own, **common, **law), place
+    # Equal prefixes are run once for all settings as well.
+    prompts_alone = sum(map(len, distinct)) * (len(SETTINGS["top_k"]) - 1)
+    assert sum(rows * n for rows, n in sizes) < sum(rows * n for rows, n in apart) - prompts_alone
 
 
 def test_top_k_and_top_p_cut_as_in_transformers():

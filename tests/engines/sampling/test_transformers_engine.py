@@ -4,23 +4,21 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.config.params import load_params
 from pipeline.engines.loading.model import stop_ids
-from pipeline.engines.sampling.generate import generate, generation_from_tokens
+from pipeline.engines.sampling.generate import generate
 from pipeline.engines.sampling.text_engine import checkpoint_stop_ids, first_seed, sampling_law, seed_groups
 from pipeline.engines.sampling.transformers_engine import TransformersEngine
 from tests.conftest import ROOT
 from tests.engines.engine_cases import collect, follows, make_request, two_token_law
 
 
-@pytest.mark.parametrize("strategy", ["merged", "rows"])
-def test_samples_are_those_of_generate(model, tokenizer, strategy):
+def test_samples_are_those_of_generate(model, tokenizer):
     stops = {tokenizer.eos_token_id}
-    engine = TransformersEngine(model, tokenizer, stops, batch_size=4, strategy=strategy)
+    engine = TransformersEngine(model, tokenizer, stops, batch_size=4)
     requests = [
         make_request(tokenizer, 9, "short", max_new_tokens=6),
         make_request(tokenizer, {3: 5, 8: 6}, "long", text="Name a random number, please. " * 3, max_new_tokens=6),
@@ -38,7 +36,6 @@ def test_samples_are_those_of_generate(model, tokenizer, strategy):
             temperature=1.0,
             top_p=1.0,
             batch_size=4,
-            strategy=strategy,
         )
         assert [found[request.key, index] for index in request.seeds] == alone
 
@@ -46,7 +43,7 @@ def test_samples_are_those_of_generate(model, tokenizer, strategy):
 def test_law(model, tokenizer):
     stops = {tokenizer.eos_token_id}
     request = make_request(tokenizer, 3000)
-    engine = TransformersEngine(model, tokenizer, stops, batch_size=64, strategy="merged")
+    engine = TransformersEngine(model, tokenizer, stops, batch_size=64)
     law = two_token_law(model, tokenizer, request, stops)
     assert follows(collect(engine, [request]).values(), law) > 1e-4
     # The test has power: the law of another nucleus is refused.
@@ -70,32 +67,13 @@ def test_checkpoint_defaults_replace_settings_where_asked(model_config, tmp_path
     assert law("temperature", config=replace(model_config, checkpoint=str(tmp_path)))["temperature"] == 1.0
 
 
-def test_top_k_reaches_the_samples(model, tokenizer):
-    engine = TransformersEngine(model, tokenizer, {tokenizer.eos_token_id}, batch_size=64, strategy="merged")
-    requests = [make_request(tokenizer, 50, "all"), make_request(tokenizer, 50, "one", top_k=1)]
-    found = collect(engine, requests)
-    texts = {key: {answer.text for (name, _), answer in found.items() if name == key} for key in ("all", "one")}
-    assert len(texts["one"]) == 1 and len(texts["all"]) > 10
-
-
 def test_stop_tokens_are_known_without_the_model(model, model_config, tokenizer, tiny_model, tmp_path):
-    assert checkpoint_stop_ids(model_config, tokenizer) == stop_ids(model, tokenizer, model_config.terminator)
+    assert checkpoint_stop_ids(model_config, tokenizer, None) == stop_ids(model, tokenizer, model_config.terminator)
     # A checkpoint without generation_config.json, whose configuration names two tokens.
-    from dataclasses import replace
-
     config = json.loads((tiny_model / "config.json").read_text()) | {"eos_token_id": [5, 6]}
     (tmp_path / "config.json").write_text(json.dumps(config))
     changed = replace(model_config, checkpoint=str(tmp_path))
-    assert checkpoint_stop_ids(changed, tokenizer) == {5, 6, tokenizer.eos_token_id}
-
-
-def test_generation_from_tokens(tokenizer):
-    eos = tokenizer.eos_token_id
-    digits = tokenizer("42", add_special_tokens=False)["input_ids"]
-    stopped = generation_from_tokens(tokenizer, [*digits, eos], 3, {eos}, True)
-    assert (stopped.text, stopped.num_tokens, stopped.finish_reason) == ("42", len(digits) + 1, "stop")
-    cut = generation_from_tokens(tokenizer, digits, 3, {eos}, True)
-    assert (cut.text, cut.num_tokens, cut.finish_reason) == ("42", len(digits), "length")
+    assert checkpoint_stop_ids(changed, tokenizer, None) == {5, 6, tokenizer.eos_token_id}
 
 
 @given(st.sets(st.integers(0, 60)), st.integers(1, 9))

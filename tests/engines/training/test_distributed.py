@@ -1,10 +1,8 @@
 """Two processes on the CPU train the adapter that one process trains, whichever way they share the work."""
 
-import itertools
 import json
 import shutil
 import socket
-import weakref
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,26 +11,15 @@ import torch
 from safetensors.torch import load_file
 
 from pipeline.engines.loading.model import add_lora, load_model
-from pipeline.engines.training import distributed as distributed_module
 from pipeline.engines.training.distributed import ProcessGroup, decoder_layers, process_group, single_process
 from pipeline.errors import ConfigError, ModelError
 from tests.conftest import ROOT
-from tests.engines import training_process, turns_process
+from tests.engines import training_process
 from tests.engines.training_process import CASES, STEPS, local_bytes, train
 from tests.forked import ForkedModule
 
 # What one process had left when it was killed in its third step; two processes go on with it.
 CONTINUED = ("ddp_soft", "fsdp_exact")
-
-
-def test_summed_gradients_keep_the_dtype_of_their_weights(monkeypatch):
-    # The sum itself is float32: the flags beside the gradients are.
-    monkeypatch.setattr(distributed_module.distributed, "all_reduce", lambda values: values.mul_(2))
-    weights = [torch.nn.Parameter(torch.ones(3, dtype=torch.bfloat16)), torch.nn.Parameter(torch.ones(2))]
-    weights[0].grad = torch.full((3,), 0.5, dtype=torch.bfloat16)
-    ProcessGroup(0, 2, torch.device("cpu"), shards=False).sum_gradients(weights)
-    assert weights[0].grad.dtype == torch.bfloat16 and weights[0].grad.tolist() == [1.0] * 3
-    assert weights[1].grad is None
 
 
 def free_port() -> int:
@@ -181,15 +168,6 @@ def test_the_number_of_processes_must_be_the_configured_one(monkeypatch):
         process_group("fsdp", 2).__enter__()
 
 
-def test_a_single_process_needs_no_others(monkeypatch):
-    monkeypatch.delenv("WORLD_SIZE", raising=False)
-    with process_group("single", 1) as group:
-        assert group.is_main and (group.rank, group.size, group.shards) == (0, 1, False)
-        values = torch.tensor([1.0, 2.0])
-        assert torch.equal(group.sum(values), torch.tensor([1.0, 2.0]))
-    assert not torch.distributed.is_initialized()
-
-
 @pytest.fixture
 def three_processes(monkeypatch):
     """A group of which this process is one; what the others would add to sums and say is set by the test."""
@@ -203,16 +181,15 @@ def three_processes(monkeypatch):
     return ProcessGroup(0, 3, torch.device("cpu"), shards=False), said
 
 
-def test_gradients_are_summed_and_none_stays_none(three_processes):
+def test_gradients_are_summed_in_float32(three_processes):
     group, said = three_processes
-    parameters = [torch.nn.Parameter(torch.zeros(shape)) for shape in ((2, 3), (4,), (1,))]
+    parameters = [torch.nn.Parameter(torch.zeros(2, 3)), torch.nn.Parameter(torch.zeros(4, dtype=torch.bfloat16))]
     parameters[0].grad = torch.arange(6.0).reshape(2, 3)
-    # The second parameter has a gradient in another process only, the third in none.
-    said["added"] = torch.tensor([1.0, 1, 0, *[10.0] * 6, 1, 2, 3, 4, 0])
+    # The second parameter has a gradient in another process only.
+    said["added"] = torch.tensor([*[10.0] * 6, 1, 2, 3, 4])
     group.sum_gradients(parameters)
     assert torch.equal(parameters[0].grad, torch.tensor([[10.0, 11, 12], [13, 14, 15]]))
-    assert torch.equal(parameters[1].grad, torch.tensor([1.0, 2, 3, 4]))
-    assert parameters[2].grad is None
+    assert torch.equal(parameters[1].grad, torch.tensor([1, 2, 3, 4], dtype=torch.bfloat16))
 
 
 def test_processes_that_differ_are_found_out(three_processes):
@@ -236,61 +213,6 @@ def test_divergence_is_not_taken_for_a_difference(three_processes):
         said["others"] = [(4, [others])] * 2
         with pytest.raises(ConfigError, match=r"weights are not finite after step 4; lower train\.learning_rate"):
             group.check_agreement(4, [torch.nn.Parameter(torch.tensor(weights))])
-
-
-def test_processes_of_a_machine_take_turns_and_none_waits_for_one_that_failed(tmp_path):
-    for failing in (-1, 0, 1, 2):
-        (tmp_path / str(failing)).mkdir()
-        store = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-        processes = [
-            ForkedModule(
-                [turns_process.__name__, str(tmp_path / str(failing)), str(failing)],
-                ROOT,
-                **store,
-                RANK=str(rank),
-                LOCAL_RANK=str(rank),
-            )
-            for rank in range(3)
-        ]
-        statuses = [process.wait() for process in processes]
-        (tmp_path / str(failing) / "statuses").write_text(json.dumps(statuses))
-    read = {path.parent.name + path.name: json.loads(path.read_text()) for path in tmp_path.glob("*/*")}
-    assert read.pop("-1statuses") == [0, 0, 0]
-    turns = [read.pop(f"-1{rank}") for rank in range(3)]
-    for (_, end, left), (start, _, _) in itertools.pairwise(turns):
-        assert end <= start < left
-    assert max(end for _, end, _ in turns) <= min(left for *_, left in turns)
-    # What is left are statuses alone: nobody got out of the turns in which one failed.
-    assert sorted(read) == ["0statuses", "1statuses", "2statuses"]
-    assert all(status != 0 for statuses in read.values() for status in statuses)
-
-
-@pytest.fixture
-def group_of_one(tmp_path):
-    """A process group that has this process alone."""
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
-    yield
-    torch.distributed.destroy_process_group()
-
-
-def test_no_layer_is_kept_whole_while_the_next_is_shared_out(model_config, monkeypatch, group_of_one):
-    """On a GPU the whole model would have to fit beside its shares."""
-    base = add_lora(load_model(model_config, device="cpu"), model_config, rank=2, alpha=4, dropout=0.0)
-    frozen = [
-        [weakref.ref(value) for value in layer.parameters() if not value.requires_grad]
-        for layer in decoder_layers(base.get_base_model())
-    ]
-    share, alive = distributed_module.fully_shard, []
-
-    def counted(module, **options):
-        alive.append([sum(value() is not None for value in layer) for layer in frozen])
-        return share(module, **options)
-
-    monkeypatch.setattr(distributed_module, "fully_shard", counted)
-    ProcessGroup(0, 1, torch.device("cpu"), shards=True).distribute(lambda: base)
-    (whole,) = set(map(len, frozen))
-    # Two layers, then what is around them.
-    assert alive == [[whole, whole], [0, whole], [0, 0]]
 
 
 def test_decoder_layers_are_the_lists_with_adapters(model_config):

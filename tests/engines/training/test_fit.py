@@ -136,17 +136,6 @@ def test_a_truncated_checkpoint_is_ignored(model_config, tmp_path, capsys):
     assert f"note: {tmp_path / 'state'} is not whole" in capsys.readouterr().out
 
 
-def test_a_checkpoint_that_cannot_be_read_is_not_replaced(model_config, tmp_path, monkeypatch):
-    def refuse(path, framework):
-        raise PermissionError(13, "Permission denied", str(path))
-
-    (tmp_path / "state").write_text("hours of work")
-    monkeypatch.setattr(fit_module, "safe_open", refuse)
-    with pytest.raises(PermissionError):
-        run(model_config, tmp_path / "state")
-    assert (tmp_path / "state").read_text() == "hours of work"
-
-
 def test_a_gradient_that_is_not_finite_ends_the_run_before_it_reaches_a_weight(model_config, tmp_path):
     def diverging(logits, targets, temperature):
         # The loss is the same number; the gradient of the root at zero is infinite, times zero.

@@ -6,14 +6,9 @@ import pytest
 from huggingface_hub import HfApi
 from huggingface_hub.errors import OfflineModeIsEnabled
 
-from pipeline.engines.judges.sequence_classifier import (
-    check_vocabulary,
-    load_evaluator_tokenizer,
-    load_sequence_classifier,
-    pinned,
-)
+from pipeline.engines.judges.evaluator import load_evaluator, load_evaluator_tokenizer, pinned
 from pipeline.errors import ModelError
-from tests.stand_ins.evaluators import save_classifier, save_tokenizer
+from tests.stand_ins.evaluators import save_classifier
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -47,21 +42,16 @@ def test_a_repository_is_its_commit(monkeypatch):
         pinned("owner/name", None)
 
 
-def test_a_tokenizer_of_another_model(tmp_path):
+def test_tokenizers_that_do_not_fit(tmp_path):
     checkpoint = str(save_classifier(tmp_path / "deberta"))
-    model = load_sequence_classifier(checkpoint, None, "float32", "cpu")
+    model = load_evaluator(checkpoint, None, "float32", "cpu")
     assert not model.training
-    tokenizer = load_evaluator_tokenizer(checkpoint, None)
-    check_vocabulary(model, tokenizer, checkpoint)
+    tokenizer = load_evaluator_tokenizer(checkpoint, None, model)
     tokenizer.add_tokens(["zebra"])
+    tokenizer.save_pretrained(tmp_path / "larger")
     with pytest.raises(ModelError, match=r"the tokenizer of .* has \d+ tokens, the model \d+"):
-        check_vocabulary(model, tokenizer, checkpoint)
-
-
-def test_no_tokenizer(tmp_path):
-    with pytest.raises(ModelError, match="cannot load the tokenizer"):
-        load_evaluator_tokenizer(str(tmp_path), None)
-    save_tokenizer(tmp_path, {"unk_token": "[UNK]"})
-    (tmp_path / "tokenizer.json").write_text("{")
-    with pytest.raises(ModelError, match="cannot load the tokenizer"):
-        load_evaluator_tokenizer(str(tmp_path), None)
+        load_evaluator_tokenizer(str(tmp_path / "larger"), None, model)
+    (tmp_path / "larger" / "tokenizer.json").write_text("{")
+    for broken in ("larger", "nowhere"):
+        with pytest.raises(ModelError, match="cannot load the tokenizer"):
+            load_evaluator_tokenizer(str(tmp_path / broken), None, model)
