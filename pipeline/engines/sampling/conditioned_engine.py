@@ -43,17 +43,11 @@ def open_engine(
     axis: str = "structured",
     rows_at_least: int = 1,
 ) -> "TextEngine":
-    """Open ``config.engine`` on a model under a condition, and verify its adapter. Raises PipelineError.
+    """Open ``config.engine`` on a model under a condition (base, a method, or a baseline). Raises PipelineError.
 
-    Args:
-        config: All parameters.
-        model: A key of ``config.models``.
-        condition: base, a method, or a baseline.
-        report: What check_model wrote.
-        weights: What the condition adds to the checkpoint: the file of its adapter's weights, or anything else.
-        probe: A request on which the adapter must show.
-        axis: Whose batch settings the Hugging Face engine takes.
-        rows_at_least: Fewest rows that it decodes together, whatever the settings say; no sample depends on it.
+    ``report`` is what check_model wrote; ``weights`` the file of the condition's adapter, which must show on the
+    request ``probe``, or anything else. The Hugging Face engine takes the batch settings of ``axis``, with
+    ``rows_at_least``.
     """
     check_engine(config, condition)
     checkpoint, adapter = config.models[model], adapter_directory(condition, weights)

@@ -227,15 +227,11 @@ def open_openai(
     stop_ids: set[int],
     probe_ids: list[int],
 ) -> OpenaiEngine:
-    """Open a condition's model on a server, and verify that it is not the base model.
+    """Open a condition's model on a server, and verify that it is not the base model by what shows behind
+    ``probe_ids``.
 
-    ``model`` replaces ``{model}`` in ``base_url`` and ``served_models``, of which ``condition`` is a key; an adapter
-    must show behind ``probe_ids``.
-
-    Raises:
-        ConfigError: ``served_models`` does not fit the condition.
-        EngineError: The server cannot be reached or used.
-        ModelError: It has no such model, or serves the base model under the adapter's name.
+    ``model`` replaces ``{model}`` in ``base_url`` and ``served_models``, of which ``condition`` is a key. Raises
+    ConfigError, EngineError and ModelError.
     """
     settings = replace(settings, base_url=settings.base_url.replace("{model}", model))
     names = {key: name.replace("{model}", model) for key, name in settings.served_models.items()}

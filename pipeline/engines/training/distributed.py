@@ -2,13 +2,9 @@
 
 Each holds the whole adapter and its optimiser, and takes a share of every step's forward passes; the gradients are
 summed over the processes once per step. The frozen base model is either whole in every process ("ddp") or has its
-decoder layers shared out among them ("fsdp").
-
-accelerate finds rank and device and opens the process group. Neither its wrapper for replicated models is used nor
-PyTorch's: they expect as many passes in every process and one forward call of the whole module, while here passes are
-uneven and the forward is partial (``PositionLogits``). One sum of the adapter's gradients, a thousandth of the model's
-size, is exact and as cheap. Checkpoints and adapters are whole tensors, so a run may go on with another number of
-processes.
+decoder layers shared out among them ("fsdp"). No wrapper of accelerate's or PyTorch's is used: they expect as many
+passes in every process, and one forward call of the whole module. Checkpoints and adapters are whole tensors, so a run
+may go on with another number of processes.
 """
 
 import contextlib

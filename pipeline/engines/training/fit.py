@@ -136,22 +136,16 @@ def fit(
     on_step: Callable[[dict], None] = lambda record: None,
     group: ProcessGroup | None = None,
 ) -> list[dict]:
-    """Train the adapter for ``num_steps`` optimiser steps.
+    """Train the adapter for ``num_steps`` optimiser steps; several processes (``group``) call this with equal
+    arguments.
 
-    Several processes (``group``) call this together, with equal arguments. Each makes all examples of a step, runs its
-    share of the step's forward passes and adds its gradients to the others', so that a step is that of a single process
-    up to the order of a sum, with the same dropout masks. Their streams are named by ``seed``, ``stream`` and the step.
+    Each makes all examples of a step, runs its share of the forward passes and adds its gradients to the others', so
+    that a step is that of a single process up to the order of a sum. Dropout masks have streams by ``seed``, ``stream``
+    and step: called again after it was stopped, a run ends with the same weights, bit for bit on one CPU. A prompt with
+    several completions is one row of a pass where the model supports tree attention.
 
-    The run can be stopped anywhere: called again with the same arguments it continues from its checkpoint and ends with
-    the same weights, bit for bit on one CPU, because examples and dropout masks depend on the step number alone.
-
-    A prompt with several completions is one row of a forward pass where the model supports tree attention, and one row
-    per completion elsewhere; the loss and its gradient are the same up to rounding and dropout masks.
-
-    Returns:
-        One record per step, also given to ``on_step``: step, loss (nats), learning_rate, grad_norm, tokens that the
-        model was trained on, sequences, seconds (of this process). With several terms also the loss and the weight of
-        each, as loss/NAME and weight/NAME.
+    Returns one record per step, also given to ``on_step``: step, loss (nats), learning_rate, grad_norm, tokens,
+    sequences, seconds (of this process), and of each of several terms loss/NAME and weight/NAME.
 
     Raises:
         ConfigError: An example is longer than ``max_length``, the loss or its gradient is not finite, a pass does not
