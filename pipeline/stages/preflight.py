@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 CHECKS = ("request", "turn_end", "numbers", "stop", "adapter", "laws")
 # Of each kind of prompts, structured and open-ended: those with the most random answers.
 LAW_REQUESTS = 2
-# Thousands of samples of a token or two: many rows of them take little memory.
-ROWS = 256
 
 
 def _check_weights(
@@ -111,7 +109,7 @@ def main(
         if numbers["warning"]:
             progress.write(f"warning: {model}: {numbers['warning']}")
         probe = tables[0][0].text
-        engine = open_engine(config, model, "base", model_report, model_report, probe, rows_at_least=ROWS)
+        engine = open_engine(config, model, "base", model_report, model_report, probe)
         numbers["laws"] = preflight_law.check_laws(engine, checks, seed=config.seed, model=model, relative_error=error)
         tracking.log({"laws/p_value": numbers["laws"]["p_value"]})
         progress.update()

@@ -39,9 +39,7 @@ def open_engine(
     report: Path,
     weights: Path,
     probe: str,
-    *,
     axis: str = "structured",
-    rows_at_least: int = 1,
 ) -> "TextEngine":
     """Open ``config.engine`` on a model under a condition (base, a method, or a baseline). Raises PipelineError.
 
@@ -56,8 +54,7 @@ def open_engine(
 
         settings = generation_settings(config, axis, condition)
         opened = open_model(checkpoint, report, adapter, probe)
-        size = max(settings.batch_size, rows_at_least)
-        return TransformersEngine(opened.model, opened.tokenizer, opened.stop_ids, size)
+        return TransformersEngine(opened.model, opened.tokenizer, opened.stop_ids, settings.batch_size)
     from pipeline.engines.loading.model import load_tokenizer
     from pipeline.engines.sampling.text_engine import checkpoint_stop_ids
 
