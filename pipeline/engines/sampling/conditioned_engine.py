@@ -44,8 +44,7 @@ def open_engine(
     """Open ``config.engine`` on a model under a condition (base, a method, or a baseline). Raises PipelineError.
 
     ``report`` is what check_model wrote; ``weights`` the file of the condition's adapter, which must show on the
-    request ``probe``, or anything else. The Hugging Face engine takes the batch settings of ``axis``, with
-    ``rows_at_least``.
+    request ``probe``, or anything else. The Hugging Face engine takes the batch size of ``axis``.
     """
     check_engine(config, condition)
     checkpoint, adapter = config.models[model], adapter_directory(condition, weights)
