@@ -182,28 +182,17 @@ def _joined(parts: Sequence[_Rows]) -> _Rows:
     width, cache = max(part.width for part in parts), extendable(parts[0].cache)
     for index, layer in enumerate(cache.layers):
         for name in ("keys", "values"):
-            states = [getattr(part.cache.layers[index], name) for part in parts]
+            states = [getattr(part.cache.layers[index], name)[part.parents] for part in parts]
             # A layer that sees a window holds at most so many slots of any prompt.
             slots = max(held.shape[2] for held in states)
             padded = [torch.nn.functional.pad(held, (0, 0, slots - held.shape[2], 0)) for held in states]
             setattr(layer, name, torch.cat(padded))
         if hasattr(layer, "cumulative_length"):
             layer.cumulative_length = width
-    cached, own = ([0, *accumulate(sizes)] for sizes in zip(*(_sizes(part) for part in parts), strict=True))
-    return _Rows(
-        cache,
-        width,
-        torch.cat([part.parents + offset for part, offset in zip(parts, cached, strict=False)]),
-        torch.cat([part.lengths for part in parts]),
-        torch.cat([part.last for part in parts]),
-        torch.cat([part.samples for part in parts]),
-        torch.cat([part.rows + offset for part, offset in zip(parts, own, strict=False)]),
-    )
-
-
-def _sizes(part: _Rows) -> tuple[int, int]:
-    """Rows of the cache, and rows."""
-    return len(part.cache.layers[0].keys), len(part.last)
+    above = accumulate((len(part.last) for part in parts), initial=0)
+    lengths, last, samples = (torch.cat([getattr(part, n) for part in parts]) for n in ("lengths", "last", "samples"))
+    rows = torch.cat([part.rows + offset for part, offset in zip(parts, above, strict=False)])
+    return _Rows(cache, width, torch.arange(len(last), device=last.device), lengths, last, samples, rows)
 
 
 def has_free_slots(model: torch.nn.Module, cache: Cache) -> bool:
@@ -218,8 +207,8 @@ def has_free_slots(model: torch.nn.Module, cache: Cache) -> bool:
 
 def _step(draws: Draws, batch: _Rows) -> tuple[torch.Tensor, _Rows | None]:
     """One token of every sample: those that are finished, int64[n], and the rows of the others."""
-    own, width, (in_cache, rows) = batch.lengths, batch.width, _sizes(batch)
-    if in_cache == rows and torch.equal(batch.parents, torch.arange(rows, device=own.device)):
+    own, width, in_cache = batch.lengths, batch.width, len(batch.cache.layers[0].keys)
+    if torch.equal(batch.parents, torch.arange(in_cache, device=own.device)):
         cache = extendable(batch.cache)
     else:
         cache = select_rows(batch.cache, batch.parents)
