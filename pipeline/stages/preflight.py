@@ -6,7 +6,6 @@ or merges wrongly, or what the engine samples is not the model's softmax at temp
 answers are too alike to show a wrong engine.
 """
 
-import gc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from pipeline.artifacts.storage import write_json
 from pipeline.config.params import Params
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.engines.loading.conditioned_model import message_encoder
+from pipeline.engines.loading.encoders import request_encoder
 from pipeline.engines.sampling.conditioned_engine import open_engine
 
 if TYPE_CHECKING:
@@ -44,11 +43,8 @@ def _check_weights(
     settings = config.models[model]
     tokenizer = load_tokenizer(settings, revision)
     terminator = chat.answer_terminator(tokenizer, settings.terminator)
-    encode = message_encoder(tokenizer, settings)
-
-    kinds = [
-        {row.prompt_id: encode([{"role": "user", "content": row.text}], False) for row in table} for table in tables
-    ]
+    encode = request_encoder(tokenizer, settings)
+    kinds = [{row.prompt_id: encode(row.text) for row in table} for table in tables]
     ids = next(iter(kinds[0].values()))
     details: dict[str, Any] = {"request": tokenizer.convert_ids_to_tokens(ids)}
     progress.write(" ".join(details["request"]))
@@ -73,15 +69,6 @@ def _check_weights(
     return details, checks
 
 
-def _free_memory() -> None:
-    """Give back what the checked model held; the engine may need all of the GPU."""
-    import torch
-
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-
-
 def main(
     run: StageRun,
     model: str,
@@ -92,6 +79,7 @@ def main(
     details: Path,
 ) -> None:
     """Write ``output``, which names the checks that were passed, and its numbers to ``details``."""
+    from pipeline.engines.loading.memory import release
     from pipeline.engines.sampling import preflight_law
 
     config = run.params
@@ -100,7 +88,7 @@ def main(
     with run.tracked() as tracking:
         progress = tracking.bar(total=len(CHECKS), desc=run.title, unit="check")
         numbers, checks = _check_weights(config, model, model_revision(model_report), tables, progress)
-        _free_memory()
+        release()
         error = preflight_law.RELATIVE_ERROR[config.models[model].dtype]
         numbers["power"] = preflight_law.power(checks, config.seed, error)
         noticed = ", ".join(f"{name} {value:.3f}" for name, value in numbers["power"].items())

@@ -8,7 +8,8 @@ from pipeline.artifacts.model_report import model_revision
 from pipeline.config.conditions import adapter_directory, generation_settings, has_adapter
 from pipeline.config.models import ModelConfig
 from pipeline.config.params import Params
-from pipeline.engines.loading.conditioned_model import message_encoder, open_model
+from pipeline.engines.loading.conditioned_model import open_model
+from pipeline.engines.loading.encoders import message_encoder
 from pipeline.engines.loading.kept_models import opened_once
 from pipeline.errors import ConfigError
 
