@@ -17,7 +17,7 @@ from pipeline.sources.repository import pinned_commit
 def main(run: StageRun, model: str, prompts: list[Path], output: Path) -> None:
     """Write the model's report: files or hub commit, terminator, and one request token by token."""
     from pipeline.engines.loading import chat
-    from pipeline.engines.loading.conditioned_model import request_encoder
+    from pipeline.engines.loading.encoders import request_encoder
     from pipeline.engines.loading.model import checkpoint_files, load_tokenizer
     from pipeline.engines.sampling import preflight
     from pipeline.sources.import_gguf import named_quantisation
