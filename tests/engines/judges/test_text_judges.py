@@ -38,7 +38,7 @@ def deberta(tmp_path_factory):
     return save_classifier(tmp_path_factory.mktemp("evaluators") / "deberta")
 
 
-def classifier_config(checkpoint, **changes):
+def classifier_config(checkpoint, /, **changes):
     source = {"checkpoint": str(checkpoint), "revision": None, "tokenizer": str(checkpoint), "tokenizer_revision": None}
     limits = {"dtype": "float32", "threshold": 0.102, "max_tokens": 7, "tokens_per_pass": 60}
     return ClassifierConfig(**{"kind": "deberta", **source, **limits, **changes})
