@@ -13,9 +13,8 @@ import torch
 
 from benchmarks.measure import in_subprocess
 from benchmarks.workload import make_model, make_workload
-from pipeline.core.training.anchors import anchor_example
 from pipeline.core.training.batches import collate
-from pipeline.core.training.examples import Example
+from pipeline.core.training.examples import Example, anchor_example
 from pipeline.core.training.objectives import (
     Objective,
     forward_anchor_loss,

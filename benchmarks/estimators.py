@@ -25,8 +25,7 @@ from benchmarks.workload import Workload, make_model, make_workload
 from pipeline.core.training.batches import collate, plan_passes
 from pipeline.core.training.examples import Example, exact_example
 from pipeline.core.training.objectives import Objective, hard_target_loss, soft_target_loss
-from pipeline.core.tries.trie import LEAF, Trie
-from pipeline.core.tries.trie_walks import edge_parents
+from pipeline.core.tries.trie import LEAF, Trie, edge_parents
 from pipeline.engines.loading.model import PositionLogits, position_logits
 from pipeline.engines.training.fit import LOGITS_PER_CHUNK, backward_pass
 

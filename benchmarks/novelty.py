@@ -25,8 +25,14 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from pipeline.core.language.novelty import generation_ratings, rating, representatives, short_responses_equal
-from pipeline.core.language.novelty_partition import Pair, partition_responses
+from pipeline.core.language.novelty import (
+    Pair,
+    generation_ratings,
+    partition_responses,
+    rating,
+    representatives,
+    short_responses_equal,
+)
 from pipeline.engines.judges.evaluator import PairScorer
 from pipeline.engines.judges.text_judges import PairClassifier, SequenceReward
 from pipeline.engines.loading.model import default_device

@@ -57,7 +57,8 @@ def plain_step(logits_at: PositionLogits, examples: list[Example], soft: bool) -
     for row, example in enumerate(examples):
         for index, node in enumerate(example.nodes.tolist()):
             log_model = torch.log_softmax(logits[row, len(example.prompt_ids) + node].float(), dim=-1)
-            ids, probabilities = example.candidates(index)
+            span = slice(*example.offsets[index : index + 2])
+            ids, probabilities = example.token_ids[span], example.probabilities[span]
             q = torch.from_numpy(probabilities).float()
             term = -(q * log_model[torch.from_numpy(ids)]).sum()
             if soft:

@@ -12,7 +12,32 @@ import pandas as pd
 from pipeline.axes.structured.wasserstein import interquantile_width
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import build_split
-from pipeline.core.training.optimum import completion_mean_optimum, token_mean_optimum
+
+
+def completion_mean_optimum(probabilities: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The optimum of Eq. 4, a mean over each string's tokens: proportional to P(y) / |y|, so that short strings gain.
+
+    ``probabilities`` are float64[M], the target P; ``lengths`` int64[M] tokens, terminators included. Of a loss
+    sum_y P(y) c(y) sum_i -log p(t_i | t_<i), the optimum at a prefix s gives token t the share W(st) / W(s) with
+    W(s) = sum_{y through s} P(y) c(y); along y that telescopes to the law proportional to P(y) c(y).
+    """
+    mass = probabilities / lengths
+    return mass / mass.sum()
+
+
+def token_mean_optimum(probabilities: np.ndarray, lengths: np.ndarray, batch_size: int) -> np.ndarray:
+    """Of Algorithm 2, line 14, one mean over the tokens of a batch: proportional to P(y) E[1 / (|y| + S)].
+
+    S is the number of tokens of the other ``batch_size`` - 1 strings, here of the same law. With one string this is
+    ``completion_mean_optimum``, and the tilt falls as 1 / ``batch_size``.
+    """
+    of_length = np.bincount(lengths, weights=probabilities)
+    others = np.array([1.0])
+    for _ in range(batch_size - 1):
+        others = np.convolve(others, of_length)
+    totals = lengths[:, None] + np.arange(len(others))
+    mass = probabilities * (others / totals).sum(axis=1)
+    return mass / mass.sum()
 
 
 def optimum_table(num_decimals: int, max_bins: int, batch_sizes: tuple[int, ...]) -> pd.DataFrame:

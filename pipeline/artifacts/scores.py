@@ -6,16 +6,6 @@ PATH_SCORE_COLUMNS = ("prompt_id", "target", "path_index", "prefix_index", "kl_n
 EXACT_COLUMNS = (
     "prompt_id",
     "num_prefixes",
-    "sequence_kl_nats",
-    "logit_kl_nats",
-    "total_variation",
-    "mass_on_trie",
-    "grid_wasserstein_1",
-    "grid_ks",
-    "grid_ks_low",
-    "grid_ks_high",
-    "constrained_total_variation",
-    "constrained_wasserstein_1_normalised",
     "wasserstein_1_low",
     "wasserstein_1_high",
     "ks_low",
@@ -28,7 +18,7 @@ EXACT_COLUMNS = (
     "mass_open",
     "positions",
 )
-"""One row per prompt; figures over the trie are empty where it was too large, bounds where there is no digit rule."""
+"""One row per prompt; bounds are empty where there is no digit rule."""
 
 FIRST_STEP_COLUMNS = ("prompt_id", "token_ids", "probabilities", "entropy_nats", "vocabulary")
 """One row per prompt; ids and probabilities are lists, most probable first; the entropy is that of the whole law."""

@@ -14,9 +14,9 @@ from pipeline.config.methods import target_shares
 from pipeline.config.params import Params
 from pipeline.config.retention import is_local_path
 from pipeline.core.laws.finite_law import FiniteLaw
-from pipeline.core.prompts.instructions import HELD_OUT
 from pipeline.core.prompts.multiple_choice import MCQ_PROMPT
 from pipeline.core.prompts.structured import Prompt, build_split
+from pipeline.core.prompts.text import HELD_OUT
 from pipeline.core.retention.tasks import GENERATIVE_TASKS, TASKS
 from pipeline.estimates import cost
 from pipeline.estimates.cost import Cost

@@ -3,8 +3,7 @@
 import hashlib
 
 from pipeline.config.prompts import InstructionsConfig
-from pipeline.core.prompts.instructions import HELD_OUT, hold_out
-from pipeline.core.prompts.text import TextPrompt
+from pipeline.core.prompts.text import HELD_OUT, TextPrompt, hold_out
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources.prompt_rows import read_rows, row_id, row_text
 

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from pipeline.artifacts.prompts import write_text_prompts
-from pipeline.core.prompts.instructions import ANCHOR, HELD_OUT
+from pipeline.core.prompts.text import ANCHOR, HELD_OUT
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.sources.instructions import KEY, read_instructions
 from pipeline.sources.prompt_rows import source_revision

@@ -25,8 +25,7 @@ from pipeline.config.engine import samples_per_request
 from pipeline.config.evaluation import DEFAULT_SETTING, StyleConfig
 from pipeline.config.params import Params
 from pipeline.core.prompts.text import TextPrompt
-from pipeline.core.tries.trie import Trie
-from pipeline.core.tries.trie_walks import trie_levels
+from pipeline.core.tries.trie import Trie, trie_levels
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.sampling.conditioned_engine import check_engine, open_engine, request_encoder
 from pipeline.errors import ConfigError

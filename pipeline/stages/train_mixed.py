@@ -42,7 +42,7 @@ def anchor_term(
         replies: The base checkpoint's: columns prompt_id, text and finish_reason, in the instructions' order.
         opened: The model that is trained.
     """
-    from pipeline.core.training.anchors import anchor_example
+    from pipeline.core.training.examples import anchor_example
     from pipeline.core.training.objectives import forward_anchor_loss, hard_target_loss, reverse_anchor_loss
     from pipeline.engines.loading.chat import answer_terminator, reply_ids
     from pipeline.engines.loading.model import stop_ids

@@ -12,8 +12,7 @@ from peft import PeftModel, get_peft_model_state_dict
 from safetensors.torch import save_file
 
 from pipeline.config.models import ModelConfig
-from pipeline.core.training.anchors import anchor_example
-from pipeline.core.training.examples import exact_example, hard_example, soft_example
+from pipeline.core.training.examples import anchor_example, exact_example, hard_example, soft_example
 from pipeline.core.training.objectives import Objective, forward_anchor_loss, hard_target_loss, soft_target_loss
 from pipeline.engines.loading.model import add_lora, load_model
 from pipeline.engines.training import fit as fit_module

@@ -10,10 +10,10 @@ import pytest
 from pipeline.artifacts.json_lines import read_json_lines
 from pipeline.config.prompts import InstructionsConfig
 from pipeline.core.laws.families import FAMILIES
-from pipeline.core.prompts.instructions import HELD_OUT
 from pipeline.core.prompts.multiple_choice import mcq_prompts
 from pipeline.core.prompts.open_ended import open_prompts
 from pipeline.core.prompts.structured import build_split
+from pipeline.core.prompts.text import HELD_OUT
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources.instructions import read_instructions
 from tests.conftest import ROOT

@@ -124,8 +124,8 @@ def exact_figures(
         "law_exact_mass": found.mass_on_trie,
         "law_exact_sequence_kl_nats": found.sequence_kl,
     }
-    if found.grid is not None and (width := interquantile_width(law)) > 0:
-        figures["law_exact_wasserstein_1_normalised"] = found.grid.wasserstein_1 / width
+    if numeric and (width := interquantile_width(law)) > 0:
+        figures["law_exact_wasserstein_1_normalised"] = found.wasserstein_1 / width
     return figures
 
 

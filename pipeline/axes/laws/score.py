@@ -16,7 +16,7 @@ from pipeline.config.conditions import adapter_directory
 from pipeline.config.params import Params
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import Prompt
-from pipeline.core.tries.trie_walks import trie_levels
+from pipeline.core.tries.trie import trie_levels
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
 from pipeline.errors import ConfigError

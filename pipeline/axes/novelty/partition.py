@@ -14,8 +14,7 @@ from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.json_lines import write_json_lines
 from pipeline.artifacts.prompts import read_text_prompts
 from pipeline.artifacts.storage import rows_by_prompt, write_json
-from pipeline.core.language.novelty import distinct
-from pipeline.core.language.novelty_partition import partition_responses
+from pipeline.core.language.novelty import distinct, partition_responses
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.stages.resumable import pair_scores, resumable

@@ -1,8 +1,7 @@
 """The model's law over answers, computed instead of sampled.
 
-For every prompt: bounds on the distance of the model's law over plain decimals from the target,
-by best-first expansion of digit prefixes, and, where the trie of the evaluation space is
-small enough, exact figures over all of its strings.
+For every prompt: bounds on the distance of the model's law over plain decimals from the target, by best-first expansion
+of digit prefixes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from pipeline.artifacts.prompts import read_prompts
@@ -18,38 +16,11 @@ from pipeline.artifacts.scores import CDF_COLUMNS, EXACT_COLUMNS
 from pipeline.artifacts.tries import TrieStore
 from pipeline.config.conditions import adapter_directory
 from pipeline.config.params import Params
-from pipeline.core.laws.quantiles import interquantile_width
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.tries.trie import Trie
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
 from pipeline.stages.resumable import resumable
-
-
-def trie_figures(scorer, prompt_ids: list[int], trie: Trie, rule, width: float) -> dict[str, float]:
-    """Exact figures over the strings of a trie; ``width`` is the target's Q95 - Q05."""
-    from pipeline.core.exact.trie_law import exact_law, leaf_sequences
-
-    values = None
-    if rule is not None:
-        values = np.array([float(rule.decode(sequence)) for sequence in leaf_sequences(trie)])
-    law = exact_law(trie, scorer.score_trie(scorer.prefill(prompt_ids), trie), values)
-    figures = {
-        "sequence_kl_nats": law.sequence_kl,
-        "logit_kl_nats": law.mean_prefix_kl,
-        "total_variation": law.total_variation,
-        "mass_on_trie": law.mass_on_trie,
-        "constrained_total_variation": law.constrained_total_variation,
-    }
-    if law.grid is not None:
-        figures |= {
-            "grid_wasserstein_1": law.grid.wasserstein_1,
-            "grid_ks": law.grid.ks,
-            "grid_ks_low": law.grid.ks_low,
-            "grid_ks_high": law.grid.ks_high,
-            "constrained_wasserstein_1_normalised": law.constrained_wasserstein_1 / width,
-        }
-    return figures
 
 
 def bound_figures(scorer, prompt_ids: list[int], law, rule, settings, max_new_tokens: int) -> dict[str, Any]:
@@ -83,8 +54,6 @@ def figures(config: Params, scorer, ids: list[int], rule, prompt: Prompt, trie: 
     """The figures of one prompt by column; what does not apply is left out."""
     settings = config.evaluate
     found: dict[str, Any] = {"num_prefixes": trie.num_prefixes}
-    if settings.exact_max_prefixes is None or trie.num_prefixes <= settings.exact_max_prefixes:
-        found |= trie_figures(scorer, ids, trie, rule, interquantile_width(prompt.law))
     # Without a digit rule the tokenizer's numbers cannot be expanded digit by digit.
     if rule is not None:
         longest = config.generate.structured.max_new_tokens

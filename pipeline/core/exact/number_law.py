@@ -1,23 +1,21 @@
 """Certified bounds on how far a model's law over plain decimals is from a target law.
 
-An answer is an optional "-", digits, and optionally "." and digits, in any grouping of digits
-into tokens; the terminator ends it wherever the text so far is a number ("3", "3.", ".5"). A
-prefix of an answer confines its value: after a point and i decimals to [v, v + 10^-i), an
-integer part m that may still grow to [m, inf), mirrored behind "-". Prefixes are expanded best
-first, those whose unknown remainder moves the distance most; whatever is not expanded
-counts with all values that it may still take. The bounds therefore hold at any budget, for exact
-decimal values, up to rounding of the given log-probabilities and SciPy's distribution function.
+An answer is an optional "-", digits, and optionally "." and digits, in any grouping of digits into tokens; the
+terminator ends it wherever the text so far is a number ("3", "3.", ".5"). A prefix of an answer confines its value:
+after a point and i decimals to [v, v + 10^-i), an integer part m that may still grow to [m, inf), mirrored behind "-".
+Prefixes are expanded best first, those whose unknown remainder moves the distance most; whatever is not expanded counts
+with all values that it may still take. So the bounds hold at any budget, up to rounding of the given log-probabilities
+and SciPy's distribution function.
 
-W1 and KS are those of the masked law: tokens that cannot continue a plain decimal have probability 0
-and the others are renormalised at every step, as in grammar-constrained decoding. It is conditional on
-a value in the target's support (for an integer law, a whole value; see
-``pipeline.core.prompts.number_answers``). Before that condition, it differs in total variation from the
-unconstrained law of plain decimals by at most the model's probability of producing something else, of
-which ``mass_outside`` was seen.
+W1 and KS are those of the masked law: tokens that cannot continue a plain decimal have probability 0 and the others are
+renormalised at every step, as in grammar-constrained decoding. It is conditional on a value in the target's support
+(of an integer law, a whole one). Before that condition, it differs in total variation from the unconstrained law by at
+most the model's probability of producing something else, of which ``mass_outside`` was seen.
 
-As in the paper's grid, both laws are clipped to the window between the target's 0.001 and 0.999
-quantiles (within its support): mass outside moves to the ends. W1 is the integral over the
-window of |F_model - F_target|, divided by the target's Q95 - Q05.
+As in the paper's grid, both laws are clipped to the window between the target's 0.001 and 0.999 quantiles (within its
+support): mass outside moves to the ends. W1 is the integral over the window of |F_model - F_target|, divided by the
+target's Q95 - Q05. Nothing is quadrature: all functions involved only grow, so their values at the ends of a cell bound
+every integral over it.
 """
 
 import math
@@ -26,10 +24,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pipeline.core.exact.number_grid import GridSums, GridTarget
+from pipeline.core.laws.discretize import QUANTILE_RANGE
 from pipeline.core.laws.family import Law
+from pipeline.core.laws.quantiles import quantile
 from pipeline.core.tries.digit_tokens import DigitTokens
 
+# Most values of x at which distribution functions are kept.
+CDF_POINTS = 129
+# Mass is added to and taken from sums; bounds are widened by what rounding can make of that.
+ROUNDING = 1e-9
 # Cells of the window per 1 / width; within a cell the target is known by its values at both ends only.
 CELLS_PER_WIDTH = 20
 # Part of the requested width, per unit of expanded mass, given up by never expanding negligible prefixes.
@@ -44,10 +47,8 @@ Scorer = Callable[[list[tuple[int, ...]]], np.ndarray]
 
 
 def candidate_tokens(digit_tokens: DigitTokens) -> np.ndarray:
-    """The tokens whose log-probabilities are asked for, int64[C].
-
-    Digit groups by length and by value (0 to 9, 00 to 99, ...), then minus, point, terminator.
-    """
+    """int64[C], whose log-probabilities are asked for: digit groups by length and value (0 to 9, 00 to 99, ...), then
+    minus, point, terminator."""
     ends = [digit_tokens.minus, digit_tokens.point, digit_tokens.terminator]
     return np.concatenate([*digit_tokens.groups, ends]).astype(np.int64)
 
@@ -59,8 +60,7 @@ class NumberLawBounds:
     Attributes:
         wasserstein_1_low: Of W1 / (Q95 - Q05) on the window; NaN where the width is 0.
         ks_low: Of the largest |F_model - F_target| on the window.
-        support_low: Of the probability of a value in the support under the bounded law before that condition (1 for a
-            law supported on all numbers).
+        support_low: Of the probability of a value in the support under the bounded law before that condition.
         valid_low: Of the unconstrained model's valid rate.
         valid_high: Answers outside the grammar ("1e5", "+3") may be valid too.
         mass_outside: Unconstrained probability of leaving the grammar seen so far.
@@ -88,6 +88,129 @@ class NumberLawBounds:
     def achieved_width(self) -> float:
         """Upper minus lower bound of normalised W1."""
         return self.wasserstein_1_high - self.wasserstein_1_low
+
+
+class GridTarget:
+    """The target on a grid of its window, and what a unit of mass at each node weighs in W1."""
+
+    def __init__(self, law: Law, cells: int):
+        low, high, q05, q95 = quantile(law, np.array([*QUANTILE_RANGE, 0.05, 0.95]))
+        self.support, self.integer = law.support, law.integer
+        low, high = max(low, self.support[0]), min(high, self.support[1])
+        self.scale = float(q95 - q05)
+        cdf = law.freeze().cdf
+        if law.integer and high - low <= cells:
+            nodes = np.arange(low, high + 1)
+        else:
+            nodes = np.linspace(low, high, 2049)
+            for size in (cells // 4, cells):
+                # SciPy's hypergeometric distribution function is NaN between integers.
+                nodes = _refine(nodes, cdf(np.floor(nodes) if law.integer else nodes), size)
+                nodes = np.unique(np.round(nodes)) if law.integer else nodes
+        self.nodes, self.lengths = nodes, np.diff(nodes)
+        # F at the left end of each cell and just before its right end.
+        self.left = cdf(nodes[:-1])
+        self.right = cdf(nodes[1:] - 1) if law.integer else cdf(nodes[1:])
+        middle = (self.left + self.right) / 2
+        below = np.concatenate([[0], np.cumsum(middle * self.lengths)])
+        above = np.concatenate([[0], np.cumsum((1 - middle) * self.lengths)])
+        # A unit of mass that is at a node instead of being invalid changes F_model - F_target by about this.
+        self.moment = below + above[-1] - above
+
+
+def _refine(nodes: np.ndarray, cdf: np.ndarray, size: int) -> np.ndarray:
+    """Split cells where length times rise of F, the error of the bounds, is large; ends are kept."""
+    lengths = np.diff(nodes)
+    importance = np.sqrt(lengths * np.maximum(np.diff(cdf), 0))
+    parts = 1 + (size * importance / max(importance.sum(), 1e-300)).astype(np.int64)
+    step = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+    inner = np.repeat(nodes[:-1], parts) + step * np.repeat(lengths / parts, parts)
+    # Round numbers are frequent answers: with nodes there, they are not smeared over a cell.
+    decimals = math.floor(math.log10(size / (nodes[-1] - nodes[0])))
+    ticks = np.arange(math.ceil(nodes[0] * 10.0**decimals), math.floor(nodes[-1] * 10.0**decimals) + 1)
+    ticks = ticks / 10.0**decimals if decimals >= 0 else ticks * 10.0**-decimals
+    return np.unique(np.concatenate([inner, ticks, nodes[-1:]]).clip(nodes[0], nodes[-1]))
+
+
+class GridSums:
+    """Masses by where they lie among the nodes; bounds need no more, so nothing is ever sorted."""
+
+    def __init__(self, target: GridTarget):
+        self.target, self.size = target, len(target.nodes) + 1
+        # Blocks by upper and by lower end; of these, the ones that are certain to end in the support.
+        self.high, self.high_certain = np.zeros(self.size), np.zeros(self.size)
+        self.low, self.low_certain = np.zeros(self.size), np.zeros(self.size)
+
+    def add_answers(self, values: np.ndarray, mass: np.ndarray) -> None:
+        """An answer is a block of one value."""
+        nodes = self.target.nodes
+        self._add(np.searchsorted(nodes, values, "right"), np.searchsorted(nodes, values, "left"), mass, mass)
+
+    def add_blocks(self, blocks: np.ndarray, sign: float = 1.0) -> None:
+        mass = sign * blocks["mass"]
+        self._add(blocks["low_place"], blocks["high_place"], mass, mass * blocks["certain"])
+
+    def _add(self, low: np.ndarray, high: np.ndarray, mass: np.ndarray, certain: np.ndarray) -> None:
+        self.low += np.bincount(low, mass, self.size)
+        self.low_certain += np.bincount(low, certain, self.size)
+        self.high += np.bincount(high, mass, self.size)
+        self.high_certain += np.bincount(high, certain, self.size)
+
+    def cells(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of F_model over each cell, float64[cells] each: least at its left end, most just before its right."""
+        # At each cell's left end: F_model only grows within the cell.
+        total = self.high.sum() - np.cumsum(self.high - self.high_certain)[:-2]
+        least = np.clip(_ratio(np.cumsum(self.high_certain)[:-2], total, 0.0) - ROUNDING, 0, 1)
+        # Just before each cell's right end.
+        total = self.low_certain.sum() + np.cumsum(self.low - self.low_certain)[1:-1]
+        return least, np.clip(_ratio(np.cumsum(self.low)[1:-1], total, 1.0) + ROUNDING, 0, 1)
+
+    def distribution(self) -> dict[str, np.ndarray]:
+        """x (ascending), cdf_low, cdf_high (of P(X <= x) given a value in the support) and target_cdf, float64[K] each.
+
+        K is at most CDF_POINTS; x is the same for every model, half even in the target's probability, half in x; all
+        integers if they are no more. Both functions are 1 at the window's upper end.
+        """
+        nodes, least, most = self.target.nodes, *self.cells()
+        places = np.arange(len(nodes))
+        if len(nodes) > CDF_POINTS:
+            half = CDF_POINTS // 2
+            even = np.searchsorted(nodes, np.linspace(nodes[0], nodes[-1], CDF_POINTS - half))
+            levels = np.linspace(self.target.left[0], self.target.left[-1], half)
+            likely = np.searchsorted(self.target.left, levels)
+            places = np.unique(np.concatenate([even, likely, [len(nodes) - 1]]).clip(0, len(nodes) - 1))[:CDF_POINTS]
+        end = np.ones(1)
+        return {
+            "x": nodes[places],
+            "cdf_low": np.concatenate([least, end])[places],
+            "cdf_high": np.maximum.accumulate(np.concatenate([most, end])[places]),
+            "target_cdf": np.concatenate([self.target.left, end])[places],
+        }
+
+    def bounds(self) -> dict[str, float]:
+        """Bounds of W1 in the law's unit, of KS, and the masses that are certain and possible in the support.
+
+        F_model(x) is least (largest) with every block above (at or below) x that can be there, and the others invalid
+        where they can be.
+        """
+        target = self.target
+        least, most = self.cells()
+        upper = np.maximum(most - target.left, target.right - least)
+        lower = np.maximum(np.maximum(least - target.right, target.left - most), 0)
+        at_left_ends = np.maximum(least - target.left, target.left - most)
+        return {
+            "w1_low": float(lower @ target.lengths),
+            "w1_high": float(upper @ target.lengths),
+            "ks_low": float(at_left_ends.max(initial=0)),
+            "ks_high": float(upper.max(initial=0)),
+            "certain": float(self.high_certain.sum()),
+            "possible": float(self.high.sum()),
+        }
+
+
+def _ratio(part: np.ndarray, total: np.ndarray, empty: float) -> np.ndarray:
+    """part / total, ``empty`` where there is nothing."""
+    return np.where(total > 1e-300, part / np.maximum(total, 1e-300), empty)
 
 
 # Prefixes that were not expanded ("blocks"). `raw` is their mass under the unconstrained model, `number`
@@ -296,16 +419,14 @@ def bound_number_law(
         digit_tokens: How the model's tokenizer writes plain decimals.
         score: ``score(paths)`` -> float64[len(paths), C], the model's log-probabilities
             (nats, full vocabulary) at ``candidate_tokens(digit_tokens)`` after each token path.
-        width: Stop when upper - lower bound of normalised W1 is at most this (of KS, where
-            Q95 = Q05 and W1 has no scale).
+        width: Stop at this distance of the bounds of normalised W1 (of KS, where Q95 = Q05 and W1 has no scale).
         max_positions: Stop after scoring this many prefixes.
         max_new_tokens: Longest answer in tokens, terminator included; a text that reaches
             it without terminator is the answer as it stands, as when sampling.
         round_size: Prefixes per call of ``score``; larger rounds are less selective.
         on_round: Called with the bounds after each round.
 
-    Raises:
-        ValueError: A width or budget that is not positive.
+    Raises ValueError for a width or budget that is not positive.
     """
     if not (width > 0 and max_positions > 0 and max_new_tokens > 0 and round_size > 0):
         raise ValueError("width, max_positions, max_new_tokens and round_size must be positive")

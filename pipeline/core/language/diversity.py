@@ -1,8 +1,4 @@
-"""Diversity of a sample of answers: distinct ones at a common sample size, entropy, effective number.
-
-Functions of how often each answer was given. Entropies are in nats; their exponential is the
-effective number of answers, the size of the uniform law that has the same entropy.
-"""
+"""Diversity of a sample of answers: distinct ones at a common sample size, entropy in nats, effective number."""
 
 import math
 
@@ -13,8 +9,8 @@ from scipy.special import digamma, gammaln
 def expected_distinct(counts: np.ndarray, num_samples: int, size: int) -> float:
     """Expected number of distinct answers among ``size`` of the samples, drawn without replacement.
 
-    Rarefaction (Hurlbert 1971): sum over answers of 1 - C(N - count, size) / C(N, size). Of the ``num_samples`` those
-    without an answer are drawn too and add nothing. Raises ValueError where the size or the counts are beyond them.
+    Rarefaction (Hurlbert 1971): sum over answers of 1 - C(N - count, size) / C(N, size). Samples without an answer are
+    drawn too and add nothing. Raises ValueError where the size or the counts are beyond ``num_samples``.
     """
     counts = np.asarray(counts, dtype=np.int64)
     if not 0 <= size <= num_samples or counts.sum() > num_samples:
@@ -45,9 +41,8 @@ def unseen_entropy(singletons: int, doubletons: int, size: int) -> float:
     """The part of the Chao-Wang-Jost estimate that stands for answers too rare to be sampled well.
 
     With f1 and f2 answers given once and twice among n samples and A the estimated mean probability of those given once
-    (Good and Turing), it is (f1 / n) (1 - A)^(1 - n) (-log A - sum_{r < n} (1 - A)^r / r), nats. The bracket is what is
-    left of the logarithm's series, and all but cancels unless A is small; it is summed from r = n on then.
-    The estimate is 0 without singletons, and where A is 1.
+    (Good and Turing), it is (f1 / n) (1 - A)^(1 - n) (-log A - sum_{r < n} (1 - A)^r / r), nats: what is left of the
+    logarithm's series, summed from r = n on unless A is small. 0 without singletons, and where A is 1.
     """
     if not singletons or (singletons == 1 and not doubletons):
         return 0.0
@@ -67,9 +62,8 @@ def unseen_entropy(singletons: int, doubletons: int, size: int) -> float:
 def chao_wang_jost_entropy(counts: np.ndarray) -> float:
     """Entropy in nats, corrected for the sample's size (Chao, Wang and Jost 2013); NaN with fewer than two samples.
 
-    With X the counts and n their sum: sum over answers of (X / n) (sum_{k=X}^{n-1} 1 / k), which has
-    no bias but for the law's part beyond depth n, plus ``unseen_entropy`` for that part.
-    It may exceed log n: then most answers were given once.
+    With X the counts and n their sum: sum over answers of (X / n) (sum_{k=X}^{n-1} 1 / k), plus ``unseen_entropy``. It
+    may exceed log n: then most answers were given once.
     """
     counts = np.asarray(counts, dtype=np.int64)
     counts = counts[counts > 0]
@@ -83,10 +77,9 @@ def chao_wang_jost_entropy(counts: np.ndarray) -> float:
 def answer_diversity(counts: np.ndarray, num_samples: int, reference_size: int) -> dict[str, float]:
     """Distinct answers of one prompt and how evenly they are used, from int64[K] samples with each answer.
 
-    ``unique_fraction`` is the paper's, distinct answers over all samples, failures included; where
-    there are more than ``reference_size`` samples it is its expectation in a random subset of that size, so
-    that conditions with more samples compare. With fewer it is that of the samples there are.
-    Entropies are those of the answers, failures left out; effective numbers are their exponentials.
+    ``unique_fraction`` is the paper's, distinct answers over all samples, failures included; of more than
+    ``reference_size`` samples, its expectation in a random subset of that size, so that conditions compare. The
+    effective number of answers is the exponential of their entropy, failures left out.
     """
     size = min(num_samples, reference_size)
     entropy = chao_wang_jost_entropy(counts)

@@ -1,10 +1,4 @@
-"""From a law to a finite set of canonical number strings with probabilities.
-
-Source: arXiv:2605.11845, Section 3 ("Task setup") and Appendix B.1.
-
-Laws are handled family by family: the distribution functions of all prompts of a SciPy law
-are evaluated in one call over all their grid points.
-"""
+"""From a law to a finite set of canonical number strings with probabilities (arXiv:2605.11845, Section 3, App. B.1)."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -28,74 +22,46 @@ ROUNDING = 1e-13
 
 @dataclass(frozen=True)
 class OutputSpace:
-    """Canonical strings of one prompt, M distinct ones (``FixedPointStrings`` of a SciPy law), numbers ascending, with
-    float64[M] probabilities that sum to 1.
-    """
+    """M distinct canonical strings of one prompt, numbers ascending (``FixedPointStrings`` of a SciPy law), with
+    float64[M] probabilities that sum to 1."""
 
     values: Sequence[str]
     probabilities: np.ndarray
 
 
 def kept_grid(lower: float, upper: float, num_decimals: int, max_bins: int) -> np.ndarray:
-    """Integers k, ascending, whose k * 10^-num_decimals are the bin centres in [lower, upper]; int64[M], M <= max_bins.
+    """int64[M] ascending k whose k * 10^-num_decimals are the bin centres in [lower, upper], M <= max_bins.
 
-    The decimal grid itself is never materialised: when it has more than ``max_bins`` points, the kept ones are
-    ``linspace(0, n - 1, max_bins)`` truncated to integers.
-
-    An end that is a grid point up to rounding is one: 10^-3 is the 0.001 quantile of the uniform law on [0, 1], and
-    is kept although its float64 may come out above or below, by processor and version of SciPy.
+    Of more than ``max_bins`` points, ``linspace(0, n - 1, max_bins)`` truncated to integers is kept; the decimal grid
+    itself is never made. An end that is a grid point up to rounding is one, as 10^-3 of the uniform law on [0, 1].
 
     Raises DomainError where no multiple lies in the range, or indices do not fit 53 bits.
     """
     factor = 10.0**num_decimals
     scaled_lower, scaled_upper = lower * factor, upper * factor
-    if not max(abs(scaled_lower), abs(scaled_upper)) < 2**53:
+    largest = max(abs(scaled_lower), abs(scaled_upper))
+    if not largest < 2**53:
         raise DomainError(
             f"num_decimals={num_decimals} is too fine for the range [{lower}, {upper}]: "
             "grid indices would exceed 53 bits"
         )
-    rounding = ROUNDING * max(abs(scaled_lower), abs(scaled_upper))
-    first, last = math.ceil(scaled_lower - rounding), math.floor(scaled_upper + rounding)
-    size = last - first + 1
-    if size < 1:
+    first, last = math.ceil(scaled_lower - ROUNDING * largest), math.floor(scaled_upper + ROUNDING * largest)
+    if first > last:
         raise DomainError(
             f"no multiple of 10^-{num_decimals} lies in the quantile range [{lower}, {upper}]; raise num_decimals"
         )
+    size = last - first + 1
     if size <= max_bins:
         return np.arange(first, last + 1, dtype=np.int64)
     return first + np.linspace(0, size - 1, max_bins).astype(np.int64)
 
 
-@dataclass(frozen=True)
-class _LawBatch:
-    """Laws of one SciPy distribution with their parameters as arrays."""
-
-    laws: Sequence[Law]
-
-    @property
-    def distribution(self):
-        return self.laws[0].distribution
-
-    def parameters(self, sizes: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        """Parameters float64[S], or repeated to one per grid point."""
-        columns = {name: np.array([law.scipy_kwargs[name] for law in self.laws]) for name in self.laws[0].scipy_kwargs}
-        return columns if sizes is None else {name: np.repeat(column, sizes) for name, column in columns.items()}
-
-    def bounds(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Support ends and the quantiles that bound the range, float64[S] each."""
-        parameters = self.parameters()
-        support = np.broadcast_arrays(*self.distribution.support(**parameters), np.empty(len(self.laws)))[:2]
-        return *support, *(self.distribution.ppf(level, **parameters) for level in QUANTILE_RANGE)
-
-
-def _continuous(batch: _LawBatch, num_decimals: int, max_bins: int) -> Iterator[OutputSpace]:
-    support_lower, support_upper, low, high = batch.bounds()
-    grids = [
-        kept_grid(lower, upper, num_decimals, max_bins)
-        for lower, upper in zip(
-            np.maximum(low, support_lower).tolist(), np.minimum(high, support_upper).tolist(), strict=True
-        )
-    ]
+def _continuous(laws: Sequence[Law], parameters: dict[str, np.ndarray], num_decimals: int, max_bins: int) -> Iterator:
+    """Grid indices and bin masses of each law."""
+    distribution = laws[0].distribution
+    lower, upper, low, high = _bounds(laws, parameters)
+    ends = zip(np.maximum(low, lower).tolist(), np.minimum(high, upper).tolist(), strict=True)
+    grids = [kept_grid(first, last, num_decimals, max_bins) for first, last in ends]
     sizes = np.array([len(grid) for grid in grids])
     centres = np.concatenate(grids) / 10.0**num_decimals
     starts = np.cumsum(sizes) - sizes
@@ -103,11 +69,11 @@ def _continuous(batch: _LawBatch, num_decimals: int, max_bins: int) -> Iterator[
     # median and from the survival function above, which keeps the digits that 1 - cdf loses there.
     inner = np.delete(np.arange(len(centres)), starts + sizes - 1)
     boundaries = (centres[inner] + centres[inner + 1]) / 2.0
-    parameters = batch.parameters(sizes - 1)
-    upper_half = boundaries > np.repeat(batch.distribution.median(**batch.parameters()), sizes - 1)
+    upper_half = boundaries > np.repeat(distribution.median(**parameters), sizes - 1)
+    repeated = {name: np.repeat(column, sizes - 1) for name, column in parameters.items()}
     tail = np.empty(len(boundaries))
-    for half, function in ((~upper_half, batch.distribution.cdf), (upper_half, batch.distribution.sf)):
-        tail[half] = function(boundaries[half], **{name: column[half] for name, column in parameters.items()})
+    for half, function in ((~upper_half, distribution.cdf), (upper_half, distribution.sf)):
+        tail[half] = function(boundaries[half], **{name: column[half] for name, column in repeated.items()})
     # Mass below a bin's lower end and above its upper end, each 0 at the ends of the grid.
     below_lower, is_upper = np.zeros(len(centres)), np.zeros(len(centres), dtype=bool)
     above_upper, end_is_upper = np.zeros(len(centres)), np.ones(len(centres), dtype=bool)
@@ -116,35 +82,35 @@ def _continuous(batch: _LawBatch, num_decimals: int, max_bins: int) -> Iterator[
     mass = np.where(
         is_upper, below_lower - above_upper, np.where(end_is_upper, 1.0 - above_upper, above_upper) - below_lower
     )
-    for law, grid, part in zip(batch.laws, grids, np.split(mass, starts[1:]), strict=True):
-        yield _normalised(FixedPointStrings(grid, num_decimals), part, law)
+    return zip(grids, np.split(mass, starts[1:]), strict=True)
 
 
-def _integer(batch: _LawBatch, max_bins: int, lower_tail: str) -> Iterator[OutputSpace]:
-    support_lower, support_upper, low, high = batch.bounds()
-    first = np.where(np.isfinite(support_lower), support_lower, np.floor(low)).astype(np.int64)
-    last = np.where(np.isfinite(support_upper), support_upper, np.ceil(high)).astype(np.int64)
+def _integer(laws: Sequence[Law], parameters: dict[str, np.ndarray], max_bins: int, lower_tail: str) -> Iterator:
+    """Values and their masses of each law."""
+    distribution = laws[0].distribution
+    lower, upper, low, high = _bounds(laws, parameters)
+    first = np.where(np.isfinite(lower), lower, np.floor(low)).astype(np.int64)
+    last = np.where(np.isfinite(upper), upper, np.ceil(high)).astype(np.int64)
     last = np.minimum(last, first + max_bins - 1)
     supports = [np.arange(start, end + 1) for start, end in zip(first, last, strict=True)]
     sizes = last - first + 1
-    mass = batch.distribution.pmf(np.concatenate(supports), **batch.parameters(sizes))
+    repeated = {name: np.repeat(column, sizes) for name, column in parameters.items()}
+    mass = distribution.pmf(np.concatenate(supports), **repeated)
     ends = np.cumsum(sizes)
-    mass[ends - 1] += batch.distribution.sf(last, **batch.parameters())
+    mass[ends - 1] += distribution.sf(last, **parameters)
     if lower_tail == "first_value":
-        mass[ends - sizes] += batch.distribution.cdf(first - 1, **batch.parameters())
-    for law, support, part in zip(batch.laws, supports, np.split(mass, ends[:-1]), strict=True):
-        yield _normalised(FixedPointStrings(support, 0), part, law)
+        mass[ends - sizes] += distribution.cdf(first - 1, **parameters)
+    return zip(supports, np.split(mass, ends[:-1]), strict=True)
 
 
-def _normalised(values: FixedPointStrings, mass: np.ndarray, law: Law) -> OutputSpace:
-    total = mass.sum()
-    if not (np.isfinite(total) and total > 0 and (mass >= 0).all()):
-        raise DomainError(f"{law.scipy_name}({dict(law.scipy_kwargs)}): bin masses are not a distribution")
-    return OutputSpace(values, mass / total)
+def _bounds(laws: Sequence[Law], parameters: dict[str, np.ndarray]) -> tuple[np.ndarray, ...]:
+    """Support ends and the quantiles that bound the range, float64[S] each."""
+    distribution = laws[0].distribution
+    support = np.broadcast_arrays(*distribution.support(**parameters), np.empty(len(laws)))[:2]
+    return *support, *(distribution.ppf(level, **parameters) for level in QUANTILE_RANGE)
 
 
 def finite_space(law: FiniteLaw) -> OutputSpace:
-    """A finite law as it is."""
     return OutputSpace(law.strings, np.array(law.probabilities))
 
 
@@ -154,15 +120,11 @@ def discretize_all(
     """Discretise ``laws`` as the paper does, in their order; a finite law is left as it is.
 
     Continuous laws: centres are multiples of 10^-num_decimals within the 0.001 and 0.999 quantiles (and the
-    support), at most ``max_bins`` of them; bins end midway between centres; the mass outside the range goes to the
-    edge bins.
+    support), at most ``max_bins`` of them; bins end midway between centres; the mass outside goes to the edge bins.
 
-    Integer laws: the finite support ends where there are any, else the quantile bounds; at most ``max_bins`` values
-    from the lower end; the upper tail goes to the last value. What lies below the first value of a law without a
-    lower end (Skellam) is spread over all values with ``integer_lower_tail`` "renormalise", the paper's rule;
-    "first_value" assigns it as the upper tail is.
-
-    Consecutive laws of the same SciPy distribution are evaluated together.
+    Integer laws: from and to the ends of the support or, where it has none, the quantile bounds; at most ``max_bins``
+    values from the lower end; the upper tail goes to the last value. What lies below the first value of a law without
+    a lower end (Skellam) is spread over all values ("renormalise", the paper's rule) or put there ("first_value").
 
     Raises DomainError for an empty grid or masses that are not a distribution.
     """
@@ -174,20 +136,24 @@ def discretize_all(
             yield finite_space(laws[start])
             start = stop
             continue
+        # Consecutive laws of the same SciPy distribution are evaluated in one call over all their grid points.
         while stop < min(len(laws), start + laws_per_call) and laws[stop].scipy_name == laws[start].scipy_name:
             stop += 1
-        batch = _LawBatch(laws[start:stop])
-        if laws[start].integer:
-            yield from _integer(batch, max_bins, integer_lower_tail)
-        else:
-            yield from _continuous(batch, num_decimals, max_bins)
-        start = stop
+        batch, start = laws[start:stop], stop
+        parameters = {name: np.array([law.scipy_kwargs[name] for law in batch]) for name in batch[0].scipy_kwargs}
+        decimals = 0 if batch[0].integer else num_decimals
+        found = (
+            _integer(batch, parameters, max_bins, integer_lower_tail)
+            if batch[0].integer
+            else _continuous(batch, parameters, num_decimals, max_bins)
+        )
+        for law, (grid, mass) in zip(batch, found, strict=True):
+            total = mass.sum()
+            if not (np.isfinite(total) and total > 0 and (mass >= 0).all()):
+                raise DomainError(f"{law.scipy_name}({dict(law.scipy_kwargs)}): bin masses are not a distribution")
+            yield OutputSpace(FixedPointStrings(grid, decimals), mass / total)
 
 
-def discretize(
-    law: Law | FiniteLaw, *, num_decimals: int, max_bins: int, integer_lower_tail: str = "renormalise"
-) -> OutputSpace:
-    """Discretise one law; see ``discretize_all``. Raises DomainError."""
-    return next(
-        discretize_all([law], num_decimals=num_decimals, max_bins=max_bins, integer_lower_tail=integer_lower_tail)
-    )
+def discretize(law: Law | FiniteLaw, **settings) -> OutputSpace:
+    """Discretise one law, as ``discretize_all``."""
+    return next(discretize_all([law], **settings))

@@ -1,7 +1,4 @@
-"""The parts of a distribution family: grid axes, parameter domains, SciPy laws.
-
-The 30 families themselves are in ``pipeline.core.laws.families``.
-"""
+"""The parts of a distribution family; the 30 families themselves are in ``pipeline.core.laws.families``."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -36,16 +33,15 @@ class Axis:
 
 
 def linear(name: str, lower: float, upper: float, size: int) -> Axis:
-    """``size`` evenly spaced float64 points including both ends (``numpy.linspace``)."""
+    """``size`` evenly spaced float64 points, both ends included."""
     return Axis(name, tuple(np.linspace(lower, upper, size).tolist()), "linear")
 
 
 def log(name: str, lower: float, upper: float, size: int) -> Axis:
-    """``size`` geometrically spaced float64 points including both ends.
+    """``size`` geometrically spaced float64 points, both ends included.
 
-    This is ``numpy.geomspace`` evaluated with the C library's ``pow``: NumPy's own
-    vectorised power differs by one unit in the last place between processors (with and
-    without AVX-512), and the digits are printed in the prompt.
+    ``numpy.geomspace`` with the C library's ``pow``: NumPy's own differs by one unit in the last place between
+    processors with and without AVX-512, and the digits are printed in the prompt.
     """
     exponents = np.linspace(math.log10(lower), math.log10(upper), size).tolist()
     inner = [math.pow(10.0, exponent) for exponent in exponents[1:-1]]
@@ -53,13 +49,12 @@ def log(name: str, lower: float, upper: float, size: int) -> Axis:
 
 
 def listed(name: str, *values: float) -> Axis:
-    """The given values, in order."""
-    return Axis(name, tuple(float(value) for value in values), "listed")
+    return Axis(name, tuple(map(float, values)), "listed")
 
 
 def counts(name: str, *values: int) -> Axis:
     """Whole numbers, carried as floats."""
-    return Axis(name, tuple(float(value) for value in values), "count")
+    return Axis(name, tuple(map(float, values)), "count")
 
 
 @dataclass(frozen=True)
@@ -84,35 +79,32 @@ class Parameter:
     @property
     def domain(self) -> str:
         """The domain in words, e.g. ``a number in (0.0, inf)``."""
-        left = "[" if self.lower_inclusive else "("
-        right = "]" if self.upper_inclusive else ")"
         kind = "a whole number" if self.integer else "a number"
+        left, right = "[" if self.lower_inclusive else "(", "]" if self.upper_inclusive else ")"
         return f"{kind} in {left}{self.lower}, {self.upper}{right}"
 
 
 def real(name: str) -> Parameter:
-    """Any finite number."""
     return Parameter(name)
 
 
 def positive(name: str) -> Parameter:
-    """A finite number above zero."""
     return Parameter(name, lower=0.0)
 
 
-def probability(name: str, *, upper_inclusive: bool = False) -> Parameter:
-    """A probability strictly above 0 and below 1 (or up to 1)."""
+def probability(name: str, *, upper_inclusive: bool = True) -> Parameter:
+    """A probability strictly above 0 and up to 1 (or below 1)."""
     return Parameter(name, lower=0.0, upper=1.0, upper_inclusive=upper_inclusive)
 
 
 def count(name: str, *, at_least: int = 1) -> Parameter:
-    """A whole number of at least ``at_least``, carried as a float."""
+    """A whole number, carried as a float."""
     return Parameter(name, lower=float(at_least), lower_inclusive=True, integer=True)
 
 
 @dataclass(frozen=True)
 class Law:
-    """A frozen SciPy distribution by name and keyword arguments (both JSON-serialisable)."""
+    """A SciPy distribution by name and keyword arguments (both JSON-serialisable)."""
 
     scipy_name: str
     scipy_kwargs: Mapping[str, float]
@@ -125,12 +117,10 @@ class Law:
         return getattr(stats, self.scipy_name)
 
     def freeze(self):
-        """The frozen distribution."""
         return self.distribution(**self.scipy_kwargs)
 
     @property
     def integer(self) -> bool:
-        """Whether the law lives on the integers."""
         from scipy import stats
 
         return isinstance(self.distribution, stats.rv_discrete)
@@ -142,24 +132,18 @@ class Law:
         return float(lower), float(upper)
 
 
-def _same(point: Parameters) -> dict[str, float]:
-    return dict(point)
-
-
 @dataclass(frozen=True)
 class Family:
     """One distribution family.
 
     Attributes:
-        family_id: Key in ``FAMILIES`` and in every artifact.
-        display_name: Name used in the prompt.
+        family_id: Key in ``FAMILIES`` and in every artifact; ``display_name`` is the prompt's.
         tier: Difficulty tier "I", "II" or "III" (Table 5).
         parameters: Prompt parameters in prompt order, with their domains.
-        law: ``law(*parameters)`` gives the SciPy law; the conversion from the prompt's
-            parameterisation is written here and nowhere else.
-        train_grid: Axes whose Cartesian product is the training grid; empty for a held-out family.
-        test_grid: Axes of the unseen-parameter grid (seen family) or the full grid (held-out).
+        law: ``law(*parameters)`` gives the SciPy law: the one place that converts the prompt's parameterisation.
+        test_grid: Axes of the unseen-parameter grid (seen family) or the full grid (held-out family).
         selected: The paper's selected test points, in grid coordinates.
+        train_grid: Axes whose Cartesian product is the training grid; empty for a held-out family.
         from_grid: Maps a grid point to prompt parameters.
         ordering: Parameter names whose values must not decrease (ends strictly apart).
     """
@@ -172,7 +156,7 @@ class Family:
     test_grid: tuple[Axis, ...]
     selected: tuple[Parameters, ...]
     train_grid: tuple[Axis, ...] = ()
-    from_grid: Callable[[Parameters], dict[str, float]] = _same
+    from_grid: Callable[[Parameters], Parameters] = dict
     ordering: tuple[str, ...] = ()
 
     @property
@@ -189,13 +173,11 @@ class Family:
             parameter.check(self.family_id, parameters[parameter.name])
         values = [parameters[name] for name in self.ordering]
         if values and not (values == sorted(values) and values[0] < values[-1]):
-            raise DomainError(
-                f"{self.family_id}: {' <= '.join(self.ordering)} must hold with {self.ordering[0]} < "
-                f"{self.ordering[-1]}, got {values}"
-            )
+            rule = f"{' <= '.join(self.ordering)} must hold with {self.ordering[0]} < {self.ordering[-1]}"
+            raise DomainError(f"{self.family_id}: {rule}, got {values}")
 
     def law_at(self, parameters: Parameters) -> Law:
-        """The SciPy law at validated prompt parameters. Raises DomainError."""
+        """The SciPy law at prompt parameters, which are checked. Raises DomainError."""
         self.check(parameters)
         law = self.law(*(parameters[parameter.name] for parameter in self.parameters))
         if any(math.isnan(end) for end in law.support):
@@ -208,18 +190,17 @@ class Family:
         Of "test", "selected" gives the paper's points in the place of the whole grid, "interpolated" three of a seen
         family that lie between the points of its training grid.
         """
-        axes = self.train_grid if split == "train" else self.test_grid
-        names = [axis.name for axis in axes]
-        points = (
-            dict(zip(names, values, strict=True)) for values in product(*(axis.values for axis in axes)) if values
-        )
-        if split == "test" and selection != "full":
+        if split == "train" or selection == "full":
+            axes = self.train_grid if split == "train" else self.test_grid
+            names = [axis.name for axis in axes]
+            points = [dict(zip(names, values, strict=True)) for values in product(*(a.values for a in axes)) if values]
+        else:
             points = self.selected if selection == "selected" else self._interpolated()
         for point in points:
             yield {name: float(value) for name, value in self.from_grid(point).items()}
 
     def _interpolated(self) -> list[dict[str, float]]:
-        """Three points between those of the training grid: an axis' lowest, middle and highest midpoint, in turns."""
+        """An axis' lowest, middle and highest midpoint, in turns."""
         if not self.train_grid:
             return []
         between = [(axis.name, axis.midpoints()) for axis in self.train_grid]

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,20 +22,19 @@ MOST_STRINGS = 100_000
 
 @dataclass(frozen=True)
 class FiniteLaw:
-    """A law over M distinct strings, numbers ascending in value; its probabilities are above 0 and sum to 1.
+    """A law over M distinct strings with probabilities above 0 that sum to 1.
 
-    Attributes:
-        classes: Class of each string, by which metrics count; the string itself where it is its only spelling.
-        values: The number of each string; None where strings are categories.
-
-    Raises:
-        DomainError: Nothing, a string that is empty, twice there or in white space, or probabilities that are none.
+    ``classes`` has the class of each string, by which metrics count; ``values`` the number of each string, ascending,
+    or None where strings are categories. Raises DomainError for what is no law, or strings that are no answers.
     """
 
     strings: tuple[str, ...]
     probabilities: tuple[float, ...]
     classes: tuple[str, ...]
     values: tuple[float, ...] | None = None
+    # Not one of SciPy's.
+    scipy_name: ClassVar[str] = ""
+    scipy_kwargs: ClassVar[Mapping[str, float]] = {}
 
     def __post_init__(self):
         if not self.strings:
@@ -55,16 +55,6 @@ class FiniteLaw:
             raise DomainError(f"the probabilities sum to {total:.6g}, which is {abs(total - 1):.3g} off 1")
         if self.values is not None and list(self.values) != sorted(self.values):
             raise DomainError("numbers must ascend")
-
-    @property
-    def scipy_name(self) -> str:
-        """Empty, as are ``scipy_kwargs``: the law is not one of SciPy's."""
-        return ""
-
-    @property
-    def scipy_kwargs(self) -> dict[str, float]:
-        """Nothing."""
-        return {}
 
     @property
     def integer(self) -> bool:
@@ -89,7 +79,7 @@ class FiniteLaw:
 
     @cached_property
     def class_probabilities(self) -> np.ndarray:
-        """float64[K], probability of each class; sums to 1."""
+        """float64[K], sums to 1."""
         mass = np.bincount(self.class_of, weights=self.probabilities)
         return mass / mass.sum()
 
@@ -103,37 +93,26 @@ class FiniteLaw:
 def categorical_law(
     weights: Mapping[str, float], spellings: Mapping[str, Sequence[str]] | None = None, *, split: bool = True
 ) -> FiniteLaw:
-    """A law over categories by their weights.
+    """A law over categories by the probability of each class, and strings of those not written as they are named.
 
-    Args:
-        weights: Probability of each class.
-        spellings: Strings of the classes that are not written as they are named, the first one first.
-        split: Whether spellings share the class's probability in equal parts; else the first has all of it, and the
-            others are not answers.
-
-    Raises:
-        DomainError: See ``FiniteLaw``; or spellings of no class, or none of a class.
+    Spellings share the class's probability in equal parts; without ``split`` the first has all of it, and the others
+    are not answers. Raises DomainError, also for spellings of no class, or none of a class.
     """
     spellings = spellings or {}
     if unknown := [name for name in spellings if name not in weights]:
         raise DomainError(f"spellings of {unknown[0]!r}, which has no probability")
-    strings, probabilities, classes = [], [], []
+    found = []
     for name, probability in weights.items():
         texts = list(spellings.get(name, [name]))
         if not texts:
             raise DomainError(f"{name!r} has no spelling")
-        for text in texts if split else texts[:1]:
-            strings.append(text)
-            probabilities.append(probability / len(texts) if split else probability)
-            classes.append(name)
-    return FiniteLaw(tuple(strings), tuple(probabilities), tuple(classes))
+        texts = texts if split else texts[:1]
+        found += [(text, probability / len(texts), name) for text in texts]
+    return FiniteLaw(*(tuple(column) for column in zip(*found, strict=True))) if found else FiniteLaw((), (), ())
 
 
 def numeric_law(indices: np.ndarray, masses: np.ndarray, num_decimals: int) -> FiniteLaw:
-    """A law over the numbers k * 10^-num_decimals for int64[M] ascending indices k.
-
-    The masses are normalised here, and numbers of mass 0 left out. Raises DomainError as ``FiniteLaw``.
-    """
+    """A law over the numbers k * 10^-num_decimals, int64[M] ascending k; masses are normalised, and 0 left out."""
     kept = np.asarray(indices)[np.asarray(masses) > 0]
     mass = np.asarray(masses, dtype=np.float64)[np.asarray(masses) > 0]
     strings = tuple(FixedPointStrings(kept, num_decimals)) if len(kept) else ()
@@ -142,12 +121,10 @@ def numeric_law(indices: np.ndarray, masses: np.ndarray, num_decimals: int) -> F
 
 
 def smoothed_law(values: np.ndarray, weights: np.ndarray, num_decimals: int) -> FiniteLaw:
-    """A Gaussian kernel density of float64[n] weighted numbers, rounded to their decimals and kept within their range.
+    """A Gaussian kernel density (SciPy's bandwidth, Scott's rule) of float64[n] weighted numbers, rounded.
 
-    The bandwidth is SciPy's (Scott's rule). What the kernels put outside the smallest and largest value is left out,
-    so that a column of positive numbers stays positive.
-
-    Raises DomainError where all values are the same, or their range has more than MOST_STRINGS steps.
+    What the kernels put outside the smallest and largest value is left out, so that a column of positive numbers stays
+    positive. Raises DomainError where all values are the same, or their range has more than MOST_STRINGS steps.
     """
     from scipy import stats
 

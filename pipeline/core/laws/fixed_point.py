@@ -12,12 +12,9 @@ def count_digits(whole: np.ndarray) -> np.ndarray:
 
 
 def fixed_point_bytes(indices: np.ndarray, num_decimals: int) -> tuple[np.ndarray, np.ndarray]:
-    """ASCII text of k * 10^-num_decimals for every index k of int64[M], strings one after the other.
+    """uint8[total] ASCII text of k * 10^-num_decimals for each k of int64[M], and int64[M + 1] offsets of the strings.
 
     Text comes from integers, so a zero is always "0.00000", never "-0.00000"; without decimals there is no point.
-
-    Returns:
-        uint8[total] characters and int64[M + 1] offsets of the strings in it.
     """
     indices = np.asarray(indices, dtype=np.int64)
     magnitude = np.abs(indices)

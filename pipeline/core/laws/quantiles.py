@@ -9,10 +9,10 @@ from pipeline.core.laws.finite_law import FiniteLaw
 
 
 def quantile(law: Law | FiniteLaw, levels: np.ndarray) -> np.ndarray:
-    """F^-1(level) = smallest value x with F(x) >= level, as ``scipy.stats`` defines ``ppf``; levels inside (0, 1).
+    """F^-1(level) = smallest value x with F(x) >= level, as SciPy's ``ppf``; levels inside (0, 1).
 
-    Integer laws are inverted by a search in a table of F: SciPy's generic search is a
-    Python loop per level and fails to terminate on some degenerate laws.
+    Of integer laws by a search in a table of F: SciPy's is a Python loop per level, and fails to terminate on some
+    degenerate laws.
     """
     levels = np.asarray(levels, dtype=np.float64)
     if isinstance(law, FiniteLaw):
@@ -26,16 +26,13 @@ def quantile(law: Law | FiniteLaw, levels: np.ndarray) -> np.ndarray:
     # SciPy divides by zero in the hypergeometric's kurtosis, which is not used here.
     with np.errstate(divide="ignore", invalid="ignore"):
         mean, variance = (float(moment) for moment in distribution.stats(**parameters, moments="mv"))
-    deviation = math.sqrt(variance)
-    width = 8
+    reach = 8 * math.sqrt(variance)
     while True:
-        first = int(max(lower, math.floor(mean - width * deviation - 1)))
-        last = int(min(upper, math.ceil(mean + width * deviation + 1)))
+        first, last = int(max(lower, math.floor(mean - reach - 1))), int(min(upper, math.ceil(mean + reach + 1)))
         table = distribution.cdf(np.arange(first, last + 1), **parameters)
-        starts_below = first == lower or table[0] < levels.min()
-        if starts_below and (last == upper or table[-1] >= levels.max()):
+        if (first == lower or table[0] < levels.min()) and (last == upper or table[-1] >= levels.max()):
             break
-        width *= 2
+        reach *= 2
     # SciPy's cdf may stop an ulp short of 1 at the upper end of a finite support.
     return (first + np.minimum(np.searchsorted(table, levels, side="left"), len(table) - 1)).astype(np.float64)
 

@@ -1,8 +1,7 @@
 """The law of X rounded to d decimals: the target without bins.
 
-Its atoms are k * 10^-d with P(k) = F((k + 1/2) 10^-d) - F((k - 1/2) 10^-d). A value that would
-round to outside the support counts as the nearest grid point inside, so every canonical
-string is a valid answer; integer laws are their own rounding at d = 0.
+Its atoms are k * 10^-d with P(k) = F((k + 1/2) 10^-d) - F((k - 1/2) 10^-d). A value that would round to outside the
+support counts as the nearest grid point inside; integer laws are their own rounding at d = 0.
 """
 
 import math
@@ -16,7 +15,8 @@ from pipeline.core.laws.family import Law
 from pipeline.core.laws.quantiles import quantile
 from pipeline.errors import DomainError
 
-# Largest canonical number: this many digits, so that its index is exact in float64.
+# Largest canonical number: this many digits, so that its index is exact in float64. The law ends there, which for the
+# heaviest tail of the paper (Cauchy) cuts a mass of 10^-10.
 MAX_DIGITS = 15
 # How far SciPy's functions may be off: they are by up to 10^-14 on the families' grids, and by 2 * 10^-9 far outside.
 TOLERANCE = 1e-8
@@ -26,27 +26,20 @@ TOLERANCE = 1e-8
 class RoundedLaw:
     """A law rounded to ``num_decimals`` decimals (0 for an integer law).
 
-    Numbers of more than 15 digits are beyond float64's exact integers; the law ends there,
-    which for the heaviest tail of the paper (Cauchy) cuts a mass of 10^-10.
-
-    Raises:
-        DomainError: The support holds no multiple of 10^-num_decimals, or most of it needs
-            more than 15 digits; or SciPy's functions give masses that do not sum to 1.
+    Raises DomainError where the support holds no multiple of 10^-num_decimals, most of it needs more than MAX_DIGITS
+    digits, or SciPy's functions give masses that do not sum to 1.
     """
 
     law: Law
     num_decimals: int
 
     def __post_init__(self):
-        if self.law.integer and self.num_decimals:
-            raise ValueError("an integer law is its own rounding: num_decimals must be 0")
         first, last = self.bounds
         if first > last:
             raise DomainError(
                 f"no multiple of 10^-{self.num_decimals} lies in the support {self.law.support}; raise num_decimals"
             )
-        low, high = quantile(self.law, np.array(QUANTILE_RANGE)) * self.scale
-        if max(abs(low), abs(high)) >= 10.0**MAX_DIGITS:
+        if np.abs(quantile(self.law, np.array(QUANTILE_RANGE)) * self.scale).max() >= 10.0**MAX_DIGITS:
             raise DomainError(
                 f"num_decimals={self.num_decimals} is too fine for {self._name}: "
                 f"its numbers have more than {MAX_DIGITS} digits"
@@ -72,20 +65,16 @@ class RoundedLaw:
     def bounds(self) -> tuple[int, int]:
         """Smallest and largest grid index k."""
         largest = 10**MAX_DIGITS - 1
-        lower, upper = self.law.support
-        first = math.ceil(lower * self.scale) if lower * self.scale > -largest else -largest
-        last = math.floor(upper * self.scale) if upper * self.scale < largest else largest
-        return first, last
+        lower, upper = np.clip(np.array(self.law.support) * self.scale, -largest, largest)
+        return math.ceil(lower), math.floor(upper)
 
     @cached_property
     def _median(self) -> float:
         return float(quantile(self.law, np.array([0.5]))[0])
 
     def _tail(self, ends: np.ndarray, name: str, opposite: str) -> np.ndarray:
-        """Mass on one side of the ends of cells, below for the name "cdf" and above for "sf"; NaN where unknown.
-
-        An integer law is asked at the integer below an end: SciPy's hypergeometric functions are NaN between integers.
-        """
+        """Mass on one side of the ends of cells, below for the name "cdf" and above for "sf"; NaN where unknown."""
+        # SciPy's hypergeometric functions are NaN between integers.
         points = np.floor(ends) if self.law.integer else ends
         distribution, parameters = self.law.distribution, self.law.scipy_kwargs
         with np.errstate(all="ignore"):
@@ -101,8 +90,8 @@ class RoundedLaw:
     def masses(self, first: np.ndarray, stop: np.ndarray) -> np.ndarray:
         """P(first <= k < stop) for int64[...] grid indices, elementwise float64; 0 for empty ranges.
 
-        A difference of distribution functions below the median and of survival functions
-        above it, so that tails keep their digits. Raises DomainError where SciPy gives a mass that is NaN or negative.
+        Differences of distribution functions below the median and of survival functions above it, so that tails keep
+        their digits. Raises DomainError where SciPy gives a mass that is NaN or negative.
         """
         lowest, highest = self.bounds
         first, stop = np.maximum(first, lowest), np.minimum(stop, highest + 1)
@@ -123,9 +112,9 @@ class RoundedLaw:
 
     def sample(self, rng: np.random.Generator, size: int = 1) -> list[int]:
         """``size`` independent draws of k by inversion."""
-        lowest, highest = self.bounds
         scaled = quantile(self.law, rng.random(size)) * self.scale
-        return np.clip(np.floor(np.clip(scaled, lowest, highest) + 0.5).astype(np.int64), lowest, highest).tolist()
+        nearest = np.floor(np.clip(scaled, *self.bounds) + 0.5).astype(np.int64)
+        return np.clip(nearest, *self.bounds).tolist()
 
     def text(self, index: int) -> str:
         """Canonical string of a grid index."""

@@ -1,10 +1,8 @@
 """The multiple-choice request and its parsers (arXiv:2605.11845, Section 4.2, Appendix C.4).
 
-The strict parser accepts the requested format and nothing else; the released code's counts
-something else as that format. The tolerant one also reads the formats that chat models write
-instead, so that a model which ignores the format can be told from one which prefers a position.
-All read a text line by line, each line once: the time is linear in the text. All are total
-functions: any string in, no exception out.
+The strict parser accepts the requested format and nothing else; the released code's counts something else as that
+format. The tolerant one also reads what chat models write instead, so that a model which ignores the format can be told
+from one which prefers a position. All are total functions, and take time linear in the text.
 """
 
 import hashlib
@@ -42,8 +40,7 @@ Requirements:
 (5) Cover different medical knowledge areas (e.g., internal medicine, surgery, pharmacology, pathology, diagnostics).
 (6) The correct answer should be evenly distributed among A, B, C, D options to avoid bias toward any particular \
 option."""
-"""The request of Appendix C.4. The published text has lost its line breaks; these are ours: one
-field and one requirement per line. With white space collapsed it is the published text."""
+"""The request of Appendix C.4. The published text has lost its line breaks; these are ours."""
 
 
 def mcq_prompts() -> list[TextPrompt]:
@@ -115,25 +112,22 @@ def _miscounted(names: list[str | None]) -> McqFailure | None:
     """Which field is missing or there too often; the explanation is free."""
     counts = Counter(names)
     options = [counts[letter] for letter in LETTERS]
-    checks = (
-        (counts[QUESTION] == 0, McqFailure.MISSING_QUESTION),
-        (counts[QUESTION] > 1, McqFailure.DUPLICATE_QUESTION),
-        (min(options) == 0, McqFailure.MISSING_OPTION),
-        (max(options) > 1, McqFailure.DUPLICATE_OPTION),
-        (counts[FIFTH] > 0, McqFailure.EXTRA_OPTION),
-        (counts[ANSWER] == 0, McqFailure.MISSING_ANSWER),
-        (counts[ANSWER] > 1, McqFailure.DUPLICATE_ANSWER),
-    )
-    return next((failure for failed, failure in checks if failed), None)
+    checks = {
+        McqFailure.MISSING_QUESTION: counts[QUESTION] == 0,
+        McqFailure.DUPLICATE_QUESTION: counts[QUESTION] > 1,
+        McqFailure.MISSING_OPTION: min(options) == 0,
+        McqFailure.DUPLICATE_OPTION: max(options) > 1,
+        McqFailure.EXTRA_OPTION: counts[FIFTH] > 0,
+        McqFailure.MISSING_ANSWER: counts[ANSWER] == 0,
+        McqFailure.DUPLICATE_ANSWER: counts[ANSWER] > 1,
+    }
+    return next((failure for failure, failed in checks.items() if failed), None)
 
 
 def _parse(
     text: str, label: _Label, letter: Callable[[list[str]], str | None], emphasis: str, multiline_options: bool
 ) -> ParsedQuestion | McqFailure:
-    """Find the fields by ``label``, check them, and read the answer's lines with ``letter``.
-
-    ``emphasis`` holds the characters that are stripped off contents beside white space.
-    """
+    """Find the fields by ``label``, read the answer's lines with ``letter``, and strip ``emphasis`` off contents."""
     # What stands before the first label belongs to no field.
     fields = [_Field("")]
     for line in text.splitlines():
@@ -141,8 +135,8 @@ def _parse(
         if found is not None:
             fields.append(_Field(found[0]))
         fields[-1].append(line if found is None else found[1])
-    lines = {field.name: field.lines for field in fields[1:] if field.name != EXPLANATION}
-    names = [field.name for field in fields[1:] if field.name != EXPLANATION]
+    fields = [field for field in fields[1:] if field.name != EXPLANATION]
+    lines, names = {field.name: field.lines for field in fields}, [field.name for field in fields]
     if failure := _miscounted(names):
         return failure
     if names != [QUESTION, *LETTERS, ANSWER]:
@@ -174,13 +168,10 @@ def _strict_letter(lines: list[str]) -> str | None:
 def parse_mcq(text: str) -> ParsedQuestion | McqFailure:
     """Parse a generation in the requested format, as the paper does: a missing, duplicated or malformed field fails.
 
-    Behind any reasoning trace, "Question:", "A.", "B.", "C.", "D." and "Correct Answer:" must
-    each start exactly one line, without indentation and in this order, white space after the
-    dot. The question may take several lines, an option takes one. The answer is one of the
-    letters A to D and nothing else on its line; "[B]" is malformed, as the brackets of the
-    request mark what is to be filled in. The explanation is optional. Text before the question and
-    after the answer is no field and allowed as long as no line of it starts with a label. A line
-    "E." right behind an option is a fifth option.
+    Behind any reasoning trace, "Question:", "A.", "B.", "C.", "D." and "Correct Answer:" each start exactly one line,
+    without indentation and in this order, white space after the dot. The question may take several lines, an option
+    takes one, and the answer is one letter ("[B]" is malformed). The explanation is optional, and so is text before the
+    question and after the answer that starts no line with a label. "E." right behind an option is a fifth option.
     """
     reply = _reply(text)
     return reply if isinstance(reply, McqFailure) else _parse(reply, _strict_label, _strict_letter, "", False)
@@ -192,9 +183,8 @@ _RELEASED_LABEL = re.compile(rf"({QUESTION}|{ANSWER}|{EXPLANATION}):|([A-D])\.")
 def parse_mcq_released(text: str) -> ParsedQuestion | McqFailure:
     """Parse a generation by the rules of the paper's released code (github.com/chandar-lab/calibration-finetuning).
 
-    They differ from ``parse_mcq``: an explanation is required; every line must be a field, so a question of several
-    lines and any remark fail; indentation, missing white space behind an option's dot and another order of the fields
-    are allowed. As there, each field stands once and is not empty, and the answer is one letter.
+    Unlike ``parse_mcq``, an explanation is required and every line must be a field, so a question of several lines and
+    any remark fail; indentation, no white space behind an option's dot and another order of the fields are allowed.
     """
     reply = _reply(text)
     if isinstance(reply, McqFailure):
@@ -216,8 +206,7 @@ def parse_mcq_released(text: str) -> ParsedQuestion | McqFailure:
         return McqFailure.EMPTY_FIELD
     if contents[ANSWER] not in LETTERS:
         return McqFailure.MALFORMED_ANSWER
-    a, b, c, d = (contents[letter] for letter in LETTERS)
-    return ParsedQuestion(contents[QUESTION], (a, b, c, d), contents[ANSWER])
+    return ParsedQuestion(contents[QUESTION], tuple(contents[letter] for letter in LETTERS), contents[ANSWER])
 
 
 _CLOSING = ".):]"
@@ -268,19 +257,14 @@ def _tolerant_letter(lines: list[str]) -> str | None:
 
 
 def parse_mcq_tolerant(text: str) -> ParsedQuestion | McqFailure:
-    """Parse a generation in the requested format or in one that means the same.
+    """Parse a generation in the requested format or in one that means the same; contents come without emphasis.
 
-    Whatever ``parse_mcq`` accepts is accepted as it is. Beyond that: labels may be indented, in
-    Markdown (emphasis, headings, lists, quotes), in any case, and of full width; "Question"
-    may have a number; the answer's label may be "Answer", "Correct option" or "Correct choice",
-    and a label alone on its line needs no colon; options may be labelled "A)", "A:", "(A)",
-    "[A]" or "Option A:" and take several lines; the answer may be "(B)", "[B]", "b", "B)",
-    "Option B", or a letter and the option's text ("B. text", "B - text", "B (text)"), also on
-    the line after its label. Behind an explanation's label (also "Rationale") options are not
-    looked for, as it may discuss them. Still there must be one question, four options in order
-    and one answer field with one letter: "A and C" or "A/B" is malformed.
-
-    Contents are returned without surrounding emphasis and with full-width ASCII narrowed.
+    Beyond what ``parse_mcq`` accepts: labels may be indented, in Markdown, in any case, and of full width; "Question"
+    may have a number; the answer's label may be "Answer", "Correct option" or "Correct choice", and a label alone on
+    its line needs no colon; options may be labelled "A)", "A:", "(A)", "[A]" or "Option A:" and take several lines; the
+    answer may be "(B)", "[B]", "b", "B)", "Option B", or a letter and the option's text ("B. text", "B - text", "B
+    (text)"), also on the line after its label. Behind an explanation's label (also "Rationale") options are not looked
+    for. Still there must be one question, four options in order and one answer with one letter: "A/B" is malformed.
     """
     parsed = parse_mcq(text)
     if isinstance(parsed, ParsedQuestion) or parsed in (McqFailure.UNCLOSED_REASONING, McqFailure.EMPTY):

@@ -1,7 +1,4 @@
-"""From generated text to a number, or to the reason why it is none (Appendix C.1).
-
-Total functions: any string in, no exception out.
-"""
+"""From generated text to a number, or to the reason why it is none (Appendix C.1); any text in, no exception out."""
 
 import math
 import re
@@ -50,10 +47,9 @@ def parse_number(text: str) -> float | Invalid:
 
 
 def parse_sample(text: str | Invalid, support: tuple[float, float], integer: bool) -> float | Invalid:
-    """Parse an answer and check it against the law's support (both ends inside).
+    """Parse an answer and check it against the law's support, both ends inside; a reason passes through.
 
-    An integer law needs an integer value: "3" and "3.0" are valid, "3.5" is not. A reason
-    why there is no answer passes through.
+    An integer law needs an integer value: "3" and "3.0" are valid, "3.5" is not.
     """
     value = text if isinstance(text, Invalid) else parse_number(text)
     if isinstance(value, Invalid):

@@ -1,7 +1,6 @@
 """The open-ended requests: one random member of each of 102 categories (arXiv:2605.11845, Appendix C.3).
 
-The paper fixes the template, the verbs, the number of prompts and eighteen categories; its whole
-list is not in the text, so the others are our own choice.
+The paper gives template, verbs, number and eighteen categories; the others are our own choice.
 """
 
 import hashlib
@@ -29,14 +28,10 @@ _CATEGORIES = """
     unit of measurement, emotion, noun, verb, adjective, letter, Greek letter, shape, coin side, card suit
 """
 OPEN_CATEGORIES = tuple(name.strip() for name in _CATEGORIES.split(","))
-"""Singular noun phrases, each once."""
 
 
 def open_prompts() -> list[TextPrompt]:
-    """The prompts of the split "open", in the order of ``OPEN_CATEGORIES``.
-
-    The id is the category and a digest of the text, so it depends on no other prompt but through the verb.
-    """
+    """The prompts of the split "open", in the order of ``OPEN_CATEGORIES``."""
     return [
         open_prompt(TEMPLATE.format(verb=VERBS[index % len(VERBS)], category=category), category)
         for index, category in enumerate(OPEN_CATEGORIES)

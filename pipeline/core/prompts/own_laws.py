@@ -1,6 +1,7 @@
 """Prompts of laws that a user's files describe: templates, trained on or held out, times the law's cases."""
 
 import string
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -37,12 +38,10 @@ def _check_fields(template: str, fields: Mapping[str, object], required: Sequenc
         named = [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
     except ValueError as error:
         raise DomainError(f"the template {template!r} is malformed ({error}); write {{{{ for a brace") from None
-    for name in named:
-        if name not in fields:
-            raise DomainError(f"the template {template!r} has the unknown field {name!r}; there are {list(fields)}")
-    for name in required:
-        if name not in named:
-            raise DomainError(f"the template {template!r} is without its field {{{name}}}")
+    if unknown := [name for name in named if name not in fields]:
+        raise DomainError(f"the template {template!r} has the unknown field {unknown[0]!r}; there are {list(fields)}")
+    if missing := [name for name in required if name not in named]:
+        raise DomainError(f"the template {template!r} is without its field {{{missing[0]}}}")
 
 
 def own_law_prompts(own: OwnLaw) -> tuple[list[Prompt], list[Prompt]]:
@@ -61,23 +60,20 @@ def own_law_prompts(own: OwnLaw) -> tuple[list[Prompt], list[Prompt]]:
     varied = [name for name in fields if len({case.fields[name] for case in own.cases}) > 1]
     for template in (*own.train, *own.test):
         _check_fields(template, fields, varied)
-    held_out = [case for case in own.cases if case.held_out]
 
     def prompts(split: str, templates: Sequence[str], cases: Sequence[LawCase]) -> list[Prompt]:
-        made = []
-        for case in cases:
-            for template in templates:
-                text = template.format(**case.fields)
-                made.append(Prompt(prompt_id(own.name, text), split, own.name, "", dict(case.fields), text, case.law))
-        return made
+        texts = [(template.format(**case.fields), case) for case in cases for template in templates]
+        return [
+            Prompt(prompt_id(own.name, text), split, own.name, "", dict(case.fields), text, case.law)
+            for text, case in texts
+        ]
 
     test = [
         *prompts("seen_template", own.train, trained),
         *prompts("held_out_template", own.test, trained),
-        *prompts("held_out_field", own.test or own.train, held_out),
+        *prompts("held_out_field", own.test or own.train, [case for case in own.cases if case.held_out]),
     ]
-    texts = [prompt.text for prompt in test]
-    for text in texts:
-        if texts.count(text) > 1:
+    for text, count in Counter(prompt.text for prompt in test).items():
+        if count > 1:
             raise DomainError(f"the request {text!r} is made twice")
     return prompts("train", own.train, trained), test

@@ -1,7 +1,6 @@
-"""How each condition asks for an answer, and where in the reply the answer is.
+"""How each condition asks for an answer, and where in the reply the answer is; any text in, answers or reasons out.
 
-The task itself, the user message, is the same under every protocol; what differs is an
-instruction beside it. All extraction is total: any text in, answers or reasons out.
+The task itself, the user message, is the same under every protocol; what differs is an instruction beside it.
 """
 
 from dataclasses import dataclass
@@ -26,20 +25,19 @@ _PICK = (
     "list many possible answers, the unusual ones too, and use the string to pick one of them so that each could have "
     "been picked. "
 )
+_TASKS = {"structured": (_SAMPLE, "sampled value"), "open": (_PICK, "picked answer")}
 SEED_INSTRUCTIONS = {
     axis: f"{_LEAD}Work in three steps. First, inside a <seed> tag, write {_STRING}"
     f"Second, inside a <reasoning> tag, {task}Third, write the {result} alone inside an <answer> tag."
-    for axis, task, result in (("structured", _SAMPLE, "sampled value"), ("open", _PICK, "picked answer"))
+    for axis, (task, result) in _TASKS.items()
 }
 """String Seed of Thought (Appendix C.2), for models whose answer is in a tag."""
-
 CHANNEL_SEED_INSTRUCTIONS = {
     axis: f"{_LEAD}In your analysis, first write {_STRING}Then {task}"
     f"The final channel must hold the {result} and nothing else."
-    for axis, task, result in (("structured", _SAMPLE, "sampled value"), ("open", _PICK, "picked answer"))
+    for axis, (task, result) in _TASKS.items()
 }
 """The same for models with channels: seed and reasoning in the analysis, the answer in the final channel."""
-
 BATCH_INSTRUCTION = (
     "Answer the request below {count} times, each time independently of the other answers, as if {count} people had "
     "asked separately. Write one answer on each line and nothing else: no numbering and no comments."
@@ -55,11 +53,8 @@ VERBALIZED_INSTRUCTION = (
 class AnswerProtocol:
     """One condition's way to ask and to read the reply.
 
-    Attributes:
-        condition: "base", "soft", "hard" and "constrained" ask directly; "ssot", "batch" and
-            "verbalized" with an instruction.
-        answers_per_request: Answers asked for in one request ("batch", "verbalized").
-        answer_channel: The channel that holds the answer of "ssot"; None for a tag.
+    "ssot", "batch" and "verbalized" ask with an instruction, all others directly. ``answers_per_request`` is of "batch"
+    and "verbalized", ``answer_channel`` of "ssot": the channel that holds the answer; None for a tag.
     """
 
     condition: str
@@ -95,10 +90,8 @@ class AnswerProtocol:
     def answers(self, text: str, seed: int, truncated: bool = False) -> list[str | Invalid]:
         """The answers in one reply, ``answers_per_generation`` of them, or why there is none.
 
-        Args:
-            text: The reply; with special tokens where ``reasons``.
-            seed: The generation's seed, for the draw among candidates with probabilities.
-            truncated: Whether the reply ended at the token limit; its last line is not used then.
+        The text has special tokens where ``reasons``; ``seed`` is the generation's, for the draw among candidates. The
+        last line of a reply that is ``truncated`` (ended at the token limit) is not used.
         """
         if self.condition == "ssot":
             return [tagged_answer(text) if self.answer_channel is None else channel_answer(text, self.answer_channel)]
@@ -160,10 +153,9 @@ def listed_answers(text: str, count: int, truncated: bool = False) -> list[str |
 
 
 def verbalized_answer(text: str, seed: int, truncated: bool = False) -> str | Invalid:
-    """One of a reply's candidates, drawn by the probabilities that the reply states.
+    """One of a reply's candidates, drawn by the probabilities that the reply states, normalised by their sum.
 
-    Every line must be "answer | probability" with a probability that is a plain number of at
-    least 0, or such a number with a percent sign; they are normalised by their sum.
+    Every line must be "answer | probability", a plain number of at least 0 or such a number with a percent sign.
     """
     lines = _lines(text, truncated)
     if isinstance(lines, Invalid):

@@ -64,11 +64,9 @@ def make_prompt(family_id: str, parameters: Parameters, split: str) -> Prompt:
 
 
 def parse_prompt(text: str) -> Prompt | None:
-    """The prompt with this text: the inverse of ``format_prompt``, however its numbers are written; None for another
-    request.
+    """The inverse of ``format_prompt``, however its numbers are written, in the split ""; None for another request.
 
-    Its split is "" (the text does not tell it) and its text canonical. Raises DomainError where the family has other
-    parameters, or a value is outside its domain.
+    Raises DomainError where the family has other parameters, or a value is outside its domain.
     """
     families = {family.display_name: name for name, family in FAMILIES.items()}
     found = _IN_TEMPLATE.fullmatch(text.strip())
@@ -92,20 +90,14 @@ def build_split(
 ) -> list[Prompt]:
     """Prompts of one split in table and grid order. Raises DomainError for an unknown family.
 
-    Args:
-        split: "train" and "unseen" cover the seen families, "ood" the held-out ones.
-        selection: "selected" keeps the paper's test points; "interpolated" takes points between those of the training
-            grids instead, three of each seen family; ignored for "train".
-        families: Restrict to these family ids; None keeps all.
-        prompts_per_family: Keep at most this many per family, drawn without replacement
-            from a stream named by seed, split and family; None keeps all.
-        seed: Root seed of that draw.
+    "train" and "unseen" cover the seen families, "ood" the held-out ones. Of the latter two, ``selection`` "selected"
+    keeps the paper's test points; "interpolated" takes three of each seen family between those of its training grid.
+    ``families`` restricts to these ids, ``prompts_per_family`` to so many of each, drawn without replacement.
     """
-    wanted = [get_family(name).family_id for name in families] if families is not None else list(FAMILIES)
+    wanted = FAMILIES if families is None else {get_family(name).family_id for name in families}
     prompts: list[Prompt] = []
-    for family_id in (name for name in FAMILIES if name in wanted):
-        family = FAMILIES[family_id]
-        if family.seen == (split == "ood"):
+    for family_id, family in FAMILIES.items():
+        if family_id not in wanted or family.seen == (split == "ood"):
             continue
         points = list(family.grid_points("train" if split == "train" else "test", selection))
         if prompts_per_family is not None and prompts_per_family < len(points):

@@ -1,20 +1,13 @@
-"""From generated text to a comparable answer, or to the reason why there is none.
-
-Total functions: any text in, no exception out.
-"""
+"""From generated text to a comparable answer, or to the reason why there is none; any text in, no exception out."""
 
 from pipeline.core.prompts.number_answers import Invalid, strip_reasoning
 
 QUOTE_PAIRS = (('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"), ("„", "“"), ("«", "»"))
-"""Opening and closing marks that count as quotes: ASCII, English, German and French. Backticks and
-asterisks are markup, and the paper names quotes alone, so they stay."""
+"""Opening and closing marks: ASCII, English, German and French. The paper names quotes alone, so markup stays."""
 
 
 def strip_quotes(text: str) -> str:
-    """``text`` without one pair of quotes around the whole of it, and without the white space inside them.
-
-    Mixed marks are no pair, nor is a single mark; a second pair inside the first stays.
-    """
+    """``text`` without one pair of quotes around the whole of it, and without the white space inside them."""
     if len(text) >= 2 and (text[0], text[-1]) in QUOTE_PAIRS:
         return text[1:-1].strip()
     return text
@@ -23,11 +16,8 @@ def strip_quotes(text: str) -> str:
 def normalise_answer(text: str | Invalid) -> str | Invalid:
     """The paper's normalisation of an open-ended answer (arXiv:2605.11845, Section 4.2); a reason passes through.
 
-    In this order: the reasoning trace is stripped, the first line that is not blank is taken,
-    runs of white space become one space, and one pair of quotes is stripped. White space is
-    what Unicode says it is; case, punctuation and invisible characters stay.
-
-    The result is a fixed point unless it is itself in quotes: '""x""' gives '"x"'.
+    In this order: the reasoning trace is stripped, the first line that is not blank is taken, runs of white space (as
+    Unicode has it) become one space, and one pair of quotes is stripped. Case and punctuation stay.
     """
     if isinstance(text, Invalid):
         return text

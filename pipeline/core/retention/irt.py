@@ -1,23 +1,15 @@
 """Performance on a whole benchmark from 100 of its items by item response theory.
 
-Polo et al. (2024), arXiv:2402.14992, with the formulas and item parameters that the tinyBenchmarks package
-published. An item i of a scenario is answered correctly with probability
-
-    P_i(theta) = sigmoid(sum_d (a_id theta_d - b_id)),
-
-a multidimensional two-parameter logistic. The ability theta is the maximum likelihood estimate on the seen
-items. Three estimates of the mean correctness over all N items of the scenario follow from the seen
-correctness y (w: balance weights, which give every sub-scenario the same say; v: weights of the seen items as
-representatives of clusters of all items):
+Polo et al. (2024), arXiv:2402.14992, with the formulas and item parameters that the tinyBenchmarks package published.
+An item i of a scenario is answered correctly with probability P_i(theta) = sigmoid(sum_d (a_id theta_d - b_id)). The
+ability theta is the maximum likelihood estimate on the seen items; with the seen correctness y, balance weights w,
+which give every sub-scenario the same say, and weights v of the seen items as representatives of clusters of all items,
 
     IRT    = sum_seen v_i y_i
     p-IRT  = n/N mean_seen w_i y_i + (1 - n/N) mean_unseen w_i P_i(theta)
     gp-IRT = lambda IRT + (1 - lambda) p-IRT
 
-Correctness in [0, 1], such as mc2, enters as it is, in the means and in the likelihood: the package binarises
-it when it trains item parameters (at the threshold that keeps the models' means), but not when it estimates.
-The package also cuts every a_id theta_d - b_id to [-30, 30] and adds 1e-10 inside the logarithms; neither is
-needed with a stable log-sigmoid.
+Correctness in [0, 1], such as mc2, enters as it is, in the means and in the likelihood, as in the package.
 """
 
 from dataclasses import dataclass
@@ -36,13 +28,11 @@ SCENARIOS = {
 """The scenario whose performance each tiny task estimates."""
 
 PUBLISHED_ERRORS = {"mmlu": 0.016, "hellaswag": 0.015, "truthfulqa": 0.011, "winogrande": 0.015, "gsm8k": 0.020}
-"""Mean absolute error of gp-IRT over held-out language models, each scenario on its own: the table "Performance"
-of the tinyBenchmarks package's README (standard deviations over models .009 to .017). It is the error of the method,
-on leaderboard models; the bootstrap's standard error is of the sample of items."""
-
+"""Mean absolute error of gp-IRT over held-out language models (README of tinyBenchmarks): of the method, where the
+bootstrap's standard error is of the sample of items."""
 GRADIENT_TOLERANCE = 1e-5
-"""Where fitting stops, in the likelihood's gradient (nats per unit of ability): BFGS's own default. Answers that are
-all right or all wrong have no finite maximum; the fit then stops where it no longer matters to any item."""
+"""Where fitting stops, in the likelihood's gradient (nats per unit of ability): BFGS's default. Answers that are all
+right or all wrong have no finite maximum; the fit then stops where it no longer matters to any item."""
 PREDICTIONS_PER_CHUNK = 2_000_000
 
 
@@ -67,7 +57,6 @@ class IrtScenario:
     mixing_weight: float
 
     def __post_init__(self):
-        """Raises ValueError if shapes or values do not fit together."""
         num_items, num_seen = len(self.offsets), len(self.seen)
         if self.discriminations.ndim != 2 or self.discriminations.shape[1] != num_items:
             raise ValueError(f"discriminations have shape {self.discriminations.shape}, not [dimensions, {num_items}]")
@@ -95,17 +84,9 @@ class Performance:
 
 
 def balance_weights(subscenarios: list[np.ndarray], num_items: int) -> np.ndarray:
-    """float64[N] weights with mean 1 under which a mean over items is the mean of the sub-scenarios' means.
-
-    N / (S n_s) for the n_s items of each of S sub-scenarios.
-
-    Args:
-        subscenarios: int64[n_s] positions in 0..N-1, each item in one sub-scenario.
-        num_items: N.
-
-    Raises:
-        ValueError: If an item is in none or several.
-    """
+    """float64[N], N / (S n_s) for the n_s items (int64[n_s] positions in 0..N-1) of each of S sub-scenarios: weights
+    with mean 1 that make a mean over items that of the sub-scenarios' means. Raises ValueError unless each item is in
+    one."""
     positions = np.concatenate(subscenarios) if subscenarios else np.empty(0, dtype=np.int64)
     if sorted(positions.tolist()) != list(range(num_items)):
         raise ValueError(f"sub-scenarios must cover each of {num_items} items once")
@@ -116,23 +97,14 @@ def balance_weights(subscenarios: list[np.ndarray], num_items: int) -> np.ndarra
 
 
 def item_probabilities(abilities: np.ndarray, discriminations: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """float64[R, N] probabilities of a correct answer.
-
-    Args:
-        abilities: float64[R, D].
-        discriminations: float64[D, N].
-        offsets: float64[N].
-    """
+    """float64[R, N] probabilities of a correct answer, of abilities float64[R, D], parameters float64[D, N] and [N]."""
     return expit(abilities @ discriminations - offsets)
 
 
 def fit_ability(values: np.ndarray, discriminations: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """float64[D] maximum likelihood ability, by BFGS from 0 as in the package, with the exact gradient.
 
-    Args:
-        values: float64[n] correctness in [0, 1]; a fraction counts as so much of a right and of a wrong answer.
-        discriminations: float64[D, n].
-        offsets: float64[n].
+    ``values`` are float64[n] correctness in [0, 1]: a fraction counts as so much of a right and of a wrong answer.
     """
 
     def loss(ability: np.ndarray) -> tuple[float, np.ndarray]:
@@ -149,12 +121,8 @@ def fit_abilities(
 ) -> np.ndarray:
     """float64[R, D] maximum likelihood abilities of R resamples of the items, by damped Newton steps, all at once.
 
-    Args:
-        values: float64[n] correctness in [0, 1].
-        counts: float64[R, n], how often each resample holds each item.
-        discriminations: float64[D, n].
-        offsets: float64[n].
-        start: float64[D], where to begin; the ability on all items is near.
+    ``counts`` are float64[R, n], how often each resample holds each item; ``start`` float64[D], the ability on all
+    items.
     """
     dimensions = len(discriminations)
     products = np.einsum("dn,en->nde", discriminations, discriminations).reshape(len(values), -1)
@@ -201,12 +169,8 @@ def _combine(scenario: IrtScenario, irt: np.ndarray, seen_mean: np.ndarray, abil
 
 
 def estimate_performance(scenario: IrtScenario, values: np.ndarray) -> tuple[Performance, np.ndarray]:
-    """The three estimates as floats, and float64[D] ability.
-
-    Args:
-        scenario: Item parameters.
-        values: float64[n] correctness of the seen items in [0, 1], in their order.
-    """
+    """The three estimates as floats, and float64[D] ability, of float64[n] correctness of the seen items in their
+    order."""
     values = np.asarray(values, dtype=np.float64)
     seen = scenario.seen
     ability = fit_ability(values, scenario.discriminations[:, seen], scenario.offsets[seen])
@@ -220,14 +184,8 @@ def bootstrap_performance(
 ) -> Performance:
     """The three estimates, float64[R] each, on R resamples of the seen items; the ability is fitted anew on each.
 
-    The weights of seen items sum to a fixed total by their construction, so within a resample they are scaled back
-    to it. Item parameters and lambda are taken as known: their error is part of PUBLISHED_ERRORS, not of this.
-
-    Args:
-        scenario: Item parameters.
-        values: float64[n] correctness of the seen items.
-        counts: float64[R, n], how often each resample holds each seen item; rows sum to n.
-        ability: float64[D], the estimate on the items themselves.
+    ``counts`` are float64[R, n], how often each resample holds each seen item; ``ability`` is the estimate on the items
+    themselves. The weights of seen items are scaled back to their fixed total; item parameters are taken as known.
     """
     seen, weights = scenario.seen, scenario.seen_weights
     abilities = fit_abilities(values, counts, scenario.discriminations[:, seen], scenario.offsets[seen], ability)

@@ -1,8 +1,7 @@
 """The items of the tasks as requests to a model, and what its answers are worth.
 
 Prompts, few-shot draws, extraction of answers and metrics are those of lm-evaluation-harness 0.4.13 (``lm_eval/tasks``,
-folders tinyBenchmarks and gsm8k), to the letter; ``pipeline.core.retention.tasks`` has them in words. gp-IRT, which
-its task files aggregate with, is ``pipeline.core.retention.irt``.
+folders tinyBenchmarks and gsm8k), to the letter; ``pipeline.core.retention.tasks`` has them in words.
 """
 
 import random
@@ -47,10 +46,8 @@ A: The 1992 Olympics were held in Barcelona, Spain.
 class Item:
     """One item of a task.
 
-    Attributes:
-        options: Question and answer of each choice; of a generated answer the one reference.
-        lengths: Characters that ``acc_norm`` divides the log-likelihood of each choice by.
-        gold: Index of the right choice, the labels of all choices (mc2), or the reference answer.
+    ``options`` are question and answer of each choice, or of the one reference answer; ``lengths`` the characters that
+    ``acc_norm`` divides by; ``gold`` the index of the right choice, the labels of all choices (mc2), or the reference.
     """
 
     options: list[tuple[str, str]]
@@ -114,8 +111,7 @@ _READERS: dict[str, dict[str, Callable[[Row], Item]]] = {
 """How a row is read for each metric of a task."""
 
 _DRAWS_ONE_MORE = ("tinyHellaswag", "tinyWinogrande")
-"""Tasks of which the harness draws an example more than it shows, and leaves out one that is the item itself: their
-files do not name the split of their examples."""
+"""Tasks of which the harness draws an example more than it shows, and leaves out one that is the item itself."""
 
 
 def _others(row: Row, drawn: Sequence[Row], examples: Sequence[Row], draws: random.Random) -> list[Row]:
@@ -157,14 +153,8 @@ def _choice_value(metric: str, item: Item, log_likelihoods: np.ndarray) -> float
 
 @dataclass(frozen=True)
 class Outcome:
-    """One metric of one item.
-
-    Attributes:
-        item: Position in the task's split.
-        metric: One of ``METRICS[task]``.
-        value: In [0, 1].
-        details: What the model answered, for a reader.
-    """
+    """One metric (of ``METRICS[task]``, in [0, 1]) of the item at a place of the task's split, and the model's
+    answer."""
 
     item: int
     metric: str
@@ -175,14 +165,9 @@ class Outcome:
 class RetentionTask:
     """One task: the requests that it puts to a model, and what the answers are worth.
 
-    Args:
-        name: A key of ``TASKS``.
-        data: The rows of its splits.
-        render: The chat template that prompts are put in; None for plain text.
-        multiturn: Whether few-shot examples are turns of their own in it, and not one user turn with the item.
-
-    Attributes:
-        requests: ("loglikelihood", (context, continuation)) or ("generate_until", (context, stop strings)), in order.
+    ``data`` are the rows of its splits; prompts are put in the chat template ``render`` (None for plain text), few-shot
+    examples as turns of their own with ``multiturn``. ``requests`` are ("loglikelihood", (context, continuation)) or
+    ("generate_until", (context, stop strings)), in order.
     """
 
     def __init__(
@@ -220,11 +205,8 @@ class RetentionTask:
         return self._render([{"role": "user", "content": text}]) if self._render else text
 
     def outcomes(self, responses: Sequence[Any]) -> list[Outcome]:
-        """Every metric of every item, from the responses to ``requests``, in that order.
-
-        Args:
-            responses: (log-likelihood in nats, anything), or the fields of GreedyAnswer as a mapping.
-        """
+        """Every metric of every item, from the responses to ``requests`` in order: (log-likelihood in nats, anything),
+        or the fields of GreedyAnswer as a mapping."""
         return [
             Outcome(place, metric, *self._outcome(metric, item, responses[own]))
             for metric in METRICS[self.name]

@@ -1,30 +1,18 @@
 """The tasks that measure what a model keeps: what each holds, how it is scored, which metric counts.
 
-Polo et al. (arXiv:2402.14992) chose 100 items of each of five benchmarks. The task logic is that of
-lm-evaluation-harness 0.4.13 (``pipeline.core.retention.items``). In all tasks l(c | x) is
-the sum of the log-probabilities of the continuation's tokens after its context, in nats.
+Polo et al. (arXiv:2402.14992) chose 100 items of each of five benchmarks; the logic is lm-evaluation-harness 0.4.13's.
+In all tasks l(c | x) is the sum of the log-probabilities of the continuation's tokens after its context, in nats.
+``acc`` takes the choice with the largest l, ``acc_norm`` the largest l per character.
 
-tinyMMLU
-    No examples are added: the column ``input_formatted`` holds five of the item's subject. Choices are the
-    letters A to D; ``acc`` takes the largest l, ``acc_norm`` the largest l per character of the choice, which is
-    the same here, as every letter is one character.
-tinyHellaswag
-    10 examples, drawn anew for every item from the training split. Choices are four endings;
-    ``acc_norm`` divides l by the ending's characters (not tokens or bytes; the blank before it not counted).
-tinyTruthfulQA
-    A fixed primer of six questions. ``mc2`` is the probability of the true answers over that of all answers,
-    sum over true of exp l / sum over all of exp l (Lin et al., arXiv:2109.07958), not normalised by length; the
-    harness calls it ``acc``. ``acc`` is mc1: whether the one best answer of ``mc1_targets`` has the largest l.
-tinyWinogrande
-    5 examples. The choices are two contexts (the sentence up to the blank, filled in) and one continuation
-    (the rest): partial evaluation, Trinh and Le (arXiv:1806.02847). ``acc_norm`` divides l by the characters of
-    the filled-in context, as the harness does, although what is scored is the continuation; ``acc`` does not.
-tinyGSM8k
-    5 examples, greedy decoding up to "Question:". Strict: the number behind "#### ". Flexible: the last
-    number of the text. Either must equal the reference after commas, dollar signs and a final full stop are removed.
-gsm8k
-    The same over the whole test split of GSM8K (Cobbe et al., arXiv:2110.14168): its accuracy needs no item response
-    theory, and enters no mean over tasks.
+tinyMMLU: ``input_formatted`` holds five examples of the item's subject; choices are the letters A to D.
+tinyHellaswag: 10 examples, drawn anew for every item from the training split; choices are four endings.
+tinyTruthfulQA: a fixed primer of six questions. ``mc2`` (the harness's ``acc``) is the probability of the true answers
+    over that of all answers, sum over true of exp l / sum over all of exp l (Lin et al., arXiv:2109.07958); ``acc`` is
+    mc1, whether the one best answer of ``mc1_targets`` has the largest l.
+tinyWinogrande: 5 examples. The choices are two contexts (the sentence up to the blank, filled in) and one continuation:
+    partial evaluation, Trinh and Le (arXiv:1806.02847). ``acc_norm`` divides l by the characters of the context.
+tinyGSM8k: 5 examples, greedy decoding up to "Question:". Strict: the number behind "#### ". Flexible: the last number.
+gsm8k: the same over the whole test split of GSM8K (Cobbe et al., arXiv:2110.14168).
 """
 
 from dataclasses import dataclass
@@ -37,16 +25,9 @@ EXPECTED_ITEMS = 100
 
 @dataclass(frozen=True)
 class RetentionData:
-    """What a task needs from its data set.
-
-    Attributes:
-        hub_config: Configuration of the hub's data set; None for its only one.
-        split: Split with the items.
-        columns: Columns that the task reads.
-        examples_split: Split that few-shot examples come from, there even where none are drawn; None without.
-        num_examples: Few-shot examples per item.
-        items: Items as published.
-    """
+    """What a task needs from its data set: the hub's configuration (None for its only one), the split with the items,
+    the columns that are read, the split that few-shot examples come from, how many per item, and the published
+    items."""
 
     hub_config: str | None
     split: str
@@ -68,7 +49,6 @@ TASKS: dict[str, RetentionData] = {
     "tinyGSM8k": RetentionData("main", "test", ("question", "answer"), "train", 5),
     "gsm8k": RetentionData("main", "test", ("question", "answer"), "train", 5, 1319),
 }
-"""Task -> its data."""
 
 GENERATIVE_TASKS = ("tinyGSM8k", "gsm8k")
 """Tasks whose answers are generated, not chosen."""

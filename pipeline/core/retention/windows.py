@@ -9,10 +9,8 @@ scored, so all but the first have at least W - S tokens of context::
     window 2          . . x x
     window 3              . . x x
 
-Without a BOS token nothing predicts token 0, so it is not scored (as in code that shifts the labels by
-one, the paper's included). With one, every window starts with it: it takes the place of one token, token 0
-is scored from it, and no window shows the model a text that starts without it, which some models
-(Gemma) cannot read.
+Without a BOS token nothing predicts token 0, so it is not scored. With one, every window starts with it, in the place
+of one token: some models (Gemma) cannot read a text that starts without it.
 """
 
 from dataclasses import dataclass
@@ -30,19 +28,9 @@ class Window:
 def scoring_windows(num_tokens: int, window: int, stride: int, has_bos: bool) -> list[Window]:
     """Windows of a document in order; their scored parts follow each other without gap or overlap.
 
-    Args:
-        num_tokens: Tokens of the document, without the BOS token.
-        window: Tokens per window, a BOS token among them.
-        stride: Tokens by which a window starts behind the one before it; less than ``window``, so that
-            the first token that a window scores has something before it.
-        has_bos: Whether a BOS token stands before the document's tokens in every window.
-
-    Returns:
-        Every token is scored once with a BOS token, every token but the first without. Empty where
-        nothing can be scored.
-
-    Raises:
-        ValueError: ``stride`` is not between 1 and ``window - 1``.
+    ``num_tokens`` are without the BOS token, ``window`` is with it; a window starts ``stride`` tokens behind the one
+    before it. Every token is scored once with a BOS token, every token but the first without; empty where nothing can
+    be. Raises ValueError unless the stride is between 1 and ``window`` - 1.
     """
     if not 1 <= stride < window:
         raise ValueError(f"the stride must be between 1 and the window - 1, got stride {stride} and window {window}")

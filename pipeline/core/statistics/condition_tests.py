@@ -1,11 +1,9 @@
-"""Paired tests of two conditions of one model that answered the same structured prompts.
-
-Differences are own - other throughout; every metric tested is better where it is lower.
+"""Paired tests of two conditions of one model that answered the same structured prompts; differences are own - other.
 
 The estimand is the difference of the tabulated figures (mean within family; across families the median, of logit KL
 the mean) for families like those evaluated, so families are what intervals resample and what the p-value that decides
-swaps. Swapping prompt by prompt asks a narrower question: is there a difference on these families? It is shown beside,
-and decides nothing, because it rejects far too often where a difference varies between families.
+swaps. Swapping prompt by prompt asks whether there is a difference on these families. That is shown beside and decides
+nothing, because it rejects far too often where a difference varies between families.
 """
 
 import math
@@ -28,8 +26,7 @@ TESTED = {
     "wasserstein_1_normalised": "family_median",
     "logit_kl_nats": "family_mean",
 }
-"""Per-prompt metrics that are tested, with how they are tabulated (captions of the paper's Tables 6 and 7); all are
-better where they are lower."""
+"""Per-prompt metrics that are tested, all better where lower, with how they are tabulated (the paper's Tables 6, 7)."""
 SIGN_FLIPS = 9_999
 """Random sign patterns of a test."""
 MOST_ENUMERATED = 13
@@ -56,15 +53,11 @@ def family_signed_rank_test(
     """Two-sided permutation test of float64[P] finite paired differences: signed ranks, families of equal weight.
 
     The statistic is the sum over families of the mean of sign(d) * rank(|d|), ranks over all prompts (Wilcoxon 1945;
-    a difference of 0 counts as 0, Pratt 1959): prompts of a heavy-tailed law, whose W1 knows no bound, weigh no more
-    than others.
+    a difference of 0 counts as 0, Pratt 1959), because the W1 of a heavy-tailed law knows no bound.
 
-    Swapped by family, the hypothesis is that a family drawn anew is as likely to favour one condition as the other
-    by as much: all prompts of a family change sign together, so it holds its level where the difference varies
-    between families. With F families p is at least 2 / 2^F (0.031 with 6). Swapped by prompt, the hypothesis is that
-    both conditions answer every prompt of these very families with the same law. Up to MOST_ENUMERATED units all
-    patterns are tried; else the observed signs count as one of the random ones, so p is at least
-    1 / (replicates + 1). NaN without pairs.
+    Swapped by family, all prompts of a family change sign together, so it holds its level where the difference varies
+    between families; with F families p is at least 2 / 2^F (0.031 with 6). Swapped by prompt, the hypothesis is that
+    both conditions answer every prompt of these very families with the same law. NaN without pairs.
     """
     _, codes = np.unique(families, return_inverse=True)
     terms = np.sign(differences) * stats.rankdata(np.abs(differences)) / np.bincount(codes)[codes]
@@ -84,11 +77,9 @@ def compare(
 ) -> dict[str, float]:
     """Compare two conditions, float64[P] each with NaN where undefined, on one metric of the same prompts.
 
-    Returns:
-        Some of COMPARISON_COLUMNS: the two tabulated figures and their difference; its 95% interval, families, then
-        prompts resampled, the same for both; p with conditions swapped by family, and by prompt (p_these_families);
-        numbers of families, of prompts with a finite value under both, and of those without (undefined). All but the
-        sizes are NaN where a family has no pair.
+    Gives some of COMPARISON_COLUMNS: the tabulated figures and their difference with its 95% interval (families, then
+    prompts resampled, the same for both), p with conditions swapped by family, and by prompt (p_these_families), and
+    sizes. All but the sizes are NaN where a family has no pair.
     """
     own, other = (np.asarray(side, dtype=np.float64) for side in (own, other))
     defined = np.isfinite(own - other)
@@ -96,15 +87,15 @@ def compare(
     # A family without a pair would be left out of the test, which would then be of another question than the tables'.
     if math.isfinite(over_families(own - other, families, statistic)):
         value, against = (over_families(side, families, statistic) for side in (own, other))
-        rng = random_stream(seed, "condition tests", "bootstrap", *names)
+        rngs = {
+            name: random_stream(seed, "condition tests", name, *names) for name in ("bootstrap", "families", "signs")
+        }
         if len(own) > 1:
-            draws = paired_difference_draws(own, other, families, replicates=replicates, rng=rng, statistic=statistic)
-            low, high = percentile_interval(draws)
+            drawn = {"replicates": replicates, "rng": rngs["bootstrap"], "statistic": statistic}
+            low, high = percentile_interval(paired_difference_draws(own, other, families, **drawn))
         pairs = (own - other)[defined], families[defined]
-        rng = random_stream(seed, "condition tests", "families", *names)
-        p = family_signed_rank_test(*pairs, "families", SIGN_FLIPS, rng)
-        rng = random_stream(seed, "condition tests", "signs", *names)
-        p_prompts = family_signed_rank_test(*pairs, "prompts", SIGN_FLIPS, rng)
+        p = family_signed_rank_test(*pairs, "families", SIGN_FLIPS, rngs["families"])
+        p_prompts = family_signed_rank_test(*pairs, "prompts", SIGN_FLIPS, rngs["signs"])
     sizes = {"families": len(set(families.tolist())), "prompts": int(defined.sum()), "undefined": int((~defined).sum())}
     figures = {"value": value, "value_against": against, "difference": value - against}
     return {**sizes, **figures, "ci_low": low, "ci_high": high, "p_these_families": p_prompts, "p": p}
@@ -137,12 +128,10 @@ def comparison_verdict(
 
 
 def adjusted_by_question(table: pd.DataFrame, column: str = "p") -> pd.Series:
-    """p-values adjusted by Holm over the parts of each question, the one rule of this project.
+    """p-values adjusted by Holm over the parts (splits, tasks, slices) of each question, the one rule of this project.
 
-    A question is one metric of one model under one pair of conditions (QUESTION, of which the columns that a table
-    has count); its parts are the splits, tasks or slices that it is asked of. All parts together are a question by
-    themselves. Different metrics, pairs and models are different questions: what holds over models has a test of
-    its own (``pipeline.core.statistics.model_tests``).
+    A question is one metric of one model under one pair of conditions: QUESTION, of which the columns that a table has
+    count. All parts together are a question by themselves.
     """
     keys = [table[name] for name in QUESTION if name in table]
     groups = table.groupby([*keys, table["split"] == ALL_PARTS], sort=False)[column]
@@ -151,8 +140,7 @@ def adjusted_by_question(table: pd.DataFrame, column: str = "p") -> pd.Series:
 
 def method_pairs(conditions: Sequence[str]) -> list[tuple[str, str]]:
     """The condition tested and the one it is tested against: every method against base; soft against hard, as in the
-    paper; every further method against soft.
-    """
+    paper; every further method against soft."""
     methods = [name for name in conditions if name != "base"]
     further = [name for name in methods if name not in ("soft", "hard")]
     pairs = [(name, "base") for name in methods] + [("soft", "hard")] + [(name, "soft") for name in further]
@@ -169,24 +157,11 @@ def compare_conditions(
     replicates: int,
     tested: Mapping[str, FamilyStatistic] = TESTED,
 ) -> pd.DataFrame:
-    """Pairs of conditions of all models on all tested metrics, all of them better where lower.
+    """Pairs of conditions of all models on all tested metrics: COMPARISON_COLUMNS, by split, metric, model and pair.
 
-    Args:
-        per_prompt: Columns model, condition, split, family, prompt_id and the tested ones that exist, NaN where a
-            condition has none.
-        pairs: Condition tested, and the condition that it is tested against.
-        floors: What a perfect sampler scores, by (model, condition, split, metric).
-        margins: Smallest difference that matters by tested metric.
-        seed: Root seed.
-        significance: Level of each question, over its splits (``adjusted_by_question``).
-        replicates: Resamples of each interval.
-        tested: Per-prompt metrics, with how they are tabulated.
-
-    Returns:
-        COMPARISON_COLUMNS, a row per split, metric, model and pair that has the metric, in that order.
-
-    Raises:
-        ValueError: Two conditions of a model answered different prompts of a split.
+    ``per_prompt`` has columns model, condition, split, family, prompt_id and the tested metrics that exist, NaN where a
+    condition has none. ``floors`` has what a perfect sampler scores, by (model, condition, split, metric); ``margins``
+    the smallest difference that matters. Raises ValueError where two conditions answered different prompts.
     """
     rows = []
     for (split, model), members in per_prompt.groupby(["split", "model"], sort=False):
@@ -204,13 +179,10 @@ def compare_conditions(
                 values = (side[metric].to_numpy(np.float64) for side in (first, second))
                 names = (str(model), str(split), own, other, metric)
                 own_floor, other_floor = (floors.get((model, c, split, metric), math.nan) for c in (own, other))
-                rows.append(
-                    {
-                        **{"model": model, "split": split, "metric": metric, "condition": own, "against": other},
-                        **compare(*values, families, seed, names, replicates, statistic),
-                        **{"margin": margins[metric], "floor_difference": own_floor - other_floor},
-                    }
-                )
+                labels = {"model": model, "split": split, "metric": metric, "condition": own, "against": other}
+                compared = compare(*values, families, seed, names, replicates, statistic)
+                bars = {"margin": margins[metric], "floor_difference": own_floor - other_floor}
+                rows.append({**labels, **compared, **bars})
     table = pd.DataFrame(rows, columns=list(COMPARISON_COLUMNS))
     if table.empty:
         return table
@@ -219,10 +191,7 @@ def compare_conditions(
         comparison_verdict((row.ci_low, row.ci_high), row.p_adjusted, significance, row.margin, row.floor_difference)
         for row in table.itertuples()
     ]
-    ranks = {
-        "split": list(dict.fromkeys(per_prompt["split"])),
-        "metric": list(tested),
-        "model": list(dict.fromkeys(per_prompt["model"])),
-    }
-    key = [[ranks[name].index(value) for value in table[name]] for name in ("model", "metric", "split")]
-    return table.iloc[np.lexsort(key)].reset_index(drop=True)
+    orders = {name: list(dict.fromkeys(per_prompt[name])) for name in ("split", "model")} | {"metric": list(tested)}
+    return table.sort_values(
+        ["split", "metric", "model"], key=lambda column: column.map(orders[column.name].index), kind="stable"
+    ).reset_index(drop=True)

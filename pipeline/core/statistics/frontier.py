@@ -1,10 +1,4 @@
-"""Calibration against what it costs: which methods are dominated, what one costs at equal calibration, which to choose.
-
-A straight line between two measured models is no interpolation of theirs. It is what anyone has without training
-anything: a model that answers each request with one of the two, drawn at random. Its cost is that mean exactly, and
-its W1 at most that mean, because W1 is convex in the law of the answers. So the lower envelope of such lines is what a
-method has to beat, however few points it is drawn through.
-"""
+"""Calibration against cost: which methods are dominated, what one costs at equal calibration, which to choose."""
 
 import itertools
 import math
@@ -15,29 +9,25 @@ import numpy as np
 
 
 def dominated_by(points: np.ndarray, lower_is_better: Sequence[bool]) -> list[int | None]:
-    """For each of N points the place of one that dominates it: at least as good in every coordinate and better in one.
+    """For each of float64[N, K] points the place of one that is at least as good in all coordinates and better in one.
 
-    Of float64[N, K] points. Named is an undominated one, the best in the first coordinate; None where there is none.
-    Points that agree in every coordinate do not dominate each other, and a NaN takes no part.
+    Named is an undominated one, the best in the first coordinate; None where there is none. A NaN takes no part.
     """
     oriented = np.where(np.asarray(lower_is_better, dtype=bool), points, -np.asarray(points, dtype=np.float64))
     # Comparisons with NaN are false.
     at_least = (oriented[:, None] <= oriented[None]).all(axis=-1)
     beats = at_least & (oriented[:, None] < oriented[None]).any(axis=-1)
-    free = ~beats.any(axis=0)
-    found: list[int | None] = []
-    for place in range(len(oriented)):
-        dominators = np.flatnonzero(beats[:, place] & free)
-        found.append(int(dominators[np.argmin(oriented[dominators, 0])]) if len(dominators) else None)
-    return found
+    dominators = [np.flatnonzero(column & ~beats.any(axis=0)) for column in beats.T]
+    return [int(own[np.argmin(oriented[own, 0])]) if len(own) else None for own in dominators]
 
 
 def mixture_cost(calibrations: np.ndarray, costs: np.ndarray, at: np.ndarray | float) -> np.ndarray:
     """The least cost of a mixture of reference models that is, on average, at least as well calibrated as asked.
 
-    The lower convex envelope of the points, float64[M] or [M, R] by reference model and resample; lower is better.
-    Where none of them is as well calibrated as asked, the cost of the best calibrated: a method that is better
-    calibrated than all of them is then charged for that, too. NaN where a number is.
+    A mixture answers each request with one of two models at random: its cost is their mean, and its W1 at most their
+    mean, because W1 is convex in the law. So this is the lower convex envelope of the points, float64[M] or [M, R] by
+    reference model and resample; lower is better. Where none is as well calibrated, the cost of the best calibrated.
+    NaN where a number is.
     """
     calibrations, costs = np.asarray(calibrations, dtype=np.float64), np.asarray(costs, dtype=np.float64)
     defined = np.isfinite(calibrations).all(axis=0) & np.isfinite(costs).all(axis=0) & np.isfinite(at)
@@ -55,8 +45,7 @@ def mixture_cost(calibrations: np.ndarray, costs: np.ndarray, at: np.ndarray | f
 
 @dataclass(frozen=True)
 class Choice:
-    """Which method to choose for one model: of the candidates, those not shown to be worse calibrated than another, the
-    one that costs least; empty where none has a cost.
+    """Of the candidates, the methods not shown to be worse calibrated than another, the cheapest; "" without a cost.
 
     ``worse`` has for each other method the split on which it is worse calibrated, the method that it is worse than
     (empty where its own W1 is undefined), and whether a paired test shows it; else intervals do.
@@ -75,35 +64,26 @@ def choose_method(
 ) -> Choice:
     """Of the methods that are not shown to be worse calibrated than another, the one that costs least.
 
-    A method is shown to be worse where, on a split, a paired test with any other method says so; or where it was not
-    tested against the best of the split and its interval lies wholly above that one's, by more than the margin.
-    Methods of the same cost are chosen in the given order; one without a finite cost cannot be chosen.
-
-    Args:
-        distances: W1 with the ends of its 95% interval, by split and method; NaN where undefined.
-        verdicts: What paired tests of W1 say of the first method against the second, by split.
-        costs: Cost by method.
-        margin: Smallest difference of W1 that matters.
+    ``distances`` are W1 with the ends of its 95% interval, by split and method, NaN where undefined; ``verdicts`` what
+    paired tests say of the first method against the second, by split. A method is worse where a test with any other
+    says so; or where it was not tested against the best of the split and its interval lies wholly above that one's by
+    more than ``margin``. One without a finite cost cannot be chosen; of equal costs, the first is.
     """
     methods = list(dict.fromkeys(name for members in distances.values() for name in members))
     worse: dict[str, tuple[str, str, bool]] = {}
     for split, members in distances.items():
-        undefined = (math.nan,) * 3
-        rows = {name: members.get(name, undefined) for name in methods}
-        defined = [name for name in methods if math.isfinite(rows[name][0])]
+        defined = [name for name in methods if name in members and math.isfinite(members[name][0])]
         # Whether the first is shown to be worse than the second, of all tested pairs in both orders.
-        tests = {
-            pair: verdict == word
-            for (own, other), verdict in verdicts.get(split, {}).items()
-            for pair, word in (((own, other), "worse"), ((other, own), "better"))
-        }
+        tests = {}
+        for (own, other), verdict in verdicts.get(split, {}).items():
+            tests |= {(own, other): verdict == "worse", (other, own): verdict == "better"}
         for name in methods:
-            best = min(defined, key=lambda other: rows[other][0], default="")
+            best = min(defined, key=lambda other: members[other][0], default="")
             if name not in defined:
                 worse.setdefault(name, (split, "", False))
             elif beaten := next((other for other in defined if tests.get((name, other))), ""):
                 worse.setdefault(name, (split, beaten, True))
-            elif (name, best) not in tests and rows[name][1] > rows[best][2] + margin:
+            elif (name, best) not in tests and members[name][1] > members[best][2] + margin:
                 worse.setdefault(name, (split, best, False))
     candidates = tuple(name for name in methods if name not in worse)
     priced = [name for name in candidates if math.isfinite(costs.get(name, math.nan))]

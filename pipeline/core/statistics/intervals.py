@@ -1,4 +1,4 @@
-"""Aggregation over families and intervals for what is reported."""
+"""Aggregation over families, resampling, and intervals for what is reported."""
 
 import math
 import warnings
@@ -20,7 +20,7 @@ def metric_row(
     floor: float = math.nan,
     undefined: int = 0,
 ) -> dict[str, Any]:
-    """A reported number as a row of the metrics table, less what names the evaluation.
+    """A row of the metrics table, less what names the evaluation.
 
     ``n`` is the sample size in the metric's unit, ``floor`` what a perfect sampler scores at it, and ``undefined`` the
     number of families (or prompts) without a finite value.
@@ -63,15 +63,14 @@ def combine(values: np.ndarray, statistic: Statistic) -> np.ndarray:
 
 
 def over_families(values: np.ndarray, families: np.ndarray, statistic: Statistic = "family_median") -> float:
-    """A statistic of ``combine`` of float64[P] values of prompts, of str[P] families; NaN without a prompt."""
+    """``combine`` of float64[P] values of prompts, of str[P] families; NaN without a prompt."""
     return float(combine(at_places(values, by_family(families)), statistic)) if len(values) else math.nan
 
 
 def family_draws(families: np.ndarray, replicates: int, rng: np.random.Generator) -> np.ndarray:
-    """Resamples of families, then of the prompts in each. A family drawn twice counts as two families.
+    """Resamples of families, then of the prompts in each: int64[replicates, F, M] places among str[P] families.
 
-    Returns:
-        int64[replicates, F, M] places among str[P] families; -1 where a drawn family has fewer than M prompts.
+    -1 where a drawn family has fewer than M prompts. A family drawn twice counts as two families.
     """
     members = by_family(families)
     sizes = (members >= 0).sum(axis=1)
@@ -84,16 +83,11 @@ def family_draws(families: np.ndarray, replicates: int, rng: np.random.Generator
 def bootstrap_families(
     values: np.ndarray, families: np.ndarray, statistic: Statistic, *, replicates: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """95% percentile interval of a statistic of prompts: training seeds, families and prompts resampled.
+    """95% percentile interval of a statistic of prompts, float64[S, P]: training seeds, families and prompts resampled.
 
-    Families are the independent units; a percentile interval over few of them is too narrow by a factor of about
-    sqrt(1 - 1 / F). Training seeds are crossed with prompts, not above them: every seed answers the same prompts, so
-    seeds are drawn independently of families and a prompt's value is the mean over the drawn seeds (the crossed
-    bootstrap of Owen 2007). One seed says nothing about the spread between seeds: the interval is then for the
-    trained model at hand.
-
-    ``values`` are float64[P] by prompt or [S, P] by training seed and prompt. The interval is NaN where the
-    statistic is undefined, and without a second prompt or seed.
+    Every seed answers the same prompts, so seeds are crossed with prompts (Owen 2007): a prompt's value is the mean
+    over the drawn seeds. One seed says nothing about the spread between seeds. Over few families F the interval is too
+    narrow by about sqrt(1 - 1 / F). NaN where the statistic is undefined, and without a second prompt or seed.
     """
     values = np.atleast_2d(values)
     if values.size < 2 or not math.isfinite(over_families(values.mean(axis=0), families, statistic)):
@@ -105,11 +99,10 @@ def bootstrap_families(
 
 
 def half_samples(size: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
-    """bool[replicates, size], which values are in each half of a sample, drawn without replacement.
+    """bool[replicates, size], size // 2 values of a sample each, drawn without replacement.
 
-    For distances from a law, whose resamples with replacement have ties and so lie too far from it. A statistic that
-    is a mean has the same variance over half-samples as over samples (the delete-half jackknife, Shao and Tu 1995,
-    Section 2.3); ``half_sample_deviations`` corrects for odd sizes. Halves have size // 2 values.
+    For distances from a law: resamples with replacement have ties and so lie too far from it. A mean has the same
+    variance over half-samples as over samples (the delete-half jackknife, Shao and Tu 1995, Section 2.3).
     """
     chosen = np.zeros((replicates, size), dtype=bool)
     if size > 1:
@@ -119,8 +112,7 @@ def half_samples(size: int, replicates: int, rng: np.random.Generator) -> np.nda
 
 
 def half_sample_deviations(values: np.ndarray, size: int) -> np.ndarray:
-    """How a statistic varies with the sample: its values on ``half_samples`` less their mean; 0 where they are
-    undefined.
+    """A statistic on ``half_samples`` less its mean there, scaled for odd sizes; 0 where it is undefined.
 
     Centring takes out the bias that a distance has at half the size (Efron and Tibshirani 1993, Chapter 10): the
     interval is for the statistic's mean at the full size, to be read against a perfect sampler's at that size.
@@ -150,9 +142,8 @@ def paired_difference_draws(
 ) -> np.ndarray:
     """float64[R] or [M, R], bootstrap of the difference of two conditions' aggregates on the same families and prompts.
 
-    Each condition's aggregate is taken by itself in every resample, as in the tables, so this is the uncertainty of
-    the difference of the tabulated figures, not of a median of differences. The sides are float64[P] or [M, P]: several
-    models see the same resamples, so their draws can be combined. NaN where a resample has a family without a value.
+    It is the difference of the tabulated figures, not an aggregate of differences. The sides are float64[P] or [M, P];
+    M models see the same resamples. NaN where a resample has a family without a value.
     """
     drawn = at_places(np.stack([own, other]), family_draws(families, replicates, rng))
     found = combine(drawn, statistic)
@@ -160,19 +151,15 @@ def paired_difference_draws(
 
 
 def paired_mean_draws(own: np.ndarray, other: np.ndarray, *, replicates: int, rng: np.random.Generator) -> np.ndarray:
-    """float64[R] or [M, R], bootstrap of the difference of two conditions' means on the same prompts.
-
-    The sides are float64[P] or [M, P]; a NaN is left out of that side's mean.
-    """
+    """float64[R] or [M, R], bootstrap of the difference of two conditions' means on the same prompts, float64[P] or
+    [M, P]; a NaN is left out of that side's mean."""
     size = own.shape[-1]
     weights = rng.multinomial(size, np.full(size, 1 / size), size=replicates).T
-    finite = [np.isfinite(side) for side in (own, other)]
     with np.errstate(invalid="ignore"):
-        means = [
-            np.where(defined, side, 0.0) @ weights / (defined @ weights)
-            for side, defined in zip((own, other), finite, strict=True)
-        ]
-    return means[0] - means[1]
+        first, second = (
+            np.where(np.isfinite(side), side, 0.0) @ weights / (np.isfinite(side) @ weights) for side in (own, other)
+        )
+    return first - second
 
 
 def percentile_interval(draws: np.ndarray) -> tuple[float, float]:
@@ -185,10 +172,7 @@ def percentile_interval(draws: np.ndarray) -> tuple[float, float]:
 
 
 def wilson_interval(successes: float, trials: float) -> tuple[float, float]:
-    """95% Wilson score interval of a proportion (Wilson 1927); NaN without trials.
-
-    Numbers need not be whole: an effective sample size is not (``clustered_wilson_interval``).
-    """
+    """95% Wilson score interval of a proportion (Wilson 1927); NaN without trials. Numbers need not be whole."""
     if trials == 0:
         return math.nan, math.nan
     rate, weight = successes / trials, NORMAL_QUANTILE**2 / trials
@@ -202,10 +186,9 @@ def wilson_interval(successes: float, trials: float) -> tuple[float, float]:
 def clustered_wilson_interval(successes: np.ndarray, trials: np.ndarray) -> tuple[float, float]:
     """95% interval of a rate over answers that come in clusters (prompts), each with a rate of its own.
 
-    Wilson's interval at an effective sample size (Korn and Graubard 1998): the number of trials over the design
-    effect, which is the variance between clusters over the binomial one, at least 1, and for the few clusters that
-    it is estimated from, times (z / t)^2 with Student's t at clusters - 1 degrees of freedom. A single cluster shows
-    nothing of how rates vary between clusters: the interval is then Wilson's, for redrawing this cluster's answers.
+    Wilson's at an effective sample size (Korn and Graubard 1998): trials over the design effect (the variance between
+    clusters over the binomial one, at least 1), times (z / t)^2 with Student's t at clusters - 1 degrees of freedom.
+    Of a single cluster, Wilson's: for redrawing its answers.
     """
     total, clusters = trials.sum(), int((trials > 0).sum())
     if total == 0 or clusters == 1:
@@ -219,10 +202,8 @@ def clustered_wilson_interval(successes: np.ndarray, trials: np.ndarray) -> tupl
 
 
 def newcombe_interval(successes: tuple[int, int], trials: tuple[int, int]) -> tuple[float, float]:
-    """95% interval of a difference of rates, first - second, of independent samples.
-
-    From Wilson's interval of each (Newcombe 1998, method 10); NaN where one has no trials.
-    """
+    """95% interval of a difference of rates, first - second, of independent samples, from Wilson's interval of each
+    (Newcombe 1998, method 10); NaN where one has no trials."""
     if 0 in trials:
         return math.nan, math.nan
     first, second = (k / n for k, n in zip(successes, trials, strict=True))

@@ -1,4 +1,4 @@
-"""Do samples follow a known law? Pearson's chi-square test over cells that are large enough for it."""
+"""Do samples follow a known law? Pearson's chi-square test over cells that are large enough for it; total variation."""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -18,8 +18,7 @@ IMPOSSIBLE = 1e-9
 @dataclass(frozen=True)
 class LawTest:
     """Pearson's X^2 (NaN with a single cell), its degrees of freedom, the p-value (an upper bound where two tests were
-    made), the number of samples, and what speaks most against the law: (outcome, observed, expected), the outcome
-    None for rare outcomes together.
+    made), and what speaks most against the law: (outcome, observed, expected), the outcome None for rare ones together.
     """
 
     statistic: float
@@ -30,17 +29,11 @@ class LawTest:
 
 
 def cells_of(law: Mapping[Hashable, float], num_samples: int) -> tuple[list[list[Hashable]], float]:
-    """Cells of Pearson's test: outcomes that are common enough one by one, rarer ones in groups of like probability.
+    """The outcomes of each cell, most probable first, and the probability of all others, unlisted ones among them.
 
-    Sampling that leaves out rare outcomes (top-k, top-p) empties the last groups, which one cell for all
-    that is rare would hide.
-
-    Returns:
-        Outcomes of each cell, most probable first: at least ``MINIMUM_EXPECTED`` expected samples for one outcome,
-        ``GROUP_EXPECTED`` for a group. And the probability of all other outcomes, unlisted ones among them.
-
-    Raises:
-        ValueError: A probability is negative, or their sum is above 1 by more than rounding.
+    An outcome with at least MINIMUM_EXPECTED expected samples is a cell; rarer ones are grouped by like probability, at
+    least GROUP_EXPECTED together: sampling that leaves out rare outcomes (top-k, top-p) empties the last groups, which
+    one cell for all that is rare would hide. Raises ValueError for probabilities that are none.
     """
     if any(probability < 0 for probability in law.values()) or math.fsum(law.values()) > 1 + 1e-6:
         raise ValueError("law must hold probabilities whose sum is at most 1")
@@ -69,10 +62,10 @@ def _upper_tail(statistics: np.ndarray, freedom: int, noncentrality: float) -> n
 class LawCells:
     """The cells of a test of N samples against a law that was known before they were seen.
 
-    Pearson's test over ``cells_of`` and one cell for all other outcomes. Where fewer than ``MINIMUM_EXPECTED`` others
-    are expected, they join the last cell, and their own number is tested by its binomial law (too many,
-    one-sided): impossible outcomes must not hide in a large cell. The p-value is then twice the smaller one
-    (Bonferroni). ``probabilities`` are float64[C + 1]; the last is that of all other outcomes.
+    ``cells_of`` and one cell for all other outcomes. Where fewer than MINIMUM_EXPECTED others are expected, they join
+    the last cell, and their own number is tested by its binomial law (too many, one-sided): impossible outcomes must
+    not hide in a large cell. The p-value is then twice the smaller one (Bonferroni). ``probabilities`` are
+    float64[C + 1]; the last is that of all other outcomes.
     """
 
     def __init__(self, law: Mapping[Hashable, float], num_samples: int) -> None:
@@ -109,9 +102,8 @@ class LawCells:
     def p_values(self, observed: np.ndarray, relative_error: float = 0.0) -> np.ndarray:
         """P-values, float64[D], of int64[D, C + 1] samples in each cell.
 
-        ``relative_error`` is the root mean square of what the sampled probabilities may differ by, as a share of
-        each: the statistic is then noncentral chi-square, with noncentrality N * relative_error^2. Outcomes that the
-        law leaves out have no such excuse.
+        ``relative_error`` is the root mean square of what the sampled probabilities may differ by, as a share of each:
+        the statistic is then noncentral chi-square, with noncentrality N * relative_error^2.
         """
         pearson = self._pearson(self.statistics(observed), relative_error)
         if not self._joins:
@@ -126,9 +118,7 @@ class LawCells:
         return ((self._joined(observed) - expected) ** 2 / expected).sum(axis=-1)
 
     def draw(self, sampled: np.ndarray, num_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Samples in each cell, int64[D, C + 1], of D times N samples of a law with the ``masses`` given; the last gets
-        the rest.
-        """
+        """int64[D, C + 1] of D times N samples of a law with the ``masses`` given; the last cell gets the rest."""
         shares = np.maximum(sampled, 0)
         shares[-1] = max(1 - math.fsum(shares[:-1]), 0.0)
         return rng.multinomial(self.num_samples, shares / shares.sum(), size=num_draws)
@@ -151,3 +141,27 @@ def pooled_p_values(cells: Sequence[LawCells], statistics: np.ndarray, relative_
     tested = [test for test in cells if test.degrees_of_freedom]
     noncentrality = sum(test.num_samples for test in tested) * relative_error**2
     return _upper_tail(statistics.sum(axis=0), sum(test.degrees_of_freedom for test in tested), noncentrality)
+
+
+def total_variations(counts: np.ndarray, law: np.ndarray) -> np.ndarray:
+    """Total variation distance of frequencies from a law float64[K], float64[R] of int[R, K]; NaN without answers."""
+    with np.errstate(invalid="ignore"):
+        return np.abs(counts / counts.sum(axis=1, keepdims=True) - law).sum(axis=1) / 2
+
+
+def total_variation_floors(law: np.ndarray, size: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
+    """What perfect samplers score, float64[replicates]: total variation of ``size`` draws from the law itself."""
+    return total_variations(rng.multinomial(size, law, size=replicates), law)
+
+
+def total_variation_deviations(
+    counts: np.ndarray, law: np.ndarray, replicates: int, rng: np.random.Generator
+) -> np.ndarray:
+    """How total variation varies when int[K] answers are drawn anew, float64[replicates]; 0 without answers.
+
+    Centred, because redrawing adds the sampling error a second time (as ``half_sample_deviations``).
+    """
+    if not counts.sum():
+        return np.zeros(replicates)
+    draws = total_variations(rng.multinomial(counts.sum(), counts / counts.sum(), size=replicates), law)
+    return draws - draws.mean()

@@ -1,9 +1,4 @@
-"""One test over all models, in place of counting in how many of them a test says something.
-
-Models are the independent units of a claim about models in general: the bootstrap draws them with replacement, and
-with them families and prompts, which are the same for all models of a resample (crossed, Owen 2007). Models of one
-maker share data and code, so they are less independent than this takes them to be.
-"""
+"""One test over all models, in place of counting in how many of them a test says something."""
 
 import math
 from dataclasses import dataclass
@@ -17,8 +12,7 @@ from pipeline.core.statistics.intervals import percentile_interval
 @dataclass(frozen=True)
 class OverModels:
     """Mean over models of own - other with its 95% interval, how many models are defined, below and above 0, and the
-    two-sided sign test's p; a difference of 0 is left out of it.
-    """
+    two-sided sign test's p; a difference of 0 is left out of it."""
 
     difference: float
     ci_low: float
@@ -30,10 +24,10 @@ class OverModels:
 
 
 def over_models(differences: np.ndarray, draws: np.ndarray, rng: np.random.Generator) -> OverModels | None:
-    """Bootstrap and sign test over models; None with fewer than two: from one model nothing follows for others.
+    """Bootstrap and sign test over models, which are taken as independent; None with fewer than two.
 
     ``differences`` are float64[M], NaN where undefined; ``draws`` float64[M, R], the same on resamples of families and
-    prompts, resample r the same for all models.
+    prompts, resample r the same for all models (crossed, Owen 2007).
     """
     defined = np.isfinite(differences)
     differences, draws = differences[defined], draws[defined]
@@ -42,7 +36,6 @@ def over_models(differences: np.ndarray, draws: np.ndarray, rng: np.random.Gener
         return None
     chosen = rng.integers(size, size=(replicates, size))
     means = draws.T[np.arange(replicates)[:, None], chosen].mean(axis=1)
-    low, high = percentile_interval(means)
     lower, higher = int((differences < 0).sum()), int((differences > 0).sum())
     p = float(stats.binomtest(lower, lower + higher).pvalue) if lower + higher else math.nan
-    return OverModels(float(differences.mean()), low, high, size, lower, higher, p)
+    return OverModels(float(differences.mean()), *percentile_interval(means), size, lower, higher, p)

@@ -1,9 +1,7 @@
-"""Tests of what changed between two conditions that answered the same items.
+"""Tests of what changed between two conditions that answered the same items; differences are own - base.
 
 Two questions are asked of every pair: is there a difference (McNemar, sign flips), and is it smaller than a
-margin that was set beforehand (equivalence, two one-sided tests). An answer of "no" to the first is not a
-"yes" to the second; ``verdict`` keeps them apart. ``holm`` controls the error over several tasks or slices.
-Differences are own - base throughout.
+margin that was set beforehand (equivalence, two one-sided tests). A "no" to the first is not a "yes" to the second.
 """
 
 import itertools
@@ -24,9 +22,7 @@ TEST_COLUMNS = (
     *("split", "metric", "difference", "ci_low", "ci_high", "margin", "detectable"),
     *("p_difference", "p_equivalence", "p_difference_adjusted", "p_equivalence_adjusted", "verdict"),
 )
-"""Of a table of tests against base, on every axis that has one; p-values are adjusted by
-``pipeline.core.statistics.condition_tests.adjusted_by_question``."""
-
+"""Of a table of tests against base, on every axis that has one; p-values are adjusted by ``adjusted_by_question``."""
 PERMUTATIONS = 9_999
 """Random sign patterns of ``sign_flip_test``: near .01 a p-value is known to .001, after Holm over seven to .007."""
 SIGNS_PER_BLOCK = 1_000_000
@@ -38,11 +34,7 @@ NUISANCE_ERROR = 1e-3
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
-    """Holm's (1979) step-down adjusted p-values, float64[n] in the order given.
-
-    The i-th smallest of n is multiplied by n - i + 1; the result is made monotone and cut at 1. An undefined
-    p-value (NaN) counts among the n, as one that is never rejected, and stays NaN.
-    """
+    """Holm's (1979) step-down adjusted p-values, float64[n]; NaN counts as one never rejected, and stays NaN."""
     p_values = np.asarray(p_values, dtype=np.float64)
     filled = np.where(np.isnan(p_values), 1.0, p_values)
     order = np.argsort(filled, kind="stable")
@@ -55,17 +47,13 @@ def holm(p_values: np.ndarray) -> np.ndarray:
 def discordant_counts(base: np.ndarray, own: np.ndarray) -> tuple[int, int]:
     """Items gained (base 0, own 1) and lost (base 1, own 0) of two 0/1 arrays. Raises ValueError on other values."""
     base, own = np.asarray(base, dtype=np.float64), np.asarray(own, dtype=np.float64)
-    if base.shape != own.shape:
-        raise ValueError(f"paired values need one shape, got {base.shape} and {own.shape}")
-    if not (np.isin(base, (0, 1)).all() and np.isin(own, (0, 1)).all()):
-        raise ValueError("a test of paired proportions needs values 0 and 1")
-    return int(((base == 0) & (own == 1)).sum()), int(((base == 1) & (own == 0)).sum())
+    if base.shape != own.shape or not np.isin([base, own], (0, 1)).all():
+        raise ValueError("a test of paired proportions needs two arrays of one shape, of values 0 and 1")
+    return int((base < own).sum()), int((base > own).sum())
 
 
 def mcnemar_exact(base: np.ndarray, own: np.ndarray) -> float:
-    """Two-sided exact McNemar test on float64[n] of 0 and 1: of the items that differ, each is a fair coin. 1 without
-    any.
-    """
+    """Two-sided exact McNemar test on 0 and 1: of the items that differ, each is a fair coin. 1 without any."""
     gained, lost = discordant_counts(base, own)
     return float(stats.binomtest(gained, gained + lost, 0.5).pvalue) if gained + lost else 1.0
 
@@ -97,8 +85,8 @@ def sign_flip_test(
 def ratio_contributions(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
     """float64[n] whose mean is ``sum(numerators) / sum(denominators)`` and whose spread is that ratio's.
 
-    Linearisation of the ratio estimator (delta method): R + (x_i - R y_i) / mean(y). With these a test on a mean
-    serves for a ratio of sums, for example bits per byte over documents of unequal length.
+    Linearisation (delta method): R + (x_i - R y_i) / mean(y). With these a test on a mean serves for a ratio of sums,
+    such as bits per byte over documents of unequal length.
     """
     numerators, denominators = np.asarray(numerators, np.float64), np.asarray(denominators, np.float64)
     ratio = numerators.sum() / denominators.sum()
@@ -108,9 +96,8 @@ def ratio_contributions(numerators: np.ndarray, denominators: np.ndarray) -> np.
 def tost(differences: np.ndarray, margin: float) -> float:
     """p-value of equivalence: two one-sided t-tests that the mean difference is within (-margin, margin).
 
-    The larger of the two one-sided p-values (Schuirmann 1987). NaN with fewer than two pairs. Pairs that all
-    differ by the same amount leave no doubt to a t-test: 0 inside the margin, 1 outside. For 0/1 values use
-    ``tost_proportions``; with few differing items the t-test is far too sure.
+    The larger of the two (Schuirmann 1987); NaN with fewer than two pairs; 0 or 1 where all pairs differ by the same.
+    For 0/1 values use ``tost_proportions``; with few differing items the t-test is far too sure.
     """
     differences = np.asarray(differences, dtype=np.float64)
     size = len(differences)
@@ -135,7 +122,7 @@ def _not_worse(gained: int, lost: int, size: int, margin: float) -> float:
     observed = _score(np.array(float(gained)), np.array(float(lost)), size, margin)
     if size > LARGEST_EXACT:
         return float(stats.norm.sf(observed))
-    more, fewer = (grid.astype(np.float64) for grid in np.mgrid[0 : size + 1, 0 : size + 1])
+    more, fewer = (grid.ravel().astype(np.float64) for grid in np.mgrid[0 : size + 1, 0 : size + 1])
     inside = more + fewer <= size
     more, fewer = more[inside], fewer[inside]
     extreme = _score(more, fewer, size, margin) >= observed - 1e-9
@@ -152,17 +139,16 @@ def _not_worse(gained: int, lost: int, size: int, margin: float) -> float:
 
 
 def tost_proportions(base: np.ndarray, own: np.ndarray, margin: float) -> float:
-    """p-value of equivalence of two conditions' rates of right answers, float64[n] of 0 and 1 on the same items.
+    """p-value of equivalence of two conditions' rates of right answers, 0 and 1 on the same items; NaN without items.
 
-    The larger p-value of two one-sided tests, against a loss and against a gain of at least ``margin``. Each is
-    the exact unconditional test ordered by Tango's score (Tango 1998; Hsueh, Liu and Chen 2001): the probability
-    of a result at least as far from the hypothesis, at the worst rate of differing items within a 99.9%
-    Clopper-Pearson interval, plus the 0.1% outside of it (Berger and Boos 1994). Valid at any number of items up to
-    LARGEST_EXACT, up to the search's grid of 101 rates; the score test's normal approximation beyond. At n = 100
-    and a margin of 0.05, identical answers give 0.008. NaN without items.
+    The larger p-value of two one-sided tests, against a loss and against a gain of at least ``margin``. Each is the
+    exact unconditional test ordered by Tango's score (Tango 1998; Hsueh, Liu and Chen 2001): the probability of a
+    result at least as far from the hypothesis, at the worst rate of differing items within a 99.9% Clopper-Pearson
+    interval, plus the 0.1% outside of it (Berger and Boos 1994). Beyond LARGEST_EXACT items, the score test's normal
+    approximation. At n = 100 and a margin of 0.05, identical answers give 0.008.
     """
     gained, lost = discordant_counts(base, own)
-    size = len(np.asarray(base))
+    size = len(base)
     if size == 0:
         return math.nan
     return max(_not_worse(gained, lost, size, margin), _not_worse(lost, gained, size, margin))
@@ -171,11 +157,10 @@ def tost_proportions(base: np.ndarray, own: np.ndarray, margin: float) -> float:
 def tango_interval(base: np.ndarray, own: np.ndarray) -> tuple[float, float]:
     """95% score interval of the difference of two conditions' rates on the same items (Tango 1998); NaN without items.
 
-    The differences that his score statistic does not reject. Unlike a bootstrap it has a width where few or no
-    items differ: 100 identical answers leave -0.037 to 0.037.
+    Unlike a bootstrap it has a width where few or no items differ: 100 identical answers leave -0.037 to 0.037.
     """
     gained, lost = discordant_counts(base, own)
-    size = len(np.asarray(base))
+    size = len(base)
     if size == 0:
         return math.nan, math.nan
     return -_largest_gain(lost, gained, size), _largest_gain(gained, lost, size)
@@ -224,19 +209,13 @@ def stratified_mean(differences: Sequence[np.ndarray], rates: Sequence[bool]) ->
     """All items of all tasks as one question: every task has the same weight, items are drawn within tasks.
 
     To a task of 0/1 answers (``rates``) one gained and one lost item are added for the interval (Bonett and Price
-    2012), without which few differing items make it far too sure. NaN where a task of other values has fewer than
-    two items.
+    2012), without which few differing items make it far too sure. NaN where another task has fewer than two items.
     """
     means, variances = [], []
     for own, is_rate in zip(differences, rates, strict=True):
-        own = np.asarray(own, dtype=np.float64)
-        if is_rate:
-            own = np.append(own, [1.0, -1.0])
-            means.append(own.mean())
-            variances.append(own.var() / len(own))
-        else:
-            means.append(own.mean())
-            variances.append(own.var(ddof=1) / len(own) if len(own) > 1 else math.nan)
+        own = np.append(own, [1.0, -1.0]) if is_rate else np.asarray(own, dtype=np.float64)
+        means.append(own.mean())
+        variances.append(own.var(ddof=0 if is_rate else 1) / len(own) if len(own) > 1 else math.nan)
     value = float(np.mean([np.mean(own) for own in differences]))
     return StratifiedMean(value, float(np.mean(means)), math.sqrt(sum(variances)) / len(variances))
 

@@ -56,13 +56,10 @@ class Statistic:
 
 
 def mean_of(column: str) -> Statistic:
-    """The mean of a column."""
     return Statistic((column,), lambda rows, weights: weights @ rows[column].to_numpy(float) / weights.sum(axis=-1))
 
 
 def median_of(column: str) -> Statistic:
-    """The median of a column."""
-
     def medians(rows: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
         values = rows[column].to_numpy(float)
         order = np.argsort(values, kind="stable")
@@ -76,11 +73,7 @@ def median_of(column: str) -> Statistic:
 
 def share_of(column: str) -> Statistic:
     """The share of rows with a 1 in a column of 0 and 1, with Wilson's interval."""
-
-    def interval(rows: pd.DataFrame) -> tuple[float, float]:
-        return wilson_interval(float(rows[column].sum()), len(rows))
-
-    return replace(mean_of(column), interval=interval)
+    return replace(mean_of(column), interval=lambda rows: wilson_interval(float(rows[column].sum()), len(rows)))
 
 
 def ratio_of(numerator: str, denominator: str, size: Callable[[pd.DataFrame], float] | None = None) -> Statistic:
@@ -103,10 +96,8 @@ def aggregate_of(
 
     Further columns of arrays, where rows have them, are "COLUMN deviations": how the value varies with the samples
     behind it, which are then resampled as well, and resamples below 0 count as 0, because no distance is; and "COLUMN
-    floors": the scores of perfect samplers, whose aggregates' mean is the floor.
-
-    Resampling at every level counts part of the lower levels' variance twice (Davison and Hinkley 1997, Section 3.8),
-    which makes intervals a little wide where a family has few prompts and many samples' error.
+    floors": the scores of perfect samplers, whose aggregates' mean is the floor. Resampling at every level makes
+    intervals a little wide where a family has few prompts (Davison and Hinkley 1997, Section 3.8).
     """
 
     def numbers(rows: pd.DataFrame, drawn: Nested) -> np.ndarray:
@@ -142,7 +133,6 @@ def _whole(rows: pd.DataFrame) -> Nested:
 
 
 def without_interval(statistic: Statistic) -> Statistic:
-    """The same number, reported without an interval."""
     return replace(statistic, interval=lambda rows: (math.nan, math.nan))
 
 
@@ -162,8 +152,9 @@ def summarise(
 ) -> list[dict[str, Any]]:
     """Rows of metrics.csv for every condition and statistic, with 95% bootstrap intervals over units.
 
-    The draws are shared: each resample has the same units for all conditions and statistics, so changes are paired. A
-    change is over the units that are defined under both conditions.
+    Each resample has the same units for all conditions and statistics, so changes are paired; a change is over the
+    units that are defined under both conditions. Rows are of ``metric_row`` with condition, split, change, change_low,
+    change_high and note: why a value is undefined, or "".
 
     Args:
         rows: One row per condition and unit, with columns ``condition``, ``unit`` and what the statistics need.
@@ -173,18 +164,13 @@ def summarise(
         against: The condition that changes are from.
         floors: By metric, what a perfect model scores, or the column of ``rows`` whose mean it is.
         split: Of the metrics.
-        seed: Root seed of the draws; ``names``, the split and the family complete their stream's name.
-        names: What the draws are of, e.g. axis and model.
+        seed: Root seed of the draws; ``names`` (axis, model), the split and the family complete their stream's name.
+        names: What the draws are of.
         replicates: Resamples.
         by_family: What is reported of each family by itself. Where it is given, the units of ``rows`` come in families,
             by a column ``family``; each condition has all units, and families are resampled first.
 
-    Returns:
-        ``metric_row`` with condition, split, change, change_low, change_high and note: why a value is undefined, or "".
-
-    Raises:
-        ValueError: A condition has a unit twice.
-        KeyError: A condition lacks a unit of a family.
+    Raises ValueError where a condition has a unit twice, KeyError where one lacks a unit of a family.
     """
     rows = rows.assign(stratum=rows[strata] if strata else "")
     found = []
@@ -248,8 +234,7 @@ def _values(statistic: Statistic, rows: pd.DataFrame, draws: _Draws) -> tuple[fl
 
 
 def _interval(resamples: np.ndarray, rows: pd.DataFrame) -> tuple[float, float]:
-    """None where a stratum has one row alone; of a single row only where its resamples differ, by the samples behind
-    it."""
+    """NaN where a stratum has one row alone; of a single row only where its resamples differ, by the samples behind."""
     several = rows["stratum"].value_counts().min() > 1
     varies = len(rows) == 1 and len(np.unique(resamples)) > 1
     return percentile_interval(resamples) if several or varies else (math.nan, math.nan)
@@ -262,8 +247,7 @@ def _summary(metric: str, statistic: Statistic, own: pd.DataFrame, draws: _Draws
     note = statistic.problem(rows) if len(rows) else "no row has a value"
     if not note:
         value, resamples = _values(statistic, rows, draws)
-        if not math.isfinite(value):
-            note = "it does not vary"
+        note = "" if math.isfinite(value) else "it does not vary"
     if note:
         return {**metric_row(metric, math.nan, size, undefined=max(1, undefined)), "note": note}
     low, high = statistic.interval(rows) if statistic.interval else _interval(resamples, rows)
@@ -283,5 +267,4 @@ def _change(statistic: Statistic, own: pd.DataFrame, base: pd.DataFrame, draws: 
     if not len(shared) or statistic.problem(first) or statistic.problem(second):
         return (math.nan,) * 3
     (value, resamples), (other, others) = (_values(statistic, side, draws) for side in (first, second))
-    low, high = _interval(resamples - others, first)
-    return value - other, low, high
+    return value - other, *_interval(resamples - others, first)

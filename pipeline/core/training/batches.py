@@ -1,7 +1,7 @@
 """From examples to the tensors of a forward pass: padding, masks of token trees, cutting of large trees."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -36,18 +36,14 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
-        return Batch(**{name: value if value is None else value.to(device) for name, value in values.items()})
+        return Batch(**{name: value if value is None else value.to(device) for name, value in vars(self).items()})
 
 
 def collate(examples: Sequence[Example], pad_id: int, step_size: float | None = None) -> Batch:
-    """Pad examples into a batch.
+    """Pad examples, whole or parts of them, into a batch.
 
-    Args:
-        examples: The rows of one forward pass; whole examples or parts of them.
-        pad_id: Fills the right of shorter rows; masked and never supervised.
-        step_size: Sum of ``Example.size`` over all whole examples of the optimiser step, if there are more than in
-            this batch; every one weighs its own size over this number.
+    ``step_size`` is the sum of ``Example.size`` over all whole examples of the optimiser step, if there are more than
+    in this batch; every one weighs its own size over it.
     """
     total = step_size or sum(example.size for example in examples)
     width = max(example.num_inputs for example in examples)
@@ -64,6 +60,12 @@ def collate(examples: Sequence[Example], pad_id: int, step_size: float | None = 
     # Column of node n is len(prompt) + n, which for ROOT = -1 is the prompt's last token.
     columns = np.concatenate([len(example.prompt_ids) + example.nodes for example in examples])
     weights = np.concatenate([example.weights * example.size for example in examples]) / total
+    # Candidates of all supervised positions, [P, K].
+    counts = np.concatenate([np.diff(example.offsets) for example in examples])
+    filled = np.arange(counts.max()) < counts[:, None]
+    token_ids, probabilities = np.zeros(filled.shape, dtype=np.int64), np.zeros(filled.shape, dtype=np.float32)
+    token_ids[filled] = np.concatenate([example.token_ids for example in examples])
+    probabilities[filled] = np.concatenate([example.probabilities for example in examples])
     return Batch(
         input_ids=torch.from_numpy(input_ids),
         attention_mask=torch.from_numpy(mask),
@@ -71,19 +73,8 @@ def collate(examples: Sequence[Example], pad_id: int, step_size: float | None = 
         position_ids=position_ids,
         rows=torch.from_numpy(np.repeat(np.arange(len(examples)), [len(example.nodes) for example in examples])),
         columns=torch.from_numpy(columns),
-        targets=Targets(*_padded_candidates(examples), torch.from_numpy(weights.astype(np.float32))),
+        targets=Targets(*map(torch.from_numpy, (token_ids, probabilities, weights.astype(np.float32)))),
     )
-
-
-def _padded_candidates(examples: Sequence[Example]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Candidates of all supervised positions as int64[P, K] and float32[P, K]."""
-    counts = np.concatenate([np.diff(example.offsets) for example in examples])
-    filled = np.arange(counts.max()) < counts[:, None]
-    token_ids = np.zeros(filled.shape, dtype=np.int64)
-    probabilities = np.zeros(filled.shape, dtype=np.float32)
-    token_ids[filled] = np.concatenate([example.token_ids for example in examples])
-    probabilities[filled] = np.concatenate([example.probabilities for example in examples])
-    return torch.from_numpy(token_ids), torch.from_numpy(probabilities)
 
 
 def _tree_attention(examples: Sequence[Example], width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -104,21 +95,12 @@ def _tree_attention(examples: Sequence[Example], width: int) -> tuple[np.ndarray
 def plan_passes(
     examples: Iterable[Example], max_rows: int, max_tokens: int | None, trees: bool = True
 ) -> list[list[Example]]:
-    """Distribute examples over forward passes.
+    """Distribute the examples of one optimiser step over forward passes of at most ``max_rows`` rows.
 
-    An example with more tokens than ``max_tokens`` becomes several rows; each of its
-    supervised prefixes is in exactly one of them, so the sum over rows stays the same.
-
-    Args:
-        examples: Examples of one optimiser step.
-        max_rows: Rows per pass.
-        max_tokens: Tokens per pass, padding included; None for no limit. A single sequence
-            is never cut, even if it is longer.
-        trees: Whether the model can read a tree; if not, every row is a single sequence.
-
-    Returns:
-        The rows of each pass. Single sequences keep their order; where there is a tree, rows
-        of similar size come together.
+    A tree of more than ``max_tokens`` (tokens per pass, padding included) becomes several rows, each of its supervised
+    prefixes in exactly one of them; a single sequence is never cut. Without ``trees``, which the model then cannot
+    read, every row is a single sequence. Single sequences keep their order; where there is a tree, rows of similar size
+    come together.
     """
     rows: list[Example] = []
     for example in examples:
@@ -135,7 +117,7 @@ def plan_passes(
     passes: list[list[Example]] = []
     width = 0
     for row in rows:
-        width = max(width, row.num_inputs) if passes else row.num_inputs
+        width = max(width, row.num_inputs)
         full = not passes or len(passes[-1]) == max_rows
         if full or (max_tokens is not None and width * (len(passes[-1]) + 1) > max_tokens):
             passes.append([])
@@ -145,18 +127,10 @@ def plan_passes(
 
 
 def share_passes(sizes: Sequence[int], num_shares: int) -> list[list[int]]:
-    """Deal forward passes out to processes that work side by side.
+    """Deal forward passes out to processes that work side by side: ascending places in ``sizes`` of each share.
 
-    From the largest pass on, each round gives one to every share, the larger to the share with
-    less so far. So the numbers of passes differ by at most one, and the sizes of shares by at
-    most the largest pass.
-
-    Args:
-        sizes: Size of each pass, e.g. in tokens.
-        num_shares: Number of processes.
-
-    Returns:
-        Indices of the passes of each share, ascending; every index is in one share.
+    From the largest pass on, each round gives one to every share, the larger to the share with less so far. So the
+    numbers of passes differ by at most one, and the sizes of shares by at most the largest pass.
     """
     shares: list[list[int]] = [[] for _ in range(num_shares)]
     totals = [0] * num_shares
@@ -170,11 +144,8 @@ def share_passes(sizes: Sequence[int], num_shares: int) -> list[list[int]]:
 
 
 def into_subtrees(example: Example, max_tokens: int) -> list[Example]:
-    """Cut an example into parts of at most ``max_tokens`` inputs; ancestors of a part are repeated in it.
-
-    Parts are runs of nodes in depth-first order: all that such a run lacks to be a tree are
-    the ancestors of its first node.
-    """
+    """Cut an example into parts of at most ``max_tokens`` inputs: runs of nodes in depth-first order and, repeated, the
+    ancestors of each run's first node."""
     order, depths = depth_first_order(example.tree), example.tree.depths
     starts = [0]
     while True:
@@ -223,9 +194,8 @@ def _cut(example: Example, order: np.ndarray, starts: Sequence[int]) -> list[Exa
 def subtree(tree: TokenTree, run: np.ndarray) -> tuple[np.ndarray, np.ndarray, TokenTree]:
     """The tree of a run of nodes in depth-first order: all that it lacks are the ancestors of its first node.
 
-    Returns:
-        Its nodes int64[n], the ancestors first; the new index of each old node, int64[N + 1], ROOT for ROOT and for
-        what is left out; and the tree itself.
+    Its nodes int64[n], the ancestors first; the new index of each old node, int64[N + 1], ROOT for ROOT and for what is
+    left out; and the tree itself.
     """
     above, node = [], int(tree.parents[run[0]])
     while node != ROOT:

@@ -1,14 +1,9 @@
 """What each optimiser step sees: family-balanced order and examples.
 
-An example is one prompt with a tree of completions behind it. Three estimators of the soft
-objective (Eq. 3) differ in which tree that is; all have the same expectation over the draw:
-
-- ``soft_example`` with one path: a path y ~ P_Y, the mean of KL(q || model) over its L + 1
-  prefixes (the paper's Algorithm 1).
-- ``soft_example`` with K paths: the mean over K paths behind one copy of the prompt.
-- ``exact_example``: the expectation itself, over every prefix of the trie, without a draw.
-
-``hard_example`` does for Eq. 4 what K paths do for Eq. 3.
+An example is one prompt with a tree of completions behind it. Estimators of the soft objective (Eq. 3) differ in which
+tree that is, and have the same expectation over the draw: ``soft_example`` with one path y ~ P_Y, the mean of
+KL(q || model) over its L + 1 prefixes (the paper's Algorithm 1), or the mean over K paths behind one prompt;
+``exact_example``, the expectation itself. ``hard_example`` does for Eq. 4 what K paths do for Eq. 3.
 """
 
 from collections.abc import Sequence
@@ -19,25 +14,18 @@ import numpy as np
 
 from pipeline.core.laws.discretize import OutputSpace
 from pipeline.core.random_streams import random_stream
+from pipeline.core.tries.implicit_trie import ImplicitTrie
 from pipeline.core.tries.token_tree import ROOT, TokenTree, merge_sequences
-from pipeline.core.tries.trie import LEAF, NextTokenTargets, Trie
-from pipeline.core.tries.trie_walks import edge_parents, path_prefix_weights
+from pipeline.core.tries.trie import LEAF, Trie, edge_parents, path_prefix_weights
+from pipeline.errors import ConfigError
 
 LossReduction = Literal["token", "completion"]
 
 
 def family_balanced_order(families: Sequence[str], rng: np.random.Generator) -> list[int]:
-    """An order in which families alternate.
+    """A permutation of ``range(len(families))`` in which families alternate.
 
-    Rounds over the families in random order, one item of each family that still has any;
-    items are shuffled within their family.
-
-    Args:
-        families: Family of each item.
-        rng: Stream of this epoch.
-
-    Returns:
-        A permutation of ``range(len(families))``.
+    Rounds over the families in random order, one item of each that still has any; items are shuffled within families.
     """
     waiting: dict[str, list[int]] = {}
     for index in rng.permutation(len(families)).tolist():
@@ -65,17 +53,9 @@ class Draw:
 def training_steps(
     families: Sequence[str], epochs: int, examples_per_prompt: int, batch_size: int, seed: int, *names: str
 ) -> list[list[Draw]]:
-    """The draws of every optimiser step, reshuffled every epoch (Algorithms 1 and 2).
+    """The draws of every optimiser step, reshuffled every epoch (Algorithms 1 and 2); ``names`` are model and method.
 
-    A step never spans two epochs, so an epoch's last step may be smaller: the paper's
-    1,988 prompts make 63 steps of 32 per epoch, 189 in three.
-
-    Args:
-        families: Family of each prompt.
-        epochs: Passes over the prompts.
-        examples_per_prompt: Fresh examples of each prompt within an epoch.
-        batch_size: Examples per step.
-        seed: Root seed; ``names`` (model, method) complete the stream's name.
+    A step never spans two epochs, so an epoch's last may be smaller: the paper's 1,988 prompts make 63 steps of 32.
     """
     steps = []
     items = [(prompt, repetition) for repetition in range(examples_per_prompt) for prompt in range(len(families))]
@@ -91,10 +71,9 @@ def training_steps(
 class Example:
     """A prompt, completions behind it as a tree of prefixes, and a target at P of the prefixes.
 
-    The terminator is a target, never an input, so a completion of L tokens and a terminator has
-    L nodes and L + 1 supervised prefixes. Each distinct prefix is one node however many
-    completions share it, and is computed once; LoRA dropout draws one mask per position, so
-    completions share the masks of the prefixes they share.
+    The terminator is a target, never an input, so a completion of L tokens and a terminator has L nodes and L + 1
+    supervised prefixes. Each distinct prefix is one node however many completions share it, and is computed once; LoRA
+    dropout draws one mask per position, so completions share the masks of the prefixes they share.
 
     Attributes:
         prompt_ids: Token ids of the encoded prompt.
@@ -122,17 +101,12 @@ class Example:
     @property
     def longest(self) -> int:
         """Tokens of the longest sequence: prompt, completion and terminator."""
-        return len(self.prompt_ids) + (int(self.tree.depths.max()) if len(self.tree) else 0) + 1
+        return len(self.prompt_ids) + int(self.tree.depths.max(initial=0)) + 1
 
     @property
     def num_inputs(self) -> int:
         """Tokens that the model reads: the prompt and every node."""
         return len(self.prompt_ids) + len(self.tree)
-
-    def candidates(self, position: int) -> tuple[np.ndarray, np.ndarray]:
-        """Candidate token ids and their probabilities at the ``position``-th supervised prefix."""
-        span = slice(int(self.offsets[position]), int(self.offsets[position + 1]))
-        return self.token_ids[span], self.probabilities[span]
 
 
 def _merged_example(
@@ -141,12 +115,11 @@ def _merged_example(
     targets: Sequence[Sequence[tuple[np.ndarray, np.ndarray]]] | None = None,
     loss_reduction: LossReduction = "completion",
 ) -> Example:
-    """Completions (terminator last) as one tree; a completion's positions weigh alike.
+    """Completions (terminator last) as one tree; a completion's positions weigh alike, and so does each completion
+    ("completion") or each token of all of them ("token").
 
-    So does each completion with the reduction "completion", and each token of all of them with "token".
-    ``targets`` gives the distribution at each position; without it, it is that of the tokens
-    that follow in ``completions``, so that the cross-entropy of a merged prefix is the sum over its
-    completions.
+    ``targets`` gives the distribution at each position; without it, it is that of the tokens that follow in
+    ``completions``, so that the cross-entropy of a merged prefix is the sum over its completions.
     """
     tree, nodes_of = merge_sequences([completion[:-1] for completion in completions])
     # Index 0 is the root, so that a node is one more than its index in the tree.
@@ -181,7 +154,7 @@ def _merged_example(
 
 
 def soft_example(
-    prompt_ids: Sequence[int], trie: NextTokenTargets, rng: np.random.Generator, num_paths: int = 1
+    prompt_ids: Sequence[int], trie: Trie | ImplicitTrie, rng: np.random.Generator, num_paths: int = 1
 ) -> Example:
     """Paths y ~ P_Y with the trie's next-token distribution at each of their prefixes (Eq. 3)."""
     paths = trie.sample_paths(rng, num_paths)
@@ -191,14 +164,9 @@ def soft_example(
 def exact_example(prompt_ids: Sequence[int], trie: Trie) -> Example:
     """The whole trie: the expectation of Eq. 3 over paths, without sampling.
 
-    E_y[1 / (L_y + 1) sum_{p on y} KL_p] = sum_p KL_p w(p), with KL_p = KL(q(. | p) || model(. | p)) and
-    w(p) = sum_{y through p} P(y) / (L_y + 1) (``path_prefix_weights``).
-
-    What this minimises: by the chain rule, weighing each prefix by its whole mass instead,
-    sum_p P(p) KL_p = KL(P_Y || model), the divergence between the laws of terminated strings.
-    The factor 1 / (L_y + 1) makes that a mean per token. Where all strings have the same
-    length L, w(p) = P(p) / (L + 1) and the objective is KL(P_Y || model) / (L + 1); otherwise prefixes of
-    shorter strings count for more. The minimum, model = q at every prefix, is the same.
+    E_y[1 / (L_y + 1) sum_{p on y} KL_p] = sum_p KL_p w(p), with KL_p = KL(q(. | p) || model(. | p)) and w(p) of
+    ``path_prefix_weights``. Weighing each prefix by its whole mass instead gives KL(P_Y || model), the divergence of
+    laws of strings; the factor 1 / (L_y + 1) makes that a mean per token. The minimum, model = q, is the same.
     """
     inner = trie.edge_children != LEAF
     # Prefix i of the trie is node i - 1 of the tree: its root is the prompt.
@@ -227,13 +195,21 @@ def hard_example(
 ) -> Example:
     """Sampled completions (terminator last) as their own targets.
 
-    Cross-entropy at a shared prefix, against the distribution of the tokens that follow it, is
-    the sum of those of the completions apart.
-
-    Args:
-        prompt_ids: Token ids of the encoded prompt.
-        completions: Token ids, the terminator last.
-        loss_reduction: "completion" is Eq. 4, a mean over each completion's tokens, then over completions; "token" is
-            Algorithm 2, line 14, one mean over all tokens of the step. ``hard_target_optimum`` has what each asks for.
+    "completion" is Eq. 4, a mean over each completion's tokens, then over completions; "token" is Algorithm 2, line 14,
+    one mean over all tokens of the step.
     """
     return _merged_example(prompt_ids, completions, loss_reduction=loss_reduction)
+
+
+def anchor_example(prompt_ids: Sequence[int], reply_ids: Sequence[int], max_length: int) -> Example:
+    """A reply to a general instruction, every token of it a supervised position; all of a step's tokens weigh alike.
+
+    The terminator is last where the reply ended by itself; what goes beyond ``max_length`` tokens of instruction and
+    reply is left out. Raises ConfigError where the instruction leaves no room for a reply.
+    """
+    room = max_length - len(prompt_ids)
+    if room < 1:
+        raise ConfigError(
+            f"train.max_length: {max_length} is too small for an instruction of {len(prompt_ids)} tokens and its reply"
+        )
+    return hard_example(prompt_ids, [reply_ids[:room]], "token")

@@ -1,11 +1,11 @@
 """Training objectives over gathered positions: the paper's two (arXiv:2605.11845, Eq. 2 to 4) and what keeps a model.
 
-All take logits at the P supervised positions of a batch only and are a weighted sum over
-them. Computation is in float32 over the full vocabulary, whose log-normaliser is the only
-thing that is reduced over it: -sum_v q(v) log p(v) = sum_v q(v) * (logsumexp(z) - z(v)) needs the
-logits z of the candidates and one number per position.
+All take logits at the P supervised positions of a batch only and are a weighted sum over them, in float32 over the full
+vocabulary, of which -sum_v q(v) log p(v) = sum_v q(v) * (logsumexp(z) - z(v)) needs the logits z of the candidates and
+one number per position.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -15,6 +15,9 @@ Objective = Callable[..., torch.Tensor]
 """(logits float[P, V], Targets, temperature) to a scalar; with ``reference``, a fourth argument: the base checkpoint's
 logits float[P, V]."""
 
+LARGEST_CHANGE = 0.2
+"""Of the logarithm of an anchor's weight in one step: forty steps span three orders of magnitude."""
+
 
 @dataclass(frozen=True)
 class Targets:
@@ -23,8 +26,7 @@ class Targets:
     Attributes:
         token_ids: int64[P, K], candidate next tokens, padded with 0.
         probabilities: float32[P, K], target probabilities; 0 marks padding.
-        weights: float32[P], share of each position in the loss of its optimiser step; the
-            shares of a step sum to 1.
+        weights: float32[P], share of each position in the loss of its optimiser step; they sum to 1 over a step.
     """
 
     token_ids: torch.Tensor
@@ -32,7 +34,6 @@ class Targets:
     weights: torch.Tensor
 
     def to(self, device: torch.device | str) -> "Targets":
-        """The same targets on another device."""
         return Targets(self.token_ids.to(device), self.probabilities.to(device), self.weights.to(device))
 
     def split(self, positions: int) -> Iterator["Targets"]:
@@ -44,8 +45,8 @@ class Targets:
 class _CandidateCrossEntropy(torch.autograd.Function):
     """``cross_entropy`` with its gradient written out.
 
-    d/dz = (sum(q) * softmax(z / tau) - q) / tau takes one tensor of the size of the logits;
-    differentiating through gather and logsumexp takes five.
+    d/dz = (sum(q) * softmax(z / tau) - q) / tau takes one tensor of the size of the logits; differentiating through
+    gather and logsumexp takes five.
     """
 
     @staticmethod
@@ -74,19 +75,9 @@ def _scaled(logits: torch.Tensor, temperature: float) -> torch.Tensor:
 def cross_entropy(
     logits: torch.Tensor, token_ids: torch.Tensor, probabilities: torch.Tensor, temperature: float = 1.0
 ) -> torch.Tensor:
-    """-sum_v q(v) log softmax(logits / temperature)(v) in nats at each position.
+    """float32[P], -sum_v q(v) log softmax(logits / temperature)(v) in nats, over the model's full vocabulary.
 
-    The model is normalised over its full vocabulary, so mass that it places outside the
-    candidate tokens counts.
-
-    Args:
-        logits: float[P, V] of any dtype; computed in float32.
-        token_ids: int64[P, K] candidates.
-        probabilities: float[P, K], q; entries of 0 contribute nothing.
-        temperature: tau of Eq. 2.
-
-    Returns:
-        float32[P].
+    ``logits`` are float[P, V] of any dtype; ``token_ids`` int64[P, K] and ``probabilities`` float[P, K] are q.
     """
     return _CandidateCrossEntropy.apply(logits, token_ids, probabilities.float(), temperature)
 
@@ -94,10 +85,7 @@ def cross_entropy(
 def forward_kl(
     logits: torch.Tensor, token_ids: torch.Tensor, probabilities: torch.Tensor, temperature: float = 1.0
 ) -> torch.Tensor:
-    """KL(q || softmax(logits / temperature)) in nats at each position (Eq. 2): cross-entropy less entropy.
-
-    Arguments and result as of ``cross_entropy``.
-    """
+    """KL(q || softmax(logits / temperature)) in nats at each position (Eq. 2), as ``cross_entropy``, less entropy."""
     entropy = -torch.xlogy(probabilities, probabilities).sum(dim=1)
     return cross_entropy(logits, token_ids, probabilities, temperature) - entropy
 
@@ -108,36 +96,35 @@ def soft_target_loss(logits: torch.Tensor, targets: Targets, temperature: float 
 
 
 def hard_target_loss(logits: torch.Tensor, targets: Targets, temperature: float = 1.0) -> torch.Tensor:
-    """Eq. 4 or Algorithm 2, line 14: cross-entropy of sampled tokens, weighted as ``hard_example`` says.
-
-    Where several completions share a prefix, the target is the distribution of their next tokens.
-    """
+    """Eq. 4 or Algorithm 2, line 14: cross-entropy of sampled tokens, weighted as ``hard_example`` says."""
     return (cross_entropy(logits, targets.token_ids, targets.probabilities, temperature) * targets.weights).sum()
+
+
+def _divergence(logits: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """KL(softmax(logits) || softmax(other)) in nats at each position, over the full vocabulary."""
+    law, other = logits.float().log_softmax(dim=1), other.float().log_softmax(dim=1)
+    return (law.exp() * (law - other)).sum(dim=1)
 
 
 def forward_anchor_loss(
     logits: torch.Tensor, targets: Targets, temperature: float, reference: torch.Tensor
 ) -> torch.Tensor:
-    """KL(base || model) over the full vocabulary, weighted; ``temperature`` is that of the targets, and not used here.
+    """KL(base || model), weighted; ``temperature`` is that of the targets, and not used here.
 
     Its gradient with respect to a logit is model less base, so that it vanishes where nothing was forgotten.
     """
-    base = reference.float().log_softmax(dim=1)
-    divergence = (base.exp() * (base - logits.float().log_softmax(dim=1))).sum(dim=1)
-    return (divergence * targets.weights).sum()
+    return (_divergence(reference, logits) * targets.weights).sum()
 
 
 def reverse_anchor_loss(
     logits: torch.Tensor, targets: Targets, temperature: float, reference: torch.Tensor
 ) -> torch.Tensor:
-    """KL(model || base) over the full vocabulary, weighted; ``temperature`` is not used.
+    """KL(model || base), weighted; ``temperature`` is not used.
 
     On the model's own replies its expectation is the divergence of whole replies; how the replies' law depends on the
     weights is left out of the gradient.
     """
-    own = logits.float().log_softmax(dim=1)
-    divergence = (own.exp() * (own - reference.float().log_softmax(dim=1))).sum(dim=1)
-    return (divergence * targets.weights).sum()
+    return (_divergence(logits, reference) * targets.weights).sum()
 
 
 def with_outside_kl(objective: Objective, weight: float) -> Objective:
@@ -157,6 +144,15 @@ def with_outside_kl(objective: Objective, weight: float) -> Objective:
     return loss
 
 
+def next_weight(weight: float, divergence: float, budget: float, least: float) -> float:
+    """An anchor's weight in the next step, by which its divergence is driven to its budget (both nats per token).
+
+    Dual ascent on the logarithm, never below ``least``: before anything is learned the divergence says nothing.
+    """
+    excess = max(-1.0, min(1.0, divergence / budget - 1.0))
+    return max(least, weight * math.exp(LARGEST_CHANGE * excess))
+
+
 def backward_in_chunks(
     head: Callable[[torch.Tensor], torch.Tensor],
     hidden: torch.Tensor,
@@ -166,24 +162,12 @@ def backward_in_chunks(
     positions_per_chunk: int,
     reference: Callable[[slice], torch.Tensor] | None = None,
 ) -> torch.Tensor:
-    """Add the gradients of ``objective(head(hidden), targets, temperature)``, some positions at a time.
+    """Add the gradients of ``objective(head(hidden), targets, temperature)``, some positions at a time; give the loss.
 
-    The objective is a sum over positions, so each chunk's logits are turned into a gradient
-    of the hidden states (and of the head's parameters, if they train) and freed before the
-    next chunk's are computed: memory for logits is that of one chunk, and nothing is
-    computed twice. One backward pass then takes the gradient of the hidden states on.
-
-    Args:
-        head: Maps float[N, H] to logits float[N, V].
-        hidden: float[P, H], attached to the graph of the model's layers.
-        targets: The P targets.
-        objective: The loss.
-        temperature: tau of Eq. 2.
-        positions_per_chunk: Positions whose logits exist together.
-        reference: The base checkpoint's logits float[p, V] at some of the positions, for an objective that takes them.
-
-    Returns:
-        The loss, a float32 scalar without graph.
+    Each chunk's logits are turned into a gradient of the hidden states float[P, H] (and of the head's parameters, if
+    they train) and freed before the next chunk's are computed. One backward pass then takes the gradient of the hidden
+    states on. ``head`` maps float[N, H] to logits float[N, V]; ``reference`` gives the base checkpoint's logits
+    float[p, V] at some of the positions, for an objective that takes them.
     """
 
     def loss_of(states: torch.Tensor, part: Targets, start: int) -> torch.Tensor:

@@ -1,8 +1,7 @@
 """Decoding restricted to the strings of a trie: the baseline of constrained decoding.
 
-After every prefix the model's law is restricted to the tokens with which the trie goes on, and
-normalised again. That is what constrained decoding commonly means; its law over whole strings
-is the product of these, and not the model's law given that the string is in the trie.
+After every prefix the model's law is restricted to the tokens with which the trie goes on, and normalised again: not
+the model's law given that the string is in the trie.
 """
 
 import torch
@@ -14,10 +13,8 @@ class TrieConstraint:
     """Which tokens may follow, by prefix: the trie's own indices, 0 for the empty one, none behind the terminator."""
 
     def __init__(self, trie: Trie, device: torch.device | str):
-        """Put the trie's edges on ``device``."""
-        self._offsets = torch.from_numpy(trie.edge_offsets.astype("int64")).to(device)
-        self._tokens = torch.from_numpy(trie.edge_tokens.astype("int64")).to(device)
-        self._children = torch.from_numpy(trie.edge_children.astype("int64")).to(device)
+        arrays = (trie.edge_offsets, trie.edge_tokens, trie.edge_children)
+        self._offsets, self._tokens, self._children = (torch.from_numpy(a.astype("int64")).to(device) for a in arrays)
         parents = torch.repeat_interleave(torch.arange(trie.num_prefixes, device=device), self._offsets.diff())
         self._span = int(self._tokens.max()) + 1
         # Edges are sorted by prefix, then token.

@@ -1,11 +1,11 @@
 """How a tokenizer writes plain decimals: sign, groups of digits, decimal point.
 
-Two rules cover the models of the paper: one token per digit (Qwen, Gemma), and groups of up to
-three digits counted from the left of each run of digits (Llama 3, GPT-OSS), where
-"12345.67890" is 123|45|.|678|90. Whether a tokenizer follows its rule is verified against
-the tokenizer itself before the rule is used (``pipeline.engines.loading.digit_rule``).
+Two rules cover the models of the paper: one token per digit (Qwen, Gemma), and groups of up to three digits counted
+from the left of each run of digits (Llama 3, GPT-OSS), where "12345.67890" is 123|45|.|678|90. Whether a tokenizer
+follows its rule is verified before it is used (``pipeline.engines.loading.digit_rule``).
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,8 +17,7 @@ import numpy as np
 class DigitTokens:
     """Token ids of the pieces of a plain decimal, and of the terminator that ends an answer.
 
-    ``groups[n - 1]`` is int32[10^n], the token of every n-digit group by its value, leading zeros included; as many
-    entries as the longest group has digits.
+    ``groups[n - 1]`` is int32[10^n], the token of every n-digit group by its value, leading zeros included.
     """
 
     groups: tuple[np.ndarray, ...]
@@ -40,22 +39,16 @@ class DigitTokens:
         return texts
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of one plain decimal, without terminator. Raises ValueError for other characters than digits, "-"
-        and ".".
-        """
-        ids, run = [], ""
-        for character in f"{text}\0":
-            if character.isascii() and character.isdigit():
-                run += character
-                continue
+        """Token ids of one plain decimal, without terminator. Raises ValueError for another text."""
+        ids = []
+        for run, mark in re.findall(r"([0-9]+)|([^0-9])", text):
+            if not run and mark not in "-.":
+                raise ValueError(f"{text!r} is not a plain decimal")
+            if mark:
+                ids.append(self.minus if mark == "-" else self.point)
             for start in range(0, len(run), self.max_group):
                 group = run[start : start + self.max_group]
                 ids.append(int(self.groups[len(group) - 1][int(group)]))
-            run = ""
-            if character in "-.":
-                ids.append(self.minus if character == "-" else self.point)
-            elif character != "\0":
-                raise ValueError(f"{text!r} is not a plain decimal")
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:

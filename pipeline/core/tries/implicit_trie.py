@@ -1,10 +1,9 @@
 """The token prefix trie of a rounded law, without building it.
 
-The mass behind a digit prefix is a difference of distribution functions: behind "-3.1" at five
-decimals lie the grid points from -3.19999 to -3.10000. While the part before the point may
-still grow, it is a sum of a few: behind "3" lie [3, 4), [30, 40), [300, 400) and so on. So
-q(token | prefix) of Eq. 1 follows at the cost of the prefix's children, for any number of
-decimals, with no bins and no memory, and equals the explicit trie of all grid points.
+The mass behind a digit prefix is a difference of distribution functions: behind "-3.1" at five decimals lie the grid
+points from -3.19999 to -3.10000. While the part before the point may still grow, it is a sum of a few: behind "3" lie
+[3, 4), [30, 40), [300, 400) and so on. So q(token | prefix) of Eq. 1 follows at the cost of the prefix's children, for
+any number of decimals, and equals the explicit trie of all grid points.
 """
 
 from collections.abc import Sequence
@@ -18,16 +17,9 @@ from pipeline.core.tries.digit_tokens import DigitTokens
 
 @dataclass(frozen=True)
 class _Prefix:
-    """A canonical number so far.
-
-    Attributes:
-        negative: Whether it starts with "-".
-        whole: Value of the digits before the point so far.
-        whole_digits: Their number, 0 before the first.
-        whole_ends: Whether no digit may follow before the point: a short group, or a zero.
-        fraction_digits: Number of digits after the point, None before the point.
-        index: Value of all digits so far, read as one integer.
-    """
+    """A canonical number so far: the value and number of its digits before the point (0 before the first), whether no
+    digit may follow there (a short group, or a zero), the number of digits after the point (None before it), and the
+    value of all digits, read as one integer."""
 
     negative: bool = False
     whole: int = 0
@@ -39,10 +31,7 @@ class _Prefix:
 
 @dataclass(frozen=True)
 class _Children:
-    """Candidate tokens int64[K] and the ranges of magnitudes n = |k| behind each of them.
-
-    ``firsts`` and ``stops`` are int64[R]; ``owner`` int64[R] says whose range each one is.
-    """
+    """Candidate tokens int64[K], and ranges of magnitudes n = |k| behind them: ends int64[R] and whose it is."""
 
     tokens: np.ndarray
     firsts: np.ndarray
@@ -73,9 +62,7 @@ class ImplicitTrie:
     def sample_paths(
         self, rng: np.random.Generator, size: int
     ) -> list[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]:
-        """``size`` independent strings y ~ P_Y: token ids int32[L + 1], terminator last, and ``next_tokens`` before
-        each of them.
-        """
+        """``size`` strings y ~ P_Y: token ids int32[L + 1], terminator last, and ``next_tokens`` before each."""
         paths = [self.tokens.encode(self.law.text(index)) for index in self.law.sample(rng, size)]
         # Paths share their first prefixes; the law's functions are called once for all of them.
         prefixes: dict[tuple[int, ...], _Prefix] = {(): _Prefix()}
@@ -85,10 +72,7 @@ class ImplicitTrie:
                     prefixes[tuple(ids[: k + 1])] = self._extend(prefixes[tuple(ids[:k])], token, ids)
         targets = dict(zip(prefixes, self._targets(list(prefixes.values())), strict=True))
         return [
-            (
-                np.array([*ids, self.tokens.terminator], dtype=np.int32),
-                [targets[tuple(ids[:k])] for k in range(len(ids) + 1)],
-            )
+            (np.array([*ids, self.tokens.terminator], np.int32), [targets[tuple(ids[:k])] for k in range(len(ids) + 1)])
             for ids in paths
         ]
 
@@ -115,40 +99,39 @@ class ImplicitTrie:
     def _children(self, prefix: _Prefix) -> _Children:
         if prefix.fraction_digits is not None:
             return self._after_point(prefix)
-        unit = 10**self.law.num_decimals
-        longest = MAX_DIGITS - self.law.num_decimals
-        tokens, firsts, stops, owners = [], [], [], []
+        unit, longest = 10**self.law.num_decimals, MAX_DIGITS - self.law.num_decimals
+        tokens, ranges = [], []
 
-        def add(token: np.ndarray, first: np.ndarray, stop: np.ndarray, owner: np.ndarray | None = None) -> None:
-            if owner is None:
-                owner = sum(map(len, tokens)) + np.arange(len(token))
-                tokens.append(token)
-            firsts.append(first)
-            stops.append(stop)
-            owners.append(owner)
+        def add(token: np.ndarray, wholes: np.ndarray) -> np.ndarray:
+            """Tokens behind each of which the part before the point is whole; their places."""
+            owner = sum(map(len, tokens)) + np.arange(len(token))
+            tokens.append(token)
+            ranges.append((wholes * unit, (wholes + 1) * unit, owner))
+            return owner
 
         if prefix == _Prefix():
-            add(np.array([self.tokens.minus]), np.array([-1]), np.array([0]))
+            add(np.array([self.tokens.minus]), np.array([0]))
+            # Stands for every negative index, see ``_targets``.
+            ranges[-1] = (np.array([-1]), np.array([0]), np.array([0]))
         if prefix.whole_digits:
             # The whole part ends here: the point follows, or the terminator where there are no decimals.
             end = self.tokens.point if self.law.num_decimals else self.tokens.terminator
-            add(np.array([end]), np.array([prefix.whole * unit]), np.array([(prefix.whole + 1) * unit]))
+            add(np.array([end]), np.array([prefix.whole]))
         if not prefix.whole_ends:
             for size, group in enumerate(self.tokens.groups, start=1):
                 if prefix.whole_digits + size > longest:
                     break
-                values = np.arange(10**size, dtype=np.int64)
-                if not prefix.whole_digits:
-                    values = values[10 ** (size - 1) :] if size > 1 else values
-                owner = sum(map(len, tokens)) + np.arange(len(values))
+                # No leading zeros but "0" itself.
+                first = 0 if prefix.whole_digits or size == 1 else 10 ** (size - 1)
+                values = np.arange(first, 10**size, dtype=np.int64)
                 wholes = prefix.whole * 10**size + values
-                add(group[values], wholes * unit, (wholes + 1) * unit)
+                owner = add(group[values], wholes)
                 if size == self.tokens.max_group:
                     grows = wholes > 0
                     for more in range(1, longest - prefix.whole_digits - size + 1):
                         reach = unit * 10**more
-                        add(values, wholes[grows] * reach, (wholes[grows] + 1) * reach, owner[grows])
-        return _Children(*(np.concatenate(part) for part in (tokens, firsts, stops, owners)))
+                        ranges.append((wholes[grows] * reach, (wholes[grows] + 1) * reach, owner[grows]))
+        return _Children(np.concatenate(tokens), *(np.concatenate(part) for part in zip(*ranges, strict=True)))
 
     def _after_point(self, prefix: _Prefix) -> _Children:
         left = self.law.num_decimals - prefix.fraction_digits
@@ -170,7 +153,6 @@ class ImplicitTrie:
                 # Magnitudes [n1, n2) are the indices -n2 < k <= -n1; there is no negative zero.
                 first, stop = 1 - stop, 1 - np.maximum(first, 1)
             elif prefix == _Prefix():
-                # The minus sign stands for every negative index.
                 first = np.where(first == -1, self.law.bounds[0], first)
             firsts.append(first)
             stops.append(stop)

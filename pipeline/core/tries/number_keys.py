@@ -1,13 +1,11 @@
 """Token sequences packed into integers that sort as the sequences do.
 
-A sequence becomes one or more 64-bit words: each token is replaced by its rank among the
-tokens in use (1 for the smallest id, 0 for "past the end") and written in a fixed number of
-bits, first token first. Comparing words then compares sequences token by token, and a
-shared prefix is a run of equal leading bits.
+A sequence becomes one or more 64-bit words: each token is replaced by its rank among the tokens in use (1 for the
+smallest id, 0 for "past the end") and written in a fixed number of bits, first token first.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,20 +26,19 @@ class PackedSequences:
     length: int
     token_of_rank: np.ndarray
 
-    @property
-    def per_word(self) -> int:
-        """Tokens in one word."""
-        return 64 // self.bits
-
     def place(self, position: int) -> tuple[int, np.uint64]:
         """Word and shift of the token at a position (from 0)."""
-        word, slot = divmod(position, self.per_word)
-        return word, np.uint64(self.bits * (self.per_word - 1 - slot))
+        per_word = 64 // self.bits
+        word, slot = divmod(position, per_word)
+        return word, np.uint64(self.bits * (per_word - 1 - slot))
 
     def ranks(self, position: int) -> np.ndarray:
         """uint64[R] ranks of the tokens at a position; 0 past the end."""
         word, shift = self.place(position)
         return (self.words[word] >> shift) & np.uint64((1 << self.bits) - 1)
+
+    def take(self, rows: np.ndarray) -> "PackedSequences":
+        return replace(self, words=[word[rows] for word in self.words])
 
 
 def _empty(num_rows: int, length: int, tokens: np.ndarray) -> PackedSequences:
@@ -69,31 +66,22 @@ def pack_sequences(sequences: Sequence[Sequence[int]], terminator: int) -> Packe
 
 
 def pack_numbers(values: Sequence[FixedPointStrings], tokens: DigitTokens) -> PackedSequences:
-    """Pack the tokens of canonical number strings, of one or several spaces, by digit arithmetic without making the
-    strings.
-    """
+    """Pack the tokens of canonical numbers, of several spaces, by digit arithmetic without making the strings."""
     indices = np.concatenate([strings.indices for strings in values])
     sizes = [len(strings) for strings in values]
     decimals = np.repeat([strings.num_decimals for strings in values], sizes)
     most_decimals = int(decimals.max())
     magnitude = np.abs(indices)
-    whole = magnitude
+    whole = magnitude // 10**most_decimals
     if most_decimals:
-        whole = magnitude // 10**most_decimals
         for size in np.unique(decimals[decimals < most_decimals]):
             whole = np.where(decimals == size, magnitude // 10**size, whole)
     num_whole = count_digits(whole)
     most_groups = -(-int(num_whole.max()) // tokens.max_group) + -(-most_decimals // tokens.max_group)
-    packed = _empty(
-        len(indices),
-        most_groups + 3,
-        np.concatenate([*tokens.groups, [tokens.minus, tokens.point, tokens.terminator]]),
-    )
+    marks = [tokens.minus, tokens.point, tokens.terminator]
+    packed = _empty(len(indices), most_groups + 3, np.concatenate([*tokens.groups, marks]))
     rank_of_group = [np.searchsorted(packed.token_of_rank, group).astype(np.uint64) for group in tokens.groups]
-    minus, point, terminator = (
-        np.uint64(np.searchsorted(packed.token_of_rank, token))
-        for token in (tokens.minus, tokens.point, tokens.terminator)
-    )
+    minus, point, terminator = np.searchsorted(packed.token_of_rank, marks).astype(np.uint64)
     # Rows of one shape (sign, decimals, digits before the point) have their tokens at the same positions.
     shape = (num_whole * (most_decimals + 1) + decimals) * 2 + (indices < 0)
     for code in np.flatnonzero(np.bincount(shape)):

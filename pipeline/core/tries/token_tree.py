@@ -1,8 +1,7 @@
 """Token sequences that share prefixes, as one tree that a model can read in one pass.
 
-The completions 3.1 and 3.5 behind one prompt share the nodes "3" and "."; laid out as one
-row of tokens, each node may attend to the prompt, its ancestors and itself only, at the
-position that its depth gives. Every distinct prefix is then computed once.
+The completions 3.1 and 3.5 behind one prompt share the nodes "3" and "."; laid out as one row of tokens, each node may
+attend to the prompt, its ancestors and itself only, at the position that its depth gives.
 """
 
 from collections.abc import Sequence
@@ -62,9 +61,7 @@ class TokenTree:
 
 
 def merge_sequences(sequences: Sequence[Sequence[int]]) -> tuple[TokenTree, list[np.ndarray]]:
-    """The tree of all non-empty prefixes, nodes in order of first appearance, and int64[L], the node of each prefix, of
-    each sequence.
-    """
+    """The tree of all non-empty prefixes, nodes in order of first appearance, and each sequence's nodes, int64[L]."""
     index: dict[tuple[int, int], int] = {}
     nodes_of = []
     for sequence in sequences:

@@ -1,21 +1,19 @@
 """Token prefix tries as flat arrays, and the next-token targets they induce (Eq. 1).
 
-The output space {"3", "31", "35"} with masses .5, .2, .3, one token per digit and the
-terminator ``$`` gives::
+The output space {"3", "31", "35"} with masses .5, .2, .3, one token per digit and the terminator ``$`` gives::
 
     prefix 0: ()      -- 3 (1.0) --> prefix 1
     prefix 1: (3)     -- $ (0.5), 1 (0.2) --> prefix 2, 5 (0.3) --> prefix 3
     prefix 2: (3, 1)  -- $ (1.0)
     prefix 3: (3, 5)  -- $ (1.0)
 
-Prefixes are numbered breadth first. Edges lie in one array in order of their prefix, and
-ascend by token id within a prefix, so ``edge_offsets`` alone says which edges leave where.
+Prefixes are numbered breadth first. Edges lie in one array in order of their prefix, and ascend by token id within a
+prefix, so ``edge_offsets`` alone says which edges leave where.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
@@ -26,18 +24,6 @@ from pipeline.core.tries.number_keys import PackedSequences, pack_numbers, pack_
 LEAF = -1
 # Strings per pass of ``build_tries``: keys and temporaries stay in the processor's cache.
 STRINGS_PER_PASS = 1 << 15
-
-
-class NextTokenTargets(Protocol):
-    """What training and scoring ask of a trie, explicit or implicit."""
-
-    def next_tokens(self, prefix_ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Token ids int32[K], ascending, and q(. | prefix) float64[K]."""
-
-    def sample_paths(
-        self, rng: np.random.Generator, size: int
-    ) -> list[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]:
-        """Sampled strings with the targets at each of their prefixes."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +44,7 @@ class Trie:
 
     @cached_property
     def edge_children(self) -> np.ndarray:
-        """int32[num_edges], the prefix that each edge leads to, LEAF for the terminator: prefixes are numbered in the
-        order of the edges that lead to them.
-        """
+        """int32[num_edges], the prefix that each edge leads to, numbered in the order of the edges; LEAF at an end."""
         inner = self.edge_tokens != self.terminator
         return np.where(inner, np.cumsum(inner, dtype=np.int32), np.int32(LEAF))
 
@@ -95,8 +79,7 @@ class Trie:
 
     def sample_path(self, rng: np.random.Generator) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
         """A string y ~ P_Y as a walk from the root: token ids int32[L + 1], terminator last, and ``next_tokens`` before
-        each.
-        """
+        each."""
         tokens, candidates, prefix = [], [], 0
         while prefix != LEAF:
             edges = self.children(prefix)
@@ -113,8 +96,47 @@ class Trie:
     def sample_paths(
         self, rng: np.random.Generator, size: int
     ) -> list[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]:
-        """``size`` results of ``sample_path``."""
         return [self.sample_path(rng) for _ in range(size)]
+
+
+def trie_levels(trie: Trie) -> Iterator[tuple[slice, slice]]:
+    """Prefixes of each depth and the edges that leave them, from the root downwards."""
+    first, last = 0, 1
+    while first < last:
+        edges = slice(int(trie.edge_offsets[first]), int(trie.edge_offsets[last]))
+        yield slice(first, last), edges
+        first, last = last, last + int((trie.edge_children[edges] != LEAF).sum())
+
+
+def edge_parents(trie: Trie) -> np.ndarray:
+    """int64[num_edges], the prefix that each edge leaves."""
+    return np.repeat(np.arange(trie.num_prefixes), np.diff(trie.edge_offsets))
+
+
+def prefix_probabilities(trie: Trie) -> np.ndarray:
+    """float64[num_prefixes], the target's probability of passing through each prefix."""
+    mass = np.ones(trie.num_prefixes)
+    parents = edge_parents(trie)
+    for _, edges in trie_levels(trie):
+        inner = np.flatnonzero(trie.edge_children[edges] != LEAF) + edges.start
+        mass[trie.edge_children[inner]] = mass[parents[inner]] * trie.edge_probabilities[inner]
+    return mass
+
+
+def path_prefix_weights(trie: Trie) -> np.ndarray:
+    """float64[num_prefixes], weights in Eq. 3: w(s) = sum over y through s of P(y) / (L(y) + 1); they sum to 1."""
+    edge_mass = prefix_probabilities(trie)[edge_parents(trie)] * trie.edge_probabilities
+    weights = np.empty(trie.num_prefixes)
+    levels = list(trie_levels(trie))
+    for depth in range(len(levels) - 1, -1, -1):
+        prefixes, edges = levels[depth]
+        # A string that ends behind a prefix of d tokens has L = d.
+        through = edge_mass[edges] / (depth + 1)
+        children = trie.edge_children[edges]
+        inner = children != LEAF
+        through[inner] = weights[children[inner]]
+        weights[prefixes] = np.add.reduceat(through, trie.edge_offsets[prefixes] - edges.start)
+    return weights
 
 
 def build_trie(sequences: Sequence[Sequence[int]], probabilities: np.ndarray, terminator: int) -> Trie:
@@ -140,35 +162,25 @@ def build_tries(spaces: Sequence[OutputSpace], tokens: DigitTokens) -> Iterator[
         while stop < len(spaces) and (stop == start or total + len(spaces[stop].values) <= STRINGS_PER_PASS):
             total += len(spaces[stop].values)
             stop += 1
-        part = spaces[start:stop]
+        part, start = spaces[start:stop], stop
         packed = pack_numbers([space.values for space in part], tokens)
         mass = np.concatenate([space.probabilities for space in part])
         sizes = np.array([len(space.values) for space in part])
         if not (kept := mass > 0).all():
             sizes = np.add.reduceat(kept, np.cumsum(sizes) - sizes)
-            packed = PackedSequences(
-                [word[kept] for word in packed.words], packed.bits, packed.length, packed.token_of_rank
-            )
-            mass = mass[kept]
+            packed, mass = packed.take(kept), mass[kept]
         yield from _tries_of(packed, mass, sizes, tokens.terminator)
-        start = stop
-
-
-def _sorted_by_space(packed: PackedSequences, sizes: np.ndarray) -> np.ndarray:
-    """Permutation that sorts the sequences of each space, spaces staying in place."""
-    order = np.empty(int(sizes.sum()), dtype=np.int64)
-    for stop, size in zip(np.cumsum(sizes).tolist(), sizes.tolist(), strict=True):
-        rows = slice(stop - size, stop)
-        keys = [word[rows] for word in packed.words]
-        order[rows] = (np.argsort(keys[0]) if len(keys) == 1 else np.lexsort(keys[::-1])) + rows.start
-    return order
 
 
 def _tries_of(packed: PackedSequences, mass: np.ndarray, sizes: np.ndarray, terminator: int) -> Iterator[Trie]:
     """Tries of consecutive groups of sequences: every level of all of them is one partition into runs of rows."""
-    order = _sorted_by_space(packed, sizes)
-    packed = PackedSequences([w[order] for w in packed.words], packed.bits, packed.length, packed.token_of_rank)
-    mass, row_ends = mass[order], np.cumsum(sizes)
+    row_ends = np.cumsum(sizes)
+    order = np.empty(len(mass), dtype=np.int64)
+    for stop, size in zip(row_ends.tolist(), sizes.tolist(), strict=True):
+        rows = slice(stop - size, stop)
+        keys = [word[rows] for word in packed.words]
+        order[rows] = (np.argsort(keys[0]) if len(keys) == 1 else np.lexsort(keys[::-1])) + rows.start
+    packed, mass = packed.take(order), mass[order]
     differs = [np.concatenate([[np.uint64(0)], word[1:] ^ word[:-1]]) for word in packed.words]
     # new[r]: row r differs from the row before it within the tokens seen so far, or starts a space.
     new = np.zeros(len(mass), dtype=bool)

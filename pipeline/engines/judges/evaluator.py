@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from pipeline.artifacts.storage import sha256_file
-from pipeline.core.language.novelty_partition import Pair
+from pipeline.core.language.novelty import Pair
 from pipeline.engines.loading.kept_models import opened_once
 from pipeline.engines.loading.memory import MemoryLimit
 from pipeline.errors import ModelError, first_line

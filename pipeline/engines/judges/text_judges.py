@@ -13,8 +13,7 @@ import torch
 from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 
 from pipeline.config.evaluation import ClassifierConfig, JudgeConfig, RewardConfig, SimilarityConfig
-from pipeline.core.language.novelty import word_dice
-from pipeline.core.language.novelty_partition import Pair
+from pipeline.core.language.novelty import Pair, word_dice
 from pipeline.engines.judges.evaluator import (
     EncodedTexts,
     PairScorer,

@@ -15,7 +15,8 @@ import torch
 from pipeline.core.training.batches import collate
 from pipeline.core.training.examples import soft_example
 from pipeline.core.training.objectives import forward_kl
-from pipeline.core.tries.trie import NextTokenTargets
+from pipeline.core.tries.implicit_trie import ImplicitTrie
+from pipeline.core.tries.trie import Trie
 from pipeline.engines.loading.memory import MemoryLimit, right_padded
 from pipeline.engines.loading.model import PositionLogits
 
@@ -201,7 +202,7 @@ def first_step_law(logits_at: PositionLogits, prompt_ids: Sequence[int], device:
 def score_paths(
     logits_at: PositionLogits,
     prompt_ids: Sequence[int],
-    trie: NextTokenTargets,
+    trie: Trie | ImplicitTrie,
     num_paths: int,
     rng: np.random.Generator,
     pad_id: int,

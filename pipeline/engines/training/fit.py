@@ -19,10 +19,9 @@ from transformers import get_cosine_schedule_with_warmup
 from pipeline.artifacts.atomic import atomic_path
 from pipeline.artifacts.storage import write_json
 from pipeline.core.random_streams import stream_seed
-from pipeline.core.training.anchors import next_weight
 from pipeline.core.training.batches import Batch, collate, plan_passes, share_passes
 from pipeline.core.training.examples import Example
-from pipeline.core.training.objectives import Objective, backward_in_chunks
+from pipeline.core.training.objectives import Objective, backward_in_chunks, next_weight
 from pipeline.engines.loading.memory import is_out_of_memory
 from pipeline.engines.loading.model import PositionLogits, position_logits
 from pipeline.engines.scoring.tree_attention import supports_tree_attention, tree_attention_mask

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.artifacts.scores import CDF_COLUMNS
-from pipeline.core.exact.number_grid import CDF_POINTS
-from pipeline.core.exact.number_law import bound_number_law
+from pipeline.core.exact.number_law import CDF_POINTS, bound_number_law
 from pipeline.core.laws.discretize import QUANTILE_RANGE
 from pipeline.core.laws.quantiles import quantile
 from tests.core.exact.test_number_law import LAWS, ONE_DIGIT, THREE_DIGITS, make_model

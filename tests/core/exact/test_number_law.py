@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.exact.number_grid import GridTarget
-from pipeline.core.exact.number_law import bound_number_law, candidate_tokens
+from pipeline.core.exact.number_law import GridTarget, bound_number_law, candidate_tokens
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.number_answers import Invalid, parse_sample

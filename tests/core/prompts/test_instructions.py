@@ -4,8 +4,7 @@ from collections import Counter
 
 import pytest
 
-from pipeline.core.prompts.instructions import ANCHOR, HELD_OUT, hold_out
-from pipeline.core.prompts.text import TextPrompt
+from pipeline.core.prompts.text import ANCHOR, HELD_OUT, TextPrompt, hold_out
 
 
 def prompts_of(**sizes):

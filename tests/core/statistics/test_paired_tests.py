@@ -7,9 +7,8 @@ import pytest
 from scipy import optimize, stats
 
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics import paired_tests
 from pipeline.core.statistics.paired_tests import (
-    discordant_counts,
+    _score,
     holm,
     mcnemar_exact,
     ratio_contributions,
@@ -28,28 +27,25 @@ def pairs(gained: int, lost: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     return np.r_[np.zeros(gained), np.ones(lost), same], np.r_[np.ones(gained), np.zeros(lost), same]
 
 
+def score(gained: float, lost: float, size: int, margin: float) -> float:
+    return float(_score(np.array(float(gained)), np.array(float(lost)), size, margin))
+
+
 def test_holm_by_hand():
     # Sorted .005, .01, .03, .04: times 4, 3, 2, 1 = .02, .03, .06, .04; monotone .02, .03, .06, .06.
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.6, 0.9]).tolist() == [1.0, 1.0]
-    assert len(holm([])) == 0
     # One that is undefined stays in the count: .01 is multiplied by 3, not 2.
     assert holm([0.01, math.nan, 0.04]) == pytest.approx([0.03, math.nan, 0.08], nan_ok=True)
 
 
-@pytest.mark.parametrize(("gained", "lost"), [(3, 9), (9, 3), (1, 0), (12, 12)])
+@pytest.mark.parametrize(("gained", "lost"), [(3, 9), (9, 3), (1, 0), (0, 0)])
 def test_mcnemar_is_a_binomial_test_of_what_differs(gained, lost):
-    base, own = pairs(gained, lost, 40)
-    assert discordant_counts(base, own) == (gained, lost)
-    assert mcnemar_exact(base, own) == stats.binomtest(gained, gained + lost, 0.5).pvalue
-
-
-def test_mcnemar_without_differences_and_with_other_values():
-    assert mcnemar_exact(*pairs(0, 0, 10)) == 1.0
-    with pytest.raises(ValueError, match="0 and 1"):
-        mcnemar_exact(np.array([0.5, 1.0]), np.array([1.0, 1.0]))
-    with pytest.raises(ValueError, match="one shape"):
-        mcnemar_exact(np.ones(2), np.ones(3))
+    expected = stats.binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
+    assert mcnemar_exact(*pairs(gained, lost, 40)) == expected
+    for wrong in (np.full(40, 0.5), np.ones(3)):
+        with pytest.raises(ValueError, match="of one shape, of values 0 and 1"):
+            mcnemar_exact(np.ones(40), wrong)
 
 
 def test_sign_flips_agree_with_all_assignments():
@@ -62,15 +58,12 @@ def test_sign_flips_agree_with_all_assignments():
     assert math.isnan(sign_flip_test(np.array([]), 100, random_stream(0, "signs")))
 
 
-@pytest.mark.parametrize("shift", [-0.08, 0.0, 0.02, 0.3])
-def test_tost_is_the_larger_of_two_t_tests(shift):
-    differences = np.random.default_rng(1).normal(shift, 0.2, 60)
-    above = stats.ttest_1samp(differences, -0.1, alternative="greater").pvalue
-    below = stats.ttest_1samp(differences, 0.1, alternative="less").pvalue
-    assert tost(differences, 0.1) == pytest.approx(max(above, below), rel=1e-10)
-
-
-def test_tost_at_its_edges():
+def test_tost_is_the_larger_of_two_t_tests():
+    for shift in (-0.08, 0.02, 0.3):
+        differences = np.random.default_rng(1).normal(shift, 0.2, 60)
+        above = stats.ttest_1samp(differences, -0.1, alternative="greater").pvalue
+        below = stats.ttest_1samp(differences, 0.1, alternative="less").pvalue
+        assert tost(differences, 0.1) == pytest.approx(max(above, below), rel=1e-10)
     assert tost(np.full(5, 0.01), 0.05) == 0.0 and tost(np.full(5, 0.05), 0.05) == 1.0
     assert math.isnan(tost(np.array([0.1]), 0.5))
 
@@ -91,16 +84,14 @@ def test_score_uses_the_constrained_maximum_likelihood(gained, lost):
     size, margin = 50, 0.1
 
     def minus_likelihood(down):
-        up = down - margin
-        return -(
-            gained * np.log(max(up, 1e-300)) + lost * np.log(down) + (size - gained - lost) * np.log(1 - up - down)
-        )
+        up = max(down - margin, 1e-300)
+        return -(gained * np.log(up) + lost * np.log(down) + (size - gained - lost) * np.log(1 + margin - 2 * down))
 
     best = optimize.minimize_scalar(minus_likelihood, bounds=(margin, (1 + margin) / 2), options={"xatol": 1e-10}).x
     variance = size * (2 * best - margin - margin**2)
-    expected = (gained - lost + size * margin) / math.sqrt(variance)
-    found = paired_tests._score(np.array(float(gained)), np.array(float(lost)), size, margin)
-    assert float(found) == pytest.approx(expected, rel=1e-4)
+    assert score(gained, lost, size, margin) == pytest.approx(
+        (gained - lost + size * margin) / math.sqrt(variance), rel=1e-4
+    )
 
 
 def test_equivalence_of_proportions_by_brute_force():
@@ -108,15 +99,15 @@ def test_equivalence_of_proportions_by_brute_force():
     base, own = pairs(gained, lost, size)
 
     def one_sided(up_count, down_count):
+        differing = up_count + down_count
         interval = stats.beta.ppf(
-            [0.0005, 0.9995],
-            [up_count + down_count, up_count + down_count + 1],
-            [size - up_count - down_count + 1, size - up_count - down_count],
+            [0.0005, 0.9995], [differing, differing + 1], [size - differing + 1, size - differing]
         )
         rates = np.linspace(max(margin, interval[0]), max(margin, interval[1]), 101)
-        score = lambda u, d: float(paired_tests._score(np.array(float(u)), np.array(float(d)), size, margin))  # noqa: E731
-        observed = score(up_count, down_count)
-        tail = [(u, d) for u in range(size + 1) for d in range(size + 1 - u) if score(u, d) >= observed - 1e-9]
+        observed = score(up_count, down_count, size, margin)
+        tail = [
+            (u, d) for u in range(size + 1) for d in range(size + 1 - u) if score(u, d, size, margin) >= observed - 1e-9
+        ]
         return 0.001 + max(
             sum(
                 stats.multinomial.pmf([u, d, size - u - d], size, [(r - margin) / 2, (r + margin) / 2, 1 - r])
@@ -134,8 +125,10 @@ def test_identical_answers_are_kept_and_one_difference_is_not_overrated():
     assert tost_proportions(*pairs(0, 0, 100), 0.05) == pytest.approx(0.008, abs=0.0005)
     # At most one loss in 100 has probability 0.037 when 5% are lost; a t-test says 0.00006.
     assert stats.binom.cdf(1, 100, 0.05) < tost_proportions(*pairs(0, 1, 100), 0.05) < 0.04
-    base, own = pairs(0, 1, 100)
-    assert tost(own - base, 0.05) < 1e-4
+    # Many items take the score test.
+    expected = stats.norm.cdf((30 - 28 - 1000 * 0.03) / math.sqrt(58))
+    assert tost_proportions(*pairs(30, 28, 1000), 0.03) == pytest.approx(expected, abs=2e-3)
+    assert math.isnan(tost_proportions(np.array([]), np.array([]), 0.1))
 
 
 def test_equivalence_of_proportions_keeps_its_level():
@@ -155,23 +148,9 @@ def test_tangos_interval_is_what_his_test_does_not_reject():
         low, high = tango_interval(*pairs(gained, lost, size))
         assert low <= (gained - lost) / size <= high
         for end in (low, high):
-            if abs(end) < 1:
-                score = paired_tests._score(np.array(float(gained)), np.array(float(lost)), size, -end)
-                assert abs(score) == pytest.approx(1.959964, abs=1e-5)
+            assert abs(end) == 1 or abs(score(gained, lost, size, -end)) == pytest.approx(1.959964, abs=1e-5)
     assert tango_interval(*pairs(0, 0, 100)) == pytest.approx((-0.037, 0.037), abs=5e-5)
     assert math.isnan(tango_interval(np.array([]), np.array([]))[0])
-
-
-@pytest.mark.parametrize(("gained", "lost"), [(0.0, 0.02), (0.02, 0.12)])
-def test_tangos_interval_covers_where_the_bootstrap_of_few_changes_does_not(gained, lost):
-    size, covered = 100, 0.0
-    for up in range(21):
-        for down in range(31):
-            chance = stats.multinomial.pmf([up, down, size - up - down], size, [gained, lost, 1 - gained - lost])
-            if chance > 1e-4:
-                low, high = tango_interval(*pairs(up, down, size))
-                covered += chance * (low <= gained - lost <= high)
-    assert covered > 0.93
 
 
 def test_five_tasks_together_cover_hold_their_level_and_can_say_kept():
@@ -188,9 +167,6 @@ def test_five_tasks_together_cover_hold_their_level_and_can_say_kept():
         wrong += found.p_equivalence(margin) <= 0.05
         right += stratified_mean(at_zero, [True] * 5).p_equivalence(margin) <= 0.05
     assert covered / runs > 0.935 and wrong / runs < 0.06 and right / runs > 0.95
-    # A single task with as many changes cannot say so.
-    one = rng.permutation(np.repeat([1.0, -1.0, 0.0], [3, 3, 94]))
-    assert tost_proportions((one < 0).astype(float), (one > 0).astype(float), margin) > 0.01
     identical = stratified_mean([np.zeros(100)] * 5, [True] * 5)
     assert identical.p_equivalence(margin) < 1e-6 and identical.interval[1] > 0.01
 
@@ -206,17 +182,9 @@ def test_strata_by_hand():
     assert rate.p_equivalence(0.3) == pytest.approx(stats.norm.sf(1.8))
 
 
-def test_many_items_take_the_score_test():
-    base, own = pairs(30, 28, 1000)
-    score = (30 - 28 - 1000 * 0.03) / math.sqrt(58)
-    assert tost_proportions(base, own, 0.03) == pytest.approx(stats.norm.cdf(score), abs=2e-3)
-    assert math.isnan(tost_proportions(np.array([]), np.array([]), 0.1))
-
-
 @pytest.mark.parametrize(
     ("difference", "p_difference", "p_equivalence", "expected"),
     [
-        (-0.01, 0.6, 0.01, "kept"),
         (-0.02, 0.001, 0.01, "kept"),
         (-0.3, 0.001, 1.0, "lost"),
         (0.3, 0.05, 1.0, "gained"),

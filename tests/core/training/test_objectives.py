@@ -1,15 +1,19 @@
-"""Losses against sums written out, their gradients, and the order and content of training examples."""
+"""Losses against sums written out, and their gradients; the order and content of training examples."""
 
 import math
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import log_softmax, rel_entr
 
 from pipeline.core.laws.discretize import OutputSpace
 from pipeline.core.sampling import sample_tokens
 from pipeline.core.training.batches import collate
 from pipeline.core.training.examples import (
+    anchor_example,
     family_balanced_order,
     hard_example,
     sample_string,
@@ -17,10 +21,17 @@ from pipeline.core.training.examples import (
     training_steps,
 )
 from pipeline.core.training.objectives import (
+    Targets,
     cross_entropy,
+    forward_anchor_loss,
     forward_kl,
+    next_weight,
+    reverse_anchor_loss,
+    soft_target_loss,
+    with_outside_kl,
 )
 from pipeline.core.tries.trie import build_trie
+from pipeline.errors import ConfigError
 
 
 def test_forward_kl_by_hand():
@@ -28,14 +39,6 @@ def test_forward_kl_by_hand():
     ids, probabilities = torch.tensor([[1, 2], [0, 0]]), torch.tensor([[0.5, 0.5], [1.0, 0.0]])
     expected = [0.5 * math.log(0.5 / 0.25) + 0.5 * math.log(0.5 / 0.625), math.log(3)]
     assert forward_kl(logits, ids, probabilities).tolist() == pytest.approx(expected, rel=1e-6)
-
-
-def test_forward_kl_is_normalised_over_the_full_vocabulary():
-    ids, probabilities = torch.tensor([[0, 1]]), torch.tensor([[0.5, 0.5]])
-    inside = forward_kl(torch.tensor([[0.0, 0.0, -30.0]]), ids, probabilities)
-    outside = forward_kl(torch.tensor([[0.0, 0.0, 0.0]]), ids, probabilities)
-    assert inside.item() == pytest.approx(0, abs=1e-6)
-    assert outside.item() == pytest.approx(math.log(1.5), rel=1e-6)
 
 
 def test_bfloat16_logits_are_scored_in_float32():
@@ -62,32 +65,100 @@ def test_gradient_of_the_cross_entropy_is_that_of_log_softmax(temperature, dtype
     torch.testing.assert_close(found, expected)
 
 
-def test_sequences_weigh_alike_whatever_their_length():
-    batch = collate([hard_example([1], [[3, 4, 5, 9]]), hard_example([1, 2], [[9]])], pad_id=0)
-    losses = torch.tensor([1.0, 2.0, 3.0, 6.0, 10.0])
-    assert (losses * batch.targets.weights).sum().item() == pytest.approx((3.0 + 10.0) / 2)
+POSITIONS, VOCABULARY = 6, 40
 
 
-def test_collate_positions_predict_the_completion():
-    examples = [hard_example([11, 12, 13], [[21, 22, 9]]), hard_example([14], [[23, 9]])]
-    batch = collate(examples, pad_id=0)
-    assert batch.input_ids.tolist() == [[11, 12, 13, 21, 22], [14, 23, 0, 0, 0]]
-    assert batch.attention_mask.tolist() == [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]
-    assert list(zip(batch.rows.tolist(), batch.columns.tolist(), strict=True)) == [
-        (0, 2),
-        (0, 3),
-        (0, 4),
-        (1, 0),
-        (1, 1),
-    ]
-    assert batch.targets.token_ids[:, 0].tolist() == [21, 22, 9, 23, 9]
+@pytest.fixture
+def logits():
+    return torch.randn(2, POSITIONS, VOCABULARY, generator=torch.Generator().manual_seed(3)).unbind()
+
+
+def targets(ids, probabilities):
+    weights = torch.arange(1.0, POSITIONS + 1)
+    return Targets(torch.tensor(ids), torch.tensor(probabilities), weights / weights.sum())
+
+
+ONE_TOKEN = targets([[4]] * POSITIONS, [[1.0]] * POSITIONS)
+# The second candidate of every other position is padding.
+TWO_TOKENS = targets([[4, 7], [9, 0]] * 3, [[0.3, 0.7], [1.0, 0.0]] * 3)
+
+
+def laws(values):
+    return np.exp(log_softmax(values.detach().double().numpy(), axis=1))
+
+
+@pytest.mark.parametrize(
+    ("loss", "divergence"),
+    [
+        (forward_anchor_loss, lambda own, base: rel_entr(base, own)),
+        (reverse_anchor_loss, lambda own, base: rel_entr(own, base)),
+    ],
+)
+def test_divergence_from_the_base_checkpoint_is_the_sum_over_the_whole_vocabulary(logits, loss, divergence):
+    own, base = logits
+    expected = divergence(*map(laws, logits)).sum(axis=1) @ ONE_TOKEN.weights.numpy()
+    # The targets' temperature is theirs alone.
+    assert loss(own, ONE_TOKEN, 2.0, base).item() == pytest.approx(expected, rel=1e-5)
+    assert loss(base, ONE_TOKEN, 1.0, base).item() == pytest.approx(0, abs=1e-6)
+
+
+def test_forward_gradient_is_model_less_base(logits):
+    own, base = logits[0].clone().requires_grad_(), logits[1]
+    forward_anchor_loss(own, ONE_TOKEN, 1.0, base).backward()
+    expected = (laws(own) - laws(base)) * ONE_TOKEN.weights.numpy()[:, None]
+    np.testing.assert_allclose(own.grad.numpy(), expected, atol=1e-6)
+
+
+def test_outside_divergence_leaves_the_named_tokens_alone(logits):
+    own, base = logits[0].clone().requires_grad_(), logits[1]
+    loss = with_outside_kl(lambda logits, targets, temperature: logits.sum() * 0, 0.5)
+    loss(own, TWO_TOKENS, 1.0, base).backward()
+    expected = 0.0
+    for position, tokens in enumerate([[4, 7], [9]] * 3):
+        outside = np.setdiff1d(np.arange(VOCABULARY), tokens)
+        assert own.grad[position, tokens].abs().max() == 0 and own.grad[position, outside].abs().max() > 0
+        p, q = (laws(values)[position, outside] for values in (own, base))
+        expected += 0.5 * rel_entr(q / q.sum(), p / p.sum()).sum() * TWO_TOKENS.weights[position].item()
+    assert loss(own, TWO_TOKENS, 1.0, base).item() == pytest.approx(expected, rel=1e-5)
+    whole = with_outside_kl(soft_target_loss, 0.5)(own, TWO_TOKENS, 1.0, base).item()
+    assert whole == pytest.approx(expected + soft_target_loss(own, TWO_TOKENS).item(), rel=1e-5)
+
+
+@given(budget=st.floats(0.01, 1), scale=st.floats(0.01, 10), start=st.floats(0.05, 20), response=st.floats(0.3, 2))
+def test_the_weight_settles_where_the_divergence_is_the_budget(budget, scale, start, response):
+    weight = start
+    for _ in range(2000):
+        # A divergence that falls with the weight, as that of an optimum does.
+        weight = next_weight(weight, scale * weight**-response, budget, 1e-9)
+    assert scale * weight**-response == pytest.approx(budget, rel=1e-3)
+    assert next_weight(start, 0.0, budget, start) == start
+
+
+def test_a_reply_is_cut_at_the_longest_length_and_its_tokens_weigh_alike():
+    example = anchor_example([1, 2, 3], [4, 5, 6, 7], 5)
+    assert example.tree.tokens.tolist() == [4] and example.longest == 5
+    # Two replies of 2 and 4 tokens: each of six tokens is a sixth.
+    batch = collate([example, anchor_example([1], [4, 5, 6, 7], 9)], 0)
+    np.testing.assert_allclose(batch.targets.weights, np.full(6, 1 / 6), rtol=1e-6)
+    with pytest.raises(ConfigError, match="max_length: 3 is too small for an instruction of 3 tokens"):
+        anchor_example([1, 2, 3], [4], 3)
 
 
 def test_soft_targets_are_the_tries():
     trie = build_trie([[1, 2], [1, 3]], np.array([0.25, 0.75]), 9)
     example = soft_example([7], trie, np.random.default_rng(0))
-    assert [example.candidates(position)[0].tolist() for position in range(3)] == [[1], [2, 3], [9]]
-    assert example.candidates(1)[1].tolist() == pytest.approx([0.25, 0.75])
+    assert (example.offsets.tolist(), example.token_ids.tolist()) == ([0, 1, 3, 4], [1, 2, 3, 9])
+    assert example.probabilities.tolist() == pytest.approx([1, 0.25, 0.75, 1])
+
+
+def test_rows_of_a_batch_by_hand():
+    batch = collate([hard_example([11, 12, 13], [[21, 22, 9]]), hard_example([14], [[23, 9]])], pad_id=0)
+    assert batch.input_ids.tolist() == [[11, 12, 13, 21, 22], [14, 23, 0, 0, 0]]
+    assert batch.attention_mask.tolist() == [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]
+    assert (batch.rows.tolist(), batch.columns.tolist()) == ([0, 0, 0, 1, 1], [2, 3, 4, 0, 1])
+    assert batch.targets.token_ids[:, 0].tolist() == [21, 22, 9, 23, 9]
+    # Sequences weigh alike whatever their length.
+    assert batch.targets.weights.tolist() == pytest.approx([1 / 6] * 3 + [1 / 4] * 2)
 
 
 def test_family_balanced_order():
@@ -105,17 +176,6 @@ def test_training_steps_cover_every_draw_once_and_do_not_span_epochs():
     assert len(set(draws)) == 3 * 2 * 4
     assert [draw.epoch for draw in draws] == [0] * 12 + [1] * 12
     assert [draw.prompt_index for draw in draws[:12]] != [draw.prompt_index for draw in draws[12:]]
-    assert steps == training_steps(["a", "a", "b"], 2, 4, 5, 0, "m", "hard")
-
-
-def test_paper_settings_give_the_papers_steps():
-    from pipeline.core.prompts.structured import build_split
-
-    families = [prompt.family for prompt in build_split("train")]
-    assert len(training_steps(families, 3, 1, 32, 0)) == 189
-    assert len(training_steps(families, 2, 16, 32, 0)) == 1988
-    # Sixteen completions behind each prompt: two prompts per step, as many steps.
-    assert len(training_steps(families, 2, 1, 2, 0)) == 1988
 
 
 def test_sampled_strings_follow_the_space():
@@ -131,24 +191,16 @@ def test_sampling_by_inversion():
     logits = torch.log(torch.tensor([[0.1, 0.6, 0.3]])).expand(4, -1)
     uniforms = torch.tensor([0.05, 0.15, 0.69, 0.71], dtype=torch.float64)
     assert sample_tokens(logits, uniforms).tolist() == [0, 1, 1, 2]
-
-
-def test_sampling_never_picks_a_token_without_mass():
-    logits = torch.tensor([[0.0, 0.0, -math.inf]])
+    # Never a token without mass.
     almost_one = torch.tensor([1 - 2**-53], dtype=torch.float64)
-    assert sample_tokens(logits, almost_one).tolist() == [1]
+    assert sample_tokens(torch.tensor([[0.0, 0.0, -math.inf]]), almost_one).tolist() == [1]
 
 
-def test_nucleus_keeps_the_smallest_set():
+def test_nucleus_and_temperature():
     logits = torch.log(torch.tensor([[0.1, 0.5, 0.15, 0.25]])).expand(1000, -1)
     uniforms = torch.linspace(0, 0.999, 1000, dtype=torch.float64)
     kept = sample_tokens(logits, uniforms, top_p=0.7)
     assert set(kept.tolist()) == {1, 3}
     assert (kept == 1).double().mean().item() == pytest.approx(2 / 3, abs=0.01)
-
-
-def test_sampling_temperature():
-    logits = torch.tensor([[0.0, 1.0]]).expand(2000, -1)
-    uniforms = torch.linspace(0, 0.9995, 2000, dtype=torch.float64)
-    share = (sample_tokens(logits, uniforms, temperature=0.5) == 1).double().mean().item()
-    assert share == pytest.approx(1 / (1 + math.exp(-2)), abs=1e-3)
+    drawn = sample_tokens(torch.tensor([[0.0, 1.0]]).expand(1000, -1), uniforms, temperature=0.5)
+    assert (drawn == 1).double().mean().item() == pytest.approx(1 / (1 + math.exp(-2)), abs=2e-3)

@@ -1,19 +1,16 @@
-"""What the hard-target losses ask for, against the targets that examples themselves give and against sampling."""
+"""What the hard-target losses ask for, against the targets of examples and against sampling."""
 
 from collections import Counter
 from itertools import pairwise
 
 import numpy as np
 import pytest
-import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.core.training.batches import collate
 from pipeline.core.training.examples import hard_example
-from pipeline.core.training.objectives import hard_target_loss
-from pipeline.core.training.optimum import completion_mean_optimum, token_mean_optimum
-from scripts.hard_target_optimum import optimum_table
+from scripts.hard_target_optimum import completion_mean_optimum, optimum_table, token_mean_optimum
 
 END = 9
 completions = st.lists(
@@ -28,7 +25,8 @@ def asked_for(example) -> dict[tuple[int, ...], float]:
         paths[node] = (*paths[parent], int(example.tree.tokens[node]))
     mass = {(): 1.0}
     for position, node in enumerate(example.nodes.tolist()):
-        for token, share in zip(*example.candidates(position), strict=True):
+        span = slice(*example.offsets[position : position + 2])
+        for token, share in zip(example.token_ids[span], example.probabilities[span], strict=True):
             mass[(*paths[node], int(token))] = mass[paths[node]] * share
     return {path: value for path, value in mass.items() if path and path[-1] == END}
 
@@ -46,32 +44,20 @@ def test_targets_of_an_example_are_the_optimum_of_its_reduction(drawn):
     np.testing.assert_allclose([found[s] for s in strings], target, atol=1e-12)
 
 
-@settings(max_examples=20)
 @given(st.lists(completions, min_size=1, max_size=4))
-def test_losses_of_a_step_are_means_over_tokens_and_over_completions(drawn):
-    logits = torch.randn(64, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64).float()
-    losses = {}
+def test_weights_of_a_step_are_means_over_tokens_and_over_completions(drawn):
+    """With the loss of a position its place in the row, whatever the completion."""
     for reduction in ("token", "completion"):
-        batch = collate([hard_example([0], one, reduction) for one in drawn], pad_id=0)
-        # The same logits at a prefix in whichever example it is.
-        losses[reduction] = hard_target_loss(logits[batch.columns], batch.targets).item()
-    means, tokens = [], []
-    for one in drawn:
-        example = hard_example([0], one)
-        paths = {(): 0}
-        for node, parent in enumerate(example.tree.parents.tolist()):
-            prefix = next((path for path, column in paths.items() if column == parent + 1), None)
-            paths[(*prefix, int(example.tree.tokens[node]))] = node + 1
-        means.append([])
-        for completion in one:
-            own = [
-                -torch.log_softmax(logits[paths[completion[:place]]], 0)[token].item()
-                for place, token in enumerate(completion)
-            ]
-            tokens += own
-            means[-1].append(np.mean(own))
-    assert losses["token"] == pytest.approx(np.mean(tokens), rel=1e-5)
-    assert losses["completion"] == pytest.approx(np.mean([np.mean(one) for one in means]), rel=1e-5)
+        examples = [hard_example([0], one, reduction) for one in drawn]
+        batch = collate(examples, pad_id=0)
+        depths = np.concatenate([np.append(0, example.tree.depths)[example.nodes + 1] for example in examples])
+        places = [[range(len(completion)) for completion in one] for one in drawn]
+        expected = (
+            np.mean([place for one in places for completion in one for place in completion])
+            if reduction == "token"
+            else np.mean([np.mean([np.mean(completion) for completion in one]) for one in places])
+        )
+        assert float(batch.targets.weights.numpy() @ depths) == pytest.approx(expected, rel=1e-5)
 
 
 def test_one_mean_over_a_batch_tilts_less_the_larger_it_is():

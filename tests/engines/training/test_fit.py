@@ -8,8 +8,7 @@ import torch
 from peft import get_peft_model_state_dict
 from safetensors import safe_open
 
-from pipeline.core.training.anchors import anchor_example
-from pipeline.core.training.examples import soft_example
+from pipeline.core.training.examples import anchor_example, soft_example
 from pipeline.core.training.objectives import forward_anchor_loss, soft_target_loss
 from pipeline.engines.training import fit as fit_module
 from pipeline.engines.training.fit import Checkpoint, Term, fit

@@ -9,8 +9,13 @@ import pytest
 import torch
 
 from pipeline.core.random_streams import random_stream, stream_seed
-from pipeline.core.training.anchors import anchor_example
-from pipeline.core.training.examples import exact_example, family_balanced_order, hard_example, soft_example
+from pipeline.core.training.examples import (
+    anchor_example,
+    exact_example,
+    family_balanced_order,
+    hard_example,
+    soft_example,
+)
 from pipeline.core.training.objectives import (
     forward_anchor_loss,
     hard_target_loss,

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from pipeline.core.training.anchors import anchor_example
+from pipeline.core.training.examples import anchor_example
 from pipeline.core.training.objectives import reverse_anchor_loss
 from pipeline.core.tries.trie import build_trie
 from pipeline.engines.loading.model import add_lora, load_model
