@@ -10,31 +10,7 @@ import numpy as np
 from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.text_answers import normalise_answer
-from pipeline.core.statistics.law_check import LawCells
-
-
-def total_variations(counts: np.ndarray, law: np.ndarray) -> np.ndarray:
-    """Total variation distance of frequencies from a law float64[K], float64[R] of int[R, K]; NaN without answers."""
-    with np.errstate(invalid="ignore"):
-        return np.abs(counts / counts.sum(axis=1, keepdims=True) - law).sum(axis=1) / 2
-
-
-def total_variation_floors(law: np.ndarray, size: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
-    """What perfect samplers score, float64[replicates]: total variation of ``size`` draws from the law itself."""
-    return total_variations(rng.multinomial(size, law, size=replicates), law)
-
-
-def total_variation_deviations(
-    counts: np.ndarray, law: np.ndarray, replicates: int, rng: np.random.Generator
-) -> np.ndarray:
-    """How total variation varies when int[K] answers are drawn anew, float64[replicates]; 0 without answers.
-
-    Centred, because redrawing adds the sampling error a second time (as ``half_sample_deviations``).
-    """
-    if not counts.sum():
-        return np.zeros(replicates)
-    draws = total_variations(rng.multinomial(counts.sum(), counts / counts.sum(), size=replicates), law)
-    return draws - draws.mean()
+from pipeline.core.statistics.law_check import LawCells, total_variations
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.axes.laws.categories import (
-    evaluate_categories,
-    total_variation_deviations,
-    total_variation_floors,
-)
+from pipeline.axes.laws.categories import evaluate_categories
 from pipeline.axes.structured.aggregate import FAMILY_VALID_RATE, VALID_RATE, rejected, total
 from pipeline.axes.structured.fidelity import NUM_HALVES, Measured, wasserstein_1_deviations
 from pipeline.axes.structured.wasserstein import evaluate_prompt, interquantile_width, perfect_sampler_replicates
@@ -22,6 +18,7 @@ from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.random_streams import random_stream
+from pipeline.core.statistics.law_check import total_variation_deviations, total_variation_floors
 from pipeline.core.statistics.paired_tests import holm
 from pipeline.core.statistics.summarise import Statistic, aggregate_of, share_of
 from pipeline.core.tries.trie import Trie

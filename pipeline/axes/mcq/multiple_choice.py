@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from pipeline.axes.laws import categories
 from pipeline.core.prompts.multiple_choice import LETTERS, McqFailure, ParsedQuestion
+from pipeline.core.statistics import law_check
 from pipeline.core.statistics.summarise import Function, Statistic, share_of
 
 PARSERS = {"": "strict", "_tolerant": "tolerant"}
@@ -31,7 +31,7 @@ def letter_counts(outcomes: Sequence[str]) -> np.ndarray:
 
 def total_variations(counts: np.ndarray) -> np.ndarray:
     """``total_variation`` of each row, float64[R], of int[R, K] counts."""
-    return categories.total_variations(counts, np.full(counts.shape[1], 1 / counts.shape[1]))
+    return law_check.total_variations(counts, np.full(counts.shape[1], 1 / counts.shape[1]))
 
 
 def total_variation(counts: np.ndarray) -> float:
@@ -61,7 +61,7 @@ def total_variation_draws(counts: np.ndarray, replicates: int, rng: np.random.Ge
     ``counts``: int64[K], answers by letter; at least one.
     """
     uniform = np.full(len(counts), 1 / len(counts))
-    return total_variation(counts) + categories.total_variation_deviations(counts, uniform, replicates, rng)
+    return total_variation(counts) + law_check.total_variation_deviations(counts, uniform, replicates, rng)
 
 
 def prompt_row(prompt_id: str, outcomes: pd.DataFrame) -> dict:

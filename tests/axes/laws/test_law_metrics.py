@@ -8,17 +8,17 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from pipeline.axes.laws.categories import (
-    evaluate_categories,
-    total_variation_deviations,
-    total_variation_floors,
-    total_variations,
-)
+from pipeline.axes.laws.categories import evaluate_categories
 from pipeline.axes.laws.law_metrics import EXACT, evaluate_law, exact_figures, summaries
 from pipeline.core.laws.discretize import finite_space
 from pipeline.core.laws.finite_law import categorical_law, numeric_law
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.structured import Prompt
+from pipeline.core.statistics.law_check import (
+    total_variation_deviations,
+    total_variation_floors,
+    total_variations,
+)
 from pipeline.core.statistics.summarise import summarise
 from pipeline.core.tries.trie import build_trie
 

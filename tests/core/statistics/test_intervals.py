@@ -1,4 +1,4 @@
-"""Half-samples and the bootstrap of families: closed forms, a plain loop, and coverage by simulation."""
+"""Resampling, half-samples and intervals: closed forms, a plain loop, and coverage by simulation; tests over models."""
 
 import math
 
@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from pipeline.core.random_streams import random_stream
+from pipeline.core.statistics.condition_tests import comparison_verdict
 from pipeline.core.statistics.intervals import (
-    bootstrap_families,
     clustered_wilson_interval,
     half_sample_deviations,
     half_samples,
@@ -19,6 +19,7 @@ from pipeline.core.statistics.intervals import (
     paired_difference_draws,
     wilson_interval,
 )
+from pipeline.core.statistics.model_tests import over_models
 from pipeline.core.statistics.summarise import aggregate_of, mean_of, summarise
 
 
@@ -52,15 +53,14 @@ def interval(values, families, deviations, statistic, replicates=200, seed=0):
 
 
 def plain_loop(values, families, deviations, statistic, replicates, rng):
-    """The same bootstrap, one prompt at a time; of values by seed and prompt."""
+    """The same bootstrap, one prompt at a time."""
     members = [np.flatnonzero(families == name) for name in dict.fromkeys(families)]
     draws = []
     for _ in range(replicates):
-        seeds = rng.integers(len(values), size=len(values))
         drawn = []
         for label, family in enumerate(rng.integers(len(members), size=len(members))):
             for prompt in rng.choice(members[family], size=len(members[family])):
-                drawn.append((label, np.mean(values[seeds, prompt]) + rng.choice(deviations[prompt])))
+                drawn.append((label, values[prompt] + rng.choice(deviations[prompt])))
         labels, found = np.array(drawn).T
         draws.append(np.nanmean(found) if statistic == "mean" else over_families(found, labels, statistic))
     return np.nanpercentile(draws, [2.5, 97.5])
@@ -70,15 +70,12 @@ def plain_loop(values, families, deviations, statistic, replicates, rng):
 def test_intervals_over_families_equal_the_plain_loop(statistic):
     rng = np.random.default_rng(0)
     families = np.array(list("aabbbcdd"))
-    values = rng.normal(size=(2, 8)) + 5 + np.arange(8) / 2
-    values[:, 3] = math.nan
+    values = rng.normal(size=8) + 5 + np.arange(8) / 2
+    values[3] = math.nan
     deviations = rng.normal(size=(8, 5))
     deviations -= deviations.mean(axis=1, keepdims=True)
-    found = interval(values[0], families, deviations, statistic, replicates=20_000)
-    assert found == pytest.approx(plain_loop(values[:1], families, deviations, statistic, 1500, rng), abs=0.15)
-    found = bootstrap_families(values, families, statistic, replicates=20_000, rng=random_stream(1))
-    nothing = np.zeros((8, 1))
-    assert found == pytest.approx(plain_loop(values, families, nothing, statistic, 1500, rng), abs=0.15)
+    found = interval(values, families, deviations, statistic, replicates=20_000)
+    assert found == pytest.approx(plain_loop(values, families, deviations, statistic, 1500, rng), abs=0.15)
 
 
 def test_one_prompt_has_an_interval_from_its_samples_only():
@@ -88,8 +85,6 @@ def test_one_prompt_has_an_interval_from_its_samples_only():
     # No distance is below 0.
     assert interval(np.array([0.1]), one, [[-0.2, 0.0, 0.2]], "mean") == pytest.approx((0.0, 0.3))
     assert interval_of_deviations(0.1, np.array([-0.2, 0.2]))[0] == 0
-    seeds = bootstrap_families(np.array([[1.0], [2.0]]), one, "mean", replicates=500, rng=random_stream(0))
-    assert seeds == (1.0, 2.0)
 
 
 def test_changes_are_over_the_same_families_prompts_and_rates():
@@ -108,24 +103,19 @@ def test_changes_are_over_the_same_families_prompts_and_rates():
         summarise(both.iloc[1:], numbers, seed=0, names=(), replicates=3, by_family={})
 
 
-def simulated(rng, samples):
-    """Mean of absolute deviations, by prompt: families, prompts and samples vary; and their half-sample deviations."""
-    scale = np.exp(np.repeat(0.3 * rng.normal(size=12), 2) + 0.2 * rng.normal(size=24))
-    draws = np.abs(rng.normal(size=(24, samples))) * scale[:, None]
-    chosen = half_samples(samples, 50, rng)
-    deviations = [half_sample_deviations(chosen @ row / chosen.sum(axis=1), samples) for row in draws]
-    return draws.mean(axis=1), np.array(deviations)
-
-
 def test_coverage_of_nested_means():
+    """Means of absolute deviations, by prompt: families, prompts and samples vary."""
     # E |N(0, 1)| times the lognormal mean of the scale, exp((0.3^2 + 0.2^2) / 2), is covered by nominal 95%
     # intervals in 400 simulations; the true coverage is between 92% and 98% if 360 to 397 of them cover it.
     truth = math.sqrt(2 / math.pi) * math.exp((0.3**2 + 0.2**2) / 2)
     families, covered = np.repeat(list("abcdefghijkl"), 2), 0
     for k in range(400):
         rng = random_stream(5, k)
-        values, deviations = simulated(rng, samples=10)
-        low, high = interval(values, families, deviations, "mean", seed=k)
+        scale = np.exp(np.repeat(0.3 * rng.normal(size=12), 2) + 0.2 * rng.normal(size=24))
+        draws = np.abs(rng.normal(size=(24, 10))) * scale[:, None]
+        chosen = half_samples(10, 50, rng)
+        deviations = [half_sample_deviations(chosen @ row / chosen.sum(axis=1), 10) for row in draws]
+        low, high = interval(draws.mean(axis=1), families, deviations, "mean", seed=k)
         covered += low <= truth <= high
     assert 360 <= covered <= 397
 
@@ -145,20 +135,16 @@ def test_newcombes_interval_by_his_table():
 
 
 def test_rates_of_clusters_are_covered_where_wilsons_interval_is_too_narrow():
-    rng, covered = random_stream(11), {"clustered": 0, "plain": 0}
+    rng, clustered, plain = random_stream(11), 0, 0
     for _ in range(400):
         found = rng.binomial(100, rng.beta(6, 2, size=3))
-        intervals = {
-            "clustered": clustered_wilson_interval(found, np.full(3, 100)),
-            "plain": wilson_interval(int(found.sum()), 300),
-        }
-        for name, (low, high) in intervals.items():
-            covered[name] += low <= 0.75 <= high
-    assert covered["clustered"] / 400 > 0.93 and covered["plain"] / 400 < 0.6
+        (low, high), (narrow, wide) = (
+            clustered_wilson_interval(found, np.full(3, 100)),
+            wilson_interval(int(found.sum()), 300),
+        )
+        clustered, plain = clustered + (low <= 0.75 <= high), plain + (narrow <= 0.75 <= wide)
+    assert clustered / 400 > 0.93 and plain / 400 < 0.6
     assert clustered_wilson_interval(np.array([90]), np.array([100])) == wilson_interval(90, 100)
-
-
-def test_the_effective_sample_of_clusters_by_hand():
     # 3 / 2 * (15^2 + 15^2) / 300^2 between clusters, 0.75 * 0.25 / 300 within: 12 times as much. Student's t at 2
     # degrees of freedom is 4.3027.
     size = 300 / 12 * (1.959964 / 4.302653) ** 2
@@ -187,3 +173,41 @@ def test_draws_of_a_paired_difference_are_those_of_the_tables_figures(statistic)
     assert same == pytest.approx(np.full(50, 0.25))
     models = paired_difference_draws(np.stack([own, own]), np.stack([other, other]), families, replicates=9, rng=rng)
     assert models.shape == (2, 9) and (models[0] == models[1]).all()
+
+
+def test_eight_of_twelve_models_are_no_majority_that_a_test_can_see():
+    differences = np.repeat([-0.1, 0.1, math.nan], [8, 4, 1])
+    found = over_models(differences, np.repeat(differences[:, None], 2_000, axis=1), np.random.default_rng(0))
+    assert (found.models, found.lower, found.higher) == (12, 8, 4)
+    assert found.p == pytest.approx(0.388, abs=5e-4)
+    assert found.ci_low < 0 < found.ci_high and found.difference == pytest.approx(-0.1 / 3)
+    # 95% of binomial draws of 12 models at 8/12.
+    error = 0.2 * math.sqrt(8 / 12 * 4 / 12 / 12)
+    assert found.ci_high - found.ci_low == pytest.approx(2 * 1.96 * error, rel=0.15)
+    # One model allows no inference.
+    assert over_models(np.array([-0.1, math.nan]), np.zeros((2, 5)), np.random.default_rng(0)) is None
+
+
+def simulated(effect, rng, models=12):
+    """float64[M, P] of own and base: effects vary between models, and between families that all models share."""
+    families = np.repeat(np.arange(6), 3)
+    levels = 0.1 + 0.05 * rng.exponential(size=(models, 1)) + 0.05 * rng.exponential(size=6)[families]
+    shift = effect + 0.03 * rng.normal(size=(models, 1)) + 0.01 * rng.normal(size=6)[families]
+    own = levels + shift + 0.01 * rng.normal(size=(models, 18))
+    return own, levels + 0.01 * rng.normal(size=(models, 18)), families
+
+
+def test_level_and_power_over_models():
+    rng = np.random.default_rng(3)
+    called = covered = found = 0
+    for _ in range(120):
+        for effect in (0.0, -0.06):
+            own, base, families = simulated(effect, rng)
+            medians = [np.array([over_families(row, families) for row in side]) for side in (own, base)]
+            draws = paired_difference_draws(own, base, families, replicates=200, rng=rng)
+            result = over_models(medians[0] - medians[1], draws, rng)
+            verdict = comparison_verdict((result.ci_low, result.ci_high), result.p, 0.05, 0.01)
+            covered += result.ci_low <= effect <= result.ci_high
+            called += effect == 0 and verdict in ("better", "worse")
+            found += effect != 0 and verdict == "better"
+    assert covered / 240 > 0.92 and called / 120 <= 0.05 and found / 120 > 0.85

@@ -1,8 +1,7 @@
-"""The chi-square test of samples against a law: by hand, against SciPy, and its size under the law."""
+"""The chi-square test of samples against a law: by hand, against SciPy, and its size under the law; total variation."""
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping
 
 import numpy as np
 import pytest
@@ -14,32 +13,28 @@ from pipeline.core.statistics.law_check import (
     GROUP_EXPECTED,
     MINIMUM_EXPECTED,
     LawCells,
-    LawTest,
     cells_of,
     pooled_p_values,
+    total_variation_deviations,
+    total_variation_floors,
+    total_variations,
 )
 
 
-def compare_with_law(counts: Mapping[Hashable, int], law: Mapping[Hashable, float]) -> LawTest:
+def compare_with_law(counts, law):
     return LawCells(law, sum(counts.values())).test(counts)
 
 
-def test_by_hand():
+def test_by_hand_and_scipys():
     # Expected 50, 30, 20: (10^2 / 50) + (5^2 / 30) + (5^2 / 20) = 2 + 5/6 + 5/4.
     test = compare_with_law({"a": 60, "b": 25, "c": 15}, {"a": 0.5, "b": 0.3, "c": 0.2})
     assert test.statistic == pytest.approx(49 / 12)
-    assert (test.degrees_of_freedom, test.num_samples) == (2, 100)
-    assert test.worst == ("a", 60, 50.0)
-
-
-def test_equals_scipys():
+    assert (test.degrees_of_freedom, test.num_samples, test.worst) == (2, 100, ("a", 60, 50.0))
     rng = np.random.default_rng(0)
     law = rng.dirichlet(np.full(9, 3.0))
     counts = rng.multinomial(5000, law)
-    test = compare_with_law(dict(enumerate(counts.tolist())), dict(enumerate(law.tolist())))
-    expected = chisquare(counts, law * 5000)
-    assert test.degrees_of_freedom == 8
-    assert test.statistic == pytest.approx(expected.statistic) and test.p_value == pytest.approx(expected.pvalue)
+    test, expected = compare_with_law(dict(enumerate(counts)), dict(enumerate(law))), chisquare(counts, law * 5000)
+    assert (test.statistic, test.p_value) == pytest.approx((expected.statistic, expected.pvalue))
 
 
 def test_rare_outcomes_are_grouped_by_probability():
@@ -54,16 +49,12 @@ def test_samples_without_what_is_rare_are_noticed():
     # Half of the law are 100 common outcomes, half are 10,000 rare ones, of which the less probable half never
     # comes up (as with top-k): a single cell for all that is rare would hold what it should.
     rng = np.random.default_rng(3)
-    law = {
-        **{index: 0.5 / 100 for index in range(100)},
-        **{1000 + index: 0.5 / 5000 * (0.9 if index < 5000 else 0.1) for index in range(10_000)},
-    }
-    names, weights = list(law), np.array(list(law.values()))
-    sound = Counter(rng.choice(names, 2000, p=weights / weights.sum()).tolist())
+    weights = np.repeat([0.5 / 100, 0.5 / 5000 * 0.9, 0.5 / 5000 * 0.1], [100, 5000, 5000])
+    law = dict(enumerate(weights))
+    sound = Counter(rng.choice(len(weights), 2000, p=weights / weights.sum()).tolist())
     assert compare_with_law(sound, law).p_value > 1e-3
-    cut = np.where(np.arange(len(names)) < 5100, weights, 0)
-    cut[100:5100] *= 10 / 9
-    assert compare_with_law(Counter(rng.choice(names, 2000, p=cut / cut.sum()).tolist()), law).p_value < 1e-4
+    cut = np.repeat([0.5 / 100, 0.5 / 5000, 0], [100, 5000, 5000])
+    assert compare_with_law(Counter(rng.choice(len(weights), 2000, p=cut / cut.sum()).tolist()), law).p_value < 1e-4
 
 
 def test_too_few_expected_others_join_the_least_probable_cell():
@@ -80,15 +71,13 @@ def test_impossible_outcomes_are_noticed():
     # 500 samples that cannot be, and yet "b" and they are 40% together.
     test = compare_with_law({"a": 1200, "b": 300, "x": 500}, law)
     assert test.p_value < 1e-9 and test.worst == (None, 500, pytest.approx(0))
+    for counts, law, message in (({}, {"a": 1.0}, "no samples"), ({"a": 1}, {"a": 0.7, "b": 0.4}, "probabilities")):
+        with pytest.raises(ValueError, match=message):
+            compare_with_law(counts, law)
 
 
-@given(
-    st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=30),
-    st.floats(0.0, 0.5),
-    st.integers(1, 5000),
-    st.randoms(use_true_random=False),
-)
-def test_cells_cover_the_law_and_every_sample(weights, missing, num_samples, random):
+@given(st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=30), st.floats(0.0, 0.5), st.integers(1, 5000))
+def test_cells_cover_the_law(weights, missing, num_samples):
     total = sum(weights) / (1 - missing)
     law = {index: weight / total for index, weight in enumerate(weights)}
     cells, rest = cells_of(law, num_samples)
@@ -97,17 +86,6 @@ def test_cells_cover_the_law_and_every_sample(weights, missing, num_samples, ran
     for cell, mass in zip(cells, masses, strict=True):
         least = MINIMUM_EXPECTED if len(cell) == 1 else GROUP_EXPECTED
         assert mass * num_samples >= least * (1 - 1e-9)
-    counts = Counter(random.randrange(len(weights) + 1) for _ in range(num_samples))
-    test = compare_with_law(counts, law)
-    assert test.num_samples == num_samples and 0 <= test.p_value <= 1
-
-
-def test_errors():
-    with pytest.raises(ValueError, match="no samples"):
-        compare_with_law({}, {"a": 1.0})
-    for law in ({"a": 0.7, "b": 0.4}, {"a": -0.1}):
-        with pytest.raises(ValueError, match="probabilities"):
-            compare_with_law({"a": 1}, law)
 
 
 def test_refusals_of_another_law_equal_the_exact_power():
@@ -142,3 +120,18 @@ def test_pooled_by_hand():
     cells = [LawCells({"a": 0.5, "b": 0.3, "c": 0.2}, 100), LawCells({"a": 0.6, "b": 0.4}, 100), LawCells({"a": 1}, 50)]
     assert pooled_p_values(cells, np.array([[4.0], [2.0], [0.0]])) == pytest.approx(chi2.sf(6, 3))
     assert pooled_p_values(cells[2:], np.array([[0.0]])) == 1
+
+
+def test_total_variation_by_hand_and_when_redrawn():
+    law = np.array([0.5, 0.3, 0.2])
+    # (|0.6 - 0.5| + |0.1 - 0.3| + |0.3 - 0.2|) / 2.
+    assert total_variations(np.array([[6, 1, 3], [0, 0, 0]]), law) == pytest.approx([0.2, math.nan], nan_ok=True)
+    # Two cells: E |Bin(n, p) / n - p|, a finite sum.
+    floors = total_variation_floors(np.array([0.3, 0.7]), 20, 20_000, np.random.default_rng(0))
+    expected = np.abs(np.arange(21) / 20 - 0.3) @ binom.pmf(np.arange(21), 20, 0.3)
+    assert floors.mean() == pytest.approx(expected, abs=4 * floors.std() / math.sqrt(20_000))
+    varied = total_variation_deviations(np.array([60, 10, 30]), law, 4_000, np.random.default_rng(0))
+    assert varied.mean() == pytest.approx(0, abs=1e-12)
+    # The distance is share of "a" + share of "c" - 0.7 nearly always: a binomial's deviation.
+    assert varied.std() == pytest.approx(math.sqrt(0.9 * 0.1 / 100), rel=0.05)
+    assert not total_variation_deviations(np.zeros(3, dtype=int), law, 5, np.random.default_rng(0)).any()
