@@ -1,7 +1,6 @@
 """Named random streams: every draw in the pipeline comes from a seed and a tuple of names.
 
-Two different names never share a stream, and a stream does not depend on what was drawn
-elsewhere, so results do not change with batch size, order or interruption.
+So results do not change with batch size, order or interruption.
 """
 
 import hashlib
@@ -11,10 +10,8 @@ import numpy as np
 
 
 def stream_seed(seed: int, *names: str | int) -> int:
-    """A 63-bit integer that identifies the stream ``(seed, *names)``.
-
-    The names are hashed as JSON, so ``("a", 1)`` and ``("a", "1")`` differ.
-    """
+    """A 63-bit integer that identifies the stream; names are hashed as JSON, so ``("a", 1)`` and ``("a", "1")``
+    differ."""
     digest = hashlib.sha256(json.dumps([seed, *names], ensure_ascii=True).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 

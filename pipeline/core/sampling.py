@@ -11,24 +11,12 @@ def sample_tokens(
     rows: torch.Tensor | None = None,
     top_k: int | None = None,
 ) -> torch.Tensor:
-    """Draw one token per uniform number from softmax(logits / temperature), restricted to the top k and the nucleus.
+    """int64[N], one token per uniform number, float64[N] in [0, 1), from softmax(logits / temperature) of float[R, V].
 
-    Inversion in float64 over the full vocabulary: sample n gets the first token of its row,
-    in id order (in order of probability when top_p < 1), at which the cumulative mass
-    exceeds uniforms[n]. The result depends on that row's logits and that uniform number
-    only. The law of a row is computed once, however many samples draw from it.
-
-    Args:
-        logits: float[R, V].
-        uniforms: float64[N] in [0, 1).
-        temperature: Above 0.
-        top_p: Smallest most-probable set with at least this mass is kept; 1 keeps all.
-        rows: int64[N], the row that each sample draws from; None means row n for sample n.
-        top_k: Tokens less probable than the k-th are left out first (ties with it stay, as in transformers); None
-            keeps all.
-
-    Returns:
-        int64[N] token ids.
+    Inversion in float64 over the full vocabulary: sample n gets the first token of row ``rows[n]`` (int64[N], None for
+    row n), in id order (of probability when top_p < 1), at which the cumulative mass exceeds uniforms[n]. So it depends
+    on that row's logits and that number only. ``top_k`` leaves out tokens less probable than the k-th first (ties stay,
+    as in transformers); ``top_p`` keeps the smallest most-probable set with at least this mass.
     """
     if top_k is not None and top_k < logits.shape[-1]:
         logits = logits.masked_fill(logits < logits.topk(top_k, dim=-1).values[..., -1:], -torch.inf)
@@ -53,7 +41,7 @@ def sample_tokens(
 def _count_not_above(cumulative: torch.Tensor, rows: torch.Tensor, threshold: torch.Tensor) -> torch.Tensor:
     """int64[N]: how many entries of row rows[n] of float64[R, V], ascending, are at most threshold[n].
 
-    torch.searchsorted wants as many thresholds for every row; here rows may have any number.
+    torch.searchsorted wants as many thresholds for every row.
     """
     flat, width = cumulative.reshape(-1), cumulative.shape[1]
     # One entry before the row, so that start + count is the count-th entry.

@@ -412,21 +412,13 @@ def bound_number_law(
     round_size: int = 128,
     on_round: Callable[[NumberLawBounds], None] = lambda bounds: None,
 ) -> NumberLawBounds:
-    """Bounds of the model's distance from ``law``, expanded until they are ``width`` apart.
+    """Bounds of the model's distance from ``law``, expanded until those of normalised W1 are ``width`` apart (of KS,
+    where Q95 = Q05), or ``max_positions`` prefixes are scored, ``round_size`` at a time.
 
-    Args:
-        law: The target; its support and whether it is an integer law decide which values are valid.
-        digit_tokens: How the model's tokenizer writes plain decimals.
-        score: ``score(paths)`` -> float64[len(paths), C], the model's log-probabilities
-            (nats, full vocabulary) at ``candidate_tokens(digit_tokens)`` after each token path.
-        width: Stop at this distance of the bounds of normalised W1 (of KS, where Q95 = Q05 and W1 has no scale).
-        max_positions: Stop after scoring this many prefixes.
-        max_new_tokens: Longest answer in tokens, terminator included; a text that reaches
-            it without terminator is the answer as it stands, as when sampling.
-        round_size: Prefixes per call of ``score``; larger rounds are less selective.
-        on_round: Called with the bounds after each round.
-
-    Raises ValueError for a width or budget that is not positive.
+    ``score(paths)`` gives float64[len(paths), C], the model's log-probabilities (nats, full vocabulary) at
+    ``candidate_tokens(digit_tokens)`` after each token path. An answer has at most ``max_new_tokens`` tokens,
+    terminator included; a text that reaches it is the answer as it stands, as when sampling. ``on_round`` is called
+    with the bounds after each round. Raises ValueError for a width or budget that is not positive.
     """
     if not (width > 0 and max_positions > 0 and max_new_tokens > 0 and round_size > 0):
         raise ValueError("width, max_positions, max_new_tokens and round_size must be positive")

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from pipeline.core.laws.family import Family, Law, count, counts, linear, listed, log, positive, probability, real
 from pipeline.errors import DomainError
@@ -49,14 +50,6 @@ def _location_scale(names: tuple[str, str, str], location: str, scale: str, scip
         (location, real, linear, (-2, 2, 11), (2.5, 4, 6), 3.5),
         (scale, positive, log, (0.5, 2, 11), (2.25, 3.5, 6), 3.0),
     )
-
-
-def _at_least_0(name: str):
-    return count(name, at_least=0)
-
-
-def _below_1(name: str):
-    return probability(name, upper_inclusive=False)
 
 
 def _uniform_from_grid(point: dict[str, float]) -> dict[str, float]:
@@ -175,7 +168,7 @@ _FAMILIES = (
     ),
     Family(
         *("hypergeometric", "Hypergeometric", "III"),
-        parameters=(count("M"), _at_least_0("K"), _at_least_0("N")),
+        parameters=(count("M"), count("K", lower=0.0), count("N", lower=0.0)),
         law=lambda population, successes, draws: _scipy("hypergeom", M=population, n=successes, N=draws),
         train_grid=(
             counts("M", 30, 50, 80),
@@ -215,7 +208,7 @@ _FAMILIES = (
     _held_out(
         ("bernoulli", "Bernoulli", "I"),
         lambda p: _scipy("bernoulli", p=p),
-        ("p", _below_1, listed, (0.1, 0.3, 0.5, 0.7, 0.9), (0.1, 0.5, 0.9)),
+        ("p", partial(probability, upper_inclusive=False), listed, (0.1, 0.3, 0.5, 0.7, 0.9), (0.1, 0.5, 0.9)),
     ),
     _held_out(
         ("poisson", "Poisson", "II"),

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
@@ -84,22 +85,12 @@ class Parameter:
         return f"{kind} in {left}{self.lower}, {self.upper}{right}"
 
 
-def real(name: str) -> Parameter:
-    return Parameter(name)
-
-
-def positive(name: str) -> Parameter:
-    return Parameter(name, lower=0.0)
-
-
-def probability(name: str, *, upper_inclusive: bool = True) -> Parameter:
-    """A probability strictly above 0 and up to 1 (or below 1)."""
-    return Parameter(name, lower=0.0, upper=1.0, upper_inclusive=upper_inclusive)
-
-
-def count(name: str, *, at_least: int = 1) -> Parameter:
-    """A whole number, carried as a float."""
-    return Parameter(name, lower=float(at_least), lower_inclusive=True, integer=True)
+real = Parameter
+positive = partial(Parameter, lower=0.0)
+# Strictly above 0.
+probability = partial(Parameter, lower=0.0, upper=1.0, upper_inclusive=True)
+# A whole number of at least 1, carried as a float.
+count = partial(Parameter, lower=1.0, lower_inclusive=True, integer=True)
 
 
 @dataclass(frozen=True)

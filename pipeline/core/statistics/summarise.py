@@ -156,19 +156,12 @@ def summarise(
     units that are defined under both conditions. Rows are of ``metric_row`` with condition, split, change, change_low,
     change_high and note: why a value is undefined, or "".
 
-    Args:
-        rows: One row per condition and unit, with columns ``condition``, ``unit`` and what the statistics need.
-        statistics: By the name of the metric.
-        unit: Column that names what is resampled.
-        strata: Column whose groups of units are resampled each by itself; one of a single unit leaves no interval.
-        against: The condition that changes are from.
-        floors: By metric, what a perfect model scores, or the column of ``rows`` whose mean it is.
-        split: Of the metrics.
-        seed: Root seed of the draws; ``names`` (axis, model), the split and the family complete their stream's name.
-        names: What the draws are of.
-        replicates: Resamples.
-        by_family: What is reported of each family by itself. Where it is given, the units of ``rows`` come in families,
-            by a column ``family``; each condition has all units, and families are resampled first.
+    ``rows`` have one row per condition and ``unit`` (the column that is resampled) and what the statistics need.
+    ``strata`` is a column whose groups of units are resampled each by itself; one of a single unit leaves no interval.
+    ``floors`` have by metric what a perfect model scores, or the column whose mean it is. ``names`` (axis, model),
+    split and family complete the name of the draws' stream. With ``by_family``, what is reported of each family by
+    itself, units come in families, by a column ``family``; each condition has all units, and families are resampled
+    first.
 
     Raises ValueError where a condition has a unit twice, KeyError where one lacks a unit of a family.
     """

@@ -97,10 +97,9 @@ def plan_passes(
 ) -> list[list[Example]]:
     """Distribute the examples of one optimiser step over forward passes of at most ``max_rows`` rows.
 
-    A tree of more than ``max_tokens`` (tokens per pass, padding included) becomes several rows, each of its supervised
-    prefixes in exactly one of them; a single sequence is never cut. Without ``trees``, which the model then cannot
-    read, every row is a single sequence. Single sequences keep their order; where there is a tree, rows of similar size
-    come together.
+    A tree of more than ``max_tokens`` (per pass, with padding) becomes several rows, each of its supervised prefixes in
+    one of them; a single sequence is never cut. Without ``trees``, which the model then cannot read, every row is one.
+    Single sequences keep their order; where there is a tree, rows of similar size come together.
     """
     rows: list[Example] = []
     for example in examples:

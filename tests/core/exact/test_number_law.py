@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.exact.number_law import GridTarget, bound_number_law, candidate_tokens
+from pipeline.core.exact.number_law import CDF_POINTS, GridTarget, bound_number_law, candidate_tokens
+from pipeline.core.laws.discretize import QUANTILE_RANGE
 from pipeline.core.laws.family import Law
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
@@ -175,16 +176,8 @@ def assert_holds(bounds, law, model):
 def test_bounds_hold_at_every_budget_and_reach_the_width(name, digit_tokens):
     law, rounds = LAWS[name], []
     model = make_model(law, digit_tokens, np.random.default_rng(len(name)))
-    bounds = bound_number_law(
-        law,
-        digit_tokens,
-        model.score,
-        width=0.002,
-        max_positions=3000,
-        max_new_tokens=12,
-        round_size=16,
-        on_round=rounds.append,
-    )
+    settings = {"width": 0.002, "max_positions": 3000, "max_new_tokens": 12, "round_size": 16}
+    bounds = bound_number_law(law, digit_tokens, model.score, **settings, on_round=rounds.append)
     for index in {0, 1, 2, len(rounds) // 2, len(rounds) - 1}:
         assert_holds(rounds[min(index, len(rounds) - 1)], law, model)
     assert bounds == rounds[-1] and bounds.positions == model.calls < 3000
@@ -198,89 +191,55 @@ def test_bounds_hold_at_every_budget_and_reach_the_width(name, digit_tokens):
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.sampled_from(sorted(LAWS)),
-    st.booleans(),
-    st.integers(0, 10**6),
-    st.integers(1, 60),
-    st.integers(2, 8),
+    *(st.sampled_from(sorted(LAWS)), st.booleans(), st.integers(0, 10**6), st.integers(1, 60), st.integers(2, 8)),
     st.sampled_from([0.0, 0.1, 0.6]),
 )
 def test_bounds_hold_for_random_models(name, three, seed, positions, max_new_tokens, leak):
     digit_tokens = THREE_DIGITS if three else ONE_DIGIT
     law, rng = LAWS[name], np.random.default_rng(seed)
     model = make_model(law, digit_tokens, rng, size=20, leak=leak, max_new_tokens=max_new_tokens)
-    bounds = bound_number_law(
-        law,
-        digit_tokens,
-        model.score,
-        max_positions=positions,
-        max_new_tokens=max_new_tokens,
-        round_size=5,
-        width=0.01,
-    )
+    budget = {"max_positions": positions, "max_new_tokens": max_new_tokens, "round_size": 5, "width": 0.01}
+    bounds = bound_number_law(law, digit_tokens, model.score, **budget)
     if model.law(law, masked=True)[2] > 0:
         assert_holds(bounds, law, model)
     assert bounds.positions <= positions
 
 
-class CharacterModel:
-    """Never-ending digits: a fixed next-token law per state, so that no expansion resolves everything."""
-
-    def __init__(self, digit_tokens, decimals_end):
-        self.candidates = candidate_tokens(digit_tokens)
-        self.digit_tokens, self.decimals_end = digit_tokens, decimals_end
-        self.single = np.isin(self.candidates, digit_tokens.groups[0])
-
-    def weights(self, path):
-        tokens, column = self.digit_tokens, np.zeros(len(self.candidates))
-        behind_point = len(path) - path.index(tokens.point) - 1 if tokens.point in path else -1
-        digits = self.single / 10 * (1 + 0.3 * np.cos(np.arange(len(self.single)) + len(path)))
-        if not path or path == (tokens.minus,):
-            column += 0.7 * digits
-            column[-3] = 0.25 * (not path)
-        elif behind_point < 0:
-            column += 0.05 * digits
-            column[-2] = 0.9
-        else:
-            column += (1 - self.decimals_end) * digits
-            column[-1] = self.decimals_end * 0.98
-        return column
-
-    def score(self, paths):
-        with np.errstate(divide="ignore"):
-            return np.log(np.stack([self.weights(tuple(path)) for path in paths]))
-
-    def draw(self, rng, max_new_tokens):
-        """A text under grammar-constrained sampling."""
-        path = ()
-        while len(path) < max_new_tokens:
-            weights = self.weights(path)
-            token = int(rng.choice(self.candidates, p=weights / weights.sum()))
-            if token == self.digit_tokens.terminator:
-                break
-            path = (*path, token)
-        return self.digit_tokens.decode(path)
-
-
-@pytest.mark.parametrize("digit_tokens", [ONE_DIGIT, THREE_DIGITS], ids=["one", "three"])
-def test_samples_converge_to_the_bounds(digit_tokens):
-    law, model = Law("norm", {"loc": 1.0, "scale": 4.0}), CharacterModel(digit_tokens, 0.2)
-    bounds = bound_number_law(law, digit_tokens, model.score, width=0.004, max_positions=4000, max_new_tokens=20)
-    assert bounds.achieved_width <= 0.004 and 0 < bounds.mass_outside < 1
-    rng = np.random.default_rng(0)
-    parsed = [parse_sample(model.draw(rng, 20), law.support, law.integer) for _ in range(2500)]
-    values = np.sort([value for value in parsed if not isinstance(value, Invalid)])
-    distance, ks = exact_distances(law, values, np.full(len(values), 1 / len(values)))
-    # Four standard errors of a distribution function estimated from the draws, over the window's length.
-    slack = 4 * 0.5 / math.sqrt(len(values))
-    assert bounds.wasserstein_1_low - 2 * slack <= distance <= bounds.wasserstein_1_high + 2 * slack
-    assert bounds.ks_low - slack <= ks <= bounds.ks_high + slack
+@pytest.mark.parametrize("max_positions", [3, 3000])
+@pytest.mark.parametrize("name", LAWS)
+def test_the_models_distribution_function_is_inside(name, max_positions):
+    law, digit_tokens = LAWS[name], THREE_DIGITS if len(name) % 2 else ONE_DIGIT
+    budget = {"width": 0.002, "max_positions": max_positions, "max_new_tokens": 12, "round_size": 16}
+    models = [make_model(law, digit_tokens, np.random.default_rng(seed)) for seed in (1, 2)]
+    found, other = (bound_number_law(law, digit_tokens, model.score, **budget).distribution for model in models)
+    x, low, high = found["x"], found["cdf_low"], found["cdf_high"]
+    values, weights, _, _ = models[0].law(law, masked=True)
+    exact = np.concatenate([[0], np.cumsum(weights)])[np.searchsorted(values, x, "right")]
+    # Both are clipped to the window: at its upper end they are 1.
+    assert (low[-1], high[-1], found["target_cdf"][-1]) == (1, 1, 1)
+    assert (low[:-1] <= exact[:-1] + 1e-9).all() and (exact[:-1] <= high[:-1] + 1e-9).all()
+    np.testing.assert_allclose(found["target_cdf"][:-1], law.freeze().cdf(x[:-1]))
+    assert (np.diff(low) >= 0).all() and (np.diff(high) >= 0).all() and (low <= high).all()
+    # Points are the same for every model and span the window.
+    np.testing.assert_array_equal(x, other["x"])
+    ends = np.clip(quantile(law, np.array(QUANTILE_RANGE)), *law.support)
+    assert (x[0], x[-1]) == pytest.approx(tuple(ends)) and 2 <= len(x) <= CDF_POINTS
+    if law.integer:
+        np.testing.assert_array_equal(x, np.arange(ends[0], ends[1] + 1))
+    else:
+        # Neither the body's probability nor the range has a gap of more than a few points.
+        assert np.diff(law.freeze().cdf(x)).max() < 0.02 and np.diff(x).max() < (ends[1] - ends[0]) / 50
 
 
 def test_a_budget_that_is_too_small_is_reported():
-    model = CharacterModel(ONE_DIGIT, 0.05)
+    def score(paths):
+        """Digits that hardly ever end."""
+        laws = np.full((len(paths), 13), 0.09)
+        laws[:, 10:] = [0.02, 0.05, 0.03]
+        return np.log(laws)
+
     widths = [
-        bound_number_law(LAWS["normal"], ONE_DIGIT, model.score, width=5e-4, max_positions=size, round_size=8)
+        bound_number_law(LAWS["normal"], ONE_DIGIT, score, width=5e-4, max_positions=size, round_size=8)
         for size in (1, 10, 100, 400)
     ]
     assert [bounds.positions for bounds in widths] == [1, 10, 100, 400]
@@ -324,8 +283,6 @@ def test_a_model_without_any_number():
     assert bounds.valid_high == pytest.approx(0.5) and bounds.mass_outside == pytest.approx(0.5)
     assert (bounds.ks_low, bounds.wasserstein_1_low) == (0, 0) and bounds.ks_high > 0.9
 
-
-@pytest.mark.parametrize("arguments", [{"width": 0.0}, {"max_positions": 0}])
-def test_arguments(arguments):
-    with pytest.raises(ValueError):
-        bound_number_law(LAWS["normal"], ONE_DIGIT, lambda paths: None, **arguments)
+    for wrong in ({"width": 0.0}, {"max_positions": 0}):
+        with pytest.raises(ValueError):
+            bound_number_law(LAWS["normal"], ONE_DIGIT, model.score, **wrong)

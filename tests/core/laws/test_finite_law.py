@@ -39,9 +39,6 @@ def shares(counts: dict[str, int]) -> dict[str, float]:
 def test_what_is_no_law_is_refused(weights, message):
     with pytest.raises(DomainError, match=message):
         categorical_law(weights)
-
-
-def test_a_string_twice_is_refused():
     with pytest.raises(DomainError, match="'b' is there twice"):
         categorical_law({"a": 0.5, "b": 0.5}, {"a": ["a", "b"]})
     with pytest.raises(DomainError, match="spellings of 'c'"):

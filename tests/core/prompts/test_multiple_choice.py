@@ -16,18 +16,8 @@ from pipeline.core.prompts.multiple_choice import (
     parse_mcq_tolerant,
 )
 
-# Appendix C.4 as published, on one line.
-PAPER_TEXT = (
-    "You are a medical education expert who creates high-quality multiple-choice questions for medical students and "
-    "professionals. Please generate a medical multiple-choice question (single answer, 4 options). The question should "
-    "cover medical knowledge and be of moderate difficulty. Please strictly follow this format: Question: [Question "
-    "content] A. [Option A content] B. [Option B content] C. [Option C content] D. [Option D content] Correct Answer: "
-    "[A/B/C/D] Explanation: [Brief explanation] Requirements: (1) The question should have practical medical value. "
-    "(2) All four options should be plausible with reasonable distractors. (3) Only one correct answer. (4) Output "
-    "directly without any additional content. (5) Cover different medical knowledge areas (e.g., internal medicine, "
-    "surgery, pharmacology, pathology, diagnostics). (6) The correct answer should be evenly distributed among A, B, "
-    "C, D options to avoid bias toward any particular option."
-)
+# Of Appendix C.4 as published, on one line.
+PAPER_SHA256 = "727bf82ac122935a"
 
 GOOD = """\
 Question: Which organ makes insulin?
@@ -41,8 +31,7 @@ PARSED = ParsedQuestion("Which organ makes insulin?", ("Liver", "Pancreas", "Kid
 
 
 def test_prompt_is_the_papers():
-    assert " ".join(MCQ_PROMPT.split()) == PAPER_TEXT
-    assert hashlib.sha256(PAPER_TEXT.encode()).hexdigest().startswith("727bf82ac122935a")
+    assert hashlib.sha256(" ".join(MCQ_PROMPT.split()).encode()).hexdigest().startswith(PAPER_SHA256)
     (prompt,) = mcq_prompts()
     assert prompt.text == MCQ_PROMPT and prompt.split == "mcq"
     assert prompt.prompt_id == "mcq-" + hashlib.sha256(MCQ_PROMPT.encode()).hexdigest()[:10]
@@ -74,40 +63,36 @@ def test_strict_accepts(text, parsed):
     assert parse_mcq_tolerant(text) == parsed
 
 
+def both(text, reason):
+    return text, reason, reason
+
+
 # What strict makes of a text, and what tolerant makes of it: a reason, or a letter.
 CASES = [
-    ("", McqFailure.EMPTY, McqFailure.EMPTY),
-    (" \n\u2003", McqFailure.EMPTY, McqFailure.EMPTY),
-    (f"<think>{GOOD}</think>", McqFailure.EMPTY, McqFailure.EMPTY),
-    (f"<think>{GOOD}", McqFailure.UNCLOSED_REASONING, McqFailure.UNCLOSED_REASONING),
-    ("I cannot help.", McqFailure.MISSING_QUESTION, McqFailure.MISSING_QUESTION),
-    (GOOD.replace("Question: ", ""), McqFailure.MISSING_QUESTION, McqFailure.MISSING_QUESTION),
-    (f"{GOOD}\n\n{GOOD}", McqFailure.DUPLICATE_QUESTION, McqFailure.DUPLICATE_QUESTION),
-    (GOOD.replace("C. Kidney\n", ""), McqFailure.MISSING_OPTION, McqFailure.MISSING_OPTION),
-    (GOOD.replace("C. Kidney", "B. Kidney"), McqFailure.MISSING_OPTION, McqFailure.MISSING_OPTION),
-    (GOOD.replace("D. Spleen", "C. Lung\nD. Spleen"), McqFailure.DUPLICATE_OPTION, McqFailure.DUPLICATE_OPTION),
-    (GOOD.replace("D. Spleen", "D. Spleen\nE. Lung"), McqFailure.EXTRA_OPTION, McqFailure.EXTRA_OPTION),
-    (GOOD.split("Correct")[0], McqFailure.MISSING_ANSWER, McqFailure.MISSING_ANSWER),
-    (GOOD + "\nCorrect Answer: B", McqFailure.DUPLICATE_ANSWER, McqFailure.DUPLICATE_ANSWER),
-    (
-        GOOD.replace("B. Pancreas\nC. Kidney", "C. Kidney\nB. Pancreas"),
-        McqFailure.FIELD_ORDER,
-        McqFailure.FIELD_ORDER,
-    ),
-    ("Correct Answer: B\n" + GOOD.replace("Correct Answer: B\n", ""), McqFailure.FIELD_ORDER, McqFailure.FIELD_ORDER),
-    (GOOD.replace("Kidney", ""), McqFailure.EMPTY_FIELD, McqFailure.EMPTY_FIELD),
-    (GOOD.replace("Which organ makes insulin?", ""), McqFailure.EMPTY_FIELD, McqFailure.EMPTY_FIELD),
+    both("", McqFailure.EMPTY),
+    both(" \n\u2003", McqFailure.EMPTY),
+    both(f"<think>{GOOD}</think>", McqFailure.EMPTY),
+    both(f"<think>{GOOD}", McqFailure.UNCLOSED_REASONING),
+    both("I cannot help.", McqFailure.MISSING_QUESTION),
+    both(GOOD.replace("Question: ", ""), McqFailure.MISSING_QUESTION),
+    both(f"{GOOD}\n\n{GOOD}", McqFailure.DUPLICATE_QUESTION),
+    both(GOOD.replace("C. Kidney\n", ""), McqFailure.MISSING_OPTION),
+    both(GOOD.replace("C. Kidney", "B. Kidney"), McqFailure.MISSING_OPTION),
+    both(GOOD.replace("D. Spleen", "C. Lung\nD. Spleen"), McqFailure.DUPLICATE_OPTION),
+    both(GOOD.replace("D. Spleen", "D. Spleen\nE. Lung"), McqFailure.EXTRA_OPTION),
+    both(GOOD.split("Correct")[0], McqFailure.MISSING_ANSWER),
+    both(GOOD + "\nCorrect Answer: B", McqFailure.DUPLICATE_ANSWER),
+    both(GOOD.replace("B. Pancreas\nC. Kidney", "C. Kidney\nB. Pancreas"), McqFailure.FIELD_ORDER),
+    both("Correct Answer: B\n" + GOOD.replace("Correct Answer: B\n", ""), McqFailure.FIELD_ORDER),
+    both(GOOD.replace("Kidney", ""), McqFailure.EMPTY_FIELD),
+    both(GOOD.replace("Which organ makes insulin?", ""), McqFailure.EMPTY_FIELD),
     (GOOD.replace("Kidney", "Kidney\nor nephron"), McqFailure.MALFORMED_OPTION, "B"),
     (GOOD.replace("Kidney", "\nKidney"), McqFailure.MALFORMED_OPTION, "B"),
-    (GOOD.replace("Answer: B", "Answer: [A/B/C/D]"), McqFailure.MALFORMED_ANSWER, McqFailure.MALFORMED_ANSWER),
-    (GOOD.replace("Answer: B", "Answer:"), McqFailure.MALFORMED_ANSWER, McqFailure.MALFORMED_ANSWER),
-    (GOOD.replace("Answer: B", "Answer: E"), McqFailure.MALFORMED_ANSWER, McqFailure.MALFORMED_ANSWER),
+    both(GOOD.replace("Answer: B", "Answer: [A/B/C/D]"), McqFailure.MALFORMED_ANSWER),
+    both(GOOD.replace("Answer: B", "Answer:"), McqFailure.MALFORMED_ANSWER),
+    both(GOOD.replace("Answer: B", "Answer: E"), McqFailure.MALFORMED_ANSWER),
     # Of several faults the first in the order of McqFailure is the reason.
-    (
-        GOOD.replace("C. Kidney\n", "").replace("Answer: B", "Answer: X"),
-        McqFailure.MISSING_OPTION,
-        McqFailure.MISSING_OPTION,
-    ),
+    both(GOOD.replace("C. Kidney\n", "").replace("Answer: B", "Answer: X"), McqFailure.MISSING_OPTION),
     # Formats that only the tolerant parser reads.
     (GOOD.replace("\n", "\n  "), McqFailure.MISSING_OPTION, "B"),
     (GOOD.replace("Question", "**Question**"), McqFailure.MISSING_QUESTION, "B"),

@@ -19,19 +19,6 @@ def values(outcomes):
     return found
 
 
-def test_mmlu():
-    rows = [{"input_formatted": "Which?\nA. x\nB. y\nC. z\nD. w\nAnswer:", "answer": 2}]
-    task = RetentionTask("tinyMMLU", {"test": rows, "dev": rows})
-    assert task.requests == [("loglikelihood", (rows[0]["input_formatted"], f" {letter}")) for letter in "ABCD"]
-    outcomes = task.outcomes([(-2.0, False), (-3.0, False), (-1.0, True), (-9.0, False)])
-    assert values(outcomes) == {"acc_norm": [1.0], "acc": [1.0]}
-    assert outcomes[0].details == {"log_likelihoods": [-2.0, -3.0, -1.0, -9.0], "gold": 2}
-    assert values(task.outcomes([(-0.5, True), (-3.0, False), (-1.0, False), (-9.0, False)])) == {
-        "acc_norm": [0.0],
-        "acc": [0.0],
-    }
-
-
 def hellaswag_rows(size):
     return [
         {
@@ -112,14 +99,6 @@ def gsm8k(answer="20 + 1,214 = 1,234\n#### 1,234"):
     return RetentionTask("tinyGSM8k", {"train": rows[1:], "test": rows[:1]})
 
 
-def test_gsm8k_prompt():
-    ((kind, (prompt, stops)),) = gsm8k().requests
-    assert kind == "generate_until"
-    assert prompt.endswith("\n\nQuestion: How many in 0?\nAnswer:") and prompt.count("Question: ") == 6
-    assert prompt.count("Answer: 20 + 1,214 = 1,234\n#### 1,234\n\n") == 5
-    assert stops == ("Question:", "</s>", "<|im_end|>")
-
-
 @pytest.mark.parametrize(
     ("text", "strict", "flexible"),
     [
@@ -149,22 +128,13 @@ def render(messages):
 
 FORMS = {"plain": (None, False), "chat": (render, False), "chat_multiturn": (render, True)}
 RECORDED = {
-    "tinyMMLU": (
-        ["7ed804f776a636a5", "f6f293af6fc333a5", "f6f293af6fc333a5"],
-        {"acc_norm": 0.26, "acc": 0.26},
-    ),
-    "tinyHellaswag": (
-        ["f423519d6395a6a0", "d8de639d94581f05", "e4fefafe36c20100"],
-        {"acc_norm": 0.3, "acc": 0.3},
-    ),
+    "tinyMMLU": (["7ed804f776a636a5", "f6f293af6fc333a5", "f6f293af6fc333a5"], {"acc_norm": 0.26, "acc": 0.26}),
+    "tinyHellaswag": (["f423519d6395a6a0", "d8de639d94581f05", "e4fefafe36c20100"], {"acc_norm": 0.3, "acc": 0.3}),
     "tinyTruthfulQA": (
         ["3ca88d236da03173", "7af69337e9df9097", "7af69337e9df9097"],
         {"mc2": 0.42604309209, "acc": 0.2},
     ),
-    "tinyWinogrande": (
-        ["b2ceeb9fac2f17fb", "1b6e412be09b00c7", "06f1c09c3063c40f"],
-        {"acc_norm": 0.5, "acc": 0.52},
-    ),
+    "tinyWinogrande": (["b2ceeb9fac2f17fb", "1b6e412be09b00c7", "06f1c09c3063c40f"], {"acc_norm": 0.5, "acc": 0.52}),
     "tinyGSM8k": (
         ["2e0c5d869bccecf6", "d16ec36567f77149", "ecf0498924e9cceb"],
         {"exact_match_strict": 0.34, "exact_match_flexible": 0.67},

@@ -7,32 +7,22 @@ from hypothesis import strategies as st
 from pipeline.core.retention.windows import Window, scoring_windows
 
 
-def test_without_bos():
-    assert scoring_windows(10, 4, 2, has_bos=False) == [
-        Window(0, 1, 4),
-        Window(2, 4, 6),
-        Window(4, 6, 8),
-        Window(6, 8, 10),
-    ]
-
-
-def test_with_bos_a_window_holds_one_token_less():
-    assert scoring_windows(7, 4, 2, has_bos=True) == [
-        Window(0, 0, 3),
-        Window(2, 3, 5),
-        Window(4, 5, 7),
-    ]
-
-
-def test_the_paper_s_sizes():
-    assert scoring_windows(3000, 2048, 1024, has_bos=False) == [Window(0, 1, 2048), Window(1024, 2048, 3000)]
-    assert scoring_windows(2048, 2048, 1024, has_bos=False) == [Window(0, 1, 2048)]
-    assert scoring_windows(2048, 2048, 1024, has_bos=True) == [Window(0, 0, 2047), Window(1024, 2047, 2048)]
-
-
-@pytest.mark.parametrize(("num_tokens", "has_bos", "count"), [(0, True, 0), (0, False, 0), (1, True, 1), (1, False, 0)])
-def test_documents_of_nothing_or_one_token(num_tokens, has_bos, count):
-    assert len(scoring_windows(num_tokens, 8, 4, has_bos)) == count
+@pytest.mark.parametrize(
+    ("num_tokens", "window", "stride", "has_bos", "expected"),
+    [
+        (10, 4, 2, False, [(0, 1, 4), (2, 4, 6), (4, 6, 8), (6, 8, 10)]),
+        # With a BOS token a window holds one token less.
+        (7, 4, 2, True, [(0, 0, 3), (2, 3, 5), (4, 5, 7)]),
+        # The paper's sizes.
+        (3000, 2048, 1024, False, [(0, 1, 2048), (1024, 2048, 3000)]),
+        (2048, 2048, 1024, True, [(0, 0, 2047), (1024, 2047, 2048)]),
+        (0, 8, 4, True, []),
+        (1, 8, 4, True, [(0, 0, 1)]),
+        (1, 8, 4, False, []),
+    ],
+)
+def test_windows_by_hand(num_tokens, window, stride, has_bos, expected):
+    assert scoring_windows(num_tokens, window, stride, has_bos) == [Window(*item) for item in expected]
 
 
 @pytest.mark.parametrize(("window", "stride"), [(4, 4), (4, 5), (4, 0), (1, 1)])

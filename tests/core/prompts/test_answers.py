@@ -1,8 +1,10 @@
-"""How replies become answers: by hand, strictly, and total on any text."""
+"""From replies to numbers, texts and answers, or to one reason: by hand."""
+
+import math
 
 import pytest
 
-from pipeline.core.prompts.number_answers import Invalid
+from pipeline.core.prompts.number_answers import Invalid, parse_number, parse_sample
 from pipeline.core.prompts.protocols import (
     AnswerProtocol,
     channel_answer,
@@ -10,8 +12,77 @@ from pipeline.core.prompts.protocols import (
     tagged_answer,
     verbalized_answer,
 )
+from pipeline.core.prompts.text_answers import normalise_answer
 
+REAL = (-math.inf, math.inf)
 HARMONY = "<|channel|>analysis<|message|>seed: xK3 ... so 4.2<|end|><|start|>assistant<|channel|>final<|message|>{}"
+
+
+def equal(found, expected):
+    """A reason is a string as well, and may be an answer's text."""
+    return found == expected and isinstance(found, Invalid) == isinstance(expected, Invalid)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3.14159", 3.14159),
+        ("  -2\n", -2.0),
+        ("+.5", 0.5),
+        ("7.", 7.0),
+        ("-1.5E+2", -150.0),
+        ("<think>\nmaybe 3?\n</think>\n\n4.2", 4.2),
+        ("no opening</think> 8", 8.0),
+        ("<think>a</think><think>b</think>9", 9.0),
+        (" \n\t", Invalid.EMPTY),
+        ("<think>x</think>", Invalid.EMPTY),
+        ("<think>x</think> <think> 3", Invalid.UNCLOSED_REASONING),
+        *(
+            (text, Invalid.NOT_A_NUMBER)
+            for text in ("3.1 is my number", "1,000", "3 4", "nan", "1_000", "٣", "−3", ".")
+        ),
+        ("1e999", Invalid.NOT_FINITE),
+        ("9" * 1_000_000, Invalid.NOT_FINITE),
+    ],
+)
+def test_numbers(text, value):
+    assert parse_sample(text, REAL, integer=False) == value
+    assert equal(parse_number(text), value)
+
+
+def test_support_and_integers():
+    assert parse_sample("3.0", (0, 5), integer=True) == 3
+    assert parse_sample("3.5", (0, 5), integer=True) is Invalid.NOT_AN_INTEGER
+    assert parse_sample("6", (0, 5), integer=True) is Invalid.OUT_OF_SUPPORT
+    assert parse_sample("5", (0, 5), integer=False) == 5
+    assert parse_sample("-0.00001", (0, math.inf), integer=False) is Invalid.OUT_OF_SUPPORT
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("  New \t York\u3000City \n", "New York City"),
+        ("\n \n\nParis\nbecause I like it", "Paris"),
+        ("Paris\u2028Rome", "Paris"),
+        ('"Paris"', "Paris"),
+        ("“New  York”", "New York"),
+        ("„Paris“", "Paris"),
+        ("« Paris »", "Paris"),
+        ('""Paris""', '"Paris"'),
+        ("'Paris\"", "'Paris\""),
+        ("”Paris“", "”Paris“"),
+        ('"', '"'),
+        ("**Paris**", "**Paris**"),
+        ('<think>Rome?\n</think>\n\n"Paris"\n', "Paris"),
+        ("empty", "empty"),
+        (" \t\n\x0b\x85\u2029\u3000\xa0", Invalid.EMPTY),
+        ("“ ”\nParis", Invalid.EMPTY),
+        ("<think>a</think>Paris<think>", Invalid.UNCLOSED_REASONING),
+        (Invalid.NO_ANSWER, Invalid.NO_ANSWER),
+    ],
+)
+def test_texts(text, answer):
+    assert equal(normalise_answer(text), answer)
 
 
 @pytest.mark.parametrize(
@@ -26,24 +97,20 @@ HARMONY = "<|channel|>analysis<|message|>seed: xK3 ... so 4.2<|end|><|start|>ass
         ("<answer>3.5", Invalid.UNCLOSED_ANSWER),
         ("</answer><answer>3", Invalid.UNCLOSED_ANSWER),
         ("<answer>1</answer><answer>2</answer>", Invalid.SEVERAL_ANSWERS),
-        ("<answer><answer>1</answer></answer>", Invalid.SEVERAL_ANSWERS),
         ("<answer>1</answer></answer>", Invalid.SEVERAL_ANSWERS),
         ("<ANSWER>1</ANSWER>", Invalid.NO_ANSWER),
     ],
 )
 def test_tagged_answers(text, answer):
-    assert tagged_answer(text) == answer
-    assert isinstance(tagged_answer(text), Invalid) == isinstance(answer, Invalid)
+    assert equal(tagged_answer(text), answer)
 
 
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        (HARMONY.format("4.2"), "4.2"),
         (HARMONY.format("4.2<|return|>"), "4.2"),
         ("<|channel|>final <|constrain|>json<|message|>7<|end|>", "7"),
         ("<|channel|>analysis<|message|>4.2", Invalid.NO_ANSWER),
-        ("4.2", Invalid.NO_ANSWER),
         ("<|channel|>final", Invalid.NO_ANSWER),
         ("<|channel|>finally<|message|>4.2", Invalid.NO_ANSWER),
         (" ", Invalid.EMPTY),
@@ -51,13 +118,12 @@ def test_tagged_answers(text, answer):
     ],
 )
 def test_channel_answers(text, answer):
-    assert channel_answer(text, "final") == answer
+    assert equal(channel_answer(text, "final"), answer)
 
 
 def test_listed_answers():
     assert listed_answers("1.5\n\n 2 \n3\n", 3) == ["1.5", "2", "3"]
     assert listed_answers("1\n2\n3\n4", 2) == ["1", "2"]
-    assert listed_answers("1\n2", 4) == ["1", "2", Invalid.MISSING_ANSWER, Invalid.MISSING_ANSWER]
     # The last line of a reply that was cut off may be half a number.
     assert listed_answers("1\n2.", 2, truncated=True) == ["1", Invalid.MISSING_ANSWER]
     assert listed_answers("1\n2\n", 2, truncated=True) == ["1", "2"]
@@ -71,18 +137,14 @@ def test_verbalised_answers_are_drawn_by_their_probabilities():
     found = {answer: draws.count(answer) / 3000 for answer in set(draws)}
     # Binomial standard deviation at 3,000 draws is at most .009; four of them.
     assert found == pytest.approx({"a": 0.2, "b": 0.6, "e": 0.2}, abs=0.036)
-    assert verbalized_answer(text, 5) == verbalized_answer(text, 5)
     assert verbalized_answer("x|y | 2", 1) == "x|y"
     assert verbalized_answer("1 | 0.5\n2 | 0.", 3, truncated=True) == "1"
-
-
-@pytest.mark.parametrize("text", ["3.5", "3.5 | high", "3.5 | -1", "3.5 | 0", "3 | 1e999", "a | 0.5\nb"])
-def test_malformed_candidates(text):
-    assert verbalized_answer(text, 0) is Invalid.MALFORMED_CANDIDATES
+    for text in ("3.5", "3.5 | high", "3.5 | -1", "3.5 | 0", "3 | 1e999", "a | 0.5\nb"):
+        assert verbalized_answer(text, 0) is Invalid.MALFORMED_CANDIDATES
 
 
 def test_the_task_itself_is_the_same_under_every_protocol():
-    for condition in ("base", "soft", "hard", "constrained"):
+    for condition in ("base", "soft", "constrained"):
         assert AnswerProtocol(condition).messages("structured", "P") == [{"role": "user", "content": "P"}]
         assert AnswerProtocol(condition).answers("<answer>1</answer>", 0) == ["<answer>1</answer>"]
     for condition in ("ssot", "batch", "verbalized"):
