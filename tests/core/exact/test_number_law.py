@@ -233,10 +233,14 @@ def test_the_models_distribution_function_is_inside(name, max_positions):
 
 def test_a_budget_that_is_too_small_is_reported():
     def score(paths):
-        """Digits that hardly ever end."""
-        laws = np.full((len(paths), 13), 0.09)
-        laws[:, 10:] = [0.02, 0.05, 0.03]
-        return np.log(laws)
+        """Mostly a digit, a point, and then digits that hardly ever end."""
+        behind = np.array([ONE_DIGIT.point in path for path in paths])[:, None]
+        digits = np.where(behind, 0.095, np.where([[not path] for path in paths], 0.09, 0.005))
+        return np.log(
+            np.hstack(
+                [np.repeat(digits, 10, axis=1), np.full_like(digits, 0.01), 0.96 - 10 * digits, 0 * digits + 0.03]
+            )
+        )
 
     widths = [
         bound_number_law(LAWS["normal"], ONE_DIGIT, score, width=5e-4, max_positions=size, round_size=8)

@@ -182,9 +182,9 @@ def per_prompt(values):
 
 def test_pairs_are_those_that_exist_and_have_verdicts():
     frame = per_prompt({"base": 0.4, "soft": 0.1, "hard": 0.1, "ssot": 0.3})
-    frame = pd.concat([frame, frame.assign(split="unseen")])
+    frame = pd.concat([frame, frame.assign(split="unseen")]).sample(frac=1, random_state=0)
     floors = {("m", c, "ood", "pit_wasserstein_1_all_answers"): floor for c, floor in (("ssot", 0.25), ("soft", 0.01))}
-    table = compare_conditions(frame.sample(frac=1, random_state=0), PAIRS, floors, MARGINS, 0, 0.05, 100)
+    table = compare_conditions(frame, PAIRS, floors, MARGINS, 0, 0.05, 100)
     # Five pairs of two models on two splits, and three of logit KL, which ssot has not.
     assert dict(table.groupby("metric").size()) == {"pit_wasserstein_1_all_answers": 20, "logit_kl_nats": 12}
     assert list(table.columns) == list(condition_tests.COMPARISON_COLUMNS)
@@ -202,9 +202,10 @@ def test_pairs_are_those_that_exist_and_have_verdicts():
     # 0.2 worse, but perfect samplers of these sizes would differ by 0.24.
     assert verdicts["m", "ssot", "soft"] == "cannot tell" and verdicts["n", "ssot", "soft"] == "worse"
     # In the order of splits, metrics and models.
-    order = [frame["split"].drop_duplicates().tolist(), list(TESTED)]
-    places = [(order[0].index(row.split), order[1].index(row.metric), row.model) for row in table.itertuples()]
-    assert [place[:2] for place in places] == sorted(place[:2] for place in places)
+    orders = frame["split"].drop_duplicates().tolist(), list(TESTED), frame["model"].drop_duplicates().tolist()
+    labels = zip(table["split"], table["metric"], table["model"], strict=True)
+    places = [[order.index(value) for order, value in zip(orders, row, strict=True)] for row in labels]
+    assert places == sorted(places)
 
 
 def test_conditions_that_answered_different_prompts_are_refused():
