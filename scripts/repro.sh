@@ -12,7 +12,7 @@ fi
 for argument in "$@"; do
   # Names of earlier versions had underscores: the error says today's.
   if [[ "$argument" =~ ^[a-z]+_[a-z_]+(@.*)?$ ]]; then
-    python -m pipeline.dag.old_names "$argument"
+    python -m pipeline.dag.graph "$argument"
   fi
 done
 exec dvc repro "$@"

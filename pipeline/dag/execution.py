@@ -36,13 +36,8 @@ if TYPE_CHECKING:
 
 
 class StageRun:
-    """One run of a stage, as its ``main`` sees it.
-
-    Args:
-        stage: The declaration.
-        row: Which repetition; empty for a stage that runs once.
-        params: All parameters.
-        replaced: Paths by name that are not those of the declaration.
+    """One run of a stage, as its ``main`` sees it: ``row`` says which repetition, ``replaced`` are paths by name that
+    are not those of the declaration.
     """
 
     def __init__(
@@ -53,28 +48,24 @@ class StageRun:
         self._usage = Usage()
         self.names = {**stage.constants, **{name: row[name] for name in stage.chosen_by}}
         self._places = template_names(row, params)
-        declared = {**stage.reads, **stage.writes, **stage.shares}
+        declared = {**stage.reads, **stage.writes}
         self.paths: dict[str, Any] = {name: self._path(paths) for name, paths in declared.items()} | dict(
             replaced or {}
         )
-        tracked = [self._fill(key) for key in stage.parameters]
-        free = [self._fill(key) for key in stage.free_parameters]
-        self.params = ParamsView(params, (*tracked, *free), f"the stage {self.title}")
-        self._tracked = tracked
-        self._sources = [str(self._path(template)) for template in stage.sources]
-        self.inputs = [
-            Path(path)
-            for paths in (self._sources, *(self.paths[name] for name in stage.reads))
-            for path in (paths if isinstance(paths, list) else [paths])
-        ]
-
-    def _fill(self, template: str) -> str:
-        return fill(template, self._places)
+        self._tracked = [fill(key, self._places) for key in stage.parameters]
+        free = [fill(key, self._places) for key in stage.free_parameters]
+        self.params = ParamsView(params, (*self._tracked, *free), f"the stage {self.title}")
+        self._sources = [fill(template, self._places) for template in stage.sources]
+        self.inputs = [*map(Path, self._sources), *self._listed(stage.reads)]
 
     def _path(self, templates: Paths) -> Path | list[Path]:
         if isinstance(templates, str):
-            return Path(self._fill(templates))
-        return [Path(self._fill(template)) for template in templates]
+            return Path(fill(templates, self._places))
+        return [Path(fill(template, self._places)) for template in templates]
+
+    def _listed(self, names: Collection[str]) -> list[Path]:
+        paths = (self.paths[name] for name in names)
+        return [path for found in paths for path in (found if isinstance(found, list) else [found])]
 
     @property
     def title(self) -> str:
@@ -95,16 +86,10 @@ class StageRun:
         """What the run depends on: made before the work, written after it. Raises ArtifactError for a missing input."""
         values = asdict(self._params)
         parameters = {key: look_up(values, key) for key in self._tracked}
-        inputs = [require(path) for path in dict.fromkeys(self.inputs)]
-        code = self.code_of(self.stage.module_name)
-        command = self.stage.command(self._fill)
-        named = {**self.names, **parameters}
+        code = project_code().digest(self.stage.module_name, engines_besides(self._params.engine.kind))
         seed = next((parameters[key] for key in SEEDS if key in parameters), self._params.seed)
-        return StageRecord(self.stage.name, named, inputs, code, seed, command, self._usage)
-
-    def code_of(self, module: str) -> str:
-        """Digest of the code that a module reaches, with the engine of these parameters."""
-        return project_code().digest(module, engines_besides(self._params.engine.kind))
+        inputs, command = [require(path) for path in dict.fromkeys(self.inputs)], self.stage.command(self._places)
+        return StageRecord(self.stage.name, {**self.names, **parameters}, inputs, code, seed, command, self._usage)
 
     @cached_property
     def identity(self) -> str:
@@ -115,21 +100,19 @@ class StageRun:
     @property
     def outputs(self) -> list[Path]:
         """Files and directories that it writes, its record left out."""
-        written = (self.paths[name] for name in self.stage.writes)
-        return [path for paths in written for path in (paths if isinstance(paths, list) else [paths])]
+        return self._listed(self.stage.writes)
+
+    @property
+    def record_path(self) -> Path:
+        """Where the record goes, unless that is into an output."""
+        return Path(fill(self.stage.records, self._places))
 
     def why_off(self) -> str:
         """Why there is nothing to do for a stage of an axis that is off, and what to do; empty for any other."""
         if not is_off(self.stage, self._params):
             return ""
-        axis = self.stage.axis
-        axes = ",".join([*self._params.axes, axis])
+        axis, axes = self.stage.axis, ",".join([*self._params.axes, self.stage.axis])
         return f'{self.title}: the axis {axis} is off; `make params OVERRIDES="axes=[{axes}]"` switches it on'
-
-    @property
-    def record_path(self) -> Path:
-        """Where the record goes, unless that is into an output."""
-        return Path(self._fill(self.stage.records))
 
     def is_done(self) -> bool:
         """Whether all outputs of a part are there and of this identity."""
@@ -139,9 +122,9 @@ class StageRun:
         if output.suffix == ".parquet":
             return table_label(output) == self.identity
         made = read_json(self.record_path)
-        keys = ("stage", "code", "parameters")
-        known = run_identity(*(made[key] for key in keys), {}, made["inputs_sha256"]) if "stage" in made else ""
-        return output.is_dir() and known == self.identity
+        if "stage" not in made or not output.is_dir():
+            return False
+        return run_identity(made["stage"], made["code"], made["parameters"], {}, made["inputs_sha256"]) == self.identity
 
     def write_table(self, path: Path, table: "pd.DataFrame") -> None:
         """Write a Parquet table that is known by this run's identity."""
@@ -159,17 +142,14 @@ class StageRun:
         """Outputs and records of the parts whose axes are off, each with the part's name."""
         on = {part.name for part, _ in self._parts_on}
         for part in self.stage.parts:
-            if part.name not in on:
-                for path in part.outputs:
-                    yield part.name, Path(self._fill(common_path(path, self.stage.chosen_by)))
+            for path in part.outputs if part.name not in on else ():
+                yield part.name, Path(fill(common_path(path, self.stage.chosen_by), self._places))
 
     def write_record(self, made: Path | None = None, part: str = "", **results: Any) -> None:
-        """Write the record to its declared place.
+        """Write the record to its declared place, with ``results`` that are worth knowing about the work.
 
-        Args:
-            made: The directory that will take the place of the output, where the record goes into it.
-            part: A directory in it that has a record of its own.
-            results: What is worth knowing about the work.
+        ``made`` is the directory that will take the place of the output, where the record goes into it, and ``part`` a
+        directory in it that has a record of its own.
         """
         written = [self.paths[name] for name in self.stage.writes]
         if made is not None:
@@ -181,9 +161,8 @@ class StageRun:
 
     def tracked(self) -> contextlib.AbstractContextManager[Run]:
         """The run's W&B run, while the context is open."""
-        return stage_run(
-            self._params, self.record, model=self.row.get("model", ""), condition=self.row.get("condition", "")
-        )
+        names = {name: self.row.get(name, "") for name in ("model", "condition")}
+        return stage_run(self._params, self.record, **names)
 
     @property
     def unfinished(self) -> Path:
@@ -198,19 +177,21 @@ class StageRun:
         """A directory for unfinished work, which a later run of the same identity goes on with; gone on success.
 
         Work of another identity (older code, other parameters, other inputs) stays beside it, and a message says how
-        to go on with it.
-
-        Args:
-            suffix: Tells apart work of one identity that cannot be continued by other work of it.
-            regardless_of: Parameters that the work in the directory does not depend on, and with them the files and
-                facts that they name.
-
-        Raises:
-            BusyError: Another process does the same.
+        to go on with it. ``suffix`` tells apart work of one identity that cannot be continued by other work of it.
+        ``regardless_of`` are parameters that the work does not depend on, and with them the files and facts that they
+        name. Raises BusyError where another process does the same.
         """
         own = self._unfinished(self.record.identity_without(regardless_of, self._sources), suffix)
         with exclusive(own.parent, self.title):
-            _say_what_is_set_aside(own)
+            # Work with another suffix could not be gone on with, whatever its identity.
+            others = [path for path in sorted(own.parent.glob("*")) if path != own and path.name[16:] == own.name[16:]]
+            if others and not own.exists():
+                print(
+                    f"unfinished work in {', '.join(map(str, others))} is of older code, parameters or inputs and is "
+                    "set aside; this run starts anew. If the difference does not matter: stop it, "
+                    f"`rm -rf {own} && mv {others[-1]} {own}` and run again",
+                    file=sys.stderr,
+                )
             self._usage.continued |= own.exists()
             yield own
             shutil.rmtree(own, ignore_errors=True)
@@ -218,25 +199,11 @@ class StageRun:
                 own.parent.rmdir()
 
 
-def _say_what_is_set_aside(own: Path) -> None:
-    # Work with another suffix could not be gone on with, whatever its identity.
-    others = [path for path in sorted(own.parent.glob("*")) if path != own and path.name[16:] == own.name[16:]]
-    if others and not own.exists():
-        print(
-            f"unfinished work in {', '.join(map(str, others))} is of older code, parameters or inputs and is "
-            "set aside; this run starts anew. If the difference does not matter: stop it, "
-            f"`rm -rf {own} && mv {others[-1]} {own}` and run again",
-            file=sys.stderr,
-        )
-
-
 def find_run(
     stages: Sequence[Stage], params: Params, names: Mapping[str, str], replaced: Mapping[str, Any] | None = None
 ) -> StageRun:
-    """The run that a command line names: ``names`` are the values of constants and of the row.
-
-    Raises:
-        ConfigError: There is none; says what there is.
+    """The run that a command line names by values of constants and of the row. Raises ConfigError that says what there
+    is.
     """
     known = []
     for stage in stages:
@@ -251,11 +218,7 @@ def find_run(
 
 
 def named_run(name: str, params: Params, **replaced: Path | list[Path]) -> StageRun:
-    """The run of a stage or part by its name, e.g. "train-soft@embedded", with other paths for some of its own.
-
-    Raises:
-        KeyError: There is no such run.
-    """
+    """The run of a stage or part by its name, e.g. "train-soft@embedded". Raises KeyError where there is none."""
     name, _, key = name.partition("@")
     stage = DECLARED[name]
     return StageRun(stage, rows_of(stage.over, params)[key], params, replaced)
@@ -281,9 +244,8 @@ def execute(run: StageRun) -> None:
 
 def lists_of(main: Callable[..., None]) -> set[str]:
     """Names of the parameters of a stage's ``main`` that are lists of paths."""
-    return {
-        name for name, parameter in inspect.signature(main).parameters.items() if parameter.annotation == list[Path]
-    }
+    parameters = inspect.signature(main).parameters.items()
+    return {name for name, parameter in parameters if parameter.annotation == list[Path]}
 
 
 def _parser(module: str, description: str, stages: Sequence[Stage], lists: set[str]) -> argparse.ArgumentParser:
@@ -291,33 +253,34 @@ def _parser(module: str, description: str, stages: Sequence[Stage], lists: set[s
     parser = argparse.ArgumentParser(
         prog=f"python -m {module}",
         description=description,
-        epilog="\n".join(_epilog(stage) for stage in stages),
+        epilog="\n".join(
+            f"{s.name}: {s.description}. Parameters: {', '.join(s.parameters) or 'none'}." for s in stages
+        ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--params", type=Path, default=Path("params.yaml"), help="composed parameters (default: %(default)s)"
     )
-    for name in dict.fromkeys(name for stage in stages for name in (*stage.constants, *stage.chosen_by)):
-        values = [stage.constants[name] for stage in stages if name in stage.constants]
-        choices = list(dict.fromkeys(values)) if len(values) == len(stages) else None
-        parser.add_argument(f"--{name}", choices=choices, help=f"the {name}")
-    seen: set[str] = set()
+    for name in _run_names(stages):
+        values = dict.fromkeys(stage.constants[name] for stage in stages if name in stage.constants)
+        complete = all(name in stage.constants for stage in stages)
+        parser.add_argument(f"--{name}", choices=list(values) if complete else None, help=f"the {name}")
+    options: dict[str, tuple[Paths, str]] = {}
     for stage in stages:
-        for name, paths in {**stage.reads, **stage.writes, **stage.shares}.items():
-            if name not in seen and not stage.parts:
-                several = "+" if not isinstance(paths, str) or name in lists else None
-                default = " ".join(flat({name: paths})).replace("%", "%%")
-                kind = "read" if name in stage.reads else "written"
-                parser.add_argument(
-                    f"--{name.replace('_', '-')}", type=Path, nargs=several, help=f"{kind} (default: {default})"
-                )
-                seen.add(name)
+        for kind, declared in (("read", stage.reads), ("written", stage.writes)):
+            for name, paths in () if stage.parts else declared.items():
+                options.setdefault(name, (paths, kind))
+    for name, (paths, kind) in options.items():
+        default = " ".join(flat({name: paths})).replace("%", "%%")
+        several = "+" if not isinstance(paths, str) or name in lists else None
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=Path, nargs=several, help=f"{kind} (default: {default})")
     return parser
 
 
-def _epilog(stage: Stage) -> str:
-    keys = ", ".join(stage.parameters) or "none"
-    return f"{stage.name}: {stage.description}. Parameters: {keys}."
+def _run_names(stages: Sequence[Stage]) -> list[str]:
+    """What tells the runs of a module's stages apart."""
+    return list(dict.fromkeys(name for stage in stages for name in (*stage.constants, *stage.chosen_by)))
 
 
 def command_line(arguments: Sequence[str] | None = None) -> None:
@@ -326,15 +289,12 @@ def command_line(arguments: Sequence[str] | None = None) -> None:
     module = caller.__spec__.name
     stages = [stage for stage in DECLARED.values() if stage.module_name == module]
     parser = _parser(module, caller.__doc__ or "", stages, lists_of(caller.main))
-    given = vars(parser.parse_args(arguments))
-    params, chosen = given.pop("params"), {}
-    for name in dict.fromkeys(name for stage in stages for name in (*stage.constants, *stage.chosen_by)):
-        if (value := given.pop(name)) is not None:
-            chosen[name] = value
-    replaced = {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
+    params = given.pop("params")
+    chosen = {name: given.pop(name) for name in _run_names(stages) if name in given}
 
     def start() -> None:
-        run = find_run(stages, load_params(params), chosen, replaced)
+        run = find_run(stages, load_params(params), chosen, given)
         processes = run._params.distributed.num_processes if run.stage.device == "training" else 1
         if processes == 1 or "WORLD_SIZE" in os.environ:
             execute(run)

@@ -1,20 +1,22 @@
 """The DAG under given parameters: every run of every stage, and which waits for which.
 
-Sweeps, plans and parallel runs need names, parameters and edges without starting DVC, which takes
-seconds. A test holds the result equal to what DVC makes of dvc.yaml.
+Sweeps, plans and parallel runs need names, parameters and edges without starting DVC, which takes seconds. A test holds
+the result equal to what DVC makes of dvc.yaml. ``python -m pipeline.dag.graph NAME`` fails for a name of earlier
+versions with today's.
 """
 
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import networkx
 
-from pipeline.config.params import Params
+from pipeline.command import run_command
+from pipeline.config.params import Params, load_params
 from pipeline.dag.declaration import Row, Stage, fill
 from pipeline.dag.stages import STAGES
 from pipeline.dag.tables import dag_section, parts_of, rows_of, template_names
@@ -27,20 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StageNode:
-    """One run of a stage.
-
-    Attributes:
-        name: As DVC addresses it, e.g. "train-soft@qwen3_14b".
-        stage: The declaration.
-        row: The row of its table.
-        command: Command line.
-        dependencies: Files and directories that it reads.
-        outputs: Files and directories that it writes.
-        parameters: Dotted keys of params.yaml that it depends on.
-        parts: Its parts whose axes are on, each with its row.
-    """
+    """One run of a stage, with its templates filled in."""
 
     name: str
+    """As DVC addresses it, e.g. "train-soft@qwen3_14b"."""
     stage: Stage
     row: Row
     command: str
@@ -48,6 +40,7 @@ class StageNode:
     outputs: tuple[str, ...]
     parameters: tuple[str, ...]
     parts: tuple[tuple[Stage, Row], ...]
+    """Those whose axes are on, each with its row."""
 
     @property
     def model(self) -> str:
@@ -60,31 +53,8 @@ class StageNode:
         return self.parts if self.stage.parts else ((self.stage, self.row),)
 
     def cost(self, prices: "Prices") -> Cost:
-        """What the run takes, by its declaration."""
-        return sum((piece_cost(stage, row, prices) for stage, row in self.pieces), Cost())
-
-
-def piece_cost(stage: Stage, row: Row, prices: "Prices") -> Cost:
-    """What a stage without parts, or a part, takes for a row; nothing where it is declared without a cost."""
-    return stage.cost(prices, row) if stage.cost is not None else Cost()
-
-
-def _node(
-    stage: Stage, key: str, row: Row, places: Mapping[str, str], parts: tuple[tuple[Stage, Row], ...]
-) -> StageNode:
-    def filled(templates: Iterable[str]) -> tuple[str, ...]:
-        return tuple(fill(template, places) for template in templates)
-
-    return StageNode(
-        name=f"{stage.name}@{key}" if stage.over else stage.name,
-        stage=stage,
-        row=row,
-        command=stage.command(lambda template: fill(template, places)),
-        dependencies=filled(stage.inputs),
-        outputs=filled((*stage.outputs, *([stage.metrics] if stage.metrics else []))),
-        parameters=filled(stage.parameters),
-        parts=parts,
-    )
+        """What the run takes."""
+        return sum((stage.price(prices, row) for stage, row in self.pieces), Cost())
 
 
 class StageGraph(Mapping[str, StageNode]):
@@ -92,15 +62,14 @@ class StageGraph(Mapping[str, StageNode]):
 
     def __init__(self, params: Params, stages: Mapping[str, Stage] = STAGES):
         """The DAG of ``stages``, or of ``PIECES``, under ``params``."""
-        tables = dag_section(params)
-        self._nodes = {
-            node.name: node
-            for stage in stages.values()
-            for key, row in rows_of(stage.over, params, tables).items()
-            for node in [
-                _node(stage, key, row, template_names(row, params, tables), parts_of(stage, row, params, tables))
-            ]
-        }
+        tables, self._nodes = dag_section(params), {}
+        for stage in stages.values():
+            for key, row in rows_of(stage.over, params, tables).items():
+                names = template_names(row, params, tables)
+                outputs = (*stage.outputs, *([stage.metrics] if stage.metrics else []))
+                filled = (tuple(fill(t, names) for t in each) for each in (stage.inputs, outputs, stage.parameters))
+                name, parts = f"{stage.name}@{key}" if stage.over else stage.name, parts_of(stage, row, params, tables)
+                self._nodes[name] = StageNode(name, stage, row, stage.command(names), *filled, parts)
         self._absent = set(stages) - {node.stage.name for node in self._nodes.values()}
         makers: dict[PurePosixPath, set[str]] = {}
         whole: dict[PurePosixPath, str] = {}
@@ -114,13 +83,12 @@ class StageGraph(Mapping[str, StageNode]):
         self._edges.add_nodes_from(self._nodes)
         self._sources: dict[str, tuple[str, ...]] = {}
         for node in self._nodes.values():
-            sources = []
-            for path in map(PurePosixPath, node.dependencies):
-                found = makers.get(path, set()) | {whole[parent] for parent in path.parents if parent in whole}
-                self._edges.add_edges_from((maker, node.name) for maker in found - {node.name})
-                if not found:
-                    sources.append(str(path))
-            self._sources[node.name] = tuple(sources)
+            behind = {
+                path: makers.get(path, set()) | {whole[parent] for parent in path.parents if parent in whole}
+                for path in map(PurePosixPath, node.dependencies)
+            }
+            self._edges.add_edges_from((maker, node.name) for found in behind.values() for maker in found - {node.name})
+            self._sources[node.name] = tuple(str(path) for path, found in behind.items() if not found)
 
     def __getitem__(self, name: str) -> StageNode:
         return self._nodes[name]
@@ -163,20 +131,15 @@ class StageGraph(Mapping[str, StageNode]):
             chosen.update(dict.fromkeys(found))
         return list(chosen)
 
-    def closure(self, names: Iterable[str]) -> list[str]:
+    def closure(self, names: Collection[str]) -> list[str]:
         """The named runs and all they wait for, each behind what it waits for."""
-        wanted = set(names)
-        for name in tuple(wanted):
-            wanted |= networkx.ancestors(self._edges, name)
+        wanted = {*names}.union(*(networkx.ancestors(self._edges, name) for name in names))
         order = {name: place for place, name in enumerate(self)}
         return list(networkx.lexicographical_topological_sort(self._edges.subgraph(wanted), order.__getitem__))
 
-    def downstream(self, names: Iterable[str]) -> set[str]:
+    def downstream(self, names: Collection[str]) -> set[str]:
         """The named runs and all that wait for any of them."""
-        found = set(names)
-        for name in tuple(found):
-            found |= networkx.descendants(self._edges, name)
-        return found
+        return {*names}.union(*(networkx.descendants(self._edges, name) for name in names))
 
 
 SUCCESSORS = {"generate": "generate", "exact": "score", "score": "score", "partition": "judge", "reward": "judge"}
@@ -193,17 +156,15 @@ def new_name(target: str) -> str | None:
     name = "sample-instructions" if stem == "generate_instructions" else name
     if name not in STAGES or name == old:
         return None
-    by_model = STAGES[name].chosen_by == ("model",)
-    return "@".join(filter(None, [name, run.partition("-")[0] if by_model else run]))
+    run = run.partition("-")[0] if STAGES[name].chosen_by == ("model",) else run
+    return f"{name}@{run}" if run else name
 
 
 def stages_out_of_date(directory: Path) -> set[str]:
     """Names of the stages that DVC would run first: those whose own inputs, parameters or outputs have changed.
 
-    What waits for them may turn out to be out of date, too; ``StageGraph.downstream`` names it.
-
-    Raises:
-        ConfigError: DVC cannot read the project.
+    What waits for them may turn out to be out of date, too (``StageGraph.downstream``). Raises ConfigError where DVC
+    cannot read the project.
     """
     # Another DVC process may be running a stage; its lock is held for seconds at a time.
     command = [sys.executable, "-m", "dvc", "--wait-for-lock", "status", "--json"]
@@ -211,3 +172,7 @@ def stages_out_of_date(directory: Path) -> set[str]:
     if result.returncode != 0:
         raise ConfigError(f"dvc status failed in {directory}: {' '.join(result.stderr.split())[-500:]}")
     return {name for name, changes in json.loads(result.stdout.splitlines()[-1]).items() if changes}
+
+
+if __name__ == "__main__":
+    run_command(lambda: StageGraph(load_params(Path("params.yaml"))).select(sys.argv[1:]), kept=None)

@@ -1,12 +1,9 @@
 """Starts a training stage in as many processes as ``distributed.num_processes`` says.
 
-The command of the stage stays the same: its process becomes a launcher (torchrun's own agent, as
-``torchrun --standalone`` sets it up) that starts the same command once per process. The first failure
-ends them all and is shown once. When the launcher is told to end, its processes end first; when it is
-killed outright, they notice.
-
-Processes that somebody else started (torchrun, ``accelerate launch``, srun), which is told by
-WORLD_SIZE in their environment, run the stage as they are.
+The command of the stage stays the same: its process becomes a launcher (torchrun's own agent) that starts the same
+command once per process. The first failure ends them all and is shown once. When the launcher is told to end, its
+processes end first; when it is killed outright, they notice. Processes that somebody else started (torchrun, srun),
+which is told by WORLD_SIZE in their environment, run the stage as they are.
 """
 
 import contextlib
@@ -25,9 +22,8 @@ from pipeline.artifacts.storage import read_json, write_json
 from pipeline.command import Terminated
 from pipeline.errors import ConfigError, PipelineError, storage_error
 
-# Directory of the launcher, where its processes leave word of how they failed, and its process id.
 DIRECTORY, LAUNCHER = "PIPELINE_LAUNCH_DIRECTORY", "PIPELINE_LAUNCHER"
-# With which a launcher is told to end.
+"""Variables: directory of the launcher, where its processes leave word of how they failed; its process id."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 SECONDS_BETWEEN_LOOKS = 0.5
 LINES_OF_LOG = 30
@@ -41,18 +37,15 @@ def thread_share(processes: int) -> dict[str, str]:
 
 
 def launch(command: list[str], num_processes: int) -> None:
-    """Run a command in several processes that can find each other, and wait for them.
+    """Run a command, which must call ``run_launched``, in several processes that can find each other.
 
-    Args:
-        command: Program and arguments. It must call ``run_launched``.
-        num_processes: How many. The standard streams of all but the first are not shown.
+    The standard streams of all but the first are not shown.
 
     Raises:
         ConfigError: There are fewer GPUs, but not none.
         PipelineError: One that ended a process.
         SystemExit: A process failed otherwise, which is printed; with its status.
-        KeyboardInterrupt: SIGINT came; the processes have ended.
-        Terminated: Another signal to end came; the processes have ended.
+        KeyboardInterrupt, Terminated: A signal to end came; the processes have ended.
     """
     import torch
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
@@ -64,7 +57,6 @@ def launch(command: list[str], num_processes: int) -> None:
             f"distributed.num_processes is {num_processes}, but this machine has {torch.cuda.device_count()} GPUs"
         )
     with tempfile.TemporaryDirectory(prefix="training.") as directory:
-        hidden = {rank: Std.ALL for rank in range(1, num_processes)}
         config = LaunchConfig(
             min_nodes=1,
             max_nodes=1,
@@ -74,12 +66,12 @@ def launch(command: list[str], num_processes: int) -> None:
             rdzv_backend="c10d",
             rdzv_endpoint="localhost:0",
             local_addr="localhost",
-            logs_specs=DefaultLogsSpecs(log_dir=directory, redirects=hidden),
+            logs_specs=DefaultLogsSpecs(log_dir=directory, redirects=dict.fromkeys(range(1, num_processes), Std.ALL)),
             signals_to_handle=",".join(number.name for number in SIGNALS),
         )
         ours = {DIRECTORY: directory, LAUNCHER: str(os.getpid())}
         try:
-            with _environment({**thread_share(num_processes), **os.environ, **ours}), _as_before():
+            with _as_before({**thread_share(num_processes), **ours}):
                 elastic_launch(config, command[0])(*command[1:])
         except SignalException as stopped:
             raise (KeyboardInterrupt if stopped.sigval == signal.SIGINT else Terminated) from None
@@ -89,25 +81,19 @@ def launch(command: list[str], num_processes: int) -> None:
 
 
 @contextlib.contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    before = dict(os.environ)
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
-@contextlib.contextmanager
-def _as_before() -> Iterator[None]:
-    """Keep the agent from logging, which for a failure is a table without the reason, and from leaving its handlers."""
-    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+def _as_before(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of the environment, and keep the agent from logging, which for a failure is a table without the
+    reason; afterwards variables and handlers of signals are what they were.
+    """
+    environment, handlers = dict(os.environ), {number: signal.getsignal(number) for number in SIGNALS}
+    os.environ.update(variables)
     logging.disable(logging.CRITICAL)
     try:
         yield
     finally:
         logging.disable(logging.NOTSET)
+        os.environ.clear()
+        os.environ.update(environment)
         for number, handler in handlers.items():
             signal.signal(number, handler)
 
@@ -122,18 +108,15 @@ def _raise_failure(directory: Path, exit_codes: Mapping[int, int], num_processes
         rank = min(crashed, key=lambda rank: exit_codes[rank] == -signal.SIGTERM)
         code = exit_codes[rank]
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
-        print(f"process {rank} of {num_processes} {how}\n{_end_of_log(directory, rank)}", end="", file=sys.stderr)
+        logs = directory.glob(f"*/attempt_0/{rank}/stderr.log")
+        lines = [line for path in logs for line in path.open(errors="replace")][-LINES_OF_LOG:]
+        print(f"process {rank} of {num_processes} {how}\n{''.join(lines)}", end="", file=sys.stderr)
         raise SystemExit(128 - code if code < 0 else code)
     first = min(failures, key=lambda failure: failure["time_ns"])
     if first["sentence"] is not None:
         raise PipelineError(first["sentence"])
     print(f"process {first['rank']} of {num_processes} failed\n{first['traceback']}", end="", file=sys.stderr)
     raise SystemExit(1)
-
-
-def _end_of_log(directory: Path, rank: int) -> str:
-    lines = [line for path in directory.glob(f"*/attempt_0/{rank}/stderr.log") for line in path.open(errors="replace")]
-    return "".join(lines[-LINES_OF_LOG:])
 
 
 def run_launched(work: Callable[[], None]) -> None:
@@ -145,11 +128,8 @@ def run_launched(work: Callable[[], None]) -> None:
         raise SystemExit(130) from None
     except Exception as error:
         known = error if isinstance(error, PipelineError) else storage_error(error)
-        failure = {
-            "time_ns": time.time_ns(),
-            "sentence": None if known is None else str(known),
-            "traceback": traceback.format_exc(),
-        }
+        sentence = None if known is None else str(known)
+        failure = {"time_ns": time.time_ns(), "sentence": sentence, "traceback": traceback.format_exc()}
         write_json(Path(os.environ[DIRECTORY]) / f"{os.environ['RANK']}.json", failure)
         raise SystemExit(1) from None
 

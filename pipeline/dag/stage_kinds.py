@@ -14,6 +14,7 @@ TOKENIZER = ("models.{model}.checkpoint", "models.{model}.revision", "models.{mo
 MODEL = ("models.{model}.dtype", "models.{model}.attention", "models.{model}.chat")
 ENGINES = ("engine.vllm", "engine.openai")
 PAIR = ("model", "condition")
+SAMPLING = ("num_samples", "answers_per_request", "max_new_tokens", "temperature", "top_p", "checkpoint_defaults")
 
 
 def prompts_of(axis: str) -> tuple[str, ...]:
@@ -31,16 +32,15 @@ def record(path: str) -> str:
     return path.removesuffix(".parquet").removesuffix(".json").removesuffix(".npz") + ".provenance.json"
 
 
+def evaluation_name(axis: str) -> str:
+    """Name of the stage that evaluates an axis."""
+    return f"eval-{axis.replace('_', '-')}"
+
+
 @dataclass(frozen=True)
 class AxisStages:
-    """What an axis takes of the stages that all axes share; its evaluation is a stage of dvc.yaml.
-
-    Attributes:
-        build: Parts of build-prompts: its prompts, where they are no others'.
-        generate: Parts of generate: what it samples of every condition.
-        baselines: Parts of generate-baselines: what it samples of every baseline.
-        score: Parts of score: what it computes of every condition's probabilities.
-        judge: Parts of judge: what other models say of the answers.
+    """What an axis takes of the stages that all axes share: parts of build-prompts, generate, generate-baselines, score
+    and judge. Its evaluation is a stage of dvc.yaml.
     """
 
     build: tuple[Stage, ...] = ()
@@ -60,7 +60,7 @@ def reading(
     settings: str = "",
 ) -> Stage:
     """A part that takes the prompts of a section of ``prompts``, or of other ``settings``, from their source."""
-    output = f"{{artifacts}}/prompts/{section}.parquet"
+    (output,) = prompts_of(section)
     return Stage(
         name=f"build-prompts-{section}",
         description=description,
@@ -78,19 +78,13 @@ def reading(
 def generation(
     axis: str, description: str, *more: str, sampled_as: str = "", over: str = "", prompts: Paths = ()
 ) -> Stage:
-    """A part that samples answers of a model under a condition, for one axis.
+    """A part that samples answers of a model under a condition, for one axis or whatever else is asked.
 
-    Args:
-        axis: The axis, or whatever else is asked.
-        description: One line.
-        more: Settings that it alone has.
-        sampled_as: The section of ``generate`` with its settings; the axis's own where empty.
-        over: Table of its rows; the conditions of the axis where empty.
-        prompts: Paths of its requests; those of ``prompts_of`` where empty.
+    ``more`` are settings that it alone has, ``sampled_as`` the section of ``generate`` with its settings (its own
+    where empty), ``over`` the table of its rows (the conditions of the axis), ``prompts`` those of ``prompts_of``.
     """
     section, output = f"generate.{sampled_as or axis}", table("generations", axis)
     baseline = sampled_as == "{condition}"
-    settings = ("num_samples", "answers_per_request", "max_new_tokens", "temperature", "top_p", "checkpoint_defaults")
     return Stage(
         name=f"generate-{'baselines-' if baseline else ''}{axis}",
         description=description,
@@ -102,7 +96,7 @@ def generation(
         reads={"model_report": MODEL_REPORT, "weights": "{weights}", "prompts": prompts or prompts_of(axis)},
         writes={"output": output},
         records=record(output),
-        parameters=("sampling_seed", "engine.kind", *MODEL, *(f"{section}.{name}" for name in (*settings, *more))),
+        parameters=("sampling_seed", "engine.kind", *MODEL, *(f"{section}.{name}" for name in (*SAMPLING, *more))),
         free_parameters=(*TOKENIZER, f"{section}.batch_size", *ENGINES),
         device="gpu",
         cost=lambda prices, row: prices.generation(row["model"], axis, row["condition"]),
@@ -126,8 +120,7 @@ def scoring(
     sources: tuple[str, ...] = (),
     step: str = "score",
 ) -> Stage:
-    """A part that runs a model under a condition, and samples nothing."""
-    output = writes["output"]
+    """A part that runs a model under a condition, and samples nothing; ``cost`` is a method of ``Prices``."""
     return Stage(
         name=name,
         description=description,
@@ -138,7 +131,7 @@ def scoring(
         after=(PREFLIGHT,),
         reads={"model_report": MODEL_REPORT, "weights": "{weights}", **reads},
         writes=writes,
-        records=record(str(output)),
+        records=record(str(writes["output"])),
         parameters=(*MODEL, *parameters),
         free_parameters=(*TOKENIZER, *free_parameters),
         device="gpu",
@@ -146,53 +139,34 @@ def scoring(
     )
 
 
-def evaluation_name(axis: str) -> str:
-    """Name of the stage that evaluates an axis."""
-    return f"eval-{axis.replace('_', '-')}"
-
-
 def common_path(path: str, chosen_by: Sequence[str]) -> str:
     """The path as far as it is the same for all rows of a stage that ``chosen_by`` does not tell apart."""
     apart = [f"{{{name}}}" for name in PAIR if name not in chosen_by]
-    kept = []
-    for folder in path.split("/"):
-        if any(name in folder for name in apart):
-            break
-        kept.append(folder)
-    return "/".join(kept)
+    places = [path.index(f"/{folder}") for folder in path.split("/") if any(name in folder for name in apart)]
+    return path[: min(places, default=len(path))]
 
 
-SHARED_PARTS = {
-    "build-prompts": (
-        Stage(
-            name="build-prompts-structured",
-            description="Structured prompts of all splits; open-ended and multiple-choice prompts",
-            module="build_structured_prompts",
-            sources=("{dag.open_source}", "{dag.laws_source}"),
-            after=(PARAMS_CHECKED,),
-            writes={
-                name: f"{{artifacts}}/prompts/{name}.parquet" for name in ("train", "unseen", "ood", "open", "mcq")
-            },
-            records="{artifacts}/prompts/provenance.json",
-            parameters=(
-                "seed",
-                "prompts.families",
-                "prompts.train_prompts_per_family",
-                "prompts.unseen_selection",
-                "prompts.ood_selection",
-                "prompts.open",
-                "laws",
-            ),
-            keeps=False,
-        ),
-        reading(
-            "build_instructions",
-            "General instructions, with those that are held out from retention-aware fine-tuning",
-            "instructions",
-            "asked_once.instructions",
-            writes={"held_out": "{artifacts}/prompts/anchors.parquet"},
-            parameters=("seed",),
-        ),
-    )
-}
+STRUCTURED_PROMPTS = Stage(
+    name="build-prompts-structured",
+    description="Structured prompts of all splits; open-ended and multiple-choice prompts",
+    module="build_structured_prompts",
+    sources=("{dag.open_source}", "{dag.laws_source}"),
+    after=(PARAMS_CHECKED,),
+    writes={name: f"{{artifacts}}/prompts/{name}.parquet" for name in ("train", "unseen", "ood", "open", "mcq")},
+    records="{artifacts}/prompts/provenance.json",
+    parameters=(
+        *("seed", "prompts.families", "prompts.train_prompts_per_family", "prompts.unseen_selection"),
+        *("prompts.ood_selection", "prompts.open", "laws"),
+    ),
+    keeps=False,
+)
+INSTRUCTIONS = reading(
+    "build_instructions",
+    "General instructions, with those that are held out from retention-aware fine-tuning",
+    "instructions",
+    "asked_once.instructions",
+    writes={"held_out": "{artifacts}/prompts/anchors.parquet"},
+    parameters=("seed",),
+)
+SHARED_PARTS = {"build-prompts": (STRUCTURED_PROMPTS, INSTRUCTIONS)}
 """Parts that are no axis's own, by stage."""

@@ -1,8 +1,8 @@
-"""The stages of dvc.yaml, read from that file, with what DVC need not know of them.
+"""The stages of dvc.yaml, read from that file, with their costs and parts.
 
 DVC's file says what a stage runs, reads, writes and depends on; its ``meta`` says which device a stage needs and which
 parameters it may read that change no result. What the stages of all axes do for an axis, their parts, is declared in
-the axis's folder, in the module ``stages``. What a run costs is here.
+the axis's folder, in the module ``stages``.
 """
 
 import re
@@ -20,41 +20,33 @@ if TYPE_CHECKING:
     from pipeline.estimates.cost import Cost
     from pipeline.estimates.prices import Prices
 
-DVC_FILE = PROJECT / "dvc.yaml"
 CODE_FILE = "code.yaml"
 _REFERENCE = re.compile(r"\$\{(?:item\.)?([\w.]+)\}")
-
-
-def _train(prices: "Prices", row: Row) -> "Cost":
-    return prices.training(row["model"], row["method"])
-
-
 COSTS: "dict[str, Callable[[Prices, Row], Cost]]" = {
     "discretize": lambda prices, row: prices.spaces(row["space"]),
     "discretize-eval": lambda prices, row: prices.spaces("eval"),
     "preflight": lambda prices, row: prices.preflight(row["model"]),
     "build-tries": lambda prices, row: prices.tries(row["space"]),
     "sample-instructions": lambda prices, row: prices.generation(row["model"], "instructions", row["condition"]),
-    "train-soft": _train,
-    "train-hard": _train,
-    "train-mixed": _train,
 }
+COSTS |= dict.fromkeys(
+    ("train-soft", "train-hard", "train-mixed"), lambda prices, row: prices.training(row["model"], row["method"])
+)
 """What a run takes, by stage; the others take next to nothing, or what their parts do."""
-PART_FIELDS = {
-    "build-prompts": "build",
-    "generate": "generate",
-    "generate-baselines": "baselines",
-    "score": "score",
-    "judge": "judge",
-}
+PART_FIELDS = {"generate-baselines": "baselines", "build-prompts": "build"}
+PART_FIELDS |= {name: name for name in ("generate", "score", "judge")}
 """Stages whose work is parts of the axes, and where an axis's ``AxisStages`` has these."""
 
 
 def _parts(stage: str) -> tuple[Stage, ...]:
-    """What all axes do in a stage, in their order; what several of them share is there once."""
-    field = PART_FIELDS.get(stage, "")
+    """The parts of a stage, of all axes; what several axes share is there once."""
+    if stage not in PART_FIELDS:
+        return ()
     axes = axis_modules("stages").values()
-    parts = [*SHARED_PARTS.get(stage, ()), *(part for axis in axes for part in getattr(axis.STAGES, field, ()))]
+    parts = [
+        *SHARED_PARTS.get(stage, ()),
+        *(part for axis in axes for part in getattr(axis.STAGES, PART_FIELDS[stage])),
+    ]
     return tuple({part.name: part for part in parts}.values())
 
 
@@ -62,19 +54,6 @@ def _templates(values: Iterable[Any]) -> tuple[str, ...]:
     """Paths or keys of a list in dvc.yaml, ``${item.model}`` written ``{model}``; without options such as persist."""
     names = (next(iter(value)) if isinstance(value, Mapping) else value for value in values)
     return tuple(_REFERENCE.sub(r"{\1}", name) for name in names)
-
-
-def _options(command: str) -> tuple[str, dict[str, tuple[str, ...]]]:
-    """The module that a command runs, and the values of its options by name."""
-    _, _, module, *words = command.split()
-    options: dict[str, tuple[str, ...]] = {}
-    for word in words:
-        if word.startswith("--"):
-            name = word.removeprefix("--").replace("-", "_")
-            options[name] = ()
-        else:
-            options[name] += (word,)
-    return module, options
 
 
 def read_stage(name: str, entry: Mapping[str, Any]) -> Stage:
@@ -86,7 +65,8 @@ def read_stage(name: str, entry: Mapping[str, Any]) -> Stage:
     """
     work = entry.get("do", entry)
     command = _REFERENCE.sub(r"{\1}", work["cmd"])
-    module, options = _options(command)
+    module, *words = command.removeprefix("python -m pipeline.").split(" --")
+    options = {option.replace("-", "_"): tuple(values) for option, *values in map(str.split, words)}
     inputs, outputs = _templates(work.get("deps", ())), _templates(work.get("outs", ()))
     chosen_by = tuple(o for o, values in options.items() if values == (f"{{{o}}}",) and values[0] not in inputs)
     paths = {o: values for o, values in options.items() if values[0] in (*inputs, *outputs)}
@@ -97,11 +77,10 @@ def read_stage(name: str, entry: Mapping[str, Any]) -> Stage:
     free = _templates(meta.get("may_read", ()))
     free += TOKENIZER if MODEL_REPORT in inputs else ()
     free += ENGINES if "engine.kind" in parameters else ()
-    records = [path for path in outputs if path.endswith(".provenance.json") and not parts]
     return Stage(
         name=name,
         description=work.get("desc", name),
-        module=module.removeprefix("pipeline."),
+        module=module.strip(),
         command_template=command,
         over="models" if "matrix" in entry else entry.get("foreach", "").removeprefix("${dag.").removesuffix("}"),
         chosen_by=chosen_by,
@@ -111,7 +90,7 @@ def read_stage(name: str, entry: Mapping[str, Any]) -> Stage:
         after=tuple(path for path in unnamed if path.startswith("{artifacts}")),
         # The outputs of a stage of parts are these parts' own.
         writes={"written": outputs} if parts else {o: value for o, value in by_name.items() if paths[o][0] in outputs},
-        records="".join(records),
+        records="".join(path for path in outputs if path.endswith(".provenance.json") and not parts),
         metrics="".join(_templates(work.get("metrics", ()))),
         parameters=parameters,
         free_parameters=free,
@@ -124,13 +103,12 @@ def read_stage(name: str, entry: Mapping[str, Any]) -> Stage:
 
 STAGES: dict[str, Stage] = {
     name: read_stage(name, entry)
-    for name, entry in yaml.load(DVC_FILE.read_text(), Loader=yaml.CSafeLoader)["stages"].items()
+    for name, entry in yaml.load((PROJECT / "dvc.yaml").read_text(), Loader=yaml.CSafeLoader)["stages"].items()
     if entry.get("do", entry)["cmd"].startswith("python -m pipeline.")
 }
 """All stages by name, each behind what it reads; a stage that runs something else is DVC's alone."""
-PARTS: dict[str, Stage] = {part.name: part for stage in STAGES.values() for part in stage.parts}
-"""What stages of several parts do, by name."""
-DECLARED: dict[str, Stage] = {**STAGES, **PARTS}
-"""Both: all that a record may be of."""
+DECLARED: dict[str, Stage] = {**STAGES, **{part.name: part for stage in STAGES.values() for part in stage.parts}}
+"""Stages and parts: all that a record may be of."""
+PARTS: dict[str, Stage] = {name: stage for name, stage in DECLARED.items() if name not in STAGES}
 PIECES: dict[str, Stage] = {piece.name: piece for stage in STAGES.values() for piece in (stage.parts or (stage,))}
 """All that computes something: stages, and parts in the place of the stages that they are of."""

@@ -30,73 +30,51 @@ def _pairs(params: Params, conditions: Iterable[str]) -> Table:
     """
     root, pairs = params.artifacts, {}
     for name, model in params.models.items():
-        for condition in conditions:
-            weights = report = f"{root}/models/{name}.json"
+        report, replies = f"{root}/models/{name}.json", f"{root}/generations/anchors/{name}/{BASE}.parquet"
+        for condition in dict.fromkeys(conditions):
+            weights = f"{root}/tries/{model.tokenizer}/eval" if condition == "constrained" else report
             if has_adapter(condition):
                 weights = f"{root}/adapters/{name}/{condition}/adapter_model.safetensors"
-            elif condition == "constrained":
-                weights = f"{root}/tries/{model.tokenizer}/eval"
             pairs[f"{name}-{condition}"] = {
                 "model": name,
                 "condition": condition,
                 "tokenizer": model.tokenizer,
                 "weights": weights,
-                "base_replies": f"{root}/generations/anchors/{name}/{BASE}.parquet"
-                if "anchors" in params.axes
-                else report,
+                "base_replies": replies if "anchors" in params.axes else report,
             }
     return pairs
 
 
-def _trained(params: Params, sources: dict[str, str]) -> dict[str, Table]:
-    """Adapters to train by what they are trained on: targets of one kind alone ("soft", "hard"), or more ("mixed").
+def _adapters(params: Params, sources: dict[str, str]) -> tuple[dict[str, Table], Table]:
+    """Adapters to train by what they are trained on: targets of one kind alone ("soft", "hard"), or more ("mixed");
+    and those that are added up from one trained adapter or two.
 
     A row of "mixed" says which targets it reads and where they are; what it does not train on is its prompts instead.
     """
     root, prompts = params.artifacts, f"{params.artifacts}/prompts/train.parquet"
-    found: dict[str, Table] = {name: {} for name in (*TARGETS, "mixed")}
+    trained: dict[str, Table] = {name: {} for name in (*TARGETS, "mixed")}
+    merged: Table = {}
     for model, settings in params.models.items():
         for method, made in params.methods.items():
+            row = {"model": model, "method": method}
             if made.merge is not None:
+                names = list(made.merge)
+                merged[f"{model}-{method}"] = row | {"first_method": names[0], "last_method": names[-1]}
                 continue
-            row = {"model": model, "method": method, "tokenizer": settings.tokenizer}
-            kind = made.targets[0] if made.is_plain else "mixed"
+            kind, row = made.targets[0] if made.is_plain else "mixed", row | {"tokenizer": settings.tokenizer}
             if kind == "mixed":
                 anchored = made.anchors is not None
-                tries = f"{root}/tries/{settings.tokenizer}/soft"
                 row |= {
                     "first_target": made.targets[0],
                     "last_target": made.targets[-1],
-                    "tries": tries if "soft" in made.targets else prompts,
+                    "tries": f"{root}/tries/{settings.tokenizer}/soft" if "soft" in made.targets else prompts,
                     "hard_targets": sources["hard"] if "hard" in made.targets else prompts,
                     "instructions": f"{root}/prompts/instructions.parquet" if anchored else prompts,
                     "replies": f"{root}/generations/instructions/{model}/base.parquet" if anchored else prompts,
                 }
             # Soft and hard as the paper has them go by the model alone.
-            found[kind][model if made.is_plain and method == kind else f"{model}-{method}"] = row
-    return found
-
-
-def _merged(params: Params) -> Table:
-    """Adapters that are added up from one trained adapter or two."""
-    table: Table = {}
-    for model in params.models:
-        for method, made in params.methods.items():
-            if made.merge is not None:
-                names = list(made.merge)
-                row = {"model": model, "method": method, "first_method": names[0], "last_method": names[-1]}
-                table[f"{model}-{method}"] = row
-    return table
-
-
-def _tries(params: Params, sources: dict[str, str]) -> Table:
-    """Tries by tokenizer and space: the soft method trains on one, structured sampling is scored on another."""
-    tries: Table = {}
-    for name, model in params.models.items():
-        for space in ("soft", "eval"):
-            row = {"tokenizer": model.tokenizer, "space": space, "model": name, "source": sources[space]}
-            tries.setdefault(f"{model.tokenizer}-{space}", row)
-    return tries
+            trained[kind][model if made.is_plain and method == kind else f"{model}-{method}"] = row
+    return trained, merged
 
 
 def _source(source: str, settings: str, read: bool = True) -> str:
@@ -113,17 +91,19 @@ def dag_section(params: Params) -> dict[str, Any]:
     on["laws"] = on["laws"] and bool(params.laws)
     # Training targets without bins follow from the laws in the prompt table: no output space is written.
     binned = [space for space in TARGETS if getattr(params.discretize, space).max_bins is not None]
-    sources = {
-        space: f"{root}/output_spaces/{space}.parquet"
-        if space in (*binned, "eval")
-        else f"{root}/prompts/train.parquet"
-        for space in (*TARGETS, "eval")
-    }
-    tries = _tries(params, sources)
-    asked, evaluated = _pairs(params, dict.fromkeys((BASE, *params.conditions))), _pairs(params, params.conditions)
+    sources = dict.fromkeys(TARGETS, f"{root}/prompts/train.parquet")
+    sources |= {space: f"{root}/output_spaces/{space}.parquet" for space in (*binned, "eval")}
+    # By tokenizer and space: the soft method trains on one, structured sampling is scored on another.
+    tries: Table = {}
+    for name, model in params.models.items():
+        for space in ("soft", "eval"):
+            row = {"tokenizer": model.tokenizer, "space": space, "model": name, "source": sources[space]}
+            tries.setdefault(f"{model.tokenizer}-{space}", row)
+    asked, evaluated = _pairs(params, (BASE, *params.conditions)), _pairs(params, params.conditions)
     baselines = {axis: baselines_on(params, axis) if on[axis] else () for axis in AXES}
     answered, questions = any(on[axis] for axis in QUESTION_AXES), params.prompts.questions
     anchored = any(method.anchors is not None for method in params.methods.values())
+    trained, merged = _adapters(params, sources)
 
     return {
         "spaces": {space: {"space": space} for space in binned},
@@ -138,13 +118,13 @@ def dag_section(params: Params) -> dict[str, Any]:
         "tries": tries,
         # The base checkpoint's replies that methods with anchors are trained on.
         "anchored": _pairs(params, (BASE,)) if anchored else {},
-        "trained": _trained(params, sources),
-        "merged": _merged(params),
+        "trained": trained,
+        "merged": merged,
         "profiled": tries if params.profile_construction else {},
         # Divergences on held-out instructions are along base's replies, whatever else is evaluated.
         "generated": asked if on["anchors"] else evaluated,
         "scored": evaluated,
-        "baselines": _pairs(params, dict.fromkeys(name for names in baselines.values() for name in names)),
+        "baselines": _pairs(params, (name for names in baselines.values() for name in names)),
         # Columns of the files that `dvc plots` draws.
         "plotted": {
             "training_loss": [name for name, method in params.methods.items() if method.targets],
@@ -183,7 +163,7 @@ def is_off(stage: Stage, params: Params) -> bool:
 def rows_of(over: str, params: Params, tables: Mapping[str, Any] | None = None) -> Table:
     """The rows of a table under the given parameters, by key; one without a key for a stage that runs once.
 
-    ``tables`` are ``dag_section(params)``, of whoever asks for many.
+    ``tables``, here and below, are ``dag_section(params)``, of whoever asks for many.
     """
     if not over:
         return {"": {}}
@@ -196,7 +176,7 @@ def rows_of(over: str, params: Params, tables: Mapping[str, Any] | None = None) 
 def parts_of(
     stage: Stage, row: Row, params: Params, tables: Mapping[str, Any] | None = None
 ) -> tuple[tuple[Stage, Row], ...]:
-    """The parts of one run of a stage whose axes are on, each with its row; ``tables`` as in ``rows_of``."""
+    """The parts of one run of a stage whose axes are on, each with its row."""
     tables = tables or dag_section(params)
     return tuple(
         (part, own)
@@ -207,7 +187,6 @@ def parts_of(
 
 
 def template_names(row: Row, params: Params, tables: Mapping[str, Any] | None = None) -> dict[str, str]:
-    """What stands for the names in a stage's templates; ``tables`` as in ``rows_of``."""
-    tables = tables or dag_section(params)
-    files = {f"dag.{name}": value for name, value in tables.items() if isinstance(value, str)}
+    """What stands for the names in a stage's templates."""
+    files = {f"dag.{name}": value for name, value in (tables or dag_section(params)).items() if isinstance(value, str)}
     return {"artifacts": params.artifacts, "reports": params.reports, **files, **row}

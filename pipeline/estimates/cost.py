@@ -2,11 +2,9 @@
 
 With N the parameters of a model, a token of training takes 4 N operations (forward 2 N, backward 2 N: the base is
 frozen, so gradients run through its activations alone), a token that is read 2 N, and a decoding step reads the
-weights once (2 N bytes), whatever the number of sequences that it advances.
-
-The constants are of an A100 80 GB, fitted to the totals that the paper states (arXiv:2605.11845, Appendix B.1: 4 A100,
-twelve models, base, soft and hard): see PAPER_CLOCK. Those are sums of wall-clock times; the text does not say how many
-GPUs an evaluation used, and one is assumed. ``Rates`` of a device, measured with this code, replace them.
+weights once (2 N bytes), whatever the number of sequences that it advances. The constants are of an A100 80 GB, fitted
+to the totals that the paper states (arXiv:2605.11845, Appendix B.1; one GPU is assumed for an evaluation). ``Rates`` of
+a device, measured with this code, replace them.
 """
 
 import math
@@ -16,29 +14,20 @@ from pathlib import Path
 
 from pipeline.estimates.rates import Rates
 
-TRAINING_STEP_SECONDS = 0.40
-"""GPU time of a step that does not depend on the model (launches, data, optimiser, four GPUs waiting)."""
-TRAINING_OPERATIONS = 0.065 * 312e12
-"""Operations a second of training (FSDP, short sequences): a share of an A100's dense bf16 peak."""
-READING_OPERATIONS = 0.3 * 312e12
-DECODING_STEP_SECONDS = 0.025
-"""Time of a decoding step that does not depend on the model."""
+TRAINING_STEP_SECONDS, DECODING_STEP_SECONDS = 0.40, 0.025
+"""Of a step, what does not depend on the model."""
+TRAINING_OPERATIONS, READING_OPERATIONS = 0.065 * 312e12, 0.3 * 312e12
+"""Operations a second, as shares of an A100's dense bf16 peak; training is FSDP on short sequences."""
 DECODING_BYTES = 0.7 * 2.0e12
 """Bytes a second of weights that decoding reads."""
 LOADING_SECONDS, LOADING_BYTES = 30.0, 1e9
 """Start of a stage that loads a model; bytes of weights a second."""
-
 PAPER_CLOCK = """\
-GPU hours are those of A100s, from rates fitted to the totals that the paper states for its own code: \
-2.6 and 26.7 GPU-hours of soft and hard training, and 4.5 h of structured, 3.1 h of open-ended, 17.6 h of \
-multiple-choice, 4.8 h of TinyBenchmarks, 11.5 h of PALOMA and 194 h of NoveltyBench evaluation. Baselines, exact laws \
-and preflight are not among those totals. Shared prefixes, packed completions or vLLM may take a fraction of it."""
+GPU hours are those of A100s, from rates fitted to the totals that the paper states for its own code. Baselines, exact \
+laws and preflight are not among those totals. Shared prefixes, packed completions or vLLM may take a fraction of it."""
 MEASURED_CLOCK = """\
-GPU hours are those of one {device}, from rates that this code had there with random weights ({measured}; {path}): \
-{shapes}. Sizes between them are interpolated, larger ones in proportion. Sampling is the Hugging Face engine's with a \
-row for every sample; merged prefixes or vLLM may take a fraction of it. Loading is assumed: {loading:.0f} s and \
-{speed:.0f} GB/s."""
-
+GPU hours are those of one {device}, from rates that this code had there ({measured}; {path}): {shapes}. Merged \
+prefixes or vLLM may take a fraction of it. Loading is assumed: {loading:.0f} s and {speed:.0f} GB/s."""
 ACTIVATION_BYTES = 2.5
 """What a token keeps for the backward pass, by number of weights to the power 2/3 (width times depth). Counted with
 autograd for bfloat16 layers with LoRA on attention and dropout: 1.8 to 2.9 from Gemma-3-1B to 27B, 3.5 for
@@ -49,16 +38,13 @@ LOGIT_BYTES = 16 * 2**25
 
 @dataclass(frozen=True)
 class Cost:
-    """What work costs. Sums are by field."""
+    """What work costs, on an A100 or on the device of the rates. Sums are by field."""
 
     prompt_tokens: float = 0.0
-    """Tokens that a model reads."""
     completion_tokens: float = 0.0
     """Tokens that a model generates or is trained on."""
     gpu_hours: float = 0.0
-    """On an A100, or on the device of the rates."""
     disk_bytes: float = 0.0
-    """Left on disk, once."""
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(*map(sum, zip(astuple(self), astuple(other), strict=True)))
@@ -70,19 +56,15 @@ def estimate_tokens(text: str) -> int:
 
 
 def work_hours(num_parameters: int, rates: Rates | None, **amounts: float) -> float:
-    """GPU hours of amounts of work by the names of ModelRates: training_step, training_token and so on.
-
-    Steps of training are of all GPUs together.
-    """
+    """GPU hours of amounts of work by the names of ModelRates; steps of training are of all GPUs together."""
     if rates is not None:
-        seconds = {name: rates.seconds(name, num_parameters) for name in amounts}
-    else:
-        seconds = {
-            "training_step": TRAINING_STEP_SECONDS,
-            "training_token": 4 * num_parameters / TRAINING_OPERATIONS,
-            "reading_token": 2 * num_parameters / READING_OPERATIONS,
-            "decoding_step": DECODING_STEP_SECONDS + 2 * num_parameters / DECODING_BYTES,
-        }
+        return sum(amount * rates.seconds(name, num_parameters) for name, amount in amounts.items()) / 3600
+    seconds = {
+        "training_step": TRAINING_STEP_SECONDS,
+        "training_token": 4 * num_parameters / TRAINING_OPERATIONS,
+        "reading_token": 2 * num_parameters / READING_OPERATIONS,
+        "decoding_step": DECODING_STEP_SECONDS + 2 * num_parameters / DECODING_BYTES,
+    }
     return sum(amount * seconds[name] for name, amount in amounts.items()) / 3600
 
 
@@ -100,7 +82,7 @@ def adapter_bytes(num_parameters: int, rank: int, num_modules: int) -> float:
     """Size of a float32 LoRA adapter on ``num_modules`` projections of each layer.
 
     Its weights grow with width times depth, about the power 2/3 of the model; the factor is Qwen3-8B's: 15.3
-    million at rank 16 on four attention projections. MLP projections are counted like those of attention.
+    million at rank 16 on four attention projections.
     """
     return 4 * 15.3e6 * (num_parameters / 8.19e9) ** (2 / 3) * rank / 16 * num_modules / 4
 
@@ -118,11 +100,5 @@ def clock(rates: Rates | None, path: Path | None) -> str:
     """What the GPU hours are hours of."""
     if rates is None:
         return PAPER_CLOCK
-    return MEASURED_CLOCK.format(
-        device=rates.device,
-        measured=rates.measured,
-        path=path,
-        shapes=", ".join(rates.models),
-        loading=LOADING_SECONDS,
-        speed=LOADING_BYTES / 1e9,
-    )
+    named = {"device": rates.device, "measured": rates.measured, "path": path, "shapes": ", ".join(rates.models)}
+    return MEASURED_CLOCK.format(**named, loading=LOADING_SECONDS, speed=LOADING_BYTES / 1e9)

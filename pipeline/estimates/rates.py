@@ -12,54 +12,41 @@ from pipeline.config.evaluation import STRICT, PositiveFloat, PositiveInt
 from pipeline.config.params import validate
 from pipeline.errors import ArtifactError
 
-# Numbers of weights that differ by less are those of one model.
 SAME_SIZE = 0.01
+"""Numbers of weights that differ by less are those of one model."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class ModelRates:
-    """What one model takes, in seconds."""
+    """What one model takes, in seconds; one with experts stands for its own size alone."""
 
     num_parameters: PositiveInt
-    """Its weights, all experts included."""
     experts: StrictBool
-    """Whether a token runs through a part of the weights: such a model stands for its own size alone."""
     training_step: Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
-    """Part of an optimiser step that does not depend on its tokens."""
     training_token: PositiveFloat
-    """Forward and backward pass of each token of a step."""
     reading_token: PositiveFloat
-    """To read a token and give the log-probabilities behind it."""
     decoding_step: PositiveFloat
-    """A decoding step, of ``Rates.decoding_rows`` rows."""
+    """Of ``Rates.decoding_rows`` rows."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Rates:
-    """What models take on one device."""
+    """What models take on one device; a decoding step of fewer rows takes as long."""
 
     device: Annotated[str, Field(min_length=1)]
-    """Its name, as the driver tells it."""
     measured: str
-    """When, and with which versions."""
     decoding_rows: PositiveInt
-    """Rows that the measured decoding steps advanced; a step of fewer rows takes as long."""
     models: Annotated[dict[str, ModelRates], Field(min_length=1)]
-    """What was measured, by name."""
 
     def seconds(self, figure: str, num_parameters: int) -> float:
-        """One of the times of ``ModelRates`` for a model of a given size.
-
-        A model as large as a measured one takes what that took. Between two sizes times are linear in the number of
-        weights; above the largest they grow in proportion to it, below the smallest they stay. Models with experts
-        are left out of that, unless there are no others.
+        """One of the times of ``ModelRates``: linear between two sizes, in proportion above the largest, constant below
+        the smallest; models with experts are left out of that, unless there are no others.
         """
-        measured = list(self.models.values())
-        for model in measured:
+        for model in self.models.values():
             if abs(model.num_parameters / num_parameters - 1) < SAME_SIZE:
                 return getattr(model, figure)
-        known = [model for model in measured if not model.experts] or measured
-        known = sorted(known, key=lambda model: model.num_parameters)
+        known = [model for model in self.models.values() if not model.experts] or [*self.models.values()]
+        known.sort(key=lambda model: model.num_parameters)
         sizes = [model.num_parameters for model in known]
         between = np.interp(num_parameters, sizes, [getattr(model, figure) for model in known])
         return float(between) * max(num_parameters / sizes[-1], 1.0)

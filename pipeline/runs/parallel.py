@@ -1,16 +1,14 @@
 """Run the DAG's stages side by side: ``python -m pipeline.runs.parallel --jobs 4 --gpus 0,1,2,3``.
 
-Every stage that is out of date runs as ``dvc repro --single-item`` once what it waits for is done. DVC gives up
-its lock while a stage's command runs and writes dvc.lock under it, so processes of one checkout take turns with
-the bookkeeping and share the time in between. ``--single-item`` matters: a plain ``dvc repro`` walks through
-common ancestors, too, and asks to write what another stage is reading.
+Every stage that is out of date runs as ``dvc repro --single-item`` once what it waits for is done. DVC gives up its
+lock while a stage's command runs, so processes of one checkout take turns with the bookkeeping and share the time in
+between. A plain ``dvc repro`` would walk through common ancestors, too, and ask to write what another stage is reading.
 """
 
 import argparse
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen
 
@@ -33,36 +31,21 @@ class StagesFailedError(PipelineError):
     """Some stages failed; the others ran."""
 
 
-@dataclass
-class _Running:
-    process: Popen
-    log: Path
-    log_before: int
-    gpus: tuple[int, ...]
-    started: float = field(default_factory=time.monotonic)
-
-
 class Schedule:
-    """Which stages are waiting, running, done, failed or skipped.
+    """Which stages are waiting, running, done, failed or skipped; ``hours`` are estimates by name."""
 
-    Args:
-        graph: The DAG.
-        pending: Names to run.
-        hours: Estimates by name; a name without one takes no time.
-    """
-
-    def __init__(self, graph: StageGraph, pending: Sequence[str], hours: Mapping[str, float] | None = None):
+    def __init__(self, graph: StageGraph, pending: Sequence[str], hours: Mapping[str, float]):
         self._graph = graph
         chosen = set(pending)
-        self.waiting = [name for name in graph.closure(pending) if name in chosen]
+        waiting = [name for name in graph.closure(pending) if name in chosen]
         # From the start of each to the end of the last one behind it, on machines enough for all.
         left: dict[str, float] = {}
-        for name in reversed(self.waiting):
+        for name in reversed(waiting):
             behind = (left[other] for other in graph.followers(name) & chosen)
-            left[name] = (hours or {}).get(name, 0.0) + max(behind, default=0.0)
+            left[name] = hours.get(name, 0.0) + max(behind, default=0.0)
         # Of equals, who has most behind it: what all models share, then what a model's conditions share.
-        weight = {name: len(graph.downstream([name]) & chosen) for name in self.waiting}
-        self.waiting.sort(key=lambda name: (-left[name], -weight[name]))
+        weight = {name: len(graph.downstream([name]) & chosen) for name in waiting}
+        self.waiting = sorted(waiting, key=lambda name: (-left[name], -weight[name]))
         self.running: set[str] = set()
         self.done: list[str] = []
         self.failed: list[str] = []
@@ -81,37 +64,19 @@ class Schedule:
     def finish(self, name: str, succeeded: bool) -> list[str]:
         """Note how a stage ended; of a failed one, the stages that it takes with it."""
         self.running.remove(name)
-        if succeeded:
-            self.done.append(name)
-            return []
-        self.failed.append(name)
-        behind = self._graph.downstream([name])
+        (self.done if succeeded else self.failed).append(name)
+        behind = set() if succeeded else self._graph.downstream([name])
         lost = [other for other in self.waiting if other in behind]
         self.waiting = [other for other in self.waiting if other not in behind]
         self.skipped += lost
         return lost
 
 
-def _devices_of(graph: StageGraph, name: str, free: Sequence[int], processes: int) -> tuple[int, ...] | None:
-    """GPUs for a stage, or None while it has to wait: training takes one for each of its processes."""
-    device = graph[name].stage.device
-    if device == "none":
-        return ()
-    count = processes if device == "training" else 1
-    return tuple(free[:count]) if len(free) >= count else None
-
-
 class Runner:
     """Starts what is ready while there are free places, and collects what has ended.
 
-    Args:
-        directory: The checkout.
-        graph: Its DAG.
-        schedule: What to run.
-        jobs: Most stages at once.
-        gpus: GPUs to hand out, or None to leave the choice to the stages.
-        processes: Processes (GPUs) of a training stage.
-        logs: Directory for one log per stage.
+    ``gpus`` are those to hand out: one to a stage that loads a model, ``processes`` to one that trains. None leaves the
+    choice to the stages.
     """
 
     def __init__(
@@ -124,57 +89,53 @@ class Runner:
         processes: int,
         logs: Path,
     ):
-        self._directory, self._graph, self._schedule = directory, graph, schedule
-        self._jobs, self._logs, self._processes = jobs, logs, processes
-        self._free = None if gpus is None else list(gpus)
-        self._running: dict[str, _Running] = {}
+        self._directory, self._graph, self._schedule, self._logs = directory, graph, schedule, logs
+        self._jobs, self._free = jobs, None if gpus is None else sorted(gpus)
+        self._processes = {"none": 0, "gpu": 1, "training": processes}
+        self._running: dict[str, tuple[Popen, Path, int, list[int]]] = {}
+        """Process, log, where the log began, and GPUs by name."""
 
     def _start_ready(self) -> None:
-        free = self._free
+        reserved = False
         for name in self._schedule.ready():
             if len(self._running) >= self._jobs:
                 return
-            gpus: tuple[int, ...] | None = ()
-            trains = self._graph[name].stage.device == "training"
-            environment = thread_share(self._jobs * (self._processes if trains else 1))
+            count, gpus = self._processes[self._graph[name].stage.device], []
+            environment = thread_share(self._jobs * max(count, 1))
             if self._free is not None:
-                gpus = _devices_of(self._graph, name, free, self._processes)
-                if gpus is None:
+                if count and (reserved or len(self._free) < count):
                     # The free ones are kept for it, or a stage of several GPUs would never find them all free.
-                    free = []
+                    reserved = True
                     continue
-                if gpus:
-                    self._free = free = [gpu for gpu in self._free if gpu not in gpus]
+                gpus, self._free = self._free[:count], self._free[count:]
                 # A stage without a model sees none, rather than all.
                 environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
             log = self._logs / f"{name.replace('@', '-')}.log"
             self._schedule.start(name)
             before = log.stat().st_size if log.exists() else 0
             process = start_dvc(self._directory, ["repro", "--single-item", name], log, environment)
-            self._running[name] = _Running(process, log, before, gpus)
+            self._running[name] = process, log, before, gpus
 
     def _collect(self, progress: tqdm) -> None:
-        for name, running in list(self._running.items()):
-            status = running.process.poll()
-            if status is None:
+        for name, (process, log, before, gpus) in list(self._running.items()):
+            if (status := process.poll()) is None:
                 continue
             del self._running[name]
             if self._free is not None:
-                self._free = sorted([*self._free, *running.gpus])
+                self._free = sorted([*self._free, *gpus])
             lost = self._schedule.finish(name, status == 0)
             progress.update(1 + len(lost))
             if status != 0:
                 # Errors of earlier runs are in the same log.
-                reason = last_error(running.log.read_bytes()[running.log_before :].decode(errors="replace"))
+                reason = last_error(log.read_bytes()[before:].decode(errors="replace"))
                 behind = f"; {len(lost)} stages that wait for it are skipped" if lost else ""
-                progress.write(f"FAILED {name}: {reason}; log: {running.log}{behind}", file=sys.stderr)
+                progress.write(f"FAILED {name}: {reason}; log: {log}{behind}", file=sys.stderr)
 
     def run(self) -> None:
         """Run until nothing is left; what runs is ended where this process is interrupted."""
-        total = len(self._schedule.waiting)
         # No time that is left: the longest go first, and what stages take differs by hundreds.
         shown = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
-        with tqdm(total=total, desc="stages", bar_format=shown) as progress:
+        with tqdm(total=len(self._schedule.waiting), desc="stages", bar_format=shown) as progress:
             try:
                 while self._schedule.waiting or self._running:
                     self._start_ready()
@@ -182,7 +143,7 @@ class Runner:
                     time.sleep(SECONDS_BETWEEN_LOOKS)
                     self._collect(progress)
             except BaseException:
-                end(*(running.process for running in self._running.values()))
+                end(*(process for process, *_ in self._running.values()))
                 print(f"interrupted; {RESUMES}", file=sys.stderr)
                 raise
 
@@ -190,15 +151,7 @@ class Runner:
 def main(
     targets: list[str], jobs: int, gpus: list[int] | None, directory: Path, logs: Path, conf: Path | None = None
 ) -> None:
-    """Run what is out of date, up to ``targets``.
-
-    Args:
-        targets: Stages to reach; none for all.
-        jobs: Most stages at once.
-        gpus: GPUs to hand out; None hands out none.
-        directory: The checkout.
-        logs: Directory for one log per stage.
-        conf: Configuration that params.yaml must be composed from; None checks nothing.
+    """Run what is out of date, up to ``targets``, or everything; ``conf`` is what params.yaml is checked against.
 
     Raises:
         ConfigError: A target is unknown, or there are too few GPUs.
@@ -231,7 +184,7 @@ def main(
 def parse_arguments() -> argparse.Namespace:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("targets", nargs="*", help="stages to reach, e.g. train_soft or eval-open@embedded")
+    parser.add_argument("targets", nargs="*", help="stages to reach, e.g. train-soft or eval-open@embedded")
     parser.add_argument("--jobs", type=int, default=2, help="most stages at once (default: %(default)s)")
     parser.add_argument(
         "--gpus", type=lambda text: [int(item) for item in text.split(",")], help="GPUs to hand out, e.g. 0,1,2,3"

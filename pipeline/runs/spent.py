@@ -1,11 +1,9 @@
 """What the DAG of params.yaml has cost so far: ``python -m pipeline.runs.spent``, beside what ``make plan`` estimates.
 
 Wall time, tokens and peak memory of every run that has left a record, by stage, model and condition; evaluations are of
-all conditions. A record is of the last run of a stage, and of that run since it was last continued. Nothing is loaded,
-and no result depends on it.
+all conditions. A record is of the last run of a stage, and of that run since it was last continued.
 """
 
-import argparse
 import math
 from pathlib import Path
 
@@ -24,6 +22,7 @@ from pipeline.estimates.cost import clock
 from pipeline.estimates.prices import Prices
 from pipeline.estimates.rates import Rates, read_rates
 from pipeline.record.provenance import RECORD
+from pipeline.runs.plan import parser_of
 
 NOTE = """\
 Wall time of the last run of each stage, from its start (+: some run was continued, from there) to its record. Tokens \
@@ -76,19 +75,18 @@ def spent_table(params: Params, project: Path, rates: Rates | None = None) -> pd
     return pd.DataFrame(rows)
 
 
+def _sum(values: pd.Series) -> float:
+    # A sum of nothing but unknown numbers is unknown.
+    return values.sum(min_count=1)
+
+
+AGGREGATES = {"wall_seconds": "sum", "tokens_read": _sum, "tokens_generated": _sum, "peak_memory_gb": "max"}
+AGGREGATES |= {"peak_gpu_memory_gb": "max", "planned_gpu_hours": "sum", "continued": "any"}
+
+
 def summary(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Sums of time and tokens, and largest memory, of the rows that agree in some columns."""
-    # A sum of nothing but unknown numbers is unknown.
-    known = {name: (name, lambda values: values.sum(min_count=1)) for name in ("tokens_read", "tokens_generated")}
-    grouped = table.groupby(by, sort=False).agg(
-        runs=("stage", "size"),
-        wall_seconds=("wall_seconds", "sum"),
-        **known,
-        peak_memory_gb=("peak_memory_gb", "max"),
-        peak_gpu_memory_gb=("peak_gpu_memory_gb", "max"),
-        planned_gpu_hours=("planned_gpu_hours", "sum"),
-        continued=("continued", "any"),
-    )
+    grouped = table.assign(runs=1).groupby(by, sort=False).agg({"runs": "sum", **AGGREGATES})
     return grouped.reset_index()
 
 
@@ -106,9 +104,8 @@ def _text(table: pd.DataFrame, by: list[str]) -> str:
 
 def main(params: Path, csv: Path | None, rates: Path | None = None) -> None:
     """Print the tables, and write one row per run to ``csv``; ``rates`` is a file of rates for the planned hours."""
-    measured = None if rates is None else read_rates(rates)
-    project, config = params.resolve().parent, load_params(params)
-    table = spent_table(config, project, measured)
+    measured, config = rates and read_rates(rates), load_params(params)
+    table = spent_table(config, params.resolve().parent, measured)
     if csv is not None:
         with atomic_path(csv) as temporary:
             table.to_csv(temporary, index=False)
@@ -120,14 +117,5 @@ def main(params: Path, csv: Path | None, rates: Path | None = None) -> None:
     print(NOTE.format(clock=clock(measured, rates)))
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
-    parser.add_argument("--csv", type=Path, help="file for one row per run")
-    parser.add_argument("--rates", type=Path, help="rates of a device (`make gpu-check`) for the planned hours")
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    run_command(main, parse_arguments())
+    run_command(main, parser_of(__doc__).parse_args())

@@ -1,30 +1,171 @@
 """Follow a table's cell back to evaluation, samples, adapter, prompts, parameters, seeds, commits and machines.
 
-Every hash on the way is compared with the files that are there. Exit status 1 if one differs.
+A run's record (``provenance.json`` in a directory, ``NAME.provenance.json`` beside an artifact) says what it read and
+wrote, with SHA-256. Every hash on the way is compared with the files that are there; exit status 1 if one differs.
 """
 
 import argparse
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from pipeline.artifacts.storage import read_json, require
+from pipeline.artifacts.storage import read_json, require, sha256_json
 from pipeline.axes.registry import metric_sources
 from pipeline.command import run_command
+from pipeline.config.params import BASE
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.record.provenance import split_sources
-from pipeline.runs.lineage import MISMATCH, MISSING, OK, Artifact, Lineage, artifact_lines
+from pipeline.record.provenance import RECORD, run_identity, sha256_path, split_sources
 
+OK, MISMATCH, MISSING, UNKNOWN = "ok", "MISMATCH", "MISSING", "not recorded"
 LABELS = ("axis", "model", "condition", "split", "family", "metric")
-# What a table is read for, where no column is named.
 DEFAULT_COLUMNS = ("value", "difference", "gp_irt", "utility", "mean")
+"""What a table is read for, where no column is named."""
 NUMBERS = ("value", "n", "ci_low", "ci_high", "floor")
-MAX_CHOICES = 12
+MAX_CHOICES, WIDTH = 12, 118
+
+
+@dataclass
+class Artifact:
+    """A file or directory and where it came from."""
+
+    path: str
+    """Relative to the project of the table."""
+    status: str = UNKNOWN
+    """Whether all recorded hashes are those of the content on disk."""
+    problems: list[str] = field(default_factory=list)
+    record: dict[str, Any] = field(default_factory=dict)
+    """Of the run that made it; empty for a source."""
+    record_path: str = ""
+    inputs: list["Artifact"] = field(default_factory=list)
+    """What the run read; of a directory that no run made as a whole, the files that were followed."""
+
+    @property
+    def stage(self) -> str:
+        """Name of the stage that made it; empty for a source."""
+        return self.record.get("stage", "")
+
+    @property
+    def commit(self) -> str:
+        """Commit of the code that made it; empty for a source, and outside Git."""
+        return (self.record.get("git") or {}).get("commit", "")
+
+    def problem(self, text: str) -> None:
+        """Note what differs."""
+        self.status = MISMATCH
+        if text not in self.problems:
+            self.problems.append(text)
+
+
+class Lineage:
+    """Artifacts of the project at ``root`` by path, each traced once; they are shown with paths below ``name``.
+
+    An evaluation reads directories with the files of all conditions of its model. The way back from one condition leads
+    through its own files there, and base's.
+    """
+
+    def __init__(self, root: Path, name: Path = Path()):
+        self.root, self.name = root, name
+        self.artifacts: dict[str, Artifact] = {}
+
+    def trace(self, path: str) -> Artifact:
+        """The artifact and, through its inputs, all that is upstream. Raises ArtifactError for a broken record."""
+        if path in self.artifacts:
+            return self.artifacts[path]
+        artifact = self.artifacts[path] = Artifact(str(self.name / path))
+        if not (self.root / path).exists():
+            artifact.status = MISSING
+        own = Path(path)
+        beside = own.with_name(f"{own.name.partition('.')[0]}.{RECORD}")
+        places = (beside, *(parent / RECORD for parent in (own, *own.parents) if parent != Path(".")))
+        place = next((item for item in places if (self.root / item).is_file()), None)
+        if place is None:
+            return artifact
+        record = artifact.record = read_json(self.root / place)
+        artifact.record_path = str(self.name / place)
+        keys = ("stage", "code", "parameters", "found", "inputs_sha256")
+        hashes = run_identity(*(record[key] for key in keys)), sha256_json(record["parameters"])
+        if hashes != (record["identity"], record["parameters_sha256"]):
+            artifact.problem(f"{artifact.record_path} contradicts itself: its hashes are not of its parameters")
+        for written, expected in record["outputs_sha256"].items():
+            if own.is_relative_to(written):
+                self._compare(artifact, written, expected, artifact.record_path)
+        for read, expected in record["inputs_sha256"].items():
+            source = self.trace(read)
+            artifact.inputs.append(source)
+            self._compare(source, read, expected, artifact.record_path)
+            if not source.record and not source.inputs:
+                source.inputs += map(self.trace, self._members(read, own.name))
+        return artifact
+
+    def _members(self, directory: str, condition: str) -> Iterator[str]:
+        """What runs have written into a directory for a condition and for base, by their records there."""
+        for place in sorted((self.root / directory).rglob(f"*{RECORD}")):
+            for written in read_json(place).get("outputs_sha256", {}):
+                if Path(written).is_relative_to(directory):
+                    # soft.parquet, soft/scores
+                    first = (Path(written).relative_to(directory).parts or ("",))[0]
+                    if first.partition(".")[0] in (condition, BASE):
+                        yield written
+
+    def _compare(self, artifact: Artifact, path: str, expected: str, reader: str) -> None:
+        """Compare a path's content with a recorded hash; the worst of several comparisons stays."""
+        place = self.root / path
+        if not place.exists():
+            return
+        if sha256_path(place) != expected:
+            artifact.problem(f"{self.name / path} is not what {reader} has recorded (SHA-256 {expected[:12]})")
+        elif artifact.status == UNKNOWN:
+            artifact.status = OK
+
+
+def artifact_lines(artifact: Artifact, shown: set[str], indent: str = "") -> Iterator[str]:
+    """An artifact, the run that made it, and all that it read, as an indented tree.
+
+    Runs and texts in ``shown`` have been printed and are not printed again; it is added to.
+    """
+    again = artifact.record_path in shown
+    by = f"  <- {artifact.stage}{' (above)' if again else ''}" if artifact.stage else ""
+    yield f"{indent}{artifact.path}  [{artifact.status}]{by}"
+    body = indent + "    "
+    lines = [f"MISMATCH: {problem}" for problem in artifact.problems]
+    if artifact.record and not again:
+        shown.add(artifact.record_path)
+        lines += _run_lines(artifact.record, shown)
+    wrap = textwrap.TextWrapper(max(WIDTH - len(body), 60), body, body + "  ", break_on_hyphens=False)
+    for line in lines:
+        yield from wrap.wrap(line)
+    for member in () if again else artifact.inputs:
+        yield from artifact_lines(member, shown, body)
+
+
+def _run_lines(record: Mapping[str, Any], shown: set[str]) -> Iterator[str]:
+    git, parameters = record["git"] or {}, record["parameters"]
+    modified = " with local changes" if git.get("modified") else ""
+    yield f"run: {record['started']}, {record['wall_time_seconds']} s, on {record['device']}"
+    yield f"command: {record['command']}"
+    yield f"commit: {git.get('commit', 'not under Git')}{modified}; code {record['code']}; seed {record['seed']}"
+    model = {key: value for key, value in parameters.items() if key.startswith("models.")}
+    names = list(record)
+    parts = {
+        "packages": {"python": record["python"], **record["packages"]},
+        "parameters": {key: value for key, value in parameters.items() if key not in model},
+        "model": model,
+        "found": record["found"],
+        # Those of the particular stage are written last.
+        "results": {key: record[key] for key in names[names.index("outputs_sha256") + 1 :]},
+    }
+    for title, values in parts.items():
+        text = ", ".join(f"{key}={v if isinstance(v, str) else json.dumps(v)}" for key, v in values.items())
+        # What many runs have in common is whole the first time.
+        if text:
+            yield f"{title}: {'as above' if text in shown and title in ('packages', 'model') else text}"
+            shown.add(text)
 
 
 @dataclass(frozen=True)
@@ -53,37 +194,18 @@ class TableCell:
         return records
 
 
-def _choices(values: Iterable[Any]) -> str:
-    distinct = list(dict.fromkeys(str(value) or "(empty)" for value in values))
-    more = f" and {len(distinct) - MAX_CHOICES} more" if len(distinct) > MAX_CHOICES else ""
-    return ", ".join(distinct[:MAX_CHOICES]) + more
-
-
-def _narrow(rows: pd.DataFrame, selector: str, table: Path) -> pd.DataFrame:
-    """The rows that a selector allows: a row number, ``COLUMN=VALUE``, or a text that any column holds."""
-    column, equals, value = selector.partition("=")
-    if selector.isdigit():
-        kept, choices = rows[rows.index == int(selector)], f"its rows are {rows.index[0]} to {rows.index[-1]}"
-    elif equals and column not in rows:
-        raise ConfigError(f"--row {selector}: {table} has no column {column!r}; its columns are {', '.join(rows)}")
-    elif equals:
-        kept, choices = rows[rows[column] == value], f"the column holds {_choices(rows[column])}"
-    else:
-        kept = rows[(rows == selector).any(axis=1)]
-        choices = f"no column holds it; choose by COLUMN=VALUE, the columns are {', '.join(rows)}"
-    if kept.empty:
-        raise ConfigError(f"--row {selector}: no such row in {table}; {choices}")
-    return kept
+def _differences(rows: pd.DataFrame) -> str:
+    """The values that labels of rows have; results differ, too, but nobody chooses by them."""
+    names = [name for name in (*LABELS, "status") if name in rows] or list(rows)
+    values = {name: [str(value) or "(empty)" for value in rows[name].unique()] for name in names}
+    return "; ".join(f"{name}: {', '.join(found[:MAX_CHOICES])}" for name, found in values.items() if len(found) > 1)
 
 
 def select_cell(table: Path, selectors: Sequence[str], column: str | None) -> TableCell:
     """The one cell that the selectors and the column name.
 
-    Args:
-        table: CSV file.
-        selectors: Row number, ``COLUMN=VALUE`` or a text that some column of the row holds; all must agree.
-        column: A column; or, as in the printed table, a text that a column of the row holds ("soft"). None takes the
-            column of values.
+    A selector is a row number, ``COLUMN=VALUE``, or a text that any column holds; all must agree. ``column`` may be a
+    text that a column of the row holds, too, as in the printed table ("soft"); None takes the column of values.
 
     Raises:
         ArtifactError: No such table.
@@ -93,42 +215,37 @@ def select_cell(table: Path, selectors: Sequence[str], column: str | None) -> Ta
         raise ArtifactError(f"{table} is not a CSV file; every table has one beside its {table.suffix or 'other'} form")
     rows = pd.read_csv(require(table), dtype=str, keep_default_na=False)
     rows.index += 1
-    if rows.empty:
-        raise ArtifactError(f"{table} has no rows")
+    columns = f"its columns are {', '.join(rows)}"
     if column is not None and column not in rows:
         if not (rows == column).any(axis=None):
-            raise ConfigError(f"--column {column}: {table} has no such column; its columns are {', '.join(rows)}")
+            raise ConfigError(f"--column {column}: {table} has no such column; {columns}")
         selectors, column = [*selectors, column], None
     for selector in selectors:
-        rows = _narrow(rows, selector, table)
-    if len(rows) > 1:
-        differing = [name for name in rows if rows[name].nunique() > 1]
-        # Results differ, too, but nobody chooses by them.
-        texts = [name for name in differing if pd.to_numeric(rows[name].replace("", "0"), errors="coerce").isna().any()]
-        choices = "; ".join(f"{name}: {_choices(rows[name])}" for name in texts or differing)
+        name, equals, value = selector.partition("=")
+        if equals and name not in rows:
+            raise ConfigError(f"--row {selector}: {table} has no column {name!r}; {columns}")
+        named = rows[name] == value if equals else (rows == selector).any(axis=1)
+        kept = rows[rows.index == int(selector)] if selector.isdigit() else rows[named]
+        if kept.empty:
+            raise ConfigError(f"--row {selector}: no such row in {table}; there are {_differences(rows)}; {columns}")
+        rows = kept
+    if len(rows) != 1:
+        numbers = ", ".join(map(str, rows.index[:MAX_CHOICES]))
         raise ConfigError(
-            f"{len(rows)} rows of {table} fit (numbers {_choices(rows.index)}); choose one with --row NUMBER or "
-            f"--row COLUMN=VALUE. They differ in {choices}"
+            f"{len(rows)} rows of {table} fit (numbers {numbers}); choose one with --row NUMBER or --row COLUMN=VALUE. "
+            f"They differ in {_differences(rows)}"
         )
     column = column or next((name for name in DEFAULT_COLUMNS if name in rows), None)
     if column is None:
-        raise ConfigError(f"--column: {table} has the columns {', '.join(rows)}; name one")
+        raise ConfigError(f"--column: {table}: {columns}; name one")
     return TableCell(table, int(rows.index[0]), column, rows.iloc[0].to_dict())
-
-
-def project_root(path: Path) -> Path:
-    """The directory of the DAG that a file belongs to: the next one upwards with a ``dvc.yaml``, or this one."""
-    # The file itself may be a link into DVC's cache.
-    directory = path.parent.resolve()
-    return next((place for place in (directory, *directory.parents) if (place / "dvc.yaml").exists()), Path("."))
 
 
 def check_value(cell: TableCell, root: Path) -> tuple[str, str]:
     """Status and explanation of the comparison of a metric's cell with the evaluation's ``metrics.json``."""
     # A table that is of no family has no such column.
     labels = {"family": "", **cell.row}
-    named = all(name in labels for name in LABELS)
-    if not named or cell.column not in NUMBERS or len(cell.evaluations) > 1:
+    if not labels.keys() >= set(LABELS) or cell.column not in NUMBERS or len(cell.evaluations) > 1:
         return "not compared", "the cell is computed from the evaluation's tables, or from several evaluations"
     path = Path(cell.evaluations[0]).with_name("metrics.json")
     if not (root / path).exists():
@@ -145,13 +262,14 @@ def check_value(cell: TableCell, root: Path) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Origin:
-    """All about a cell: whether its value is the evaluation's, the evaluations behind it, and all that is upstream."""
+    """All about a cell: whether its value is the evaluation's, the evaluations behind it, and by path, seen from the
+    table's own DAG, all that is upstream.
+    """
 
     cell: TableCell
     comparison: tuple[str, str]
     evaluations: list[Artifact]
     artifacts: dict[str, Artifact]
-    """By path, seen from the table's own DAG."""
 
     @property
     def mismatches(self) -> list[str]:
@@ -161,22 +279,24 @@ class Origin:
         return [*([f"the table's cell: {text}"] if status == MISMATCH else []), *problems]
 
 
+def project_root(directory: Path) -> Path:
+    """The DAG's directory that a directory belongs to: the next one upwards with a ``dvc.yaml``, or this one."""
+    return next((place for place in (directory, *directory.parents) if (place / "dvc.yaml").exists()), Path("."))
+
+
 def trace_cell(table: Path, row: Sequence[str], column: str | None) -> Origin:
     """Where a cell comes from. Raises ConfigError for an unclear choice and ArtifactError for a broken record."""
-    cell = select_cell(table, row, column)
-    root = project_root(table)
+    cell, root = select_cell(table, row, column), project_root(table.parent.resolve())
     lineages: dict[Path, Lineage] = {}
     evaluations = []
     for path in cell.evaluations:
         # What a sweep's cell computed was read and written in the cell's own directory. Where the file is gone, so is
         # the cell, and the path is all there is.
         place, above = (root / path).parent.resolve(), root.resolve()
-        home = project_root(place / "provenance.json") if (root / path).exists() else above
+        home = project_root(place) if (root / path).exists() else above
         inside = place.relative_to(home) if place.is_relative_to(home) else Path(path).parent
-        lineage = lineages.setdefault(
-            home, Lineage(home, home.relative_to(above) if home.is_relative_to(above) else home)
-        )
-        evaluations.append(lineage.trace(str(inside)))
+        name = home.relative_to(above) if home.is_relative_to(above) else home
+        evaluations.append(lineages.setdefault(home, Lineage(home, name)).trace(str(inside)))
     artifacts = {artifact.path: artifact for lineage in lineages.values() for artifact in lineage.artifacts.values()}
     return Origin(cell, check_value(cell, root), evaluations, artifacts)
 
@@ -184,42 +304,20 @@ def trace_cell(table: Path, row: Sequence[str], column: str | None) -> Origin:
 def _text(origin: Origin) -> Iterator[str]:
     cell, row = origin.cell, origin.cell.row
     yield f"{cell.table}, row {cell.number}, column {cell.column}: {cell.text or '(empty)'}"
-    apart = (*NUMBERS, "undefined", "provenance")
+    apart = ("undefined", "provenance")
     yield "  " + ", ".join(f"{name} {text}" for name, text in row.items() if text and name not in apart)
-    if row.get("n"):
-        interval = f", 95% interval [{row['ci_low']}, {row['ci_high']}]" if row.get("ci_low") else ""
-        floor = f", perfect sampler {row['floor']}" if row.get("floor") else ""
-        yield f"  n = {row['n']}{interval}{floor}"
-    status, text = origin.comparison
-    yield f"  value: {status}, {text}"
+    yield f"  value: {', '.join(origin.comparison)}"
     for source in metric_sources(row.get("metric", "")):
         yield f"  metric: {source['file']} {source['name']}{': ' if source['says'] else ''}{source['says']}"
     shown: set[str] = set()
     for evaluation in origin.evaluations:
-        yield ""
-        yield from artifact_lines(evaluation, shown)
+        yield from ("", *artifact_lines(evaluation, shown))
     missing = [path for path, artifact in origin.artifacts.items() if artifact.status == MISSING]
     if missing:
-        yield ""
-        yield f"MISSING on this disk (`dvc pull` fetches what a remote has): {', '.join(missing)}"
+        yield f"\nMISSING on this disk (`dvc pull` fetches what a remote has): {', '.join(missing)}"
 
 
-def _json(origin: Origin) -> dict[str, Any]:
-    cell, (status, text) = origin.cell, origin.comparison
-    return {
-        "table": str(cell.table),
-        "row_number": cell.number,
-        "column": cell.column,
-        "row": cell.row,
-        "comparison": {"status": status, "text": text},
-        "metric_sources": metric_sources(cell.row.get("metric", "")),
-        "evaluations": [evaluation.path for evaluation in origin.evaluations],
-        "artifacts": {path: artifact.as_json() for path, artifact in origin.artifacts.items()},
-        "mismatches": origin.mismatches,
-    }
-
-
-def main(table: Path | None, row: list[str], column: str | None, as_json: bool) -> None:
+def main(table: Path | None, row: list[str], column: str | None) -> None:
     """Print a cell's origin. Raises ArtifactError where a hash or value differs."""
     if table is None:
         raise ConfigError(
@@ -227,21 +325,15 @@ def main(table: Path | None, row: list[str], column: str | None, as_json: bool) 
             'as in `make provenance TABLE=reports/tables/table6.csv ROW="embedded wasserstein_1_normalised soft"`'
         )
     origin = trace_cell(table, row, column)
-    print(json.dumps(_json(origin), indent=2) if as_json else "\n".join(_text(origin)))
+    print("\n".join(_text(origin)))
     if origin.mismatches:
         raise ArtifactError(f"MISMATCH: {'; '.join(origin.mismatches)}")
 
 
 def parse_arguments() -> argparse.Namespace:
     """Command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m pipeline.runs.trace",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "table", type=Path, nargs="?", help="CSV table, e.g. reports/tables/table6.csv or reports/metrics.csv"
-    )
+    parser = argparse.ArgumentParser(prog="python -m pipeline.runs.trace", description=__doc__)
+    parser.add_argument("table", type=Path, nargs="?", help="CSV table, e.g. reports/tables/table6.csv")
     parser.add_argument(
         "--row",
         nargs="*",
@@ -250,7 +342,6 @@ def parse_arguments() -> argparse.Namespace:
         help="row number, COLUMN=VALUE, or a text that the row holds; several narrow it down",
     )
     parser.add_argument("--column", help="column, or a condition as in the printed table (default: the value)")
-    parser.add_argument("--json", action="store_true", dest="as_json", help="everything, as JSON")
     return parser.parse_args()
 
 

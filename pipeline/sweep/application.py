@@ -51,20 +51,15 @@ def job(configuration: DictConfig) -> str:
     return run_job(overrides, config, PROJECT, output).status
 
 
-def swept_only(overrides: Sequence[str], constant: Set[str]) -> list[str]:
-    """Overrides without those that the command line gives to every job."""
-    return [item for item in overrides if override_key(item) not in constant]
-
-
 def constant_keys(arguments: Sequence[str]) -> set[str]:
     """Keys that a command line sets to one value for all jobs."""
-    overrides = [item for item in arguments if override_key(item) is not None and "=" in item]
+    overrides = [item for item in arguments if override_key(item) and "=" in item]
     parsed = OverridesParser.create().parse_overrides(overrides)
-    return {override_key(item.input_line or "") or "" for item in parsed if not item.is_sweep_override()}
+    return {override_key(item.input_line or "") for item in parsed if not item.is_sweep_override()}
 
 
-def _line(record: Record, constant: Set[str]) -> str:
-    where = f"{Path(record.cell).name or '-'} [{' '.join(swept_only(record.overrides, constant))}]"
+def _line(record: Record) -> str:
+    where = f"{Path(record.cell).name or '-'} [{' '.join(record.overrides)}]"
     if record.status == "failed":
         return f"FAILED {where}: stage {record.stage or '?'}: {record.reason}; log: {record.log or '-'}"
     if record.status == "busy":
@@ -74,18 +69,21 @@ def _line(record: Record, constant: Set[str]) -> str:
 
 @contextlib.contextmanager
 def reporting(constant: Set[str]) -> Iterator[dict[Path, Record]]:
-    """Report jobs as they end, by the records that they write from other processes or machines; yields the records."""
+    """Report jobs as they end, by the records that they write from other processes or machines; yields the records,
+    whose overrides are those that not all jobs have.
+    """
     records: dict[Path, Record] = {}
     ended = threading.Event()
 
     def look() -> None:
-        if JobsDirectory.found is None:
-            return
-        for path in sorted([JobsDirectory.found / "record.json", *JobsDirectory.found.glob("*/record.json")]):
+        found = JobsDirectory.found
+        for path in [] if found is None else sorted([found / "record.json", *found.glob("*/record.json")]):
             if path not in records and path.exists():
-                records[path] = read_record(path)
-                if not records[path].stages:
-                    print(_line(records[path], constant), file=sys.stderr, flush=True)
+                record = read_record(path)
+                swept = tuple(item for item in record.overrides if override_key(item) not in constant)
+                records[path] = replace(record, overrides=swept)
+                if not record.stages:
+                    print(_line(records[path]), file=sys.stderr, flush=True)
 
     def watch() -> None:
         while not ended.wait(SECONDS_BETWEEN_LOOKS):
@@ -101,14 +99,14 @@ def reporting(constant: Set[str]) -> Iterator[dict[Path, Record]]:
         look()
 
 
-def _close(records: Sequence[Record], constant: Set[str]) -> int:
+def _close(records: Sequence[Record]) -> int:
     """Print the summary, gather results; the exit status."""
     # Not before: the processes that only run jobs need no tables.
     from pipeline.sweep.results import gather, run_table
 
     if not records:
         return 0
-    print(run_table([replace(item, overrides=tuple(swept_only(item.overrides, constant))) for item in records]))
+    print(run_table(records))
     if any(record.stages for record in records):
         return 0
     for directory in sorted({Path(record.cell).parent for record in records if record.cell}):
@@ -138,9 +136,5 @@ def run_application(arguments: Sequence[str]) -> int:
         status = 130
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else 1
-    return max(status, _close([records[path] for path in sorted(records, key=_job_number)], constant))
-
-
-def _job_number(path: Path) -> tuple[int, str]:
-    name = path.parent.name
-    return (int(name) if name.isdigit() else -1, str(path))
+    in_order = sorted(records, key=lambda path: (path.parent.name.zfill(8), path))
+    return max(status, _close([records[path] for path in in_order]))

@@ -24,22 +24,17 @@ LARGE_FILE_BYTES = 1 << 26
 
 @dataclass(frozen=True)
 class Cell:
-    """One combination of settings.
-
-    Attributes:
-        overrides: Overrides of ``conf/config.yaml``.
-        values: What they compose to.
-        targets: Names of the stages to reach.
-        graph: The DAG under these values.
-        identity: 16 hexadecimal digits, the name of the cell's directory: the hash of the targets and of the values of
-            ``parameters`` as they would be with all axes. A cell that an axis is added to goes on where it is.
-    """
+    """One combination of settings."""
 
     overrides: tuple[str, ...]
     values: Mapping[str, Any]
+    """What the overrides of ``conf/config.yaml`` compose to."""
     targets: tuple[str, ...]
+    """Names of the stages to reach."""
     graph: StageGraph
     identity: str
+    """16 hexadecimal digits, the name of the cell's directory: the hash of the targets and of the values of
+    ``parameters`` as they would be with all axes. A cell that an axis is added to goes on where it is."""
 
     @cached_property
     def params(self) -> Params:
@@ -54,56 +49,42 @@ class Cell:
     @cached_property
     def parameters(self) -> dict[str, Any]:
         """Values of the keys that the targets depend on; tracking, hosts and the like are not among them."""
-        return _parameters(StageGraph(self.params, PIECES), _pieces(self.graph, self.targets), self.values)
+        return _parameters(self.params, self.graph, self.targets, self.values)
 
     @cached_property
     def sources(self) -> list[str]:
-        """Dependencies that no stage makes: data and checkpoints.
-
-        Settings and code are left out: what of them counts is among the parameters and digests.
+        """Dependencies that no stage makes: data and checkpoints. What counts of settings and code is in parameters and
+        digests.
         """
-        found = {source for name in self.stages for source in self.graph.sources(name)}
-        found -= set(STAGES[CHECK].sources)
+        found = {source for name in self.stages for source in self.graph.sources(name)} - {*STAGES[CHECK].sources}
         return sorted(source for source in found if Path(source).parts[0] != "conf")
 
     @property
     def code(self) -> dict[str, str]:
         """Digest of the code of each stage that it runs, with the engine of its parameters, by the stage's name."""
-        digests, kind = code_digests(), self.params.engine.kind
-        stages = {node.stage.name: node.stage for node in map(self.graph.__getitem__, self.stages)}
-        return {
-            name: digests[name][kind] if stage.runs_engine else digests[name]
-            for name, stage in sorted(stages.items())
-            if name != CHECK
-        }
+        digests, names = code_digests(), {self.graph[name].stage.name for name in self.stages} - {CHECK}
+        kind = self.params.engine.kind
+        return {name: digests[name][kind] if STAGES[name].runs_engine else digests[name] for name in sorted(names)}
 
     def full_identity(self, project: Path) -> str:
         """Hash of targets, parameters, commands, code and contents of ``sources``: equal means finished."""
-        contents = {source: _content(project / source) for source in self.sources}
-        commands = {name: self.graph[name].command for name in self.stages}
         return sha256_json(
             {
                 "targets": sorted(self.targets),
                 "parameters": self.parameters,
-                "commands": commands,
+                "commands": {name: self.graph[name].command for name in self.stages},
                 "code": self.code,
-                "sources": contents,
+                "sources": {source: _content(project / source) for source in self.sources},
             }
         )
 
 
-def _pieces(graph: StageGraph, names: Iterable[str]) -> list[tuple[str, Mapping[str, str]]]:
-    """The named stages, or their parts, each by its name and row."""
-    return [(stage.name, row) for name in names for stage, row in graph[name].pieces]
-
-
-def _parameters(
-    graph: StageGraph, targets: Sequence[tuple[str, Mapping[str, str]]], values: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Values of the keys that targets and all that they wait for depend on, in a graph of pieces."""
-    wanted = [name for name, node in graph.items() if (node.stage.name, node.row) in targets]
-    keys = {key for name in graph.closure(wanted) for key in graph[name].parameters}
-    return {key: look_up(values, key) for key in sorted(keys)}
+def _parameters(params: Params, graph: StageGraph, targets: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of the keys that targets, or their parts, and all that these wait for depend on."""
+    wanted = [(stage.name, row) for target in targets for stage, row in graph[target].pieces]
+    pieces = StageGraph(params, PIECES)
+    names = pieces.closure([name for name, node in pieces.items() if (node.stage.name, node.row) in wanted])
+    return {key: look_up(values, key) for key in sorted({key for name in names for key in pieces[name].parameters})}
 
 
 def _content(path: Path) -> Any:
@@ -114,17 +95,12 @@ def _content(path: Path) -> Any:
     if not path.exists():
         return None
     status = path.stat()
-    if status.st_size > LARGE_FILE_BYTES:
-        return [status.st_size, status.st_mtime_ns]
-    return sha256_file(path)
+    return [status.st_size, status.st_mtime_ns] if status.st_size > LARGE_FILE_BYTES else sha256_file(path)
 
 
 def expand_targets(patterns: Sequence[str], params: Params) -> list[str]:
     """Replace {model} and {tokenizer} by all that the parameters have. Raises ConfigError."""
-    choices: dict[str, Sequence[str]] = {
-        "model": list(params.models),
-        "tokenizer": list(dict.fromkeys(model.tokenizer for model in params.models.values())),
-    }
+    choices = {"model": [*params.models], "tokenizer": [model.tokenizer for model in params.models.values()]}
     targets: dict[str, None] = {}
     for pattern in patterns:
         used = [name for name in choices if f"{{{name}}}" in pattern]
@@ -138,16 +114,10 @@ def expand_targets(patterns: Sequence[str], params: Params) -> list[str]:
 
 
 def make_cell(overrides: Sequence[str], patterns: Sequence[str], project: Path) -> Cell:
-    """Compose and validate a cell. Targets on axes that are switched off are left out.
+    """Compose and validate a cell of a checkout. Targets on axes that are switched off are left out.
 
-    Args:
-        overrides: Overrides of ``conf/config.yaml``.
-        patterns: Targets, with braces.
-        project: The checkout, with ``conf``.
-
-    Raises:
-        ConfigError: A bad override, value or target, no target on an axis that is switched on, or paths that would
-            leave the cell's directory.
+    Raises ConfigError for a bad override, value or target, where no target is left, and for paths that would leave the
+    cell's directory.
     """
     values = compose_params(project / "conf", list(overrides))
     for key in ("artifacts", "reports"):
@@ -155,9 +125,9 @@ def make_cell(overrides: Sequence[str], patterns: Sequence[str], project: Path) 
             raise ConfigError(f"{key}: got {values[key]!r}; in a sweep it must be a path inside the cell's directory")
     params = validate(values)
     # Summaries take more answers to questions than experiments without them need have.
-    all_axes = [axis for axis in AXES if axis != "selfreflect" or axis in params.axes]
-    everything = {**values, "axes": all_axes}
-    graph, whole = StageGraph(params), StageGraph(validate(everything))
+    all_axes = {**values, "axes": [axis for axis in AXES if axis != "selfreflect" or axis in params.axes]}
+    everything = validate(all_axes)
+    graph, whole = StageGraph(params), StageGraph(everything)
     wanted = whole.select(expand_targets(patterns, params))
     targets = tuple(name for name in wanted if name in graph and not is_off(graph[name].stage, params))
     if not targets:
@@ -165,7 +135,6 @@ def make_cell(overrides: Sequence[str], patterns: Sequence[str], project: Path) 
             f"sweep.targets: nothing is left to reach of {', '.join(patterns)}: axes (now {', '.join(params.axes)}) "
             "leaves out the rest"
         )
-    pieces = StageGraph(validate(everything), PIECES)
-    parameters = _parameters(pieces, _pieces(whole, wanted), everything)
+    parameters = _parameters(everything, whole, wanted, all_axes)
     identity = sha256_json({"targets": sorted(wanted), "parameters": parameters})[:16]
     return Cell(tuple(overrides), values, targets, graph, identity)

@@ -20,44 +20,27 @@ def override_columns(overrides: Sequence[str]) -> dict[str, str]:
     return {override_key(item) or item: item.partition("=")[2] for item in overrides}
 
 
-def _evaluations(cell: Path) -> pd.DataFrame:
-    frames = [read_evaluations(path).metrics for path in evaluation_roots(cell)]
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
-
-
 def gather(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Write ``summary.csv`` and ``metrics.csv`` of a sweep.
-
-    Returns:
-        One row per cell with its overrides, status and headline metrics; and the tidy metrics of all finished cells
-        with their overrides in front.
+    """Write ``summary.csv`` and ``metrics.csv`` of a sweep: one row per cell with its overrides, status and headline
+    metrics; and the tidy metrics of all finished cells with their overrides in front.
     """
     summaries, parts = [], []
     headlines = {name for names in HEADLINES.values() for name in names}
     for record in [read_record(path) for path in sorted(directory.glob("*/record.json"))]:
         cell, columns = Path(record.cell), override_columns(record.overrides)
-        row = {
-            "cell": cell.name,
-            **columns,
-            "status": record.status,
-            "seconds": round(record.seconds, 1),
-            "stage": record.stage,
-            "log": record.log,
-        }
+        how = {"status": record.status, "seconds": round(record.seconds, 1), "stage": record.stage, "log": record.log}
+        row = {"cell": cell.name, **columns, **how}
         if (cell / "finished.json").exists():
-            metrics = _evaluations(cell)
-            if len(metrics):
-                # A column of one value each: settings first, as the reader's key. The metrics name their model already.
+            for metrics in filter(len, (read_evaluations(path).metrics for path in evaluation_roots(cell))):
+                # Settings first, as the reader's key. The metrics name their model already.
                 settings = {name: value for name, value in columns.items() if name not in metrics}
                 parts.append(pd.DataFrame({"cell": cell.name, **settings}, index=metrics.index).join(metrics))
-                kept = metrics[(metrics["family"] == "") & metrics["metric"].isin(headlines)]
-                for entry in kept.itertuples():
+                for entry in metrics[(metrics["family"] == "") & metrics["metric"].isin(headlines)].itertuples():
                     row[f"{entry.model}/{entry.condition}/{entry.split}/{entry.metric}"] = entry.value
             for path in sorted(cell.glob("*/construction/*/summary.json")):
                 row |= {f"{path.parent.name}/{key}": value for key, value in read_json(path).items()}
         summaries.append(row)
-    summary = pd.DataFrame(summaries)
-    metrics = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    summary, metrics = pd.DataFrame(summaries), pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
     for name, table in (("summary", summary), ("metrics", metrics)):
         with atomic_path(directory / f"{name}.csv") as temporary:
             temporary.write_text(table.to_csv(index=False) if len(table.columns) else "")
@@ -66,27 +49,24 @@ def gather(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def run_table(records: Sequence[Record]) -> str:
     """The jobs of one run as text: those of a plan with what they would cost."""
-    rows = []
-    planned = any(record.stages for record in records)
+    rows, planned = [], any(record.stages for record in records)
     for record in records:
-        row = {"cell": Path(record.cell).name or "-", "status": record.status, **override_columns(record.overrides)}
+        figures = {"seconds": f"{record.seconds:.0f}", "failed stage": record.stage, "log": record.log}
         if planned:
-            row |= {
+            figures = {
                 "stages": f"{record.stages_done}/{record.stages}",
                 "tokens": f"{record.tokens:.3g}",
                 "GPU hours": f"{record.gpu_hours:.2f}",
                 "disk GB": f"{record.disk_bytes / 1e9:.2f}",
             }
-        else:
-            row |= {"seconds": f"{record.seconds:.0f}", "failed stage": record.stage, "log": record.log}
-        rows.append(row)
+        name = Path(record.cell).name or "-"
+        rows.append({"cell": name, "status": record.status, **override_columns(record.overrides), **figures})
     text = pd.DataFrame(rows).fillna("").to_string(index=False)
     if not planned:
         return text
-    # Two jobs may be the same cell; it is paid once.
+    # Two jobs may be the same cell; it is paid once. What is finished has no cost.
     cells = {record.cell: record for record in records if record.cell and record.status != "finished"}.values()
     tokens, hours, disk = (sum(getattr(cell, key) for cell in cells) for key in ("tokens", "gpu_hours", "disk_bytes"))
     total = f"{len(cells)} cells to run or finish: {tokens:.3g} tokens, {hours:.2f} GPU hours, {disk / 1e9:.2f} GB"
-    # What is finished has no estimate.
     clock = next((record.clock for record in records if record.clock), "")
     return f"{text}\n{total}\n{ESTIMATE_NOTE.format(clock=clock)}"

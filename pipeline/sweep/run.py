@@ -13,10 +13,10 @@ from pipeline.errors import BusyError, PipelineError
 from pipeline.estimates.cost import Cost, clock
 from pipeline.estimates.prices import Prices
 from pipeline.estimates.rates import read_rates
-from pipeline.runs.dvc_process import failed_stages, forget_dead_processes, last_error, start_dvc, wait_or_end
-from pipeline.runs.workspace import prepare_workspace
+from pipeline.runs.dvc_process import end, failed_stages, last_error, start_dvc, terminated_like_interrupted
 from pipeline.sweep.cells import Cell, make_cell
 from pipeline.sweep.settings import SweepConfig, cell_overrides
+from pipeline.sweep.workspace import prepare_workspace
 
 SECONDS_BETWEEN_TRIES = 1.0
 """How often a cell that waits for a GPU looks again."""
@@ -24,38 +24,33 @@ SECONDS_BETWEEN_TRIES = 1.0
 
 @dataclass(frozen=True)
 class Record:
-    """How a job went.
-
-    Attributes:
-        cell: Directory of the cell; empty where the settings could not be composed.
-        status: "finished" (now), "skipped" (before), "failed", "busy" (another launcher runs it), "interrupted";
-            of a plan "new", "unfinished" or "finished".
-        seconds: Wall clock of this job.
-        stage: The stages that failed.
-        log: Path of all output.
-        stages: Number of stages that the cell takes; the tokens, hours and bytes are estimates for those of them
-            that are not done.
-        clock: What the GPU hours are hours of.
-    """
+    """How a job went."""
 
     cell: str
+    """Directory of the cell; empty where the settings could not be composed."""
     overrides: tuple[str, ...]
     status: str
+    """One of "finished" (now), "skipped" (before), "failed", "busy" (another launcher runs it) and "interrupted"; of a
+    plan "new", "unfinished" or "finished"."""
     seconds: float = 0.0
     stage: str = ""
+    """The stages that failed."""
     reason: str = ""
     log: str = ""
     stages: int = 0
+    """Of a plan: number of stages that the cell takes; the figures below are estimates for those that are not done."""
     stages_done: int = 0
     tokens: float = 0.0
     gpu_hours: float = 0.0
     disk_bytes: float = 0.0
     clock: str = ""
+    """What the GPU hours are hours of."""
 
 
-def write_record(directory: Path, record: Record) -> None:
-    """Write ``record.json``."""
+def write_record(directory: Path, record: Record) -> Record:
+    """Write ``record.json``; gives the record back."""
     write_json(directory / "record.json", asdict(record))
+    return record
 
 
 def read_record(path: Path) -> Record:
@@ -75,10 +70,7 @@ def is_finished(cell: Cell, directory: Path, project: Path) -> bool:
 @contextlib.contextmanager
 def claimed_gpu(gpus: Sequence[int] | None, directory: Path) -> Iterator[dict[str, str]]:
     """Wait for the first free GPU and yield the environment that shows a process that one alone."""
-    if gpus is None:
-        yield {}
-        return
-    while True:
+    while gpus is not None:
         for gpu in gpus:
             with contextlib.ExitStack() as stack:
                 try:
@@ -88,25 +80,25 @@ def claimed_gpu(gpus: Sequence[int] | None, directory: Path) -> Iterator[dict[st
                 yield {"CUDA_VISIBLE_DEVICES": str(gpu)}
                 return
         time.sleep(SECONDS_BETWEEN_TRIES)
+    yield {}
 
 
 def _planned(cell: Cell, directory: Path, project: Path, config: SweepConfig) -> Record:
     """Cost of the stages whose outputs are not all there."""
-    number = len(cell.stages)
-    if is_finished(cell, directory, project):
-        return Record(str(directory), cell.overrides, "finished", stages=number, stages_done=number)
     path = Path(config.rates) if config.rates else None
     rates = read_rates(path) if path else None
-    prices = Prices(cell.params, project, rates)
-    nodes = [cell.graph[name] for name in cell.stages]
-    left = [node for node in nodes if not all((directory / output).exists() for output in node.outputs)]
+    prices, left = Prices(cell.params, project, rates), []
+    finished = is_finished(cell, directory, project)
+    if not finished:
+        nodes = map(cell.graph.__getitem__, cell.stages)
+        left = [node for node in nodes if not all((directory / output).exists() for output in node.outputs)]
     cost = sum((node.cost(prices) for node in left), Cost())
     return Record(
         str(directory),
         cell.overrides,
-        "unfinished" if directory.exists() else "new",
-        stages=number,
-        stages_done=number - len(left),
+        "finished" if finished else "unfinished" if directory.exists() else "new",
+        stages=len(cell.stages),
+        stages_done=len(cell.stages) - len(left),
         tokens=cost.prompt_tokens + cost.completion_tokens,
         gpu_hours=cost.gpu_hours,
         disk_bytes=cost.disk_bytes,
@@ -117,39 +109,38 @@ def _planned(cell: Cell, directory: Path, project: Path, config: SweepConfig) ->
 def _reproduce(cell: Cell, directory: Path, project: Path, config: SweepConfig) -> Record:
     """Run DVC in the cell's workspace, whose lock this process holds."""
     started, log = time.monotonic(), directory / "run.log"
+
+    def ended(status: str, stage: str = "", reason: str = "") -> Record:
+        seconds = time.monotonic() - started
+        return write_record(directory, Record(str(directory), cell.overrides, status, seconds, stage, reason, str(log)))
+
     # A cell that is no longer what it was must not count as finished while it runs.
     (directory / "finished.json").unlink(missing_ok=True)
     identity = cell.full_identity(project)
     prepare_workspace(directory, project, dict(cell.values), cell.overrides, Path(config.cache), cell.sources)
-    write_json(
-        directory / "cell.json", {"overrides": cell.overrides, "targets": cell.targets, "parameters": cell.parameters}
-    )
+    written = {"overrides": cell.overrides, "targets": cell.targets, "parameters": cell.parameters}
+    write_json(directory / "cell.json", written)
     with log.open("a") as file:
         file.write(f"--- {datetime.now(UTC).isoformat(timespec='seconds')} {' '.join(cell.overrides)}\n")
         before = file.tell()
-    forget_dead_processes(directory)
     try:
-        with claimed_gpu(config.gpus, Path(config.directory) / "jobs") as environment:
+        with claimed_gpu(config.gpus, Path(config.directory) / "jobs") as environment, terminated_like_interrupted():
             process = start_dvc(directory, ["repro", "--keep-going", *cell.targets], log, environment)
-            status = wait_or_end(process)
+            try:
+                status = process.wait()
+            except BaseException:
+                end(process)
+                raise
     except BaseException:
         # Ctrl-C, SIGTERM, or a launcher that ends its workers: what is done stays and the next run goes on from it.
-        stopped = Record(str(directory), cell.overrides, "interrupted", time.monotonic() - started, log=str(log))
-        write_record(directory, stopped)
+        ended("interrupted")
         raise
-    seconds = time.monotonic() - started
-    if status == 0:
-        record = Record(str(directory), cell.overrides, "finished", seconds, log=str(log))
-        write_record(directory, record)
-        # Last: a cell that counts as finished is never written to again.
-        write_json(directory / "finished.json", {"identity": identity, "seconds": round(seconds, 1)})
-        return record
-    with log.open() as file:
-        file.seek(before)
-        text = file.read()
-    stages = ", ".join(failed_stages(text))
-    record = Record(str(directory), cell.overrides, "failed", seconds, stages, last_error(text), str(log))
-    write_record(directory, record)
+    if status != 0:
+        text = log.read_bytes()[before:].decode(errors="replace")
+        return ended("failed", ", ".join(failed_stages(text)), last_error(text))
+    record = ended("finished")
+    # Last: a cell that counts as finished is never written to again.
+    write_json(directory / "finished.json", {"identity": identity, "seconds": round(record.seconds, 1)})
     return record
 
 
@@ -158,13 +149,13 @@ def run_cell(cell: Cell, project: Path, config: SweepConfig) -> Record:
     directory = Path(config.directory) / config.name / cell.identity
     if config.plan:
         return _planned(cell, directory, project, config)
+    skipped = Record(str(directory), cell.overrides, "skipped")
     if is_finished(cell, directory, project):
-        return Record(str(directory), cell.overrides, "skipped")
+        return skipped
     try:
         with exclusive(directory, f"sweep cell {directory.name}"):
-            if is_finished(cell, directory, project):
-                return Record(str(directory), cell.overrides, "skipped")
-            return _reproduce(cell, directory, project, config)
+            finished = is_finished(cell, directory, project)
+            return skipped if finished else _reproduce(cell, directory, project, config)
     except BusyError as error:
         return Record(str(directory), cell.overrides, "busy", reason=str(error))
 
@@ -180,5 +171,4 @@ def run_job(task_overrides: Sequence[str], config: SweepConfig, project: Path, o
     except BaseException:
         write_record(output, Record("", tuple(task_overrides), "interrupted"))
         raise
-    write_record(output, record)
-    return record
+    return write_record(output, record)

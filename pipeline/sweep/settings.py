@@ -1,7 +1,7 @@
 """The section ``sweep`` of the composed configuration, and the command line that it stands for.
 
-A preset names a grid, whose product Hydra's own sweeper makes, or a list of cells, for what is no
-product. Both become ordinary multirun overrides, so that every launcher sees the same jobs.
+A preset names a grid, whose product Hydra's own sweeper makes, or a list of cells, for what is no product. Both become
+ordinary multirun overrides, so that every launcher sees the same jobs.
 """
 
 import json
@@ -24,8 +24,9 @@ from pipeline.errors import ConfigError
 
 PRIMARY = "multirun"
 """Primary configuration of the sweep application."""
-MULTIRUN = frozenset({"-m", "--multirun"})
-"""Options that run a product of values."""
+MULTIRUN = ("-m", "--multirun")
+SHOWS = ("--cfg", "-c", "--info", "-i")
+"""Options with which Hydra shows something and runs nothing."""
 Scalar = str | StrictInt | float | StrictBool | None
 Value = Scalar | list[Scalar]
 
@@ -56,21 +57,15 @@ def sweep_config(values: Mapping, source: str) -> SweepConfig:
     return config
 
 
-def override_key(argument: str) -> str | None:
-    """The key that a Hydra override sets, without ``+``, ``++`` or ``~``; None for an option such as ``-m``."""
-    if argument.startswith("-"):
-        return None
-    return argument.partition("=")[0].lstrip("+~").partition("@")[0]
+def override_key(argument: str) -> str:
+    """The key that a Hydra override sets, without ``+``, ``++`` or ``~``; empty for an option such as ``-m``."""
+    return "" if argument.startswith("-") else argument.partition("=")[0].lstrip("+~").partition("@")[0]
 
 
-def override_text(key: str, value: Value) -> str:
-    """One Hydra override. Raises ConfigError for a text that would be read as something else."""
-    return f"{key}={_value_text(key, value)}"
-
-
-def _value_text(key: str, value: Value) -> str:
+def value_text(key: str, value: Value) -> str:
+    """A value in a Hydra override. Raises ConfigError for a text that would be read as something else."""
     if isinstance(value, list):
-        return f"[{','.join(_value_text(key, member) for member in value)}]"
+        return f"[{','.join(value_text(key, member) for member in value)}]"
     if isinstance(value, str) and not all(letter.isalnum() or letter in "_-./" for letter in value):
         raise ConfigError(f"sweep: {key}: {value!r} holds characters that an override would need quotes for")
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
@@ -86,15 +81,6 @@ def _preset(conf: Path, overrides: Sequence[str]) -> SweepConfig:
     return sweep_config(composed, f"{conf}/sweep")
 
 
-def _remaining(cells: Sequence[Mapping[str, Value]], named: set[str]) -> list[int]:
-    """Indices of the cells that differ in what the command line leaves open; the first of each kind."""
-    found: dict[tuple, int] = {}
-    for index, cell in enumerate(cells):
-        texts = (override_text(key, value) for key, value in cell.items() if key not in named)
-        found.setdefault(tuple(sorted(texts)), index)
-    return list(found.values())
-
-
 def _is_override(argument: str) -> bool:
     return not argument.startswith("-") and ("=" in argument or argument.startswith("~"))
 
@@ -103,52 +89,48 @@ def expand_arguments(arguments: Sequence[str], conf: Path) -> list[str]:
     """The command line for Hydra: ``--plan`` becomes an override, a preset's grid or cells become sweeps.
 
     What the command line itself sets wins: its key leaves the grid, and cells that no longer differ become one. Without
-    ``-m``, or where Hydra only shows the configuration, nothing is swept.
-
-    Raises:
-        ConfigError: A key or choice does not exist, or the preset is not usable.
+    ``-m``, or where Hydra only shows the configuration, nothing is swept. Raises ConfigError for a key or choice that
+    does not exist, or a preset that is not usable.
     """
-    plan = "--plan" in arguments
-    # Hydra cannot set a group to null on the command line; it can take the group away.
-    given = ["~model" if argument == "model=null" else argument for argument in arguments]
-    # Hydra's parser takes overrides in one piece only; options (and their values, without "=") go before them.
-    kept = sorted((argument for argument in given if argument != "--plan"), key=_is_override)
-    if plan:
+    # Hydra cannot set a group to null on the command line; it can take the group away. Its parser takes overrides in
+    # one piece only; options (and their values, without "=") go before them.
+    given = ["~model" if argument == "model=null" else argument for argument in arguments if argument != "--plan"]
+    kept = sorted(given, key=_is_override)
+    if "--plan" in arguments:
         # A plan is worked out here; nothing is submitted anywhere.
-        kept = [
-            item for item in kept if not (override_key(item) or "").startswith(("hydra/launcher", "hydra.launcher"))
-        ]
+        kept = [item for item in kept if not override_key(item).startswith(("hydra/launcher", "hydra.launcher"))]
         kept.append("sweep.plan=true")
-    if any(item.partition("=")[0] in ("--cfg", "-c", "--info", "-i") for item in kept):
-        # Hydra shows something and runs nothing, which it refuses together with a multirun.
+    if any(item.partition("=")[0] in SHOWS for item in kept):
+        # Which Hydra refuses together with a multirun.
         kept = [item for item in kept if item not in MULTIRUN]
-    several = not MULTIRUN.isdisjoint(kept)
+    several = any(item in MULTIRUN for item in kept)
     if problem := find_problem(conf, PRIMARY, [item for item in kept if _is_override(item)], several):
         raise ConfigError(f"{conf}: {problem}")
-    named = {key for argument in kept if (key := override_key(argument)) is not None}
-    chosen = [item for item in kept if (override_key(item) or "").split(".")[0] == "sweep"]
+    named = {override_key(argument) for argument in kept}
+    chosen = [item for item in kept if override_key(item).split(".")[0] == "sweep"]
     preset = _preset(conf, [item for item in chosen if override_key(item) != "sweep.cell"])
     for key, values in preset.grid.items():
         # What a preset gives one value holds for a single job, too.
         if key not in named and (several or len(values) == 1):
-            kept.append(f"{key}={','.join(_value_text(key, value) for value in values)}")
+            kept.append(f"{key}={','.join(value_text(key, value) for value in values)}")
     if several and preset.cells and "sweep.cell" not in named:
-        kept.append(f"sweep.cell={','.join(map(str, _remaining(preset.cells, named)))}")
+        # Of cells that differ in nothing that the command line leaves open, the first.
+        open_values = [json.dumps({k: v for k, v in cell.items() if k not in named}) for cell in preset.cells]
+        kept.append(f"sweep.cell={','.join(str(open_values.index(text)) for text in dict.fromkeys(open_values))}")
     return kept
 
 
 def cell_overrides(task_overrides: Sequence[str], config: SweepConfig) -> list[str]:
     """Overrides of ``conf/config.yaml`` for one job, from what Hydra passed to it.
 
-    Raises:
-        ConfigError: ``model`` together with an experiment that has models of its own.
+    Raises ConfigError for ``model`` together with an experiment that has models of its own.
     """
     values = {override_key(item): item.partition("=")[2] for item in task_overrides}
     model = values.get("model", "null")
-    overrides = [item for item in task_overrides if (override_key(item) or "").split(".")[0] not in ("sweep", "model")]
-    if "models" in {key.split(".")[0] for key in values if key} and model != "null":
-        raise ConfigError("model= adds a whole model; it does not go with overrides of models.*")
+    overrides = [item for item in task_overrides if override_key(item).split(".")[0] not in ("sweep", "model")]
     if model != "null":
+        if "models" in {key.split(".")[0] for key in values}:
+            raise ConfigError("model= adds a whole model; it does not go with overrides of models.*")
         if values.get("experiment", "one_model") != "one_model":
             raise ConfigError(
                 f"model={model} belongs to the experiment one_model; "
@@ -158,5 +140,5 @@ def cell_overrides(task_overrides: Sequence[str], config: SweepConfig) -> list[s
         overrides = ["experiment=one_model", f"+model@models.{model}={model}", *overrides]
     if config.cell is not None:
         cell = config.cells[config.cell]
-        overrides += [override_text(key, value) for key, value in cell.items() if key not in values]
+        overrides += [f"{key}={value_text(key, value)}" for key, value in cell.items() if key not in values]
     return overrides

@@ -35,31 +35,25 @@ from pipeline.sweep.run import read_record
 
 CONF = PROJECT / "conf"
 STRUCTURED_SPLITS = ("unseen", "ood")
-HEADER = """\
-# Merged from cells of {sweep} by `python -m pipeline.sweep.tables`; do not edit.
-# cells: {cells}
-"""
+HEADER = "# Merged from cells of {sweep} by `python -m pipeline.sweep.tables`; do not edit.\n# cells: {cells}\n"
 REPORT_KEYS = ("experiment", "tests", "evaluate.bootstrap_replicates")
 """Keys that the report itself depends on, besides those of the cells' stages."""
 
 
 @dataclass(frozen=True)
 class SweepCell:
-    """A cell as it is on disk.
-
-    Attributes:
-        status: "finished", or how its last run went: "failed", "interrupted", "unfinished" (running, or killed).
-        reason: Stage and error of a failed one.
-        values: Content of its params.yaml.
-        tracked: Keys that its stages depend on.
-    """
+    """A cell as it is on disk."""
 
     directory: Path
     status: str
+    """One of "finished", or how its last run went: "failed", "interrupted", "unfinished" (running, or killed)."""
     reason: str
+    """Stage and error of a failed one."""
     overrides: tuple[str, ...]
     values: Mapping[str, Any]
+    """Content of its params.yaml."""
     tracked: tuple[str, ...]
+    """Keys that its stages depend on."""
 
     @cached_property
     def flat(self) -> dict[str, Any]:
@@ -82,12 +76,7 @@ class SweepCell:
 
 
 def read_cells(directory: Path) -> list[SweepCell]:
-    """All cells below a sweep's directory that were ever started, by name.
-
-    Raises:
-        ConfigError: There is no such sweep, or it has no cell.
-        ArtifactError: A cell's record is unreadable.
-    """
+    """All cells below a sweep's directory that were ever started, by name. Raises ConfigError where there is none."""
     cells = [_read_cell(path.parent) for path in sorted(directory.glob("*/cell.json"))]
     if not cells:
         known = sorted({path.parent.parent.name for path in directory.parent.glob("*/*/cell.json")})
@@ -96,27 +85,18 @@ def read_cells(directory: Path) -> list[SweepCell]:
 
 
 def _read_cell(directory: Path) -> SweepCell:
-    record = read_json(directory / "cell.json")
-    status, reason = "finished", ""
+    made, status, reason = read_json(directory / "cell.json"), "finished", ""
     if not (directory / "finished.json").exists():
-        path = directory / "record.json"
-        last = read_record(path) if path.exists() else None
+        last = read_record(directory / "record.json") if (directory / "record.json").exists() else None
         status = last.status if last is not None and last.status in ("failed", "interrupted") else "unfinished"
         reason = f"stage {last.stage}: {last.reason}" if last is not None and status == "failed" else ""
     values = read_yaml(directory / "params.yaml")
-    return SweepCell(directory, status, reason, tuple(record["overrides"]), values, tuple(record["parameters"]))
+    return SweepCell(directory, status, reason, tuple(made["overrides"]), values, tuple(made["parameters"]))
 
 
-def chosen_cells(cells: Sequence[SweepCell], where: Sequence[str], names: Sequence[str] = ()) -> list[SweepCell]:
-    """The cells with these values (KEY=VALUE, read as YAML) and directory names; none takes all.
-
-    Raises:
-        ConfigError: No cell has the key, the value or the name.
-    """
-    known = [cell.directory.name for cell in cells]
-    if unknown := [name for name in names if name not in known]:
-        raise ConfigError(f"--cells {unknown[0]}: there is no such cell; there are {', '.join(known)}")
-    chosen = [cell for cell in cells if not names or cell.directory.name in names]
+def chosen_cells(cells: Sequence[SweepCell], where: Sequence[str]) -> list[SweepCell]:
+    """The cells with these values (KEY=VALUE, read as YAML). Raises ConfigError where no cell has key or value."""
+    chosen = list(cells)
     for condition in where:
         key, equals, text = condition.partition("=")
         if not equals:
@@ -125,44 +105,35 @@ def chosen_cells(cells: Sequence[SweepCell], where: Sequence[str], names: Sequen
         if not having:
             near = difflib.get_close_matches(key, {name for cell in cells for name in cell.flat})
             raise ConfigError(f"--where {key}: no cell has this parameter; near it are {', '.join(near) or 'none'}")
-        value = yaml.safe_load(text)
-        chosen = [cell for cell in having if cell.flat[key] == value]
+        chosen = [cell for cell in having if cell.flat[key] == yaml.safe_load(text)]
         if not chosen:
             values = dict.fromkeys(repr(cell.flat[key]) for cell in having)
             raise ConfigError(f"--where {condition}: no cell has this value; there are {', '.join(values)}")
     return chosen
 
 
-def differing_keys(cells: Sequence[SweepCell]) -> dict[str, dict[str, str]]:
-    """Parameters that differ between cells though a common table needs them to agree: the first cell by value.
+def check_agreement(cells: Sequence[SweepCell]) -> None:
+    """Raise ConfigError that names keys, values and cells, and how to choose, unless the cells fit into one table.
 
     Compared is what the cells' stages or the report depend on, but for the seeds and the set of models. A model that
     several cells have must be the same in all.
     """
-    tracked = tuple(dict.fromkeys([*REPORT_KEYS, *(key for cell in cells for key in cell.tracked)]))
-    keys = dict.fromkeys(
-        key for cell in cells for key in cell.flat if f"{key}.".startswith(tuple(f"{k}." for k in tracked))
-    )
+    tracked = tuple(f"{key}." for key in {*REPORT_KEYS, *(key for cell in cells for key in cell.tracked)})
     found: dict[str, dict[str, str]] = {}
-    for key in keys:
+    for key in dict.fromkeys(key for cell in cells for key in cell.flat if f"{key}.".startswith(tracked)):
         for cell in cells if key not in SEEDS else ():
             if key in cell.flat or not key.startswith("models."):
                 value = repr(cell.flat[key]) if key in cell.flat else "absent"
                 found.setdefault(key, {}).setdefault(value, cell.directory.name)
-    return {key: values for key, values in found.items() if len(values) > 1}
-
-
-def check_agreement(cells: Sequence[SweepCell]) -> None:
-    """Raise ConfigError that names keys, values and cells, and how to choose, unless the cells fit into one table."""
-    differing = differing_keys(cells)
+    differing = {key: values for key, values in found.items() if len(values) > 1}
     if differing:
-        texts = [
+        texts = (
             f"{key} ({', '.join(f'{value} in {name}' for value, name in values.items())})"
             for key, values in differing.items()
-        ]
+        )
         raise ConfigError(
             f"{cells[0].directory.parent}: cells of one table can differ in models and seeds alone; these differ in "
-            f"{'; '.join(texts)}. Choose cells with --where {next(iter(differing))}=VALUE or --cells IDENTITY ..."
+            f"{'; '.join(texts)}. Choose cells with --where {next(iter(differing))}=VALUE"
         )
 
 
@@ -182,21 +153,15 @@ def cells_by_seed(cells: Sequence[SweepCell]) -> dict[int, list[SweepCell]]:
     return {seed: [cell for cell in cells if cell.seeds[key] == seed] for seed in seeds}
 
 
-def merged_values(cells: Sequence[SweepCell], seed: int, order: Sequence[str], reports: str) -> dict[str, Any]:
-    """Parameters of one table of cells that agree: those of the first of the seed, with the models of all.
+def merged_values(cells: Sequence[SweepCell], own: SweepCell, order: Sequence[str], reports: str) -> dict[str, Any]:
+    """Parameters of one table of cells that agree: those of ``own``, with the models of all.
 
     Models in ``order`` come first, others follow by name; ``reports`` is the directory of the report.
-
-    Raises:
-        ConfigError: No cell has the seed.
     """
-    by_seed = cells_by_seed(cells)
-    if seed not in by_seed:
-        raise ConfigError(f"--seed {seed}: no finished cell has it; there are {', '.join(map(str, by_seed))}")
     models = {name: model for cell in cells for name, model in cell.values["models"].items()}
     rank = {name: place for place, name in enumerate(order)}
     ordered = sorted(models, key=lambda name: (rank.get(name, len(rank)), name))
-    merged = {**by_seed[seed][0].values, "reports": reports, "models": {name: models[name] for name in ordered}}
+    merged = {**own.values, "reports": reports, "models": {name: models[name] for name in ordered}}
     if "axes" in merged:
         # Which axes are evaluated changes no artifact: cells may have run different ones.
         merged["axes"] = list(dict.fromkeys(axis for cell in cells for axis in cell.values.get("axes", ())))
@@ -209,24 +174,12 @@ def existing(cells: Sequence[SweepCell], *parts: str) -> list[Path]:
     return [path for path in paths if path.exists()]
 
 
-def commit_line(roots: Sequence[Path]) -> str | None:
-    """A remark where evaluations below the directories were made at several commits; None where at one."""
-    from pipeline.report.page.page import commit_text
-
-    counts = Counter(commit_text(read_json(path)) for root in roots for path in root.glob("*/*/*/provenance.json"))
-    if len(counts) < 2:
-        return None
-    listed = ", ".join(f"{number} of {commit}" for commit, number in sorted(counts.items()))
-    return f"evaluations of several commits: {listed}; the page names that of each"
-
-
-def select(directory: Path, where: Sequence[str], names: Sequence[str], unfinished: bool) -> list[SweepCell]:
+def select(directory: Path, where: Sequence[str], unfinished: bool) -> list[SweepCell]:
     """The cells that the tables are made of; says on standard error which are left out.
 
-    Raises:
-        ConfigError: There is no such cell, none is finished, or they do not fit into one table.
+    Raises ConfigError where there is no such cell, none is finished, or they do not fit into one table.
     """
-    cells = chosen_cells(read_cells(directory), where, names)
+    cells = chosen_cells(read_cells(directory), where)
     taken = [cell for cell in cells if unfinished or cell.status == "finished"]
     for cell in cells:
         if cell not in taken:
@@ -243,38 +196,30 @@ def select(directory: Path, where: Sequence[str], names: Sequence[str], unfinish
 
 
 def main(
-    name: str,
-    directory: Path,
-    output: Path | None,
-    seed: int | None,
-    where: Sequence[str],
-    cells: Sequence[str],
-    unfinished: bool,
+    name: str, directory: Path, output: Path | None, seed: int | None, where: Sequence[str], unfinished: bool
 ) -> None:
     """Write the report of a sweep's cells and their merged parameters into ``output``."""
     sweep, output = directory / name, output or Path("reports") / name
-    taken = select(sweep, where, cells, unfinished)
+    taken = select(sweep, where, unfinished)
     by_seed = cells_by_seed(taken)
     main_seed = min(by_seed) if seed is None else seed
-    paper = list(compose_params(CONF, ["experiment=paper"])["models"])
-    values = merged_values(taken, main_seed, paper, str(output))
+    if main_seed not in by_seed:
+        raise ConfigError(f"--seed {seed}: no finished cell has it; there are {', '.join(map(str, by_seed))}")
+    own = by_seed[main_seed]
+    values = merged_values(taken, own[0], list(compose_params(CONF, ["experiment=paper"])["models"]), str(output))
     source = f"parameters of {sweep} (cells of an older version: run the sweep again)"
     params = validate(with_conditions(values), source=source)
     evaluations = {number: existing(members, "evals") for number, members in by_seed.items()}
     if not evaluations[main_seed]:
         raise ConfigError(f"{sweep}: its cells of seed {main_seed} have no evaluation to make tables of")
-    if remark := commit_line(existing(taken, "evals")):
-        print(remark, file=sys.stderr)
     output.mkdir(parents=True, exist_ok=True)
     with atomic_path(output / "params.yaml") as temporary:
         names = " ".join(cell.directory.name for cell in taken)
         temporary.write_text(HEADER.format(sweep=sweep, cells=names) + yaml.safe_dump(values, sort_keys=False))
-    own = by_seed[main_seed]
-    prompts = [path for split in STRUCTURED_SPLITS for path in existing(own, "prompts", f"{split}.parquet")]
     write_report(
         params,
         evaluations.pop(main_seed),
-        prompts,
+        [path for split in STRUCTURED_SPLITS for path in existing(own, "prompts", f"{split}.parquet")],
         output,
         existing(own, "adapters"),
         sweeps=directory,
@@ -299,14 +244,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument("--output", type=Path, help="directory to write (default: reports/NAME)")
     parser.add_argument("--seed", type=int, help="seed of the tables, of those that differ (default: the lowest)")
     parser.add_argument(
-        "--where",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="take the cells with this value only; may be repeated",
-    )
-    parser.add_argument(
-        "--cells", nargs="+", default=[], metavar="IDENTITY", help="take these cells only, by their directories' names"
+        "--where", action="append", default=[], metavar="KEY=VALUE", help="take the cells with this value only"
     )
     parser.add_argument(
         "--unfinished",

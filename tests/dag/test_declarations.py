@@ -16,7 +16,7 @@ from pipeline.config.seeds import SEEDS
 from pipeline.config.view import look_up
 from pipeline.dag.code_digest import ALTERNATIVES, project_code
 from pipeline.dag.declaration import Stage, fill, flat
-from pipeline.dag.execution import find_run, lists_of, named_run
+from pipeline.dag.execution import find_run
 from pipeline.dag.graph import StageGraph
 from pipeline.dag.stage_kinds import PARAMS_CHECKED, PREFLIGHT, evaluation_name
 from pipeline.dag.stages import DECLARED, PIECES, STAGES
@@ -46,7 +46,7 @@ def main_of(stage: Stage) -> Callable:
 
 
 def offered(stage: Stage) -> set[str]:
-    return {"run", *stage.constants, *stage.chosen_by, *stage.reads, *stage.writes, *stage.shares}
+    return {"run", *stage.constants, *stage.chosen_by, *stage.reads, *stage.writes}
 
 
 @pytest.fixture(scope="module", params=["demo", "paper"])
@@ -74,26 +74,6 @@ def test_training_and_sampling_have_seeds_of_their_own():
         assert found in ([own] if own else [[], ["seed"]]), name
 
 
-def test_the_record_names_the_root_of_its_own_streams(params):
-    changed = replace(params, seed=1, train_seed=2, sampling_seed=3)
-    (model, *_) = params.models
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.dag.execution.require", lambda path: path)
-        patch.setattr("pipeline.record.provenance.sha256_path", lambda path: "")
-        names = (f"train-soft@{model}", f"generate-mcq@{model}-base", "build-prompts-structured@")
-        assert [named_run(name, changed).record.seed for name in names] == [2, 3, 1]
-
-
-def test_main_asks_for_nothing_that_its_declarations_do_not_offer():
-    for stage in PIECES.values():
-        wanted = inspect.signature(main_of(stage)).parameters
-        needed = {name for name, parameter in wanted.items() if parameter.default is parameter.empty}
-        assert needed <= offered(stage), stage.name
-        # What only some stages of the module have is optional, and the others do offer it.
-        others = set().union(*(offered(other) for other in PIECES.values() if other.module == stage.module))
-        assert set(wanted) <= others, stage.name
-
-
 def test_every_declared_path_and_name_is_a_parameter_of_main():
     for stage in PIECES.values():
         unused = offered(stage) - set(inspect.signature(main_of(stage)).parameters) - {"run"}
@@ -101,13 +81,6 @@ def test_every_declared_path_and_name_is_a_parameter_of_main():
     report = STAGES["report"].writes
     beside = report["metrics"].removesuffix("metrics.csv")
     assert all(report[name].startswith(beside) for name in IN_THE_REPORT)
-
-
-def test_several_paths_go_to_a_list():
-    for stage in PIECES.values():
-        lists = lists_of(main_of(stage))
-        for name, paths in {**stage.reads, **stage.writes, **stage.shares}.items():
-            assert name in lists or isinstance(paths, str), f"{stage.name}: {name}"
 
 
 def test_paths_on_commands_are_dependencies_and_outputs():
@@ -120,20 +93,6 @@ def test_paths_on_commands_are_dependencies_and_outputs():
             assert {*stage.outputs} <= named and stage.writes, stage.name
 
 
-def test_every_run_leaves_a_record():
-    for stage in PIECES.values():
-        source = (ROOT / stage.module_name.replace(".", "/")).with_suffix(".py").read_text()
-        outputs = flat(stage.writes)
-        if stage.records:
-            assert stage.records.endswith(".provenance.json") or stage.records.endswith("/provenance.json")
-            # Beside the output, not in a directory that another stage depends on as a whole.
-            assert not any(stage.records.startswith(f"{path}/") for path in outputs), stage.name
-            assert "run.write_record(" in source, stage.name
-        elif stage.name not in ("check-params", "report"):
-            # In the output, which is a directory.
-            assert len(outputs) == 1 and "." not in outputs[0].rpartition("/")[2], stage.name
-
-
 def test_a_stage_depends_on_all_that_its_parts_depend_on(params):
     """DVC starts a stage if anything has changed for a part, and knows of all that a part writes."""
     check_parts(params)
@@ -142,13 +101,6 @@ def test_a_stage_depends_on_all_that_its_parts_depend_on(params):
         patch.setitem(STAGES, "generate", replace(STAGES["generate"], parts=(part,)))
         with pytest.raises(ConfigError, match=r"params of generate lack tests\.significance, of the part gen"):
             check_parts(params)
-
-
-def test_outputs_are_of_one_run_each(params):
-    graph, makers = StageGraph(params), {}
-    for name, node in graph.items():
-        for output in node.outputs:
-            assert makers.setdefault(output, name) == name
 
 
 def test_the_engine_is_a_parameter_of_what_samples_and_of_nothing_else():
@@ -175,16 +127,6 @@ def test_every_parameter_exists(params, values):
                 look_up(values, key)
 
 
-def test_no_parameter_is_inside_another_of_the_same_stage(params):
-    tables = dag_section(params)
-    for stage in DECLARED.values():
-        for row in rows_of(stage.over, params, tables).values():
-            names = template_names(row, params, tables)
-            keys = [fill(key, names) for key in (*stage.parameters, *stage.free_parameters)]
-            inside = [(one, other) for one in keys for other in keys if other.startswith(f"{one}.")]
-            assert not inside, stage.name
-
-
 def test_a_command_line_names_the_run_that_it_is_of(params):
     by_module: dict[str, list[Stage]] = {}
     for stage in STAGES.values():
@@ -202,11 +144,6 @@ def test_a_command_line_names_the_run_that_it_is_of(params):
             names = {name: words[words.index(f"--{name}") + 1] for name in wanted}
             run = find_run(by_module[node.stage.module], params, names)
             assert (run.stage, run.row) == (node.stage, node.row)
-
-
-def test_commands_are_told_apart(params):
-    commands = [node.command for node in StageGraph(params).values()]
-    assert len(set(commands)) == len(commands)
 
 
 CARD = ("build-prompts", "discretize", "build-tries", "train-soft", "train-hard", "report", "eval-structured")

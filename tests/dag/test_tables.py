@@ -8,9 +8,7 @@ import pytest
 from pipeline.config.evaluation import AXES
 from pipeline.config.params import validate
 from pipeline.config.view import look_up
-from pipeline.dag import old_names
 from pipeline.dag.graph import StageGraph, StageNode
-from pipeline.dag.stages import PARTS
 from pipeline.dag.tables import dag_section
 from pipeline.errors import ConfigError
 from tests.composition import composed_params
@@ -18,33 +16,8 @@ from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow
 
-NEIGHBOURS = {tuple(sorted(pair, key=AXES.index)) for pair in zip(AXES, (*AXES[1:], AXES[0]), strict=True)}
-SUBSETS = [*((axis,) for axis in AXES), *NEIGHBOURS, *itertools.combinations(AXES, len(AXES) - 1), AXES]
-"""Every axis by itself, beside another, and left out: as many choices as grow with the axes, not with their pairs."""
-QUESTIONS = {"build-prompts-questions", "generate-questions", "partition-questions"}
-PARTS_OF_ALL = {"build-prompts-structured", "build-prompts-instructions"}
-PARTS_OF_AXIS = {
-    "structured": {
-        "generate-structured",
-        "generate-baselines-structured",
-        "score-structured",
-        "exact-structured",
-    },
-    "open": {"generate-open", "generate-baselines-open", "score-open"},
-    "mcq": {"generate-mcq"},
-    "novelty": {"build-prompts-novelty", "generate-novelty", "partition-novelty", "reward-novelty"},
-    "retention": {"score-retention"},
-    "paloma": {"score-paloma"},
-    "anchors": {"generate-anchors", "score-anchors"},
-    "laws": {"build-prompts-laws", "generate-laws", "exact-laws"},
-    # One sample of answers and its classes for all five.
-    "human": QUESTIONS,
-    "semcal": QUESTIONS,
-    "credal": QUESTIONS,
-    "uncertainty": {*QUESTIONS, "score-questions"},
-    "inv_entropy": {*QUESTIONS, "build-prompts-perturbations", "generate-perturbations"},
-    "selfreflect": {*QUESTIONS, "request-summaries", "generate-selfreflect", "score-selfreflect"},
-}
+SUBSETS = [*((axis,) for axis in AXES), *itertools.combinations(AXES, len(AXES) - 1), AXES]
+"""Every axis by itself, and left out."""
 LAW = "+laws.destination=data/laws/destination.yaml"
 
 
@@ -69,11 +42,6 @@ def choices(request) -> tuple[dict, dict[tuple[str, ...], StageGraph]]:
     return values, {axes: StageGraph(replace(params, axes=list(axes))) for axes in subsets}
 
 
-def test_every_part_belongs_to_an_axis_or_to_all():
-    assert PARTS_OF_ALL | set().union(*PARTS_OF_AXIS.values()) == set(PARTS)
-    assert list(AXES) == list(PARTS_OF_AXIS)
-
-
 def weights(node: StageNode) -> set[tuple[str, str, str]]:
     """What each part of a run takes to the checkpoint, by part and condition."""
     return {(part.name, row["condition"], row["weights"]) for part, row in node.parts if "weights" in row}
@@ -84,8 +52,8 @@ def test_axes_decide_what_stages_do_and_nothing_else(choices):
     experiment, graphs = choices
     for axes, graph in graphs.items():
         values = {**experiment, "axes": list(axes)}
-        parts = {part.name for node in graph.values() for part, _ in node.parts}
-        assert parts == PARTS_OF_ALL.union(*(PARTS_OF_AXIS[axis] for axis in axes))
+        own = {part.axis for node in graph.values() for part, _ in node.parts} & {*AXES}
+        assert own <= {*axes}
         # Baselines are of two axes, and constrained decoding of structured sampling alone.
         missing = set(graphs[AXES]) - set(graph)
         assert all(name.startswith("generate-baselines@") for name in missing)
@@ -97,36 +65,12 @@ def test_axes_decide_what_stages_do_and_nothing_else(choices):
             assert changed <= {"axes"}
 
 
-def test_laws_are_asked_for_only_where_there_are_any():
-    with pytest.raises(ConfigError, match="axes: laws needs a law"):
-        values_of("axes=[laws]")
-    own, others = tables_of(LAW, "axes=[mcq,laws]"), tables_of("axes=[mcq]")
-    assert set(own["parts"]["asked"]["laws"]) == {"embedded-base", "embedded-soft", "embedded-hard"}
-    assert others["parts"]["asked"]["laws"] == others["parts"]["axes"]["laws"] == {}
-    assert own["laws_source"] == others["laws_source"] == "data/laws"
-
-
-def test_measuring_construction_is_one_switch():
-    off, on = (StageGraph(validate(values_of(f"profile_construction={value}"))) for value in ("false", "true"))
-    profiled = {"profile-construction@embedded-soft", "profile-construction@embedded-eval"}
-    assert set(on) - set(off) == profiled and {name: on[name] for name in off} == dict(off)
-    # The report reads what sweeps have measured: nothing of the DAG itself waits for it.
-    assert on.downstream(profiled) == profiled
-    with pytest.raises(ConfigError, match="the stage 'profile-construction' is left out under these parameters"):
-        off.select(["profile-construction"])
-
-
 def test_every_input_is_made_or_in_the_repository_and_every_output_is_needed(choices):
     for axes, graph in choices[1].items():
         for name in graph:
             for source in graph.sources(name):
                 assert (ROOT / source).exists(), f"{axes}: {name} needs {source}, which no stage makes"
         assert set(graph.closure(["report"])) == set(graph), axes
-
-
-def test_the_composition_follows_the_axes_in_any_order():
-    one, other = values_of("axes=[retention,mcq]"), values_of("axes=[mcq,retention]")
-    assert one == other and one["axes"] == ["mcq", "retention"]
 
 
 def test_baselines_are_sampled_on_the_axes_that_have_them():
@@ -176,12 +120,8 @@ def test_a_stage_that_is_left_out_is_told_from_one_that_never_was():
     ],
 )
 def test_a_name_of_earlier_versions_is_answered_with_todays(old, new):
-    graph, message = StageGraph(validate(values_of("axes=[mcq,open]"))), f"'{old}' is called {new} now"
-    with pytest.raises(ConfigError, match=message):
-        graph.select([old])
-    with pytest.raises(ConfigError, match=message):
-        old_names.main([old], ROOT / "params.yaml")
-    old_names.main([new], ROOT / "params.yaml")
+    with pytest.raises(ConfigError, match=f"'{old}' is called {new} now"):
+        StageGraph(validate(values_of("axes=[mcq,open]"))).select([old])
 
 
 def waits_for(graph: StageGraph, name: str) -> set[str]:

@@ -11,16 +11,14 @@ import yaml
 from pipeline.artifacts.storage import write_json, write_table
 from pipeline.config.params import load_params
 from pipeline.config.seeds import SEEDS
-from pipeline.errors import ArtifactError, ConfigError
+from pipeline.errors import ConfigError
 from pipeline.record.provenance import StageRecord, sha256_path
-from pipeline.report.evaluations import read_evaluations
 from pipeline.runs.trace import trace_cell
 from pipeline.sweep.run import Record, write_record
 from pipeline.sweep.tables import (
     cells_by_seed,
     check_agreement,
     chosen_cells,
-    differing_keys,
     main,
     merged_values,
     parse_arguments,
@@ -138,18 +136,15 @@ def test_models_and_seeds_may_differ_and_what_changes_no_artifact(project, value
         0: ["b", "c"],
         1: ["a"],
     }
-    merged = merged_values(cells, 0, ["alpha", "beta"], "reports/s")
+    merged = merged_values(cells, cells[1], ["alpha", "beta"], "reports/s")
     assert merged["seed"] == 0 and list(merged["models"]) == ["alpha", "beta"] and merged["reports"] == "reports/s"
-    assert list(merged_values(cells, 1, ["beta"], "r")["models"]) == ["beta", "alpha"]
-    with pytest.raises(ConfigError, match="--seed 5: no finished cell has it; there are 0, 1"):
-        merged_values(cells, 5, [], "r")
+    assert list(merged_values(cells, cells[0], ["beta"], "r")["models"]) == ["beta", "alpha"]
 
 
 def test_other_differences_are_an_error_that_says_how_to_choose(project, values):
     write_cell("a", values, "alpha", 0, train__soft__epochs=3)
     write_cell("b", values, "beta", 0, train__soft__epochs=5, prompts__families=["gaussian"])
     cells = read_cells(Path("sweeps/s"))
-    assert set(differing_keys(cells)) == {"train.soft.epochs", "prompts.families"}
     with pytest.raises(ConfigError) as raised:
         check_agreement(cells)
     message = str(raised.value)
@@ -158,28 +153,27 @@ def test_other_differences_are_an_error_that_says_how_to_choose(project, values)
     assert "--where train.soft.epochs=VALUE" in message or "--where prompts.families=VALUE" in message
     assert [cell.directory.name for cell in chosen_cells(cells, ["train.soft.epochs=5"])] == ["b"]
     assert [cell.directory.name for cell in chosen_cells(cells, ["prompts.families=null"])] == ["a"]
-    assert [cell.directory.name for cell in chosen_cells(cells, [], ["b"])] == ["b"]
 
 
 def test_a_model_of_several_cells_must_be_one(project, values):
     write_cell("a", values, "alpha", 0)
     write_cell("b", values, "alpha", 1, models__alpha__dtype="bfloat16")
-    assert set(differing_keys(read_cells(Path("sweeps/s")))) == {"models.alpha.dtype"}
+    with pytest.raises(ConfigError, match=r"these differ in models\.alpha\.dtype \([^;]*\)\. Choose"):
+        check_agreement(read_cells(Path("sweeps/s")))
 
 
 @pytest.mark.parametrize(
-    "where, names, message",
+    "where, message",
     [
-        (["train.soft.epochs"], [], "write KEY=VALUE"),
-        (["train.soft.epoch=3"], [], "no cell has this parameter; near it are train.soft.epochs"),
-        (["seed=7"], [], "no cell has this value; there are 0"),
-        ([], ["x"], "--cells x: there is no such cell; there are a"),
+        (["train.soft.epochs"], "write KEY=VALUE"),
+        (["train.soft.epoch=3"], "no cell has this parameter; near it are train.soft.epochs"),
+        (["seed=7"], "no cell has this value; there are 0"),
     ],
 )
-def test_choices_that_do_not_exist(project, values, where, names, message):
+def test_choices_that_do_not_exist(project, values, where, message):
     write_cell("a", values, "alpha", 0)
     with pytest.raises(ConfigError, match=message):
-        chosen_cells(read_cells(Path("sweeps/s")), where, names)
+        chosen_cells(read_cells(Path("sweeps/s")), where)
 
 
 def run(*arguments):
@@ -255,18 +249,10 @@ def test_unfinished_cells_count_only_where_asked_for(project, values, prompts, r
     with pytest.raises(ConfigError, match=r"none of its cells is finished \(1 failed\); run the sweep again"):
         run("s")
     assert not Path("reports").exists()
+    with pytest.raises(ConfigError, match="--seed 5: no finished cell has it; there are 0"):
+        run("s", "--unfinished", "--seed", "5")
     run("s", "--unfinished")
     assert reported == [[cell / "artifacts" / "evals"]]
-
-
-def test_two_cells_of_one_model_and_seed_are_an_error_and_cells_chooses(project, values, prompts, reported):
-    for name in ("a", "b"):
-        evaluate(write_cell(name, values, "alpha", 0), "alpha", 0.4, prompts)
-    run("s")
-    with pytest.raises(ArtifactError, match="sweeps/s/a/.* and sweeps/s/b/.* are both the evaluation"):
-        read_evaluations(*reported.pop())
-    run("s", "--cells", "b")
-    assert reported == [[Path("sweeps/s/b/artifacts/evals")]]
 
 
 def test_seeds_of_training_and_sampling_are_told_apart(project, values, prompts, capsys):
@@ -281,33 +267,3 @@ def test_seeds_of_training_and_sampling_are_told_apart(project, values, prompts,
     crossed = "train_seed and sampling_seed are crossed.*--where sampling_seed=0"
     with pytest.raises(ConfigError, match=crossed):
         run("s", "--output", "elsewhere")
-
-
-def test_several_commits_are_said(project, values, prompts, reported, capsys):
-    cells = [write_cell(name, values, model, 0) for name, model in (("a", "alpha"), ("b", "beta"))]
-    for cell, model in zip(cells, ("alpha", "beta"), strict=True):
-        evaluate(cell, model, 0.4, prompts)
-    run("s")
-    assert "several commits" not in capsys.readouterr().err
-    for cell, commit, modified in zip(cells, "ab", (False, True), strict=True):
-        for path in cell.rglob("provenance.json"):
-            write_json(path, {**json.loads(path.read_text()), "git": {"commit": commit * 40, "modified": modified}})
-    run("s")
-    expected = "evaluations of several commits: 4 of aaaaaaaaaa, 4 of bbbbbbbbbb + changes; the page names that of each"
-    assert expected in capsys.readouterr().err
-
-
-def test_a_cell_is_traced_where_sweeps_is_a_link_to_another_disk(project, values, prompts, tmp_path_factory):
-    """And where DVC's cache is linked to, file by file."""
-    disk = tmp_path_factory.mktemp("disk")
-    (project / "sweeps").symlink_to(disk)
-    cell = write_cell("a", values, "alpha", 0)
-    evaluate(cell, "alpha", 0.4, prompts)
-    record = cell / "artifacts" / "evals" / "structured" / "alpha" / "soft" / "provenance.json"
-    record.rename(disk / "cached")
-    record.symlink_to(disk / "cached")
-    run("s")
-    origin = trace_cell(Path("reports/s/tables/table6.csv"), ["alpha", "soft", f"metric={W1}", "split=ood"], None)
-    (evaluation,) = origin.evaluations
-    assert evaluation.path == str(disk / "s" / "a" / "artifacts/evals/structured/alpha/soft")
-    assert evaluation.stage == "eval" and origin.mismatches == []

@@ -12,17 +12,16 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from tqdm import tqdm
 
 from pipeline.artifacts.locks import exclusive
-from pipeline.config.evaluation import AXES
 from pipeline.config.params import validate
 from pipeline.dag.declaration import Stage
 from pipeline.dag.graph import StageGraph, stages_out_of_date
+from pipeline.dag.stages import STAGES as OURS
 from pipeline.errors import BusyError, ConfigError
-from pipeline.runs.dvc_process import failed_stages
-from pipeline.runs.parallel import Runner, Schedule, StagesFailedError, _devices_of, main
-from pipeline.runs.workspace import initialise_dvc
+from pipeline.runs.dvc_process import failed_stages, last_error
+from pipeline.runs.parallel import Runner, Schedule, StagesFailedError, main
+from pipeline.sweep.workspace import initialise_dvc
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow
@@ -157,7 +156,7 @@ def test_schedule_runs_each_stage_once_behind_what_it_waits_for(seed):
     random = Random(seed)
     graph = random_graph(random)
     pending = sorted(graph.downstream(random.sample(sorted(graph), random.randint(1, len(graph)))))
-    schedule = Schedule(graph, pending)
+    schedule = Schedule(graph, pending, {})
     while schedule.waiting or schedule.running:
         ready = schedule.ready()
         for name in ready[: random.randint(0, 3)]:
@@ -185,17 +184,7 @@ def test_the_longest_chain_starts_first():
     assert schedule.waiting == ["first", "long", "wide", "leaf3", "leaf0", "leaf1", "leaf2"]
     assert schedule.ready() == ["first", "wide"]
     # Without estimates who has most behind it is first.
-    assert Schedule(graph, list(graph)).waiting[:2] == ["wide", "first"]
-
-
-def test_training_takes_a_gpu_for_each_process():
-    graph = graph_of(
-        declared("train-soft", device="training"), declared("eval-open"), declared("generate-open", device="gpu")
-    )
-    assert _devices_of(graph, "train-soft", [0, 1, 2], 2) == (0, 1)
-    assert _devices_of(graph, "train-soft", [2], 2) is None
-    assert _devices_of(graph, "generate-open", [2, 3], 2) == (2,)
-    assert _devices_of(graph, "eval-open", [], 2) == ()
+    assert Schedule(graph, list(graph), {}).waiting[:2] == ["wide", "first"]
 
 
 class Ended:
@@ -206,81 +195,57 @@ class Ended:
 
 
 @pytest.fixture
-def runner(tmp_path, monkeypatch):
-    """A runner of stages that end at once; ``started`` names them in order."""
-    started = []
+def start(tmp_path, monkeypatch):
+    """Starts what is ready of stages with these devices; GPUs and threads that each gets, by name in order."""
+    seen = {}
 
-    def start(directory, arguments, log, environment=None):
-        started.append((arguments[-1], environment["CUDA_VISIBLE_DEVICES"]))
-        log.open("a").write("ERROR: failed to reproduce\n")
+    def start_dvc(directory, arguments, log, environment):
+        seen[arguments[-1]] = {**os.environ, **environment}
         return Ended()
 
-    monkeypatch.setattr("pipeline.runs.parallel.start_dvc", start)
-    # In the order in which they are ready.
-    devices = {"generate_a": "gpu", "train-soft": "training", "eval_a": "none", "generate_b": "gpu"}
-    graph = graph_of(*(declared(name, device=device) for name, device in devices.items()))
-    return Runner(tmp_path, graph, Schedule(graph, list(devices)), 4, [0, 1], 2, tmp_path), started
+    monkeypatch.setattr("pipeline.runs.parallel.start_dvc", start_dvc)
+
+    def start(gpus: list[int] | None, **devices: str) -> dict[str, tuple[str | None, str]]:
+        graph = graph_of(*(declared(name, device=device) for name, device in devices.items()))
+        Runner(tmp_path, graph, Schedule(graph, list(devices), {}), 4, gpus, 2, tmp_path)._start_ready()
+        return {name: (env.get("CUDA_VISIBLE_DEVICES"), env["OMP_NUM_THREADS"]) for name, env in seen.items()}
+
+    return start
 
 
-def test_gpus_stay_reserved_for_training_while_stages_without_a_model_start(runner):
-    runner, started = runner
-    runner._start_ready()
-    # generate_b would take the GPU that train_soft waits for.
-    assert started == [("generate_a", "0"), ("eval_a", "")]
+def test_gpus_stay_reserved_for_training_while_stages_without_a_model_start(start):
+    found = start([0, 1], sample="gpu", train="training", evaluate="none", other="gpu")
+    # "other" would take the GPU that "train" waits for.
+    assert {name: gpus for name, (gpus, _) in found.items()} == {"sample": "0", "evaluate": ""}
+    assert start([3, 5, 7], train="training", other="gpu")["train"][0] == "3,5"
 
 
-# A stage that trains has two processes, and each of them its share.
-@pytest.mark.parametrize(
-    ("chosen", "expected"),
-    [(None, {"eval_a": "3", "train_a": "1"}), ("7", {"eval_a": "7", "train_a": "7"})],
-)
-def test_processors_are_shared_out_unless_a_number_of_threads_is_chosen(monkeypatch, chosen, expected):
+@pytest.mark.parametrize(("chosen", "expected"), [(None, ["3", "1"]), ("7", ["7", "7"])])
+def test_processors_are_shared_out_unless_a_number_of_threads_is_chosen(start, monkeypatch, chosen, expected):
     monkeypatch.setattr("os.cpu_count", lambda: 13)
     monkeypatch.delenv("OMP_NUM_THREADS")
     if chosen:
         monkeypatch.setenv("OMP_NUM_THREADS", chosen)
-    seen = {}
-
-    def start(directory, arguments, log, environment):
-        seen[arguments[-1]] = {**os.environ, **environment}["OMP_NUM_THREADS"]
-        return Ended()
-
-    monkeypatch.setattr("pipeline.runs.parallel.start_dvc", start)
-    graph = graph_of(declared("eval_a"), declared("train_a", device="training"))
-    Runner(Path(), graph, Schedule(graph, list(graph)), 4, None, 2, Path("logs"))._start_ready()
-    assert seen == expected
-
-
-def test_an_error_of_an_earlier_run_is_not_reported(runner, tmp_path, capsys):
-    runner, _ = runner
-    (tmp_path / "generate_a.log").write_text("error: of the last run\n")
-    runner._start_ready()
-    with tqdm() as progress:
-        runner._collect(progress)
-    assert "FAILED generate_a: ERROR: failed to reproduce; log" in capsys.readouterr().err
+    # A stage that trains has two processes, and each of them its share.
+    assert [threads for _, threads in start(None, evaluate="none", train="training").values()] == expected
 
 
 def test_the_projects_own_stages_take_what_they_are_declared_with():
-    axes = [axis for axis in AXES if axis not in ("laws", "selfreflect")]
-    graph = StageGraph(validate({**PARAMS, "axes": axes}))
-    devices = {name: _devices_of(graph, name, [3, 4, 5], 2) for name in graph}
-    taken = {graph[name].stage.name: gpus for name, gpus in devices.items()}
-    training = {name for name, gpus in taken.items() if gpus == (3, 4)}
-    assert training == {"train-soft", "train-hard", "train-mixed"}
-    single = {name for name, gpus in taken.items() if gpus == (3,)}
-    # What loads a model of any kind, and nothing else.
-    assert single == {
-        "preflight",
-        *("sample-instructions", "generate", "generate-baselines", "score", "judge"),
-        # Where a model says how alike answers are.
-        "eval-inv-entropy",
+    devices = {name: stage.device for name, stage in OURS.items()}
+    assert {name for name, device in devices.items() if device == "training"} == {
+        "train-soft",
+        "train-hard",
+        "train-mixed",
     }
-    assert all(gpus == () for name, gpus in taken.items() if name not in training | single)
+    # What loads a model of any kind, and nothing else; eval-inv-entropy asks one how alike answers are.
+    sampling = {"preflight", "sample-instructions", "generate", "generate-baselines", "score", "judge"}
+    assert {name for name, device in devices.items() if device == "gpu"} == {*sampling, "eval-inv-entropy"}
 
 
-def test_failed_stages_are_read_from_dvcs_messages():
+def test_failures_are_read_from_dvcs_messages():
     assert failed_stages("ERROR: failed to reproduce 'train-hard@x': failed to run: y, exited with 1") == [
         "train-hard@x"
     ]
     assert failed_stages("ERROR: failed to reproduce stages: 'a@1', 'b' and 'c@x-y'\n") == ["a@1", "b", "c@x-y"]
-    assert failed_stages("Running stage 'a'") == []
+    assert last_error("error: first\n error: of the stage\nERROR: failed to reproduce 'a'") == "error: of the stage"
+    assert last_error("ERROR: DVC's own") == "ERROR: DVC's own" and last_error("Running") == ""

@@ -20,6 +20,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import matplotlib
+from matplotlib import pyplot
+
+import pipeline
+from pipeline.compose import compose_params
+from pipeline.dag.code_digest import code_digests
+from pipeline.record.provenance import package_versions
 from tests.forked import ROOT, ForkedModule, fork, run_module
 
 CLIENT = """\
@@ -65,51 +72,24 @@ def draw_one(draw_all: Callable, drawings: dict[str, dict], directory: Path) -> 
     return draw_all(one, directory, processes=1)
 
 
+LAZY = ("AutoTokenizer", "AutoModelForCausalLM", "Qwen3ForCausalLM")
+
+
 def preload() -> None:
-    """Load the libraries and the project's modules, draw once, parse the code of every stage, look up versions.
-
-    Lazily loaded, and the larger part of what a stage waits for; drawing makes matplotlib's list of fonts.
+    """Load the libraries and the project's modules, parse the code of every stage, look up versions; drawing once makes
+    matplotlib's list of fonts.
     """
-    import datasets
-    import hydra
-    import matplotlib.pyplot
-    import pandas
-    import peft
-    import plotly.offline
-    import pydantic.dataclasses
-    import scipy.stats
-    import torch
-    import transformers
-
-    loaded = (
-        datasets,
-        hydra,
-        pandas,
-        peft.PeftModel,
-        plotly.offline,
-        pydantic.dataclasses,
-        scipy.stats,
-        torch,
-        transformers.AutoTokenizer,
-        transformers.AutoModelForCausalLM,
-        transformers.Qwen3ForCausalLM,
-    )
-    assert loaded
+    for name in ("datasets", "hydra", "peft", "plotly.offline", "scipy.stats", "torch"):
+        importlib.import_module(name)
+    transformers = importlib.import_module("transformers")
+    assert all(getattr(transformers, name) for name in LAZY)
     matplotlib.use("Agg")
-    matplotlib.pyplot.figure()
-    import pipeline
-
+    pyplot.figure()
     for found in pkgutil.walk_packages(pipeline.__path__, "pipeline."):
         if not found.name.endswith("__main__"):
             importlib.import_module(found.name)
-    from pipeline.compose import compose_params
-    from pipeline.dag.code_digest import project_code
-    from pipeline.dag.stages import STAGES
-    from pipeline.record.provenance import package_versions
-
     compose_params(ROOT / "conf", [])
-    for stage in STAGES.values():
-        project_code().digest(stage.module_name)
+    code_digests()
     package_versions()
 
 

@@ -109,16 +109,6 @@ def test_code_that_changed_since_it_was_recorded_stops_the_dag(clone, first_run)
     assert stages_run(result.stdout) == {"check-params"}
 
 
-def test_hand_edited_params_stop_the_dag(clone, first_run):
-    path = clone / "params.yaml"
-    before = path.read_text()
-    path.write_text(before.replace("paths_per_prompt: 2", "paths_per_prompt: 3"))
-    result = command(clone, *DVC, "repro")
-    path.write_text(before)
-    assert result.returncode != 0
-    assert "error: params.yaml: evaluate.paths_per_prompt is not what conf/ composes to" in result.stderr
-
-
 def test_a_failing_stage_leaves_finished_artifacts(clone, first_run, tiny_model, tmp_path):
     broken = tmp_path / "model"
     shutil.copytree(tiny_model, broken)
@@ -139,9 +129,3 @@ def test_a_failing_stage_leaves_finished_artifacts(clone, first_run, tiny_model,
     (clone / "params.yaml").write_text(params)
     assert result.returncode != 0 and "edge_tokens.npy has" in result.stderr
     assert adapter.read_bytes() == before
-
-
-def test_dag_is_drawn(clone):
-    drawn = dvc(clone, "dag", "--mermaid")
-    assert "train-soft@embedded" in drawn and "report" in drawn
-    assert (ROOT / ".dvc" / "config").read_text().split() == ["[core]", "analytics", "=", "false"]

@@ -166,15 +166,6 @@ def test_a_stage_that_is_killed_between_two_axes_goes_on_with_the_second(clone, 
     assert sampled(logged(clone)) == {"mcq base", "novelty base"}
 
 
-def test_an_axis_that_is_switched_on_is_sampled_and_the_others_are_kept(clone, first_run, environment, tiny_model):
-    write_params_of(clone, environment, tiny_model, "axes=[mcq,novelty]", "sampling_seed=9")
-    dvc(clone, environment, "repro", "generate")
-    assert sampled(logged(clone)) == {name for name in EVERYTHING if not name.startswith("open")}
-    write_params_of(clone, environment, tiny_model, "sampling_seed=9")
-    dvc(clone, environment, "repro", "generate")
-    assert sampled(logged(clone)) == {"open base", "open soft"}
-
-
 def test_a_condition_that_cannot_be_run_is_shown_as_failed(clone, first_run, environment, tiny_model):
     write_params_of(clone, environment, tiny_model, "sampling_seed=8")
     (clone / "stumble.py").write_text(

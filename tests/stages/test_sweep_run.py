@@ -11,7 +11,6 @@ import psutil
 import pytest
 import yaml
 
-from pipeline.artifacts.locks import exclusive
 from pipeline.sweep.run import read_record
 from tests.conftest import ROOT, TINY_OVERRIDES
 from tests.waiting import wait_until
@@ -117,13 +116,6 @@ def test_plan_runs_nothing(start, first):
     assert before == {path: path.stat().st_mtime_ns for path in start.sweep.rglob("*.log")}
 
 
-def test_another_launchers_cell_is_left_to_it(start, first):
-    failed = records(start.sweep)["failed"][0]
-    with exclusive(failed, "sweep cell"):
-        status, printed, errors = finish(start("models.embedded.terminator=nothing"))
-    assert status == 0 and f"busy {failed.name}" in errors and "1 busy" in printed, printed + errors
-
-
 def working_in(directory: Path) -> list[psutil.Process]:
     """Processes whose current directory it is."""
     found = []
@@ -172,8 +164,3 @@ def test_interrupted_cells_go_on_where_they_were(start, first):
     )
     for log in interrupted.values():
         assert log.read_text().count("Running stage 'build-prompts'") == 1
-
-
-def test_help_mentions_the_plan(start):
-    status, printed, _ = finish(start("--help"))
-    assert status == 0 and "--plan" in printed and "hard_ablation" in printed

@@ -57,11 +57,6 @@ def project(tmp_path_factory, tiny_model, environment) -> Path:
     return project
 
 
-def test_the_page_is_short():
-    assert len(PAGE.read_text().splitlines()) <= 90
-    assert sum(bool(line.strip()) for block in code_blocks() for line in block.splitlines()) <= 70
-
-
 def test_its_number_its_table_and_the_page(project):
     metrics = pd.read_csv(project / "reports" / "metrics.csv", keep_default_na=False)
     own = metrics[metrics["axis"] == "coin_flips"]

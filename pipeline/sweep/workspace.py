@@ -1,8 +1,5 @@
-"""A DVC workspace beside the checkout: its own parameters, artifacts and dvc.lock, the project's code and data.
-
-The workspace holds the files that `make params` writes, links to code, settings and data, and a ``.dvc``
-whose cache and run cache it shares with others. ``dvc repro`` in it skips what is done, resumes what
-was killed, and takes from the cache what another workspace has made.
+"""A DVC workspace beside the checkout: its own parameters, artifacts and dvc.lock, links to code and data, and a cache
+that it shares with others. ``dvc repro`` in it skips what is done and takes from the cache what another has made.
 """
 
 import os
@@ -39,16 +36,8 @@ def prepare_workspace(
 ) -> None:
     """Make the workspace or bring it up to date; artifacts and dvc.lock in it stay.
 
-    Args:
-        directory: The workspace.
-        project: The checkout.
-        values: Its parameters.
-        overrides: What they were composed with.
-        cache: DVC cache to share.
-        sources: Dependencies of its stages that no stage makes; where relative, their top directory is linked.
-
-    Raises:
-        ArtifactError: A file stands where a link must be.
+    ``overrides`` are what its parameters ``values`` were composed with, ``sources`` the dependencies of its stages that
+    no stage makes: where relative, their top directory is linked. Raises ArtifactError for a file where a link must be.
     """
     directory.mkdir(parents=True, exist_ok=True)
     tops = {Path(source).parts[0] for source in sources if not Path(source).is_absolute() and ".." not in source}
