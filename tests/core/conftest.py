@@ -1,9 +1,11 @@
-"""Digit rules made by hand."""
+"""Digit rules made by hand, and the strings of a trie."""
 
 import numpy as np
 import pytest
 
+from pipeline.core.exact.trie_law import leaf_edges
 from pipeline.core.tries.digit_tokens import DigitTokens
+from pipeline.core.tries.trie import LEAF, Trie, edge_parents
 
 END = 2
 
@@ -22,3 +24,18 @@ def digit_tokens(max_group: int) -> DigitTokens:
 @pytest.fixture(params=[1, 2, 3], ids=lambda size: f"groups of {size}")
 def rule(request) -> DigitTokens:
     return digit_tokens(request.param)
+
+
+def leaf_sequences(trie: Trie) -> list[list[int]]:
+    """Token ids of each string, terminator excluded, in the order of ``leaf_edges``."""
+    parents = edge_parents(trie)
+    incoming = np.concatenate([[-1], np.flatnonzero(trie.edge_children != LEAF)])
+    sequences = []
+    for prefix in parents[leaf_edges(trie)].tolist():
+        tokens: list[int] = []
+        while prefix:
+            edge = int(incoming[prefix])
+            tokens.append(int(trie.edge_tokens[edge]))
+            prefix = int(parents[edge])
+        sequences.append(tokens[::-1])
+    return sequences

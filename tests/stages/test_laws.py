@@ -16,10 +16,10 @@ from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.tries import open_tries
 from pipeline.compose import compose_params, write_files
 from pipeline.config.params import load_params
-from pipeline.core.exact.trie_law import leaf_sequences
 from pipeline.engines.loading.conditioned_model import open_model
 from pipeline.engines.loading.model import next_log_probabilities
 from tests.conftest import ROOT, TINY_OVERRIDES
+from tests.core.conftest import leaf_sequences
 from tests.stages.conftest import Dag
 
 pytestmark = pytest.mark.slow

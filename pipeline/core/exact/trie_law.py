@@ -23,21 +23,6 @@ def leaf_edges(trie: Trie) -> np.ndarray:
     return np.flatnonzero(trie.edge_children == LEAF)
 
 
-def leaf_sequences(trie: Trie) -> list[list[int]]:
-    """Token ids of each string, terminator excluded, in the order of ``leaf_edges``."""
-    parents = edge_parents(trie)
-    incoming = np.concatenate([[-1], np.flatnonzero(trie.edge_children != LEAF)])
-    sequences = []
-    for prefix in parents[leaf_edges(trie)].tolist():
-        tokens: list[int] = []
-        while prefix:
-            edge = int(incoming[prefix])
-            tokens.append(int(trie.edge_tokens[edge]))
-            prefix = int(parents[edge])
-        sequences.append(tokens[::-1])
-    return sequences
-
-
 def leaf_index(trie: Trie, sequences: Sequence[Sequence[int]]) -> np.ndarray:
     """int64[len(sequences)], places of token sequences (terminator excluded) in the order of ``leaf_edges``; -1 for one
     that the trie does not hold, such as a canonical string of probability 0."""

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 
-from pipeline.core.exact.trie_law import exact_law, leaf_edges, leaf_index, leaf_sequences
+from pipeline.core.exact.trie_law import exact_law, leaf_edges, leaf_index
 from pipeline.core.tries.trie import build_trie, edge_parents, path_prefix_weights, prefix_probabilities, trie_levels
+from tests.core.conftest import leaf_sequences
 
 END = 9
 

@@ -32,16 +32,9 @@ def hellaswag_rows(size):
     ]
 
 
-def test_hellaswag():
+def test_likelihood_by_character():
     task = RetentionTask("tinyHellaswag", {"train": hellaswag_rows(15), "validation": hellaswag_rows(1)})
-    kind, (prompt, ending) = task.requests[1]
-    # Brackets of WikiHow are removed, the second part is capitalised, ten examples come first.
-    assert prompt.endswith("\n\nLabel 0: He starts. now. Then he") and prompt.count("\n\n") == 10
-    assert prompt.startswith("Label ") and "Then he stays for long.\n\n" in prompt
-    assert (kind, ending) == ("loglikelihood", " stays for long.")
-    # 5, 15, 11 and 1 characters: per character -1.2, -1, -1.1 and -1.05.
-    lengths = [len(text) for text in ("goes.", "stays for long.", " sits down.", "x")]
-    assert lengths == [5, 15, 11, 1]
+    # Endings of 5, 15, 11 and 1 characters: -1.2, -1, -1.1 and -1.05.
     responses = [(-6.0, False), (-15.0, False), (-12.1, False), (-1.05, False)]
     assert values(task.outcomes(responses)) == {"acc_norm": [1.0], "acc": [0.0]}
 
@@ -56,11 +49,6 @@ def test_truthful_qa():
     ]
     task = RetentionTask("tinyTruthfulQA", {"validation": rows})
     assert [arguments[1] for _, arguments in task.requests] == [" best", " good", " bad", " best", " bad", " worse"]
-    prompts = {arguments[0] for _, arguments in task.requests}
-    assert len(prompts) == 1
-    prompt = prompts.pop()
-    assert prompt.startswith("Q: What is human life expectancy in the United States?\nA: Human life expectancy")
-    assert prompt.endswith("\n\nQ: What is it?\nA:") and prompt.count("Q: ") == 7
     weights = (0.2, 0.1, 0.3, np.exp(-1.0), np.exp(-2.0), np.exp(-3.0))
     responses = [(float(np.log(weight)), False) for weight in weights]
     found = values(task.outcomes(responses))
@@ -69,29 +57,6 @@ def test_truthful_qa():
     tiny = [(value - 2000.0, greedy) for value, greedy in responses]
     assert values(task.outcomes(tiny))["mc2"] == pytest.approx([0.5])
     assert values(task.outcomes([*responses[:3], (-2.0, False), (-1.0, False), (-3.0, False)]))["acc"] == [0.0]
-
-
-def test_winogrande():
-    rows = [
-        {
-            "sentence": f"The {noun} beat the cup because _ was big.",
-            "option1": "it",
-            "option2": "the cup",
-            "answer": "2",
-        }
-        for noun in ("ball", "bat", "car", "hat", "dog", "cat", "fox")
-    ]
-    task = RetentionTask("tinyWinogrande", {"train": rows[1:], "validation": rows[:1]})
-    contexts = [arguments[0] for _, arguments in task.requests]
-    assert [arguments[1] for _, arguments in task.requests] == [" was big."] * 2
-    assert contexts[0].endswith("\n\nThe ball beat the cup because it")
-    assert contexts[1].endswith("\n\nThe ball beat the cup because the cup")
-    head = contexts[0].rsplit("\n\n", 1)[0]
-    assert contexts[1].startswith(head) and head.count("because the cup was big.") == 5
-    # 32 and 37 characters of filled-in context divide the same continuation's log-likelihoods.
-    assert [len(context.rsplit("\n\n", 1)[1]) for context in contexts] == [32, 37]
-    assert values(task.outcomes([(-10.0, False), (-11.0, False)])) == {"acc_norm": [1.0], "acc": [0.0]}
-    assert values(task.outcomes([(-10.0, False), (-9.0, False)])) == {"acc_norm": [1.0], "acc": [1.0]}
 
 
 def gsm8k(answer="20 + 1,214 = 1,234\n#### 1,234"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.config.params import load_params
-from pipeline.core.exact.trie_law import exact_law, leaf_sequences
+from pipeline.core.exact.trie_law import exact_law
 from pipeline.core.laws.discretize import discretize
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.tries.digit_tokens import DigitTokens
@@ -17,6 +17,7 @@ from pipeline.engines.loading.model import load_model, load_tokenizer
 from pipeline.engines.sampling.generate import generate, sample_seeds
 from pipeline.engines.scoring.tree_scorer import TreeScorer
 from tests.conftest import ROOT
+from tests.core.conftest import leaf_sequences
 
 PROMPTS = {p.family: p for split in ("unseen", "ood") for p in build_split(split, selection="selected")}
 
