@@ -86,7 +86,6 @@ class NumberLawBounds:
 
     @property
     def achieved_width(self) -> float:
-        """Upper minus lower bound of normalised W1."""
         return self.wasserstein_1_high - self.wasserstein_1_low
 
 
@@ -142,7 +141,6 @@ class GridSums:
         self.low, self.low_certain = np.zeros(self.size), np.zeros(self.size)
 
     def add_answers(self, values: np.ndarray, mass: np.ndarray) -> None:
-        """An answer is a block of one value."""
         nodes = self.target.nodes
         self._add(np.searchsorted(nodes, values, "right"), np.searchsorted(nodes, values, "left"), mass, mass)
 
@@ -209,7 +207,6 @@ class GridSums:
 
 
 def _ratio(part: np.ndarray, total: np.ndarray, empty: float) -> np.ndarray:
-    """part / total, ``empty`` where there is nothing."""
     return np.where(total > 1e-300, part / np.maximum(total, 1e-300), empty)
 
 
@@ -327,7 +324,6 @@ class _Search:
         return np.where(blocks["negative"], -1.0, 1.0) * blocks["number"] / 10.0 ** blocks["decimals"]
 
     def _resolve(self, blocks: np.ndarray, *, raw: bool = True) -> None:
-        """Count blocks as the answers that they are."""
         values, (lower, upper) = self._values(blocks), self.target.support
         valid = (blocks["state"] >= WHOLE) & (lower <= values) & (values <= upper)
         valid &= ~blocks["fractional"] if self.target.integer else True

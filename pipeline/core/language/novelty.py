@@ -63,7 +63,6 @@ def representatives(partition: Sequence[int]) -> list[int]:
 
 
 def distinct(partition: Sequence[int]) -> int:
-    """Number of classes."""
     return len(representatives(partition))
 
 

@@ -43,7 +43,6 @@ def _held_out(names: tuple[str, str, str], law: Callable[..., Law], *parameters:
 
 
 def _location_scale(names: tuple[str, str, str], location: str, scale: str, scipy_name: str) -> Family:
-    """The six location-scale families share their grids (Table 5)."""
     return _seen(
         names,
         lambda loc, scale: _scipy(scipy_name, loc=loc, scale=scale),

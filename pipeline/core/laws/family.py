@@ -54,7 +54,6 @@ def listed(name: str, *values: float) -> Axis:
 
 
 def counts(name: str, *values: int) -> Axis:
-    """Whole numbers, carried as floats."""
     return Axis(name, tuple(map(float, values)), "count")
 
 
@@ -79,7 +78,6 @@ class Parameter:
 
     @property
     def domain(self) -> str:
-        """The domain in words, e.g. ``a number in (0.0, inf)``."""
         kind = "a whole number" if self.integer else "a number"
         left, right = "[" if self.lower_inclusive else "(", "]" if self.upper_inclusive else ")"
         return f"{kind} in {left}{self.lower}, {self.upper}{right}"
@@ -168,7 +166,6 @@ class Family:
             raise DomainError(f"{self.family_id}: {rule}, got {values}")
 
     def law_at(self, parameters: Parameters) -> Law:
-        """The SciPy law at prompt parameters, which are checked. Raises DomainError."""
         self.check(parameters)
         law = self.law(*(parameters[parameter.name] for parameter in self.parameters))
         if any(math.isnan(end) for end in law.support):

@@ -68,7 +68,6 @@ class FiniteLaw:
 
     @cached_property
     def class_names(self) -> tuple[str, ...]:
-        """K distinct classes in the order of their first strings."""
         return tuple(dict.fromkeys(self.classes))
 
     @cached_property

@@ -58,12 +58,10 @@ class RoundedLaw:
 
     @property
     def scale(self) -> float:
-        """10^num_decimals."""
         return 10.0**self.num_decimals
 
     @cached_property
     def bounds(self) -> tuple[int, int]:
-        """Smallest and largest grid index k."""
         largest = 10**MAX_DIGITS - 1
         lower, upper = np.clip(np.array(self.law.support) * self.scale, -largest, largest)
         return math.ceil(lower), math.floor(upper)
@@ -111,13 +109,11 @@ class RoundedLaw:
         return np.maximum(mass, 0.0)
 
     def sample(self, rng: np.random.Generator, size: int = 1) -> list[int]:
-        """``size`` independent draws of k by inversion."""
         scaled = quantile(self.law, rng.random(size)) * self.scale
         nearest = np.floor(np.clip(scaled, *self.bounds) + 0.5).astype(np.int64)
         return np.clip(nearest, *self.bounds).tolist()
 
     def text(self, index: int) -> str:
-        """Canonical string of a grid index."""
         whole, fraction = divmod(abs(index), 10**self.num_decimals)
         text = f"{whole}.{fraction:0{self.num_decimals}d}" if self.num_decimals else str(whole)
         return f"-{text}" if index < 0 else text

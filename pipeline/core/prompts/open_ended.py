@@ -31,7 +31,6 @@ OPEN_CATEGORIES = tuple(name.strip() for name in _CATEGORIES.split(","))
 
 
 def open_prompts() -> list[TextPrompt]:
-    """The prompts of the split "open", in the order of ``OPEN_CATEGORIES``."""
     return [
         open_prompt(TEMPLATE.format(verb=VERBS[index % len(VERBS)], category=category), category)
         for index, category in enumerate(OPEN_CATEGORIES)

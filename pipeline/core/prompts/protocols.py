@@ -63,12 +63,10 @@ class AnswerProtocol:
 
     @property
     def reasons(self) -> bool:
-        """Whether the model is to reason before it answers."""
         return self.condition == "ssot"
 
     @property
     def answers_per_generation(self) -> int:
-        """Samples that one reply stands for."""
         return self.answers_per_request if self.condition == "batch" else 1
 
     def instruction(self, axis: str) -> str | None:
@@ -82,7 +80,6 @@ class AnswerProtocol:
         return None
 
     def messages(self, axis: str, prompt: str, instruction_role: str = "system") -> list[dict[str, str]]:
-        """The chat messages of one request."""
         instruction = self.instruction(axis)
         head = [] if instruction is None else [{"role": instruction_role, "content": instruction}]
         return [*head, {"role": "user", "content": prompt}]

@@ -39,7 +39,6 @@ class Prompt:
 
     @property
     def support(self) -> tuple[float, float]:
-        """Smallest and largest valid value, both inside."""
         return self.law.support
 
 
@@ -50,12 +49,10 @@ def format_prompt(family: Family, parameters: Parameters) -> str:
 
 
 def prompt_id(family_id: str, text: str) -> str:
-    """The family and a digest of the text."""
     return f"{family_id}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
 
 def make_prompt(family_id: str, parameters: Parameters, split: str) -> Prompt:
-    """Validate the family and its parameters and build the prompt. Raises DomainError."""
     family = get_family(family_id)
     law = family.law_at(parameters)
     text = format_prompt(family, parameters)

@@ -56,7 +56,6 @@ class Item:
 
     @property
     def example(self) -> tuple[str, str]:
-        """Question and right answer."""
         return self.options[self.gold if isinstance(self.gold, int) else 0]
 
 
@@ -129,7 +128,6 @@ def _strict(text: str) -> str:
 
 
 def _flexible(text: str) -> str:
-    """The last number."""
     found = [match[0] for match in re.finditer(r"-?[$0-9.,]{2,}|-?[0-9]+", text)]
     return found[-1] if found else "[invalid]"
 

@@ -118,7 +118,6 @@ def _score(gained: np.ndarray, lost: np.ndarray, size: int, margin: float) -> np
 
 
 def _not_worse(gained: int, lost: int, size: int, margin: float) -> float:
-    """p-value against P(gained) - P(lost) <= -margin; see ``tost_proportions``."""
     observed = _score(np.array(float(gained)), np.array(float(lost)), size, margin)
     if size > LARGEST_EXACT:
         return float(stats.norm.sf(observed))
@@ -167,7 +166,6 @@ def tango_interval(base: np.ndarray, own: np.ndarray) -> tuple[float, float]:
 
 
 def _largest_gain(gained: int, lost: int, size: int) -> float:
-    """Upper end of Tango's interval of P(gained) - P(lost)."""
     counts = np.array(float(gained)), np.array(float(lost))
 
     def excess(difference: float) -> float:
@@ -191,7 +189,6 @@ class StratifiedMean:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95% interval."""
         return self.centre - NORMAL_QUANTILE * self.error, self.centre + NORMAL_QUANTILE * self.error
 
     def p_equivalence(self, margin: float) -> float:

@@ -77,7 +77,6 @@ def share_of(column: str) -> Statistic:
 
 
 def ratio_of(numerator: str, denominator: str, size: Callable[[pd.DataFrame], float] | None = None) -> Statistic:
-    """The sum of one column over the sum of another."""
 
     def ratios(rows: pd.DataFrame, weights: np.ndarray) -> np.ndarray:
         above, below = (weights @ rows[name].to_numpy(float) for name in (numerator, denominator))
@@ -128,7 +127,6 @@ def aggregate_of(
 
 
 def _whole(rows: pd.DataFrame) -> Nested:
-    """Every row once."""
     return Nested(intervals.by_family(rows["family"].to_numpy())[None])
 
 

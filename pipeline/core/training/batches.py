@@ -35,7 +35,6 @@ class Batch:
     targets: Targets
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same batch on another device."""
         return Batch(**{name: value if value is None else value.to(device) for name, value in vars(self).items()})
 
 
@@ -156,7 +155,6 @@ def into_subtrees(example: Example, max_tokens: int) -> list[Example]:
 
 
 def into_sequences(example: Example) -> list[Example]:
-    """Cut an example into one part for each of its leaves."""
     order = depth_first_order(example.tree)
     leaf = np.ones(len(order), dtype=bool)
     leaf[example.tree.parents[example.tree.parents != ROOT]] = False

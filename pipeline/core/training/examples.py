@@ -105,7 +105,6 @@ class Example:
 
     @property
     def num_inputs(self) -> int:
-        """Tokens that the model reads: the prompt and every node."""
         return len(self.prompt_ids) + len(self.tree)
 
 

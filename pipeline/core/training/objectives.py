@@ -37,7 +37,6 @@ class Targets:
         return Targets(self.token_ids.to(device), self.probabilities.to(device), self.weights.to(device))
 
     def split(self, positions: int) -> Iterator["Targets"]:
-        """Consecutive targets of at most ``positions`` positions each."""
         parts = (tensor.split(positions) for tensor in (self.token_ids, self.probabilities, self.weights))
         return (Targets(*part) for part in zip(*parts, strict=True))
 

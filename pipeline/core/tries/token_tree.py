@@ -38,7 +38,6 @@ class TokenTree:
 
     @property
     def is_chain(self) -> bool:
-        """Whether the tree is a single sequence."""
         return bool((self.parents == np.arange(len(self)) - 1).all())
 
     def ancestor_mask(self) -> np.ndarray:

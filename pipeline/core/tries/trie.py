@@ -55,11 +55,9 @@ class Trie:
 
     @property
     def num_edges(self) -> int:
-        """Number of (prefix, next token) pairs."""
         return len(self.edge_tokens)
 
     def children(self, prefix: int) -> slice:
-        """The edges that leave a prefix, by its index."""
         return slice(int(self.edge_offsets[prefix]), int(self.edge_offsets[prefix + 1]))
 
     def next_tokens(self, prefix_ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:

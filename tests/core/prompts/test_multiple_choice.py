@@ -3,8 +3,6 @@
 import hashlib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pipeline.core.prompts.multiple_choice import (
     MCQ_PROMPT,
@@ -181,21 +179,3 @@ def test_tolerant_contents_have_no_emphasis_around_them():
     )
     options = ("Liver", "Pancreas\nin the\nabdomen", "CYP2D6*4", "-5 mEq")
     assert parse_mcq_tolerant(text) == ParsedQuestion("Which* organ?", options, "B")
-
-
-LINES = st.sampled_from(
-    (
-        *GOOD.splitlines(),
-        *("Question: x", "A. y", "D. z", "E. coli", "Correct Answer: A", "correct answer: **C**", "(B)", "Answer: (D)"),
-        *("- A) t", "Option C: u", "", "text", "<think>", "</think>", "**Question 2**", "Explanation: v"),
-    )
-)
-
-
-@given(st.lists(LINES, max_size=12).map("\n".join))
-def test_what_strict_accepts_tolerant_accepts_with_the_same_letter(text):
-    strict, tolerant = parse_mcq(text), parse_mcq_tolerant(text)
-    if isinstance(strict, ParsedQuestion):
-        assert tolerant == strict
-    if isinstance(tolerant, McqFailure):
-        assert isinstance(strict, McqFailure)
