@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.measure import best, counted
 from benchmarks.workload import MODEL
 from pipeline.artifacts.json_lines import read_json_lines
-from pipeline.axes.credal.hull import entropy_bounds, entropy_split, hull_distance
+from pipeline.axes.credal.evaluate import entropy_bounds, hull_distance
 from pipeline.engines.loading.chat import encode_request
 from pipeline.engines.loading.model import load_model, load_tokenizer, stop_ids
 from pipeline.engines.sampling.generate import Generation, generate_prompts, sample_seeds
@@ -107,10 +107,10 @@ def credal_rows(prompts: int) -> list[dict[str, Any]]:
 
     case = f"{prompts:,} questions, {len(SETTINGS)} laws of {CLASSES} classes"
     distances, _ = best(lambda: [hull_distance(own, law) for own, law in zip(members, people, strict=True)], 1)
-    entropies, _ = best(lambda: [(entropy_bounds(own), entropy_split(own)) for own in members], 1)
+    entropies, _ = best(lambda: [entropy_bounds(own) for own in members], 1)
     return [
         {**_row(f"{case}: distances", "a linear programme each", distances, distances), "ratio": None},
-        {**_row(f"{case}: entropies", "bounds and split", entropies, entropies), "ratio": None},
+        {**_row(f"{case}: entropies", "least and largest", entropies, entropies), "ratio": None},
     ]
 
 

@@ -45,7 +45,6 @@ class ModelEvaluation:
         conditions: What the model is evaluated under, base first where it is among them; what it could not be run
             under is left out, and its directory says why.
         failures: By condition and split, how many answers failed for which reason.
-        documents: Further JSON files of a condition, by path below its directory.
         results: What a condition's record says of it besides.
     """
 
@@ -57,7 +56,6 @@ class ModelEvaluation:
         if not self.conditions:
             raise UnavailableError(f"{run.title}: there is nothing to evaluate: {'; '.join(found.values())}")
         self.failures: dict[str, dict[str, Mapping[str, int]]] = {name: {} for name in self.conditions}
-        self.documents: dict[str, dict[str, Any]] = {name: {} for name in self.conditions}
         self.results: dict[str, dict[str, Any]] = {name: {} for name in self.conditions}
         self._metrics: dict[str, list[dict[str, Any]]] = {name: [] for name in self.conditions}
         self._tables: dict[str, dict[str, list[pd.DataFrame]]] = {name: {} for name in self.conditions}
@@ -122,8 +120,6 @@ class ModelEvaluation:
                 tables = {kind: pd.concat(parts, ignore_index=True) for kind, parts in self._tables[name].items()}
                 for kind, table in tables.items():
                     write_table(place / f"{kind}.parquet", table)
-                for path, content in self.documents[name].items():
-                    write_json(place / path, content)
                 size = len(tables["per_prompt"])
                 self._run.write_record(directory, name, num_prompts=size, **self.results[name])
             for name, reason in self._unavailable.items():

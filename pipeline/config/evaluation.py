@@ -73,22 +73,6 @@ class DecodingConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
-class SettingsGenerateConfig(GenerateConfig):
-    """Sampling under one decoding setting or several."""
-
-    num_samples: Annotated[StrictInt, Field(ge=2)]
-    """Answers to a question under each setting; half of them choose the class that the others are counted in."""
-    settings: dict[SettingName, DecodingConfig]
-    """Further decoding settings by name, each with as many samples; the setting "default" is the section's own."""
-
-    @model_validator(mode="after")
-    def _names_are_free(self) -> "SettingsGenerateConfig":
-        if DEFAULT_SETTING in self.settings:
-            raise ValueError(f"settings: the name {DEFAULT_SETTING!r} is the section's own setting; choose another")
-        return self
-
-
-@dataclass(frozen=True, config=STRICT)
 class StyleConfig:
     """A style in which questions are answered, and where the answer is in a reply."""
 
@@ -110,15 +94,21 @@ class StyleConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
-class QuestionsGenerateConfig(SettingsGenerateConfig):
-    """Sampling of answers to questions."""
+class QuestionsGenerateConfig(GenerateConfig):
+    """Sampling of answers to questions, under one decoding setting or several and in one style or several."""
 
+    num_samples: Annotated[StrictInt, Field(ge=2)]
+    """Answers to a question under each setting; half of them choose the class that the others are counted in."""
+    settings: dict[SettingName, DecodingConfig]
+    """Further decoding settings by name, each with as many samples; the setting "default" is the section's own."""
     styles: dict[SettingName, StyleConfig] = field(default_factory=dict)
     """Further styles by name, each with as many samples under the section's own decoding setting; the style "default"
     is the prompt set's template."""
 
     @model_validator(mode="after")
-    def _styles_are_no_settings(self) -> "QuestionsGenerateConfig":
+    def _names_are_free(self) -> "QuestionsGenerateConfig":
+        if DEFAULT_SETTING in self.settings:
+            raise ValueError(f"settings: the name {DEFAULT_SETTING!r} is the section's own setting; choose another")
         for name in self.styles:
             # The bare answers' figures are the split "all", each style's the split of its name.
             if name in (DEFAULT_SETTING, "all", *self.settings):
@@ -150,9 +140,8 @@ class GenerateAxes:
     """Candidates with stated probabilities, one drawn by them, on the axes structured and open."""
     questions: QuestionsGenerateConfig | None = None
     """Answers to the questions of a prompt set, which QUESTION_AXES need; none in what was recorded before them."""
-    perturbations: SettingsGenerateConfig | None = None
-    """Answers to the perturbations of questions, which the axis inv_entropy needs; settings that differ in temperature
-    alone are what TSU compares."""
+    perturbations: GenerateConfig | None = None
+    """Answers to the perturbations of questions, which the axis inv_entropy needs."""
     selfreflect: GenerateConfig | None = None
     """Summaries of a model's answers to questions; none in what was recorded before the axis."""
 

@@ -283,7 +283,11 @@ def with_conditions(values: dict[str, Any]) -> dict[str, Any]:
     return {**values, "conditions": values.get("conditions") or [BASE, *(values.get("methods") or {})]}
 
 
-RETIRED = (("prompts", "perturbations", "genetic"), ("generate", "questions", "variants"))
+RETIRED = (
+    ("prompts", "perturbations", "genetic"),
+    ("generate", "questions", "variants"),
+    ("generate", "perturbations", "settings"),
+)
 """Settings that are gone, and that records made with them still name."""
 # libyaml reads a thousand lines in a tenth of the time; every stage reads params.yaml.
 SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

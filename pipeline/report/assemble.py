@@ -1,11 +1,10 @@
-"""All tables, figures and cases of the evaluations, written into a directory with the page that shows them."""
+"""All tables and figures of the evaluations, written into a directory with the page that shows them."""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from pipeline.axes import AXES, axis_modules
-from pipeline.axes.novelty.cases import CaseTable, novelty_cases, write_case_texts
 from pipeline.axes.structured.tables import TESTS_TABLE as STRUCTURED_TESTS
 from pipeline.config.evaluation import PEOPLE_AXES, QUESTION_AXES
 from pipeline.config.params import Params
@@ -23,7 +22,7 @@ from pipeline.report.across_axes.transfer import generative_summary
 from pipeline.report.across_axes.transfer_tests import transfer_comparisons, transfer_tests_table
 from pipeline.report.axis_table import AxisReport
 from pipeline.report.context import ReportContext
-from pipeline.report.evaluations import Evaluations, display_names, prompt_format
+from pipeline.report.evaluations import Evaluations, prompt_format
 from pipeline.report.figures.drawing import Drawing, draw_all
 from pipeline.report.figures.method import method_drawings
 from pipeline.report.page.page import SYNTHETIC_NOTE, FigureBlock, Section, report_page
@@ -167,7 +166,7 @@ def _draw(
 
 
 def _write_tables(sections: Sequence[Section], evaluations: Evaluations, directory: Path) -> None:
-    """Write the files of all tables and cases, and the document that shows them."""
+    """Write the files of all tables, and the document that shows them."""
     for section in sections:
         for table in section.tables:
             # A list's file says of every row which evaluation it is from; other tables say it by cell.
@@ -175,17 +174,13 @@ def _write_tables(sections: Sequence[Section], evaluations: Evaluations, directo
             if {"model", "condition"} <= columns and "provenance" not in columns:
                 table = dataclasses.replace(table, frame=evaluations.with_provenance(section.anchor, table.frame))
             write_table_texts(table, directory)
-        for case in section.cases:
-            paths = {condition: evaluations.sources["novelty", case.model, condition] for condition in case.results}
-            write_case_texts(case, directory, paths)
-    names_in_order = [item.name for section in sections for item in (*section.tables, *section.cases)]
+    names_in_order = [table.name for section in sections for table in section.tables]
     (directory / "all_tables.tex").write_text(latex_document(names_in_order), encoding="utf-8")
 
 
 def _sections(
     tables: Tables,
     figures: Mapping[str, list[FigureBlock]],
-    cases: Mapping[str, list[CaseTable]],
     sources: Mapping[str, Mapping[str, dict]],
     axes: Collection[str],
 ) -> list[Section]:
@@ -199,7 +194,6 @@ def _sections(
             text,
             tables.get(name, []),
             figures.get(name, []),
-            cases.get(name, []),
             sources.get(name),
         )
         for name, text in EXPLANATIONS.items()
@@ -232,10 +226,9 @@ def assemble(
     drawings["ablation"] = ablation_drawings(ablations, params, prompts)
     figures = _draw(params, drawings, ablations, directory / "figures")
     write_tracked_files(params, evaluations, adapters, directory)
-    cases = {"novelty": novelty_cases(evaluations, display_names(params), params.conditions)}
     by_seed = {path: content for read in seeds.values() for path, content in read.provenance.items()}
     sources = {"ablation": ablations.provenance, "seeds": by_seed}
-    sections = _sections(tables, figures, cases, sources, params.axes)
+    sections = _sections(tables, figures, sources, params.axes)
     _write_tables(sections, evaluations, directory / "tables")
     tests = {axis: context.tests(axis) for axis in ("retention", "paloma")}
     page = report_page(params, evaluations, metrics, tests, prompts, sections, seeds=list(seeds), seed_key=varied[0])

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.axes.credal.hull import coverage_row
-from pipeline.axes.human.agreement import FLOORS, MEASURES, STATISTICS, agreement, question_row
+from pipeline.axes.credal.evaluate import coverage_row
+from pipeline.axes.human.evaluate import FLOORS, MEASURES, STATISTICS, agreement, question_row
 from pipeline.axes.questions.classes import normalise
 from pipeline.axes.questions.people import people_splits, split_people
 from pipeline.axes.questions.question import NO_ANSWER, OTHER, HumanClass, Question
@@ -105,12 +105,7 @@ def test_splits_are_the_same_for_all_who_ask_alike():
 
 
 def test_agreement_by_hand():
-    found = dict(zip(MEASURES, agreement({"a": 0.5, "b": 0.5}, ["a", "a", OTHER, NO_ANSWER]), strict=True))
-    assert found["tv"] == pytest.approx(0.5) and found["recall"] == 0.5 and found["other_mass"] == 0.25
-    middle = np.array([0.5, 0.25, 0.125, 0.125])
-    entropy = -(middle * np.log2(middle)).sum()
-    assert found["js_bits"] == pytest.approx(entropy - (1.0 + 1.5) / 2)
-    assert found["same_top_answer"] == 1
+    assert agreement({"a": 0.5, "b": 0.5}, ["a", "a", OTHER, NO_ANSWER]).tolist() == [0.5, 0.5, 0.25]
 
 
 def test_real_protoqa_s_floors():
@@ -118,7 +113,7 @@ def test_real_protoqa_s_floors():
     questions = read(real("protoqa/dev.crowdsourced.jsonl"), "protoqa")
     answers = [[normalise(f"answer {place}") for place in range(20)] for _ in questions]
     floors = human_rows(questions, answers, number=30)[[f"people_{name}" for name in MEASURES]].mean()
-    assert floors.tolist()[:4] == pytest.approx([0.418, 0.251, 0.777, 0.378], abs=0.015)
+    assert floors.tolist() == pytest.approx([0.418, 0.777, 0.378], abs=0.015)
     rng = np.random.default_rng(0)
     distances = [
         coverage_row(people_splits(q, 20, seed=0, number=30, samples=2), [["x"]], rng)["people_distance"]

@@ -82,24 +82,6 @@ def test_no_question_is_its_own_null(size):
     assert sorted(others) == list(range(size)) and all(place != other for place, other in enumerate(others))
 
 
-def test_a_judge_that_reads_counts_finds_the_better_summary():
-    """A world whose judge takes the shares of the words in what it reads for their probabilities."""
-    rng = np.random.default_rng(0)
-    words = ["lion", "owl", "cat"]
-    listed = list(rng.choice(words, size=50, p=[0.6, 0.3, 0.1]))
-    shares = {word: listed.count(word) / 50 for word in words}
-    favourite = "It is the lion, lion, lion."
-
-    def judge(context):
-        counts = [shares[word] if context.startswith("Of ") else context.count(word) for word in words]
-        return np.log(np.array(counts) / sum(counts) + 1e-9)
-
-    found = [
-        tempered_distance(judge(text), judge(answer_list(listed)), 5.0) for text in (perfect_summary(listed), favourite)
-    ]
-    assert found[0] < 1e-9 < 0.1 < found[1]
-
-
 def test_means_of_a_question_its_gain_and_whether_the_judge_reads():
     rows = [
         ("p", kind, value)
@@ -111,20 +93,18 @@ def test_means_of_a_question_its_gain_and_whether_the_judge_reads():
     assert table.loc[0, ["gain", "told_apart"]].tolist() == pytest.approx([0.2, 0.6])
     # A question whose tested answers have no word.
     assert math.isnan(table.loc[1, "sampled"])
-    rng = np.random.default_rng(0)
     reads = pd.concat([table.iloc[[0]].assign(prompt_id=str(n), null=0.6 + n / 50) for n in range(9)])
     reads["told_apart"] = reads["null"] - reads["perfect"]
-    better = reads.assign(sampled=reads["sampled"] - 0.1, condition="soft")
-    both = pd.concat([reads.assign(condition="base"), better])
-    found = {
-        (row["condition"], row["metric"]): row
-        for row in summarise(both, STATISTICS, floors=FLOORS, seed=0, names=("x",), replicates=100)
-    }
-    assert found["soft", "selfreflect_sampled"]["change"] == pytest.approx(-0.1)
-    assert found["soft", "selfreflect_sampled"]["n"] == 9 and found["soft", "selfreflect_sampled"]["floor"] == 0
-    cells = {metric: SimpleNamespace(**row) for (name, metric), row in found.items() if name == "base"}
-    assert judge_verdict(cells, "base") == "seeing the answers helps"
-    blind = reads.assign(told_apart=rng.normal(0, 0.1, size=9), condition="base")
-    found = summarise(blind, STATISTICS, floors=FLOORS, seed=0, names=("x",), replicates=100)
-    cells = {row["metric"]: SimpleNamespace(**row) for row in found}
-    assert judge_verdict(cells, "base") == "the judge cannot tell perfect from null: no verdict"
+    both = pd.concat([reads, reads.assign(sampled=reads["sampled"] - 0.1)], keys=["base", "soft"], names=["condition"])
+    options = {"floors": FLOORS, "seed": 0, "names": ("x",), "replicates": 100}
+    found = summarise(both.reset_index("condition"), STATISTICS, **options)
+    (sampled,) = (row for row in found if row["condition"] == "soft" and row["metric"] == "selfreflect_sampled")
+    assert sampled["change"] == pytest.approx(-0.1) and sampled["n"] == 9 and sampled["floor"] == 0
+    assert verdict_of(reads) == "seeing the answers helps"
+    blind = reads.assign(told_apart=np.random.default_rng(0).normal(0, 0.1, size=9))
+    assert verdict_of(blind) == "the judge cannot tell perfect from null: no verdict"
+
+
+def verdict_of(rows):
+    found = summarise(rows.assign(condition="base"), STATISTICS, seed=0, names=("x",), replicates=100)
+    return judge_verdict({row["metric"]: SimpleNamespace(**row) for row in found}, "base")

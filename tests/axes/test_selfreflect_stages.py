@@ -9,7 +9,6 @@ import yaml
 
 from pipeline.axes.registry import METRICS
 from pipeline.axes.selfreflect.summaries import SUMMARIES, WRITTEN, answer_list
-from pipeline.engines.judges.word_judge import WordJudge
 from pipeline.errors import ArtifactError
 from tests.stages.conftest import Dag
 from tests.stages.test_code_reach import uncovered
@@ -103,28 +102,6 @@ def test_the_judge_may_be_another_model(summarised, tmp_path):
     np.testing.assert_allclose(same["distance"], base["distance"])
     record = json.loads((tmp_path / "scores.provenance.json").read_text())
     assert "model.safetensors" in record["found"]["judge"]["files"]
-
-
-def test_an_interrupted_run_judges_only_what_is_left(summarised, tmp_path, monkeypatch):
-    asked, original, output = [], WordJudge.laws, tmp_path / "scores.parquet"
-
-    def interrupted(judge, requests, tokens):
-        if len(asked) == 2:
-            raise KeyboardInterrupt
-        return counted(judge, requests, tokens)
-
-    def counted(judge, requests, tokens):
-        asked.append(len(requests))
-        return original(judge, requests, tokens)
-
-    monkeypatch.setattr(WordJudge, "laws", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        summarised.run(STAGES[2], output=output)
-    assert not output.exists() and len(asked) == 2
-    monkeypatch.setattr(WordJudge, "laws", counted)
-    run = summarised.run(STAGES[2], output=output)
-    assert len(asked) == 3 and not run.unfinished.exists()
-    assert output.read_bytes() == summarised.path(STAGES[2]).read_bytes()
 
 
 def test_one_question_is_too_few(summarised, tmp_path):

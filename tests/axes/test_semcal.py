@@ -6,26 +6,27 @@ import pytest
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from pipeline.axes.questions.confidence import held_out_confidence, modal_class
+from pipeline.axes.questions.answers import modal_class
 from pipeline.axes.questions.people import people_splits
-from pipeline.axes.semcal.calibration import (
+from pipeline.axes.semcal.evaluate import (
     FLOORS,
-    PEOPLE_SPLITS,
-    calibration_bins,
-    calibration_verdict,
-    people_floors,
+    SCORES,
+    SPLITS,
+    held_out_confidence,
+    people_floor,
     people_row,
     prediction,
     predictions,
-    simulated_floors,
+    simulated_floor,
     smooth_calibration_error,
     statistics_against,
     unbiased_brier_score,
 )
+from pipeline.axes.semcal.report import calibration_verdict
 from pipeline.core.statistics.summarise import summarise
 from tests.axes.test_people import world  # noqa: F401
 
-QUESTIONS, ANSWERS, CLASSES, RUNS = 300, 20, 6, 60
+QUESTIONS, ANSWERS, CLASSES, RUNS = 300, 20, 6, 30
 ERROR, SCORE = "semcal_smooth_ece", "semcal_brier"
 
 
@@ -53,14 +54,10 @@ def test_halves_are_drawn_without_replacement_and_ties_broken_at_random():
     assert found[1] == 0 and min(found[0], found[2]) > 150
 
 
-def test_points_of_the_diagram_and_weights_of_the_error():
-    # 0.1 is in the first bin, which is closed on the right.
-    bins = calibration_bins(np.array([0.1, 0.11]), np.array([0.0, 1.0]))
-    assert bins["size"].tolist() == [1, 1] and bins["frequency"].tolist() == [0, 1]
-    weights = np.array([[2, 0, 1, 3]])
+def test_weights_of_the_error_are_repetitions():
     values = np.array([0.1, 0.35, 0.62, 0.9]), np.array([0.0, 1.0, 1.0, 1.0])
     repeated = [side[[0, 0, 2, 3, 3, 3]] for side in values]
-    smoothed = smooth_calibration_error(*values, weights)
+    smoothed = smooth_calibration_error(*values, np.array([[2, 0, 1, 3]]))
     assert smoothed[0] == pytest.approx(smooth_calibration_error(*repeated), abs=1e-6)
 
 
@@ -113,20 +110,20 @@ def overconfident_world(rng):
 
 def rows_of(counts, truth, condition, rng):
     found = predictions(counts, truth, rng)
-    columns = dict(zip(("confidence", "label", "brier"), found, strict=True))
     names = {"prompt_id": np.arange(QUESTIONS).astype(str), "condition": condition}
-    return pd.DataFrame({**columns, **names, "doubt": -found[0], "right": found[1]})
+    return pd.DataFrame({**dict(zip(SCORES, found, strict=True)), **names, "doubt": -found[0], "right": found[1]})
 
 
-def answers_of(kind, laws, sharp, truth, rng):
+def answers_of(kind, laws, sharp, rng):
     """Counts over the classes, and 20 further wrong ones: by the law itself, as base, or damaged."""
-    wrong = np.zeros((QUESTIONS, ANSWERS), dtype=np.int64)
+    right, wrong = np.zeros((QUESTIONS, CLASSES), dtype=np.int64), np.zeros((QUESTIONS, ANSWERS), dtype=np.int64)
     if kind == "collapsed":
-        return np.hstack([np.zeros((QUESTIONS, CLASSES), dtype=np.int64), wrong + 1])
-    if kind in ("refusing", "one wrong"):
+        wrong[:] = 1
+    elif kind == "refusing":
         wrong[:, 0] = ANSWERS
-        return np.hstack([np.zeros((QUESTIONS, CLASSES), dtype=np.int64), wrong])
-    return np.hstack([rng.multinomial(ANSWERS, laws if kind == "recalibrated" else sharp), wrong])
+    else:
+        right = rng.multinomial(ANSWERS, laws if kind == "recalibrated" else sharp)
+    return np.hstack([right, wrong])
 
 
 @pytest.mark.parametrize(
@@ -141,7 +138,7 @@ def test_only_a_recalibrated_model_is_better(kind, least, most):
         laws, sharp, truth = overconfident_world(rng)
         truth = np.hstack([truth, np.zeros((QUESTIONS, ANSWERS))])
         sides = [
-            rows_of(answers_of(each, laws, sharp, truth, rng), truth, name, rng)
+            rows_of(answers_of(each, laws, sharp, rng), truth, name, rng)
             for name, each in (("base", "unchanged"), ("soft", kind))
         ]
         found = summarise(pd.concat(sides), statistics, seed=run, names=(), replicates=100)
@@ -156,29 +153,26 @@ def test_a_calibrated_model_scores_its_floor_and_the_interval_covers_it():
     counts = rng.multinomial(ANSWERS, laws)
     rows = rows_of(counts, truth, "base", rng)
     labels = [[str(k) for k in np.repeat(np.arange(CLASSES), own)] for own in counts]
-    floors = simulated_floors(labels, rng, 100)
-    rows, statistics = rows.assign(**floors), statistics_against("gold")
-    found = {r["metric"]: r for r in summarise(rows, statistics, floors=FLOORS, seed=0, names=(), replicates=200)}
-    assert found[ERROR]["ci_low"] <= found[ERROR]["floor"] <= found[ERROR]["ci_high"]
-    assert found[ERROR]["floor"] == pytest.approx(floors["floor_smooth_ece"]) and found[ERROR]["floor"] < 0.08
+    rows = rows.assign(floor_smooth_ece=simulated_floor(labels, rng, 100))
+    options = {"floors": FLOORS, "seed": 0, "names": (), "replicates": 200}
+    found = {row["metric"]: row for row in summarise(rows, statistics_against("gold"), **options)}
+    assert found[ERROR]["ci_low"] <= found[ERROR]["floor"] <= found[ERROR]["ci_high"] and found[ERROR]["floor"] < 0.08
     assert found["semcal_auroc"]["value"] > 0.55 and found["semcal_accuracy"]["n"] == QUESTIONS
 
 
 def test_other_people_are_as_calibrated_against_people_as_the_floor_says(world):  # noqa: F811
-    questions, answers = world
     rows = pd.DataFrame(
         [
             {"prompt_id": q.prompt_id, "condition": "base"}
-            | people_row(people_splits(q, len(own), seed=0, number=PEOPLE_SPLITS), own, np.random.default_rng(7))
-            for q, own in zip(questions, answers, strict=True)
+            | people_row(people_splits(q, len(own), seed=0, number=SPLITS), own, np.random.default_rng(7))
+            for q, own in zip(*world, strict=True)
         ]
     )
-    rows, statistics = rows.assign(**people_floors(rows)), statistics_against("people")
-    found = summarise(rows, statistics, floors=FLOORS, seed=0, names=(), replicates=100)
-    by_metric = {row["metric"]: row for row in found}
-    error = by_metric["semcal_people_smooth_ece"]
+    rows = rows.assign(floor_smooth_ece=people_floor(rows))
+    options = {"floors": FLOORS, "seed": 0, "names": (), "replicates": 100}
+    found = {row["metric"]: row for row in summarise(rows, statistics_against("people"), **options)}
+    error, score = found["semcal_people_smooth_ece"], found["semcal_people_brier"]
     assert error["ci_low"] <= error["floor"] <= error["ci_high"]
-    score = by_metric["semcal_people_brier"]
     assert score["value"] == pytest.approx(score["floor"], abs=0.02)
 
 

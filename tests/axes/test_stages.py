@@ -9,9 +9,9 @@ import pytest
 import yaml
 from safetensors.numpy import load_file, save_file
 
-from pipeline.axes.questions.artifact import read_perturbations, read_questions, write_questions
+from pipeline.axes.inv_entropy.perturb import read_perturbations
 from pipeline.axes.questions.classes import known_classes, normalise
-from pipeline.axes.questions.question import NO_ANSWER
+from pipeline.axes.questions.question import NO_ANSWER, read_questions, write_questions
 from pipeline.axes.registry import METRICS
 from pipeline.dag.stage_kinds import evaluation_name
 from pipeline.errors import ArtifactError
@@ -49,8 +49,7 @@ def answered(tiny_params, tmp_path_factory) -> Dag:
     values |= {"artifacts": str(directory / "artifacts"), "axes": ["human", *AXES], "conditions": ["base"]}
     values["prompts"]["questions"] |= {"source": str(directory / "questions.jsonl"), "max_prompts": None}
     values["prompts"]["perturbations"] |= {"number": 3, "max_questions": None}
-    settings = {"hot": {"temperature": 1.6, "top_p": 1.0, "top_k": None}}
-    values["generate"]["perturbations"] |= {"num_samples": 3, "max_new_tokens": 8, "settings": settings}
+    values["generate"]["perturbations"] |= {"num_samples": 3, "max_new_tokens": 8}
     values["models"]["embedded"]["checkpoint"] = str(ROOT / "models" / "embedded")
     settings = {"cold": {"temperature": 0.05, "top_p": 1.0, "top_k": None}}
     sizes = {"num_samples": 20, "max_new_tokens": 8, "batch_size": 64}
@@ -161,20 +160,16 @@ def test_evaluations_of_base(answered):
     assert 0 < tv["floor"] < tv["value"] <= 1 and tv["n"] == len(QUESTIONS)
     assert semcal.loc[("all", "semcal_accuracy"), "n"] == 4
     assert semcal.loc[("all", "semcal_people_accuracy"), "n"] == len(QUESTIONS)
-    assert credal.loc[("all", "credal_between_entropy_nats"), "value"] > 0
+    lower, upper = (credal.loc[("all", f"credal_{end}_entropy_nats"), "value"] for end in ("lower", "upper"))
+    assert 0 <= lower < upper
     assert uncertainty.loc[("all", "uncertainty_ceiling"), "value"] > 0.5
     few = uncertainty.loc[("all", "uncertainty_semantic_entropy_auroc"), "note"]
     assert few.endswith("an AUROC needs 10 of each")
-    # Two temperatures: what ignores them rises half of the time.
-    assert inverse.loc[("all", "inv_tsu"), "floor"] == 0.5
+    assert 0 < inverse.loc[("all", "inv_input_dispersion"), "value"] < 1
     table = pd.read_parquet(answered.evals("uncertainty", "base") / "per_prompt.parquet").set_index("prompt_id")
     # Two sides of a coin are less certain than a capital that was learnt.
     for measure in ("semantic_entropy", "laplacian_eigenvalues", "first_token_entropy", "mean_token_entropy"):
         assert table.loc["open-season", measure] > table.loc["capital-france", measure]
-    diagrams = pd.read_parquet(answered.evals("semcal", "base") / "reliability.parquet")
-    assert diagrams.groupby(["split", "target"])["size"].sum().to_dict() == {
-        (split, target): size for split in ("all", "sentence") for target, size in (("gold", 4), ("people", 6))
-    }
 
 
 def test_a_condition_that_answers_as_people_do_is_better_than_base(answered, partition, tmp_path):

@@ -22,7 +22,9 @@ REMOVED = (
     r"quantile_level_error_at_.*|quantile_error_at_0\.5|exact_valid_rate_.*|exact_(logit_kl|sequence_kl)_nats|"
     r"exact_(constrained_)?total_variation|exact_constrained_wasserstein_1_normalised|top_p_support_size_(at_.*|median)|"
     r"first_token_entropy_nats|answer_entropy_nats_case_folded|effective_answers(_plug_in)?(_case_folded)?|"
-    r"mcq_share_tolerant_.|novelty_.*_saved|human_kl_nats|semcal_(people_)?ece|inv_entropy_nats"
+    r"mcq_share_tolerant_.|novelty_.*|human_(kl_nats|js_bits|same_top_answer)|semcal_(people_)?ece|inv_(entropy_nats|tsu)|"
+    r"credal_((within|between)_entropy_nats|diameter)|length_.*(spearman|auroc)|(p_)?irt|gp_irt_(standard|published)_error|"
+    r"answer_(tokens_median|stop_share|tokens_mean_difference|derivation_share_difference)"
 )
 """Metrics that no table, figure or test looked at, gone since."""
 KEYS = ["axis", "model", "condition", "split", "family", "metric"]

@@ -73,7 +73,6 @@ def test_main_tables_have_every_method_in_the_configured_order(four):
         assert conditions_of(tables[name]) == list(CONDITIONS), name
     for name in ("retention_differences", "retention_tests", "paloma_tests", "anchors", "anchors_by_kind"):
         assert conditions_of(tables[name]) == list(METHODS), name
-    assert conditions_of(tables["retention_estimates"]) == list(CONDITIONS)
     # Tables of baselines have them behind the methods.
     assert tables["equal_token_budget_ood"].conditions == CONDITIONS
     assert list(tables["open_stated"].header) == ["Number", "Of", *CONDITIONS]

@@ -40,32 +40,17 @@ def published(tmp_path):
 
 def test_pickle_and_npz_give_the_same_parameters(tiny_params, tmp_path, published):
     digest, first, second = sha256_file(published), tmp_path / "a" / "irt.npz", tmp_path / "b" / "irt.npz"
-    params = with_settings(tiny_params, tmp_path / "p.yaml", irt_artifact=str(published), irt_sha256=digest)
-    convert(params, first)
-    params = with_settings(tiny_params, tmp_path / "q.yaml", irt_artifact=str(first), irt_sha256=None)
-    convert(params, second)
+    convert(with_settings(tiny_params, tmp_path / "p.yaml", irt_artifact=str(published), irt_sha256=digest), first)
+    convert(with_settings(tiny_params, tmp_path / "q.yaml", irt_artifact=str(first), irt_sha256=None), second)
     one, two = read_irt(first), read_irt(second)
-    assert list(one) == list(two)
-    for name in one:
+    for name in one.keys() | two.keys():
         for field in FIELDS:
             np.testing.assert_array_equal(getattr(one[name], field), getattr(two[name], field))
-    provenance, other = (json.loads(path.with_suffix(".provenance.json").read_text()) for path in (first, second))
-    # A pickle is named by its hash among the parameters, and need not be there any more.
-    parameters = {"retention.irt_artifact": str(published), "retention.irt_sha256": digest}
-    assert {key: provenance["parameters"][key] for key in parameters} == parameters
-    assert list(provenance["inputs_sha256"]) == ["conf/retention"]
-    assert other["inputs_sha256"] == {str(first): sha256_file(first)}
-    assert provenance["num_items"]["mmlu"] == 1000 and provenance["num_seen"]["gsm8k"] == 100
-
-
-@pytest.mark.parametrize("name", ["tinyBenchmarks.pkl", "irt.npz"])
-def test_wrong_hash_names_file_and_both_hashes(tiny_params, tmp_path, name):
-    (tmp_path / name).write_bytes(b"something else")
-    params = with_settings(tiny_params, tmp_path / "p.yaml", irt_artifact=str(tmp_path / name), irt_sha256="ab" * 32)
-    with pytest.raises(ArtifactError) as error:
+    record = json.loads(first.with_suffix(".provenance.json").read_text())
+    assert record["num_items"]["mmlu"] == 1000 and record["num_seen"]["gsm8k"] == 100
+    params = with_settings(tiny_params, tmp_path / "p.yaml", irt_artifact=str(first), irt_sha256="ab" * 32)
+    with pytest.raises(ArtifactError, match=f"irt.npz .*{sha256_file(first)}"):
         convert(params, tmp_path / "out.npz")
-    for part in (name, sha256_file(tmp_path / name), "ab" * 32):
-        assert part in str(error.value)
     assert not (tmp_path / "out.npz").exists()
 
 
@@ -78,10 +63,8 @@ def test_a_pickle_without_known_hash_and_a_missing_file_are_refused(tiny_params,
         convert(params, tmp_path / "out.npz")
 
 
-def test_an_npz_file_without_a_scenario_is_refused(tiny_params, tmp_path, published):
-    known = {"irt_artifact": str(published), "irt_sha256": sha256_file(published)}
-    convert(with_settings(tiny_params, tmp_path / "p.yaml", **known), tmp_path / "irt.npz")
-    scenarios = read_irt(tmp_path / "irt.npz")
+def test_an_npz_file_without_a_scenario_is_refused(tiny_params, tmp_path):
+    scenarios = read_irt(ROOT / "data" / "irt.npz")
     del scenarios["gsm8k"]
     write_irt(tmp_path / "four.npz", scenarios)
     params = with_settings(tiny_params, tmp_path / "q.yaml", irt_artifact=str(tmp_path / "four.npz"), irt_sha256=None)
@@ -98,13 +81,7 @@ def scores(path, seed, prompt_format="chat", whole=0):
             "task": task,
             "item": item,
             "metric": metric,
-            "details": json.dumps(
-                {
-                    "answer": "3 + 4 = 7" if item % 4 == 0 else "7",
-                    "num_tokens": 5 + 2 * item + seed,
-                    "finish_reason": "length" if item == 99 else "stop",
-                }
-            ),
+            "details": json.dumps({"answer": "3 + 4 = 7" if item % 4 == 0 else "7", "num_tokens": 5 + 2 * item + seed}),
             "prompt_format": prompt_format,
             "value": rng.random() if metric == "mc2" else float(rng.random() < 0.6),
         }
@@ -142,25 +119,18 @@ def test_evaluation_directory(files):
     metrics, tests = evaluate(params, paths)
     found = {(row["split"], row["metric"]): row for row in metrics}
     assert {(row["axis"], row["condition"]) for row in metrics} == {("retention", "soft")}
+    table = read_table(own, ("task",))
     for column, (task, metric) in COLUMNS.items():
-        table = read_table(own, ("task",))
         values = table[(table["task"] == task) & (table["metric"] == metric)]["value"]
         assert found[column, "accuracy"]["value"] == pytest.approx(values.mean())
         assert found[column, "gp_irt"]["ci_low"] < found[column, "gp_irt"]["value"] < found[column, "gp_irt"]["ci_high"]
-        assert 0 <= found[column, "p_irt"]["value"] <= 1.2
-        for name in ("gp_irt", "accuracy"):
-            row, change = found[column, f"{name}_difference"], found[column, name]
-            expected = tuple(change[key] for key in ("change", "change_low", "change_high"))
-            assert (row["value"], row["ci_low"], row["ci_high"]) == expected
     assert found["all", "gp_irt_paper_mean"]["value"] != found["all", "gp_irt"]["value"]
     assert tests["split"].tolist() == [*COLUMNS, "all"]
-    assert (tests["p_difference_adjusted"] >= tests["p_difference"]).all()
-    assert set(tests["verdict"]) <= {"kept", "lost", "gained", "cannot tell"}
     output = paths["output"] / "soft"
-    items = read_table(output / "per_prompt.parquet", ("split", "item", "value", "base_value", "predicted"))
+    items = read_table(output / "per_prompt.parquet", ("split", "item", "value", "base_value"))
     assert len(items) == 600 and items["base_value"].notna().all()
-    provenance = read_json(output / "provenance.json")
-    assert provenance["prompt_format"] == "chat" and provenance["parameters"]["tests.accuracy_margin"] > 0
+    record = read_json(output / "provenance.json")
+    assert record["prompt_format"] == "chat" and record["parameters"]["tests.accuracy_margin"] > 0
 
 
 @pytest.mark.parametrize("conditions", [["base", "soft"], ["soft"]])
@@ -211,36 +181,29 @@ def test_the_whole_of_gsm8k_has_an_accuracy_and_enters_no_mean(files, tmp_path):
     for seed, name in enumerate(("base", "soft")):
         scores(paths["scores"] / f"{name}.parquet", seed, whole=1319)
 
-    def found(name, tasks, gsm8k):
-        metrics, tests = evaluate(with_settings(params, tmp_path / name, tasks=tasks, gsm8k=gsm8k), paths)
+    def found(tasks):
+        metrics, tests = evaluate(with_settings(params, tmp_path / "tasks.yaml", tasks=tasks), paths)
         return {(row["split"], row["metric"]): row for row in metrics}, tests.set_index("split")
 
-    for gsm8k in ("once", "twice"):
-        tiny, tiny_tests = found("tiny.yaml", list(TINY_TASKS), gsm8k)
-        both, tests = found("whole.yaml", [*TINY_TASKS, "gsm8k"], gsm8k)
-        assert {key: both[key] for key in tiny} == tiny
-        added = {("GSM8K (strict)", name) for name in ("accuracy", "accuracy_difference")}
-        assert {key for key in both if key not in tiny and key[0] == "GSM8K (strict)"} == added
-        row = both["GSM8K (flexible)", "accuracy"]
-        # 0.6 with an interval of a binomial of 1,319, not of 100.
-        assert row["n"] == 1319 and 0.9 < (row["ci_high"] - row["ci_low"]) / (2 * 1.96 * (0.24 / 1319) ** 0.5) < 1.1
-        pd.testing.assert_frame_equal(tests.loc[tiny_tests.index], tiny_tests)
-        assert list(tests.index) == [*COLUMNS, "GSM8K (strict)", "GSM8K (flexible)", "all"]
-        assert (tests["p_difference_adjusted"] >= tests["p_difference"]).all()
-        # Alone it has the same figures, and is what all tasks together are.
-        alone, alone_tests = found("alone.yaml", ["gsm8k"], gsm8k)
-        by_column = {key: row for key, row in both.items() if key[0].startswith(("GSM8K", "gsm8k"))}
-        assert alone == by_column | {
-            ("all", name): by_column["GSM8K (flexible)", name] | {"split": "all"}
-            for name in ("accuracy", "accuracy_difference")
-        }
-        assert list(alone_tests.index) == ["GSM8K (strict)", "GSM8K (flexible)", "all"]
-        assert (alone_tests["p_difference_adjusted"] == alone_tests["p_difference"]).all()
-        assert alone_tests.loc["all", "verdict"] == alone_tests.loc["GSM8K (flexible)", "verdict"]
+    tiny, tiny_tests = found(list(TINY_TASKS))
+    both, tests = found([*TINY_TASKS, "gsm8k"])
+    assert {key: both[key] for key in tiny} == tiny
+    row = both["GSM8K (flexible)", "accuracy"]
+    # 0.6 with an interval of a binomial of 1,319, not of 100.
+    assert row["n"] == 1319 and 0.9 < (row["ci_high"] - row["ci_low"]) / (2 * 1.96 * (0.24 / 1319) ** 0.5) < 1.1
+    pd.testing.assert_frame_equal(tests.loc[tiny_tests.index], tiny_tests)
+    # Alone it has the same figures, and is what all tasks together are.
+    alone, alone_tests = found(["gsm8k"])
+    by_column = {key: row for key, row in both.items() if key[0].startswith(("GSM8K", "gsm8k"))}
+    assert alone == by_column | {
+        ("all", name): by_column["GSM8K (flexible)", name] | {"split": "all"}
+        for name in ("accuracy", "accuracy_difference")
+    }
+    assert (alone_tests["p_difference_adjusted"] == alone_tests["p_difference"]).all()
     table = read_table(own, ("task", "item"))
     write_table(own, table[~((table["task"] == "gsm8k") & (table["item"] == 700))])
     with pytest.raises(ArtifactError, match=r"1318 values of gsm8k under .*; accuracy needs one for each of the items"):
-        found("whole.yaml", [*TINY_TASKS, "gsm8k"], "once")
+        found([*TINY_TASKS, "gsm8k"])
 
 
 def test_how_answers_are(files):
@@ -248,20 +211,11 @@ def test_how_answers_are(files):
     metrics, _ = evaluate(params, paths)
     found = {row["metric"]: row for row in metrics if row["split"] == "tinyGSM8k"}
     # 6, 8, ... 204 tokens; the base's answers have one less.
-    assert {name: row["value"] for name, row in found.items()} == pytest.approx(
-        {
-            "answer_tokens_mean": 105.0,
-            "answer_tokens_median": 105.0,
-            "answer_stop_share": 0.99,
-            "answer_derivation_share": 0.25,
-            "answer_tokens_mean_difference": 1.0,
-            "answer_derivation_share_difference": 0.0,
-        }
-    )
-    assert all(row["n"] == 100 and row["ci_low"] <= row["value"] <= row["ci_high"] for row in found.values())
-    assert found["answer_tokens_mean_difference"]["ci_low"] == pytest.approx(1.0)
-    answers = read_table(paths["output"] / "soft" / "answers.parquet", ("task", "item", "ended", "derivation"))
-    assert len(answers) == 100 and answers["ended"].sum() == 99 and answers["derivation"].sum() == 25
+    tokens, steps = found["answer_tokens_mean"], found["answer_derivation_share"]
+    assert len(found) == 2 and tokens["n"] == steps["n"] == 100
+    changes = [tokens[name] for name in ("value", "change", "change_low", "change_high")]
+    assert changes == pytest.approx([105.0, 1.0, 1.0, 1.0])
+    assert (steps["value"], steps["change"]) == pytest.approx((0.25, 0.0))
     write_table(own, read_table(own, ("details",)).assign(details="{}"))
     with pytest.raises(ArtifactError, match=r"soft\.parquet: the details of an answer to tinyGSM8k cannot be read"):
         evaluate(params, paths)

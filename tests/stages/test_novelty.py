@@ -1,8 +1,6 @@
 """Partition, reward and evaluation of NoveltyBench: files, counts, resuming, and the names of the figures."""
 
-import itertools
 import json
-import math
 import shutil
 from pathlib import Path
 
@@ -15,9 +13,8 @@ from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.prompts import write_text_prompts
 from pipeline.artifacts.storage import read_json, read_table, write_json, write_table
 from pipeline.axes.novelty import evaluate as eval_novelty
-from pipeline.core.language.novelty import LIKELIHOOD_RATING_THRESHOLDS, rating, short_responses_equal, word_dice
+from pipeline.core.language.novelty import LIKELIHOOD_RATING_THRESHOLDS, rating
 from pipeline.core.prompts.text import TextPrompt
-from pipeline.engines.judges.text_judges import PairClassifier
 from pipeline.engines.loading.model import checkpoint_files
 from pipeline.errors import ArtifactError
 from tests.stages.conftest import run_stage
@@ -93,26 +90,19 @@ def stand_ins(tiny_params, tmp_path_factory):
     return novelty, novelty.evaluate()
 
 
-def test_files_have_the_benchmarks_keys(stand_ins):
-    novelty, _ = stand_ins
-    keys = ["id", "prompt", "model", "generations"]
-    for split, ids in (("curated", ["c-0", "c-1"]), ("wildchat", ["w-0"])):
-        generations = lines(novelty.partitions / split / "generations.jsonl")
-        partitions = lines(novelty.partitions / split / "partitions.jsonl")
-        scores = lines(novelty.scores / split / "scores.jsonl")
-        assert [row["id"] for row in generations] == ids
-        assert all(list(row) == keys for row in generations)
-        assert all(list(row) == [*keys, "partition", "distinct"] for row in partitions)
-        added = ["partition", "distinct", "generation_scores", "partition_scores", "utility"]
-        assert all(list(row) == [*keys, *added] for row in scores)
-        for row in scores:
-            assert row["model"] == "embedded/soft" and row["generations"] == TEXTS[f"{split}.{row['id']}"]
-            assert row["distinct"] == max(row["partition"]) + 1 == len(row["partition_scores"])
-
-
-def test_the_benchmarks_own_readers_can_read_the_files(stand_ins, tmp_path):
+def test_the_files_are_the_benchmarks(stand_ins, tmp_path):
     # Its steps read with datasets' JSON loader, its summary with pandas: number of ratings and mean utility.
     novelty, metrics = stand_ins
+    keys = ["id", "prompt", "model", "generations"]
+    added = ["partition", "distinct"], ["generation_scores", "partition_scores", "utility"]
+    for split, ids in (("curated", ["c-0", "c-1"]), ("wildchat", ["w-0"])):
+        generations = lines(novelty.partitions / split / "generations.jsonl")
+        assert [row["id"] for row in generations] == ids and all(list(row) == keys for row in generations)
+        assert all(row["generations"] == TEXTS[f"{split}.{row['id']}"] for row in generations)
+        partitions = lines(novelty.partitions / split / "partitions.jsonl")
+        assert all(list(row) == [*keys, *added[0]] for row in partitions)
+        scores = lines(novelty.scores / split / "scores.jsonl")
+        assert all(list(row) == [*keys, *added[0], *added[1]] for row in scores)
     scores = pd.read_json(novelty.scores / "curated" / "scores.jsonl", lines=True)
     assert scores["partition_scores"].map(len).mean() == metrics["curated", "distinct_lexical"]["value"]
     assert scores["utility"].mean() == pytest.approx(metrics["curated", "utility_stand_in"]["value"])
@@ -129,26 +119,6 @@ def test_partition_by_hand(stand_ins):
     assert rows[1]["partition"] == [0, 1, 0, 0, 2]
     # Seven of eight words in common with LONG[0] are nothing in common with LONG[2].
     assert lines(novelty.partitions / "wildchat" / "partitions.jsonl")[0]["partition"] == [0, 0, 0, 0, 1]
-    counts = read_json(novelty.partitions / "counts.json")
-    # Rounds: (4 + 2 + 1 + 0) for c-0, the one left being the empty response; (4 + 1) for c-1; 4 for w-0.
-    compared = [
-        (texts[i], texts[j])
-        for texts, pairs in (
-            (TEXTS["curated.c-0"], [(0, 1), (0, 2), (0, 3), (0, 4), (1, 3), (1, 4)]),
-            (TEXTS["curated.c-1"], [(0, 1), (0, 2), (0, 3), (0, 4), (1, 4)]),
-            (TEXTS["wildchat.w-0"], [(0, 1), (0, 2), (0, 3), (0, 4)]),
-        )
-        for i, j in pairs
-    ]
-    classified = [pair for pair in compared if short_responses_equal(*pair) is None]
-    assert counts == {
-        "classifier": "lexical",
-        "pairs": 30,
-        "compared": len(compared),
-        "lexical": 6,
-        "classified": len(classified),
-        "classified_unique": len(set(classified)),
-    }
 
 
 def test_ratings_and_utility(stand_ins):
@@ -171,40 +141,18 @@ def test_ratings_and_utility(stand_ins):
             weights = [0.8**i for i in range(5)]
             total = sum(w * s for w, s in zip(weights, expected, strict=True))
             assert row["utility"] == pytest.approx(total / sum(weights))
-    counts = read_json(novelty.scores / "counts.json")
-    assert counts == {"reward": "likelihood", "responses": 15, "representatives": 8, "representatives_unique": 8}
 
 
 def test_stand_ins_have_names_of_their_own(stand_ins):
     novelty, metrics = stand_ins
-    names = {metric for _, metric in metrics}
-    assert {"distinct_lexical", "utility_stand_in"} <= names and not {"distinct", "utility"} & names
+    assert {metric for _, metric in metrics} == {"distinct_lexical", "utility_stand_in"}
     assert metrics["curated", "distinct_lexical"]["value"] == 3.0
     assert metrics["all", "distinct_lexical"]["value"] == pytest.approx(8 / 3)
     assert metrics["all", "utility_stand_in"]["n"] == 3
-    assert metrics["all", "novelty_pairs"]["value"] == 30 and metrics["all", "novelty_pairs"]["ci_low"] is None
-    assert metrics["all", "novelty_responses"]["value"] == 15 and metrics["all", "novelty_reward_calls"]["value"] == 8
-    summary = read_json(novelty.output / "wildchat" / "summary.json")
-    assert set(summary) == {"mean_distinct_lexical", "mean_utility_stand_in"} and summary["mean_distinct_lexical"] == 2
     assert read_json(novelty.output / "metrics.json")["failures"] == {"curated": {"empty": 1}, "wildchat": {}}
-
-
-def assert_ranked(classes):
-    for _, members in classes.groupby("prompt_id", sort=False):
-        ranks = list(zip(members["rating"], members["reward"], strict=True))
-        assert ranks == sorted(ranks, reverse=True)
-
-
-def test_tables(stand_ins):
-    novelty, _ = stand_ins
-    columns = ("prompt_id", "split", "category", "prompt", "num_generations", "distinct", "utility")
-    per_prompt = read_table(novelty.output / "per_prompt.parquet", columns)
+    per_prompt = read_table(novelty.output / "per_prompt.parquet", ("prompt_id", "distinct"))
     assert per_prompt["prompt_id"].tolist() == [prompt.prompt_id for prompt in PROMPTS]
-    assert per_prompt["distinct"].tolist() == [3, 3, 2] and per_prompt["num_generations"].tolist() == [5, 5, 5]
-    classes = read_table(
-        novelty.output / "classes.parquet", ("prompt_id", "class_index", "representative", "size", "rating", "reward")
-    )
-    assert_ranked(classes)
+    assert per_prompt["distinct"].tolist() == [3, 3, 2]
 
 
 @pytest.fixture(scope="module")
@@ -223,19 +171,10 @@ def evaluators(tmp_path_factory):
     }
 
 
-def random_texts():
-    rng = np.random.default_rng(0)
-    return {
-        prompt.prompt_id: [" ".join(rng.choice(WORDS.split(), size=rng.integers(6, 14))) for _ in range(8)]
-        for prompt in PROMPTS
-    }
-
-
 def test_models_of_the_benchmarks_kind(tiny_params, tmp_path, evaluators):
     novelty = Novelty(tiny_params, tmp_path / "models", evaluators)
-    texts = random_texts()
-    for members in texts.values():
-        members[5:7] = members[:2]
+    rng, words = np.random.default_rng(0), WORDS.split()
+    texts = {p.prompt_id: [" ".join(rng.choice(words, size=rng.integers(6, 14))) for _ in range(8)] for p in PROMPTS}
     novelty.generate(texts)
     novelty.partition()
     novelty.reward()
@@ -243,43 +182,8 @@ def test_models_of_the_benchmarks_kind(tiny_params, tmp_path, evaluators):
     classes = read_table(novelty.output / "classes.parquet", ("prompt_id", "rating", "reward"))
     assert classes["rating"].tolist() == [rating(reward) for reward in classes["reward"]]
     assert classes["rating"].tolist() != [rating(r, LIKELIHOOD_RATING_THRESHOLDS) for r in classes["reward"]]
-    assert_ranked(classes)
     assert classes.groupby("prompt_id")["rating"].nunique().max() > 1
-    names = {metric for _, metric in metrics}
-    assert {"distinct", "utility"} <= names and not {"distinct_lexical", "utility_stand_in"} & names
-    assert set(read_json(novelty.output / "curated" / "summary.json")) == {"mean_distinct", "mean_utility"}
-
-
-def test_killed_partition_loses_at_most_one_batch(tiny_params, tmp_path, evaluators, monkeypatch):
-    texts = random_texts()
-    forward, sizes = PairClassifier._inputs, []
-
-    def run(name, kill_after=math.inf):
-        novelty = Novelty(tiny_params, tmp_path / name, evaluators)
-        novelty.generate(texts)
-        sizes.clear()
-        calls = itertools.count()
-
-        def counted(self, rows):
-            if next(calls) >= kill_after:
-                raise KeyboardInterrupt
-            sizes.append(len(rows))
-            return forward(self, rows)
-
-        monkeypatch.setattr(PairClassifier, "_inputs", counted)
-        novelty.partition()
-        return novelty
-
-    whole = run("whole")
-    expected, total, largest = lines(whole.partitions / "curated" / "partitions.jsonl"), sum(sizes), max(sizes)
-    assert len(sizes) > 6
-    with pytest.raises(KeyboardInterrupt):
-        run("killed", kill_after=4)
-    before = sum(sizes)
-    assert not (tmp_path / "killed" / "judged" / "soft" / "partitions").exists()
-    resumed = run("killed")
-    assert before + sum(sizes) == total and largest < total
-    assert lines(resumed.partitions / "curated" / "partitions.jsonl") == expected
+    assert {metric for _, metric in metrics} == {"distinct", "utility"}
 
 
 def test_missing_rows_are_named(tiny_params, tmp_path):
@@ -287,21 +191,12 @@ def test_missing_rows_are_named(tiny_params, tmp_path):
     novelty.generate({key: texts for key, texts in TEXTS.items() if key != "curated.c-1"})
     with pytest.raises(ArtifactError, match=r"generations.parquet has no rows for the prompt curated.c-1"):
         novelty.partition()
-    with pytest.raises(ArtifactError, match=r"soft/partitions does not exist"):
-        novelty.reward()
     novelty.partitions.mkdir(parents=True)
     with pytest.raises(ArtifactError, match=r"has no split with partitions.jsonl"):
         novelty.reward()
-    novelty.generate(TEXTS)
-    novelty.partition()
-    novelty.reward()
-    rows = lines(novelty.scores / "curated" / "scores.jsonl")
-    (novelty.scores / "curated" / "scores.jsonl").write_text(json.dumps(rows[0]) + "\n")
-    with pytest.raises(ArtifactError, match="has no scores for the prompt curated.c-1"):
-        novelty.evaluate()
 
 
-def test_figures_of_different_evaluators_are_refused(tiny_params, tmp_path):
+def test_figures_of_different_evaluators_and_missing_ones_are_refused(tiny_params, tmp_path):
     novelty = Novelty(tiny_params, tmp_path / "x")
     novelty.partition()
     novelty.reward()
@@ -310,10 +205,12 @@ def test_figures_of_different_evaluators_are_refused(tiny_params, tmp_path):
     novelty.params.write_text(yaml.safe_dump(values | {"conditions": ["base", "soft"]}))
     metrics = novelty.evaluate()
     assert metrics["all", "utility_stand_in"]["change"] == 0
-    write_json(novelty.scores / "counts.json", read_json(novelty.scores / "counts.json") | {"reward": "skywork"})
+    counts = novelty.scores / "counts.json"
+    write_json(counts, {"reward": "skywork"})
     with pytest.raises(ArtifactError, match=r"judged is by different evaluators, .*likelihood.*skywork"):
         novelty.evaluate()
-
-
-def test_word_overlap_decides_between_long_responses():
-    assert word_dice(LONG[0], LONG[1]) == 1.0 and word_dice(LONG[0], LONG[2]) == 0.0
+    write_json(counts, {"reward": "likelihood"})
+    path = novelty.scores / "curated" / "scores.jsonl"
+    path.write_text(json.dumps(lines(path)[0]) + "\n")
+    with pytest.raises(ArtifactError, match="has no scores for the prompt curated.c-1"):
+        novelty.evaluate()

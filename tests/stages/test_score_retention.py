@@ -3,25 +3,20 @@
 import json
 import shutil
 
-import datasets
 import pandas as pd
 import pytest
 import yaml
 
 from pipeline.artifacts.prompts import write_prompts
-from pipeline.artifacts.storage import sha256_json
 from pipeline.axes.retention import score as score_retention
 from pipeline.config.params import load_params
 from pipeline.config.retention import TINY_TASKS
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.retention.tasks import METRICS, TASKS
-from pipeline.dag.execution import StageRun, find_run
-from pipeline.dag.stages import PARTS
 from pipeline.engines.scoring.task_model import TaskModel
 from pipeline.errors import ArtifactError, ConfigError
 from pipeline.sources.fetch import downloads
 from pipeline.sources.retention_data import local_folder, pinned_revisions, read_task
-from pipeline.stages.resumable import ResumableMap
 from scripts.make_retention_items import task_splits
 from tests.conftest import ROOT
 from tests.stages.conftest import run_stage
@@ -99,56 +94,30 @@ def test_one_row_per_task_item_and_metric(run, tmp_path, capsys):
     assert not list((tmp_path / "artifacts" / "unfinished").rglob("*.jsonl"))
 
 
-def test_a_killed_run_goes_on_where_it_stopped(run, tmp_path, monkeypatch):
-    whole = run()
-    keep, batches = ResumableMap._keep, []
+def test_a_killed_run_asks_for_what_is_left(run, tmp_path, monkeypatch):
+    whole, answer, asked = run(), TaskModel.answer, []
 
-    def killed(self, batch):
-        if len(batches) == 3:
-            raise KeyboardInterrupt
-        batches.append(batch)
-        keep(self, batch)
+    def killed(self, kind, arguments):
+        for number, batch in enumerate(answer(self, kind, arguments)):
+            if number == 1:
+                raise KeyboardInterrupt
+            yield batch
 
-    monkeypatch.setattr(ResumableMap, "_keep", killed)
+    def counted(self, kind, arguments):
+        asked.extend(arguments)
+        return answer(self, kind, arguments)
+
+    monkeypatch.setattr(TaskModel, "answer", killed)
     with pytest.raises(KeyboardInterrupt):
         run("again.parquet")
     assert not (tmp_path / "again.parquet").exists()
-    monkeypatch.setattr(ResumableMap, "_keep", keep)
-    unfinished = tmp_path / "artifacts" / "unfinished" / "score-retention" / "embedded-base"
-    kept = {key for path in unfinished.glob("*/*.jsonl") for line in path.open() for key in json.loads(line)}
-    asked, answer = [], TaskModel.answer
-
-    def counted(self, kind, arguments):
-        asked.extend(sha256_json((kind, pair)) for pair in arguments)
-        return answer(self, kind, arguments)
-
     monkeypatch.setattr(TaskModel, "answer", counted)
-    again = run("again.parquet")
-    assert kept and asked and not kept & set(asked)
+    again, left = run("again.parquet"), len(asked)
     assert again.drop(columns=["value", "details"]).equals(whole.drop(columns=["value", "details"]))
     assert again["value"].to_numpy() == pytest.approx(whole["value"].to_numpy(), abs=1e-4)
-
-
-def test_a_finished_journal_needs_no_model(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(StageRun, "write_table", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        run()
-    monkeypatch.undo()
-    monkeypatch.setattr(score_retention, "open_model", None)
-    assert len(run()) == 2 * ITEMS * len(TINY_TASKS)
-
-
-def edited_model(params, tiny_model, directory, edit):
-    """Parameters with a copy of the tiny model whose tokenizer is edited, and its report."""
-    shutil.copytree(tiny_model, directory)
-    edit(directory)
-    values = yaml.safe_load(params.read_text())
-    values["models"]["embedded"]["checkpoint"] = str(directory)
-    params.write_text(yaml.safe_dump(values, sort_keys=False))
-
-
-def recorded_format(tmp_path):
-    return json.loads((tmp_path / "scores.provenance.json").read_text())["found"]["prompt_format"]
+    asked.clear()
+    run("anew.parquet")
+    assert 0 < left < len(asked)
 
 
 def test_prompts_are_in_the_chat_template_where_there_is_one(run, params, tiny_model, tmp_path, monkeypatch, capsys):
@@ -158,27 +127,31 @@ def test_prompts_are_in_the_chat_template_where_there_is_one(run, params, tiny_m
         asked.extend(context for context, _ in arguments)
         return answer(self, kind, arguments)
 
+    def contexts(form, chat=(), **changes):
+        """What is asked with changed settings of the model."""
+        values = yaml.safe_load(params.read_text())
+        values["models"]["embedded"]["chat"] |= dict(chat)
+        values["models"]["embedded"] |= changes
+        params.write_text(yaml.safe_dump(values, sort_keys=False))
+        asked.clear()
+        assert set(run()["prompt_format"]) == {form} and asked
+        record = json.loads((tmp_path / "scores.provenance.json").read_text())
+        assert record["found"]["prompt_format"] == form
+        return list(asked)
+
     monkeypatch.setattr(TaskModel, "answer", kept)
-    assert set(run()["prompt_format"]) == {"chat"} and recorded_format(tmp_path) == "chat"
     end = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
-    assert asked and all(text.startswith("<|im_start|>user\n") and text.endswith(end) for text in asked)
-    assert all(text.count("<|im_start|>") == 2 for text in asked)
+    for text in contexts("chat"):
+        assert text.startswith("<|im_start|>user\n") and text.endswith(end) and text.count("<|im_start|>") == 2
     # GPT-OSS's way: the answer goes into the final channel, which the prompt opens.
-    values = yaml.safe_load(params.read_text())
-    values["models"]["embedded"]["chat"]["answer_prefix"] = "<|channel|>final<|message|>"
-    params.write_text(yaml.safe_dump(values, sort_keys=False))
-    asked.clear()
-    run()
-    assert asked and all(text.endswith(f"{end}<|channel|>final<|message|>") for text in asked)
-    asked.clear()
+    channel = "<|channel|>final<|message|>"
+    assert all(text.endswith(f"{end}{channel}") for text in contexts("chat", {"answer_prefix": channel}))
     with_settings(params, prompt_format="plain")
-    assert set(run()["prompt_format"]) == {"plain"} and not any("<|im_start|>" in text for text in asked)
+    assert not any("<|im_start|>" in text for text in contexts("plain"))
     # Without a template there is no other form, and the artifact says so.
     with_settings(params, prompt_format="chat")
-    edited_model(params, tiny_model, tmp_path / "bare", lambda path: (path / "chat_template.jinja").unlink())
-    asked.clear()
-    assert set(run()["prompt_format"]) == {"plain"} and recorded_format(tmp_path) == "plain"
-    assert not any("<|im_start|>" in text for text in asked)
+    shutil.copytree(tiny_model, tmp_path / "bare", ignore=shutil.ignore_patterns("chat_template.jinja"))
+    assert not any("<|im_start|>" in text for text in contexts("plain", checkpoint=str(tmp_path / "bare")))
     assert "the model has no chat template; prompts are plain text" in capsys.readouterr().out
 
 
@@ -193,14 +166,18 @@ def gsm8k_rows(number):
     ]
 
 
-def hub_copy(folder, **rows):
-    """A data set in the layout of openai/gsm8k on the hub."""
-    (folder / "main").mkdir(parents=True)
-    for split, members in rows.items():
-        pd.DataFrame(members).to_parquet(folder / "main" / f"{split}-00000-of-00001.parquet")
-    files = [{"split": split, "path": f"main/{split}-*"} for split in rows]
-    card = yaml.safe_dump({"configs": [{"config_name": "main", "data_files": files}]})
+def hub_copy(folder, config, splits):
+    """A data set in the layout of the hub, whose card names its configurations and files."""
+    (folder / config).mkdir(parents=True)
+    for split, rows in splits.items():
+        pd.DataFrame(rows).to_parquet(folder / config / f"{split}-00000-of-00001.parquet")
+    files = [{"split": split, "path": f"{config}/{split}-*"} for split in splits]
+    card = yaml.safe_dump({"configs": [{"config_name": config, "data_files": files}]})
     (folder / "README.md").write_text(f"---\n{card}---\n")
+
+
+def lists(data):
+    return {split: rows.to_list() for split, rows in data.items()}
 
 
 def test_the_whole_of_gsm8k(run, params, source, tmp_path, capsys, monkeypatch):
@@ -209,7 +186,7 @@ def test_the_whole_of_gsm8k(run, params, source, tmp_path, capsys, monkeypatch):
     for split, members in rows.items():
         text = "".join(json.dumps(row) + "\n" for row in members)
         (source / "gsm8k" / f"{split}.jsonl").write_text(text)
-    settings = with_settings(params, tasks=["tinyGSM8k", "gsm8k"])
+    with_settings(params, tasks=["tinyGSM8k", "gsm8k"])
     table = run()
     assert table.groupby(["task", "metric"]).size().to_dict() == {
         (task, metric): size
@@ -217,25 +194,19 @@ def test_the_whole_of_gsm8k(run, params, source, tmp_path, capsys, monkeypatch):
         for metric in ("exact_match_flexible", "exact_match_strict")
     }
     assert "gsm8k: 4 items, where the published task has 1319" in capsys.readouterr().out
-    # The hub's data set is its own, at its own commit, in Parquet.
-    local = read_task(settings, "gsm8k", {})
-    hub_copy(tmp_path / "hub", **rows)
-    asked = []
+    # The hub's data set is its own, at its own commit.
+    asked, commit = [], "0123456789abcdef0123456789abcdef01234567"
 
     def fetched(*wanted):
         asked.append(wanted)
-        return tmp_path / "hub"
+        return source / "gsm8k"
 
     monkeypatch.setattr("pipeline.sources.retention_data.fetched", fetched)
-    commit = "0123456789abcdef0123456789abcdef01234567"
     revisions = dict.fromkeys(["tinyGSM8k", "gsm8k"], commit)
     settings = with_settings(params, source="tinyBenchmarks", revisions=revisions)
     assert pinned_revisions(settings) == revisions
-    downloaded = read_task(settings, "gsm8k", revisions)
+    assert read_task(settings, "gsm8k", revisions)["test"].to_list() == rows["test"]
     assert asked == [("openai/gsm8k", commit, "dataset")]
-    assert {split: part.to_list() for split, part in downloaded.items()} == {
-        split: part.to_list() for split, part in local.items()
-    }
     # What `make fetch` downloads, and what must have a commit.
     wanted = [(item.key, item.repository, item.revision) for item in downloads(load_params(params))]
     assert ("retention.revisions.gsm8k", "openai/gsm8k", commit) in wanted
@@ -243,63 +214,50 @@ def test_the_whole_of_gsm8k(run, params, source, tmp_path, capsys, monkeypatch):
         with_settings(params, tasks=["tinyMMLU", "gsm8k"])
 
 
-def test_baselines_have_no_scores(params):
-    names = {"model": "embedded", "condition": "ssot"}
-    with pytest.raises(ConfigError, match=r"axes\.retention\.score has no run .*ssot: .*base; .*soft; .*hard$"):
-        find_run([PARTS["score-retention"]], load_params(params), names)
+def changed(task, name, change):
+    """A change of the lines of a file below the source; None removes it."""
 
-
-def test_a_missing_column_is_named(params, source):
-    path = source / "tinyWinogrande" / "train.jsonl"
-    path.write_text(path.read_text().replace('"option2"', '"choice2"'))
-    with pytest.raises(ArtifactError) as error:
-        read_task(load_params(params).retention, "tinyWinogrande", {})
-    text = str(error.value)
-    assert "tinyWinogrande needs the column 'option2' in the split 'train'" in text
-    assert "it has sentence, option1, choice2, answer" in text
-
-
-def test_a_missing_folder_is_named(run, source):
-    shutil.rmtree(source / "tinyGSM8k")
-    with pytest.raises(ArtifactError, match=r"no folder tinyGSM8k; it has tinyHellaswag, tinyMMLU, "):
-        run()
-
-
-def test_bad_data_shows_before_the_model_is_loaded(run, source, monkeypatch):
-    monkeypatch.setattr(score_retention, "open_model", None)
-    (source / "tinyGSM8k" / "train.jsonl").unlink()
-    with pytest.raises(ArtifactError, match="tinyGSM8k needs the split 'train'; found: test"):
-        run()
-
-
-def test_too_few_examples(params, source):
-    path = source / "tinyHellaswag" / "train.jsonl"
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[:10]))
-    with pytest.raises(ArtifactError, match="more than 10 examples in the split 'train'; it has 10"):
-        read_task(load_params(params).retention, "tinyHellaswag", {})
-
-
-def test_a_broken_file_is_named(params, source):
-    (source / "tinyMMLU" / "test.jsonl").write_text('{"input_formatted": "a", "answ')
-    with pytest.raises(ArtifactError, match="cannot read the data set .*tinyMMLU/test.jsonl"):
-        read_task(load_params(params).retention, "tinyMMLU", {})
-
-
-def test_an_empty_folder_is_named(params, source):
-    for path in (source / "tinyMMLU").iterdir():
+    def edit(source):
+        path = source / task / f"{name}.jsonl"
+        lines = path.read_text().splitlines(keepends=True)
         path.unlink()
-    with pytest.raises(ArtifactError, match="cannot read the data set .*tinyMMLU"):
-        read_task(load_params(params).retention, "tinyMMLU", {})
+        if change is not None:
+            path.write_text("".join(change(lines)))
+
+    return edit
 
 
-@pytest.mark.parametrize("labels", [[1, 0, 1], [1, 1, 1], [0, 0, 0]])
-def test_true_answers_come_first(params, source, labels):
-    path = source / "tinyTruthfulQA" / "validation.jsonl"
-    rows = [json.loads(line) for line in path.open()]
-    rows[1]["mc2_targets"] = {"choices": ["a", "b", "c"], "labels": labels}
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(ArtifactError, match="item 1 of the split 'validation': the labels of mc2_targets"):
-        read_task(load_params(params).retention, "tinyTruthfulQA", {})
+def labelled(*labels):
+    """The second item of tinyTruthfulQA with these labels."""
+
+    def change(lines):
+        targets = {"choices": ["a", "b", "c"], "labels": labels}
+        return [lines[0], json.dumps(json.loads(lines[1]) | {"mc2_targets": targets}) + "\n", *lines[2:]]
+
+    return changed("tinyTruthfulQA", "validation", change)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (
+            changed("tinyWinogrande", "train", lambda lines: [line.replace('"option2"', '"x"') for line in lines]),
+            "needs the column 'option2' in the split 'train'; it has sentence, option1, x, answer",
+        ),
+        (lambda source: shutil.rmtree(source / "tinyGSM8k"), "no folder tinyGSM8k; it has tinyHellaswag, tinyMMLU, "),
+        (changed("tinyGSM8k", "train", None), "tinyGSM8k needs the split 'train'; found: test"),
+        (changed("tinyHellaswag", "train", lambda lines: lines[:10]), "more than 10 examples in the split 'train'"),
+        (changed("tinyMMLU", "test", lambda lines: ['{"input_formatted": "a", "answ']), "cannot read the data set"),
+        (labelled(1, 0, 1), "item 1 of the split 'validation': the labels of mc2_targets"),
+        (labelled(1, 1, 1), "item 1 of the split 'validation': the labels of mc2_targets"),
+        (labelled(0, 0, 0), "item 1 of the split 'validation': the labels of mc2_targets"),
+    ],
+)
+def test_bad_data_is_named_before_the_model_is_loaded(run, source, monkeypatch, edit, message):
+    monkeypatch.setattr(score_retention, "open_model", None)
+    edit(source)
+    with pytest.raises(ArtifactError, match=message):
+        run()
 
 
 def test_a_source_that_is_no_directory(params):
@@ -308,33 +266,15 @@ def test_a_source_that_is_no_directory(params):
     assert local_folder(with_settings(params, source="tinyBenchmarks"), "tinyMMLU") is None
 
 
-def test_pinned_commits_need_no_network(params):
-    commit = "0123456789abcdef0123456789abcdef01234567"
-    settings = with_settings(params, source="tinyBenchmarks", tasks=["tinyMMLU"], revisions={"tinyMMLU": commit})
-    assert pinned_revisions(settings) == {"tinyMMLU": commit}
-
-
-def test_parquet_files_and_copies_of_the_hub(params, source, tmp_path):
-    settings = load_params(params).retention
-    expected = read_task(settings, "tinyMMLU", {})
+def test_parquet_files_and_copies_of_the_hub(params, tmp_path):
+    expected = read_task(load_params(params).retention, "tinyMMLU", {})
     assert set(expected) == {"test", "dev"}
-    copy = tmp_path / "copies" / "tinyMMLU"
-    copy.mkdir(parents=True)
+    (tmp_path / "flat" / "tinyMMLU").mkdir(parents=True)
     for split, rows in expected.items():
-        rows.to_parquet(copy / f"{split}.parquet")
-    found = read_task(with_settings(params, source=str(copy.parent)), "tinyMMLU", {})
-    assert {split: rows.to_list() for split, rows in found.items()} == {
-        split: rows.to_list() for split, rows in expected.items()
-    }
-    # The hub's repositories name their configurations and files in the card's header.
-    (copy / "all").mkdir()
-    for split in expected:
-        (copy / f"{split}.parquet").rename(copy / "all" / f"{split}-00000-of-00001.parquet")
-    files = [{"split": split, "path": f"all/{split}-*"} for split in expected]
-    card = yaml.safe_dump({"configs": [{"config_name": "all", "data_files": files}]})
-    (copy / "README.md").write_text(f"---\n{card}---\n")
-    found = read_task(load_params(params).retention, "tinyMMLU", {})
-    assert isinstance(found, datasets.DatasetDict) and found["test"].to_list() == expected["test"].to_list()
+        rows.to_parquet(tmp_path / "flat" / "tinyMMLU" / f"{split}.parquet")
+    hub_copy(tmp_path / "copies" / "tinyMMLU", "all", lists(expected))
+    for name in ("flat", "copies"):
+        assert lists(read_task(with_settings(params, source=str(tmp_path / name)), "tinyMMLU", {})) == lists(expected)
 
 
 @pytest.mark.parametrize("task", TINY_TASKS)

@@ -286,7 +286,6 @@ def test_report(dag, report):
         *(f"figure{number}" for number in range(1, 14)),
         "support_curve",
         *("retention_differences", "paloma_differences"),
-        "reliability",
     }
     for figure in figures:
         assert (directory / "figures" / f"{figure}.png").read_bytes().startswith(b"\x89PNG")

@@ -2,9 +2,4 @@
 
 from pipeline.axes.axis import Axis
 
-AXIS = Axis(
-    title="Sets of laws",
-    place=11,
-    of_questions=True,
-    of_people=True,
-)
+AXIS = Axis("Sets of laws", 11, of_questions=True, of_people=True)

@@ -16,13 +16,10 @@ REPORT = AxisReport(
                 Column("credal_covered"),
                 Column("credal_lower_entropy_nats"),
                 Column("credal_upper_entropy_nats"),
-                Column("credal_within_entropy_nats"),
-                Column("credal_between_entropy_nats"),
-                Column("credal_diameter"),
             ),
             "Distance: total variation of people's law from the nearest mixture of the laws; of people: from the "
             "mixtures of as many samples of held-out people. Covered: questions at most at the 95% quantile of that. "
-            "Entropies in nats.",
+            "Entropies of the set's members and mixtures, in nats.",
         ),
     ),
 )

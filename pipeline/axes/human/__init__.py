@@ -2,9 +2,4 @@
 
 from pipeline.axes.axis import Axis
 
-AXIS = Axis(
-    title="Agreement with people",
-    place=9,
-    of_questions=True,
-    of_people=True,
-)
+AXIS = Axis("Agreement with people", 9, of_questions=True, of_people=True)

@@ -11,7 +11,7 @@ _human = partial(
     source="arXiv:2509.23088",
     aggregate="mean over questions, of each over splits of people; floor: people who were held out",
     axis="human",
-    function="pipeline.axes.human.agreement:agreement",
+    function="pipeline.axes.human.evaluate:agreement",
     decimals=3,
     undefined="questions",
 )
@@ -19,12 +19,9 @@ _distance = partial(_human, direction="lower", unit="probability")
 _share = partial(_human, direction="higher", unit="share")
 TV = "1/2 sum |model - people| over classes of answers; those that none of the people asked gave are one class."
 BAND = "Share of questions whose TV is at most the 95% quantile of held-out people's; people have 0.95."
-TOP = "Share of questions whose most frequent class of answers is the model's and people's."
 METRICS = (
     _distance("human_tv", "Total variation from people", TV, column="TV", headline=1),
-    _distance("human_js_bits", "Jensen-Shannon divergence from people", "Of the same laws, in bits.", unit="bits"),
     _share("human_recall", "Recall of people's answers", "Share of people whose class the model gave at least once."),
     _distance("human_other_mass", "Answers that no person gave", "Share of answers in no class of people's."),
-    _share("human_same_top_answer", "Same most frequent answer", TOP),
     _share("human_within_band", "Questions within people's band", BAND, headline=2),
 )

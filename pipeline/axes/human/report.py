@@ -14,10 +14,8 @@ REPORT = AxisReport(
                 Column("human_tv", "floor", "TV of people"),
                 Column("human_tv", "change", "Change"),
                 Column("human_within_band"),
-                Column("human_js_bits"),
                 Column("human_recall"),
                 Column("human_other_mass"),
-                Column("human_same_top_answer"),
             ),
             "TV: total variation of the model's answers from those of the people asked. TV of people: what as many "
             "held-out people score in the model's place. Within the band: questions at most at the 95% quantile of "

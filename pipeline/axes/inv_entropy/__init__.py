@@ -2,8 +2,4 @@
 
 from pipeline.axes.axis import Axis
 
-AXIS = Axis(
-    title="Inv-Entropy of perturbed questions",
-    place=13,
-    of_questions=True,
-)
+AXIS = Axis("Inv-Entropy of perturbed questions", 13, of_questions=True)

@@ -1,46 +1,95 @@
-"""Inv-Entropy: do answers spread further than the perturbations of a question do? No language model is loaded."""
+"""Inv-Entropy (arXiv:2506.09684): do answers spread further than the perturbations of a question do?
 
-from collections.abc import Callable, Mapping, Sequence
+States are the question x_0 and its perturbations x_1 to x_n. Similarities of the prompts, and those of one answer to
+each, make Markov chains on them, P_x and P_y; Inv-Entropy is the entropy of the diagonal c of P_y P_x, how a walk goes
+from answers back to prompts: - sum of c ln c, in nats.
+
+Identical answers give the entropy of a uniform start after one step of P_x, so the excess over that is what the answers
+add: exactly 0 where they are all the same. (ln(n + 1) is that only where P_x is doubly stochastic.) The excess grows
+with the answers' dispersion only while the terms are below 1 / e; near paraphrases leave little room.
+"""
+
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
+from scipy.special import entr
 
-from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN
+from pipeline.artifacts.generations import GENERATION_COLUMNS
 from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.axes.evaluation import ModelEvaluation
-from pipeline.axes.inv_entropy.chains import (
-    GRAM,
-    cosine_similarities,
-    mean_measures,
-    ngram_counts,
-    rise_by_chance,
-    rises_with_temperature,
-)
-from pipeline.axes.questions.answers import Answers, answer_rows, answer_texts, read_partition
-from pipeline.axes.questions.artifact import read_perturbations, read_questions
-from pipeline.axes.questions.discrimination import auroc_of
-from pipeline.axes.questions.question import Question
-from pipeline.axes.uncertainty.question import answer_is_right
+from pipeline.axes.inv_entropy.perturb import read_perturbations
+from pipeline.axes.questions.answers import Answers, answer_rows, answer_texts, read_partitions
+from pipeline.axes.questions.discrimination import answer_is_right, auroc_of
+from pipeline.axes.questions.question import Question, read_questions
 from pipeline.config.conditions import answer_protocol
-from pipeline.config.evaluation import DEFAULT_SETTING, SettingsGenerateConfig, SimilarityConfig
-from pipeline.core.prompts.protocols import AnswerProtocol
+from pipeline.config.evaluation import SimilarityConfig
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.summarise import Statistic, mean_of
+from pipeline.core.statistics.summarise import mean_of
 from pipeline.dag.execution import StageRun, command_line
 
+GRAM = 3
 MEANS = ("excess_nats", "input_dispersion", "output_dispersion")
 SCORES = ("excess_nats", "input_dispersion")
 """Whose AUROC is reported. That of the requests' dispersion knows nothing of the answers: the excess has to beat it."""
-Texts = dict[str, dict[str, list[str]]]
-"""Answers by request and setting; empty where a reply has none."""
+STATISTICS = {
+    **{f"inv_{name}": mean_of(name) for name in MEANS},
+    **{f"inv_{name}_auroc": auroc_of(name) for name in SCORES},
+}
 
 
-def statistics_of(temperatures: Sequence[str]) -> dict[str, Statistic]:
-    """Means, AUROC for wrong answers, and TSU of several temperatures."""
-    means = {f"inv_{name}": mean_of(name) for name in MEANS}
-    rises = {"inv_tsu": mean_of("rises")} if len(temperatures) > 1 else {}
-    return {**means, **{f"inv_{column}_auroc": auroc_of(column) for column in SCORES}, **rises}
+def ngram_counts(texts: Sequence[str]) -> np.ndarray:
+    """How often each run of GRAM characters is in each of n texts, float64[n, g]: a stand-in for embeddings."""
+    places: dict[str, int] = {}
+    rows = []
+    for text in texts:
+        padded = f" {' '.join(text.lower().split())} "
+        grams = [padded[start : start + GRAM] for start in range(len(padded) - GRAM + 1)]
+        rows.append([places.setdefault(gram, len(places)) for gram in grams])
+    return np.array([np.bincount(row, minlength=len(places)) for row in rows], dtype=np.float64)
+
+
+def cosine_similarities(vectors: np.ndarray) -> np.ndarray:
+    """|cosine| of all pairs of n embeddings, float64[n, d]: float64[n, n], 1 on the diagonal.
+
+    (1 + cosine) / 2 of counts is never below 1/2, which leaves the measures no room."""
+    vectors = np.asarray(vectors, dtype=np.float64)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.where(lengths > 0, lengths, 1)
+    found = np.clip(np.abs(unit @ unit.T), 0, 1)
+    np.fill_diagonal(found, 1)
+    return found
+
+
+def dispersion(similarity: np.ndarray) -> np.ndarray:
+    """1 less the mean similarity of two different states of float64[..., m, m], 1 on the diagonal."""
+    size = similarity.shape[-1]
+    pairs = similarity.sum(axis=(-2, -1)) - np.trace(similarity, axis1=-2, axis2=-1)
+    return 1 - pairs / (size * (size - 1))
+
+
+def inverse_entropy(inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Inv-Entropy float64[...] and its excess, in nats.
+
+    Of similarities of the m prompts, float64[m, m], and of one answer to each, float64[..., m, m].
+    """
+    forward, backward = (side / side.sum(axis=-1, keepdims=True) for side in (inputs, outputs))
+    found = entr(np.einsum("...ij,ji->...i", backward, forward)).sum(axis=-1)
+    return found, found - entr(forward.mean(axis=0)).sum()
+
+
+def mean_measures(
+    inputs: np.ndarray, answers: np.ndarray, similarity: np.ndarray, *, draws: int, rng: np.random.Generator
+) -> dict[str, float]:
+    """MEANS over draws of one answer to each of m prompts.
+
+    ``answers`` says which of t texts each answer is, int[m, r]; ``similarity`` is that of the texts, float64[t, t].
+    """
+    chosen = rng.integers(answers.shape[1], size=(draws, len(answers)))
+    drawn = answers[np.arange(len(answers)), chosen]
+    outputs = similarity[drawn[:, :, None], drawn[:, None, :]]
+    values = inverse_entropy(inputs, outputs)[1].mean(), dispersion(inputs), dispersion(outputs).mean()
+    return dict(zip(MEANS, map(float, values), strict=True))
 
 
 def _open_similarity(run: StageRun, config: SimilarityConfig) -> Callable[[Sequence[str]], np.ndarray]:
@@ -55,61 +104,35 @@ def _open_similarity(run: StageRun, config: SimilarityConfig) -> Callable[[Seque
     return open_embedder(config, identity)
 
 
-def _texts(path: Path, requests: Mapping[str, Mapping[str, str]], protocol: AnswerProtocol) -> Texts:
-    ids = [name for own in requests.values() for name in own]
-    found: Texts = {}
-    for name, table in rows_by_prompt(path, (*GENERATION_COLUMNS, SETTING_COLUMN), ids).items():
-        texts = pd.Series([text or "" for text in answer_texts(protocol, table)], index=table.index)
-        found[name] = {setting: texts[own.index].tolist() for setting, own in table.groupby(SETTING_COLUMN)}
-    return found
-
-
-def _temperatures(settings: SettingsGenerateConfig) -> list[str]:
-    """Settings that differ in temperature alone, by ascending temperature, each temperature once."""
-    found = {} if settings.checkpoint_defaults else {settings.temperature: DEFAULT_SETTING}
-    for name, other in settings.settings.items():
-        if other.top_p == settings.top_p and other.top_k is None:
-            found.setdefault(other.temperature, name)
-    return [found[temperature] for temperature in sorted(found)]
-
-
 def main(
     run: StageRun, model: str, prompts: Path, perturbations: Path, generations: Path, partitions: Path, output: Path
 ) -> None:
     """Write an evaluation. An answer is right by the most frequent class of answers to the question."""
     evaluation, params, seed = ModelEvaluation(run, "inv_entropy", model), run.params, run.params.seed
-    requests, temperatures = read_perturbations(perturbations), _temperatures(params.generate.perturbations)
+    requests, draws = read_perturbations(perturbations), params.evaluate.inverse_entropy.draws
     questions = [question for question in read_questions(prompts) if question.prompt_id in requests]
-    answers = {name: read_partition(path, questions) for name, path in evaluation.paths(partitions)}
-    texts = {
-        name: _texts(path, requests, answer_protocol(params, model, name))
-        for name, path in evaluation.paths(generations)
-    }
+    ids = [name for asked in requests.values() for name in asked]
+    texts = {}
+    for condition, path in evaluation.paths(generations):
+        protocol, tables = answer_protocol(params, model, condition), rows_by_prompt(path, GENERATION_COLUMNS, ids)
+        texts[condition] = {name: [text or "" for text in answer_texts(protocol, tables[name])] for name in ids}
     embed, alike = _open_similarity(run, params.evaluate.inverse_entropy.similarity), {}
     for question, asked in requests.items():
-        given = dict.fromkeys(
-            text for side in texts.values() for name in asked for own in side[name].values() for text in own
-        )
+        given = dict.fromkeys(text for own in texts.values() for name in asked for text in own[name])
         # Vectors of one call alone can be compared: those of all conditions are made together.
         found = cosine_similarities(embed([*asked.values(), *given]))
         size, places = len(asked), {text: place for place, text in enumerate(given)}
         alike[question] = found[:size, :size], found[size:, size:], places
 
     def row(question: Question, own: Answers, condition: str) -> dict[str, float]:
-        inputs, outputs, places = alike[question.prompt_id]
-        replies = [texts[condition][request] for request in requests[question.prompt_id]]
-        found = {}
-        for setting in dict.fromkeys((DEFAULT_SETTING, *temperatures)):
-            chosen = np.array([[places[text] for text in each[setting]] for each in replies])
-            rng, draws = random_stream(seed, "draws", question.prompt_id), params.evaluate.inverse_entropy.draws
-            found[setting] = mean_measures(inputs, chosen, outputs, draws=draws, rng=rng)
-        right = answer_is_right(question, own.labels, random_stream(seed, "ties", question.prompt_id))
-        rises = rises_with_temperature([found[setting]["excess_nats"] for setting in temperatures])
-        several = {"rises": float(rises)} if len(temperatures) > 1 else {}
-        return {"right": right, **found[DEFAULT_SETTING], **several}
+        name = question.prompt_id
+        inputs, outputs, places = alike[name]
+        chosen = np.array([[places[text] for text in texts[condition][request]] for request in requests[name]])
+        means = mean_measures(inputs, chosen, outputs, draws=draws, rng=random_stream(seed, "draws", name))
+        return {**means, "right": answer_is_right(question, own.labels, random_stream(seed, "ties", name))}
 
-    rows = answer_rows(answers, questions, row)
-    evaluation.summarise(rows, statistics_of(temperatures), {"inv_tsu": rise_by_chance(len(temperatures))})
+    rows = answer_rows(read_partitions(evaluation, partitions, questions), questions, row)
+    evaluation.summarise(rows, STATISTICS)
     evaluation.add_tables("per_prompt", rows.assign(split="all"))
     evaluation.write(output)
 

@@ -4,11 +4,19 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.artifacts.prompts import write_text_prompts
-from pipeline.axes.questions.artifact import read_questions
+from pipeline.artifacts.prompts import read_text_prompts, write_text_prompts
+from pipeline.axes.questions.question import read_questions
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError
+
+
+def read_perturbations(path: Path) -> dict[str, dict[str, str]]:
+    """Texts by request (ID~0 and so on) and question: the question's own, then its perturbations, in file order."""
+    found: dict[str, dict[str, str]] = {}
+    for prompt in read_text_prompts(path):
+        found.setdefault(prompt.category, {})[prompt.prompt_id] = prompt.text
+    return found
 
 
 def main(run: StageRun, prompts: Path, output: Path) -> None:

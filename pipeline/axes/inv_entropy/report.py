@@ -16,13 +16,10 @@ REPORT = AxisReport(
                 Column("inv_output_dispersion"),
                 Column("inv_excess_nats_auroc"),
                 Column("inv_input_dispersion_auroc"),
-                Column("inv_tsu"),
-                Column("inv_tsu", "floor", "TSU by chance"),
             ),
             "Excess: Inv-Entropy less that of identical answers, in nats. Requests and answers: one less the mean "
             "similarity of two. AUROC: for wrong answers; that of the requests knows no answers: the excess has to "
-            "beat it. TSU: questions whose excess rises strictly with the temperature. Settings: the further "
-            "temperatures.",
+            "beat it.",
         ),
     ),
 )

@@ -19,12 +19,5 @@ STAGES = of_questions(
             keeps=False,
         ),
     ),
-    generate=(
-        generation(
-            "perturbations",
-            "Answers to perturbed questions, at several temperatures",
-            "settings",
-            over="asked.inv_entropy",
-        ),
-    ),
+    generate=(generation("perturbations", "Answers to perturbed questions", over="asked.inv_entropy"),),
 )

@@ -2,8 +2,4 @@
 
 from pipeline.axes.axis import Axis
 
-AXIS = Axis(
-    title="NoveltyBench",
-    place=4,
-    sampled_as="novelty",
-)
+AXIS = Axis("NoveltyBench", 4, sampled_as="novelty")

@@ -1,4 +1,4 @@
-"""A model's answers to questions: how they are read from replies, and their tables."""
+"""A model's answers to questions: their tables, and the rows that an axis makes of them."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,9 +11,9 @@ import pandas as pd
 
 from pipeline.artifacts.generations import SETTING_COLUMN, read_answers
 from pipeline.artifacts.storage import read_table
-from pipeline.axes.questions.classes import known_classes, normalise
+from pipeline.axes.evaluation import ModelEvaluation
 from pipeline.axes.questions.question import Question
-from pipeline.config.evaluation import DEFAULT_SETTING, StyleConfig
+from pipeline.config.evaluation import DEFAULT_SETTING
 from pipeline.config.params import Params
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.protocols import AnswerProtocol
@@ -28,55 +28,38 @@ PARTITION_COLUMNS = ("prompt_id", SETTING_COLUMN, "sample_index", "answer", "spe
 class Answers:
     """The answers to one question under one setting, in the order of their samples; texts None without an answer.
 
-    ``spellings`` is what of them the rule of classes compares, ``lengths`` the tokens of the replies, float64[n].
+    ``spellings`` is what of them the rule of classes compares, ``lengths`` the tokens of the replies.
     """
 
     texts: list[str | None]
     spellings: list[str | None]
     labels: list[str]
-    lengths: np.ndarray
+    lengths: list[int]
+
+
+ByCondition = Mapping[str, Mapping[str, Mapping[str, Answers]]]
+"""Answers by condition, setting and question."""
 
 
 def answer_texts(protocol: AnswerProtocol, table: pd.DataFrame) -> list[str | None]:
     """The answer in each row of a generations table; None where there is none."""
-    texts = [normalise_answer(answers[0]) for answers in read_answers(protocol, table)]
-    return [None if isinstance(text, Invalid) else text for text in texts]
+    return [answer_text(answers[0]) for answers in read_answers(protocol, table)]
 
 
-def styled_answer(reply: str | Invalid, style: StyleConfig, question: Question) -> str | None:
-    """The answer in a reply that was asked for in a style; None where the style's rule finds none."""
-    if isinstance(reply, Invalid):
-        return None
-    if style.read == "mentioned":
-        return mentioned(reply, question)
-    if style.read == "after":
-        _, mark, reply = reply.rpartition(str(style.mark))
-        if not mark:
-            return None
+def answer_text(reply: str | Invalid) -> str | None:
+    """The answer that a reply is; None where it is none."""
     text = normalise_answer(reply)
     return None if isinstance(text, Invalid) else text
 
 
-def mentioned(reply: str, question: Question) -> str | None:
-    """The spelling of a known answer that a reply mentions, of several the longest; else the reply itself.
-
-    None for a reply without a letter or digit, and for one that mentions answers of several classes.
-    """
-    words = f" {normalise(reply)} "
-    if not words.strip():
-        return None
-    found = {
-        spelling: label
-        for label, texts in known_classes(question).items()
-        for spelling in map(normalise, texts)
-        if len(spelling) > 1 and f" {spelling} " in words
-    }
-    if not found:
-        return reply.strip()
-    longest = max(found, key=len)
-    rest = words.replace(f" {longest} ", "  ")
-    others = {label for spelling, label in found.items() if f" {spelling} " in rest}
-    return longest if others <= {found[longest]} else None
+def read_partitions(
+    evaluation: ModelEvaluation,
+    directory: Path,
+    questions: Sequence[Question],
+    settings: Iterable[str] = (DEFAULT_SETTING,),
+) -> ByCondition:
+    """The answers under every condition; see ``read_partition``."""
+    return {name: read_partition(path, questions, settings) for name, path in evaluation.paths(directory)}
 
 
 def read_partition(
@@ -88,8 +71,8 @@ def read_partition(
         table[column] = table[column].astype(object).where(table[column].notna(), None)
     found: dict[str, dict[str, Answers]] = {}
     for (setting, prompt_id), own in table.groupby([SETTING_COLUMN, "prompt_id"], sort=False):
-        columns = (own[name].tolist() for name in ("answer", "spelling", "label"))
-        found.setdefault(setting, {})[prompt_id] = Answers(*columns, own["num_tokens"].to_numpy(np.float64))
+        columns = (own[name].tolist() for name in ("answer", "spelling", "label", "num_tokens"))
+        found.setdefault(setting, {})[prompt_id] = Answers(*columns)
     for setting, question in itertools.product(settings, questions):
         if question.prompt_id not in found.get(setting, {}):
             raise ArtifactError(f"{path} has no answers to the question {question.prompt_id} (setting {setting})")
@@ -102,15 +85,12 @@ def answer_splits(params: Params) -> dict[str, str]:
 
 
 def answer_rows(
-    answers: Mapping[str, Mapping[str, Mapping[str, Answers]]],
+    answers: ByCondition,
     questions: Sequence[Question],
     row: Callable[[Question, Answers, str], Mapping[str, Any]],
     setting: str = DEFAULT_SETTING,
 ) -> pd.DataFrame:
-    """What ``row`` makes of every question, its answers under a setting, and the condition, of all of them.
-
-    ``answers`` are by condition, setting and question. The rows have columns prompt_id and condition besides.
-    """
+    """Columns prompt_id, condition and what ``row`` makes of every question, its answers and the condition."""
     return pd.DataFrame(
         [
             {"prompt_id": asked.prompt_id, "condition": name, **row(asked, own[setting][asked.prompt_id], name)}
@@ -120,8 +100,15 @@ def answer_rows(
     )
 
 
-def class_counts(labels: Sequence[str], laws: Mapping[str, float] | None = None) -> tuple[np.ndarray, np.ndarray]:
+def class_counts(labels: Sequence[str], law: Mapping[str, float] | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Answers by class, int64[K], and a law over the same classes, float64[K]: those of either."""
-    names = {name: place for place, name in enumerate(dict.fromkeys((*(laws or {}), *labels)))}
+    law = law or {}
+    names = {name: place for place, name in enumerate(dict.fromkeys((*law, *labels)))}
     counts = np.bincount([names[label] for label in labels], minlength=len(names))
-    return counts, np.array([(laws or {}).get(name, 0.0) for name in names])
+    return counts, np.array([law.get(name, 0.0) for name in names])
+
+
+def modal_class(counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Index int64[...] of the most frequent class of counts int[..., K], one at random of several."""
+    # A number below 1 for each class breaks ties.
+    return (counts + rng.random(np.shape(counts))).argmax(axis=-1)

@@ -1,8 +1,7 @@
 """From answers to classes of answers that say the same, by spelling and, if asked for, by a judge of entailment.
 
-Total functions: any text in, a class out. Two answers are one class where they are the same but for case, white space,
-punctuation and articles, or are spellings of one class of people's answers; by the rule "entailment" also where a judge
-takes them to say the same.
+Two answers are one class where they are the same but for case, white space, punctuation and articles, or are spellings
+of one class of people's answers; by the rule "entailment" also where a judge takes them to say the same.
 """
 
 import itertools
@@ -18,8 +17,6 @@ from pipeline.axes.questions.question import LETTERS, NO_ANSWER, Question
 Judge = Callable[[Sequence[tuple[str, str]]], np.ndarray]
 """bool[n] of n pairs of texts: whether they say the same."""
 
-_ARTICLES = frozenset(("a", "an", "the"))
-
 
 def normalise(text: str) -> str:
     """Lower case, without punctuation, articles and repeated white space (as SQuAD and TriviaQA do)."""
@@ -27,9 +24,8 @@ def normalise(text: str) -> str:
         " " if unicodedata.category(char)[0] in "PSZC" else char for char in unicodedata.normalize("NFKC", text)
     )
     words = plain.casefold().split()
-    kept = [word for word in words if word not in _ARTICLES]
     # "A" is an answer, too.
-    return " ".join(kept or words)
+    return " ".join([word for word in words if word not in ("a", "an", "the")] or words)
 
 
 def known_classes(question: Question) -> dict[str, tuple[str, ...]]:
@@ -51,13 +47,11 @@ def known_classes(question: Question) -> dict[str, tuple[str, ...]]:
 
 def right_label(question: Question) -> str | None:
     """Label of the right class: people's class that an accepted answer is in, else the first accepted answer."""
-    if not question.gold:
-        return None
     accepted = {normalise(text) for text in question.gold}
     for item in question.human:
         if accepted & {normalise(text) for text in (item.label, *item.answers)}:
             return item.label
-    return question.gold[0]
+    return question.gold[0] if question.gold else None
 
 
 def classify(answers: Sequence[str | None], question: Question, same: Judge | None = None) -> list[str]:
@@ -77,7 +71,7 @@ def classify(answers: Sequence[str | None], question: Question, same: Judge | No
 
 def _by_meaning(texts: Sequence[str], keys: Sequence[str], names: Sequence[str], same: Judge) -> dict[str, str]:
     """Labels of the texts that no table has."""
-    against = [(text, name) for text in texts for name in names]
+    against = list(itertools.product(texts, names))
     joined = np.asarray(same(against), dtype=bool).reshape(len(texts), len(names)) if against else np.zeros((0, 0))
     labels = {text: names[int(row.argmax())] for text, row in zip(texts, joined, strict=False) if row.any()}
     rest = [text for text in texts if text not in labels]
@@ -97,8 +91,3 @@ def says_the_same(first: np.ndarray, second: np.ndarray, *, strict: bool) -> np.
     """
     least, most = np.minimum(first, second), np.maximum(first, second)
     return least > 0 if strict else (least >= 0) & (most > 0)
-
-
-def counts_of(labels: Sequence[str]) -> dict[str, int]:
-    """How often each class was answered, most frequent first, equal ones in code point order."""
-    return dict(sorted(Counter(labels).items(), key=lambda item: (-item[1], item[0])))

@@ -12,15 +12,51 @@ import pandas as pd
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN, read_answers
 from pipeline.artifacts.storage import rows_by_prompt
-from pipeline.axes.questions.answers import PARTITION_COLUMNS, answer_texts, styled_answer
-from pipeline.axes.questions.artifact import read_questions
-from pipeline.axes.questions.classes import Judge, classify, normalise, says_the_same
-from pipeline.axes.questions.question import NO_ANSWER, Question
+from pipeline.axes.questions.answers import PARTITION_COLUMNS, answer_text
+from pipeline.axes.questions.classes import Judge, classify, known_classes, normalise, says_the_same
+from pipeline.axes.questions.question import NO_ANSWER, Question, read_questions
 from pipeline.config.conditions import answer_protocol
+from pipeline.config.evaluation import StyleConfig
+from pipeline.core.prompts.number_answers import Invalid
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.stages.resumable import pair_scores, resumable
 
 Verdicts = Callable[[Sequence[tuple[str, str]]], np.ndarray]
+
+
+def styled_answer(reply: str | Invalid, style: StyleConfig | None, question: Question) -> str | None:
+    """The answer in a reply, by the rule of the style it was asked for in; None where the rule finds none."""
+    if style is None or isinstance(reply, Invalid):
+        return answer_text(reply)
+    if style.read == "mentioned":
+        return mentioned(reply, question)
+    if style.read == "after":
+        _, mark, reply = reply.rpartition(str(style.mark))
+        if not mark:
+            return None
+    return answer_text(reply)
+
+
+def mentioned(reply: str, question: Question) -> str | None:
+    """The spelling of a known answer that a reply mentions, of several the longest; else the reply itself.
+
+    None for a reply without a letter or digit, and for one that mentions answers of several classes.
+    """
+    words = f" {normalise(reply)} "
+    if not words.strip():
+        return None
+    found = {
+        spelling: label
+        for label, texts in known_classes(question).items()
+        for spelling in map(normalise, texts)
+        if len(spelling) > 1 and f" {spelling} " in words
+    }
+    if not found:
+        return reply.strip()
+    longest = max(found, key=len)
+    rest = words.replace(f" {longest} ", "  ")
+    others = {label for spelling, label in found.items() if f" {spelling} " in rest}
+    return longest if others <= {found[longest]} else None
 
 
 def _judge_of(question: Question, verdicts: Verdicts, strict: bool) -> Judge:
@@ -48,16 +84,12 @@ def main(run: StageRun, model: str, condition: str, prompts: Path, generations: 
     with resumable(run, "pair") as done:
         verdicts = pair_scores(done, lambda: open_judge(judge, identity)) if identity else None
         for prompt_id, question in questions.items():
-            table = tables[prompt_id].reset_index(drop=True)
-            answers = pd.Series(answer_texts(protocol, table), index=table.index, dtype=object)
-            for name, style in styles.items():
-                own = table[table[SETTING_COLUMN] == name]
-                replies = [styled_answer(each[0], style, question) for each in read_answers(protocol, own)]
-                answers[own.index] = pd.Series(replies, index=own.index, dtype=object)
+            table = tables[prompt_id]
+            replies = zip(read_answers(protocol, table), table[SETTING_COLUMN], strict=True)
+            answers = [styled_answer(reply[0], styles.get(setting), question) for reply, setting in replies]
             spellings = [normalise(answer) or None if answer is not None else None for answer in answers]
             same = _judge_of(question, verdicts, judge.strict) if verdicts is not None else None
-            labels = classify(answers.tolist(), question, same)
-            found.append(table.assign(answer=answers, spelling=spellings, label=labels))
+            found.append(table.assign(answer=answers, spelling=spellings, label=classify(answers, question, same)))
         classes = pd.concat(found, ignore_index=True)[list(PARTITION_COLUMNS)]
         run.write_table(output, classes)
         without = int((classes["label"] == NO_ANSWER).sum())

@@ -1,8 +1,8 @@
 """People against people: what the answers of other people score where a model's answers are scored.
 
-People's answers are split at random. Those asked (A) make the table of spellings and the law; the held-out ones are
-answers of their own, as a model's are: a spelling that nobody of A gave is in no class. Redrawing class labels instead
-would let every held-out answer be in a class, and gives floors far too low (ProtoQA: total variation .26, not .42).
+People are split at random. Those asked make the table of spellings and the law; a held-out person's spelling that none
+of them gave is in no class, as a model's is. Redrawing class labels would let every held-out answer be in a class, and
+gives floors far too low (ProtoQA: total variation .26, not .42).
 """
 
 import math
@@ -18,17 +18,14 @@ from pipeline.core.random_streams import random_stream
 
 @dataclass(frozen=True)
 class PeopleSplit:
-    """Some people of a question, and others who are held out.
-
-    Attributes:
-        table: Class by spelling, of the people asked and of the letters of options.
-        law: Share of the people asked by class, OTHER included where some are in no class.
-        held_out: Spellings of the held-out people's answers, a list for each sample of them.
-    """
+    """Some people of a question, and others who are held out."""
 
     table: Mapping[str, str]
+    """Class by spelling, of the people asked and of the letters of options."""
     law: Mapping[str, float]
+    """Share of the people asked by class, OTHER included where some are in no class."""
     held_out: list[list[str]]
+    """Spellings of the held-out people's answers, a list for each sample of them."""
 
     def classes(self, spellings: Sequence[str | None], *, pooled: bool = True) -> list[str]:
         """The class of each answer; None is NO_ANSWER, and one in no class is OTHER or, not ``pooled``, on its own."""
@@ -62,11 +59,6 @@ def split_people(question: Question, size: int, rng: np.random.Generator, sample
         if normalise(text) in given or normalise(text) not in everyone
     }
     return PeopleSplit(table, law, [[normalise(people[place][0]) for place in row] for row in drawn])
-
-
-def total_variation(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Half the L1 distance of laws float64[..., K]; float64[...] in [0, 1]."""
-    return np.abs(np.asarray(first) - np.asarray(second)).sum(axis=-1) / 2
 
 
 def upper_band(values: Sequence[float], level: float = 0.95) -> float:

@@ -1,27 +1,28 @@
-"""Prompt sets with accepted answers, people's answers or both: our own format, and ProtoQA.
+"""Write a prompt set with accepted answers, people's answers or both: from our own format, or ProtoQA's.
 
-Each is a file of JSON lines, or a data set of the hub with the same fields.
+Each is a file of JSON lines, or a data set of the hub with the same fields, whose commit is recorded.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pipeline.axes.questions.classes import normalise
-from pipeline.axes.questions.question import HumanClass, Question, question_problem, with_options
+from pipeline.axes.questions.question import HumanClass, Question, question_problem, with_options, write_questions
 from pipeline.config.questions import QuestionsConfig
+from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError
-from pipeline.sources.prompt_rows import Row, read_rows, row_id, row_text
+from pipeline.sources.prompt_rows import Row, read_rows, row_id, row_text, source_revision
 
 KEY = "prompts.questions"
 
 
-def read_questions(config: QuestionsConfig, revision: str | None) -> list[Question]:
+def prompt_set(config: QuestionsConfig, revision: str | None) -> list[Question]:
     """The questions in the source's order.
 
-    Raises:
-        ConfigError: A data set has no such split, or a file is given one. ArtifactError: A question is empty, there
-            twice, without answers or at odds with itself; names file and question.
+    Raises ConfigError where a data set has no such split, and ArtifactError, which names file and question, where one
+    is empty, there twice, without answers or at odds with itself.
     """
     fields, convert = FORMATS[config.format]
     questions: dict[str, Question] = {}
@@ -29,7 +30,7 @@ def read_questions(config: QuestionsConfig, revision: str | None) -> list[Questi
     for number, row in enumerate(rows[: config.max_prompts], start=1):
         where = f"{config.source}: question {number}"
         try:
-            question = convert(row, number, where)
+            question = convert(row, where)
         # The row's shape is not that of its format.
         except (AttributeError, KeyError, TypeError) as error:
             raise ArtifactError(f"{where}: not a question of the format {config.format} ({error!r})") from None
@@ -38,8 +39,8 @@ def read_questions(config: QuestionsConfig, revision: str | None) -> list[Questi
         if question.prompt_id in questions:
             raise ArtifactError(f"{where}: the id {question.prompt_id!r} is there twice")
         shown = [with_options(text, question.options) for text in (question.text, *question.variants)]
-        asked = [config.template.replace("{prompt}", text) for text in shown]
-        questions[question.prompt_id] = replace(question, text=asked[0], variants=tuple(asked[1:]), bare=shown[0])
+        text, *variants = [config.template.replace("{prompt}", each) for each in shown]
+        questions[question.prompt_id] = replace(question, text=text, variants=tuple(variants), bare=shown[0])
     if not questions:
         raise ArtifactError(f"{config.source} has no questions")
     return list(questions.values())
@@ -54,7 +55,7 @@ def _texts(row: Mapping[str, Any], field: str, where: str) -> tuple[str, ...]:
 
 
 def _count(value: Any, field: str, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if type(value) is not int or value < 0:
         raise ArtifactError(f"{where}: the field {field!r} must be a whole number of people, got {value!r}")
     return value
 
@@ -74,7 +75,7 @@ def _spellings(item: Mapping[str, Any], where: str) -> dict[str, int]:
     return found
 
 
-def _own(row: Row, number: int, where: str) -> Question:
+def _own(row: Row, where: str) -> Question:
     human = row.get("human") or {"classes": [], "n": 0}
     return Question(
         row_id({"id": row["prompt_id"]}, where),
@@ -88,23 +89,34 @@ def _own(row: Row, number: int, where: str) -> Question:
     )
 
 
-def _protoqa(row: Row, number: int, where: str) -> Question:
-    """Of ProtoQA's crowd-sourced files; a cluster is called like its most frequent answer.
-
-    People are counted by their raw answers, some of which are in no cluster.
-    """
-    raw, clusters = row["answers"]["raw"], row["answers"]["clusters"]
-    human = tuple(
-        HumanClass(
-            max(cluster["answers"], key=lambda name: (raw.get(name, 0), name)),
-            {name: _count(raw.get(name), "raw", where) for name in cluster["answers"]},
-        )
-        for cluster in clusters.values()
-    )
-    people = sum(_count(count, "raw", where) for count in raw.values())
+def _protoqa(row: Row, where: str) -> Question:
+    """Of ProtoQA's crowd-sourced files: people by raw answer, some in no cluster; of a cluster the most frequent is the
+    label."""
+    raw = {name: _count(count, "raw", where) for name, count in row["answers"]["raw"].items()}
+    clusters = [
+        {name: _count(raw.get(name), "raw", where) for name in cluster["answers"]}
+        for cluster in row["answers"]["clusters"].values()
+    ]
+    human = tuple(HumanClass(max(own, key=lambda name: (own[name], name)), own) for own in clusters)
     text = row_text({"prompt": row["question"]["original"]}, where).strip()
-    return Question(row_id(row["metadata"], where), text, "", human=human, num_people=people)
+    return Question(row_id(row["metadata"], where), text, human=human, num_people=sum(raw.values()))
 
 
 FORMATS = {"questions": (("prompt_id", "prompt"), _own), "protoqa": (("metadata", "question", "answers"), _protoqa)}
 """By format, the fields of a row and what makes a question of it."""
+
+
+def main(run: StageRun, output: Path) -> None:
+    """Write the questions of ``prompts.questions``."""
+    config = run.params.prompts.questions
+    revision = source_revision(f"{KEY}.source", config.source, config.revision)
+    run.record.add(revision=revision)
+    questions = prompt_set(config, revision)
+    write_questions(output, questions)
+    asked, right = sum(bool(q.human) for q in questions), sum(bool(q.gold) for q in questions)
+    run.write_record(num_prompts=len(questions), num_with_people=asked, num_with_gold=right)
+    print(f"{len(questions)} questions: {asked} with people's answers, {right} with accepted ones")
+
+
+if __name__ == "__main__":
+    command_line()

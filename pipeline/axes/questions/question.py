@@ -1,8 +1,15 @@
-"""Questions of a prompt set: options, accepted answers, people's answers in classes, paraphrases."""
+"""Questions of a prompt set: options, accepted answers, people's answers in classes, paraphrases; and their table."""
 
+import json
 import string
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.artifacts.storage import read_table, write_table
 
 OTHER = "(other)"
 """Class of the answers that are in no class of people's."""
@@ -12,6 +19,8 @@ NO_ANSWER = "(no answer)"
 LETTERS = string.ascii_uppercase
 """Of options, in their order."""
 CHOICE_REQUEST = "Answer with the letter only."
+QUESTION_COLUMNS = ("prompt_id", "split", "category", "prompt", "bare", "question")
+"""What is asked, and the whole question as JSON."""
 
 
 @dataclass(frozen=True)
@@ -20,11 +29,6 @@ class HumanClass:
 
     label: str
     answers: Mapping[str, int]
-
-    @property
-    def count(self) -> int:
-        """People who gave an answer of the class."""
-        return sum(self.answers.values())
 
 
 @dataclass(frozen=True)
@@ -48,11 +52,25 @@ class Question:
     bare: str = ""
 
 
-def with_options(text: str, options: Sequence[str]) -> str:
-    """A question with its options in lines of their own, each behind its letter, and CHOICE_REQUEST.
+def write_questions(path: Path, questions: Sequence[Question]) -> None:
+    """Write the questions of a prompt set, split "questions"."""
+    rows = [(q.prompt_id, "questions", q.category, q.text, q.bare, json.dumps(asdict(q))) for q in questions]
+    write_table(path, pd.DataFrame(rows, columns=list(QUESTION_COLUMNS)))
 
-    Without options the text as it is.
-    """
+
+def read_questions(path: Path) -> list[Question]:
+    """Read the questions of a prompt set, in file order."""
+    return [_question(json.loads(text)) for text in read_table(path, QUESTION_COLUMNS)["question"]]
+
+
+def _question(content: dict) -> Question:
+    human = tuple(HumanClass(**item) for item in content.pop("human"))
+    texts = {name: tuple(content.pop(name)) for name in ("options", "gold", "variants")}
+    return Question(**content, **texts, human=human)
+
+
+def with_options(text: str, options: Sequence[str]) -> str:
+    """A question with its options, each in a line behind its letter, and CHOICE_REQUEST; as it is without options."""
     lines = [f"{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False)]
     return "\n".join([text, *lines, CHOICE_REQUEST]) if lines else text
 
@@ -67,43 +85,16 @@ def people_answers(question: Question) -> list[tuple[str, str]]:
 
 def question_problem(question: Question, key: Callable[[str], str]) -> str | None:
     """What is wrong with a question, in a sentence; None where nothing is. ``key``: what equal spellings share."""
-    if not question.gold and not question.human:
+    answers = (*question.gold, *(name for item in question.human for name in item.answers))
+    if not answers and not question.human:
         return "a question needs accepted answers (gold) or people's answers (human)"
-    for text in (*question.gold, *question.options, *(name for item in question.human for name in item.answers)):
+    for text in (*answers, *question.options):
         if not key(text):
             return f"the answer {text!r} has no letter or digit"
-    if problem := _option_problem(question, key):
-        return problem
-    owners: dict[str, str] = {}
-    for item in question.human:
-        if not item.label or item.label in (OTHER, NO_ANSWER):
-            return f"a class needs a label other than {OTHER!r} and {NO_ANSWER!r}, got {item.label!r}"
-        if not item.answers:
-            return f"the class {item.label!r} has no members"
-        if rare := next((name for name, count in item.answers.items() if count < 1), None):
-            return (
-                f"the class {item.label!r} has {item.answers[rare]} people who answered {rare!r}; each member must "
-                "have been given at least once"
-            )
-        for spelling in {key(name) for name in item.answers}:
-            other = owners.setdefault(spelling, item.label)
-            if other != item.label:
-                return f"the classes {other!r} and {item.label!r} both have the spelling {spelling!r}"
-    labels = [item.label for item in question.human]
-    if len(set(labels)) < len(labels):
-        return f"the label {next(name for name in labels if labels.count(name) > 1)!r} is there twice"
-    total = sum(item.count for item in question.human)
-    if question.human and question.num_people < total:
-        return f"its classes have {total} answers of people, more than the {question.num_people} people asked"
-    if question.human and question.num_people < 2:
-        return "one person's answer cannot be held out from others; ask two people at least"
-    if len({owners[key(text)] for text in question.gold if key(text) in owners}) > 1:
-        return "its accepted answers (gold) are in several classes of people's answers"
-    return None
+    return _option_problem(question.options, answers, key) or _people_problem(question, key)
 
 
-def _option_problem(question: Question, key: Callable[[str], str]) -> str | None:
-    options = question.options
+def _option_problem(options: Sequence[str], answers: Sequence[str], key: Callable[[str], str]) -> str | None:
     if not options:
         return None
     if not 2 <= len(options) <= len(LETTERS):
@@ -111,7 +102,36 @@ def _option_problem(question: Question, key: Callable[[str], str]) -> str | None
     if len({key(option) for option in options}) < len(options):
         return f"two of its options are the same: {', '.join(map(repr, options))}"
     letters = {key(letter) for letter in LETTERS[: len(options)]}
-    for text in (*options, *question.gold, *(name for item in question.human for name in item.answers)):
+    for text in (*options, *answers):
         if key(text) in letters:
             return f"the answer {text!r} reads like the letter of an option; give the option's text"
+    return None
+
+
+def _people_problem(question: Question, key: Callable[[str], str]) -> str | None:
+    owners: dict[str, str] = {}
+    for item in question.human:
+        if not item.label or item.label in (OTHER, NO_ANSWER):
+            return f"a class needs a label other than {OTHER!r} and {NO_ANSWER!r}, got {item.label!r}"
+        if not item.answers:
+            return f"the class {item.label!r} has no members"
+        for name, count in item.answers.items():
+            if count < 1:
+                return (
+                    f"the class {item.label!r} has {count} people who answered {name!r}; each member must have been "
+                    "given at least once"
+                )
+            other = owners.setdefault(key(name), item.label)
+            if other != item.label:
+                return f"the classes {other!r} and {item.label!r} both have the spelling {key(name)!r}"
+    label, times = Counter(item.label for item in question.human).most_common(1)[0] if question.human else ("", 0)
+    if times > 1:
+        return f"the label {label!r} is there twice"
+    total = sum(sum(item.answers.values()) for item in question.human)
+    if question.human and question.num_people < total:
+        return f"its classes have {total} answers of people, more than the {question.num_people} people asked"
+    if question.human and question.num_people < 2:
+        return "one person's answer cannot be held out from others; ask two people at least"
+    if len({owners[key(text)] for text in question.gold if key(text) in owners}) > 1:
+        return "its accepted answers (gold) are in several classes of people's answers"
     return None

@@ -14,7 +14,7 @@ from pipeline.dag.stage_kinds import (
 (PROMPTS,) = prompts_of("questions")
 GENERATIONS, PARTITIONS = table("generations", "questions"), table("partitions", "questions")
 QUESTIONS = reading(
-    "axes.questions.build",
+    "axes.questions.prompt_set",
     "Questions with people's answers, accepted ones or both",
     "questions",
     "asked_once.questions",

@@ -2,7 +2,4 @@
 
 from pipeline.axes.axis import Axis
 
-AXIS = Axis(
-    title="Retention: TinyBenchmarks",
-    place=5,
-)
+AXIS = Axis("Retention: TinyBenchmarks", 5)

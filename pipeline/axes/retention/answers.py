@@ -1,25 +1,14 @@
-"""How long generated answers are and what they show: tokens, whether they end by themselves, a visible derivation.
+"""How long generated answers are, and whether they show a derivation.
 
 The paper's reading of what GSM8K loses (arXiv:2605.11845, Section 6): training on short direct completions moves
 models to shorter answers without reasoning. These figures say whether a condition's answers are such.
 """
 
 import re
-from collections.abc import Mapping
 
-import pandas as pd
+from pipeline.core.statistics.summarise import mean_of, share_of
 
-from pipeline.core.statistics.summarise import mean_of, median_of, share_of
-
-STATISTICS = {
-    "answer_tokens_mean": mean_of("num_tokens"),
-    "answer_tokens_median": median_of("num_tokens"),
-    "answer_stop_share": share_of("ended"),
-    "answer_derivation_share": share_of("derivation"),
-}
-"""Metrics of an ``answer_table``."""
-CHANGES = ("answer_tokens_mean", "answer_derivation_share")
-"""Those whose change from base is a metric of its own."""
+STATISTICS = {"answer_tokens_mean": mean_of("num_tokens"), "answer_derivation_share": share_of("derivation")}
 ANNOTATION = re.compile(r"<<[^<>\n]*=[^<>\n]*>>")
 TOKEN = re.compile(r"\d[\d,]*(?:\.\d+)?|\\times|\\cdot|\\div|[^\W\d_]+|\n|\S")
 OPERATORS = frozenset("+-−–*/×·÷xX") | {"\\times", "\\cdot", "\\div"}
@@ -57,22 +46,3 @@ def _has_equation(text: str) -> bool:
         else:
             operands, last = 0, ""
     return False
-
-
-def answer_table(answers: Mapping[int, Mapping]) -> pd.DataFrame:
-    """Columns item, num_tokens, ended and derivation, by item.
-
-    Args:
-        answers: By item, ``answer`` (text), ``num_tokens`` (int, a stop token included) and ``finish_reason`` ("stop"
-            or "length").
-    """
-    rows = [
-        {
-            "item": item,
-            "num_tokens": int(answer["num_tokens"]),
-            "ended": answer["finish_reason"] == "stop",
-            "derivation": has_derivation(answer["answer"]),
-        }
-        for item, answer in sorted(answers.items())
-    ]
-    return pd.DataFrame(rows, columns=["item", "num_tokens", "ended", "derivation"])

@@ -4,7 +4,6 @@ No model is loaded.
 """
 
 import json
-import math
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +16,11 @@ from pipeline.axes.evaluation import ModelEvaluation
 from pipeline.axes.retention.accuracy import (
     CONTINUOUS_METRICS,
     all_results,
-    difference_row,
     item_table,
     metric_rows,
     paired_test_table,
 )
-from pipeline.axes.retention.answers import CHANGES, STATISTICS, answer_table
+from pipeline.axes.retention.answers import STATISTICS, has_derivation
 from pipeline.core.retention.irt import SCENARIOS, IrtScenario
 from pipeline.core.retention.tasks import ALL_COLUMNS, GENERATIVE_TASKS, METRICS, WHOLE_COLUMNS
 from pipeline.dag.execution import StageRun, command_line
@@ -32,8 +30,7 @@ from pipeline.errors import ArtifactError
 def column_values(path: Path, scores: pd.DataFrame, column: str, scenario: IrtScenario | None) -> np.ndarray:
     """float64[n] values of one column by item; a whole benchmark has no scenario, and any number of items.
 
-    Raises:
-        ArtifactError: An item has no value, or one that is not possible.
+    Raises ArtifactError where an item has no value, or one that is not possible.
     """
     task, metric = ALL_COLUMNS[column]
     rows = scores[(scores["task"] == task) & (scores["metric"] == metric)].sort_values("item")
@@ -53,12 +50,18 @@ def column_values(path: Path, scores: pd.DataFrame, column: str, scenario: IrtSc
 
 
 def generated_answers(path: Path, scores: pd.DataFrame, task: str) -> pd.DataFrame:
-    """``answer_table`` of a task. Raises ArtifactError where the details of an answer are missing."""
-    rows = scores[(scores["task"] == task) & (scores["metric"] == METRICS[task][0])]
+    """Columns item, num_tokens (a stop token included) and derivation of the answers to a task.
+
+    Raises ArtifactError where the details of an answer are missing.
+    """
+    rows = scores[(scores["task"] == task) & (scores["metric"] == METRICS[task][0])].sort_values("item")
     try:
-        return answer_table(dict(zip(rows["item"].tolist(), map(json.loads, rows["details"]), strict=True)))
+        answers = [json.loads(text) for text in rows["details"]]
+        tokens = [int(answer["num_tokens"]) for answer in answers]
+        derivations = [has_derivation(answer["answer"]) for answer in answers]
     except (KeyError, ValueError) as error:
         raise ArtifactError(f"{path}: the details of an answer to {task} cannot be read ({error!r})") from None
+    return pd.DataFrame({"item": rows["item"].to_numpy(), "num_tokens": tokens, "derivation": derivations})
 
 
 def prompt_format(tables: dict[Path, pd.DataFrame]) -> str:
@@ -99,13 +102,8 @@ def main(run: StageRun, model: str, scores: Path, irt: Path, output: Path) -> No
         evaluation.add_table(condition, "per_prompt", item_table(own, base))
         evaluation.results[condition]["prompt_format"] = asked
     for task in (task for task in GENERATIVE_TASKS if task in settings.tasks):
-        answers = {name: generated_answers(path, tables[path], task) for name, path in paths.items()}
-        for condition, table in answers.items():
-            evaluation.add_table(condition, "answers", table.assign(task=task))
-        rows = pd.concat([table.assign(condition=name) for name, table in answers.items()])
-        for row in evaluation.summarise(rows, STATISTICS, split=task, unit="item"):
-            if row["metric"] in CHANGES and math.isfinite(row["change"]):
-                evaluation.add_value(row["condition"], **difference_row(row))
+        parts = [generated_answers(path, tables[path], task).assign(condition=name) for name, path in paths.items()]
+        evaluation.summarise(pd.concat(parts), STATISTICS, split=task, unit="item")
     evaluation.write(output)
 
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -18,15 +18,12 @@ from pipeline.artifacts.scores import ITEM_SCORE_COLUMNS
 from pipeline.artifacts.storage import sha256_json
 from pipeline.config.conditions import adapter_directory
 from pipeline.config.models import ModelConfig
-from pipeline.core.retention.items import Outcome, Render, RetentionTask
+from pipeline.core.retention.items import Render, RetentionTask
 from pipeline.core.retention.tasks import TASKS
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.engines.loading.conditioned_model import open_model
 from pipeline.sources.retention_data import pinned_revisions, read_task
 from pipeline.stages.resumable import resumable
-
-if TYPE_CHECKING:
-    pass
 
 PROBE = "Question: What is 2 + 3?\nAnswer:"
 
@@ -43,15 +40,11 @@ def _chat_template(config: ModelConfig, report: Path) -> Render | None:
     return functools.partial(render_request, tokenizer, **options)
 
 
-def _rows(task: str, outcomes: list[Outcome]) -> list[dict[str, Any]]:
-    return [{"task": task, **asdict(outcome), "details": json.dumps(outcome.details)} for outcome in outcomes]
-
-
 def main(run: StageRun, model: str, condition: str, model_report: Path, weights: Path, output: Path) -> None:
     """Write the scores of the tasks in ``retention.tasks``."""
-    settings = run.params.retention
+    settings, config = run.params.retention, run.params.models[model]
     revisions = pinned_revisions(settings)
-    render = None if settings.prompt_format == "plain" else _chat_template(run.params.models[model], model_report)
+    render = None if settings.prompt_format == "plain" else _chat_template(config, model_report)
     prompt_format = "plain" if render is None else settings.prompt_format
     if prompt_format != settings.prompt_format:
         print(f"{run.title}: the model has no chat template; prompts are plain text")
@@ -64,10 +57,9 @@ def main(run: StageRun, model: str, condition: str, model_report: Path, weights:
     def answers(missing: dict[str, tuple[str, tuple]]) -> Iterator[dict[str, Any]]:
         from pipeline.engines.scoring.task_model import TaskModel
 
-        opened = open_model(run.params.models[model], model_report, adapter_directory(condition, weights), PROBE)
+        opened = open_model(config, model_report, adapter_directory(condition, weights), PROBE)
         limits = {"max_new_tokens": settings.max_new_tokens, "tokens_per_pass": settings.tokens_per_pass}
-        chat = run.params.models[model].chat
-        form = {"in_template": render is not None, "add_special_tokens": chat.add_special_tokens}
+        form = {"in_template": render is not None, "add_special_tokens": config.chat.add_special_tokens}
         asked = TaskModel(opened.model, opened.tokenizer, opened.stop_ids, **limits, **form)
         for kind in dict.fromkeys(kind for kind, _ in missing.values()):
             keys = [key for key, request in missing.items() if request[0] == kind]
@@ -81,11 +73,10 @@ def main(run: StageRun, model: str, condition: str, model_report: Path, weights:
         for name, task in tasks.items():
             done(dict(zip(keys[name], task.requests, strict=True)), answers)
             outcomes = task.outcomes([done.values[key] for key in keys[name]])
-            rows += _rows(name, outcomes)
+            rows += [{"task": name, **asdict(found), "details": json.dumps(found.details)} for found in outcomes]
             num_items[name] = len({outcome.item for outcome in outcomes})
-        for name, count in num_items.items():
-            if count != TASKS[name].items:
-                print(f"{name}: {count} items, where the published task has {TASKS[name].items}")
+            if num_items[name] != TASKS[name].items:
+                print(f"{name}: {num_items[name]} items, where the published task has {TASKS[name].items}")
         table = pd.DataFrame(rows).assign(prompt_format=prompt_format)
         run.write_table(output, table[list(ITEM_SCORE_COLUMNS)])
         run.write_record(num_items=num_items)

@@ -8,7 +8,7 @@ import pandas as pd
 from pipeline.artifacts.scores import WORD_DISTANCE_COLUMNS
 from pipeline.artifacts.storage import read_table
 from pipeline.axes.evaluation import ModelEvaluation
-from pipeline.axes.questions.artifact import read_questions
+from pipeline.axes.questions.question import read_questions
 from pipeline.axes.selfreflect.summaries import SUMMARIES
 from pipeline.core.statistics.summarise import mean_of
 from pipeline.dag.execution import StageRun, command_line
@@ -33,11 +33,11 @@ def main(run: StageRun, model: str, prompts: Path, scores: Path, output: Path) -
     """Write an evaluation."""
     evaluation = ModelEvaluation(run, "selfreflect", model)
     questions = [question.prompt_id for question in read_questions(prompts)]
-    tables = {
-        name: question_table(questions, read_table(path, WORD_DISTANCE_COLUMNS))
+    tables = [
+        question_table(questions, read_table(path, WORD_DISTANCE_COLUMNS)).assign(condition=name)
         for name, path in evaluation.paths(scores)
-    }
-    rows = pd.concat([table.assign(condition=name) for name, table in tables.items()])
+    ]
+    rows = pd.concat(tables)
     evaluation.summarise(rows, STATISTICS, FLOORS)
     evaluation.add_tables("per_prompt", rows.assign(split="all"))
     evaluation.write(output)

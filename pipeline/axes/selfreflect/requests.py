@@ -6,7 +6,7 @@ from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN
 from pipeline.artifacts.prompts import text_prompt_table
 from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.axes.questions.answers import answer_texts
-from pipeline.axes.questions.artifact import read_questions
+from pipeline.axes.questions.question import read_questions
 from pipeline.axes.selfreflect.summaries import WRITTEN, listed_and_tested, summary_request
 from pipeline.config.conditions import answer_protocol
 from pipeline.config.evaluation import DEFAULT_SETTING

@@ -13,8 +13,7 @@ from pipeline.artifacts.prompts import read_text_prompts
 from pipeline.artifacts.scores import WORD_DISTANCE_COLUMNS
 from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.axes.questions.answers import read_partition
-from pipeline.axes.questions.artifact import read_questions
-from pipeline.axes.questions.question import NO_ANSWER, Question
+from pipeline.axes.questions.question import NO_ANSWER, Question, read_questions
 from pipeline.axes.selfreflect.summaries import (
     SUMMARIES,
     answer_list,
@@ -45,48 +44,26 @@ def _judge(run: StageRun, model: str, report: Path) -> "Callable[[], Conditioned
 
     config = run.params.selfreflect.judge
     if config is None:
-        config, revision = run.params.models[model], model_revision(report)
-        run.record.add(judge={"repository": config.checkpoint, "revision": revision})
+        config = run.params.models[model]
+        identity = {"repository": config.checkpoint, "revision": model_revision(report)}
     else:
         identity = pinned(config.checkpoint, config.revision)
-        revision = identity.get("revision")
-        run.record.add(judge=identity)
-    return lambda: open_checkpoint(config, revision)
+    run.record.add(judge=identity)
+    return lambda: open_checkpoint(config, identity.get("revision"))
 
 
-def _written(requests: Path, generations: Path) -> Summaries:
-    """What the model wrote."""
-    asked = read_text_prompts(requests)
+def _summaries(requests: Path, generations: Path, lists: Mapping[str, Sequence[str]]) -> Summaries:
+    """What the model wrote, the counts of the lists in words, and the summaries of other questions."""
+    asked, names = read_text_prompts(requests), list(lists)
     replies = rows_by_prompt(generations, GENERATION_COLUMNS, [request.prompt_id for request in asked])
-    return {
+    found = {
         (request.category, request.split): [strip_reasoning(text) or "" for text in replies[request.prompt_id]["text"]]
         for request in asked
     }
-
-
-def _with_references(
-    written: Summaries, lists: Mapping[str, Sequence[str]], questions: Sequence[Question]
-) -> Summaries:
-    """The summaries with the counts in words, and those of other questions."""
-    names = [question.prompt_id for question in questions]
-    perfect = {(name, "perfect"): [perfect_summary(lists[name])] for name in names}
-    null = {
-        (name, "null"): written[names[other_question(place, len(names))], "sampled"] for place, name in enumerate(names)
-    }
-    return written | perfect | null
-
-
-def _comparisons(
-    question: Question, listed: Sequence[str], tested: Sequence[str], summaries: Summaries
-) -> list[tuple[str, int, str, str, str, str]]:
-    """WORD_DISTANCE_COLUMNS between question and distance, then the requests behind the list and the summary."""
-    return [
-        (kind, index, answer, word, *(word_request(question.text, context, masked) for context in (shown, summary)))
-        for shown in [answer_list(listed)]
-        for answer, kind in itertools.product(tested, SUMMARIES)
-        for word, masked in masked_words(answer)
-        for index, summary in enumerate(summaries[question.prompt_id, kind])
-    ]
+    for place, name in enumerate(names):
+        found[name, "perfect"] = [perfect_summary(lists[name])]
+        found[name, "null"] = found[names[other_question(place, len(names))], "sampled"]
+    return found
 
 
 def judged(
@@ -101,7 +78,14 @@ def judged(
     outcomes = judge.first_tokens(
         [word for answer in {*listed, *tested} - {NO_ANSWER} for word, _ in masked_words(answer)]
     )
-    compared = _comparisons(question, listed, tested, summaries)
+    # The columns, then the requests behind the list and behind the summary.
+    compared = [
+        (kind, index, answer, word, *(word_request(question.text, text, masked) for text in (shown, summary)))
+        for shown in [answer_list(listed)]
+        for answer, kind in itertools.product(tested, SUMMARIES)
+        for word, masked in masked_words(answer)
+        for index, summary in enumerate(summaries[question.prompt_id, kind])
+    ]
     # Equal requests are judged once. No pass has requests of two questions, so that a law does not depend on where a
     # run was interrupted.
     asked = list(dict.fromkeys(text for row in compared for text in row[-2:]))
@@ -129,8 +113,8 @@ def main(
         name: listed_and_tested(given.texts, settings.test_answers)
         for name, given in read_partition(partitions, questions)[DEFAULT_SETTING].items()
     }
-    lists = {name: listed for name, (listed, _) in answers.items()}
-    summaries = _with_references(_written(requests, generations), lists, questions)
+    named = {question.prompt_id: question for question in questions}
+    summaries = _summaries(requests, generations, {name: answers[name][0] for name in named})
     open_judge = _judge(run, model, model_report)
 
     def distances(missing: dict[str, Question]) -> Iterator[dict[str, list]]:
@@ -139,7 +123,6 @@ def main(
             yield {name: judged(judge, question, answers[name], summaries, settings.temperature)}
 
     with resumable(run, "prompt", len(questions)) as done:
-        named = {question.prompt_id: question for question in questions}
         rows = [(name, *row) for name, found in zip(named, done(named, distances), strict=True) for row in found]
         table = pd.DataFrame(rows, columns=list(WORD_DISTANCE_COLUMNS)).astype({"distance": float})
         run.write_table(output, table)

@@ -5,12 +5,12 @@ its two laws over words, the better the summary. Pure texts and numbers; the jud
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import log_softmax
 
-from pipeline.axes.questions.classes import counts_of
 from pipeline.axes.questions.question import NO_ANSWER
 
 WRITTEN = ("sampled", "direct")
@@ -43,8 +43,9 @@ def answer_list(answers: Sequence[str]) -> str:
 
 
 def perfect_summary(answers: Sequence[str]) -> str:
-    """How often each answer is there, in words, the most frequent first."""
-    parts = [f"{count} {'is' if count == 1 else 'are'} {answer}" for answer, count in counts_of(answers).items()]
+    """How often each answer is there, in words, the most frequent first, equal ones in code point order."""
+    counts = sorted(Counter(answers).items(), key=lambda item: (-item[1], item[0]))
+    parts = [f"{count} {'is' if count == 1 else 'are'} {answer}" for answer, count in counts]
     listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
     return f"Of {len(answers)} answer{'s' if len(answers) > 1 else ''}, {listed}."
 

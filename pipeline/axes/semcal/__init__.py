@@ -2,9 +2,4 @@
 
 from pipeline.axes.axis import Axis
 
-AXIS = Axis(
-    title="Semantic calibration",
-    place=10,
-    of_questions=True,
-    of_people=True,
-)
+AXIS = Axis("Semantic calibration", 10, of_questions=True, of_people=True)

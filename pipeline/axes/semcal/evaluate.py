@@ -1,62 +1,231 @@
-"""Semantic calibration: is a model's most frequent class of answers right as often as it is probable?"""
+"""Is a model's most frequent class of answers right as often as it is probable (B-calibration, arXiv:2511.04869)?
 
+Against accepted answers a label is 1 or 0. Against people it is the answer of one of them drawn at random, whose
+expectation is the share of people in the class; held-out people are scored like the model. No model is loaded.
+"""
+
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+from scipy.fft import dct, idct
 
 from pipeline.axes.evaluation import ModelEvaluation
-from pipeline.axes.questions.answers import Answers, answer_rows, answer_splits, read_partition
-from pipeline.axes.questions.artifact import read_questions
-from pipeline.axes.questions.classes import right_label
-from pipeline.axes.questions.people import people_splits
-from pipeline.axes.questions.question import Question
-from pipeline.axes.semcal.calibration import (
-    FLOORS,
-    PEOPLE_SPLITS,
-    SCORES,
-    calibration_bins,
-    gold_row,
-    people_floors,
-    people_row,
-    simulated_floors,
-    statistics_against,
+from pipeline.axes.questions.answers import (
+    Answers,
+    answer_rows,
+    answer_splits,
+    class_counts,
+    modal_class,
+    read_partitions,
 )
+from pipeline.axes.questions.classes import right_label
+from pipeline.axes.questions.discrimination import auroc_of
+from pipeline.axes.questions.people import PeopleSplit, people_splits
+from pipeline.axes.questions.question import OTHER, Question, read_questions
 from pipeline.core.random_streams import random_stream
+from pipeline.core.statistics.summarise import Statistic, mean_of
 from pipeline.dag.execution import StageRun, command_line
+
+GRID = 512
+"""Points on [0, 1] that residuals are smoothed on."""
+HALVINGS = 10
+"""Random halvings behind ``held_out_confidence``."""
+SPLITS = 10
+"""Splits of people behind calibration against them."""
+PREFIXES = {"gold": "semcal_", "people": "semcal_people_"}
+"""Of the names of metrics, by what a label is taken from."""
+SCORES = ("confidence", "label", "brier")
+FLOORS = {
+    "semcal_smooth_ece": "floor_smooth_ece",
+    "semcal_people_smooth_ece": "floor_smooth_ece",
+    "semcal_people_brier": "floor_brier",
+}
+
+
+def held_out_confidence(counts: np.ndarray, rng: np.random.Generator, splits: int = HALVINGS) -> np.ndarray:
+    """Sem2: share of one half of the answers in the class that is most frequent in the other half, float64[...].
+
+    The mean over random halvings of counts int[..., K]: the class is chosen on other answers than it is counted on, so
+    the share is unbiased. Of an odd number the half that chooses is the smaller one. Raises ValueError for fewer than
+    two.
+    """
+    counts = np.asarray(counts, dtype=np.int64)[..., None, :]
+    size = counts.sum(axis=-1)
+    if (size < 2).any():
+        raise ValueError(f"half of {size.min()} answers chooses no class; at least 2 are needed")
+    chosen = np.zeros((*counts.shape[:-2], splits, counts.shape[-1]), dtype=np.int64)
+    others, wanted = size, size // 2
+    # One class after the other: what numpy's multivariate law does for a single row of counts.
+    for place in range(counts.shape[-1]):
+        others = others - counts[..., place]
+        chosen[..., place] = rng.hypergeometric(counts[..., place], others, wanted, size=chosen.shape[:-1])
+        wanted = wanted - chosen[..., place]
+    found = np.take_along_axis(counts - chosen, modal_class(chosen, rng)[..., None], axis=-1)[..., 0]
+    return (found / (size - size // 2)).mean(axis=-1)
+
+
+def smooth_calibration_error(
+    confidence: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """SmoothECE (Blasiok and Nakkiran, arXiv:2309.12236): no bins, and a bandwidth that the data choose.
+
+    smECE_s = integral of |mean_i of (y_i - f_i) K_s(t, f_i)| dt with a Gaussian K reflected at 0 and 1, at the s that
+    it is equal to. The reflected kernel is the heat kernel with closed ends, which the cosine transform turns into a
+    product. Of confidence float64[..., N] and labels float64[..., N] in [0, 1], and how often each prediction counts,
+    float64[..., N]: float64[...], to 1e-6.
+    """
+    residuals = np.asarray(labels, dtype=np.float64) - np.asarray(confidence, dtype=np.float64)
+    weights = np.ones(residuals.shape) if weights is None else np.broadcast_arrays(weights, residuals)[0]
+    residuals, sizes = residuals * weights, weights.sum(axis=-1)
+    place = np.minimum((np.broadcast_to(confidence, residuals.shape) * GRID).astype(np.int64), GRID - 1)
+    # Sums by place, a row for each of the leading axes.
+    rows = np.arange(sizes.size).reshape(*sizes.shape, 1)
+    sums = np.bincount((rows * GRID + place).ravel(), residuals.ravel(), minlength=sizes.size * GRID)
+    modes = dct(sums.reshape(*sizes.shape, GRID) / sizes[..., None], type=2)
+    frequencies = np.pi * np.arange(GRID)
+    # smECE_s - s falls with s: from the sum of |residuals| at s = 0 to below 0 at s = 1.
+    low, high = np.zeros(sizes.shape), np.ones(sizes.shape)
+    for _ in range(21):
+        middle = (low + high) / 2
+        smoothed = idct(modes * np.exp(-((frequencies * middle[..., None]) ** 2) / 2), type=2)
+        above = np.abs(smoothed).sum(axis=-1) > middle
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return np.where(np.abs(modes).max(axis=-1) > 0, (low + high) / 2, 0.0)
+
+
+def unbiased_brier_score(counts: np.ndarray, label_law: np.ndarray) -> np.ndarray:
+    """Multi-class Brier score of a sampled law, unbiased by its n answers: float64[...] between 0 and 2.
+
+    1 - 2 sum_k h_k n_k / n + sum_k n_k (n_k - 1) / (n (n - 1)) for counts int[..., K], at least two, and the law h of
+    the label, float64[..., K]. Strictly proper: no model gains by damaging its law.
+    """
+    counts = np.asarray(counts, dtype=np.float64)
+    size = counts.sum(axis=-1)
+    pairs = (counts * (counts - 1)).sum(axis=-1) / (size * (size - 1))
+    return 1 - 2 * (counts * label_law).sum(axis=-1) / size + pairs
+
+
+def predictions(
+    counts: np.ndarray, label_law: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Confidence in the most frequent class, its label, and the Brier score of the whole law, float64[...] each.
+
+    Of counts int64[..., K] by class, at least two, and the probability of each class being the label, float64[..., K].
+    An answer in no class is a class of its own.
+    """
+    confidence, chosen = held_out_confidence(counts, rng), modal_class(counts, rng)
+    label = np.take_along_axis(np.asarray(label_law, dtype=np.float64), np.asarray(chosen)[..., None], axis=-1)[..., 0]
+    return confidence, label, unbiased_brier_score(counts, label_law)
+
+
+def prediction(labels: Sequence[str], law: Mapping[str, float], rng: np.random.Generator) -> tuple[float, ...]:
+    """``predictions`` of one question, from the class of each answer and the probability of classes being the label."""
+    counts, truth = class_counts(labels, {name: share for name, share in law.items() if name != OTHER})
+    return tuple(map(float, predictions(counts, truth, rng)))
+
+
+def gold_row(labels: Sequence[str], right: str, rng: np.random.Generator) -> dict[str, float]:
+    """``prediction`` from the class of each answer, against the right one: SCORES, and doubt and right for an AUROC."""
+    row = dict(zip(SCORES, prediction(labels, {right: 1.0}, rng), strict=True))
+    return {**row, "doubt": -row["confidence"], "right": row["label"]}
+
+
+def people_row(
+    splits: Sequence[PeopleSplit], spellings: Sequence[str | None], rng: np.random.Generator
+) -> dict[str, float]:
+    """``prediction`` for every split S of people, of the model's answers and of the held-out people.
+
+    confidence_S, label_S, held_confidence_S and held_label_S; means over splits: SCORES, and floor_brier, held-out
+    people's Brier score.
+    """
+    row, scores = {}, []
+    for number, split in enumerate(splits):
+        own, held = (
+            prediction(split.classes(given, pooled=False), split.law, rng) for given in (spellings, split.held_out[0])
+        )
+        row |= {f"confidence_{number}": own[0], f"label_{number}": own[1]}
+        row |= {f"held_confidence_{number}": held[0], f"held_label_{number}": held[1]}
+        scores.append((*own, held[2]))
+    return {**row, **dict(zip((*SCORES, "floor_brier"), np.mean(scores, axis=0).tolist(), strict=True))}
+
+
+def statistics_against(target: str) -> dict[str, Statistic]:
+    """By metric, of rows of ``gold_row`` or ``people_row``; errors against people are means over splits."""
+    gold = target == "gold"
+    splits = [""] if gold else [f"_{number}" for number in range(SPLITS)]
+    columns = tuple(f"{name}{split}" for split in splits for name in ("confidence", "label"))
+    found = {
+        "smooth_ece": Statistic(columns, lambda rows, weights: _mean_error(rows, columns, weights), centred=True),
+        "brier": mean_of("brier"),
+        "accuracy": mean_of("label"),
+        "confidence": mean_of("confidence"),
+        **({"auroc": auroc_of("doubt")} if gold else {}),
+    }
+    return {f"{PREFIXES[target]}{name}": statistic for name, statistic in found.items()}
+
+
+def _mean_error(rows: pd.DataFrame, columns: Sequence[str], weights: np.ndarray | None = None) -> np.ndarray:
+    """The mean error over pairs of columns, confidence and label."""
+    values = [rows[name].to_numpy() for name in columns]
+    errors = (smooth_calibration_error(*pair, weights) for pair in zip(values[::2], values[1::2], strict=True))
+    return np.mean(list(errors), axis=0)
+
+
+def people_floor(rows: pd.DataFrame) -> float:
+    """The error of held-out people, of rows of ``people_row`` under one condition."""
+    return float(_mean_error(rows, [f"held_{name}_{n}" for n in range(SPLITS) for name in ("confidence", "label")]))
+
+
+def simulated_floor(answers: Sequence[Sequence[str]], rng: np.random.Generator, replicates: int) -> float:
+    """The mean error of a calibrated model of the same laws, against accepted answers.
+
+    Of every question the law is taken to be that of the model's own answers (``answers``, a class each): answers and
+    the right class are drawn from it anew.
+    """
+    confidence, labels = np.zeros((2, replicates, len(answers)))
+    for place, own in enumerate(answers):
+        counts, _ = class_counts(own)
+        drawn = rng.multinomial(len(own), counts / counts.sum(), size=replicates)
+        truth = rng.choice(len(counts), p=counts / counts.sum(), size=replicates)
+        confidence[:, place] = held_out_confidence(drawn, rng)
+        labels[:, place] = modal_class(drawn, rng) == truth
+    return float(smooth_calibration_error(confidence, labels).mean())
 
 
 def main(run: StageRun, model: str, prompts: Path, partitions: Path, output: Path) -> None:
-    """Write an evaluation; its table ``reliability`` has the points of reliability diagrams."""
+    """Write an evaluation."""
     evaluation, seed, settings = ModelEvaluation(run, "semcal", model), run.params.seed, answer_splits(run.params)
     questions = read_questions(prompts)
-    answers = {name: read_partition(path, questions, settings.values()) for name, path in evaluation.paths(partitions)}
+    answers = read_partitions(evaluation, partitions, questions, settings.values())
 
     def against_gold(question: Question, own: Answers, condition: str) -> dict[str, float]:
         return gold_row(own.labels, str(right_label(question)), random_stream(seed, "halves", question.prompt_id))
 
     def against_people(question: Question, own: Answers, condition: str) -> dict[str, float]:
-        splits = people_splits(question, len(own.spellings), seed=seed, number=PEOPLE_SPLITS)
+        splits = people_splits(question, len(own.spellings), seed=seed, number=SPLITS)
         return people_row(splits, own.spellings, random_stream(seed, "halves", question.prompt_id))
 
-    def floors(rows: pd.DataFrame, target: str, condition: str, split: str) -> dict[str, float]:
-        if target == "people":
-            return people_floors(rows)
+    def gold_floor(rows: pd.DataFrame, condition: str, split: str) -> float:
         labels = [answers[condition][settings[split]][name].labels for name in rows["prompt_id"]]
         rng = random_stream(seed, "floor", model, condition, split)
-        return simulated_floors(labels, rng, run.params.evaluate.floor_replicates)
+        return simulated_floor(labels, rng, run.params.evaluate.floor_replicates)
 
+    right, asked = ([q for q in questions if q.gold], [q for q in questions if q.human])
     for split, setting in settings.items():
-        for target, row in (("gold", against_gold), ("people", against_people)):
-            chosen = [question for question in questions if (question.gold if target == "gold" else question.human)]
+        for target, chosen, row in (("gold", right, against_gold), ("people", asked, against_people)):
             if not chosen:
                 continue
-            rows, names, parts = answer_rows(answers, chosen, row, setting), {"split": split, "target": target}, []
+            rows = answer_rows(answers, chosen, row, setting)
+            names = {"split": split, "target": target}
             evaluation.add_tables("per_prompt", rows[["prompt_id", "condition", *SCORES]].assign(**names))
-            for condition, own in rows.groupby("condition", sort=False):
-                points = calibration_bins(own["confidence"].to_numpy(), own["label"].to_numpy())
-                evaluation.add_table(condition, "reliability", points.assign(**names))
-                parts.append(own.assign(**floors(own, target, condition, split)))
-            evaluation.summarise(pd.concat(parts), statistics_against(target), FLOORS, split, [target])
+            floors = {
+                name: people_floor(own) if target == "people" else gold_floor(own, name, split)
+                for name, own in rows.groupby("condition", sort=False)
+            }
+            rows["floor_smooth_ece"] = rows["condition"].map(floors)
+            evaluation.summarise(rows, statistics_against(target), FLOORS, split, [target])
     evaluation.write(output)
 
 

@@ -16,10 +16,6 @@ OF_FIRST_TOKEN = ("first_token_entropy", "top_10_entropy", "nucleus_90_entropy")
 OF_PROBABILITIES = (*OF_FIRST_TOKEN, "choice_entropy", "mean_token_entropy")
 MEASURES = (*SAMPLED, *OF_PROBABILITIES)
 """Chosen beforehand: with all that have been proposed, some correlate with anything."""
-AUDITED = ("semantic_entropy", "first_token_entropy")
-"""Those whose AUROC has an audit for length beside it."""
-SAMPLED_DECIMALS = 10
-"""Equal sets of answers give equal values but for rounding, which differs by processor; ranks would order them."""
 
 
 def relative_entropy(law: np.ndarray) -> float:
@@ -28,20 +24,15 @@ def relative_entropy(law: np.ndarray) -> float:
     return float(entr(law / law.sum()).sum() / math.log(len(law))) if len(law) > 1 else 0.0
 
 
-def nucleus_size(law: np.ndarray, mass: float) -> int:
-    """Tokens in a law's nucleus: the most probable ones, each while the probability before it is below ``mass``."""
-    before = np.concatenate([[0.0], np.cumsum(np.sort(law)[::-1])[:-1]])
-    return int((before < mass).sum())
-
-
 def first_token_measures(law: np.ndarray, entropy: float, vocabulary: int) -> dict[str, float]:
     """OF_FIRST_TOKEN: H / ln V, and the entropies of the TOP_K most probable tokens and of the nucleus, renormalised.
 
-    Of the most probable tokens' law float64[K], the entropy of the whole in nats, and its number of tokens V.
+    Of the most probable tokens' law float64[K], the entropy of the whole in nats, and its number of tokens V. The
+    nucleus has the most probable ones, each while the probability before it is below NUCLEUS.
     """
     kept = np.sort(np.asarray(law, dtype=np.float64))[::-1]
     ordered = np.append(kept, np.zeros(TOP_K)) / kept.sum()
-    size = nucleus_size(ordered, NUCLEUS)
+    size = int((np.append(0.0, np.cumsum(ordered)[:-1]) < NUCLEUS).sum())
     values = entropy / math.log(vocabulary), relative_entropy(ordered[:TOP_K]), relative_entropy(ordered[:size])
     return dict(zip(OF_FIRST_TOKEN, values, strict=True))
 
@@ -68,7 +59,6 @@ def laplacian_eigenvalues(similarity: np.ndarray) -> float:
 
     It counts clusters of answers (Lin, Trivedi and Sun, arXiv:2305.19187).
     """
-    similarity = np.asarray(similarity, dtype=np.float64)
     scale = 1 / np.sqrt(similarity.sum(axis=1))
     laplacian = np.eye(len(similarity)) - scale[:, None] * similarity * scale[None]
     return float(np.maximum(0, 1 - np.linalg.eigvalsh(laplacian)).sum())

@@ -1,6 +1,5 @@
-"""Tables of uncertainty."""
+"""The table of uncertainty."""
 
-from pipeline.axes.uncertainty.measures import AUDITED, MEASURES
 from pipeline.axes.uncertainty.metrics import TITLES
 from pipeline.report.axis_table import AxisReport, AxisTable, Column
 
@@ -18,27 +17,13 @@ REPORT = AxisReport(
                 Column("uncertainty_ceiling"),
                 Column("uncertainty_{row}_auroc"),
                 Column("uncertainty_{row}_auroc", "change", "Change"),
+                Column("length_{row}_auroc_within", title="AUROC within lengths"),
             ),
             "Spearman: with the entropy of people's answers, within questions with as many options. p: permutation "
             "test, adjusted for the eight measures. Ceiling: the same correlation of two halves of people. AUROC: for "
-            "wrong answers.",
+            "wrong answers; within fifths of them by length: what it loses there, length gave it.",
             "Measure",
-            {name: TITLES[name] for name in MEASURES},
-        ),
-        AxisTable(
-            "uncertainty_length",
-            "What of an AUROC is the length of answers",
-            "uncertainty",
-            (
-                Column("length_{row}_spearman", title="Measure and length"),
-                Column("length_right_spearman", title="Right and length"),
-                Column("length_{row}_auroc", title="AUROC"),
-                Column("length_{row}_auroc_within", title="AUROC within lengths"),
-            ),
-            "Where both a measure and being wrong go with length, an AUROC is length's; within fifths of answers by "
-            "length it is not.",
-            "Measure",
-            {name: TITLES[name] for name in AUDITED},
+            TITLES,
         ),
     ),
 )

@@ -12,8 +12,7 @@ from pipeline.artifacts.generations import GENERATION_COLUMNS, SETTING_COLUMN
 from pipeline.artifacts.scores import FIRST_STEP_COLUMNS
 from pipeline.artifacts.storage import rows_by_prompt
 from pipeline.axes.open.score import first_step_laws, leading_row, open_requested
-from pipeline.axes.questions.artifact import read_questions
-from pipeline.axes.questions.question import LETTERS, Question
+from pipeline.axes.questions.question import LETTERS, Question, read_questions
 from pipeline.config.evaluation import DEFAULT_SETTING
 from pipeline.dag.execution import StageRun, command_line
 

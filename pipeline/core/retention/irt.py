@@ -27,9 +27,6 @@ SCENARIOS = {
 }
 """The scenario whose performance each tiny task estimates."""
 
-PUBLISHED_ERRORS = {"mmlu": 0.016, "hellaswag": 0.015, "truthfulqa": 0.011, "winogrande": 0.015, "gsm8k": 0.020}
-"""Mean absolute error of gp-IRT over held-out language models (README of tinyBenchmarks): of the method, where the
-bootstrap's standard error is of the sample of items."""
 GRADIENT_TOLERANCE = 1e-5
 """Where fitting stops, in the likelihood's gradient (nats per unit of ability): BFGS's default. Answers that are all
 right or all wrong have no finite maximum; the fit then stops where it no longer matters to any item."""

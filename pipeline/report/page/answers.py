@@ -161,7 +161,7 @@ def _cost_word(given: FirstScreen) -> str:
     parsed = pd.Series(dtype=str)
     if given.beyond is not None:
         parsed = rows_of(given.beyond, metric="mcq_parse_rate", against=BASE)["verdict"]
-    derived = rows_of(given.metrics, axis="retention", family="", metric="answer_derivation_share_difference")
+    derived = rows_of(given.metrics, axis="retention", family="", metric="answer_derivation_share")
     derived = derived[derived["split"].isin(GENERATIVE_TASKS) & derived["condition"].isin(given.methods)]
     losses = []
     if totals["lost"]:
@@ -169,7 +169,7 @@ def _cost_word(given: FirstScreen) -> str:
         losses.append(f"{totals['lost']} of {sum(totals.values())} tests show a loss{unsure}")
     if (parsed == "worse").any():
         losses.append("written questions lose their form")
-    if (derived["ci_high"] < 0).any():
+    if (derived["change_high"] < 0).any():
         losses.append("worked answers lose their derivations")
     if losses:
         return f"Some of what base could do: {', '.join(losses)}."

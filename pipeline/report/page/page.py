@@ -12,7 +12,6 @@ from jinja2 import Environment, FileSystemLoader
 from plotly.offline import get_plotlyjs
 
 from pipeline.axes import AXES as EVALUATED
-from pipeline.axes.novelty.cases import CaseTable
 from pipeline.axes.registry import METRICS, SPLIT_TITLES
 from pipeline.axes.structured.tables import TESTS_TABLE
 from pipeline.config.evaluation import BASELINES, enabled_baselines
@@ -78,13 +77,12 @@ class Section:
     explanation: str
     tables: Sequence[Table | ListTable] = ()
     figures: Sequence[FigureBlock] = ()
-    cases: Sequence[CaseTable] = ()
     provenance: Mapping[str, dict] | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to show."""
-        return not (self.tables or self.figures or self.cases)
+        return not (self.tables or self.figures)
 
 
 def commit_text(entry: Mapping) -> str:

@@ -1,17 +1,9 @@
 """Retention metrics from answers written by hand: means over tasks, pairing, adjustment and verdicts."""
 
-import math
-
 import numpy as np
 import pytest
 
-from pipeline.axes.retention.accuracy import (
-    all_results,
-    item_table,
-    mean_columns,
-    metric_rows,
-    paired_test_table,
-)
+from pipeline.axes.retention.accuracy import all_results, item_table, mean_columns, metric_rows, paired_test_table
 from pipeline.core.retention.irt import IrtScenario, estimate_performance
 from pipeline.core.retention.tasks import ALL_COLUMNS, COLUMNS, WHOLE_COLUMNS
 from pipeline.core.statistics.intervals import wilson_interval
@@ -26,7 +18,7 @@ from pipeline.core.statistics.paired_tests import (
 )
 
 SIZE = 60
-ESTIMATES = ("gp_irt", "p_irt", "irt", "accuracy")
+TASKS = [column for column in COLUMNS if column != "tinyGSM8k (strict)"]
 
 
 def scenario(seed: int) -> IrtScenario:
@@ -62,105 +54,96 @@ def results() -> dict:
     return all_results(own_and_base(), SCENARIOS, seed=0, model="m", replicates=300)
 
 
-def by_name(rows: list[dict]) -> dict:
+def rows_of(results, gsm8k="once", base="base") -> dict:
+    rows = metric_rows(results["own"], results[base] if base else None, gsm8k)
     return {(row["split"], row["metric"]): row for row in rows}
 
 
+def paired_tests(results, margin):
+    names = {"seed": 0, "names": ("m", "soft")}
+    return paired_test_table(results["own"], results["base"], margin=margin, significance=0.05, **names)
+
+
+def ends(row, name="ci"):
+    return row[f"{name}_low"], row[f"{name}_high"]
+
+
 def test_columns_of_the_mean():
-    assert mean_columns(list(COLUMNS)) == [
-        "tinyMMLU",
-        "tinyHellaswag",
-        "tinyTruthfulQA",
-        "tinyWinogrande",
-        "tinyGSM8k (flexible)",
-    ]
-    assert mean_columns(list(COLUMNS), "twice") == list(COLUMNS)
+    assert mean_columns(list(COLUMNS)) == TASKS == mean_columns(list(ALL_COLUMNS))
+    assert mean_columns(list(COLUMNS), "twice") == list(COLUMNS) == mean_columns(list(ALL_COLUMNS), "twice")
     assert mean_columns(["tinyGSM8k (strict)"]) == ["tinyGSM8k (strict)"]
-    assert mean_columns(list(ALL_COLUMNS)) == mean_columns(list(COLUMNS))
-    assert mean_columns(list(ALL_COLUMNS), "twice") == list(COLUMNS)
     for gsm8k in ("once", "twice"):
         assert mean_columns(list(WHOLE_COLUMNS), gsm8k) == ["GSM8K (flexible)"]
 
 
 @pytest.mark.parametrize(("right", "expected"), [(5, "cannot tell"), (6, "kept")])
 def test_what_base_cannot_do_is_not_kept(right, expected):
-    values = np.zeros(100)
-    values[:right] = 1
-    answers = {"GSM8K (flexible)": values}
-    both = all_results({"own": answers, "base": answers}, {}, seed=0, model="m", replicates=9)
-    table = paired_test_table(both["own"], both["base"], margin=0.05, significance=0.05, seed=0, names=("m", "soft"))
+    answers = {"GSM8K (flexible)": np.repeat([1.0, 0.0], [right, 100 - right])}
+    table = paired_tests(all_results({"own": answers, "base": answers}, {}, seed=0, model="m", replicates=9), 0.05)
     assert (table["p_equivalence_adjusted"] < 0.05).all() and set(table["verdict"]) == {expected}
 
 
 def test_rows_by_column(results):
-    rows = by_name(metric_rows(results["own"], results["base"], "once"))
+    rows, values = rows_of(results), own_and_base()
     for column, (task, _) in COLUMNS.items():
-        values = own_and_base()["own"][column]
-        expected, _ = estimate_performance(SCENARIOS[task.removeprefix("tiny").lower()], values)
-        assert rows[column, "gp_irt"]["value"] == expected.gp_irt
-        assert rows[column, "p_irt"]["value"] == expected.p_irt and rows[column, "irt"]["value"] == expected.irt
-        assert rows[column, "accuracy"]["value"] == values.mean()
-        assert all(rows[column, name]["n"] == SIZE for name in ESTIMATES)
-        low, high = (rows[column, "gp_irt"][end] for end in ("ci_low", "ci_high"))
+        own, base = values["own"][column], values["base"][column]
+        expected, _ = estimate_performance(SCENARIOS[task.removeprefix("tiny").lower()], own)
+        score, accuracy = rows[column, "gp_irt"], rows[column, "accuracy"]
+        assert score["value"] == expected.gp_irt and accuracy["value"] == own.mean()
+        assert score["n"] == accuracy["n"] == SIZE
         # Where all resamples agree, the ends are the estimate up to rounding.
-        assert low * (1 - 1e-12) <= expected.gp_irt <= high * (1 + 1e-12)
-        low, high = rows[column, "accuracy"]["ci_low"], rows[column, "accuracy"]["ci_high"]
+        assert score["ci_low"] * (1 - 1e-12) <= score["value"] <= score["ci_high"] * (1 + 1e-12)
         if column != "tinyTruthfulQA":
-            assert (low, high) == wilson_interval(values.sum(), SIZE)
-    # Six times fewer items than 1,000 with an error of 1.6%: the sample's error is what counts here.
-    assert rows["tinyMMLU", "gp_irt_published_error"]["value"] == 0.016
-    assert 0.02 < rows["tinyMMLU", "gp_irt_standard_error"]["value"] < 0.09
+            assert ends(accuracy) == wilson_interval(own.sum(), SIZE)
+            assert ends(accuracy, "change") == tango_interval(base, own)
+    # No item has changed, which the bootstrap takes for certainty.
+    assert ends(rows["tinyMMLU", "gp_irt_difference"]) == (0, 0)
+    low, high = ends(rows["tinyMMLU", "accuracy_difference"])
+    assert low == pytest.approx(-high) and high > 0.04
 
 
 def test_means_over_tasks_and_the_papers(results):
     own = {column: result.estimates["gp_irt"] for column, result in results["own"].items()}
-    others = [own[c] for c in COLUMNS if not c.startswith("tinyGSM8k")]
-    once = (sum(others) + own["tinyGSM8k (flexible)"]) / 5
-    twice = (sum(others) + own["tinyGSM8k (flexible)"] + own["tinyGSM8k (strict)"]) / 6
-    rows = by_name(metric_rows(results["own"], results["base"], "once"))
+    once, twice = (np.mean([own[column] for column in columns]) for columns in (TASKS, COLUMNS))
+    rows, doubled = rows_of(results), rows_of(results, "twice")
     assert rows["all", "gp_irt"]["value"] == pytest.approx(once)
     assert rows["all", "gp_irt_paper_mean"]["value"] == pytest.approx(twice)
     assert rows["all", "gp_irt"]["n"] == rows["all", "gp_irt_difference"]["n"] == 5 * SIZE
-    doubled = by_name(metric_rows(results["own"], results["base"], "twice"))
     assert doubled["all", "gp_irt"]["value"] == doubled["all", "gp_irt_paper_mean"]["value"] == pytest.approx(twice)
     # Independent tasks: the mean's error is the root of the summed squares over 5, up to the bootstrap's own noise.
-    errors = [rows[c, "gp_irt_standard_error"]["value"] for c in mean_columns(list(COLUMNS))]
-    expected = math.sqrt(sum(e**2 for e in errors)) / 5
-    assert rows["all", "gp_irt_standard_error"]["value"] == pytest.approx(expected, rel=0.2)
+    error = np.sqrt(sum(results["own"][column].draws["gp_irt"].var() for column in TASKS)) / 5
+    low, high = ends(rows["all", "gp_irt"])
+    assert high - low == pytest.approx(2 * 1.96 * error, rel=0.2)
 
 
 def test_differences_are_paired(results):
-    rows = by_name(metric_rows(results["own"], results["base"], "once"))
-    same = rows["tinyMMLU", "gp_irt_difference"]
-    assert (same["value"], same["ci_low"], same["ci_high"]) == (0, 0, 0)
+    rows = rows_of(results)
     lost = rows["tinyHellaswag", "accuracy_difference"]
     assert lost["value"] == -0.5 and lost["ci_high"] < -0.3
     for name in ("gp_irt", "accuracy"):
-        means = [rows[c, f"{name}_difference"]["value"] for c in mean_columns(list(COLUMNS))]
+        means = [rows[column, f"{name}_difference"]["value"] for column in TASKS]
         assert rows["all", f"{name}_difference"]["value"] == pytest.approx(np.mean(means))
-    alone = by_name(metric_rows(results["base"], None, "once"))
-    assert not [key for key in alone if key[1].endswith("_difference")]
+        row, change = rows["all", f"{name}_difference"], rows["all", name]
+        assert (row["value"], *ends(row)) == (change["change"], *ends(change, "change"))
+    assert not [key for key in rows_of(results, base=None) if key[1].endswith("_difference")]
 
 
 def test_tests_by_column(results):
-    table = paired_test_table(
-        results["own"], results["base"], margin=0.25, significance=0.05, seed=0, names=("m", "soft")
-    )
+    table, values = paired_tests(results, 0.25), own_and_base()
     assert list(table.columns) == list(TEST_COLUMNS)
-    rows, values = table.set_index("split"), own_and_base()
+    rows = table.set_index("split")
     for column in COLUMNS:
-        own, base = values["own"][column], values["base"][column]
-        assert rows.loc[column, "difference"] == pytest.approx(own.mean() - base.mean())
+        own, base, row = values["own"][column], values["base"][column], rows.loc[column]
+        assert row["difference"] == pytest.approx(own.mean() - base.mean())
         if column == "tinyTruthfulQA":
-            assert rows.loc[column, "p_equivalence"] == tost(own - base, 0.25)
+            assert row["p_equivalence"] == tost(own - base, 0.25)
         else:
-            assert rows.loc[column, "p_difference"] == mcnemar_exact(base, own)
-            assert rows.loc[column, "p_equivalence"] == tost_proportions(base, own, 0.25)
+            assert row["p_difference"] == mcnemar_exact(base, own) and ends(row) == tango_interval(base, own)
+            assert row["p_equivalence"] == tost_proportions(base, own, 0.25)
     # Holm over five tasks; the strict column in the flexible one's place.
-    family = mean_columns(list(COLUMNS))
     for name in ("p_difference", "p_equivalence"):
-        assert rows.loc[family, f"{name}_adjusted"].tolist() == holm(rows.loc[family, name].to_numpy()).tolist()
-        with_strict = [*family[:-1], "tinyGSM8k (strict)"]
+        assert rows.loc[TASKS, f"{name}_adjusted"].tolist() == holm(rows.loc[TASKS, name].to_numpy()).tolist()
+        with_strict = [*TASKS[:-1], "tinyGSM8k (strict)"]
         adjusted = holm(rows.loc[with_strict, name].to_numpy())[-1]
         assert rows.loc["tinyGSM8k (strict)", f"{name}_adjusted"] == adjusted
     assert rows["verdict"].to_dict() == {
@@ -175,63 +158,34 @@ def test_tests_by_column(results):
 
 
 def test_all_tasks_together_are_one_question_that_is_not_adjusted(results):
-    rows = paired_test_table(
-        results["own"], results["base"], margin=0.15, significance=0.05, seed=0, names=("m", "soft")
-    ).set_index("split")
-    members, values = mean_columns(list(COLUMNS)), own_and_base()
-    differences = [values["own"][column] - values["base"][column] for column in members]
+    rows, values = paired_tests(results, 0.15).set_index("split"), own_and_base()
+    differences = [values["own"][column] - values["base"][column] for column in TASKS]
     together = rows.loc["all"]
     assert together["difference"] == pytest.approx(np.mean([each.mean() for each in differences]))
-    found = stratified_mean(differences, [column != "tinyTruthfulQA" for column in members])
-    assert (together["ci_low"], together["ci_high"]) == found.interval
+    found = stratified_mean(differences, [column != "tinyTruthfulQA" for column in TASKS])
+    assert ends(together) == found.interval == ends(rows_of(results)["all", "accuracy_difference"])
     assert together["p_equivalence"] == together["p_equivalence_adjusted"] == found.p_equivalence(0.15)
     assert together["p_difference"] == together["p_difference_adjusted"]
     # Five times the items find differences less than half as large as those of a task with as many changes.
     assert together["detectable"] < 0.5 * rows.loc["tinyHellaswag", "detectable"]
-    metrics = by_name(metric_rows(results["own"], results["base"], "once"))["all", "accuracy_difference"]
-    assert (metrics["ci_low"], metrics["ci_high"]) == found.interval
-    twice = by_name(metric_rows(results["own"], results["base"], "twice"))["all", "accuracy_difference"]
+    twice = rows_of(results, "twice")["all", "accuracy_difference"]
     assert twice["ci_low"] < twice["value"] < twice["ci_high"] != found.interval[1]
 
 
-def test_rates_have_score_intervals(results):
-    rows = by_name(metric_rows(results["own"], results["base"], "once"))
-    values = own_and_base()
-    lost, same = rows["tinyHellaswag", "accuracy_difference"], rows["tinyMMLU", "accuracy_difference"]
-    expected = tango_interval(values["base"]["tinyHellaswag"], values["own"]["tinyHellaswag"])
-    assert (lost["ci_low"], lost["ci_high"]) == expected
-    # No item has changed, which the bootstrap took for certainty.
-    assert same["ci_low"] == pytest.approx(-same["ci_high"]) and same["ci_high"] > 0.04
-    none_right = rows["tinyHellaswag", "accuracy"]
-    assert (none_right["ci_low"], none_right["ci_high"]) == wilson_interval(0, SIZE)
-
-
 def test_small_margins_leave_open_what_sixty_items_cannot_show(results):
-    table = paired_test_table(
-        results["own"], results["base"], margin=0.03, significance=0.05, seed=0, names=("m", "soft")
-    ).set_index("split")
-    assert table.loc["tinyMMLU", "verdict"] == "cannot tell" and table.loc["tinyHellaswag", "verdict"] == "lost"
+    verdicts = paired_tests(results, 0.03).set_index("split")["verdict"]
+    assert verdicts["tinyMMLU"] == "cannot tell" and verdicts["tinyHellaswag"] == "lost"
 
 
-def test_the_base_itself_has_no_tests(results):
-    table = paired_test_table(results["base"], None, margin=0.05, significance=0.05, seed=0, names=("m", "base"))
-    assert len(table) == 0 and list(table.columns) == list(TEST_COLUMNS)
+def test_items(results):
+    table = item_table(results["own"], results["base"])
+    rows = table[table["split"] == "tinyHellaswag"]
+    assert len(table) == 6 * SIZE and rows["item"].tolist() == list(range(SIZE)) and rows["base_value"].mean() == 0.5
     assert item_table(results["base"], None)["base_value"].isna().all()
 
 
-def test_items_and_their_predictions(results):
-    table = item_table(results["own"], results["base"])
-    assert len(table) == 6 * SIZE
-    rows = table[table["split"] == "tinyHellaswag"]
-    assert rows["item"].tolist() == list(range(SIZE)) and rows["base_value"].mean() == 0.5
-    # The maximum likelihood ability fits a-weighted means of answers: predictions of all-wrong answers vanish.
-    assert rows["predicted"].max() < 1e-3
-
-
-def test_resamples_do_not_depend_on_other_columns():
-    values = own_and_base()
-    alone = all_results({"own": {"tinyMMLU": values["own"]["tinyMMLU"]}}, SCENARIOS, seed=0, model="m", replicates=50)
-    together = all_results(values, SCENARIOS, seed=0, model="m", replicates=50)
-    for name in ESTIMATES:
-        expected = together["own"]["tinyMMLU"].draws[name]
-        assert alone["own"]["tinyMMLU"].draws[name].tolist() == expected.tolist()
+def test_resamples_do_not_depend_on_other_columns(results):
+    alone = {"own": {"tinyMMLU": own_and_base()["own"]["tinyMMLU"]}}
+    found = all_results(alone, SCENARIOS, seed=0, model="m", replicates=300)["own"]["tinyMMLU"]
+    for name, draws in found.draws.items():
+        assert draws.tolist() == results["own"]["tinyMMLU"].draws[name].tolist()

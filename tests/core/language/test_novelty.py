@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.axes.novelty.aggregate import call_figures, metric_names
+from pipeline.axes.novelty.evaluate import metric_names
 from pipeline.core.language.novelty import (
     distinct,
     generation_ratings,
@@ -150,11 +150,3 @@ def test_papers_names_are_for_the_benchmarks_evaluators():
     assert metric_names("deberta", "likelihood") == {"distinct": "distinct", "utility": "utility_stand_in"}
     for reward in ("skywork", "likelihood"):
         assert metric_names("lexical", reward) == {"distinct": "distinct_lexical", "utility": "utility_stand_in"}
-
-
-def test_call_figures():
-    classifier = {"classifier": "lexical", "pairs": 90, "compared": 50, "classified": 20, "classified_unique": 7}
-    reward = {"reward": "likelihood", "responses": 20, "representatives": 6, "representatives_unique": 5}
-    values = call_figures(classifier, reward)
-    assert values["novelty_pairs"] == 90 and values["novelty_classifier_calls"] == 7
-    assert values["novelty_responses"] == 20 and values["novelty_reward_calls"] == 5

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from pipeline.axes.inv_entropy.chains import cosine_similarities
+from pipeline.axes.inv_entropy.evaluate import cosine_similarities
 from pipeline.config.evaluation import ClassifierConfig, JudgeConfig, RewardConfig, SimilarityConfig
 from pipeline.engines.judges.text_judges import (
     LikelihoodReward,

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import pandas as pd
 
 from pipeline.axes.mcq.report import mcq_table
-from pipeline.axes.novelty.report import REPORT as NOVELTY
 from pipeline.axes.novelty.report import novelty_table
 from pipeline.axes.open.report import REPORT as OPEN
 from pipeline.report.across_axes.transfer import generative_summary
@@ -84,20 +83,3 @@ def test_open_answers_include_the_baselines_that_exist():
     (table,) = OPEN.make_tables(context_of(metric_frame(rows)))
     assert table.conditions == ("base", "hard", "batch") and list(table.models) == ["a"]
     assert [measure.metric for measure in table.measures] == ["unique_fraction"]
-
-
-def test_saved_calls_are_totals_over_models_and_conditions():
-    counts = {
-        "novelty_pairs": 400.0,
-        "novelty_classifier_calls": 100.0,
-        "novelty_responses": 50.0,
-        "novelty_reward_calls": 25.0,
-    }
-    rows = [metric_row("novelty", "a", "base", "all", metric, value) for metric, value in counts.items()]
-    rows += [
-        metric_row("novelty", "b", "soft", "all", metric, value)
-        for metric, value in {**counts, "novelty_classifier_calls": 0.0}.items()
-    ]
-    (table,) = (t for t in NOVELTY.make_tables(context_of(metric_frame(rows))) if t.name == "novelty_calls")
-    # 800 pairs and 100 calls; 100 responses and 50 calls.
-    assert "88% of the pairs are not classified and 50% of the responses are not rewarded" in table.note

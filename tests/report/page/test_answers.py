@@ -155,15 +155,14 @@ def test_cost_follows_the_primary_tests():
 
 
 def test_lost_derivations_and_lost_form_are_costs():
-    name = "answer_derivation_share_difference"
     changes = [
-        metric_row("retention", "alpha", condition, "gsm8k", name, value)
-        for condition, value in (("soft", -0.79), ("hard", 0.3))
+        metric_row("retention", "alpha", condition, "gsm8k", "answer_derivation_share", 0.5) | {"change_high": high}
+        for condition, high in (("soft", -0.79), ("hard", 0.3))
     ]
     lost = "Some of what base could do: worked answers lose their derivations."
     assert cost(changes, retention=verdicts("kept")) == lost
     # An interval that holds 0 shows no loss.
-    held = [{**changes[0], "ci_high": 0.01}]
+    held = [{**changes[0], "change_high": 0.01}]
     assert cost(held, retention=verdicts("kept")) == "Nothing that the tests can see."
     parsed = compared("worse", axis="mcq", split="mcq", metric="mcq_parse_rate")
     assert cost(beyond=parsed) == "Some of what base could do: written questions lose their form."

@@ -172,7 +172,7 @@ def test_answers_have_a_row_for_each_task_and_the_changes_beside_the_values():
             rows.append(metric_row("retention", "a", condition, task, "answer_tokens_mean", value, width=1) | change)
     rows += scored("retention", "gp_irt", {("a", "base", "tinyMMLU"): 0.5})
     table = axis_table(ANSWERS, metric_frame(rows), NAMES, CONDITIONS)
-    assert list(table.header[:5]) == ["Model", "Condition", "Task", "Tokens, mean", "Change"]
+    assert list(table.header[:5]) == ["Model", "Condition", "Task", "Tokens", "Change"]
     assert [row[:5] for row in table.rows if row[1] != "hard"] == [
         ["A", condition, task, *texts]
         for condition, texts in (
