@@ -388,5 +388,5 @@ def test_paths_appear_only_in_the_declarations():
         assert "artifacts/" not in path.read_text(), path
         if path not in declarations:
             assert "{artifacts}/" not in path.read_text(), path
-    assert sum(path.read_text().count("{artifacts}/") for path in declarations) > 10
+    assert sum(path.read_text().count("{artifacts}/") for path in declarations) > 0
     assert (ROOT / "dvc.yaml").read_text().count("${artifacts}") > 50
