@@ -57,11 +57,10 @@ _SKIPPED = {"ctx", "kind", "type_comment", "type_params"}
 class _Module(ast.NodeVisitor):
     """The text of a module's tree without what computes nothing, and what its imports bind, as dotted names by name."""
 
-    def __init__(self, name: str, path: Path):
+    def __init__(self, path: Path):
         self.imports: dict[str, str] = {}
         self.names: set[str] = set()
         self.axis_modules: set[str] = set()
-        self._package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
         self.digest = hashlib.sha256(self.visit(ast.parse(path.read_bytes())).encode()).hexdigest()
 
     def generic_visit(self, node: ast.AST) -> str:
@@ -78,9 +77,7 @@ class _Module(ast.NodeVisitor):
         return ""
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> str:
-        above = self._package[: len(self._package) + 1 - node.level] if node.level else []
-        source = ".".join([*above, *filter(None, [node.module])])
-        self.imports |= {a.asname or a.name: f"{source}.{a.name}" for a in node.names}
+        self.imports |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
         return ""
 
     def visit_If(self, node: ast.If) -> str:
@@ -128,7 +125,7 @@ class Code:
             place = self._root.joinpath(*name.split("."))
             path = next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
             exempt = f"{name}.".startswith(tuple(f"{item}." for item in EXEMPT)) or not name.startswith("pipeline")
-            self._modules[name] = None if path is None or exempt else _Module(name, path)
+            self._modules[name] = None if path is None or exempt else _Module(path)
         return self._modules[name]
 
     def _imported(self, dotted: str) -> list[str]:
@@ -184,19 +181,18 @@ def project_code() -> Code:
     return Code()
 
 
-def stage_digest(stage: Stage, leave_out: Collection[str] = ()) -> str:
-    """Digest of the code of a stage and of its parts."""
-    modules = dict.fromkeys([stage.module_name, *(part.module_name for part in stage.parts)])
-    digests = [project_code().digest(module, leave_out) for module in modules]
-    return digests[0] if len(digests) == 1 else sha256_json(digests)[:DIGITS]
-
-
 def code_digests() -> dict[str, Any]:
-    """The content of code.yaml: a digest by stage; by engine, too, for a stage that samples with one."""
+    """The content of code.yaml: a digest by stage and its parts; by engine, too, for a stage that samples with one."""
+
+    def digest(stage: Stage, leave_out: Collection[str] = ()) -> str:
+        modules = dict.fromkeys([stage.module_name, *(part.module_name for part in stage.parts)])
+        digests = [project_code().digest(module, leave_out) for module in modules]
+        return digests[0] if len(digests) == 1 else sha256_json(digests)[:DIGITS]
+
     return {
-        stage.name: {kind: stage_digest(stage, engines_besides(kind)) for kind in ALTERNATIVES}
+        name: {kind: digest(stage, engines_besides(kind)) for kind in ALTERNATIVES}
         if stage.runs_engine
-        else stage_digest(stage)
-        for stage in STAGES.values()
-        if stage.name != CHECK
+        else digest(stage)
+        for name, stage in STAGES.items()
+        if name != CHECK
     }

@@ -5,7 +5,6 @@
 
 import contextlib
 import functools
-import hashlib
 import importlib.metadata
 import platform
 import subprocess
@@ -59,12 +58,6 @@ def split_sources(text: str) -> list[str]:
 
 def _is_content(path: str) -> bool:
     return Path(path).name != RECORD and not path.endswith(f".{RECORD}")
-
-
-def sha256_of_files(files: Mapping[str, bytes]) -> str:
-    """The hash of ``sha256_path`` from contents by path below the directory; of a file, the one with an empty path."""
-    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items() if _is_content(name)}
-    return digests[""] if "" in digests else sha256_json(digests)
 
 
 def sha256_path(path: Path) -> str:

@@ -179,7 +179,6 @@ class TableCell:
 
     @property
     def text(self) -> str:
-        """What the cell holds."""
         return self.row[self.column]
 
     @property

@@ -101,7 +101,7 @@ def test_a_changed_parameter_runs_only_what_depends_on_it(clone, first_run, tiny
 
 def test_code_that_changed_since_it_was_recorded_stops_the_dag(clone, first_run):
     copy_code(clone)
-    insert_statement(clone / "pipeline" / "axes" / "structured" / "wasserstein.py", "evaluate_prompt")
+    insert_statement(clone / "pipeline" / "axes" / "structured" / "evaluate.py", "main")
     result = command(clone, *DVC, "repro")
     shutil.rmtree(clone / "pipeline")
     (clone / "pipeline").symlink_to(ROOT / "pipeline")
