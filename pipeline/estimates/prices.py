@@ -17,7 +17,6 @@ from pipeline.estimates import cost
 from pipeline.estimates.cost import Cost
 from pipeline.estimates.rates import Rates
 from pipeline.sources.open_prompts import read_open_prompts
-from pipeline.sources.own_laws import own_prompts
 
 # Sizes of what is not on this machine, or not known before it runs; assumed where no source is given.
 REPLY_TOKENS = {"structured": 9, "laws": 9, "open": 4, "questions": 5, "perturbations": 5, "selfreflect": 60}
@@ -64,6 +63,9 @@ class Prices:
         self._texts = functools.cache(self._read_texts)
 
     def _read_texts(self, asked: str) -> list[str]:
+        # Not before: who only composes need not wait for SciPy.
+        from pipeline.sources.own_laws import own_prompts
+
         prompts = self._params.prompts
         if asked == "mcq":
             return [MCQ_PROMPT]
