@@ -63,9 +63,8 @@ def column_result(scenario: IrtScenario | None, values: np.ndarray, counts: np.n
     """Estimates of one column and their bootstrap; ``scenario`` is None for a whole benchmark."""
     estimates, draws = {"accuracy": float(values.mean())}, {"accuracy": counts @ values / len(values)}
     if scenario is not None:
-        found, ability = estimate_performance(scenario, values)
-        estimates["gp_irt"] = found.gp_irt
-        draws["gp_irt"] = bootstrap_performance(scenario, values, counts, ability).gp_irt
+        estimates["gp_irt"], ability = estimate_performance(scenario, values)
+        draws["gp_irt"] = bootstrap_performance(scenario, values, counts, ability)
     return ColumnResult(values, estimates, draws)
 
 

@@ -71,15 +71,6 @@ class IrtScenario:
             raise ValueError(f"the mixing weight is {self.mixing_weight}, not in [0, 1]")
 
 
-@dataclass(frozen=True)
-class Performance:
-    """Estimates of a scenario's mean correctness, each float64[R] over replicates (or a float)."""
-
-    irt: np.ndarray | float
-    p_irt: np.ndarray | float
-    gp_irt: np.ndarray | float
-
-
 def balance_weights(subscenarios: list[np.ndarray], num_items: int) -> np.ndarray:
     """float64[N], N / (S n_s) for the n_s items (int64[n_s] positions in 0..N-1) of each of S sub-scenarios: weights
     with mean 1 that make a mean over items that of the sub-scenarios' means. Raises ValueError unless each item is in
@@ -150,8 +141,8 @@ def fit_abilities(
     return abilities
 
 
-def _combine(scenario: IrtScenario, irt: np.ndarray, seen_mean: np.ndarray, abilities: np.ndarray) -> Performance:
-    """The three estimates from the seen part, float64[R] each, and float64[R, D] abilities."""
+def _gp_irt(scenario: IrtScenario, irt: np.ndarray, seen_mean: np.ndarray, abilities: np.ndarray) -> np.ndarray:
+    """gp-IRT from the seen part, float64[R] each, and float64[R, D] abilities."""
     num_items = len(scenario.offsets)
     unseen = np.setdiff1d(np.arange(num_items), scenario.seen)
     weights, share = scenario.balance_weights[unseen], len(scenario.seen) / num_items
@@ -162,24 +153,22 @@ def _combine(scenario: IrtScenario, irt: np.ndarray, seen_mean: np.ndarray, abil
         chunks = [abilities[i : i + size] for i in range(0, len(abilities), size)]
         predicted = np.concatenate([item_probabilities(chunk, a, b) @ weights for chunk in chunks]) / len(unseen)
         p_irt = p_irt + (1 - share) * predicted
-    return Performance(irt, p_irt, scenario.mixing_weight * irt + (1 - scenario.mixing_weight) * p_irt)
+    return scenario.mixing_weight * irt + (1 - scenario.mixing_weight) * p_irt
 
 
-def estimate_performance(scenario: IrtScenario, values: np.ndarray) -> tuple[Performance, np.ndarray]:
-    """The three estimates as floats, and float64[D] ability, of float64[n] correctness of the seen items in their
-    order."""
+def estimate_performance(scenario: IrtScenario, values: np.ndarray) -> tuple[float, np.ndarray]:
+    """gp-IRT and float64[D] ability, of float64[n] correctness of the seen items in their order."""
     values = np.asarray(values, dtype=np.float64)
     seen = scenario.seen
     ability = fit_ability(values, scenario.discriminations[:, seen], scenario.offsets[seen])
-    irt = np.array([scenario.seen_weights @ values])
-    found = _combine(scenario, irt, np.array([(scenario.balance_weights[seen] * values).mean()]), ability[None])
-    return Performance(float(found.irt[0]), float(found.p_irt[0]), float(found.gp_irt[0])), ability
+    seen_mean = np.array([(scenario.balance_weights[seen] * values).mean()])
+    return float(_gp_irt(scenario, np.array([scenario.seen_weights @ values]), seen_mean, ability[None])[0]), ability
 
 
 def bootstrap_performance(
     scenario: IrtScenario, values: np.ndarray, counts: np.ndarray, ability: np.ndarray
-) -> Performance:
-    """The three estimates, float64[R] each, on R resamples of the seen items; the ability is fitted anew on each.
+) -> np.ndarray:
+    """gp-IRT, float64[R], on R resamples of the seen items; the ability is fitted anew on each.
 
     ``counts`` are float64[R, n], how often each resample holds each seen item; ``ability`` is the estimate on the items
     themselves. The weights of seen items are scaled back to their fixed total; item parameters are taken as known.
@@ -188,7 +177,7 @@ def bootstrap_performance(
     abilities = fit_abilities(values, counts, scenario.discriminations[:, seen], scenario.offsets[seen], ability)
     irt = (counts @ (weights * values)) / (counts @ weights) * weights.sum()
     seen_mean = counts @ (scenario.balance_weights[seen] * values) / len(seen)
-    return _combine(scenario, irt, seen_mean, abilities)
+    return _gp_irt(scenario, irt, seen_mean, abilities)
 
 
 def resample_counts(num_items: int, replicates: int, rng: np.random.Generator) -> np.ndarray:

@@ -89,7 +89,7 @@ def test_rows_by_column(results):
         own, base = values["own"][column], values["base"][column]
         expected, _ = estimate_performance(SCENARIOS[task.removeprefix("tiny").lower()], own)
         score, accuracy = rows[column, "gp_irt"], rows[column, "accuracy"]
-        assert score["value"] == expected.gp_irt and accuracy["value"] == own.mean()
+        assert score["value"] == expected and accuracy["value"] == own.mean()
         assert score["n"] == accuracy["n"] == SIZE
         # Where all resamples agree, the ends are the estimate up to rounding.
         assert score["ci_low"] * (1 - 1e-12) <= score["value"] <= score["ci_high"] * (1 + 1e-12)
