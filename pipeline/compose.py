@@ -29,7 +29,6 @@ from pipeline.dag.declaration import fill
 from pipeline.dag.graph import StageGraph
 from pipeline.dag.tables import PARTS, dag_section, template_names
 from pipeline.errors import ConfigError
-from pipeline.record.versions import version_notes
 from pipeline.sources.pin import unpinned
 
 HEADER = """\
@@ -213,8 +212,6 @@ def main(overrides: list[str], params: Path, conf: Path, check_only: bool, recor
     """Write params.yaml and the files that follow from it; with ``check_only`` compare them."""
     if check_only:
         check(params, conf)
-        for note in version_notes(Path(load_params(params).artifacts)):
-            print(f"note: {note}", file=sys.stderr)
         return
     if recorded:
         overrides = recorded_overrides(params.read_text())

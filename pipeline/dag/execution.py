@@ -27,9 +27,8 @@ from pipeline.dag.stage_kinds import common_path
 from pipeline.dag.stages import DECLARED
 from pipeline.dag.tables import is_off, parts_of, rows_of, template_names
 from pipeline.errors import ConfigError
-from pipeline.record.provenance import RECORD, StageRecord, run_identity, sha256_path
+from pipeline.record.provenance import RECORD, StageRecord, Usage, run_identity, sha256_path
 from pipeline.record.tracking import Run, stage_run
-from pipeline.record.usage import Usage
 
 if TYPE_CHECKING:
     import pandas as pd

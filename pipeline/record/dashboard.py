@@ -5,7 +5,6 @@ A new view is saved each time; delete those that are not needed in W&B.
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from pipeline.axes import AXES
 from pipeline.axes.registry import HEADLINES
 from pipeline.command import run_command
 from pipeline.config.conditions import conditions_on
-from pipeline.config.params import load_params
+from pipeline.config.params import Params, load_params
 from pipeline.errors import ConfigError, PipelineError, first_line
 from pipeline.record.tracking import has_credentials
 
@@ -23,14 +22,11 @@ METRICS = {
 }
 """Headline results of evaluations (SPLIT/METRIC) by axis, each a section of the workspace."""
 TRAINING_CURVES = ("train/loss", "train/grad_norm", "train/learning_rate", "train/tokens_per_second")
-THROUGHPUT = tuple(
-    f"throughput/{unit}_per_second" for unit in ("samples", "prompts", "requests", "bytes", "pairs", "responses")
-)
 FIGURES = tuple(f"figure{number}" for number in range(2, 15))
 
 
-def build_workspace(entity: str, project: str, conditions: Mapping[str, Sequence[str]]) -> Any:
-    """The workspace, not saved, of an entity's project, with bars for the conditions that each axis has.
+def build_workspace(entity: str, config: Params) -> Any:
+    """The workspace of an entity's project, not saved, with bars for the conditions that each axis has.
 
     Raises ConfigError where the package is not installed.
     """
@@ -42,20 +38,16 @@ def build_workspace(entity: str, project: str, conditions: Mapping[str, Sequence
 
     def bars(axis: str, metric: str) -> Any:
         # For each group of the list of runs: a mean over models would say nothing.
-        of_conditions = [f"{condition}/{metric}" for condition in conditions[axis]]
+        of_conditions = [f"{condition}/{metric}" for condition in conditions_on(config, axis)]
         return panels.BarPlot(title=metric, metrics=of_conditions, orientation="v")
 
-    def lines(metric: str, x: str) -> Any:
-        return panels.LinePlot(title=metric, x=x, y=[metric])
-
     shown = {AXES[axis].title: [bars(axis, metric) for metric in metrics] for axis, metrics in METRICS.items()}
-    shown["Training"] = [lines(metric, "Step") for metric in TRAINING_CURVES]
-    shown["Throughput"] = [lines(metric, "_runtime") for metric in THROUGHPUT]
+    shown["Training"] = [panels.LinePlot(title=curve, x="Step", y=[curve]) for curve in TRAINING_CURVES]
     shown["Report"] = [panels.MediaBrowser(media_keys=[name]) for name in FIGURES]
     grouping = [workspaces.Metric("Group"), workspaces.Config("model"), workspaces.Config("condition")]
     return workspaces.Workspace(
         entity=entity,
-        project=project,
+        project=config.tracking.project,
         name="Calibration Fine-Tuning",
         sections=[
             workspaces.Section(name=name, panels=own, is_open=name == AXES["structured"].title)
@@ -73,10 +65,7 @@ def main(params: Path, entity: str | None) -> None:
     import wandb
 
     try:
-        owner = entity or wandb.Api(timeout=30).default_entity
-        workspace = build_workspace(
-            owner, config.tracking.project, {axis: conditions_on(config, axis) for axis in METRICS}
-        )
+        workspace = build_workspace(entity or wandb.Api(timeout=30).default_entity, config)
         workspace.save()
     except PipelineError:
         raise
@@ -89,14 +78,9 @@ def main(params: Path, entity: str | None) -> None:
 def parse_arguments() -> argparse.Namespace:
     """Command line of ``make dashboard``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--params", type=Path, default=Path("params.yaml"), help="composed parameters (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--entity",
-        default=os.environ.get("WANDB_ENTITY"),
-        help="W&B user or team (default: WANDB_ENTITY, else that of the key)",
-    )
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
+    default = os.environ.get("WANDB_ENTITY")
+    parser.add_argument("--entity", default=default, help="W&B user or team (default: WANDB_ENTITY, or the key's)")
     return parser.parse_args()
 
 

@@ -1,35 +1,29 @@
-"""Where an artifact came from: parameters, inputs, code, machine and time.
-
-``python -m pipeline.runs.trace TABLE.csv --row ... --column ...`` follows a table's cell back to all of them.
-"""
+"""Where an artifact came from: parameters, inputs, code, machine, time, and what the run used up."""
 
 import contextlib
 import functools
 import importlib.metadata
 import platform
+import resource
 import subprocess
 import sys
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pipeline import PROJECT
 from pipeline.artifacts.storage import sha256_file, sha256_json, write_json
-from pipeline.record.usage import Usage
 
-PACKAGES = (
-    "torch",
-    "transformers",
-    "peft",
-    "accelerate",
-    "tokenizers",
-    "datasets",
-    "numpy",
-    "scipy",
-    "pandas",
-)
+PACKAGES = ("torch", "transformers", "peft", "accelerate", "tokenizers", "datasets", "numpy", "scipy", "pandas")
 OPTIONAL_PACKAGES = ("vllm", "openai")
+RECORD = "provenance.json"
+"""A record inside the directory that it is of; that of a file is beside it, as NAME.provenance.json. With their times
+records are no part of a directory's content."""
+SEPARATOR = "; "
+"""Between the records in a column ``provenance``."""
 
 
 def _plain(value: Any) -> Any:
@@ -37,13 +31,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(member) for key, member in value.items()}
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-
-
-RECORD = "provenance.json"
-"""A record inside the directory that it is of; that of a file is beside it, as NAME.provenance.json. With their times
-records are no part of a directory's content."""
-SEPARATOR = "; "
-"""Between the records in a column ``provenance``."""
 
 
 def join_sources(paths: Iterable[str | None]) -> str:
@@ -69,9 +56,11 @@ def sha256_path(path: Path) -> str:
 
 
 @functools.cache
-def _revision(directory: Path) -> dict[str, Any] | None:
+def git_revision() -> dict[str, Any] | None:
+    """Commit of the code that runs and whether tracked files differ from it, asked once; None outside Git."""
+
     def git(*arguments: str) -> str:
-        command = ["git", "-C", str(directory), *arguments]
+        command = ["git", "-C", str(PROJECT), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
@@ -83,18 +72,6 @@ def _revision(directory: Path) -> dict[str, Any] | None:
     return {"commit": commit, "modified": bool(changes)}
 
 
-def git_revision() -> dict[str, Any] | None:
-    """Commit of the code that runs and whether tracked files differ from it, asked once; None outside Git."""
-    return _revision(PROJECT)
-
-
-def _device() -> str:
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():
-        return torch.cuda.get_device_name()
-    return f"CPU {platform.machine()}, {torch.get_num_threads()} threads" if torch is not None else "CPU"
-
-
 @functools.cache
 def package_versions() -> dict[str, str]:
     """Versions of the packages that results depend on, read once: that takes as long as a small stage."""
@@ -103,6 +80,46 @@ def package_versions() -> dict[str, str]:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
     return versions
+
+
+def _torch_with_gpu() -> Any:
+    """torch where it is loaded and sees a GPU; a record must not import it."""
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and torch.cuda.is_available() else None
+
+
+def _device() -> str:
+    if torch := _torch_with_gpu():
+        return torch.cuda.get_device_name()
+    torch = sys.modules.get("torch")
+    return f"CPU {platform.machine()}, {torch.get_num_threads()} threads" if torch is not None else "CPU"
+
+
+def _tokens_read() -> int:
+    # Loaded by what loads a model.
+    counter = sys.modules.get("pipeline.engines.loading.token_count")
+    return counter.tokens_read() if counter is not None else 0
+
+
+class Usage:
+    """What this process has used since ``started``; ``continued``: the run found unfinished work of its own, and cost
+    more than is measured here."""
+
+    def __init__(self) -> None:
+        self.started, self.continued = datetime.now(UTC), False
+        self._clock, self._tokens = time.monotonic(), _tokens_read()
+
+    def measured(self) -> dict[str, Any]:
+        """Fields of a record; tokens that models of this process ran forward, padding included, and memory in bytes."""
+        peak, torch = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, _torch_with_gpu()
+        return {
+            "wall_time_seconds": round(time.monotonic() - self._clock, 3),
+            "tokens_read": _tokens_read() - self._tokens,
+            # The kernel counts in KiB, and macOS in bytes.
+            "peak_memory_bytes": peak if sys.platform == "darwin" else peak * 1024,
+            "peak_gpu_memory_bytes": torch.cuda.max_memory_allocated() if torch else None,
+            "continued": self.continued,
+        }
 
 
 class StageRecord:
@@ -134,8 +151,7 @@ class StageRecord:
         self.inputs = {str(path): sha256_path(path) for path in inputs}
         self.found: dict[str, Any] = {}
         # Of the code that was loaded: a commit made while the stage runs is not in it.
-        self.git = git_revision()
-        self.usage = usage or Usage()
+        self.git, self.usage = git_revision(), usage or Usage()
 
     def add(self, **found: Any) -> None:
         """Note what the run depends on beside parameters and inputs, e.g. the commit that a branch of the hub is at."""

@@ -1,7 +1,6 @@
 """Weights & Biases runs, one per stage; offline without credentials, and never in the way of the stage.
 
-A run's id is the stage's identity. A stage that was killed goes on with its run: steps that W&B has
-already, on the server or in local directories, are not logged again.
+A run's id is the stage's identity, so a stage that was killed goes on with its run.
 """
 
 import contextlib
@@ -13,14 +12,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
-from pipeline.artifacts.locks import exclusive
+from tqdm import tqdm
+
 from pipeline.config.params import Params, TrackingConfig
 from pipeline.errors import first_line
 from pipeline.record.provenance import StageRecord
 
 WANDB_HOST = "https://api.wandb.ai"
 CONNECT_SECONDS = 30
-FLUSH_SECONDS = 1.0
+SECONDS_BETWEEN_LINES = 30.0
+"""Of a bar in a log, where one that is drawn ten times a second makes megabytes in an hour."""
 
 
 def has_credentials() -> bool:
@@ -37,10 +38,9 @@ def has_credentials() -> bool:
 
 
 def tracking_mode(config: TrackingConfig) -> str:
-    """The effective W&B mode: "online", "offline" or "disabled".
+    """The effective W&B mode: "online", "offline" or "disabled"; the environment variable WANDB_MODE goes first.
 
-    The environment variable WANDB_MODE overrides the configuration. Without credentials W&B would ask for them,
-    so there "online" is "offline" as well, with a warning.
+    Without credentials W&B would ask for them, so there "online" is "offline" as well, with a warning.
     """
     mode = os.environ.get("WANDB_MODE") or config.mode
     if mode == "auto":
@@ -51,38 +51,42 @@ def tracking_mode(config: TrackingConfig) -> str:
     return mode
 
 
-def wandb_directory() -> Path:
-    """Where W&B keeps local runs: ``wandb`` below the working directory or WANDB_DIR."""
-    return Path(os.environ.get("WANDB_DIR") or ".") / "wandb"
-
-
 def _warn(message: str) -> None:
     print(f"warning: tracking: {message}", file=sys.stderr)
 
 
-class Run:
-    """What a stage may log to; does nothing when tracking is disabled, nor after W&B has failed once.
+class Bar(tqdm):
+    """A tqdm bar that can count what an earlier run has done, and is drawn seldom where nobody watches."""
 
-    Args:
-        run: The W&B run; None does nothing.
-        last_step: The highest step that W&B has of this run; -1 where it has none.
-        step_file: Keeps that step for a run that goes on after a kill; None keeps nothing.
+    def __init__(self, iterable: Iterable | None = None, **arguments: Any):
+        if not (arguments.get("file") or sys.stderr).isatty():
+            arguments = {"mininterval": SECONDS_BETWEEN_LINES, "maxinterval": 2 * SECONDS_BETWEEN_LINES} | arguments
+        super().__init__(iterable, **arguments)
+
+    def restored(self, count: int) -> None:
+        """Count what is no throughput of this run."""
+        self.initial += count
+        self.update(count)
+
+
+class Run:
+    """What a stage may log to; does nothing without a W&B run, nor after W&B has failed once.
+
+    ``last_step`` is the highest step that W&B has of this run; -1 where it has none.
     """
 
-    def __init__(self, run: Any = None, last_step: int = -1, step_file: Path | None = None):
-        self._run, self._last_step, self._step_file = run, last_step, step_file
-        self._bars: list[Any] = []
+    def __init__(self, run: Any = None, last_step: int = -1):
+        self._run, self._last_step = run, last_step
+        self._bars: list[Bar] = []
 
-    def _try(self, action: Callable[[Any], Any]) -> Any:
+    def _try(self, action: Callable[[Any], Any]) -> None:
         """Tracking must not fail a stage: the first error, whatever it is, ends it with a warning."""
-        if self._run is None:
-            return None
-        try:
-            return action(self._run)
-        except Exception as error:
-            self._run = None
-            _warn(f"given up for this stage ({first_line(error)})")
-            return None
+        if self._run is not None:
+            try:
+                action(self._run)
+            except Exception as error:
+                self._run = None
+                _warn(f"given up for this stage ({first_line(error)})")
 
     def log(self, values: Mapping[str, Any], step: int | None = None) -> None:
         """Log scalars as points of curves at ``step``, or as results of the run where there is no step.
@@ -93,29 +97,13 @@ class Run:
             self._try(lambda run: run.summary.update(dict(values)))
         elif step > self._last_step:
             self._last_step = step
-            self._try(lambda run: self._log_step(run, dict(values), step))
+            # Written at once: a step that waits for the next one to end it would be lost when the process is killed.
+            self._try(lambda run: run.log(dict(values), step=step, commit=True))
 
-    def _log_step(self, run: Any, values: dict[str, Any], step: int) -> None:
-        # Written at once: a step that waits for the next one to end it would be lost when the process is killed.
-        run.log(values, step=step, commit=True)
-        if self._step_file is not None:
-            self._step_file.write_text(str(step))
-
-    def bar(self, iterable: Iterable | None = None, **arguments: Any) -> Any:
-        """A tqdm bar whose count and rate are also logged, every ten seconds and at the end.
-
-        The step is the count, so that a stage which was killed goes on with the curve. Count what is restored from
-        an earlier run with the bar's method ``restored``: it is no throughput of this one.
-
-        Args:
-            iterable: See tqdm.
-            arguments: See tqdm; ``unit`` names the curve.
-        """
-        from pipeline.record.progress_bar import LoggedBar
-
-        bar = LoggedBar(iterable, **arguments, log=self.log)
-        self._bars.append(bar)
-        return bar
+    def bar(self, iterable: Iterable | None = None, **arguments: Any) -> Bar:
+        """A tqdm bar whose count and rate become results of the run; ``unit`` names them."""
+        self._bars.append(Bar(iterable, **arguments))
+        return self._bars[-1]
 
     def table(self, name: str, frame: Any) -> None:
         """Log a pandas table."""
@@ -136,20 +124,21 @@ class Run:
     def finish(self, exit_code: int = 0) -> None:
         """Close the run; what a server does not take within a minute stays in the local directory."""
         for bar in self._bars:
+            shown, name = bar.format_dict, f"throughput/{bar.unit}s"
             bar.close()
+            if done := shown["n"] - shown["initial"]:
+                self.log({name: shown["n"], f"{name}_per_second": done / max(shown["elapsed"], 1e-9)})
         self._try(lambda run: run.finish(exit_code=exit_code))
-        if exit_code == 0 and self._step_file is not None:
-            self._step_file.unlink(missing_ok=True)
         self._run = None
 
 
-def _settings() -> Any:
-    """Settings of a run that starts in a third of a second: what they leave out is in our own provenance."""
+def _open(mode: str, arguments: Mapping[str, Any]) -> Run:
     import wandb
 
     torch = sys.modules.get("torch")
     has_gpu = torch is not None and torch.cuda.is_available()
-    return wandb.Settings(
+    # A run starts in a third of a second: what is left out is in our own provenance.
+    settings = wandb.Settings(
         silent=True,
         console="off",
         disable_git=True,
@@ -158,80 +147,58 @@ def _settings() -> Any:
         x_save_requirements=False,
         disable_job_creation=True,
         x_disable_meta=True,
-        x_disable_machine_info=not has_gpu,
         # Use of the GPU is worth its cost; there is nothing to see in that of a CPU.
+        x_disable_machine_info=not has_gpu,
         x_disable_stats=not has_gpu,
         # A killed process loses what was not flushed; the default is 15 s.
-        x_transaction_log_flush_interval=FLUSH_SECONDS,
+        x_transaction_log_flush_interval=1.0,
         init_timeout=CONNECT_SECONDS,
         finish_timeout=60,
         finish_timeout_raises=False,
         use_dot_wandb=False,
     )
-
-
-def _open(mode: str, arguments: Mapping[str, Any]) -> Run:
-    import wandb
-
-    step_file = wandb_directory() / f"{arguments['id']}.step"
-    known = int(step_file.read_text() or -1) if step_file.exists() else -1
     try:
-        run = wandb.init(mode=mode, settings=_settings(), **arguments)
+        run = wandb.init(mode=mode, settings=settings, **arguments)
     # Whatever keeps the server from taking the run (network, quota, a revoked key): it is kept on disk.
     except Exception as error:
         if mode == "offline":
             raise
         _warn(f"W&B is not reachable, the run is kept offline ({first_line(error)})")
         wandb.teardown()
-        run = wandb.init(mode="offline", settings=_settings(), **arguments)
-    return Run(run, max(known, run.starting_step - 1), step_file)
+        run = wandb.init(mode="offline", settings=settings, **arguments)
+    return Run(run, run.starting_step - 1)
 
 
 @contextlib.contextmanager
-def tracked_run(tracking: TrackingConfig, *, name: str, id: str, **arguments: Any) -> Iterator[Run]:
-    """Open the W&B run ``id``, or go on with it; ``arguments`` are wandb.init's. Whatever fails in W&B is a warning."""
-    mode = tracking_mode(tracking)
+def tracked_run(tracking: TrackingConfig, *, name: str, **arguments: Any) -> Iterator[Run]:
+    """Open a W&B run, or go on with it; ``arguments`` are wandb.init's. Whatever fails in W&B is a warning."""
     run = Run()
-    with contextlib.ExitStack() as stack:
-        try:
-            if mode != "disabled":
-                # Says to whoever uploads local runs that this one is not finished.
-                stack.enter_context(exclusive(wandb_directory() / id, f"tracking of {name}"))
-                run = _open(mode, {"project": tracking.project, "name": name, "id": id, "resume": "allow", **arguments})
-        # A stage runs without its W&B run, whatever the reason: no package, no disk, a server's answer.
-        except Exception as error:
-            _warn(f"{name} is not tracked ({first_line(error)})")
-        try:
-            yield run
-        except BaseException:
-            run.finish(exit_code=1)
-            raise
-        run.finish()
+    try:
+        if (mode := tracking_mode(tracking)) != "disabled":
+            run = _open(mode, {"project": tracking.project, "name": name, "resume": "allow", **arguments})
+    # A stage runs without its W&B run, whatever the reason: no package, no disk, a server's answer.
+    except Exception as error:
+        _warn(f"{name} is not tracked ({first_line(error)})")
+    try:
+        yield run
+    except BaseException:
+        run.finish(exit_code=1)
+        raise
+    run.finish()
 
 
-@contextlib.contextmanager
-def stage_run(config: Params, record: StageRecord, *, model: str = "", condition: str = "") -> Iterator[Run]:
-    """The W&B run of a stage: grouped by experiment, found by stage, model and condition where it has them.
-
-    Parameters and provenance of ``record`` become its configuration. An interrupted stage resumes the run of the same
-    identity.
-    """
-    settings = {
-        "experiment": config.experiment,
-        "stage": record.stage,
-        "model": model,
-        "condition": condition,
-        "parameters": record.parameters,
-        "provenance": record.origin(),
-    }
+def stage_run(
+    config: Params, record: StageRecord, *, model: str = "", condition: str = ""
+) -> contextlib.AbstractContextManager[Run]:
+    """The W&B run of a stage: grouped by experiment, found by stage, model and condition where it has them."""
     names = [part for part in (record.stage, model, condition) if part]
-    with tracked_run(
+    found_by = {"experiment": config.experiment, "stage": record.stage, "model": model, "condition": condition}
+    return tracked_run(
         config.tracking,
         name=" ".join(names),
         id=record.identity[:16],
         group=config.experiment,
         job_type=record.stage,
-        config=settings,
+        config={**found_by, "parameters": record.parameters, "provenance": record.origin()},
         tags=[name[:64] for name in names],
-    ) as run:
-        yield run
+    )

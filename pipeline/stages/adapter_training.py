@@ -34,20 +34,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExampleRequest:
-    """What one example is made from.
-
-    Attributes:
-        prompt: The prompt.
-        prompt_ids: Its encoding.
-        streams: A random stream of its own for each sequence to draw.
-    """
+    """What one example is made from; each sequence that it draws has a random stream of its own."""
 
     prompt: Prompt
     prompt_ids: list[int]
     streams: list["np.random.Generator"]
-
-
-ExampleMaker = Callable[[list[ExampleRequest]], list[Example]]
 
 
 @dataclass(frozen=True)
@@ -65,7 +56,7 @@ class Target:
 
     name: str
     objective: "Objective"
-    open: Callable[["PreTrainedTokenizerBase"], ExampleMaker]
+    open: Callable[["PreTrainedTokenizerBase"], Callable[[list[ExampleRequest]], list[Example]]]
     epochs: int
     examples_per_prompt: int
     sequences_per_example: int = 1
@@ -73,15 +64,7 @@ class Target:
 
 @dataclass(frozen=True)
 class OpenedModel:
-    """What a further term can be made from.
-
-    Attributes:
-        model: With fresh LoRA weights.
-        tokenizer: Its tokenizer.
-        encode: Request text to token ids.
-        num_steps: Steps of the training.
-        group: The processes that train together.
-    """
+    """What a further term of the loss can be made from; the model has fresh LoRA weights."""
 
     model: "PeftModel"
     tokenizer: "PreTrainedTokenizerBase"
@@ -90,29 +73,15 @@ class OpenedModel:
     group: "ProcessGroup"
 
 
-@dataclass(frozen=True)
-class Training:
-    """One adapter to train.
-
-    Attributes:
-        model: Name in params.yaml.
-        method: Name in params.yaml.
-        model_report: Written by check_model.
-        prompts: The training prompts.
-        targets: What it is trained towards, one or two.
-        open_further_term: Makes one more term of the loss; None for none.
-    """
-
-    model: str
-    method: str
-    model_report: Path
-    prompts: Sequence[Prompt]
-    targets: Sequence[Target]
-    open_further_term: Callable[[OpenedModel], "Term"] | None = None
-
-
-def train_adapter(run: StageRun, training: Training, output: Path) -> None:
-    """Train one adapter and write it with its log and provenance.
+def train_adapter(
+    run: StageRun,
+    model_report: Path,
+    prompts: Sequence[Prompt],
+    targets: Sequence[Target],
+    output: Path,
+    open_further_term: Callable[[OpenedModel], "Term"] | None = None,
+) -> None:
+    """Train one adapter towards one or two targets and write it with its log and provenance.
 
     Every process of a distributed run calls this; the first one writes.
 
@@ -120,21 +89,32 @@ def train_adapter(run: StageRun, training: Training, output: Path) -> None:
         ConfigError: The processes are not those of the section ``distributed``, or a step has too few passes for them.
         BusyError: Another run trains the same adapter.
     """
+    from pipeline.engines.loading.encoders import request_encoder
     from pipeline.engines.loading.model import load_tokenizer
     from pipeline.engines.training import fit
     from pipeline.engines.training.distributed import process_group
 
-    config, settings = run.params, training_settings(run.params, training.method)
-    _check_passes(config, training.method)
-    distributed = config.distributed
+    config, model_name, method = run.params, run.names["model"], run.names["method"]
+    settings, distributed = training_settings(config, method), config.distributed
+    model_config = config.models[model_name]
+    passes = settings.global_batch_size // settings.micro_batch_size
+    if passes < distributed.num_processes:
+        raise ConfigError(
+            f"train.micro_batch_size {settings.micro_batch_size} makes {passes} passes of a step of "
+            f"{settings.global_batch_size} examples, too few for distributed.num_processes "
+            f"{distributed.num_processes}; at most {settings.global_batch_size // distributed.num_processes} is allowed"
+        )
     with process_group(distributed.strategy, distributed.num_processes) as group, contextlib.ExitStack() as stack:
         tracking = Run()
         if group.is_main:
             stack.enter_context(run.scratch())
             tracking = stack.enter_context(run.tracked())
-        tokenizer = load_tokenizer(config.models[training.model], model_revision(training.model_report))
-        model = _model_with_adapter(config, training, group)
-        num_steps, terms = _terms(config, training, tokenizer, model, group)
+        tokenizer = load_tokenizer(model_config, model_revision(model_report))
+        model = _model_with_adapter(run, model_report, targets[0].name, group)
+        encode = request_encoder(tokenizer, model_config)
+        num_steps, terms = _terms(config, model_name, method, prompts, targets, tokenizer, encode)
+        if open_further_term is not None:
+            terms.append(open_further_term(OpenedModel(model, tokenizer, encode, num_steps, group)))
         progress = stack.enter_context(tqdm(total=num_steps, desc=run.title, unit="step", disable=not group.is_main))
 
         def on_step(entry: dict) -> None:
@@ -149,7 +129,7 @@ def train_adapter(run: StageRun, training: Training, output: Path) -> None:
             num_steps,
             fit.FitSettings(**{item.name: getattr(settings, item.name) for item in fields(fit.FitSettings)}),
             seed=config.train_seed,
-            stream=(training.model, training.targets[0].name),
+            stream=(model_name, targets[0].name),
             pad_id=tokenizer.pad_token_id or 0,
             checkpoint=fit.Checkpoint(run.unfinished / "state.safetensors"),
             on_step=on_step,
@@ -163,33 +143,23 @@ def train_adapter(run: StageRun, training: Training, output: Path) -> None:
                 run.write_record(directory, **results, distributed=asdict(distributed))
 
 
-def _check_passes(config: Params, method: str) -> None:
-    train, processes = training_settings(config, method), config.distributed.num_processes
-    passes = train.global_batch_size // train.micro_batch_size
-    if passes < processes:
-        raise ConfigError(
-            f"train.micro_batch_size {train.micro_batch_size} makes {passes} passes of a step of "
-            f"{train.global_batch_size} examples, too few for distributed.num_processes {processes}; "
-            f"at most {train.global_batch_size // processes} is allowed"
-        )
-
-
-def _model_with_adapter(config: Params, training: Training, group: "ProcessGroup") -> "PeftModel":
+def _model_with_adapter(run: StageRun, model_report: Path, target: str, group: "ProcessGroup") -> "PeftModel":
     """The base model with fresh LoRA weights, the same ones in every process, on its device."""
     import torch
 
     from pipeline.engines.loading.model import add_lora, load_model
 
-    model_config, settings = config.models[training.model], training_settings(config, training.method)
+    config, name = run.params.models[run.names["model"]], run.names["model"]
+    settings = training_settings(run.params, run.names["method"])
     # Layers that are shared out go to the device one by one.
     device = "cpu" if group.shards else str(group.device)
 
     def make_model() -> "PeftModel":
-        base = load_model(model_config, model_revision(training.model_report), device)
-        torch.manual_seed(stream_seed(config.train_seed, "lora", training.model, training.targets[0].name))
+        base = load_model(config, model_revision(model_report), device)
+        torch.manual_seed(stream_seed(run.params.train_seed, "lora", name, target))
         return add_lora(
             base,
-            model_config,
+            config,
             rank=settings.lora_rank,
             alpha=settings.lora_alpha,
             dropout=settings.lora_dropout,
@@ -201,34 +171,29 @@ def _model_with_adapter(config: Params, training: Training, group: "ProcessGroup
 
 def _terms(
     config: Params,
-    training: Training,
+    model: str,
+    method_name: str,
+    prompts: Sequence[Prompt],
+    targets: Sequence[Target],
     tokenizer: "PreTrainedTokenizerBase",
-    model: "PeftModel",
-    group: "ProcessGroup",
+    encode: Callable[[str], list[int]],
 ) -> tuple[int, list["Term"]]:
-    """The number of steps, and the terms of their loss.
+    """The number of steps, and a term of their loss for each target.
 
     Streams are named by the target, so that methods with a target in common start from the same adapter and see the
     same draws. Two targets share a step's examples, and the number of steps is between those of each alone.
     """
     from pipeline.core.training.objectives import with_outside_kl
-    from pipeline.engines.loading.encoders import request_encoder
     from pipeline.engines.training.fit import Term
 
-    name, method = training.model, config.methods[training.method]
-    batch_size = training_settings(config, training.method).global_batch_size
-    encode = request_encoder(tokenizer, config.models[name])
-    encoded = [encode(prompt.text) for prompt in training.prompts]
+    method, batch_size = config.methods[method_name], training_settings(config, method_name).global_batch_size
+    encoded, families = [encode(prompt.text) for prompt in prompts], [prompt.family for prompt in prompts]
     shares = target_shares(method)
-    sizes = _share_of_step([shares[target.name] for target in training.targets], batch_size)
-    families = [prompt.family for prompt in training.prompts]
 
     def steps_of(target: Target, size: int, epochs: int) -> list[list[Draw]]:
-        return training_steps(families, epochs, target.examples_per_prompt, size, config.train_seed, name, target.name)
+        return training_steps(families, epochs, target.examples_per_prompt, size, config.train_seed, model, target.name)
 
-    num_steps = round(
-        sum(shares[target.name] * len(steps_of(target, batch_size, target.epochs)) for target in training.targets)
-    )
+    num_steps = round(sum(shares[each.name] * len(steps_of(each, batch_size, each.epochs)) for each in targets))
 
     def term(target: Target, size: int) -> Term:
         per_epoch = math.ceil(len(families) * target.examples_per_prompt / size)
@@ -236,13 +201,12 @@ def _terms(
         packed = target.sequences_per_example
 
         def request(draw: Draw) -> ExampleRequest:
-            prompt = training.prompts[draw.prompt_index]
+            prompt = prompts[draw.prompt_index]
             # Sequences are numbered over the epoch, so packing them does not change which are drawn.
             numbers = range(draw.repetition * packed, (draw.repetition + 1) * packed)
-            stream = (config.train_seed, "target", name, target.name, prompt.prompt_id, draw.epoch)
-            return ExampleRequest(
-                prompt, encoded[draw.prompt_index], [random_stream(*stream, number) for number in numbers]
-            )
+            stream = (config.train_seed, "target", model, target.name, prompt.prompt_id, draw.epoch)
+            streams = [random_stream(*stream, number) for number in numbers]
+            return ExampleRequest(prompt, encoded[draw.prompt_index], streams)
 
         outside = method.outside_weight
         return Term(
@@ -253,10 +217,8 @@ def _terms(
             compares=bool(outside),
         )
 
-    terms = [term(target, size) for target, size in zip(training.targets, sizes, strict=True)]
-    if training.open_further_term is not None:
-        terms.append(training.open_further_term(OpenedModel(model, tokenizer, encode, num_steps, group)))
-    return num_steps, terms
+    sizes = _share_of_step([shares[target.name] for target in targets], batch_size)
+    return num_steps, [term(target, size) for target, size in zip(targets, sizes, strict=True)]
 
 
 def _share_of_step(shares: Sequence[float], batch_size: int) -> list[int]:

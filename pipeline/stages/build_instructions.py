@@ -1,6 +1,5 @@
 """Write the general instructions, from a JSON-lines file or from a data set of the hub, whose commit is recorded."""
 
-from collections import Counter
 from pathlib import Path
 
 from pipeline.artifacts.prompts import write_text_prompts
@@ -17,10 +16,10 @@ def main(run: StageRun, output: Path, held_out: Path) -> None:
     run.record.add(revision=revision)
     prompts = read_instructions(config, revision, run.params.seed)
     for path, split in ((output, ANCHOR), (held_out, HELD_OUT)):
-        write_text_prompts(path, [prompt for prompt in prompts if prompt.split == split])
-    sizes = Counter(prompt.split for prompt in prompts)
-    run.write_record(num_prompts=len(prompts), num_held_out=sizes["held_out"])
-    print(", ".join(f"{split}: {size} instructions" for split, size in sorted(sizes.items())))
+        members = [prompt for prompt in prompts if prompt.split == split]
+        write_text_prompts(path, members)
+        print(f"{split}: {len(members)} instructions")
+    run.write_record()
 
 
 if __name__ == "__main__":

@@ -1,13 +1,9 @@
 """Sample what all axes ask of one model under one condition, with one load of the model."""
 
-from pipeline.dag.execution import StageRun, command_line
-from pipeline.dag.parts import run_parts
+from pipeline.dag.execution import command_line
+from pipeline.dag.parts import run_parts as main
 
-
-def main(run: StageRun) -> None:
-    """Do the parts of the stage that are not done."""
-    run_parts(run)
-
+__all__ = ["main"]
 
 if __name__ == "__main__":
     command_line()

@@ -14,7 +14,7 @@ import numpy as np
 from pipeline.artifacts.storage import sha256_json
 from pipeline.dag.execution import StageRun
 from pipeline.errors import ArtifactError, ModelError, storage_error
-from pipeline.record.progress_bar import LoggedBar
+from pipeline.record.tracking import Bar
 
 Item = TypeVar("Item")
 Compute = Callable[[dict[str, Item]], Iterable[Mapping[str, Any]]]
@@ -42,7 +42,7 @@ class ResumableMap:
         ArtifactError: A line is not JSON.
     """
 
-    def __init__(self, path: Path, bar: LoggedBar | None = None, size: Callable[[Any], int] = lambda value: 1):
+    def __init__(self, path: Path, bar: Bar | None = None, size: Callable[[Any], int] = lambda value: 1):
         self._path, self._bar, self._size = path, bar, size
         self.values: dict[str, Any] = {}
         *lines, rest = path.read_bytes().split(b"\n") if path.exists() else [b""]

@@ -1,6 +1,5 @@
 """Hard-target Calibration Fine-Tuning: cross-entropy on sampled strings (Eq. 4, Algorithm 2)."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,32 +13,10 @@ from pipeline.core.laws.rounded_law import RoundedLaw, rounded_law
 from pipeline.core.prompts.structured import Prompt
 from pipeline.core.training.examples import Example, hard_example, sample_string
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.stages.adapter_training import ExampleRequest, Target, Training, train_adapter
+from pipeline.stages.adapter_training import ExampleRequest, Target, train_adapter
 
 if TYPE_CHECKING:
     import numpy as np
-
-TextSampler = Callable[[Prompt, "np.random.Generator"], str]
-
-
-def binned_text(spaces: OutputSpaceStore) -> TextSampler:
-    """Draws from the output space of a prompt."""
-    return lambda prompt, rng: sample_string(spaces[prompt.prompt_id], rng)
-
-
-def rounded_text(num_decimals: int) -> TextSampler:
-    """Draws from a prompt's law rounded to ``num_decimals``; from a finite law as it is."""
-    laws: dict[str, RoundedLaw] = {}
-
-    def draw(prompt: Prompt, rng: "np.random.Generator") -> str:
-        if isinstance(prompt.law, FiniteLaw):
-            return sample_string(finite_space(prompt.law), rng)
-        if prompt.prompt_id not in laws:
-            laws[prompt.prompt_id] = rounded_law(prompt.law, num_decimals)
-        law = laws[prompt.prompt_id]
-        return law.text(law.sample(rng)[0])
-
-    return draw
 
 
 def hard_target(config: Params, model: str, method: str, hard_targets: Path) -> Target:
@@ -48,7 +25,18 @@ def hard_target(config: Params, model: str, method: str, hard_targets: Path) -> 
     from pipeline.engines.loading import chat
 
     space, hard = config.discretize.hard, training_settings(config, method).hard
-    draw = rounded_text(space.num_decimals) if space.max_bins is None else binned_text(OutputSpaceStore(hard_targets))
+    spaces = None if space.max_bins is None else OutputSpaceStore(hard_targets)
+    laws: dict[str, RoundedLaw] = {}
+
+    def draw(prompt: Prompt, rng: "np.random.Generator") -> str:
+        if spaces is not None:
+            return sample_string(spaces[prompt.prompt_id], rng)
+        if isinstance(prompt.law, FiniteLaw):
+            return sample_string(finite_space(prompt.law), rng)
+        if prompt.prompt_id not in laws:
+            laws[prompt.prompt_id] = rounded_law(prompt.law, space.num_decimals)
+        law = laws[prompt.prompt_id]
+        return law.text(law.sample(rng)[0])
 
     def open_target(tokenizer):
         terminator = chat.answer_terminator(tokenizer, config.models[model].terminator)
@@ -73,7 +61,7 @@ def main(
 ) -> None:
     """Write the adapter directory ``output``, trained on strings drawn from ``hard_targets``."""
     targets = [hard_target(run.params, model, method, hard_targets)]
-    train_adapter(run, Training(model, method, model_report, read_prompts(prompts), targets), output)
+    train_adapter(run, model_report, read_prompts(prompts), targets, output)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pipeline.config.params import Params
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.training.examples import training_steps
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.stages.adapter_training import OpenedModel, Training, train_adapter
+from pipeline.stages.adapter_training import OpenedModel, train_adapter
 from pipeline.stages.train_hard import hard_target
 from pipeline.stages.train_soft import soft_target
 
@@ -34,13 +34,7 @@ def anchor_term(
 ) -> "Term":
     """The term on replies: the base checkpoint's, or for the reverse divergence the adapted model's own.
 
-    Args:
-        config: Of which ``methods.{method}.anchors`` says what the term is.
-        model: Name in params.yaml.
-        method: Name in params.yaml.
-        instructions: What is replied to.
-        replies: The base checkpoint's: columns prompt_id, text and finish_reason, in the instructions' order.
-        opened: The model that is trained.
+    ``replies`` are the base checkpoint's, to instructions that may be asked several times.
     """
     from pipeline.core.training.examples import anchor_example
     from pipeline.core.training.objectives import forward_anchor_loss, hard_target_loss, reverse_anchor_loss
@@ -108,17 +102,16 @@ def main(
     output: Path,
 ) -> None:
     """Write the adapter directory ``output``; what the method does not train on is not read."""
-    config, made = run.params, run.params.methods[method]
+    config, wanted = run.params, run.params.methods[method]
     make = {
         "soft": lambda: soft_target(config, method, tries),
         "hard": lambda: hard_target(config, model, method, hard_targets),
     }
     anchors = None
-    if made.anchors is not None:
+    if wanted.anchors is not None:
         generations = read_table(replies, GENERATION_COLUMNS)
         anchors = partial(anchor_term, config, model, method, read_text_prompts(instructions), generations)
-    targets = [make[name]() for name in made.targets]
-    train_adapter(run, Training(model, method, model_report, read_prompts(prompts), targets, anchors), output)
+    train_adapter(run, model_report, read_prompts(prompts), [make[name]() for name in wanted.targets], output, anchors)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pipeline.core.training.examples import Example, exact_example, soft_example
 from pipeline.core.tries.trie import Trie
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ConfigError
-from pipeline.stages.adapter_training import ExampleRequest, Target, Training, train_adapter
+from pipeline.stages.adapter_training import ExampleRequest, Target, train_adapter
 
 
 def soft_target(config: Params, method: str, tries: Path) -> Target:
@@ -31,19 +31,15 @@ def soft_target(config: Params, method: str, tries: Path) -> Target:
             )
         return exact_example(request.prompt_ids, trie)
 
-    return Target(
-        "soft",
-        soft_target_loss,
-        lambda _: lambda requests: [make_example(request) for request in requests],
-        soft.epochs,
-        soft.samples_per_prompt,
-    )
+    def open_target(_):
+        return lambda requests: list(map(make_example, requests))
+
+    return Target("soft", soft_target_loss, open_target, soft.epochs, soft.samples_per_prompt)
 
 
-def main(run: StageRun, model: str, method: str, model_report: Path, prompts: Path, tries: Path, output: Path) -> None:
+def main(run: StageRun, method: str, model_report: Path, prompts: Path, tries: Path, output: Path) -> None:
     """Write the adapter directory ``output``, trained on the next-token laws of ``tries``."""
-    targets = [soft_target(run.params, method, tries)]
-    train_adapter(run, Training(model, method, model_report, read_prompts(prompts), targets), output)
+    train_adapter(run, model_report, read_prompts(prompts), [soft_target(run.params, method, tries)], output)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,13 @@
-"""What a run's record holds, and what makes two runs the same."""
+"""What a run's record holds, what makes two runs the same, and what a run cost."""
 
 import json
+import time
 
-from pipeline.record.provenance import StageRecord, sha256_path
+import torch
+import transformers
+
+from pipeline.engines.loading.token_count import count_tokens
+from pipeline.record.provenance import StageRecord, Usage, sha256_path
 
 
 def test_identity_is_of_contents_not_of_paths(tmp_path):
@@ -14,7 +19,7 @@ def test_identity_is_of_contents_not_of_paths(tmp_path):
     assert StageRecord("s", {"p": 1}, [tmp_path / "a"], "other code").identity != first
 
 
-def test_what_is_found_at_work_is_part_of_the_identity(tmp_path):
+def test_what_is_found_at_work_is_part_of_the_identity():
     record = StageRecord("s", {"p": 1, "q": 2}, [], "code")
     before = record.identity
     record.add(revision="abc")
@@ -39,3 +44,28 @@ def test_records_are_no_part_of_a_directorys_content(tmp_path):
     assert sha256_path(tmp_path / "made") == before
     (tmp_path / "made" / "inner" / "provenance").write_text("no record")
     assert sha256_path(tmp_path / "made") != before
+
+
+def test_cost_is_from_the_start_of_the_run_and_no_part_of_its_identity():
+    config = transformers.Qwen3Config(
+        num_key_value_heads=1,
+        vocab_size=11,
+        hidden_size=8,
+        intermediate_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        head_dim=8,
+    )
+    model = count_tokens(transformers.Qwen3ForCausalLM(config).eval())
+    model(torch.ones(2, 5, dtype=torch.int64))
+    usage = Usage()
+    one, other = StageRecord("s", {}, [], "c", usage=usage), StageRecord("s", {}, [], "c")
+    before, usage.continued = usage.measured(), True
+    model(torch.ones(3, 4, dtype=torch.int64))
+    model.generate(torch.ones(1, 6, dtype=torch.int64), max_new_tokens=3, min_new_tokens=3, do_sample=False)
+    time.sleep(0.05)
+    after = usage.measured()
+    # Behind the prompt, every token but the last is read.
+    assert before["tokens_read"] == 0 and after["tokens_read"] == 3 * 4 + 6 + 2
+    assert after["wall_time_seconds"] >= before["wall_time_seconds"] + 0.05 and 1e7 < after["peak_memory_bytes"] < 1e12
+    assert not before["continued"] and after["continued"] and one.identity == other.identity

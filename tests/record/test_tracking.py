@@ -1,12 +1,9 @@
 """W&B: mode by credentials, runs that are resumed and not doubled, and stages that no failure of W&B reaches."""
 
-import io
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +11,8 @@ import pandas as pd
 import pytest
 
 from pipeline.config.params import TrackingConfig, load_params
-from pipeline.record.progress_bar import LoggedBar
 from pipeline.record.provenance import StageRecord
-from pipeline.record.tracking import FLUSH_SECONDS, Run, stage_run, tracked_run, tracking_mode
-from tests.waiting import wait_until
+from pipeline.record.tracking import Run, stage_run, tracked_run, tracking_mode
 from tests.wandb_server import wandb_server
 
 pytestmark = pytest.mark.slow
@@ -78,10 +73,6 @@ def test_disabled_accepts_everything(monkeypatch, directory):
         run.table("t", pd.DataFrame({"a": [1]}))
         run.image("i", "nowhere.png")
         assert list(run.bar(range(3), disable=True)) == [0, 1, 2]
-        bar = run.bar(total=3, file=io.StringIO())
-        assert not bar.disable
-    # tqdm's way to say that it is closed.
-    assert bar.disable
     assert not list(directory.iterdir())
 
 
@@ -159,46 +150,23 @@ def test_an_error_of_the_stage_passes_and_is_seen_in_the_run(monkeypatch, direct
     assert recorded.ended == 1
 
 
-def test_bar_logs_counts_and_rates(monkeypatch):
-    now, points = [0.0], []
-    monkeypatch.setattr("pipeline.record.progress_bar.time.monotonic", lambda: now[0])
-    bar = LoggedBar(
-        total=100, unit="sample", file=io.StringIO(), log=lambda values, step: points.append((step, values))
-    )
+def test_bars_become_results_without_what_an_earlier_run_has_done(capsys):
+    recorded = Recorded()
+    run = Run(recorded)
+    bar = run.bar(total=100, unit="sample")
     bar.restored(40)
-    for seconds, count in ((6, 15), (12, 15), (20, 20), (25, 10)):
-        now[0] = seconds
-        bar.update(count)
-    bar.close()
-    bar.close()
-    # The first point 12 s after the start, the next not before 22 s and the last at the end, which has nothing new.
-    assert points == [
-        (70, {"throughput/samples": 70, "throughput/samples_per_second": 30 / 12}),
-        (100, {"throughput/samples": 100, "throughput/samples_per_second": 30 / 13}),
-    ]
-
-
-def test_bar_does_not_count_what_it_starts_with():
-    points = []
-    for initial in (6, 9):
-        bar = LoggedBar(total=9, initial=initial, disable=True, log=lambda values, step: points.append(step))
-        bar.update(9 - initial)
-        bar.close()
-    assert points == [9]
-
-
-@pytest.mark.parametrize("disable", [True, False])
-def test_bar_over_an_iterable(disable):
-    points = []
-    bar = LoggedBar(
-        range(5),
-        unit="B",
-        disable=disable,
-        file=io.StringIO(),
-        log=lambda values, step: points.append((step, list(values))),
-    )
-    assert list(bar) == list(range(5))
-    assert points == [(5, ["throughput/bytes", "throughput/bytes_per_second"])]
+    bar.update(60)
+    assert list(run.bar(range(5), unit="prompt")) == list(range(5))
+    untouched = run.bar(total=9, unit="pair")
+    untouched.restored(9)
+    elapsed = bar.format_dict["elapsed"]
+    run.finish()
+    found = recorded.summary
+    assert set(found) == {f"throughput/{unit}s{rate}" for unit in ("sample", "prompt") for rate in ("", "_per_second")}
+    assert found["throughput/samples"] == 100 and found["throughput/prompts"] == 5
+    assert 0 < found["throughput/samples_per_second"] <= 60 / elapsed
+    # tqdm's way to say that it is closed.
+    assert bar.disable
 
 
 def test_stage_run_says_what_the_run_is(monkeypatch, directory, tiny_params):
@@ -219,53 +187,10 @@ def test_stage_run_says_what_the_run_is(monkeypatch, directory, tiny_params):
     assert seen["config"]["provenance"]["inputs_sha256"] == record.inputs
 
 
-TRAINING = """\
-import sys, time
-from pathlib import Path
-from pipeline.config.params import TrackingConfig
-from pipeline.record.tracking import tracked_run
-
-first, last, hang = map(int, sys.argv[1:])
-with tracked_run(TrackingConfig(mode="offline", project="p"), name="train", group="demo", job_type="train-soft",
-                 id="b" * 16, config={"rank": 16}, tags=["m"]) as run:
-    for step in range(first, last + 1):
-        run.log({"train/loss": 1 / step}, step=step)
-    Path("logged").touch()
-    time.sleep(600 if hang else 0)
-    run.log({"final_loss": 0.125})
-"""
-
-
 def sync() -> None:
     """What `make wandb-sync` runs."""
     environment = {name: value for name, value in os.environ.items() if name != "WANDB_MODE"}
     subprocess.run([sys.executable, "-m", "wandb", "sync", "--yes"], env=environment, check=True, capture_output=True)
-
-
-def start_training(first: int, last: int, hang: int) -> subprocess.Popen:
-    return subprocess.Popen([sys.executable, "-c", TRAINING, *map(str, (first, last, hang))])
-
-
-def test_a_killed_run_goes_on_and_is_sent_once(monkeypatch, directory):
-    """Killed at step 7, resumed from the checkpoint of step 4: one run on the server, every step once."""
-    training = start_training(1, 7, hang=1)
-    wait_until(Path("logged").exists, training)
-    # What W&B has not flushed when it is killed is lost; a second is how long it waits.
-    time.sleep(3 * FLUSH_SECONDS)
-    training.send_signal(signal.SIGKILL)
-    training.wait()
-    # The resumed loop reports its restored log first, as `fit` does.
-    assert start_training(1, 9, hang=0).wait() == 0
-    with wandb_server() as server:
-        monkeypatch.setenv("WANDB_API_KEY", KEY)
-        monkeypatch.setenv("WANDB_BASE_URL", server.url)
-        sync()
-        assert list(server.runs) == ["b" * 16]
-        run = server.runs["b" * 16]
-        assert run.steps == list(range(1, 10)) and run.summary["final_loss"] == 0.125
-        assert run.variables["groupName"] == "demo" and run.variables["jobType"] == "train-soft"
-        assert run.variables["tags"] == ["m"]
-    assert not list(Path("wandb").glob("*.step"))
 
 
 def test_online_runs_resume_behind_the_servers_last_step(monkeypatch, directory):

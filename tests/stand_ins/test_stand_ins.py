@@ -112,10 +112,9 @@ def test_position_logits_and_trees(stand_in):
         law = plain_log_probabilities(model, [*stand_in.prompt, *tree.path(prefix - 1)])[-1].numpy()
         edges = slice(*stand_in.trie.edge_offsets[prefix : prefix + 2])
         expected.extend(law[stand_in.trie.edge_tokens[edges]])
-    for strategy in ("packed", "levels"):
-        scorer = TreeScorer(model, strategy)
-        scores = scorer.score_trie(scorer.prefill(stand_in.prompt), stand_in.trie)
-        np.testing.assert_allclose(scores, expected, atol=1e-4)
+    scorer = TreeScorer(model)
+    scores = scorer.score_trie(scorer.prefill(stand_in.prompt), stand_in.trie)
+    np.testing.assert_allclose(scores, expected, atol=1e-4)
 
 
 def test_scores_and_greedy_answers_of_tasks(stand_in):

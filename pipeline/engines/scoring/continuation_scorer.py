@@ -1,14 +1,9 @@
 """Log-probabilities of continuations after contexts, in batches, with common starts run once.
 
-Requests are run in three levels of rows, each over the key-value cache of the level before:
-
-1. what a group of contexts has in common (a few-shot prompt, say), one row per group;
-2. the rest of each context but its last token, one row per context;
-3. the context's last token and the continuation, one row per request.
-
-Rows are padded on the right, so a cache has holes. Which keys a token may see, and how far a sliding
-window reaches, therefore goes by the tokens' positions: see ``pipeline.engines.scoring.tree_attention``. A
-model that takes no such mask runs every request as a plain row of its own.
+Requests are run in three levels of rows, each over the key-value cache of the level before: what a group of contexts
+has in common (a few-shot prompt, say); the rest of each context but its last token; that token and a continuation.
+Rows are padded on the right, so a cache has holes, and which keys a token may see goes by the tokens' positions
+(``pipeline.engines.scoring.tree_attention``). A model that takes no such mask runs every request as a row of its own.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,55 +24,30 @@ SHORTEST_SHARED = 16
 
 Request = tuple[Sequence[int], Sequence[int]]
 """Token ids of a context and of its continuation, at least one each."""
-
-
-@dataclass(frozen=True)
-class Score:
-    """What a model thinks of a continuation.
-
-    Attributes:
-        log_likelihood: Sum of its tokens' log-probabilities, nats, normalised over the full vocabulary in float32.
-        is_greedy: Whether every token is the most probable one.
-    """
-
-    log_likelihood: float
-    is_greedy: bool
+Score = tuple[float, bool]
+"""The continuation's log-likelihood, nats, and whether each of its tokens is the most probable one."""
 
 
 def _score(scores: np.ndarray) -> Score:
     """Of ``token_scores``."""
-    return Score(float(scores[:, 0].sum()), bool(scores[:, 1].all()))
-
-
-def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
-    """Tokens that two sequences share at the start."""
-    for index, (left, right) in enumerate(zip(first, second, strict=False)):
-        if left != right:
-            return index
-    return min(len(first), len(second))
+    return float(scores[:, 0].sum()), bool(scores[:, 1].all())
 
 
 def prefix_groups(sequences: Sequence[Sequence[int]]) -> list[tuple[int, list[int]]]:
-    """Put sequences with a long common start together.
+    """Put sequences with a long common start together: (tokens shared, indices) of each group.
 
     In lexicographic order, a sequence joins the group before it if at least half of it, and at least
-    ``SHORTEST_SHARED`` tokens, is common to all of the group. Few-shot prompts of one task then share
-    their examples, and prompts with examples of their own stay alone.
-
-    Args:
-        sequences: Token ids, at least one each.
-
-    Returns:
-        (tokens shared, indices into ``sequences``) of each group; a sequence alone shares all of its own.
-        Every index occurs once.
+    ``SHORTEST_SHARED`` tokens, is common to all of the group. Few-shot prompts of one task then share their examples,
+    and prompts with examples of their own stay alone. A sequence alone shares all of its own.
     """
-    order = sorted(range(len(sequences)), key=lambda index: (tuple(sequences[index]), index))
     groups: list[tuple[int, list[int]]] = []
-    for index in order:
+    for index in sorted(range(len(sequences)), key=lambda index: (tuple(sequences[index]), index)):
         sequence = sequences[index]
         if groups:
             length, members = groups[-1]
-            shared = min(length, common_prefix(sequences[members[0]], sequence))
+            first = sequences[members[0]]
+            differ = (place for place, pair in enumerate(zip(first, sequence, strict=False)) if pair[0] != pair[1])
+            shared = min(length, len(sequence), next(differ, length))
             longest = max(len(sequence), *(len(sequences[member]) for member in members))
             if shared >= SHORTEST_SHARED and 2 * shared >= longest:
                 groups[-1] = (shared, [*members, index])
@@ -88,14 +58,8 @@ def prefix_groups(sequences: Sequence[Sequence[int]]) -> list[tuple[int, list[in
 
 @dataclass(frozen=True)
 class _Rows:
-    """Texts that the model has read.
-
-    Attributes:
-        cache: Keys and values, R rows of K slots.
-        positions: int64[R, K], position of each slot's token.
-        filled: bool[R, K], False for padding.
-        lengths: int64[R], tokens of each row.
-    """
+    """R texts that the model has read: its cache of K slots, the position of each slot's token int64[R, K], False for
+    padding bool[R, K], and the tokens of each row int64[R]."""
 
     cache: Cache
     positions: torch.Tensor
@@ -108,8 +72,8 @@ class ContinuationScorer:
 
     Args:
         model: Causal language model.
-        tokens_per_pass: Tokens that the rows of one forward pass hold at most, cached ones and padding
-            included; a longer row goes alone.
+        tokens_per_pass: Tokens that the rows of one forward pass hold at most, cached ones and padding included; a
+            longer row goes alone.
 
     Attributes:
         shares: Whether common starts are run once; without tree attention every request is run whole.
@@ -124,13 +88,9 @@ class ContinuationScorer:
 
     @torch.inference_mode()
     def score(self, requests: Sequence[Request]) -> Iterator[list[tuple[int, Score]]]:
-        """Score all requests, and hand them over as they are done.
+        """Score all requests; yields (index, score) as they are done, every index once, in no particular order.
 
-        Yields:
-            (index of the request, its score); every index once, in no particular order.
-
-        Raises:
-            ValueError: An empty context or continuation.
+        Raises ValueError for an empty context or continuation.
         """
         if any(not context or not continuation for context, continuation in requests):
             raise ValueError("a context and a continuation have at least one token each")
@@ -153,59 +113,55 @@ class ContinuationScorer:
             contexts[members[0]][: min(shared, min(len(contexts[member]) for member in members) - 1)]
             for shared, members in groups
         ]
-        for rows, places in self._extended(self._nothing(), [0] * len(groups), prefixes):
+        empty = torch.zeros(1, 0, dtype=torch.int64, device=self._logits_at.device)
+        # Without configuration every layer keeps all keys, which the masks count on.
+        nothing = _Rows(DynamicCache(), empty, empty.bool(), empty.sum(1))
+        for places, (rows, _) in self._batches(nothing, [0] * len(groups), prefixes):
             inner = [member for place in places for member in groups[place][1]]
             parents = [row for row, place in enumerate(places) for _ in groups[place][1]]
             rests = [contexts[member][len(prefixes[place]) : -1] for place in places for member in groups[place][1]]
-            for context_rows, chosen in self._extended(rows, parents, rests):
+            for chosen, (context_rows, _) in self._batches(rows, parents, rests):
                 leaves = [index for place in chosen for index in by_context[contexts[inner[place]]]]
                 owners = [row for row, place in enumerate(chosen) for _ in by_context[contexts[inner[place]]]]
-                yield from self._continuations(context_rows, owners, leaves, requests)
+                segments = [[requests[index][0][-1], *requests[index][1][:-1]] for index in leaves]
+                targets = [requests[index][1] for index in leaves]
+                scored = self._batches(
+                    context_rows,
+                    owners,
+                    segments,
+                    lambda members, done, targets=targets: self._scores(done[1], [targets[i] for i in members]),
+                )
+                for members, scores in scored:
+                    yield [(leaves[place], score) for place, score in zip(members, scores, strict=True)]
 
-    def _nothing(self) -> _Rows:
-        empty = torch.zeros(1, 0, dtype=torch.int64, device=self._logits_at.device)
-        # Without configuration every layer keeps all keys, which the masks count on.
-        return _Rows(DynamicCache(), empty, empty.bool(), empty.sum(1))
-
-    def _extended(
-        self, rows: _Rows, parents: Sequence[int], segments: Sequence[Sequence[int]]
-    ) -> Iterator[tuple[_Rows, list[int]]]:
-        """Rows of each segment behind its parent row, batch by batch, with the segments' indices."""
-
-        def run(members: list[int]) -> _Rows:
-            return self._extend(rows, [parents[index] for index in members], [segments[index] for index in members])[0]
-
-        for members, extended in self._batches(rows, segments, run):
-            yield extended, members
-
-    def _continuations(
-        self, rows: _Rows, owners: Sequence[int], leaves: Sequence[int], requests: Sequence[Request]
-    ) -> Iterator[list[tuple[int, Score]]]:
-        segments = [[requests[index][0][-1], *requests[index][1][:-1]] for index in leaves]
-
-        def run(members: list[int]) -> list[Score]:
-            _, states = self._extend(rows, [owners[place] for place in members], [segments[place] for place in members])
-            targets = [requests[leaves[place]][1] for place in members]
-            sizes = np.array(list(map(len, targets)))
-            places = np.repeat(np.arange(len(targets)), sizes), ranges(np.zeros_like(sizes), sizes)
-            tokens = torch.tensor([token for target in targets for token in target], device=states.device)
-            scores = token_scores(self._logits_at, states[places], tokens)
-            return list(map(_score, np.split(scores, np.cumsum(sizes)[:-1])))
-
-        for members, scores in self._batches(rows, segments, run):
-            yield [(leaves[place], score) for place, score in zip(members, scores, strict=True)]
+    def _scores(self, states: torch.Tensor, targets: Sequence[Sequence[int]]) -> list[Score]:
+        """Of the tokens that the first states of each row [R, T, ...] predict."""
+        sizes = np.array(list(map(len, targets)))
+        places = np.repeat(np.arange(len(targets)), sizes), ranges(np.zeros_like(sizes), sizes)
+        tokens = torch.tensor([token for target in targets for token in target], device=states.device)
+        scores = token_scores(self._logits_at, states[places], tokens)
+        return list(map(_score, np.split(scores, np.cumsum(sizes)[:-1])))
 
     def _batches(
-        self, rows: _Rows, segments: Sequence[Sequence[int]], run: Callable[[list[int]], Result]
+        self,
+        rows: _Rows,
+        parents: Sequence[int],
+        segments: Sequence[Sequence[int]],
+        measure: Callable[[list[int], tuple[_Rows, torch.Tensor | None]], Result] = lambda members, done: done,
     ) -> Iterator[tuple[list[int], Result]]:
-        """Batches of segments behind the cached ``rows``, and what ``run`` returns for them."""
+        """Run segments behind their parents among the cached ``rows``: members of a batch, and what comes of it."""
+
+        def run(members: list[int]) -> Result:
+            done = self._extend(rows, [parents[index] for index in members], [segments[index] for index in members])
+            return measure(members, done)
+
         lengths = [rows.positions.shape[1] + len(segment) for segment in segments]
         return self._memory.run(lengths, self.tokens_per_pass, run)
 
     def _extend(
         self, rows: _Rows, parents: Sequence[int], segments: Sequence[Sequence[int]]
     ) -> tuple[_Rows, torch.Tensor | None]:
-        """Run segments behind their parents' rows; the new rows and the states [R, T, ...], None without tokens."""
+        """The rows behind a forward pass, and the states [R, T, ...], None without tokens."""
         device = self._logits_at.device
         index = torch.tensor(parents, device=device)
         cache = select_rows(rows.cache, index)

@@ -1,8 +1,4 @@
-"""Negative log-likelihood of documents under a model, many windows per forward pass.
-
-Windows of all documents of a chunk are run together, whichever document they are of (``RowScorer``). A document's
-figures do not depend on what it is batched with, up to rounding.
-"""
+"""Negative log-likelihood of documents under a model, windows of many documents per forward pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,13 +15,8 @@ from pipeline.errors import ModelError
 
 @dataclass(frozen=True)
 class DocumentScore:
-    """One document's figures.
-
-    Attributes:
-        nll_nats: Sum of the negative log-likelihoods of the scored tokens.
-        num_tokens: Tokens scored: all, or all but the first without a BOS token.
-        num_bytes: UTF-8 bytes of the whole document.
-    """
+    """One document's negative log-likelihood over its scored tokens (all, or all but the first without a BOS token),
+    their number, and the UTF-8 bytes of the whole document."""
 
     nll_nats: float
     num_tokens: int
@@ -33,21 +24,10 @@ class DocumentScore:
 
 
 class PerplexityScorer:
-    """Scores documents with one model in evaluation mode, with or without adapter.
+    """Scores documents in windows of tokens (a BOS token among them), ``stride`` tokens between their starts.
 
-    Hidden states and logits are in the model's dtype; log-probabilities are normalised over the full
-    vocabulary in float32 and summed in float64. The text of a special token that a document contains is
-    read as text.
-
-    Args:
-        model: Causal language model, or a PeftModel of one.
-        tokenizer: Its tokenizer.
-        window: Tokens per window, a BOS token among them.
-        stride: Tokens between the starts of windows (``pipeline.core.retention.windows``).
-        tokens_per_pass: Tokens per forward pass at most, padding included.
-
-    Raises:
-        ValueError: Window and stride do not fit.
+    Log-probabilities are summed in float64. The text of a special token that a document contains is read as text.
+    Raises ValueError where window and stride do not fit.
     """
 
     def __init__(
@@ -76,11 +56,7 @@ class PerplexityScorer:
         return encoded["input_ids"]
 
     def score(self, texts: Sequence[str], bos: int | None) -> list[DocumentScore]:
-        """Scores of documents, in their order.
-
-        Args:
-            texts: Documents.
-            bos: Token before every window, or None.
+        """Scores of documents, in their order, with or without a token ``bos`` before every window.
 
         Raises:
             ModelError: A document's NLL is not finite, or the GPU's memory is too small for a single window.

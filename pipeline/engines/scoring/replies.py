@@ -22,24 +22,11 @@ def relative_entropies(logits: torch.Tensor) -> torch.Tensor:
 
 
 def mean_entropies(scorer: RowScorer, prompt: Sequence[int], replies: Sequence[Sequence[int]]) -> np.ndarray:
-    """``relative_entropies`` of the laws of the tokens of R replies to one prompt, their mean over each reply.
-
-    Args:
-        scorer: Of the model.
-        prompt: Token ids of the encoded request.
-        replies: Token ids, at least one each.
-
-    Returns:
-        float64[R].
-
-    Raises:
-        ModelError: The GPU's memory is too small for a single reply.
-    """
+    """float64[R]: ``relative_entropies`` of the laws of the tokens of R replies to a prompt, their mean by reply."""
 
     def entropies(states: Callable[[], torch.Tensor], *_) -> np.ndarray:
         parts = states().split(LAWS_PER_CALL)
-        found = [relative_entropies(float32_logits(scorer.logits_at, part)) for part in parts]
-        return torch.cat(found).cpu().numpy()
+        return torch.cat([relative_entropies(float32_logits(scorer.logits_at, part)) for part in parts]).cpu().numpy()
 
     rows = [[*prompt, *reply] for reply in replies]
     done = dict(item for batch in scorer.score(rows, [len(prompt)] * len(rows), entropies) for item in batch)
@@ -54,21 +41,10 @@ def reply_divergences(
     directions: Sequence[str],
     tokens_per_pass: int,
 ) -> Iterator[list[tuple[int, float]]]:
-    """KL between a model with and without its adapter, summed over the tokens of each reply, in nats.
+    """KL between a model (of ``logits_at``) with and without its adapter, summed over each reply's tokens, in nats.
 
-    Args:
-        model: With its adapter, in evaluation mode.
-        logits_at: The same model.
-        prompts: Token ids of the encoded instruction of each reply.
-        replies: Token ids of the replies, at least one each; the law of every one of them is compared.
-        directions: "forward", KL(base || model), or "reverse", KL(model || base), of each reply.
-        tokens_per_pass: Tokens per forward pass at most, padding included; a longer reply goes alone.
-
-    Yields:
-        (index of the reply, its divergence), a forward pass at a time; every index once.
-
-    Raises:
-        ModelError: The GPU's memory is too small for a single reply.
+    ``directions``: "forward", KL(base || model), or "reverse", KL(model || base), of each reply. Yields (index of the
+    reply, its divergence), a forward pass at a time; every index once.
     """
     forward = np.array(directions) == "forward"
 

@@ -16,21 +16,12 @@ from pipeline.engines.loading.chat import text_bos
 from pipeline.engines.sampling.greedy import greedy_answers
 from pipeline.engines.scoring.continuation_scorer import ContinuationScorer
 
-Answered = list[tuple[int, Any]]
-"""Indices of requests and the response to each."""
-
 
 class TaskModel:
     """Answers requests with a loaded model and its adapter.
 
-    Args:
-        model: Causal language model in evaluation mode.
-        tokenizer: Its tokenizer.
-        stop_ids: Tokens that end a generation.
-        max_new_tokens: Longest generation.
-        tokens_per_pass: Tokens per forward pass at most.
-        in_template: Whether the requests are in the chat template.
-        add_special_tokens: Whether a BOS token is added although the template has printed one.
+    ``in_template``: the requests are in the chat template; ``add_special_tokens``: a BOS token is added although the
+    template has printed one.
     """
 
     def __init__(
@@ -60,9 +51,8 @@ class TaskModel:
     def encode_pair(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
         """Token ids of a context and of its continuation; plain text is split as lm-evaluation-harness splits it.
 
-        Blanks at the end of plain text go to the continuation. Both texts are encoded together and
-        cut after as many tokens as the context has alone, so that the continuation's first token
-        is the one it has in running text.
+        Blanks at the end of plain text go to the continuation. Both texts are encoded together and cut after as many
+        tokens as the context has alone, so that the continuation's first token is the one it has in running text.
         """
         if self.in_template:
             return self.encode(context), self.tokenizer(continuation, add_special_tokens=False)["input_ids"]
@@ -71,19 +61,14 @@ class TaskModel:
         alone = self.encode(context)
         return alone, self.encode(context + continuation)[len(alone) :]
 
-    def answer(self, request_type: str, arguments: Sequence[tuple]) -> Iterator[Answered]:
-        """Answer requests of one type, and hand them over as they are done.
+    def answer(self, request_type: str, arguments: Sequence[tuple]) -> Iterator[list[tuple[int, Any]]]:
+        """Answer requests of one type: index and response of each, as they are done.
 
-        Args:
-            request_type: "loglikelihood" or "generate_until".
-            arguments: (context, continuation), or (context, stop strings), of each; stop strings are the same for all.
-
-        Yields:
-            Indices with (log-likelihood in nats, whether greedy decoding gives it), or with the fields of GreedyAnswer.
+        ``loglikelihood``: of (context, continuation), (log-likelihood in nats, whether greedy decoding gives it);
+        ``generate_until``: of (context, stop strings), the same for all, the fields of a GreedyAnswer.
         """
         if request_type == "loglikelihood":
-            for scores in self._scorer.score([self.encode_pair(*pair) for pair in arguments]):
-                yield [(index, (score.log_likelihood, score.is_greedy)) for index, score in scores]
+            yield from self._scorer.score([self.encode_pair(*pair) for pair in arguments])
             return
         (stops,) = {tuple(stops) for _, stops in arguments}
         batches = greedy_answers(

@@ -1,10 +1,8 @@
 """What a model thinks of tokens: the one place where states reach the output head.
 
-Only states of chosen positions reach it, ``POSITIONS_PER_CALL`` at a time, so memory for logits grows neither with
-the length of a text nor with the number of texts. Log-probabilities are normalised over the full vocabulary in
-float32 whatever the model's dtype. What is built on it: documents (``perplexity``), continuations behind contexts
-(``continuation_scorer``), trees of tokens behind a prompt (``tree_scorer``), ``replies``, and here ends of plain rows,
-the law of a reply's first token, and the KL along paths of a trie.
+Only states of chosen positions reach it, ``POSITIONS_PER_CALL`` at a time, so memory for logits grows neither with the
+length of a text nor with the number of texts. Log-probabilities are normalised over the full vocabulary in float32
+whatever the model's dtype.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +22,6 @@ POSITIONS_PER_CALL = 512
 """Positions whose logits are held at a time: 297 MiB in float32 at 151,936 tokens, for a product that keeps a GPU
 busy and reads the head's weights seldom; 4 MiB at 2,048 tokens, which a CPU's cache holds."""
 
-
 Measure = Callable[[Callable[[], torch.Tensor], torch.Tensor, np.ndarray], np.ndarray]
 """(forward pass, tokens int64[P], indices of their sequences int64[P]) to numbers of each token, float64[P, ...]. The
 forward pass returns the states float[P, ...] that predict the tokens."""
@@ -36,28 +33,15 @@ def ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def logits_in_parts(logits_at: PositionLogits, states: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Consecutive positions and their logits, float32[p, V], with p at most ``POSITIONS_PER_CALL``.
-
-    Args:
-        logits_at: The model.
-        states: float[P, ...] from ``PositionLogits.states`` or ``forward``.
-    """
+    """Consecutive positions of ``states`` and their logits, float32[p, V], with p at most ``POSITIONS_PER_CALL``."""
     for start in range(0, len(states), POSITIONS_PER_CALL):
         part = slice(start, start + POSITIONS_PER_CALL)
         yield part, logits_at.head(states[part]).float()
 
 
 def token_scores(logits_at: PositionLogits, states: torch.Tensor, tokens: torch.Tensor) -> np.ndarray:
-    """Log-probabilities of tokens, and whether each is the most probable one or as probable as that.
-
-    Args:
-        logits_at: The model.
-        states: float[P, ...], which predict the tokens.
-        tokens: int64[P].
-
-    Returns:
-        float64[P, 2]: nats, and 0 or 1.
-    """
+    """Of int64[P] tokens that float[P, ...] states predict, float64[P, 2]: log-probabilities in nats, and 1 where a
+    token is the most probable one or as probable as that."""
     losses, best = [], []
     for part, logits in logits_in_parts(logits_at, states):
         losses.append(torch.nn.functional.cross_entropy(logits, tokens[part], reduction="none"))
@@ -69,17 +53,7 @@ def token_scores(logits_at: PositionLogits, states: torch.Tensor, tokens: torch.
 def candidate_log_probabilities(
     logits_at: PositionLogits, states: torch.Tensor, rows: np.ndarray, tokens: np.ndarray
 ) -> np.ndarray:
-    """Log-probabilities of tokens that may follow chosen positions, any number behind each.
-
-    Args:
-        logits_at: The model.
-        states: float[P, ...] from ``PositionLogits.states`` or ``forward``.
-        rows: int64[E], ascending: the position, below P, that each token is to follow.
-        tokens: int64[E].
-
-    Returns:
-        float64[E], nats.
-    """
+    """Log-probabilities, float64[E] in nats, of int64[E] tokens behind ascending ``rows`` int64[E] of the states."""
     where, wanted = (torch.from_numpy(values).to(states.device) for values in (rows, tokens))
     values = []
     for part, logits in logits_in_parts(logits_at, states):
@@ -95,13 +69,9 @@ def most_tokens(logits_at: PositionLogits, tokens_per_pass: int) -> int:
 
 
 class RowScorer:
-    """Numbers of the tokens at the ends of sequences, many sequences per forward pass.
+    """Numbers of the tokens at the ends of sequences, many sequences per forward pass, which does not matter to them.
 
-    A sequence's figures do not depend on what it is run with, up to rounding.
-
-    Args:
-        logits_at: The model, in evaluation mode.
-        tokens_per_pass: Tokens per forward pass at most, padding included; a longer sequence goes alone.
+    ``tokens_per_pass`` counts padding; a longer sequence goes alone.
     """
 
     def __init__(self, logits_at: PositionLogits, tokens_per_pass: int):
@@ -112,18 +82,10 @@ class RowScorer:
     def score(
         self, sequences: Sequence[Sequence[int]], starts: Sequence[int], measure: Measure | None = None
     ) -> Iterator[list[tuple[int, np.ndarray]]]:
-        """Score the tokens of each sequence from its start on, and hand them over as they are done.
+        """Score the tokens of each sequence from its start (at least 1) on, by ``token_scores`` or another measure.
 
-        Args:
-            sequences: Token ids.
-            starts: The first token to score of each sequence, at least 1: what predicts it is in the sequence.
-            measure: What is computed; None for ``token_scores``.
-
-        Yields:
-            (index of the sequence, numbers of its tokens), a forward pass at a time; every index once.
-
-        Raises:
-            ModelError: The GPU's memory is too small for a single sequence.
+        Yields (index of the sequence, numbers of its tokens), a forward pass at a time; every index once. Raises
+        ModelError where the GPU's memory is too small for a single sequence.
         """
         device = self.logits_at.device
 
@@ -153,48 +115,27 @@ class RowScorer:
             yield list(zip(members, scores, strict=True))
 
 
-def _float32_head(head: torch.nn.Linear, states: torch.Tensor) -> torch.Tensor:
-    """float32[P, V] logits, products and sums in float32, with as many weights in float32 at a time as have room."""
-    size = max(1, POSITIONS_PER_CALL * head.out_features // head.in_features)
-    parts = []
-    for start in range(0, head.out_features, size):
-        logits = states.float() @ head.weight[start : start + size].float().T
-        parts.append(logits if head.bias is None else logits + head.bias[start : start + size].float())
-    return torch.cat(parts, dim=1)
-
-
 def float32_logits(logits_at: PositionLogits, states: torch.Tensor) -> torch.Tensor:
     """float32[P, V] logits of whole laws whose small differences count.
 
-    A bfloat16 head rounds logits to 8 bits, which makes many tokens equally probable and moves the support size. The
-    head's product is therefore done in float32 whatever the model's dtype; the hidden state behind it is what the model
-    computes in its own. Where the head is not one linear map, its logits are taken as they are.
-
-    Args:
-        logits_at: The model, from ``pipeline.engines.loading.model.position_logits``.
-        states: float[P, ...] from ``PositionLogits.states`` or ``forward``.
+    A bfloat16 head rounds logits to 8 bits, which makes many tokens equally probable and moves the support size. Where
+    the head is one linear map, its product is therefore done in float32, with as many weights at a time as have room.
     """
     head = logits_at.model.get_output_embeddings() if logits_at.gathers_hidden else None
-    is_linear = isinstance(head, torch.nn.Linear)
-    return _float32_head(head, states) if is_linear else logits_at.head(states).float()
+    if not isinstance(head, torch.nn.Linear):
+        return logits_at.head(states).float()
+    size = max(1, POSITIONS_PER_CALL * head.out_features // head.in_features)
+    weights = (part.float() for part in head.weight.split(size))
+    logits = torch.cat([states.float() @ part.T for part in weights], dim=1)
+    return logits if head.bias is None else logits + head.bias.float()
 
 
 @torch.inference_mode()
 def first_step_law(logits_at: PositionLogits, prompt_ids: Sequence[int], device: torch.device | str) -> np.ndarray:
-    """Log-probabilities of the token after a request, normalised over the full vocabulary; of ``float32_logits``.
-
-    Args:
-        logits_at: The model, from ``pipeline.engines.loading.model.position_logits``.
-        prompt_ids: Tokens of the request, chat template included, at least one.
-        device: Where the inputs go.
-
-    Returns:
-        float32[V], nats; the normalisation is done in float64.
-    """
+    """float32[V] log-probabilities, nats, of the token after a request: ``float32_logits``, normalised in float64."""
     ids = torch.tensor([list(prompt_ids)], device=device)
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
-    states = logits_at.forward(inputs, last_only=True)[0][:, 0]
-    logits = float32_logits(logits_at, states)
+    logits = float32_logits(logits_at, logits_at.forward(inputs, last_only=True)[0][:, 0])
     return torch.log_softmax(logits[0].cpu().double(), dim=-1).float().numpy()
 
 
@@ -208,11 +149,7 @@ def score_paths(
     pad_id: int,
     device: str,
 ) -> list[np.ndarray]:
-    """KL(q || model) in nats at every prefix of ``num_paths`` paths y ~ P_Y.
-
-    Returns:
-        One float64[L + 1] per path, the empty prefix first.
-    """
+    """KL(q || model) in nats at every prefix of ``num_paths`` paths y ~ P_Y: float64[L + 1] each, the empty first."""
     examples = [soft_example(prompt_ids, trie, rng) for _ in range(num_paths)]
     batch = collate(examples, pad_id).to(device)
     states = logits_at.states(batch.input_ids, batch.attention_mask, batch.rows, batch.columns)

@@ -1,10 +1,7 @@
 """Attention masks for token trees, in the form that a causal language model's forward takes.
 
-A tree of completions (``pipeline.core.tries.token_tree``) is laid out behind its prompt as one row
-of tokens. Each node attends to the prompt, its ancestors and itself, and its position id is
-the one it would have in a sequence of its own, so its hidden state is that of the separate
-sequence. Which keys a query may see is a boolean tensor; this module turns it into what the
-attention implementation and the layer types of the model at hand ask for.
+A tree of completions is laid out behind its prompt as one row of tokens. Each node attends to the prompt, its ancestors
+and itself, and has the position id of a sequence of its own, so its hidden state is that of the separate sequence.
 """
 
 import numpy as np
@@ -22,12 +19,7 @@ _LONGEST_WINDOW = 4096
 
 
 def allowed_keys(prompt_length: int, ancestors: torch.Tensor) -> torch.Tensor:
-    """bool[N, P + N], which keys each node may attend to: those of the P tokens of the prompt and its ancestors'.
-
-    Args:
-        prompt_length: P.
-        ancestors: bool[N, N], ``TokenTree.ancestor_mask()`` of the tree behind the prompt.
-    """
+    """bool[N, P + N]: the keys that each node may attend to, P of the prompt and, by bool[N, N], its ancestors'."""
     return torch.cat([ancestors.new_ones(len(ancestors), prompt_length), ancestors], dim=1)
 
 
@@ -39,19 +31,18 @@ def tree_attention_mask(
 ) -> torch.Tensor | dict[str, torch.Tensor]:
     """The ``attention_mask`` argument of ``model`` for arbitrary visibility.
 
-    Layers with a sliding window of w positions see a key only if its position is greater
-    than the query's minus w, as in transformers' own masks.
+    Layers with a sliding window of w positions see a key only if its position is greater than the query's minus w, as
+    in transformers' own masks.
 
     Args:
         model: Causal language model with "sdpa" or "eager" attention, or a PeftModel of one.
         allowed: bool[B, 1, Q, K], True where query q may attend to key k.
         query_positions: int64[B, Q], the position ids of the forward pass.
-        key_positions: int64[B, K], positions of the cached keys and the new ones; None
-            without a cache, where they are the queries'.
+        key_positions: int64[B, K], of the cached keys and the new ones; None without a cache.
 
     Returns:
-        [B, 1, Q, K], bool (True: attend) for sdpa, additive in the model's dtype for eager;
-        one such tensor per layer type for a model that has several.
+        [B, 1, Q, K], bool (True: attend) for sdpa, additive in the model's dtype for eager; one such tensor per layer
+        type for a model that has several.
 
     Raises:
         ValueError: The attention implementation or a layer type has no such mask.
@@ -101,15 +92,10 @@ def _implementation_mask(model: torch.nn.Module, config, visible: torch.Tensor) 
 def supports_tree_attention(model: torch.nn.Module) -> bool:
     """Whether the model computes a packed tree as it computes the separate sequences.
 
-    A small tree behind a short prompt is run packed without a cache, packed over the
-    prompt's cache, and as plain sequences. The prompt is longer than the sliding window, unless texts never
-    are: a window of more than 4,096 tokens, or of about the model's own limit. The root mean square difference of the
-    log-probabilities is compared with the difference that the ancestors make: the tree
-    has two nodes whose token and depth are the same and whose parents differ.
-
-    Returns:
-        False also for attention implementations that take no such mask (flash_attention_2)
-        and for layers that keep a state instead of keys (linear attention).
+    A small tree behind a short prompt is run packed without a cache, packed over the prompt's cache, and as plain
+    sequences. The root mean square difference of the log-probabilities is compared with the difference that ancestors
+    make: the tree has two nodes of the same token and depth whose parents differ. False also for attention that takes
+    no such mask (flash_attention_2) and for layers that keep a state instead of keys.
     """
     model = causal_lm(model)
     was_training = model.training
@@ -124,7 +110,10 @@ def supports_tree_attention(model: torch.nn.Module) -> bool:
 
 
 def _probe_length(window: int | None, positions: int | None) -> int:
-    """Tokens of the probe's prompt: a quarter more than the window, so that a layer that looks past it is noticed."""
+    """Tokens of the probe's prompt: a quarter more than the window, so that a layer that looks past it is noticed.
+
+    It is short where texts never fill the window: one of more than 4,096 tokens, or of about the model's own limit.
+    """
     if window is None or window > _LONGEST_WINDOW:
         return _PROBE_PROMPT
     length = max(_PROBE_PROMPT, window + window // 4 + 2)
@@ -132,11 +121,10 @@ def _probe_length(window: int | None, positions: int | None) -> int:
 
 
 def _probe(model: torch.nn.Module) -> bool:
-    one = torch.zeros(1, 1, dtype=torch.long, device=model.get_input_embeddings().weight.device)
+    device, config = model.get_input_embeddings().weight.device, model.config.get_text_config()
+    one = torch.zeros(1, 1, dtype=torch.long, device=device)
     # Raises before anything is run where there is no such mask.
     tree_attention_mask(model, torch.ones_like(one, dtype=torch.bool)[None], one)
-    device = model.get_input_embeddings().weight.device
-    config = model.config.get_text_config()
     length = _probe_length(sliding_window(model), getattr(config, "max_position_embeddings", None))
     # Distinct neighbours and tokens from all over the vocabulary, whatever its size.
     spread = torch.arange(length + 5, device=device) * 7919 % config.vocab_size
@@ -144,41 +132,26 @@ def _probe(model: torch.nn.Module) -> bool:
     ancestors = torch.from_numpy(_PROBE_TREE.ancestor_mask()).to(device)
     depths = torch.from_numpy(_PROBE_TREE.depths).to(device).long()
     positions = torch.cat([torch.arange(length, device=device), length - 1 + depths])[None]
-    plain = []
-    for node in range(len(_PROBE_TREE)):
-        ids = torch.cat([prompt, nodes[ancestors[node]]])[None]
-        plain.append(torch.log_softmax(model(input_ids=ids, logits_to_keep=1).logits[0, -1].float(), dim=-1))
-    expected = torch.stack(plain)
 
+    def logits(ids: torch.Tensor, kept: int = 1, **inputs) -> torch.Tensor:
+        # Of the last positions alone: those of a prompt as long as a window would fill gigabytes.
+        return model(input_ids=ids[None], logits_to_keep=kept, **inputs).logits[0].float().log_softmax(dim=-1)
+
+    plain = [logits(torch.cat([prompt, nodes[ancestors[node]]])) for node in range(len(nodes))]
+    expected = torch.cat(plain)
     allowed = allowed_keys(length, ancestors)
     causal = torch.ones(length, length + len(nodes), dtype=torch.bool, device=device).tril()
     mask = tree_attention_mask(model, torch.cat([causal, allowed])[None, None], positions)
-    # Logits of the nodes alone: those of a prompt as long as a window would fill gigabytes.
-    packed = model(
-        input_ids=torch.cat([prompt, nodes])[None],
-        attention_mask=mask,
-        position_ids=positions,
-        logits_to_keep=len(nodes),
-    ).logits[0]
+    packed = logits(torch.cat([prompt, nodes]), len(nodes), attention_mask=mask, position_ids=positions)
     # A cache without configuration keeps every key in every layer, so one key axis serves all of them.
-    cache = model(
-        input_ids=prompt[None], past_key_values=DynamicCache(), use_cache=True, logits_to_keep=1
-    ).past_key_values
-    mask = tree_attention_mask(model, allowed[None, None], positions[:, length:], positions)
-    cached = model(
-        input_ids=nodes[None],
-        attention_mask=mask,
-        position_ids=positions[:, length:],
-        past_key_values=cache,
-        use_cache=True,
-    ).logits[0]
-
+    cache, behind = DynamicCache(), positions[:, length:]
+    logits(prompt, past_key_values=cache, use_cache=True)
+    mask = tree_attention_mask(model, allowed[None, None], behind, positions)
+    rest = {"attention_mask": mask, "position_ids": behind, "past_key_values": cache, "use_cache": True}
+    cached = logits(nodes, len(nodes), **rest)
     effect = _rms(expected[2] - expected[3])
-    tolerance = 0.01 if expected.dtype == model.dtype else 0.3
-    return all(
-        bool(_rms(torch.log_softmax(logits.float(), dim=-1) - expected) <= tolerance * effect)
-        for logits in (packed, cached)
-    )
+    tolerance = 0.01 if model.dtype == torch.float32 else 0.3
+    return all(bool(_rms(found - expected) <= tolerance * effect) for found in (packed, cached))
 
 
 def _rms(values: torch.Tensor) -> torch.Tensor:

@@ -103,7 +103,7 @@ def test_scores_and_greedy_answers_are_the_same_from_fewer_rows(model, tokenizer
         shared, whole = (ContinuationScorer(model, 400) for _ in range(2))
         whole.shares = False
         continuations = [
-            {index: score.log_likelihood for batch in scorer.score(requests) for index, score in batch}
+            {index: score for batch in scorer.score(requests) for index, (score, _) in batch}
             for scorer in (shared, whole)
         ]
         nlls = [score.nll_nats for score in perplexity.score(texts, None)]

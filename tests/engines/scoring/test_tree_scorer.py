@@ -1,18 +1,11 @@
-"""Packed and level-wise scoring against a full forward pass per prefix, for several architectures."""
+"""Scores of packed trees against a full forward pass per prefix, for several architectures."""
 
 import copy
 
 import numpy as np
 import pytest
 import torch
-from transformers import (
-    AutoModelForCausalLM,
-    Gemma2Config,
-    Gemma3TextConfig,
-    GptOssConfig,
-    LlamaConfig,
-    MistralConfig,
-)
+from transformers import Gemma2Config, Gemma3TextConfig, GptOssConfig, LlamaConfig, MistralConfig
 
 from pipeline.core.training.batches import collate
 from pipeline.core.training.examples import hard_example
@@ -20,26 +13,14 @@ from pipeline.core.tries.token_tree import ROOT, TokenTree, merge_sequences
 from pipeline.core.tries.trie import build_trie
 from pipeline.engines.loading.model import add_lora
 from pipeline.engines.scoring import tree_attention
-from pipeline.engines.scoring.tree_attention import (
-    sliding_window,
-    supports_tree_attention,
-    tree_attention_mask,
-)
+from pipeline.engines.scoring.tree_attention import sliding_window, supports_tree_attention, tree_attention_mask
 from pipeline.engines.scoring.tree_scorer import TreeScorer, packed_chunks, trie_tree
+from pipeline.errors import ModelError
+from tests.engines.scoring.models import SHAPE, plain_laws, tiny
 
 pytestmark = pytest.mark.slow
 
-END, VOCABULARY = 99, 100
-SHAPE = dict(
-    vocab_size=VOCABULARY,
-    hidden_size=32,
-    intermediate_size=48,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    head_dim=8,
-    max_position_embeddings=128,
-)
+END = 99
 HYBRID = dict(sliding_window=5, layer_types=["sliding_attention", "full_attention"])
 CONFIGS = {
     "llama": LlamaConfig(**SHAPE),
@@ -51,14 +32,8 @@ CONFIGS = {
 PROMPT = list(range(10, 23))
 
 
-def tiny(name, attention="sdpa", dtype=torch.float32):
-    torch.manual_seed(0)
-    attention = "eager" if name == "gpt_oss" else attention
-    model = AutoModelForCausalLM.from_config(copy.deepcopy(CONFIGS[name]), attn_implementation=attention)
-    for parameter in model.parameters():
-        if parameter.ndim > 1:
-            parameter.data.normal_(0, 0.15)
-    return model.to(dtype).eval()
+def named(name, attention="sdpa", dtype=torch.float32):
+    return tiny(copy.deepcopy(CONFIGS[name]), "eager" if name == "gpt_oss" else attention, dtype)
 
 
 @pytest.fixture(scope="module")
@@ -68,11 +43,9 @@ def trie():
     return build_trie(sequences, np.full(len(sequences), 1 / len(sequences)), END)
 
 
-@torch.inference_mode()
 def plain(model, paths):
-    """float64[len(paths), V] log-probabilities after prompt and path, one full forward pass each."""
-    rows = [model(input_ids=torch.tensor([PROMPT + list(path)])).logits[0, -1] for path in paths]
-    return torch.log_softmax(torch.stack(rows).double(), dim=-1).numpy()
+    """float64[len(paths), V] log-probabilities after prompt and path."""
+    return np.stack([plain_laws(model, PROMPT + list(path))[-1] for path in paths])
 
 
 def plain_edges(model, trie):
@@ -81,44 +54,36 @@ def plain_edges(model, trie):
     return full[np.repeat(np.arange(trie.num_prefixes), np.diff(trie.edge_offsets)), trie.edge_tokens]
 
 
-@pytest.mark.parametrize("strategy", ["packed", "levels"])
 @pytest.mark.parametrize("name", CONFIGS)
-def test_equals_separate_sequences(name, strategy, trie):
-    model = tiny(name)
-    scorer = TreeScorer(model, strategy, token_budget=9, max_rows=7)
-    prompt = scorer.prefill(PROMPT)
-    expected = plain_edges(model, trie)
+def test_equals_separate_sequences(name, trie):
+    model = named(name)
+    scorer = TreeScorer(model, token_budget=9)
+    prompt, expected = scorer.prefill(PROMPT), plain_edges(model, trie)
     # Twice: scoring leaves the prompt's cache as it was.
     for _ in range(2):
         np.testing.assert_allclose(scorer.score_trie(prompt, trie), expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("strategy", ["packed", "levels"])
-def test_the_pipelines_model_with_an_adapter(model, model_config, strategy, trie):
+def test_the_pipelines_model_with_an_adapter(model, model_config, trie):
     adapted = add_lora(model, model_config, rank=2, alpha=4, dropout=0.0).eval()
     for name, parameter in adapted.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(parameter, std=0.5)
-    scorer = TreeScorer(adapted, strategy, token_budget=16, max_rows=8)
-    assert scorer.strategy == strategy
-    expected = plain_edges(adapted, trie)
+    scorer, expected = TreeScorer(adapted, token_budget=16), plain_edges(adapted, trie)
     np.testing.assert_allclose(scorer.score_trie(scorer.prefill(PROMPT), trie), expected, atol=1e-4)
     with adapted.disable_adapter():
         assert np.abs(plain_edges(adapted, trie) - expected).max() > 1e-3
 
 
-@pytest.mark.parametrize("strategy", ["packed", "levels"])
 @pytest.mark.parametrize("positions_per_call", [1, 10**4])
-def test_shared_candidates_and_paths(strategy, positions_per_call, monkeypatch):
+def test_shared_candidates_and_paths(positions_per_call, monkeypatch):
     monkeypatch.setattr("pipeline.engines.scoring.token_scores.POSITIONS_PER_CALL", positions_per_call)
-    model = tiny("gemma3")
-    scorer = TreeScorer(model, strategy, token_budget=6, max_rows=3)
-    tokens = np.array([3, 50, 1, 99])
+    model = named("gemma3")
+    scorer, tokens = TreeScorer(model, token_budget=6), np.array([3, 50, 1, 99])
     paths = [(1, 2, 3), (), (2,), (1, 2, 4), (2, 2, 2, 2), (1,)]
     score = scorer.path_scorer(PROMPT, tokens)
-    for _ in range(2):
-        np.testing.assert_allclose(score(paths), plain(model, paths)[:, tokens], atol=2e-5)
-    np.testing.assert_allclose(score([()]), plain(model, [()])[:, tokens], atol=2e-5)
+    for asked in (paths, paths[::-1], [()]):
+        np.testing.assert_allclose(score(asked), plain(model, asked)[:, tokens], atol=2e-5)
     tree, _ = merge_sequences(paths)
     offsets, candidates = np.arange(len(tree) + 2) * len(tokens), np.tile(tokens, len(tree) + 1)
     values = scorer.score_edges(scorer.prefill(PROMPT), tree, offsets, candidates).reshape(-1, len(tokens))
@@ -131,24 +96,21 @@ def test_shared_candidates_and_paths(strategy, positions_per_call, monkeypatch):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_the_probe_accepts_what_works_and_rejects_an_ignored_mask(name, dtype, attention):
-    model = tiny(name, attention, dtype)
+    model = named(name, attention, dtype)
     model.train()
     assert supports_tree_attention(model) and model.training
     forward = model.forward
     model.forward = lambda *args, attention_mask=None, **kwargs: forward(*args, **kwargs)
     assert not supports_tree_attention(model)
+    with pytest.raises(ModelError, match="takes no masks for token trees"):
+        TreeScorer(model)
 
 
 @pytest.mark.parametrize("window", [300, 512])
 def test_the_probe_reaches_past_real_windows(window, monkeypatch):
+    layers = HYBRID["layer_types"]
     shape = SHAPE | dict(max_position_embeddings=2048)
-    layers = ["sliding_attention", "full_attention"]
-    torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(Gemma3TextConfig(**shape, sliding_window=window, layer_types=layers))
-    for parameter in model.parameters():
-        if parameter.ndim > 1:
-            parameter.data.normal_(0, 0.15)
-    largest = []
+    model, largest = tiny(Gemma3TextConfig(**shape, sliding_window=window, layer_types=layers)), []
     model.lm_head.register_forward_hook(lambda module, inputs, output: largest.append(output.shape[1]))
     assert supports_tree_attention(model) and max(largest) <= 5
     # A mask for packed trees that forgets the window: no prompt shorter than the window tells.
@@ -163,22 +125,11 @@ def test_the_probe_is_short_where_no_text_fills_the_window():
     assert tree_attention._probe_length(500, 512) == 6
 
 
-def test_without_tree_attention_auto_is_by_levels(monkeypatch):
-    model = tiny("llama")
-    assert TreeScorer(model).strategy == "packed"
+def test_attention_that_has_no_mask():
+    model = named("llama")
     model.config._attn_implementation = "flash_attention_2"
     assert not supports_tree_attention(model)
     model.config._attn_implementation = "sdpa"
-    monkeypatch.setattr("pipeline.engines.scoring.tree_scorer.supports_tree_attention", lambda model: False)
-    assert TreeScorer(model).strategy == "levels"
-    with pytest.raises(ValueError, match="does not support"):
-        TreeScorer(model, "packed")
-    with pytest.raises(ValueError, match="strategy must be"):
-        TreeScorer(model, "fast")
-
-
-def test_layers_that_keep_a_state_have_no_mask():
-    model = tiny("llama")
     model.config.layer_types = ["linear_attention", "full_attention"]
     with pytest.raises(ValueError, match="linear_attention"):
         tree_attention_mask(model, torch.ones(1, 1, 2, 2, dtype=torch.bool), torch.arange(2)[None])
@@ -187,7 +138,7 @@ def test_layers_that_keep_a_state_have_no_mask():
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_padded_rows_without_cache_as_in_training(name):
-    model = tiny(name)
+    model = named(name)
     assert (sliding_window(model) is None) == (name == "llama")
     prompts, answers = [PROMPT, PROMPT[:6]], [[[1, 2, 3, END], [1, 4, END], [5, END]], [[7, END]]]
     examples = [hard_example(prompt, each) for prompt, each in zip(prompts, answers, strict=True)]
@@ -205,8 +156,7 @@ def test_padded_rows_without_cache_as_in_training(name):
 
 @pytest.mark.parametrize("budget", [1, 3, 8, 1000])
 def test_chunks_hold_every_node_once_and_all_ancestors(budget, trie):
-    tree = trie_tree(trie)
-    covered = []
+    tree, covered = trie_tree(trie), []
     for nodes, num_known, _ in packed_chunks(tree, budget):
         place = {node: index for index, node in enumerate(nodes.tolist())}
         assert all(p == ROOT or place[p] < i for i, p in enumerate(tree.parents[nodes].tolist()))
