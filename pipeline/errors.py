@@ -7,7 +7,6 @@ defect of the pipeline and keeps its traceback.
 import errno
 import os
 import re
-import sqlite3
 
 
 class PipelineError(Exception):
@@ -49,13 +48,6 @@ REMEDIES = {
     errno.EPERM: "give the account of this run access to it and to its directory",
 }
 """What to do, by the number of the operating system's error."""
-SQLITE_ERRORS = {
-    sqlite3.SQLITE_FULL: errno.ENOSPC,
-    sqlite3.SQLITE_IOERR: errno.EIO,
-    sqlite3.SQLITE_READONLY: errno.EACCES,
-    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
-}
-"""By SQLite's primary result code."""
 
 
 class StorageError(PipelineError):
@@ -75,7 +67,7 @@ def storage_error(error: BaseException, path: str | None = None) -> StorageError
     """The StorageError that an exception amounts to, or None if it is about something else.
 
     Libraries that write in Rust or C have exceptions of their own: safetensors and tokenizers put the number into
-    the text, NumPy says how much was written, SQLite has result codes.
+    the text, NumPy says how much was written.
 
     Args:
         error: What was raised; its causes (``raise ... from``) count, too.
@@ -97,9 +89,6 @@ def storage_error(error: BaseException, path: str | None = None) -> StorageError
 
 
 def _error_number(error: BaseException) -> int | None:
-    if isinstance(error, sqlite3.Error):
-        code = getattr(error, "sqlite_errorcode", None)
-        return None if code is None else SQLITE_ERRORS.get(code & 0xFF)
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
     if isinstance(error, OSError) and re.fullmatch(r"\d+ requested and \d+ written", str(error)):

@@ -20,6 +20,7 @@ import zipfile
 import zlib
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,9 @@ from pipeline.artifacts.storage import require, sha256_file
 from pipeline.core.retention.irt import SCENARIOS, IrtScenario, balance_weights
 from pipeline.errors import ArtifactError
 
-FIELDS = ("discriminations", "offsets", "seen", "seen_weights", "balance_weights", "mixing_weight")
-BENCHMARKS = {"mmlu": "mmlu"}
-"""Benchmark whose item parameters a scenario takes; "lb" for those not listed, as the package does."""
-ALIASES = {"truthfulqa": ("truthfulqa", "harness_truthfulqa_mc_0")}
-"""Names that a scenario has had in the published file."""
+FIELDS = tuple(field.name for field in fields(IrtScenario))
+TRUTHFULQA = "harness_truthfulqa_mc_0"
+"""Name that the scenario truthfulqa has in the published file."""
 
 
 def _latin1(text: str, encoding: str) -> bytes:
@@ -46,17 +45,20 @@ def _latin1(text: str, encoding: str) -> bytes:
 
 
 # Under the names that Python 2 and 3, and NumPy 1 and 2, give them.
-ALLOWED = {
+ALLOWED: dict[tuple[str, str], Any] = {
     ("numpy", "ndarray"): np.ndarray,
     ("numpy", "dtype"): np.dtype,
     ("_codecs", "encode"): _latin1,
-    **{(builtins, "set"): set for builtins in ("builtins", "__builtin__")},
-    **{(builtins, "frozenset"): frozenset for builtins in ("builtins", "__builtin__")},
     ("collections", "OrderedDict"): OrderedDict,
-    **{(f"numpy.{core}.multiarray", "_reconstruct"): multiarray._reconstruct for core in ("core", "_core")},
-    **{(f"numpy.{core}.multiarray", "scalar"): multiarray.scalar for core in ("core", "_core")},
-    **{(f"numpy.{core}.numeric", "_frombuffer"): numeric._frombuffer for core in ("core", "_core")},
 }
+for _builtins in ("builtins", "__builtin__"):
+    ALLOWED |= {(_builtins, "set"): set, (_builtins, "frozenset"): frozenset}
+for _core in ("numpy.core", "numpy._core"):
+    ALLOWED |= {
+        (f"{_core}.multiarray", "_reconstruct"): multiarray._reconstruct,
+        (f"{_core}.multiarray", "scalar"): multiarray.scalar,
+        (f"{_core}.numeric", "_frombuffer"): numeric._frombuffer,
+    }
 
 
 class _ArrayUnpickler(pickle.Unpickler):
@@ -67,10 +69,6 @@ class _ArrayUnpickler(pickle.Unpickler):
         if (module, name) not in ALLOWED:
             raise pickle.UnpicklingError(f"it refers to {module}.{name}, which is no array and no plain container")
         return ALLOWED[module, name]
-
-    def persistent_load(self, pid: Any) -> Any:
-        """Refused: nothing outside the file is loaded."""
-        raise pickle.UnpicklingError(f"it refers to an object outside of it ({pid!r})")
 
 
 def verify_sha256(path: Path, expected: str) -> None:
@@ -96,19 +94,13 @@ def read_published(path: Path, sha256: str) -> dict:
     return content
 
 
-def published_scenario(content: Mapping[str, Any], scenario: str) -> IrtScenario:
-    """One scenario out of the published structure, its positions counted from 0.
-
-    Raises:
-        KeyError: With a name that the structure lacks.
-        ValueError: If its parts do not fit together.
-    """
-    bench = content[BENCHMARKS.get(scenario, "lb")]
-    name = next((n for n in ALIASES.get(scenario, ()) if n in bench["scenarios_position"]), scenario)
+def _published_scenario(content: Mapping[str, Any], scenario: str) -> IrtScenario:
+    """One scenario out of the published structure, its positions counted from 0."""
+    bench = content["mmlu" if scenario == "mmlu" else "lb"]
+    name = TRUTHFULQA if scenario == "truthfulqa" and TRUTHFULQA in bench["scenarios_position"] else scenario
     items = np.asarray(bench["scenarios_position"][name], dtype=np.int64)
     place = {position: index for index, position in enumerate(items.tolist())}
-    a = np.asarray(bench["irt_parameters"]["A"], dtype=np.float64)
-    b = np.asarray(bench["irt_parameters"]["B"], dtype=np.float64)
+    a, b = (np.asarray(bench["irt_parameters"][part], dtype=np.float64) for part in "AB")
     if a.ndim != 3 or b.ndim != 3 or a.shape[0] != 1:
         raise ValueError(f"item parameters have shapes {a.shape} and {b.shape}, not [1, dimensions, items]")
     # B may hold one number per item: the package then subtracts it in every dimension.
@@ -132,7 +124,7 @@ def convert_published(content: Mapping[str, Any], source: str) -> dict[str, IrtS
     scenarios = {}
     for scenario in SCENARIOS.values():
         try:
-            scenarios[scenario] = published_scenario(content, scenario)
+            scenarios[scenario] = _published_scenario(content, scenario)
         except KeyError as error:
             raise ArtifactError(f"{source} has no {error} for the scenario {scenario!r}") from None
         except (ValueError, TypeError, IndexError) as error:
@@ -154,17 +146,13 @@ def read_irt(path: Path) -> dict[str, IrtScenario]:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        names = dict.fromkeys(key.rpartition(".")[0] for key in arrays)
+        parts = {name: {field: arrays[f"{name}.{field}"] for field in FIELDS} for name in names}
+        return {
+            name: IrtScenario(**found | {"mixing_weight": float(found["mixing_weight"])})
+            for name, found in parts.items()
+        }
+    except KeyError as error:
+        raise ArtifactError(f"{path} has no array {error}; it has {sorted(arrays)}") from None
+    except (ValueError, TypeError, IndexError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ArtifactError(f"{path} is not an .npz file of plain arrays ({error})") from None
-    scenarios = {}
-    for name in dict.fromkeys(key.rpartition(".")[0] for key in arrays):
-        missing = [field for field in FIELDS if f"{name}.{field}" not in arrays]
-        if missing:
-            raise ArtifactError(f"{path} has no array {name + '.' + missing[0]!r}; it has {sorted(arrays)}")
-        fields = {field: arrays[f"{name}.{field}"] for field in FIELDS}
-        try:
-            fields["mixing_weight"] = float(fields["mixing_weight"])
-            scenarios[name] = IrtScenario(**fields)
-        except (ValueError, TypeError, IndexError) as error:
-            raise ArtifactError(f"{path}, scenario {name!r}: {error}") from None
-    return scenarios

@@ -17,11 +17,7 @@ def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def read_json_lines(path: Path, fields: Sequence[str]) -> list[dict[str, Any]]:
-    """Read JSON objects that must have ``fields``; blank lines are skipped.
-
-    Raises:
-        ArtifactError: Naming the file and line that is not a JSON object or lacks a field.
-    """
+    """Read JSON objects that must have ``fields``; blank lines are skipped. Raises ArtifactError naming the line."""
     try:
         text = require(path).read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:

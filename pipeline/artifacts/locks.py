@@ -8,7 +8,6 @@ import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -25,14 +24,37 @@ def _holder(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def held(path: Path, **options: Any) -> Iterator[None]:
-    """Hold the kernel's lock on a file, which is gone afterwards; ``options`` are FileLock's.
+def exclusive(directory: Path, what: str) -> Iterator[None]:
+    """Hold the lock of ``directory``, which is not touched and need not exist.
 
-    Raises ConfigError where the file system has no locks, and, where ``blocking`` is false, Timeout.
+    It is ``flock`` on ``DIRECTORY.lock``, beside the directory, which may be removed and made anew: a file that is left
+    over blocks nobody, and it holds between machines whose shared file system passes ``flock`` on. A child made by
+    ``fork`` keeps the lock until it ends, too.
+
+    Args:
+        directory: What only one process may use.
+        what: The work, for the message of whom it refuses, e.g. "train-soft qwen3_14b".
+
+    Raises:
+        BusyError: Another holder has it: at once, with its process id, host and start.
+        ConfigError: The file system has no locks.
     """
-    lock = FileLock(path, fallback_to_soft=False, preserve_lock_file=True, **options)
+    path = directory.with_name(directory.name + ".lock")
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def sign(descriptor: int) -> None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        entry = {"what": what, "pid": os.getpid(), "host": socket.gethostname(), "since": now}
+        os.truncate(descriptor, 0)
+        os.pwrite(descriptor, (json.dumps(entry) + "\n").encode(), 0)
+
+    lock = FileLock(path, blocking=False, fallback_to_soft=False, preserve_lock_file=True, on_acquired=sign)
     try:
         lock.acquire()
+    except Timeout:
+        raise BusyError(
+            f"{what} is already running ({_holder(path)}) and works in {directory}; wait for it or end it first"
+        ) from None
     except OSError as error:
         if error.errno not in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
             raise
@@ -47,39 +69,3 @@ def held(path: Path, **options: Any) -> Iterator[None]:
         with contextlib.suppress(OSError):
             path.unlink()
         lock.release()
-
-
-@contextlib.contextmanager
-def exclusive(directory: Path, what: str) -> Iterator[None]:
-    """Hold the lock of ``directory``; nothing in the directory is touched, and it need not exist.
-
-    The lock is ``flock`` on ``DIRECTORY.lock``: a file that is left over blocks nobody, and it also holds between
-    machines whose shared file system passes ``flock`` on (NFS and Lustre do, unless mounted otherwise). A child made by
-    ``fork`` keeps the lock until it ends, too.
-
-    Args:
-        directory: What only one process may use.
-        what: The work, for the message of whom it refuses, e.g. "train-soft qwen3_14b".
-
-    Raises:
-        BusyError: Another holder has it: at once, with its process id, host and start.
-        ConfigError: The file system has no locks.
-    """
-    # Beside the directory, which may be removed and made anew.
-    path = directory.with_name(directory.name + ".lock")
-    path.parent.mkdir(parents=True, exist_ok=True)
-
-    def sign(descriptor: int) -> None:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        entry = {"what": what, "pid": os.getpid(), "host": socket.gethostname(), "since": now}
-        os.truncate(descriptor, 0)
-        os.pwrite(descriptor, (json.dumps(entry) + "\n").encode(), 0)
-
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(held(path, blocking=False, on_acquired=sign))
-        except Timeout:
-            raise BusyError(
-                f"{what} is already running ({_holder(path)}) and works in {directory}; wait for it or end it first"
-            ) from None
-        yield

@@ -8,75 +8,65 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.artifacts.atomic import atomic_path
-from pipeline.artifacts.storage import _read_arrow
+from pipeline.artifacts.storage import read_arrow
 from pipeline.core.laws.discretize import OutputSpace
 from pipeline.core.laws.fixed_point import FixedPointStrings, fixed_point_bytes
 
 # Bounds the memory of writing: 64 prompts at 16,384 bins are about 40 MB.
 SPACES_PER_ROW_GROUP = 64
 NO_DECIMALS = -1
-NO_INDICES = np.empty(0, dtype=np.int64)
+SCHEMA = pa.schema(
+    {
+        "prompt_id": pa.string(),
+        "values": pa.list_(pa.string()),
+        "probabilities": pa.list_(pa.float64()),
+        "grid_indices": pa.list_(pa.int64()),
+        "num_decimals": pa.int32(),
+    }
+)
+"""``grid_indices`` and ``num_decimals`` say in integers what ``values`` says in strings, and are what is read back.
+Strings that are no canonical decimals, of finite laws, have no indices and NO_DECIMALS."""
 
 
 def write_output_spaces(path: Path, spaces: Mapping[str, OutputSpace]) -> None:
-    """Write the output space of each prompt id.
-
-    ``values`` are the strings; ``grid_indices`` and ``num_decimals`` say the same in
-    integers, which is what the pipeline reads back. Strings that are no canonical decimals, of finite laws, have no
-    indices and NO_DECIMALS.
-    """
-    schema = pa.schema(
-        {
-            "prompt_id": pa.string(),
-            "values": pa.list_(pa.string()),
-            "probabilities": pa.list_(pa.float64()),
-            "grid_indices": pa.list_(pa.int64()),
-            "num_decimals": pa.int32(),
-        }
-    )
+    """Write the output space of each prompt id."""
     names = list(spaces)
-    with (
-        atomic_path(path) as temporary,
-        pq.ParquetWriter(
-            temporary, schema, compression="zstd", use_dictionary=["prompt_id"], write_page_checksum=True
-        ) as writer,
-    ):
+    options = {"compression": "zstd", "use_dictionary": ["prompt_id"], "write_page_checksum": True}
+    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, SCHEMA, **options) as writer:
         for start in range(0, len(names), SPACES_PER_ROW_GROUP):
             group = names[start : start + SPACES_PER_ROW_GROUP]
-            writer.write_table(_output_space_rows(group, [spaces[name] for name in group], schema))
+            writer.write_table(_rows(group, [spaces[name] for name in group]))
 
 
-def _output_space_rows(names: Sequence[str], spaces: Sequence[OutputSpace], schema: pa.Schema) -> pa.Table:
-    ends = pa.array(np.cumsum([0, *(len(space.values) for space in spaces)]), pa.int32())
-    texts, lengths = [], []
+def _lists(arrays: Sequence[np.ndarray]) -> pa.ListArray:
+    sizes = np.cumsum([0, *map(len, arrays)])
+    return pa.ListArray.from_arrays(pa.array(sizes, pa.int32()), pa.array(np.concatenate(arrays)))
+
+
+def _rows(names: Sequence[str], spaces: Sequence[OutputSpace]) -> pa.Table:
+    texts, lengths, grids = [], [], []
     for space in spaces:
         if isinstance(space.values, FixedPointStrings):
             text, offsets = fixed_point_bytes(space.values.indices, space.values.num_decimals)
             texts.append(text)
             lengths.append(np.diff(offsets))
+            grids.append(space.values)
         else:
             encoded = [value.encode() for value in space.values]
             texts.append(np.frombuffer(b"".join(encoded), dtype=np.uint8))
             lengths.append(np.array([len(value) for value in encoded]))
+            grids.append(FixedPointStrings(np.empty(0, dtype=np.int64), NO_DECIMALS))
     offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int32)
     strings = pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(np.concatenate(texts)))
-
-    def lists(arrays: list[np.ndarray]) -> pa.ListArray:
-        sizes = np.cumsum([0, *map(len, arrays)])
-        return pa.ListArray.from_arrays(pa.array(sizes, pa.int32()), pa.array(np.concatenate(arrays)))
-
-    grids = [
-        space.values if isinstance(space.values, FixedPointStrings) else FixedPointStrings(NO_INDICES, NO_DECIMALS)
-        for space in spaces
-    ]
+    ends = pa.array(np.cumsum([0, *map(len, lengths)]), pa.int32())
     columns = [
         pa.array(names),
         pa.ListArray.from_arrays(ends, strings),
-        lists([space.probabilities for space in spaces]),
-        lists([grid.indices for grid in grids]),
+        _lists([space.probabilities for space in spaces]),
+        _lists([grid.indices for grid in grids]),
         pa.array([grid.num_decimals for grid in grids], pa.int32()),
     ]
-    return pa.Table.from_arrays(columns, schema=schema)
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
 class OutputSpaceStore(Mapping[str, OutputSpace]):
@@ -85,7 +75,7 @@ class OutputSpaceStore(Mapping[str, OutputSpace]):
     def __init__(self, path: Path):
         """Open a table written by ``write_output_spaces``. Raises ArtifactError."""
         columns = ("prompt_id", "probabilities", "grid_indices", "num_decimals")
-        table = _read_arrow(path, columns, only=True).combine_chunks()
+        table = read_arrow(path, columns, only=True).combine_chunks()
         self._rows = {prompt_id: row for row, prompt_id in enumerate(table["prompt_id"].to_pylist())}
         self._decimals = table["num_decimals"].to_pylist()
         self._indices, self._probabilities = table["grid_indices"].chunk(0), table["probabilities"].chunk(0)

@@ -14,38 +14,20 @@ from pipeline.core.prompts.structured import Prompt
 from pipeline.core.prompts.text import TextPrompt
 
 PROMPT_COLUMNS = (
-    "prompt_id",
-    "split",
-    "family",
-    "tier",
-    "parameters",
-    "prompt",
-    "scipy_name",
-    "scipy_kwargs",
-    "support_lower",
-    "support_upper",
-    "integer",
+    *("prompt_id", "split", "family", "tier", "parameters", "prompt"),
+    *("scipy_name", "scipy_kwargs", "support_lower", "support_upper", "integer"),
 )
-
-
 FINITE_LAW = "finite_law"
 """A further column, as JSON, of tables that hold finite laws; empty beside SciPy's."""
+TEXT_PROMPT_COLUMNS = ("prompt_id", "split", "category", "prompt")
 
 
 def write_prompts(path: Path, prompts: Sequence[Prompt]) -> None:
     """Write one split's prompts."""
     rows = [
         (
-            prompt.prompt_id,
-            prompt.split,
-            prompt.family,
-            prompt.tier,
-            json.dumps(prompt.parameters),
-            prompt.text,
-            prompt.law.scipy_name,
-            json.dumps(dict(prompt.law.scipy_kwargs)),
-            *prompt.support,
-            prompt.law.integer,
+            *(prompt.prompt_id, prompt.split, prompt.family, prompt.tier, json.dumps(prompt.parameters), prompt.text),
+            *(prompt.law.scipy_name, json.dumps(dict(prompt.law.scipy_kwargs)), *prompt.support, prompt.law.integer),
         )
         for prompt in prompts
     ]
@@ -66,13 +48,9 @@ def read_prompts(*paths: Path) -> list[Prompt]:
         for row in read_table(path, PROMPT_COLUMNS).itertuples():
             finite = getattr(row, FINITE_LAW, "")
             law = _finite_law(finite) if finite else Law(row.scipy_name, json.loads(row.scipy_kwargs))
-            prompts.append(
-                Prompt(row.prompt_id, row.split, row.family, row.tier, json.loads(row.parameters), row.prompt, law)
-            )
+            parameters = json.loads(row.parameters)
+            prompts.append(Prompt(row.prompt_id, row.split, row.family, row.tier, parameters, row.prompt, law))
     return prompts
-
-
-TEXT_PROMPT_COLUMNS = ("prompt_id", "split", "category", "prompt")
 
 
 def text_prompt_table(prompts: Sequence[TextPrompt]) -> pd.DataFrame:
@@ -95,5 +73,4 @@ def read_text_prompts(*paths: Path) -> list[TextPrompt]:
 def read_requests(*paths: Path) -> list[TextPrompt]:
     """The requests of any prompt tables, in file order; of structured ones the law is left unread."""
     tables = [read_table(path, ("prompt_id", "split", "prompt")) for path in paths]
-    rows = (row for table in tables for row in table[["prompt_id", "split", "prompt"]].itertuples(index=False))
-    return [TextPrompt(row.prompt_id, row.split, "", row.prompt) for row in rows]
+    return [TextPrompt(row.prompt_id, row.split, "", row.prompt) for table in tables for row in table.itertuples()]

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+LABEL, UNAVAILABLE = b"identity", b"unavailable"
+"""Keys of a Parquet file's metadata: what the table is known by, and why it has no rows."""
+
 
 def sha256_file(path: Path) -> str:
     """Hex SHA-256 of a file's content."""
@@ -59,10 +62,6 @@ def read_json(path: Path) -> Any:
         raise ArtifactError(f"{path} is not complete JSON ({error})") from None
 
 
-LABEL, UNAVAILABLE = b"identity", b"unavailable"
-"""Keys of a Parquet file's metadata: what the table is known by, and why it has no rows."""
-
-
 def write_table(path: Path, table: "pd.DataFrame", label: str = "") -> None:
     """Write a Parquet table with page checksums; ``label`` is what it is known by."""
     import pyarrow as pa
@@ -91,29 +90,29 @@ def table_metadata(path: Path) -> dict[bytes, bytes]:
         return {}
 
 
-def _read_arrow(path: Path, columns: Sequence[str], only: bool = False) -> "pa.Table":
-    """Read a table that must have ``columns``; with ``only``, leave its other columns unread."""
+def read_arrow(path: Path, columns: Sequence[str], only: bool = False) -> "pa.Table":
+    """Read a table that must have ``columns``; with ``only``, leave its other columns unread. Raises ArtifactError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(require(path), page_checksum_verification=True) as file:
-            found = file.schema_arrow.names
+            names = file.schema_arrow.names
             if reason := (file.schema_arrow.metadata or {}).get(UNAVAILABLE):
                 raise UnavailableError(f"{path} is empty: {reason.decode()}")
-            missing = [column for column in columns if column not in found]
+            missing = [column for column in columns if column not in names]
             if not missing:
                 return file.read(list(columns) if only else None)
     except PermissionError as error:
         raise StorageError(errno.EACCES, str(path)) from error
     except (pa.ArrowException, OSError) as error:
         raise ArtifactError(f"{path} is truncated or not a Parquet file ({str(error).splitlines()[0]})") from None
-    raise ArtifactError(f"{path} has no column {missing[0]!r}; its columns are {found}")
+    raise ArtifactError(f"{path} has no column {missing[0]!r}; its columns are {names}")
 
 
 def read_table(path: Path, columns: Sequence[str]) -> "pd.DataFrame":
     """Read a Parquet table and check its pages and columns. Raises ArtifactError."""
-    return _read_arrow(path, columns).to_pandas()
+    return read_arrow(path, columns).to_pandas()
 
 
 def rows_by_prompt(path: Path, columns: Sequence[str], prompt_ids: Sequence[str]) -> "dict[str, pd.DataFrame]":

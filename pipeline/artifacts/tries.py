@@ -17,36 +17,36 @@ from pipeline.core.tries.implicit_trie import ImplicitTrie
 from pipeline.core.tries.trie import Trie
 from pipeline.errors import ArtifactError
 
+MANIFEST = "manifest.json"
+ARRAYS = ("prefix_starts", "edge_starts", "edge_offsets", "edge_tokens", "edge_probabilities")
+TRIE_ARRAYS = ARRAYS[2:]
+
 
 class TrieStore(Mapping[str, Trie]):
     """The tries of one tokenizer and output space by prompt id, memory-mapped."""
 
-    ARRAYS = ("prefix_starts", "edge_starts", "edge_offsets", "edge_tokens", "edge_probabilities")
-
     def __init__(self, directory: Path):
         """Open a directory written by ``write_tries``. Raises ArtifactError."""
-        manifest = read_json(directory / "manifest.json")
+        manifest = read_json(directory / MANIFEST)
         self.terminator: int = manifest["terminator"]
         self._rows = {prompt_id: row for row, prompt_id in enumerate(manifest["prompt_ids"])}
         self._arrays = {}
-        for name in self.ARRAYS:
+        for name in ARRAYS:
             path = require(directory / f"{name}.npy")
-            if path.stat().st_size != manifest["files"][name]["bytes"]:
-                raise ArtifactError(
-                    f"{path} has {path.stat().st_size} bytes, its manifest says "
-                    f"{manifest['files'][name]['bytes']}; it is truncated"
-                )
+            size, expected = path.stat().st_size, manifest["files"][name]["bytes"]
+            if size != expected:
+                raise ArtifactError(f"{path} has {size} bytes, its manifest says {expected}; it is truncated")
             self._arrays[name] = np.load(path, mmap_mode="r", allow_pickle=False)
 
     def __getitem__(self, prompt_id: str) -> Trie:
         row = self._rows[prompt_id]
-        arrays = self._arrays
-        prefixes = slice(int(arrays["prefix_starts"][row]) + row, int(arrays["prefix_starts"][row + 1]) + row + 1)
-        edges = slice(int(arrays["edge_starts"][row]), int(arrays["edge_starts"][row + 1]))
+        prefixes, edges = (self._arrays[name][row : row + 2].tolist() for name in ARRAYS[:2])
+        offsets, tokens, probabilities = (self._arrays[name] for name in TRIE_ARRAYS)
+        # A trie of n prefixes has n + 1 offsets.
         return Trie(
-            arrays["edge_offsets"][prefixes],
-            arrays["edge_tokens"][edges],
-            arrays["edge_probabilities"][edges],
+            offsets[prefixes[0] + row : prefixes[1] + row + 1],
+            tokens[slice(*edges)],
+            probabilities[slice(*edges)],
             self.terminator,
         )
 
@@ -57,46 +57,37 @@ class TrieStore(Mapping[str, Trie]):
         return len(self._rows)
 
 
-def _reserve(path: Path) -> None:
-    """Give a file its blocks: writing to a mapped page for which the disk has no room would kill the process."""
-    if hasattr(os, "posix_fallocate"):  # not on macOS
-        with path.open("rb+") as file:
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-
-
 def write_tries(directory: Path, tries: Mapping[str, Trie], terminator: int) -> None:
     """Write tries as flat ``.npy`` arrays with a manifest (sizes, SHA-256, prompt ids, terminator)."""
-    members = list(tries.values())
+    members, files = list(tries.values()), {}
     with atomic_directory(directory) as temporary:
-        files = {}
-        for name in TrieStore.ARRAYS:
+        for name in ARRAYS:
             path = temporary / f"{name}.npy"
-            if name.endswith("_starts"):
-                sizes = [trie.num_prefixes if name == "prefix_starts" else trie.num_edges for trie in members]
-                np.save(path, np.cumsum([0, *sizes]), allow_pickle=False)
-            else:
+            if name in TRIE_ARRAYS:
                 parts = [getattr(trie, name) for trie in members]
                 # Filled in place: a concatenation would hold the largest array twice.
                 array = np.lib.format.open_memmap(path, "w+", parts[0].dtype, (sum(map(len, parts)),))
-                _reserve(path)
+                if hasattr(os, "posix_fallocate"):  # not on macOS
+                    # Writing to a mapped page for which the disk has no room would kill the process.
+                    with path.open("rb+") as file:
+                        os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
                 np.concatenate(parts, out=array)
                 array.flush()
+            else:
+                sizes = [trie.num_prefixes if name == "prefix_starts" else trie.num_edges for trie in members]
+                np.save(path, np.cumsum([0, *sizes]), allow_pickle=False)
             files[name] = {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
         manifest = {"kind": "explicit", "terminator": terminator, "prompt_ids": list(tries), "files": files}
-        write_json(temporary / "manifest.json", manifest)
+        write_json(temporary / MANIFEST, manifest)
 
 
 class ImplicitTrieStore(Mapping[str, ImplicitTrie | Trie]):
-    """Implicit tries by prompt id: nothing but the laws and the tokenizer's digit rule is stored.
-
-    Of finite laws the manifest has the tries themselves.
-    """
+    """Implicit tries by prompt id, of which the laws and the digit rule are stored, and the tries of finite laws."""
 
     def __init__(self, manifest: Mapping[str, Any]):
         """From the content of a manifest written by ``write_implicit_tries``."""
-        rule = manifest["digit_tokens"]
+        rule, self.terminator = manifest["digit_tokens"], manifest["terminator"]
         groups = tuple(np.array(group, dtype=np.int32) for group in rule["groups"])
-        self.terminator: int = manifest["terminator"]
         self._tokens = DigitTokens(groups, rule["minus"], rule["point"], self.terminator)
         self._num_decimals, self._laws = manifest["num_decimals"], manifest["laws"]
         self._opened: dict[str, ImplicitTrie | Trie] = {
@@ -120,21 +111,9 @@ class ImplicitTrieStore(Mapping[str, ImplicitTrie | Trie]):
 
 
 def write_implicit_tries(
-    directory: Path,
-    prompts: Sequence[Prompt],
-    num_decimals: int,
-    tokens: DigitTokens,
-    finite: Mapping[str, Trie] | None = None,
+    directory: Path, prompts: Sequence[Prompt], num_decimals: int, tokens: DigitTokens, finite: Mapping[str, Trie]
 ) -> None:
-    """Write what determines the implicit tries of prompts under one tokenizer.
-
-    Args:
-        directory: Where to.
-        prompts: Those with a SciPy law.
-        num_decimals: Decimals that their laws are rounded to.
-        tokens: The tokenizer's digit rule.
-        finite: Tries of the other prompts.
-    """
+    """Write what the implicit tries of prompts with a SciPy law follow from, and the ``finite`` tries of the others."""
     manifest = {
         "kind": "implicit",
         "terminator": tokens.terminator,
@@ -145,17 +124,13 @@ def write_implicit_tries(
             "groups": [group.tolist() for group in tokens.groups],
         },
         "laws": {prompt.prompt_id: [prompt.law.scipy_name, dict(prompt.law.scipy_kwargs)] for prompt in prompts},
+        "tries": {name: [getattr(trie, array).tolist() for array in TRIE_ARRAYS] for name, trie in finite.items()},
     }
-    if finite:
-        manifest["tries"] = {
-            name: [array.tolist() for array in (trie.edge_offsets, trie.edge_tokens, trie.edge_probabilities)]
-            for name, trie in finite.items()
-        }
     with atomic_directory(directory) as temporary:
-        write_json(temporary / "manifest.json", manifest)
+        write_json(temporary / MANIFEST, manifest)
 
 
 def open_tries(directory: Path) -> TrieStore | ImplicitTrieStore:
     """The tries in a directory, explicit or implicit. Raises ArtifactError."""
-    manifest = read_json(directory / "manifest.json")
+    manifest = read_json(directory / MANIFEST)
     return ImplicitTrieStore(manifest) if manifest.get("kind") == "implicit" else TrieStore(directory)

@@ -1,18 +1,25 @@
-"""Files and directories are replaced as a whole or not at all, whoever dies, fails or writes beside it."""
+"""Files and directories are replaced as a whole or not at all, whoever dies or fails, and whatever the disk refuses."""
 
 import errno
 import os
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from pipeline.artifacts.atomic import atomic_directory, atomic_entries, atomic_path
-from pipeline.errors import StorageError
+from pipeline.artifacts.json_lines import write_json_lines
+from pipeline.artifacts.storage import read_table, write_json, write_table
+from pipeline.artifacts.tries import write_tries
+from pipeline.core.tries.trie import build_trie
+from pipeline.errors import ArtifactError, StorageError
 from tests.conftest import ROOT
+from tests.forked import in_child
 
 pytestmark = pytest.mark.slow
 
@@ -41,60 +48,46 @@ def write_entries(path: Path, content: str) -> None:
         write_folder(temporary / "folder", content)
 
 
-WRITERS = {
+FORMS = {
     "file": (write_file, lambda content: content),
     "directory": (write_folder, lambda content: {"deep": {content: content}}),
     "entries": (write_entries, lambda content: {"file": content, "folder": {"deep": {content: content}}}),
 }
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", FORMS)
 def test_content_is_replaced_as_a_whole_and_nothing_is_left_over(tmp_path, name):
-    write, content = WRITERS[name]
+    write, content = FORMS[name]
     for text in ("old", "new"):
         write(tmp_path / "a" / "target", text)
         assert snapshot(tmp_path / "a") == {"target": content(text)}
 
 
 def test_entries_leave_the_others_alone(tmp_path):
-    (tmp_path / "kept").write_text("kept")
-    for text in ("old", "new"):
-        write_entries(tmp_path, text)
-    assert snapshot(tmp_path) == {"kept": "kept", **WRITERS["entries"][1]("new")}
+    write_file(tmp_path / "target" / "kept", "kept")
+    write_entries(tmp_path / "target", "new")
+    assert snapshot(tmp_path / "target") == {"kept": "kept", **FORMS["entries"][1]("new")}
 
 
 @pytest.mark.parametrize("place", [atomic_path, atomic_directory, atomic_entries])
 def test_a_failure_leaves_what_was_there(tmp_path, place):
     write_folder(tmp_path / "target", "old")
     with pytest.raises(ZeroDivisionError), place(tmp_path / "target") as temporary:
-        (temporary if temporary.is_file() else temporary / "x").write_text("half")
+        (temporary / "x" if temporary.is_dir() else temporary).write_text("half")
         raise ZeroDivisionError
     assert snapshot(tmp_path) == {"target": {"deep": {"old": "old"}}}
 
 
-@pytest.mark.parametrize("name", WRITERS)
-@pytest.mark.parametrize("refused", range(3))
-def test_a_refused_rename_leaves_the_old_content(tmp_path, monkeypatch, name, refused):
-    """The first to put the old directory aside, the second to put the new one into its place."""
-    write, content = WRITERS[name]
-    write(tmp_path / "target", "old")
-    calls, replace = [], os.replace
-
-    def refuse(source, target):
-        if Path(target).parent == tmp_path or Path(source).parent == tmp_path:
-            calls.append(target)
-            if len(calls) == refused + 1:
-                raise OSError(errno.ENOSPC, "No space left on device", str(source))
-        replace(source, target)
-
-    monkeypatch.setattr(os, "replace", refuse)
-    if refused >= {"file": 1, "directory": 2, "entries": 0}[name]:
-        write(tmp_path / "target", "new")
-        assert snapshot(tmp_path) == {"target": content("new")}
-    else:
-        with pytest.raises(StorageError, match="target.*: no space left on device"):
-            write(tmp_path / "target", "new")
-        assert snapshot(tmp_path) == {"target": content("old")}
+def test_the_next_writer_removes_what_a_killed_one_left(tmp_path):
+    code = (
+        "import os, sys, pathlib, signal; from pipeline.artifacts.atomic import atomic_directory\n"
+        "with atomic_directory(pathlib.Path(sys.argv[1])) as directory:\n"
+        "    (directory / 'x').write_text('half'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path / "target")], cwd=ROOT, check=False)
+    assert killed.returncode == -signal.SIGKILL and os.listdir(tmp_path) == [".target.partial"]
+    write_folder(tmp_path / "target", "new")
+    assert snapshot(tmp_path) == {"target": {"deep": {"new": "new"}}}
 
 
 @pytest.mark.parametrize("inside", ["", "deep/file"])
@@ -104,53 +97,68 @@ def test_errors_name_the_target_and_not_the_hidden_place(tmp_path, inside):
     assert refused.value.path == str(tmp_path / "target" / inside)
     with pytest.raises(StorageError, match=r"^/elsewhere: permission"), atomic_path(tmp_path / "target"):
         raise PermissionError(errno.EACCES, "Permission denied", "/elsewhere")
-    (tmp_path / "target").mkdir()
-    (tmp_path / ".target.lock").mkdir()  # where the lock's file should be
-    with pytest.raises(OSError, match="target"), atomic_path(tmp_path / "target"):
-        pass
 
 
-def start_slow_writer(target: Path) -> subprocess.Popen:
-    code = (
-        "import sys, pathlib; from pipeline.artifacts.atomic import atomic_directory\n"
-        "with atomic_directory(pathlib.Path(sys.argv[1])) as d:\n"
-        "    (d / 'x').write_text('slow'); print('ready', flush=True); sys.stdin.readline()"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, str(target)], cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert process.stdout.readline() == "ready\n"
-    return process
+def _tries(path: Path, size: int) -> None:
+    sequences = [[*map(int, str(number))] for number in range(size)]
+    write_tries(path, {"p": build_trie(sequences, np.full(size, 1 / size), 10)}, 10)
 
 
-def test_the_next_writer_waits_for_one_that_lives(tmp_path):
-    slow = start_slow_writer(tmp_path / "target")
-    started = time.monotonic()
-    with subprocess.Popen(
-        [sys.executable, "-c", "import sys, time; time.sleep(0.5); sys.stdout.write('go\\n')"], stdout=slow.stdin
-    ):
-        write_folder(tmp_path / "target", "quick")
-    assert time.monotonic() - started > 0.4 and slow.wait() == 0
-    assert snapshot(tmp_path) == {"target": {"deep": {"quick": "quick"}}}
+WRITERS: dict[str, Callable[[Path, int], None]] = {
+    "json": lambda path, size: write_json(path, list(range(size))),
+    "lines": lambda path, size: write_json_lines(path, ({"n": n} for n in range(size))),
+    "table": lambda path, size: write_table(path, pd.DataFrame({"x": np.random.default_rng(0).random(size)})),
+    "tries": _tries,
+}
 
 
-def test_the_next_writer_removes_what_a_killed_one_left(tmp_path):
-    killed = start_slow_writer(tmp_path / "target")
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
-    assert not (tmp_path / "target").exists() and os.listdir(tmp_path)
-    write_folder(tmp_path / "target", "new")
-    assert snapshot(tmp_path) == {"target": {"deep": {"new": "new"}}}
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_file_that_may_not_grow(tmp_path, name):
+    target = tmp_path / "target"
+    WRITERS[name](target, 10)
+
+    def content() -> list[bytes]:
+        return [path.read_bytes() for path in (target, *sorted(target.rglob("*"))) if path.is_file()]
+
+    def work():
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        with pytest.raises(StorageError) as refused:
+            WRITERS[name](target, 50_000)
+        assert "/target" in str(refused.value) and ".partial" not in str(refused.value)
+
+    before = content()
+    assert in_child(work) == 0
+    assert content() == before and os.listdir(tmp_path) == ["target"]
 
 
-def test_permissions_follow_the_umask(tmp_path):
-    before = os.umask(0o027)
-    try:
-        with atomic_path(tmp_path / "file") as temporary:
-            temporary.unlink()
-            temporary.touch(mode=0o600)  # as some libraries do
-        write_folder(tmp_path / "folder", "x")
-    finally:
-        os.umask(before)
-    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
-    assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o750
+@pytest.mark.parametrize("name", WRITERS)
+def test_permission_denied(tmp_path, name):
+    target = tmp_path / "inner" / "target"
+    WRITERS[name](target, 10)
+
+    def work():
+        if os.geteuid() == 0:  # whom no permission binds
+            for directory in (target.parent, *target.parent.parents[:4]):
+                directory.chmod(0o755)
+            os.setresuid(65534, 65534, 65534)
+        else:
+            target.parent.chmod(0o555)
+        with pytest.raises(StorageError, match="target: permission denied; give the account of this run access"):
+            WRITERS[name](target, 11)
+
+    assert in_child(work) == 0
+    target.parent.chmod(0o755)
+    assert os.listdir(target.parent) == ["target"]
+
+
+def test_a_file_that_may_not_be_read_is_not_called_truncated(tmp_path, monkeypatch):
+    write_table(tmp_path / "t.parquet", pd.DataFrame({"x": [1]}))
+    monkeypatch.setattr("pyarrow.parquet.ParquetFile", lambda *_, **__: (_ for _ in ()).throw(PermissionError(13, "x")))
+    with pytest.raises(StorageError, match=r"t\.parquet: permission denied"):
+        read_table(tmp_path / "t.parquet", ["x"])
+    monkeypatch.undo()
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ArtifactError, match="truncated"):
+        read_table(tmp_path / "t.parquet", ["x"])

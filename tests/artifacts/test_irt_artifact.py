@@ -92,7 +92,7 @@ class Runs:
         return self.call
 
 
-@pytest.mark.parametrize("protocol", [0, 2, 5])
+@pytest.mark.parametrize("protocol", [0, 5])
 @pytest.mark.parametrize(
     ("function", "name"),
     [

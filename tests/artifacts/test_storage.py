@@ -1,12 +1,16 @@
 """Artifacts: round trips, atomic replacement, damage that is noticed and named."""
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline.artifacts.generations import GENERATION_COLUMNS
+from pipeline.artifacts.json_lines import read_json_lines, write_json_lines
 from pipeline.artifacts.output_spaces import OutputSpaceStore, write_output_spaces
 from pipeline.artifacts.prompts import read_prompts, write_prompts
 from pipeline.artifacts.storage import read_json, read_table, write_json, write_table
@@ -103,6 +107,33 @@ def test_missing_file_and_column(tmp_path):
 
 
 def test_undefined_numbers_are_not_written_as_nan(tmp_path):
-    with pytest.raises(ValueError):
-        write_json(tmp_path / "a.json", {"value": float("nan")})
-    assert not (tmp_path / "a.json").exists()
+    for write, value in ((write_json, {"value": math.nan}), (write_json_lines, [{"value": math.nan}])):
+        with pytest.raises(ValueError):
+            write(tmp_path / "a.json", value)
+    assert not list(tmp_path.iterdir())
+
+
+@given(st.lists(st.fixed_dictionaries({"text": st.text(st.characters(exclude_categories=())), "n": st.integers()})))
+def test_json_lines_hold_any_text(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("lines") / "rows.jsonl"
+    write_json_lines(path, rows)
+    assert read_json_lines(path, ("text", "n")) == rows
+    assert len(path.read_bytes().split(b"\n")) == len(rows) + 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"a": 1}\n{"a": 2', "rows.jsonl: line 2 is not JSON"),
+        (b"[]", "line 1 is not a JSON object"),
+        (b'{"b": 1}', "line 1 has no field 'a'; its fields are"),
+        (b"\xff", "is not UTF-8 text"),
+    ],
+)
+def test_json_lines_that_cannot_be_used(tmp_path, content, message):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"a": 1}\r\n\n  \n{"a": "\xe2\x80\xa8"}')
+    assert read_json_lines(path, ("a",)) == [{"a": 1}, {"a": "\u2028"}]
+    path.write_bytes(content)
+    with pytest.raises(ArtifactError, match=message):
+        read_json_lines(path, ("a",))

@@ -45,7 +45,7 @@ def test_instructions_and_their_record(build, tmp_path):
     for kind in {prompt.category for prompt in prompts}:
         assert sorted(prompt.split for prompt in prompts if prompt.category == kind) == ["anchor", "held_out"]
     record = read_json(tmp_path / "prompts" / "instructions.provenance.json")
-    assert record["num_prompts"] == 16 and record["num_held_out"] == 8 and record["found"] == {"revision": None}
+    assert record["found"] == {"revision": None}
     assert record["parameters"]["prompts.instructions"]["held_out_share"] == 0.25 and record["parameters"]["seed"] == 0
     assert list(record["inputs_sha256"]) == ["data/instructions.jsonl"]
 
