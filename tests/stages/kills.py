@@ -11,6 +11,7 @@ import select
 import shutil
 import signal
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,22 +19,23 @@ import pyarrow.parquet as pq
 from tests.forked import fork, run_module
 
 VARIABLE = {
-    "started",
-    "wall_time_seconds",
-    "tokens_read",
-    "peak_memory_bytes",
-    "peak_gpu_memory_bytes",
-    "continued",
-    "seconds",
-    "cache_hits",
-    "classifier_calls",
-    "reward_calls",
-    "outputs_sha256",
+    *("started", "wall_time_seconds", "tokens_read", "peak_memory_bytes", "peak_gpu_memory_bytes", "continued"),
+    *("seconds", "outputs_sha256"),
 }
-"""What a run says about itself in provenance and training logs: times, how much it found already done, and hashes of
-outputs with either in them; the outputs themselves are compared."""
-
+"""What a run says about itself in provenance and training logs: its cost, and hashes of outputs with that in them; the
+outputs themselves are compared."""
 LOOK_SECONDS = 0.002
+
+
+@dataclass
+class Job:
+    """A stage to run: its module and arguments, what it writes, and where its unfinished work lies."""
+
+    name: str
+    module: str
+    arguments: list[str]
+    outputs: list[Path]
+    scratch: list[Path] = field(default_factory=list)
 
 
 def processor_seconds(process: int) -> float:
@@ -51,14 +53,14 @@ def processor_seconds(process: int) -> float:
     return seconds
 
 
-def run(job: dict, log: Path, kill_after: float | None) -> tuple[int, float]:
+def run(job: Job, log: Path, kill_after: float | None = None) -> tuple[int, float]:
     """Exit code of the stage (-9 if it was killed, after so many processor seconds) and its processor seconds."""
 
     def work() -> None:
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
-        run_module(job["module"], job["arguments"])
+        run_module(job.module, job.arguments)
 
     child = fork(work)
     handle = os.pidfd_open(child)
@@ -99,87 +101,41 @@ def digest(path: Path) -> object:
     return hashlib.sha256(content).hexdigest()
 
 
-def remove(path: Path) -> None:
-    """Remove a file or directory, if there is one."""
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def progress(scratch: list[Path]) -> int:
-    """Finished pieces in scratch directories: complete lines of journals, finished files, steps of a checkpoint."""
-    from safetensors import safe_open
-
-    pieces = 0
-    for path in (item for directory in scratch if directory.exists() for item in directory.rglob("*")):
-        if path.suffix == ".jsonl":
-            pieces += path.read_bytes().count(b"\n")
-        elif path.suffix == ".json" and ".partial" not in str(path):
-            pieces += 1
-        elif path.suffix == ".safetensors":
-            with safe_open(path, "pt") as file:
-                pieces += int(file.metadata()["step"])
-    return pieces
-
-
-def hidden(outputs: list[Path]) -> list[str]:
-    """What is left over beside outputs: temporary directories, locks, unfinished work."""
-    places = {output.parent for output in outputs}
-    return sorted(
-        str(item) for place in places for item in place.iterdir() if item.suffix in (".partial", ".lock", ".unfinished")
-    )
-
-
-def examine(job: dict, log: Path) -> dict:
-    """Run a stage whole, then kill it at every one of ``job["moments"]`` (shares of its work), then let it finish."""
-    outputs, scratch = [Path(path) for path in job["outputs"]], [Path(path) for path in job["scratch"]]
-    status, seconds = run(job, log, None)
-    report = {"name": job["name"], "seconds": seconds, "killed": 0, "finished": 0, "errors": []}
-    if status != 0:
-        return report | {"errors": [f"the uninterrupted run: {log.read_text()[-2000:]}"]}
-    whole = {str(path): digest(path) for path in outputs}
-
-    def check(when: str, complete: bool) -> None:
-        for path in outputs:
-            found = digest(path)
-            if found != whole[str(path)] and (complete or found is not None):
-                report["errors"].append(f"{when}: {path} is {found}, and was {whole[str(path)]}")
-
-    saved = 0
-    for number, moment in enumerate(job["moments"]):
-        if number % max(len(job["moments"]) // 2, 1) == 0:
-            # Twice over: on nothing, as DVC leaves it, and on what the last run had finished.
-            for path in (*outputs, *scratch):
-                remove(path)
-            saved = 0
-        status, used = run(job, log, moment * seconds)
-        for attempt in range(3):
-            if status != 0 or len(job["moments"]) > 1 or moment > 1:
-                break
-            # The run before, the first of its kind, loaded more, and took longer than this one; and of a short stage
-            # much of the time is that in which its process is taken down.
-            for path in (*outputs, *scratch):
-                remove(path)
-            status, used = run(job, log, moment * used / 2**attempt)
-        when = f"kill {number} at {moment:.3f} of {seconds:.3f} processor seconds"
-        if status == -signal.SIGKILL:
-            report["killed"] += 1
-            check(when, complete=False)
-            done = progress(scratch)
-            # Where scratch is gone, the output is there: the kill came after the work.
-            if done < saved and any(digest(path) is None for path in outputs):
-                report["errors"].append(f"{when}: {done} finished pieces, and {saved} before")
-            saved = done
-        elif status == 0:
-            report["finished"] += 1
-            check(when, complete=True)
+def remove(*paths: Path) -> None:
+    """Remove files and directories, where they are."""
+    for path in paths:
+        if path.is_dir():
+            shutil.rmtree(path)
         else:
-            report["errors"].append(f"{when}: status {status}, {log.read_text()[-2000:]}")
-    status, _ = run(job, log, None)
+            path.unlink(missing_ok=True)
+
+
+def examine(job: Job, log: Path, moments: list[float]) -> tuple[int, list[str]]:
+    """Run a stage whole, then kill it at every moment (shares of its work), each time on what the kill before has left,
+    and let it finish. How often it was killed, and what is wrong with what it leaves."""
+    status, seconds = run(job, log)
     if status != 0:
-        report["errors"].append(f"the last run: status {status}, {log.read_text()[-2000:]}")
-    check("at the end", complete=True)
-    if left := hidden(outputs) + [str(path) for path in scratch if path.exists() or Path(f"{path}.lock").exists()]:
-        report["errors"].append(f"left over: {left}")
-    return report
+        return 0, [f"the uninterrupted run: {log.read_text()[-2000:]}"]
+    whole = {path: digest(path) for path in job.outputs}
+    killed, errors = 0, []
+    if moments:
+        remove(*job.outputs, *job.scratch)
+    for moment in moments:
+        left = moment * seconds
+        status, used = run(job, log, left)
+        while status == 0 and left > 0.01:
+            # The first run of its kind loads more than this one; and it takes time to take a process down.
+            remove(*job.outputs, *job.scratch)
+            left = min(left, used) / 2
+            status, used = run(job, log, left)
+        killed += status == -signal.SIGKILL
+        if status not in (0, -signal.SIGKILL):
+            errors.append(f"at {moment:.3f}: status {status}, {log.read_text()[-2000:]}")
+        errors += [f"at {moment:.3f}: {path} is damaged" for path in whole if digest(path) not in (None, whole[path])]
+    if moments and (status := run(job, log)[0]) != 0:
+        errors.append(f"the last run: status {status}, {log.read_text()[-2000:]}")
+    errors += [f"at the end: {path} is another" for path in whole if digest(path) != whole[path]]
+    places = {output.parent for output in job.outputs}
+    hidden = [item for place in places for item in place.iterdir() if item.suffix in (".partial", ".old", ".lock")]
+    hidden += [path for path in job.scratch if path.exists() or path.with_name(f"{path.name}.lock").exists()]
+    return killed, errors + [f"left over: {path}" for path in hidden]
