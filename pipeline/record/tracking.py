@@ -18,17 +18,14 @@ from pipeline.config.params import Params, TrackingConfig
 from pipeline.errors import first_line
 from pipeline.record.provenance import StageRecord
 
-WANDB_HOST = "https://api.wandb.ai"
 CONNECT_SECONDS = 30
-SECONDS_BETWEEN_LINES = 30.0
-"""Of a bar in a log, where one that is drawn ten times a second makes megabytes in an hour."""
 
 
 def has_credentials() -> bool:
     """Whether W&B finds a key without asking: in the environment or in a netrc file."""
     if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
         return True
-    host = urlparse(os.environ.get("WANDB_BASE_URL") or WANDB_HOST).hostname or ""
+    host = urlparse(os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai").hostname or ""
     try:
         # Named, or Python refuses a file that others may read, which W&B does not.
         path = Path(os.environ.get("NETRC") or "~/.netrc").expanduser()
@@ -55,20 +52,6 @@ def _warn(message: str) -> None:
     print(f"warning: tracking: {message}", file=sys.stderr)
 
 
-class Bar(tqdm):
-    """A tqdm bar that can count what an earlier run has done, and is drawn seldom where nobody watches."""
-
-    def __init__(self, iterable: Iterable | None = None, **arguments: Any):
-        if not (arguments.get("file") or sys.stderr).isatty():
-            arguments = {"mininterval": SECONDS_BETWEEN_LINES, "maxinterval": 2 * SECONDS_BETWEEN_LINES} | arguments
-        super().__init__(iterable, **arguments)
-
-    def restored(self, count: int) -> None:
-        """Count what is no throughput of this run."""
-        self.initial += count
-        self.update(count)
-
-
 class Run:
     """What a stage may log to; does nothing without a W&B run, nor after W&B has failed once.
 
@@ -77,7 +60,7 @@ class Run:
 
     def __init__(self, run: Any = None, last_step: int = -1):
         self._run, self._last_step = run, last_step
-        self._bars: list[Bar] = []
+        self._bars: list[tqdm] = []
 
     def _try(self, action: Callable[[Any], Any]) -> None:
         """Tracking must not fail a stage: the first error, whatever it is, ends it with a warning."""
@@ -100,30 +83,24 @@ class Run:
             # Written at once: a step that waits for the next one to end it would be lost when the process is killed.
             self._try(lambda run: run.log(dict(values), step=step, commit=True))
 
-    def bar(self, iterable: Iterable | None = None, **arguments: Any) -> Bar:
+    def bar(self, iterable: Iterable | None = None, **arguments: Any) -> tqdm:
         """A tqdm bar whose count and rate become results of the run; ``unit`` names them."""
-        self._bars.append(Bar(iterable, **arguments))
+        # In a log, one that is drawn ten times a second would make megabytes in an hour.
+        seldom = {} if sys.stderr.isatty() else {"mininterval": 30, "maxinterval": 60}
+        self._bars.append(tqdm(iterable, **seldom, **arguments))
         return self._bars[-1]
 
     def table(self, name: str, frame: Any) -> None:
         """Log a pandas table."""
-        self._media(name, lambda wandb: wandb.Table(dataframe=frame))
+        self._try(lambda run: self.log({name: _wandb().Table(dataframe=frame)}, step=self._last_step + 1))
 
     def image(self, name: str, path: Any) -> None:
         """Log a picture file."""
-        self._media(name, lambda wandb: wandb.Image(str(path)))
-
-    def _media(self, name: str, make: Callable[[Any], Any]) -> None:
-        def send(run: Any) -> None:
-            import wandb
-
-            self.log({name: make(wandb)}, step=self._last_step + 1)
-
-        self._try(send)
+        self._try(lambda run: self.log({name: _wandb().Image(str(path))}, step=self._last_step + 1))
 
     def finish(self, exit_code: int = 0) -> None:
         """Close the run; what a server does not take within a minute stays in the local directory."""
-        for bar in self._bars:
+        for bar in (bar for bar in self._bars if not bar.disable):
             shown, name = bar.format_dict, f"throughput/{bar.unit}s"
             bar.close()
             if done := shown["n"] - shown["initial"]:
@@ -132,10 +109,15 @@ class Run:
         self._run = None
 
 
-def _open(mode: str, arguments: Mapping[str, Any]) -> Run:
+def _wandb() -> Any:
+    """The package, which takes a second to import."""
     import wandb
 
-    torch = sys.modules.get("torch")
+    return wandb
+
+
+def _open(mode: str, arguments: Mapping[str, Any]) -> Run:
+    wandb, torch = _wandb(), sys.modules.get("torch")
     has_gpu = torch is not None and torch.cuda.is_available()
     # A run starts in a third of a second: what is left out is in our own provenance.
     settings = wandb.Settings(

@@ -75,6 +75,8 @@ class OpenedModel:
 
 def train_adapter(
     run: StageRun,
+    model: str,
+    method: str,
     model_report: Path,
     prompts: Sequence[Prompt],
     targets: Sequence[Target],
@@ -94,9 +96,8 @@ def train_adapter(
     from pipeline.engines.training import fit
     from pipeline.engines.training.distributed import process_group
 
-    config, model_name, method = run.params, run.names["model"], run.names["method"]
+    config, model_config = run.params, run.params.models[model]
     settings, distributed = training_settings(config, method), config.distributed
-    model_config = config.models[model_name]
     passes = settings.global_batch_size // settings.micro_batch_size
     if passes < distributed.num_processes:
         raise ConfigError(
@@ -110,11 +111,12 @@ def train_adapter(
             stack.enter_context(run.scratch())
             tracking = stack.enter_context(run.tracked())
         tokenizer = load_tokenizer(model_config, model_revision(model_report))
-        model = _model_with_adapter(run, model_report, targets[0].name, group)
+        stream = (model, targets[0].name)
+        adapted = _model_with_adapter(config, model, method, model_report, stream, group)
         encode = request_encoder(tokenizer, model_config)
-        num_steps, terms = _terms(config, model_name, method, prompts, targets, tokenizer, encode)
+        num_steps, terms = _terms(config, model, method, prompts, targets, tokenizer, encode)
         if open_further_term is not None:
-            terms.append(open_further_term(OpenedModel(model, tokenizer, encode, num_steps, group)))
+            terms.append(open_further_term(OpenedModel(adapted, tokenizer, encode, num_steps, group)))
         progress = stack.enter_context(tqdm(total=num_steps, desc=run.title, unit="step", disable=not group.is_main))
 
         def on_step(entry: dict) -> None:
@@ -124,12 +126,12 @@ def train_adapter(
             tracking.log({f"train/{key}": value for key, value in logged.items() if key != "step"}, step=entry["step"])
 
         log = fit.fit(
-            model,
+            adapted,
             terms,
             num_steps,
             fit.FitSettings(**{item.name: getattr(settings, item.name) for item in fields(fit.FitSettings)}),
             seed=config.train_seed,
-            stream=(model_name, targets[0].name),
+            stream=stream,
             pad_id=tokenizer.pad_token_id or 0,
             checkpoint=fit.Checkpoint(run.unfinished / "state.safetensors"),
             on_step=on_step,
@@ -137,29 +139,30 @@ def train_adapter(
         )
         if group.is_main:
             with atomic_directory(output) as directory:
-                fit.save_adapter(model, directory)
+                fit.save_adapter(adapted, directory)
                 (directory / "train_log.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in log))
                 results = {"steps": len(log), "final_loss": log[-1]["loss"]}
                 run.write_record(directory, **results, distributed=asdict(distributed))
 
 
-def _model_with_adapter(run: StageRun, model_report: Path, target: str, group: "ProcessGroup") -> "PeftModel":
+def _model_with_adapter(
+    config: Params, model: str, method: str, report: Path, stream: Sequence[str], group: "ProcessGroup"
+) -> "PeftModel":
     """The base model with fresh LoRA weights, the same ones in every process, on its device."""
     import torch
 
     from pipeline.engines.loading.model import add_lora, load_model
 
-    config, name = run.params.models[run.names["model"]], run.names["model"]
-    settings = training_settings(run.params, run.names["method"])
+    settings, model_config = training_settings(config, method), config.models[model]
     # Layers that are shared out go to the device one by one.
     device = "cpu" if group.shards else str(group.device)
 
     def make_model() -> "PeftModel":
-        base = load_model(config, model_revision(model_report), device)
-        torch.manual_seed(stream_seed(run.params.train_seed, "lora", name, target))
+        base = load_model(model_config, model_revision(report), device)
+        torch.manual_seed(stream_seed(config.train_seed, "lora", *stream))
         return add_lora(
             base,
-            config,
+            model_config,
             rank=settings.lora_rank,
             alpha=settings.lora_alpha,
             dropout=settings.lora_dropout,

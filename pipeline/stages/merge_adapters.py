@@ -6,7 +6,7 @@ from pipeline.artifacts.atomic import atomic_directory
 from pipeline.dag.execution import StageRun, command_line
 
 
-def main(run: StageRun, method: str, adapters: list[Path], output: Path) -> None:
+def main(run: StageRun, model: str, method: str, adapters: list[Path], output: Path) -> None:
     """Write the adapter directory ``output``: the sum of the updates of ``adapters``, each times its weight."""
     from pipeline.artifacts.adapters import merge_adapters
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from tqdm import tqdm
 
 from pipeline.artifacts.storage import sha256_json
 from pipeline.dag.execution import StageRun
 from pipeline.errors import ArtifactError, ModelError, storage_error
-from pipeline.record.tracking import Bar
 
 Item = TypeVar("Item")
 Compute = Callable[[dict[str, Item]], Iterable[Mapping[str, Any]]]
@@ -42,7 +42,7 @@ class ResumableMap:
         ArtifactError: A line is not JSON.
     """
 
-    def __init__(self, path: Path, bar: Bar | None = None, size: Callable[[Any], int] = lambda value: 1):
+    def __init__(self, path: Path, bar: tqdm | None = None, size: Callable[[Any], int] = lambda value: 1):
         self._path, self._bar, self._size = path, bar, size
         self.values: dict[str, Any] = {}
         *lines, rest = path.read_bytes().split(b"\n") if path.exists() else [b""]
@@ -58,7 +58,10 @@ class ResumableMap:
         """The values of ``items``, in their order. May be called again with others."""
         missing = {key: item for key, item in items.items() if key not in self.values}
         if self._bar is not None:
-            self._bar.restored(sum(self._size(self.values[key]) for key in items.keys() - missing.keys()))
+            restored = sum(self._size(self.values[key]) for key in items.keys() - missing.keys())
+            # What an earlier run has done is no throughput of this one.
+            self._bar.initial += restored
+            self._bar.update(restored)
         for batch in compute(missing) if missing else ():
             self._keep(batch)
             if self._bar is not None:

@@ -61,7 +61,7 @@ def main(
 ) -> None:
     """Write the adapter directory ``output``, trained on strings drawn from ``hard_targets``."""
     targets = [hard_target(run.params, model, method, hard_targets)]
-    train_adapter(run, model_report, read_prompts(prompts), targets, output)
+    train_adapter(run, model, method, model_report, read_prompts(prompts), targets, output)
 
 
 if __name__ == "__main__":

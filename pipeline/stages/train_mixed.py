@@ -111,7 +111,8 @@ def main(
     if wanted.anchors is not None:
         generations = read_table(replies, GENERATION_COLUMNS)
         anchors = partial(anchor_term, config, model, method, read_text_prompts(instructions), generations)
-    train_adapter(run, model_report, read_prompts(prompts), [make[name]() for name in wanted.targets], output, anchors)
+    targets = [make[name]() for name in wanted.targets]
+    train_adapter(run, model, method, model_report, read_prompts(prompts), targets, output, anchors)
 
 
 if __name__ == "__main__":

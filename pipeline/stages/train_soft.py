@@ -37,9 +37,11 @@ def soft_target(config: Params, method: str, tries: Path) -> Target:
     return Target("soft", soft_target_loss, open_target, soft.epochs, soft.samples_per_prompt)
 
 
-def main(run: StageRun, method: str, model_report: Path, prompts: Path, tries: Path, output: Path) -> None:
+def main(run: StageRun, model: str, method: str, model_report: Path, prompts: Path, tries: Path, output: Path) -> None:
     """Write the adapter directory ``output``, trained on the next-token laws of ``tries``."""
-    train_adapter(run, model_report, read_prompts(prompts), [soft_target(run.params, method, tries)], output)
+    train_adapter(
+        run, model, method, model_report, read_prompts(prompts), [soft_target(run.params, method, tries)], output
+    )
 
 
 if __name__ == "__main__":

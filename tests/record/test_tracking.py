@@ -153,11 +153,12 @@ def test_bars_become_results_without_what_an_earlier_run_has_done(capsys):
     recorded = Recorded()
     run = Run(recorded)
     bar = run.bar(total=100, unit="sample")
-    bar.restored(40)
-    bar.update(60)
+    bar.initial = 40
+    bar.update(100)
     assert list(run.bar(range(5), unit="prompt")) == list(range(5))
     untouched = run.bar(total=9, unit="pair")
-    untouched.restored(9)
+    untouched.initial = 9
+    untouched.update(9)
     elapsed = bar.format_dict["elapsed"]
     run.finish()
     found = recorded.summary
