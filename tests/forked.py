@@ -69,16 +69,8 @@ def in_child(work: Callable[[], None]) -> int:
 class ForkedModule:
     """``python -m`` in a child of this process, with as much of ``subprocess.Popen`` as signals take.
 
-    Args:
-        command: Module and arguments, what follows ``python -m``.
-        directory: Where it runs.
-        errors: File for its standard error.
-        output: File for its standard output; dropped unless named.
-        variables: Variables of the environment besides those of this process.
-
-    Attributes:
-        pid: Its number.
-        returncode: Exit status, negative for a signal; None while it runs.
+    ``command`` is what follows ``python -m``; ``variables`` are of the environment besides those of this process.
+    ``returncode`` is negative for a signal, None while it runs.
     """
 
     def __init__(
@@ -107,7 +99,6 @@ class ForkedModule:
         self.pid = fork(run)
 
     def poll(self) -> int | None:
-        """The exit status, once it has ended."""
         if self.returncode is None:
             ended, status = os.waitpid(self.pid, os.WNOHANG)
             if ended:
@@ -115,17 +106,14 @@ class ForkedModule:
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal unless it has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
     def wait(self) -> int:
-        """Wait for its end; the exit status."""
         if self.returncode is None:
             self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return self.returncode
 
     @property
     def errors(self) -> str:
-        """What it has written to its standard error."""
         return self._errors.read_text()

@@ -141,12 +141,18 @@ def test_an_unreachable_server_leaves_an_offline_run(monkeypatch, directory, cap
         assert server.runs["a" * 16].steps == [7]
 
 
-def test_an_error_of_the_stage_passes_and_is_seen_in_the_run(monkeypatch, directory):
-    recorded = Recorded()
-    monkeypatch.setattr("pipeline.record.tracking._open", lambda mode, arguments: Run(recorded))
-    with pytest.raises(KeyError), opened():
+def test_a_stage_says_what_its_run_is_and_its_errors_pass(monkeypatch, directory, tiny_params):
+    recorded, seen = Recorded(), {}
+    monkeypatch.setattr("pipeline.record.tracking._open", lambda mode, given: seen.update(given) or Run(recorded))
+    config = replace(load_params(tiny_params), experiment="paper", tracking=CONFIG)
+    record = StageRecord("train-soft", {"rank": 16}, [tiny_params], "code")
+    with pytest.raises(KeyError), stage_run(config, record, model="qwen3_14b", condition="soft"):
         raise KeyError("the stage's own")
     assert recorded.ended == 1
+    assert seen["group"] == "paper" and seen["job_type"] == "train-soft" and seen["name"] == "train-soft qwen3_14b soft"
+    assert seen["tags"] == ["train-soft", "qwen3_14b", "soft"] and seen["id"] == record.identity[:16]
+    assert seen["config"]["parameters"] == {"rank": 16}
+    assert seen["config"]["provenance"]["inputs_sha256"] == record.inputs
 
 
 def test_bars_become_results_without_what_an_earlier_run_has_done(capsys):
@@ -167,24 +173,6 @@ def test_bars_become_results_without_what_an_earlier_run_has_done(capsys):
     assert 0 < found["throughput/samples_per_second"] <= 60 / elapsed
     # tqdm's way to say that it is closed.
     assert bar.disable
-
-
-def test_stage_run_says_what_the_run_is(monkeypatch, directory, tiny_params):
-    seen = {}
-
-    def capture(mode, arguments):
-        seen.update(arguments)
-        return Run(Recorded())
-
-    monkeypatch.setattr("pipeline.record.tracking._open", capture)
-    config = replace(load_params(tiny_params), experiment="paper", tracking=CONFIG)
-    record = StageRecord("train-soft", {"rank": 16}, [tiny_params], "code")
-    with stage_run(config, record, model="qwen3_14b", condition="soft"):
-        pass
-    assert seen["group"] == "paper" and seen["job_type"] == "train-soft" and seen["name"] == "train-soft qwen3_14b soft"
-    assert seen["tags"] == ["train-soft", "qwen3_14b", "soft"] and seen["id"] == record.identity[:16]
-    assert seen["config"]["parameters"] == {"rank": 16}
-    assert seen["config"]["provenance"]["inputs_sha256"] == record.inputs
 
 
 def sync() -> None:
