@@ -23,7 +23,6 @@ from pipeline.artifacts.tries import TrieStore
 from pipeline.config.conditions import answer_protocol, answer_styles, decoding_settings, generation_settings
 from pipeline.config.engine import samples_per_request
 from pipeline.config.evaluation import DEFAULT_SETTING, StyleConfig
-from pipeline.config.params import Params
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.core.tries.trie import Trie, trie_levels
 from pipeline.dag.execution import StageRun, command_line
@@ -33,8 +32,6 @@ from pipeline.stages.resumable import resumable
 
 if TYPE_CHECKING:
     from pipeline.core.tries.constraint import TrieConstraint
-    from pipeline.engines.sampling.text_engine import SampleRequest
-
 
 SETTING_MARK = "@"
 """Between a question's id and a further decoding setting or style, in their request's id; no prompt's id has it."""
@@ -73,47 +70,6 @@ def _constraint(tries: TrieStore | None, prompt_id: str, max_new_tokens: int) ->
     return TrieConstraint(trie, default_device())
 
 
-def _sample_requests(
-    config: Params,
-    axis: str,
-    model: str,
-    condition: str,
-    prompts: Sequence[TextPrompt],
-    seeds: Mapping[str, dict[int, int]],
-    model_report: Path,
-    weights: Path,
-) -> list["SampleRequest"]:
-    """A request for the samples of each prompt in ``seeds`` (seed by sample index, by prompt id)."""
-    from pipeline.engines.sampling.text_engine import SampleRequest, sampling_law
-
-    settings = generation_settings(config, axis, condition)
-    law = sampling_law(settings, config.models[model], model_revision(model_report))
-    further, styles = decoding_settings(settings), answer_styles(settings)
-    protocol = answer_protocol(config, model, condition)
-    role = config.models[model].chat.reasoning.instruction_role
-    encode = request_encoder(config.models[model], model_report)
-    tries = TrieStore(weights) if condition == "constrained" else None
-    requests = []
-    for prompt in prompts:
-        if prompt.prompt_id not in seeds:
-            continue
-        setting = prompt.prompt_id.partition(SETTING_MARK)[2]
-        messages = protocol.messages(axis, prompt.text, role)
-        request = SampleRequest(
-            prompt.prompt_id,
-            encode(messages, protocol.reasons),
-            seeds[prompt.prompt_id],
-            styles[setting].max_new_tokens if setting in styles else settings.max_new_tokens,
-            **further.get(setting, law),
-            # Reasoning traces and channels are told apart by special tokens.
-            skip_special_tokens=not protocol.reasons,
-            constraint=_constraint(tries, prompt.prompt_id, settings.max_new_tokens),
-        )
-        requests.append(request)
-    # Engines decode neighbouring requests together where their replies may be equally long.
-    return sorted(requests, key=lambda request: request.max_new_tokens)
-
-
 def _with_settings(table: pd.DataFrame) -> pd.DataFrame:
     """The table with the settings that are parts of its prompt ids in a column of their own."""
     parts = table["prompt_id"].str.partition(SETTING_MARK)
@@ -132,15 +88,15 @@ def main(
 ) -> None:
     """Write the generations of every prompt in ``prompts``; ``weights`` are the tries for the condition constrained."""
     from pipeline.engines.sampling.generate import sample_seeds
+    from pipeline.engines.sampling.text_engine import SampleRequest, sampling_law
 
-    config = run.params
+    config, settings = run.params, generation_settings(run.params, axis, condition)
     check_engine(config, condition)
-    settings = generation_settings(config, axis, condition)
-    styles = answer_styles(settings)
+    further, styles = decoding_settings(settings), answer_styles(settings)
     columns = ("prompt_id", "bare")
     tables = (read_table(path, columns)[list(columns)] for path in prompts) if styles else ()
     bare = dict(row for table in tables for row in table.itertuples(index=False, name=None))
-    rows = _all_requests(read_requests(*prompts), decoding_settings(settings), styles, bare)
+    rows = _all_requests(read_requests(*prompts), further, styles, bare)
     samples = {
         f"{prompt.prompt_id} {index}": (prompt.prompt_id, index, seed)
         for prompt in rows
@@ -150,10 +106,30 @@ def main(
     }
 
     def sample(missing: Mapping[str, tuple[str, int, int]]) -> Iterator[dict[str, dict]]:
+        chosen, protocol = config.models[model], answer_protocol(config, model, condition)
+        law = sampling_law(settings, chosen, model_revision(model_report))
+        encode = request_encoder(chosen, model_report)
+        tries = TrieStore(weights) if condition == "constrained" else None
         seeds: dict[str, dict[int, int]] = {}
         for prompt_id, index, seed in missing.values():
             seeds.setdefault(prompt_id, {})[index] = seed
-        requests = _sample_requests(config, axis, model, condition, rows, seeds, model_report, weights)
+        requests = []
+        for prompt in (prompt for prompt in rows if prompt.prompt_id in seeds):
+            setting = prompt.prompt_id.partition(SETTING_MARK)[2]
+            messages = protocol.messages(axis, prompt.text, chosen.chat.reasoning.instruction_role)
+            request = SampleRequest(
+                prompt.prompt_id,
+                encode(messages, protocol.reasons),
+                seeds[prompt.prompt_id],
+                styles[setting].max_new_tokens if setting in styles else settings.max_new_tokens,
+                **further.get(setting, law),
+                # Reasoning traces and channels are told apart by special tokens.
+                skip_special_tokens=not protocol.reasons,
+                constraint=_constraint(tries, prompt.prompt_id, settings.max_new_tokens),
+            )
+            requests.append(request)
+        # Engines decode neighbouring requests together where their replies may be equally long.
+        requests.sort(key=lambda request: request.max_new_tokens)
         engine = open_engine(config, model, condition, model_report, weights, rows[0].text, axis=axis)
         for batch in engine.sample(requests):
             yield {f"{made.key} {made.sample_index}": asdict(made.generation) for made in batch}
