@@ -1,9 +1,8 @@
 """A W&B workspace as code: what to look at in the project, grouped by experiment, model and condition.
 
-A new view is saved each time; delete those that are not needed in W&B.
+A new view is saved each time, for the team WANDB_ENTITY, if that is set.
 """
 
-import argparse
 import os
 from pathlib import Path
 from typing import Any
@@ -57,7 +56,7 @@ def build_workspace(entity: str, config: Params) -> Any:
     )
 
 
-def main(params: Path, entity: str | None) -> None:
+def main(params: Path = Path("params.yaml")) -> None:
     """Save the workspace and print its address. Raises ConfigError without credentials or a server."""
     config = load_params(params)
     if not has_credentials():
@@ -65,7 +64,7 @@ def main(params: Path, entity: str | None) -> None:
     import wandb
 
     try:
-        workspace = build_workspace(entity or wandb.Api(timeout=30).default_entity, config)
+        workspace = build_workspace(os.environ.get("WANDB_ENTITY") or wandb.Api(timeout=30).default_entity, config)
         workspace.save()
     except PipelineError:
         raise
@@ -75,14 +74,5 @@ def main(params: Path, entity: str | None) -> None:
     print(workspace.url)
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Command line of ``make dashboard``."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="default: %(default)s")
-    default = os.environ.get("WANDB_ENTITY")
-    parser.add_argument("--entity", default=default, help="W&B user or team (default: WANDB_ENTITY, or the key's)")
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    run_command(main, parse_arguments())
+    run_command(main, kept=None)

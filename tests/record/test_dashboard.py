@@ -1,7 +1,6 @@
 """The workspace as code: what is sent to the server, and that it shows names which the pipeline logs."""
 
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -28,7 +27,9 @@ def test_the_saved_workspace(monkeypatch, tiny_params, capsys, entity):
     with wandb_server() as server:
         monkeypatch.setenv("WANDB_API_KEY", "0123456789" * 4)
         monkeypatch.setenv("WANDB_BASE_URL", server.url)
-        dashboard.main(tiny_params, entity)
+        if entity:
+            monkeypatch.setenv("WANDB_ENTITY", entity)
+        dashboard.main(tiny_params)
     (view,) = server.views
     assert view["entityName"] == (entity or "someone") and view["type"] == "project-view"
     assert f"{server.url}/{entity or 'someone'}/" in capsys.readouterr().out
@@ -47,13 +48,13 @@ def test_the_saved_workspace(monkeypatch, tiny_params, capsys, entity):
 
 def test_what_is_missing_is_said(monkeypatch, tiny_params):
     with pytest.raises(ConfigError, match="WANDB_API_KEY"):
-        dashboard.main(tiny_params, "a-team")
+        dashboard.main(tiny_params)
     monkeypatch.setenv("WANDB_API_KEY", "0123456789" * 4)
     with wandb_server() as server:
         server.refuses = True
         monkeypatch.setenv("WANDB_BASE_URL", server.url)
         with pytest.raises(ConfigError, match="was not saved"):
-            dashboard.main(tiny_params, "a-team")
+            dashboard.main(tiny_params)
     monkeypatch.setitem(sys.modules, "wandb_workspaces.workspaces", None)
     with pytest.raises(ConfigError, match="requirements.txt"):
-        dashboard.main(Path(tiny_params), "a-team")
+        dashboard.main(tiny_params)
