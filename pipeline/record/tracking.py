@@ -100,7 +100,8 @@ class Run:
 
     def finish(self, exit_code: int = 0) -> None:
         """Close the run; what a server does not take within a minute stays in the local directory."""
-        for bar in (bar for bar in self._bars if not bar.disable):
+        # One that is switched off has no unit.
+        for bar in (bar for bar in self._bars if hasattr(bar, "unit")):
             shown, name = bar.format_dict, f"throughput/{bar.unit}s"
             bar.close()
             if done := shown["n"] - shown["initial"]:
