@@ -47,6 +47,7 @@ def test_the_saved_workspace(monkeypatch, tiny_params, capsys, entity):
 
 
 def test_what_is_missing_is_said(monkeypatch, tiny_params):
+    monkeypatch.setenv("WANDB_ENTITY", "a-team")
     with pytest.raises(ConfigError, match="WANDB_API_KEY"):
         dashboard.main(tiny_params)
     monkeypatch.setenv("WANDB_API_KEY", "0123456789" * 4)
