@@ -35,8 +35,6 @@ class Metric:
         decimals: Decimals in tables.
         undefined: What the column ``undefined`` counts.
         column: Title of a column of a table, where the title is too long for one; empty where it is not.
-        attempts: Metric whose n counts the attempts of which an undefined value says that none succeeded ("none of n
-            parsed"); empty where the column ``undefined`` says why.
         headline: Place among the headline numbers of its axis, from 1; 0 for a metric that is none of them.
     """
 
@@ -54,7 +52,6 @@ class Metric:
     decimals: int
     undefined: str
     column: str = ""
-    attempts: str = ""
     headline: int = 0
 
     @property

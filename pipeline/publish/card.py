@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
@@ -22,16 +22,24 @@ from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.structured import TEMPLATE
 from pipeline.errors import ArtifactError, first_line
 from pipeline.publish.licence import Licence
-from pipeline.report.tables.retention import DIFFERENCES, one_name_per_variant, without_bos
-from pipeline.report.tables.settings import methods_table, shared_settings, unseen_place
-from pipeline.report.tables.table import DASH, Cell, Measure, build_table, existing_measures, measure_of
-from pipeline.report.tables.table_text import escape_markdown, markdown_table, shown
+from pipeline.report.evaluations import rows_of
+from pipeline.report.retention import WITHOUT_BOS
+from pipeline.report.settings import methods_table, shared_settings, unseen_place
+from pipeline.report.table import DASH, metric_cell
+from pipeline.report.table_text import escape_markdown, markdown_table
 
 PAPER = "2605.11845"
 RESULT_HEADER = ("Metric", "Better", "Base", "With the adapter", "Perfect sampler", "n, base / adapter")
 TITLES = {**SPLIT_TITLES, **LAW_SPLITS}
 CALIBRATION = ("structured", "laws")
 """Axes that say how well answers follow their laws; a card needs one of them."""
+DIFFERENCES = {
+    "retention": ("gp_irt_difference", "accuracy_difference"),
+    "paloma": tuple(
+        f"{name}{suffix}" for suffix in ("", WITHOUT_BOS) for name in ("bits_per_byte_difference", "perplexity_ratio")
+    ),
+}
+"""Metrics of paired differences from base, by axis."""
 BETTER = {"lower": "lower", "higher": "higher", "neither": DASH}
 
 
@@ -85,46 +93,35 @@ class Publication:
         return is_local_path(self.report["checkpoint"])
 
 
-@dataclass(frozen=True)
-class ResultRow:
-    """One metric of a card, of base and of the adapter; None where an evaluation has no such number."""
+class ResultRow(NamedTuple):
+    """One metric of a card: its rows of metrics.csv of base (None without one) and of the adapter, and its texts.
 
-    measure: Measure
-    base: Cell | None
-    adapter: Cell
+    The texts are as RESULT_HEADER titles them, not escaped.
+    """
+
+    base: Any
+    adapter: Any
     texts: tuple[str, ...]
-    """As RESULT_HEADER titles them, not escaped."""
-
-
-def measures_of(axis: str) -> list[Measure]:
-    """What a card reports of an axis: its headline metrics, and paired differences from base where there are any."""
-    measures = [measure_of(name, split, axis=axis) for split in AXES[axis].splits for name in HEADLINES[axis]]
-    differences = [measure for measure in DIFFERENCES if measure.axis == axis]
-    if axis == "paloma":
-        differences += [without_bos(measure) for measure in differences]
-    return [*measures, *differences]
 
 
 def result_rows(publication: Publication, axis: str) -> list[ResultRow]:
-    """The reported numbers of an axis that exist, in the order of ``measures_of``."""
-    model, conditions = publication.model, (BASE, publication.method)
-    metrics = one_name_per_variant(publication.metrics)
-    own = metrics[metrics["condition"] == publication.method]
-    measures = existing_measures(own, measures_of(axis))
-    table = build_table("card", "", metrics, {model: publication.title}, measures, conditions)
+    """The headline metrics of an axis that exist, and paired differences from base where there are any."""
+    own = rows_of(publication.metrics, axis=axis, model=publication.model, family="")
+    found = {(row.condition, row.split, row.metric): row for row in own.itertuples()}
+    addresses = [(split, name) for split in AXES[axis].splits for name in HEADLINES[axis]]
     rows = []
-    for measure in measures:
-        base, adapter = (table.cell(model, measure, condition) for condition in conditions)
-        metric = METRICS[measure.metric]
+    for address in (*addresses, *(("all", name) for name in DIFFERENCES.get(axis, ()))):
+        base, adapter = (found.get((condition, *address)) for condition in (BASE, publication.method))
+        if adapter is None:
+            continue
+        metric = METRICS[adapter.metric]
         unit = "" if metric.unit in ("1", "share") or metric.unit == metric.title.lower() else f", in {metric.unit}"
-        sizes = [f"{cell.n:,}" if cell is not None else DASH for cell in (base, adapter)]
-        values = []
-        for condition, cell in zip(conditions, (base, adapter), strict=True):
-            text = shown(table, model, measure, condition)
-            values.append(DASH if cell is None else f"{text.text} {text.detail}".strip())
-        floor = f"{adapter.floor:.{measure.decimals}f}" if math.isfinite(adapter.floor) else DASH
+        sizes = [DASH if row is None else f"{row.n:,}" for row in (base, adapter)]
+        cells = [None if row is None else metric_cell(row) for row in (base, adapter)]
+        values = [DASH if cell is None else f"{cell.text} {cell.detail}".strip() for cell in cells]
+        floor = metric_cell(adapter, "floor").text
         texts = (f"{metric.title}{unit}", BETTER[metric.direction], *values, floor, f"{' / '.join(sizes)} {metric.n}")
-        rows.append(ResultRow(measure, base, adapter, texts))
+        rows.append(ResultRow(base, adapter, texts))
     return rows
 
 
@@ -152,21 +149,21 @@ def evaluation_results(publication: Publication) -> list[EvalResult]:
     for axis in publication.params.axes:
         source = sources.get(axis, "")
         for row in result_rows(publication, axis):
-            cell, measure = row.adapter, row.measure
+            cell = row.adapter
             if not math.isfinite(cell.value):
                 continue
             interval = f", 95% interval [{cell.ci_low:.4g}, {cell.ci_high:.4g}]" if math.isfinite(cell.ci_low) else ""
             floor = f", a perfect sampler scores {cell.floor:.4g}" if math.isfinite(cell.floor) else ""
-            title, split = axis_title(publication, axis), TITLES.get(measure.split, "")
+            title, split = axis_title(publication, axis), TITLES.get(cell.split, "")
             found.append(
                 EvalResult(
                     task_type="text-generation",
                     task_name=AXES[axis].title,
                     dataset_type=source if source and not is_local_path(source) else f"calibration-fine-tuning/{axis}",
                     dataset_name=f"{title}, {split}" if split else title,
-                    dataset_split=measure.split,
-                    metric_type=measure.metric,
-                    metric_name=f"{METRICS[measure.metric].title} (n = {cell.n:,} {METRICS[measure.metric].n}"
+                    dataset_split=cell.split,
+                    metric_type=cell.metric,
+                    metric_name=f"{METRICS[cell.metric].title} (n = {cell.n:,} {METRICS[cell.metric].n}"
                     f"{interval}{floor})",
                     metric_value=cell.value,
                 )
@@ -298,7 +295,7 @@ def model_card(publication: Publication) -> ModelCard:
             titles[split]: result_table(own)
             for axis in CALIBRATION
             for split in AXES[axis].splits
-            if (own := [row for row in rows.get(axis, ()) if row.measure.split == split])
+            if (own := [row for row in rows.get(axis, ()) if row.adapter.split == split])
         },
         beyond={
             axis_title(publication, axis): result_table(own)

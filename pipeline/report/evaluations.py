@@ -1,4 +1,4 @@
-"""Whatever evaluations exist below one or several directories, AXIS/MODEL/CONDITION."""
+"""Whatever evaluations exist below directories, AXIS/MODEL/CONDITION, and what a report makes of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,26 +15,13 @@ from pipeline.artifacts.unavailable import UNAVAILABLE_FILE, why_unavailable
 from pipeline.config.evaluation import AXES
 from pipeline.config.params import BASE, Params
 from pipeline.core.prompts.structured import Prompt
+from pipeline.core.statistics.paired_tests import TEST_COLUMNS
 from pipeline.errors import ArtifactError
 from pipeline.record.provenance import join_sources
 
 METRIC_COLUMNS = (
-    "axis",
-    "model",
-    "condition",
-    "split",
-    "family",
-    "metric",
-    "value",
-    "n",
-    "ci_low",
-    "ci_high",
-    "floor",
-    "provenance",
-    "change",
-    "change_low",
-    "change_high",
-    "note",
+    *("axis", "model", "condition", "split", "family", "metric", "value", "n", "ci_low", "ci_high", "floor"),
+    *("provenance", "change", "change_low", "change_high", "note"),
 )
 """Columns of reports/metrics.csv. The change is from base, paired; the note says why a value is undefined."""
 
@@ -59,7 +46,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 class EvaluationKey(NamedTuple):
-    """What names an evaluation: the axis, the model, and the condition that it was trained, asked or decoded under."""
+    """What names an evaluation."""
 
     axis: str
     model: str
@@ -67,10 +54,7 @@ class EvaluationKey(NamedTuple):
 
 
 def rows_of(metrics: pd.DataFrame, **labels: str) -> pd.DataFrame:
-    """The rows of a metrics table that have a label in each of some columns, e.g. ``axis="mcq", metric="..."``.
-
-    With ``family=""`` they are the aggregates over all families.
-    """
+    """The rows that have a label in each of some columns; with ``family=""`` the aggregates over all families."""
     chosen = pd.Series(True, index=metrics.index)
     for column, label in labels.items():
         chosen &= metrics[column] == label
@@ -82,7 +66,7 @@ class Evaluations:
     """What the evaluation stages wrote.
 
     Attributes:
-        metrics: Tidy metrics, METRIC_COLUMNS and ``undefined``; one row per number.
+        metrics: METRIC_COLUMNS and ``undefined``; one row per number.
         invalid: Columns axis, model, condition, split, reason, count.
         provenance: Content of each provenance file by its path.
         directories: Directory of each evaluation.
@@ -117,10 +101,7 @@ class Evaluations:
         return directory / name if directory is not None and (directory / name).exists() else None
 
     def with_provenance(self, axis: str, table: pd.DataFrame) -> pd.DataFrame:
-        """A table with columns model and condition, and the provenance of each row's evaluation as last column.
-
-        Where a column against names a second condition, its evaluation stands behind the first.
-        """
+        """A table with columns model, condition and perhaps against, and the provenance of their evaluations."""
         rows = table[[name for name in ("model", "condition", "against") if name in table]]
         found = [
             [self.sources.get(EvaluationKey(axis, model, condition)) for condition in conditions]
@@ -137,12 +118,9 @@ class Evaluations:
         conditions: Sequence[str],
         optional: Sequence[str] = (),
     ) -> pd.DataFrame:
-        """One table of all evaluations of an axis that have it, with columns ``model`` and ``condition`` in front.
+        """``NAME.parquet`` of all evaluations of an axis that have it, with columns ``model`` and ``condition`` first.
 
-        Every file ``NAME.parquet`` must have the columns; ``optional`` numbers may be missing, and are then NaN.
-
-        Raises:
-            ArtifactError: A table is truncated or lacks a column.
+        ``optional`` numbers may be missing, and are then NaN. Raises ArtifactError where a file lacks another column.
         """
         kept, parts = [*columns, *optional], []
         for model in models:
@@ -163,12 +141,44 @@ class Evaluations:
         return found
 
 
+@dataclass(frozen=True)
+class ReportContext:
+    """What tables and figures are made from; ``task_format`` is how the tasks of retention were put to the models."""
+
+    params: Params
+    evaluations: Evaluations
+    prompts: Sequence[Prompt]
+    task_format: str = ""
+
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """All rows of metrics.csv."""
+        return self.evaluations.metrics
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """Display name by model, in order."""
+        return display_names(self.params)
+
+    @property
+    def conditions(self) -> Sequence[str]:
+        """The base checkpoint and its adapters, in order."""
+        return self.params.conditions
+
+    @property
+    def methods(self) -> Sequence[str]:
+        """The conditions that have an adapter."""
+        return methods_of(self.conditions)
+
+    def tests(self, axis: str) -> pd.DataFrame:
+        """An axis's tests against base: columns model, condition and TEST_COLUMNS."""
+        return self.evaluations.stacked(axis, "tests", TEST_COLUMNS, self.params.models, self.methods)
+
+
 def read_evaluations(*roots: Path) -> Evaluations:
     """Read metrics, failures and provenance of all evaluations below the directories.
 
-    Raises:
-        ArtifactError: A file is unreadable, or two directories hold an evaluation of the same axis, model and
-            condition.
+    Raises ArtifactError: A file is unreadable, or two directories hold the same evaluation.
     """
     metrics, invalid, provenance = [], [], {}
     directories = _directories(roots)
@@ -203,7 +213,8 @@ def _directories(roots: Sequence[Path]) -> dict[EvaluationKey, Path]:
                     f"{other} and {path.parent} are both the evaluation {key.axis} of {key.model} {key.condition}; a "
                     "report takes one of them"
                 )
-    return {key: found[key] for key in sorted(found, key=lambda key: (_axis_rank(key.axis), key))}
+    ranks = {axis: place for place, axis in enumerate(AXES)}
+    return {key: found[key] for key in sorted(found, key=lambda key: (ranks.get(key.axis, len(ranks)), key))}
 
 
 def prompt_format(reads: Iterable[Evaluations]) -> str:
@@ -229,8 +240,7 @@ def prompt_format(reads: Iterable[Evaluations]) -> str:
 def read_distinct_prompts(paths: Sequence[Path]) -> list[Prompt]:
     """Prompts of all files in order, each once: cells of a sweep have the same ones.
 
-    Raises:
-        ArtifactError: A file is unreadable, or two files have different prompts of one id.
+    Raises ArtifactError: A file is unreadable, or two files have different prompts of one id.
     """
     found: dict[str, tuple[Prompt, Path]] = {}
     for path in paths:
@@ -239,7 +249,3 @@ def read_distinct_prompts(paths: Sequence[Path]) -> list[Prompt]:
             if known != prompt:
                 raise ArtifactError(f"{first} and {path} have different prompts of the id {prompt.prompt_id}")
     return [prompt for prompt, _ in found.values()]
-
-
-def _axis_rank(axis: str) -> int:
-    return AXES.index(axis) if axis in AXES else len(AXES)

@@ -19,6 +19,7 @@ from pipeline.core.laws.families import FAMILIES
 from pipeline.errors import ArtifactError
 from pipeline.report.evaluations import Evaluations, rows_of
 
+W1 = "wasserstein_1_normalised"
 NUM_AXES = 3
 """Of so many axes one number is shown: ``dvc metrics show`` has a column for each number of each condition."""
 
@@ -28,11 +29,11 @@ def headline_numbers(metrics: pd.DataFrame) -> dict[str, dict]:
 
     Undefined is None.
     """
-    axes = [axis for axis in HEADLINES if axis in set(metrics["axis"])][:NUM_AXES]
     found: dict[str, dict] = {}
-    for axis in axes:
-        chosen = rows_of(metrics, axis=axis, split=SPLITS[axis][0], family="", metric=HEADLINES[axis][0])
-        for row in chosen.itertuples():
+    for axis in [axis for axis in HEADLINES if axis in set(metrics["axis"])][:NUM_AXES]:
+        for row in rows_of(
+            metrics, axis=axis, split=SPLITS[axis][0], family="", metric=HEADLINES[axis][0]
+        ).itertuples():
             numbers = found.setdefault(row.model, {}).setdefault(row.condition, {})
             numbers[row.metric] = float(row.value) if math.isfinite(row.value) else None
     return found
@@ -41,43 +42,36 @@ def headline_numbers(metrics: pd.DataFrame) -> dict[str, dict]:
 def losses_by_step(adapters: Sequence[Path], model: str, methods: Sequence[str]) -> pd.DataFrame | None:
     """Training loss: columns step and the methods, one row per step of the longest training; None without a log.
 
-    Raises:
-        ArtifactError: A log is truncated or lacks a field, or two directories have the same adapter.
+    Raises ArtifactError: A log is truncated or lacks a field, or two directories have the same adapter.
     """
     logs = {}
     for method in methods:
-        paths = [root / model / method / "train_log.jsonl" for root in adapters]
-        found = [path for path in paths if path.exists()]
+        found = [path for root in adapters if (path := root / model / method / "train_log.jsonl").exists()]
         if len(found) > 1:
             raise ArtifactError(f"{found[0]} and {found[1]} are both the training of {model} {method}")
-        if found:
-            entries = read_json_lines(found[0], ("step", "loss"))
-            logs[method] = pd.Series({entry["step"]: entry["loss"] for entry in entries}, dtype=float)
-    if not logs:
-        return None
-    return pd.DataFrame(logs, columns=list(methods)).rename_axis("step").reset_index()
+        for path in found:
+            logs[method] = pd.DataFrame(read_json_lines(path, ("step", "loss"))).set_index("step")["loss"].astype(float)
+    return pd.DataFrame(logs, columns=list(methods)).rename_axis("step").reset_index() if logs else None
 
 
 def distances_by_family(metrics: pd.DataFrame, model: str, conditions: Sequence[str]) -> pd.DataFrame | None:
     """Normalised W1 by family and condition, one row each, because DVC's bars have one column of lengths.
 
-    Columns bar ("poisson soft"), family, split, condition and wasserstein_1_normalised, families in the order of
-    their table; None where nothing was evaluated.
+    Columns bar ("poisson soft"), family, split, condition and W1, families in the order of their table; None without.
     """
-    rows = rows_of(metrics, axis="structured", model=model, metric="wasserstein_1_normalised")
+    rows = rows_of(metrics, axis="structured", model=model, metric=W1)
     chosen = rows[(rows["family"] != "") & rows["condition"].isin(conditions)]
     if chosen.empty:
         return None
     order = {"family": list(FAMILIES).index, "condition": list(conditions).index}
     chosen = chosen.sort_values(list(order), key=lambda names: names.map(order[names.name]), kind="stable")
-    chosen = chosen.assign(bar=chosen["family"] + " " + chosen["condition"])
-    chosen = chosen.rename(columns={"value": "wasserstein_1_normalised"})
-    return chosen[["bar", "family", "split", "condition", "wasserstein_1_normalised"]].reset_index(drop=True)
+    chosen = chosen.assign(bar=chosen["family"] + " " + chosen["condition"]).rename(columns={"value": W1})
+    return chosen[["bar", "family", "split", "condition", W1]].reset_index(drop=True)
 
 
 def pit_densities(histograms: pd.DataFrame, model: str, conditions: Sequence[str]) -> pd.DataFrame | None:
     """Density of the PITs of all prompts: columns pit (middle of the bin), conditions and perfect; None without any."""
-    own = histograms[histograms["model"] == model]
+    own = rows_of(histograms, model=model)
     if own.empty:
         return None
     sums = own.groupby(["bin", "condition"])[["count", "expected"]].sum()
@@ -92,8 +86,8 @@ def write_tracked_files(params: Params, evaluations: Evaluations, adapters: Sequ
     content = json.dumps(headline_numbers(evaluations.metrics), indent=1, allow_nan=False)
     (directory / "metrics.json").write_text(content + "\n", encoding="utf-8")
     trained = [name for name, method in params.methods.items() if method.targets]
-    conditions = params.conditions
-    histograms = evaluations.stacked("structured", "pit", ("bin", "count", "expected"), params.models, conditions)
+    columns, conditions = ("bin", "count", "expected"), params.conditions
+    histograms = evaluations.stacked("structured", "pit", columns, params.models, conditions)
     for model in params.models:
         tables = {
             "training_loss": losses_by_step(adapters, model, trained),

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 def incompleteness(name: str, metric: Metric) -> str:
     """What is wrong with a metric's declaration; empty where nothing is."""
     # What may be left out, and the numbers.
-    optional = ("column", "attempts", "headline", "decimals", "formula_text")
+    optional = ("column", "headline", "decimals", "formula_text")
     texts = {field.name: getattr(metric, field.name) for field in dataclasses.fields(metric)}
     checks = {
         "name": metric.name == name,
@@ -25,7 +25,6 @@ def incompleteness(name: str, metric: Metric) -> str:
         "title": not metric.title.endswith("."),
         "decimals": metric.decimals >= 0,
         "axis": metric.axis in AXES,
-        "attempts": not metric.attempts or METRICS[metric.attempts].axis == metric.axis,
         **{f"no {key}": bool(text.strip()) for key, text in texts.items() if key not in optional},
     }
     return ", ".join(check for check, holds in checks.items() if not holds)

@@ -13,8 +13,7 @@ from pipeline.config.params import load_params
 from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.random_streams import random_stream
-from pipeline.report.context import ReportContext
-from pipeline.report.evaluations import read_evaluations
+from pipeline.report.evaluations import ReportContext, read_evaluations
 from pipeline.report.page.page import Section, report_page
 from tests.report.conftest import mcq, metric_row, paloma, prompts, retention, two_models, write_fabricated
 
@@ -77,11 +76,10 @@ def page(tmp_path_factory, two_models, prompts) -> Path:
             retention(root / "evals", model, condition, 0.3)
             paloma(root / "evals", model, condition, 1.3 - 0.1 * place)
     config, evaluations = load_params(two_models), read_evaluations(root / "evals")
-    context = ReportContext(config, evaluations, evaluations.metrics, [])
-    tests = {axis: context.tests(axis) for axis in ("retention", "paloma")}
+    context = ReportContext(config, evaluations, members)
     sections = [Section(name, name, "What is shown.") for name in ("retention", "paloma")]
     path = root / "index.html"
-    path.write_text(report_page(config, evaluations, evaluations.metrics, tests, members, sections), encoding="utf-8")
+    path.write_text(report_page(context, sections, [], evaluations.provenance), encoding="utf-8")
     return path
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.structured import make_prompt
 
 ALL = ("density", "cdf", "pit")
@@ -22,7 +21,6 @@ def test_it_loads_without_error_and_without_a_request(opened):
     assert all(address.split(":")[0] in ("file", "data", "blob") for address in asked)
     assert len([address for address in asked if address.startswith("file:")]) == 1
     assert opened.run("return document.querySelectorAll('#summary-first .plot .main-svg').length") > 0
-    assert "Are the models calibrated?" in opened.run("return document.body.innerText")
 
 
 def test_choosing_a_family_changes_the_plots(opened):
@@ -43,29 +41,13 @@ def test_choosing_a_family_changes_the_plots(opened):
     assert opened.console() == []
 
 
-def test_split_and_conditions(opened):
-    opened.open()
-    opened.choose("choose-split", "unseen")
-    assert FAMILIES["gaussian"].display_name in opened.run("return document.getElementById('prompt-text').textContent")
-    assert {"base, samples", "soft, samples", "hard, samples"} <= set(opened.traces("cdf"))
-    opened.click("#choose-conditions input[value=base]")
-    assert "base, samples" not in opened.traces("cdf")
-    rows = opened.run("return [...document.querySelectorAll('#results th')].map((cell) => cell.textContent)")
-    assert rows == ["soft", "hard"]
-    # Base is off by 3 at each level: its quantiles lie that much above those of the law.
-    opened.open(state(prompt=GAUSSIAN.prompt_id, conditions="base"))
-    x, levels = (np.array(side) for side in opened.traces("cdf")["base, samples"])
-    assert np.median(x - GAUSSIAN.law.freeze().ppf(levels)) == pytest.approx(3.0, abs=1.0)
-
-
 def test_views_of_the_exact_law_and_pit(opened):
-    opened.open(state(prompt=GAUSSIAN.prompt_id, conditions="soft", view="all"))
+    opened.open(state(prompt=GAUSSIAN.prompt_id, conditions="soft"))
     for view in ALL:
         assert opened.traces(view), view
         assert "soft" not in opened.note(view), view
     x, y = opened.traces("pit")["soft"]
     assert x == pytest.approx(np.linspace(0, 1, 21)) and y == pytest.approx([1.0] * 21)
-    opened.open(state(prompt=GAUSSIAN.prompt_id, conditions="soft", view="density"))
     # Each step is the mean density over its cell, where the bounds are not cut off at 0 or 1.
     ends, steps = (np.array(side) for side in opened.traces("density")["soft, exact law"])
     cdf = GAUSSIAN.law.freeze().cdf(ends)
@@ -74,29 +56,12 @@ def test_views_of_the_exact_law_and_pit(opened):
     assert steps[:-1][central] == pytest.approx((np.diff(cdf) / np.diff(ends))[central], abs=0.003)
     x, y = opened.traces("density")["target"]
     assert y == pytest.approx(GAUSSIAN.law.freeze().pdf(np.array(x)), abs=1e-3)
-    visible = (
-        "return [...document.querySelectorAll('.panel')].filter((panel) => !panel.hidden).map((panel) => panel.id)"
-    )
-    assert opened.run(visible) == ["panel-density"]
-
-
-def test_what_is_missing_is_said(opened):
-    opened.open(state(prompt=GAUSSIAN.prompt_id, conditions="base,soft"))
-    assert opened.note("cdf").startswith("base: no exact law, the evaluation has no exact_cdf.parquet")
-    assert opened.note("pit").startswith("base: no PIT histogram, the evaluation has no pit.parquet")
-    opened.choose("choose-model", "beta")
-    boxes = opened.run(
-        "return [...document.querySelectorAll('#choose-conditions label')].map((label) => "
-        "[label.textContent.trim(), label.firstElementChild.disabled])"
-    )
-    assert boxes == [["base", False], ["soft (not run)", True], ["hard (not run)", True]]
 
 
 def test_the_address_restores_a_view(opened):
     opened.open()
     opened.choose("choose-family", "poisson")
     opened.click("#choose-conditions input[value=hard]")
-    opened.click("#choose-view input[value=cdf]")
     address = opened.driver.current_url
     link = opened.run("return document.getElementById('permalink').href")
     drawn = opened.traces("cdf")
@@ -105,19 +70,8 @@ def test_the_address_restores_a_view(opened):
     opened.open(fragment)
     assert opened.traces("cdf") == drawn
     assert opened.run("return document.getElementById('choose-family').value") == "poisson"
-    assert opened.run("return document.querySelector('#choose-view input:checked').value") == "cdf"
     ticked = "return [...document.querySelectorAll('#choose-conditions input:checked')].map((box) => box.value)"
     assert opened.run(ticked) == ["base", "soft"]
-    opened.run("location.hash = arguments[0]", fragment.replace("view=cdf", "view=pit"))
-    opened.run("return new Promise((done) => setTimeout(done, 100))")
-    assert opened.run("return document.querySelector('#choose-view input:checked').value") == "pit"
-
-
-def test_a_stale_address_is_said_and_does_no_harm(opened):
-    opened.open(state(model="gamma", prompt="poisson-0000000000", conditions="base,other", view="cdf"))
-    message = opened.run("return document.getElementById('explorer-message').textContent")
-    assert message == "This page has no model gamma, no prompt poisson-0000000000, no condition other."
-    assert opened.traces("cdf") and opened.console() == []
 
 
 @pytest.mark.parametrize("width", [400, 1280, 1400])

@@ -6,7 +6,7 @@ from pipeline.config.params import Params, validate
 from pipeline.core.training.examples import training_steps
 from pipeline.errors import ConfigError
 from pipeline.estimates.prices import Prices
-from pipeline.report.tables.settings import method_settings, training_prompts
+from pipeline.report.settings import method_settings, training_prompts
 from tests.composition import composed_params
 
 pytestmark = pytest.mark.slow

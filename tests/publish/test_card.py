@@ -141,7 +141,7 @@ def test_undefined_numbers_are_said_and_are_not_in_the_metadata(publication):
     undefined = (frame["condition"] == "soft") & (frame["split"] == "ood") & frame["floor"].notna()
     frame.loc[undefined, ["value", "ci_low", "ci_high", "undefined"]] = [math.nan, math.nan, math.nan, 3]
     changed = replace(publication, metrics=frame)
-    (row,) = [row for row in result_rows(changed, LAW) if row.measure.split == "ood" and "W1" in row.texts[0]]
+    (row,) = [row for row in result_rows(changed, LAW) if row.adapter.split == "ood" and "W1" in row.texts[0]]
     assert row.texts[3] == "— (3 families undefined)"
     splits = {result.dataset_split for result in evaluation_results(changed) if "wasserstein" in result.metric_type}
     assert splits == {"unseen"}

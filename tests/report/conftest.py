@@ -1,6 +1,7 @@
 """Fabricated evaluations: small directories of the shape that the evaluation stages write."""
 
 import contextlib
+import dataclasses
 import functools
 import json
 import math
@@ -16,7 +17,7 @@ from pipeline.artifacts.storage import write_json, write_table
 from pipeline.config.params import Params, load_params
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.statistics.paired_tests import TEST_COLUMNS
-from pipeline.report.evaluations import METRIC_COLUMNS
+from pipeline.report.evaluations import METRIC_COLUMNS, Evaluations, ReportContext
 from pipeline.report.figures.drawing import draw_all
 from tests.conftest import ROOT
 
@@ -29,6 +30,7 @@ PROVENANCE = {
     "wall_time_seconds": 1.0,
 }
 CONDITIONS = ("base", "soft", "hard")
+W1 = "wasserstein_1_normalised"
 
 
 def metric_row(axis, model, condition, split, metric, value, *, n=100, width=0.01, floor=math.nan, undefined=0):
@@ -55,18 +57,37 @@ def metric_frame(rows):
     return pd.DataFrame(rows, columns=[*METRIC_COLUMNS, "undefined"])
 
 
+def params_of(models, methods=("soft", "hard")) -> Params:
+    """Parameters of models of some names, whose display names are in capitals."""
+    params = load_params(ROOT / "params.yaml")
+    model = next(iter(params.models.values()))
+    return dataclasses.replace(
+        params,
+        models={name: dataclasses.replace(model, display_name=name.upper()) for name in models},
+        methods={name: params.methods[name] for name in methods},
+        conditions=["base", *methods],
+    )
+
+
+def context_of(params, rows):
+    """What a report is made from, of metrics alone."""
+    return ReportContext(params, Evaluations(metric_frame(rows), pd.DataFrame(), {}, {}), [])
+
+
+def texts(table):
+    """What the cells show, by the labels of their row."""
+    return {
+        tuple(cell.text for cell in row[: table.labels]): [
+            f"{cell.text} {cell.detail}".strip() for cell in row[table.labels :]
+        ]
+        for row in table.cells
+    }
+
+
 def sampled(values):
     """W1 rows for {(model, condition): value}; the floor of ssot is larger."""
     return [
-        metric_row(
-            "structured",
-            model,
-            condition,
-            split,
-            "wasserstein_1_normalised",
-            value,
-            floor=0.09 if condition == "ssot" else 0.02,
-        )
+        metric_row("structured", model, condition, split, W1, value, floor=0.09 if condition == "ssot" else 0.02)
         for (model, condition), value in values.items()
         for split in ("ood", "unseen")
     ]
@@ -90,7 +111,7 @@ def write_fabricated(root: Path, rows, failures=None, results=None, **tables) ->
 def drawn_here():
     """Reports draw in this process: starting others, which tests of drawing do, takes longer than these few figures."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.report.assemble.draw_all", functools.partial(draw_all, processes=1))
+        patch.setattr("pipeline.report.write.draw_all", functools.partial(draw_all, processes=1))
         yield
 
 
@@ -106,7 +127,7 @@ def figures_drawn(*names: str) -> Iterator[None]:
         return draw_all(few, directory, processes=1)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.report.assemble.draw_all", draw_few)
+        patch.setattr("pipeline.report.write.draw_all", draw_few)
         yield
 
 
@@ -143,16 +164,12 @@ def structured(root, model, condition, value, prompts):
     rows = []
     for split in ("ood", "unseen"):
         names = ("structured", model, condition, split)
-        rows.append(metric_row(*names, "wasserstein_1_normalised", value, n=n - 10, floor=floor))
+        rows.append(metric_row(*names, W1, value, n=n - 10, floor=floor))
         rows.append(metric_row(*names, "valid_rate", 0.9, n=n))
         rows.append(metric_row(*names, "wasserstein_1_normalised_at_budget", value * 2, n=60, floor=0.05))
         rows.append(metric_row(*names, "answers_at_budget", 33.0, n=6))
-    samples = pd.DataFrame(
-        {
-            "prompt_id": [prompt.prompt_id for prompt in prompts],
-            "values": [[1.0, 2.0, 2.0, 3.0]] * len(prompts),
-        }
-    )
+    values = [[1.0, 2.0, 2.0, 3.0]] * len(prompts)
+    samples = pd.DataFrame({"prompt_id": [prompt.prompt_id for prompt in prompts], "values": values})
     write_fabricated(root, rows, {"ood": {"not_a_number": 7}}, samples=samples)
 
 
@@ -165,22 +182,15 @@ def by_prompt(root, model, condition, value, prompts):
         "family": [p.family for p in prompts],
         "num_samples": 1000,
         "num_valid": 990,
-        "wasserstein_1_normalised": value,
+        W1: value,
     }
     write_table(directory / "per_prompt.parquet", pd.DataFrame(columns))
     content = json.loads((directory / "metrics.json").read_text())
     names = {"axis": "structured", "model": model, "condition": condition, "split": "ood"}
-    row = {
-        "value": value,
-        "n": 100,
-        "ci_low": None,
-        "ci_high": None,
-        "floor": 0.02,
-        "undefined": 0,
-    }
+    row = {"value": value, "n": 100, "ci_low": None, "ci_high": None, "floor": 0.02, "undefined": 0}
     content["metrics"] += [
         {**names, **row, "metric": metric, "family": family}
-        for metric in ("wasserstein_1_normalised", "wasserstein_1_normalised_prompt_median")
+        for metric in (W1, f"{W1}_prompt_median")
         for family in dict.fromkeys(columns["family"])
     ]
     (directory / "metrics.json").write_text(json.dumps(content))
@@ -189,14 +199,8 @@ def by_prompt(root, model, condition, value, prompts):
 def open_ended(root, model, condition, size):
     """An open-ended evaluation of two prompts with the given support size."""
     categories = ["city", "weekday"]
-    per_prompt = pd.DataFrame(
-        {
-            "prompt_id": categories,
-            "category": categories,
-            "top_p_support_size": [size, 2.0 * size],
-            "unique_fraction": [0.1, 0.2],
-        }
-    )
+    per_prompt = pd.DataFrame({"prompt_id": categories, "category": categories, "unique_fraction": [0.1, 0.2]})
+    per_prompt["top_p_support_size"] = [size, 2.0 * size]
     answers = pd.DataFrame(
         [("city", "city", "Paris | $x$", 3), ("city", "city", "北京", 1), ("weekday", "weekday", "Monday", 4)],
         columns=["prompt_id", "category", "answer", "count"],
@@ -219,14 +223,7 @@ def mcq(root, model, condition, parsed):
     variation = 0.2 if parsed else math.nan
     rows = [
         metric_row(*names, "mcq_parse_rate", parsed / 100, n=100),
-        metric_row(
-            *names,
-            "mcq_total_variation",
-            variation,
-            n=parsed,
-            floor=0.07 if parsed else math.nan,
-            undefined=int(not parsed),
-        ),
+        metric_row(*names, "mcq_total_variation", variation, n=parsed, floor=0.07, undefined=int(not parsed)),
     ]
     write_fabricated(root, rows, {"mcq": {"missing_answer": 100 - parsed}})
 

@@ -28,14 +28,7 @@ def test_metrics_failures_and_tables(tmp_path, prompts):
     assert evaluations.axes == {"structured", "open", "mcq"}
     assert list(evaluations.metrics["axis"].drop_duplicates()) == ["structured", "open", "mcq"]
     assert evaluations.metrics["value"].isna().sum() == 5  # two W1 on two splits, and one TV
-    assert evaluations.invalid.to_dict("records")[-1] == {
-        "axis": "mcq",
-        "model": "alpha",
-        "condition": "base",
-        "split": "mcq",
-        "reason": "missing_answer",
-        "count": 100,
-    }
+    assert evaluations.invalid.iloc[-1].tolist() == ["mcq", "alpha", "base", "mcq", "missing_answer", 100]
     samples = evaluations.samples(["beta", "alpha"], ["base", "ssot"])
     assert list(samples) == ["beta", "alpha"] and samples["alpha"].keys() == {
         ("base", prompt.prompt_id) for prompt in prompts[0]

@@ -135,7 +135,7 @@ class Dag:
 @pytest.fixture
 def one_figure(monkeypatch) -> None:
     """Reports have one figure, for tests of their tables."""
-    monkeypatch.setattr("pipeline.report.assemble.draw_all", functools.partial(draw_one, draw_all))
+    monkeypatch.setattr("pipeline.report.write.draw_all", functools.partial(draw_one, draw_all))
 
 
 @pytest.fixture(scope="session")

@@ -96,10 +96,10 @@ def preload() -> None:
 def serve(address: str) -> None:
     """Load what stages take, then fork a child for every connection and answer with its exit status."""
     preload()
-    from pipeline.report import assemble
+    from pipeline.report import write
 
     # All figures are drawn where a test calls the stage.
-    assemble.draw_all = functools.partial(draw_one, assemble.draw_all)
+    write.draw_all = functools.partial(draw_one, write.draw_all)
     server = socket.socket(socket.AF_UNIX)
     server.bind(address)
     server.listen()

@@ -13,7 +13,7 @@ from pipeline.config.params import load_params
 from pipeline.core.random_streams import random_stream
 from pipeline.dag.graph import StageGraph
 from pipeline.dag.stages import PIECES, STAGES
-from pipeline.report import assemble
+from pipeline.report import write
 from pipeline.report.figures.drawing import draw_all
 from tests.dag.test_declarations import MODULES
 from tests.forked import ForkedModule
@@ -72,7 +72,7 @@ def killed(project):
     counts, errors = {}, []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_OFFLINE", "1")
-        patch.setattr(assemble, "draw_all", functools.partial(draw_one, draw_all))
+        patch.setattr(write, "draw_all", functools.partial(draw_one, draw_all))
         patch.chdir(project)
         for job, is_chosen in jobs(project):
             rng = random_stream(0, "kills", job.module)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.report import assemble
+from pipeline.report import write
 from pipeline.report.figures.drawing import draw_all
 from pipeline.runs.trace import trace_cell
 from tests.stages.clones import clone_project, copy_code, dvc, run
@@ -43,7 +43,7 @@ def computed(tmp_path_factory, environment, tiny_model) -> Path:
     # In this process, with one figure; the other clone's is the command's own.
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(clone)
-        patch.setattr(assemble, "draw_all", functools.partial(draw_one, draw_all))
+        patch.setattr(write, "draw_all", functools.partial(draw_one, draw_all))
         run_stage(Path("params.yaml"), "report")
     run(clone, environment, "git", "add", "dvc.lock")
     run(clone, environment, "git", "commit", "-qm", "Results")

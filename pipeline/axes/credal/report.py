@@ -1,14 +1,14 @@
 """The table of the sets of a model's laws."""
 
-from pipeline.report.axis_table import AxisReport, AxisTable, Column
+from pipeline.report.axis_report import AxisReport
+from pipeline.report.table import Column, TableSpec
 
 REPORT = AxisReport(
     "A model's laws under several decoding settings, and all mixtures of them: is people's law among them?",
     (
-        AxisTable(
+        TableSpec(
             "credal",
             "Sets of a model's laws under its decoding settings, against people's law",
-            "credal",
             (
                 Column("credal_distance"),
                 Column("credal_distance", "floor", "Distance of people"),

@@ -1,14 +1,14 @@
 """The table of agreement with people."""
 
-from pipeline.report.axis_table import AxisReport, AxisTable, Column
+from pipeline.report.axis_report import AxisReport
+from pipeline.report.table import Column, TableSpec
 
 REPORT = AxisReport(
     "Does the model answer questions as people do, in the same shares?",
     (
-        AxisTable(
+        TableSpec(
             "human",
             "Agreement with people",
-            "human",
             (
                 Column("human_tv"),
                 Column("human_tv", "floor", "TV of people"),

@@ -1,14 +1,14 @@
 """The table of Inv-Entropy."""
 
-from pipeline.report.axis_table import AxisReport, AxisTable, Column
+from pipeline.report.axis_report import AxisReport
+from pipeline.report.table import Column, TableSpec
 
 REPORT = AxisReport(
     "The same question in other words: do the answers spread further than the requests do?",
     (
-        AxisTable(
+        TableSpec(
             "inv_entropy",
             "Inv-Entropy of answers to perturbed questions",
-            "inv_entropy",
             (
                 Column("inv_excess_nats"),
                 Column("inv_excess_nats", "change", "Change"),

@@ -2,13 +2,13 @@
 
 from pipeline.axes.laws.figures import law_drawings
 from pipeline.axes.laws.tables import law_tests_table, laws_table
-from pipeline.report.axis_table import AxisReport
-from pipeline.report.context import ReportContext
+from pipeline.report.axis_report import AxisReport
+from pipeline.report.evaluations import ReportContext
 from pipeline.report.figures.drawing import Drawing
-from pipeline.report.tables.table import ListTable
+from pipeline.report.table import Table
 
 
-def _tables(context: ReportContext) -> list[ListTable | None]:
+def _tables(context: ReportContext) -> list[Table | None]:
     params, names, conditions = context.params, context.names, context.conditions
     replicates = params.evaluate.bootstrap_replicates
     return [

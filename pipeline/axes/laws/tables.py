@@ -9,13 +9,13 @@ import pandas as pd
 from pipeline.axes.laws import SPLIT_TITLES as LAW_SPLITS
 from pipeline.axes.laws.law_metrics import LAW_TESTED, LAW_VALID_RATE, REJECTED_SHARE
 from pipeline.axes.registry import METRICS
-from pipeline.axes.structured.tables import TEST_TITLES, perfect_sampler_scores, test_row
+from pipeline.axes.structured.tables import perfect_sampler_scores, test_columns
 from pipeline.config.retention import TestsConfig
 from pipeline.core.prompts.own_laws import SPLITS
 from pipeline.core.statistics.condition_tests import compare_conditions, method_pairs
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import Evaluations, rows_of
-from pipeline.report.tables.table import DASH, ListTable, interval_text, number_text
+from pipeline.report.table import DASH, Table, interval_text, number_text, records_table
 
 TITLES = [
     "Law",
@@ -42,7 +42,7 @@ COMPARED = {**LAW_TESTED, "law_exact_total_variation": "family_mean"}
 """What is tested: the exact total variation is defined without valid answers, too."""
 
 
-def laws_table(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> ListTable | None:
+def laws_table(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Table | None:
     """A row for every law, split, model and condition; None without an evaluation."""
     rows = rows_of(metrics, axis="laws")
     rows = rows[rows["family"] != ""]
@@ -78,7 +78,7 @@ def laws_table(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Seq
         records.append({**record, **numbers, "provenance": join_sources([own.provenance])})
     if not texts:
         return None
-    return ListTable(
+    return Table(
         "laws",
         "Laws of one's own: answers against each law",
         TITLES,
@@ -100,7 +100,7 @@ def law_tests_table(
     seed: int,
     settings: TestsConfig,
     replicates: int,
-) -> ListTable | None:
+) -> Table | None:
     """Paired tests of ``method_pairs`` on COMPARED, each over all laws that have it; None without pairs.
 
     The units that are resampled and swapped are requests: the laws are those that the user asks about.
@@ -129,13 +129,12 @@ def law_tests_table(
     if not parts:
         return None
     tests = pd.concat(parts, ignore_index=True)
-    return ListTable(
+    return records_table(
         "laws_tests",
         "Paired tests between conditions, laws of one's own",
-        TEST_TITLES,
-        [[LAW_SPLITS[row.split], *test_row(row, models)[1:]] for row in tests.itertuples()],
-        4,
         tests.assign(axis="laws"),
+        test_columns(models) | {"Split": lambda row: LAW_SPLITS[row.split]},
+        4,
         "Difference: mean over requests, first condition minus second; below 0 the first is closer to its laws. "
         "Requests are resampled and swapped, so families are requests here and both p are the same question; with "
         "fewer than 6 of them no p is below 0.05. Undefined: a condition without valid answers to some requests. The "

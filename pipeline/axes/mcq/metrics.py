@@ -19,7 +19,7 @@ def _parsed_by(parser: str, suffix: str) -> Iterator[Metric]:
     strict = parser == "strict"
     note, column_note = ("", "") if strict else (f" ({parser} parser)", f", {parser}")
     found = partial(_mcq, source=SECTION if strict else OURS)
-    of_parsed = partial(found, n="questions that parse", attempts=f"mcq_parse_rate{suffix}")
+    of_parsed = partial(found, n="questions that parse")
     yield found(
         name=f"mcq_parse_rate{suffix}",
         title=f"Parse rate{note}",

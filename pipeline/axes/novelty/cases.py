@@ -8,8 +8,8 @@ import pandas as pd
 
 from pipeline.axes.novelty.metrics import UTILITY
 from pipeline.report.evaluations import Evaluations, rows_of
-from pipeline.report.tables.table import ListTable
-from pipeline.report.tables.table_text import shorten
+from pipeline.report.table import Table
+from pipeline.report.table_text import shorten
 
 CASES = 3
 """Of each regime."""
@@ -62,7 +62,7 @@ def select_cases(differences: pd.Series) -> list[tuple[str, str]]:
 
 def case_tables(
     per_prompt: pd.DataFrame, classes: pd.DataFrame, models: Mapping[str, str], stand_in: bool
-) -> list[ListTable]:
+) -> list[Table]:
     """Tables 11 to 19 from the curated split, of rows with model, condition and PROMPT_COLUMNS or CLASS_COLUMNS.
 
     Fewer where fewer pairs of model and prompt exist. ``stand_in``: whether stand-in evaluators gave the figures.
@@ -82,7 +82,7 @@ def case_tables(
     return tables
 
 
-def _case(number: int, caption: str, own: pd.DataFrame, classes: pd.DataFrame, stand_in: bool) -> ListTable:
+def _case(number: int, caption: str, own: pd.DataFrame, classes: pd.DataFrame, stand_in: bool) -> Table:
     """A case: ``own`` has its row under each of COMPARED, ``classes`` the shown ones."""
     headers, columns = ["Prompt"], [[shorten(own["prompt"].iloc[0], PROMPT_LIMIT)]]
     for row in own.itertuples():
@@ -95,12 +95,12 @@ def _case(number: int, caption: str, own: pd.DataFrame, classes: pd.DataFrame, s
     caption = f"Table {number}. {'With stand-in evaluators (not those of the paper). ' if stand_in else ''}{caption}"
     frame = own.reset_index(drop=True).merge(classes, on=["model", "condition", "prompt_id"])
     texts = list(zip_longest(*columns, fillvalue=""))
-    return ListTable(name, caption, headers, texts, 1, frame, NOTE.format(name=name))
+    return Table(name, caption, headers, texts, 1, frame, NOTE.format(name=name))
 
 
-def novelty_cases(evaluations: Evaluations, models: Mapping[str, str], conditions: Sequence[str]) -> list[ListTable]:
+def novelty_cases(evaluations: Evaluations, models: Mapping[str, str], conditions: Sequence[str]) -> list[Table]:
     """Tables 11 to 19, of the models scored by the benchmark's evaluators and apart from them by stand-ins."""
-    cases: list[ListTable] = []
+    cases: list[Table] = []
     for stand_in, metric in UTILITY.items() if set(COMPARED) <= set(conditions) else ():
         scored = rows_of(evaluations.metrics, axis="novelty", metric=metric).groupby("model")["condition"].agg(set)
         complete = [model for model in models if set(COMPARED) <= scored.get(model, set())]

@@ -11,8 +11,7 @@ from matplotlib.ticker import NullFormatter
 
 from pipeline.axes.open.stated import answer_shares, prompt_pairs
 from pipeline.axes.structured.figures import overlay_models
-from pipeline.report.context import ReportContext
-from pipeline.report.evaluations import Evaluations, methods_of, rows_of
+from pipeline.report.evaluations import Evaluations, ReportContext, methods_of, rows_of
 from pipeline.report.figures.drawing import (
     FAMILY_COLORS,
     MARKERS,

@@ -2,44 +2,34 @@
 
 from pipeline.axes.open.figures import open_drawings
 from pipeline.axes.open.stated import open_stated_table
-from pipeline.config.evaluation import BASELINES
-from pipeline.report.axis_table import AxisReport
-from pipeline.report.context import ReportContext
-from pipeline.report.tables.table import ListTable, Table, detailed_table, measure_of
+from pipeline.report.axis_report import AxisReport
+from pipeline.report.evaluations import ReportContext
+from pipeline.report.table import Column, Table, TableSpec
 
-OPEN = (
-    measure_of("valid_rate", axis="open", title="Answered"),
-    measure_of("unique_fraction"),
-    measure_of("effective_answers_median"),
-    measure_of("answer_entropy_nats"),
-    measure_of("unique_fraction_case_folded"),
-    measure_of("effective_answers_case_folded_median"),
+OPEN = TableSpec(
+    "open_answers",
+    "Answers to open-ended requests",
+    (
+        Column("valid_rate", title="Answered", axis="open"),
+        Column("unique_fraction"),
+        Column("effective_answers_median"),
+        Column("answer_entropy_nats"),
+        Column("unique_fraction_case_folded"),
+        Column("effective_answers_case_folded_median"),
+    ),
+    "Unique rate: where a condition has more samples than base, what as many as base has would give. Effective "
+    "answers: exponential of the entropy of the answers' law, which is corrected for the number of samples (Chao, Wang "
+    "and Jost 2013); the median over prompts, because where nearly all answers differ it is an extrapolation that "
+    "would carry a mean. Case-folded: answers that differ in case alone count as one.",
 )
 
 
-def _tables(context: ReportContext) -> list[Table | ListTable | None]:
-    metrics, names, conditions = context.metrics, context.names, context.conditions
-    return [
-        detailed_table(
-            "open_answers",
-            "Answers to open-ended requests, baselines included",
-            "Unique rate: where a condition has more samples than base, what as many as base has would give. "
-            "Effective answers: exponential of the entropy of the answers' law, which is corrected for the "
-            "number of samples (Chao, Wang and Jost 2013); the median over prompts, because where nearly all "
-            "answers differ it is an extrapolation that would carry a mean. Case-folded: answers that differ in "
-            "case alone count as one. Brackets: 95% bootstrap intervals over prompts. Bold: best condition of the "
-            "model.",
-            metrics,
-            names,
-            OPEN,
-            (*conditions, *BASELINES),
-        ),
-        open_stated_table(context.evaluations, names, conditions),
-    ]
+def _stated(context: ReportContext) -> list[Table | None]:
+    return [open_stated_table(context.evaluations, context.names, context.conditions)]
 
 
 REPORT = AxisReport(
     'Requests such as "Name a random city.": how many answers the model considers, and how many it gives.',
-    (_tables,),
+    (OPEN, _stated),
     open_drawings,
 )

@@ -6,7 +6,7 @@ import pandas as pd
 
 from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import Evaluations, methods_of
-from pipeline.report.tables.table import DASH, ListTable
+from pipeline.report.table import DASH, Table
 
 SUPPORT = "top_p_support_size"
 LARGER_SUPPORT = "Prompts with a larger top-90% support than under base"
@@ -43,9 +43,7 @@ def answer_shares(answers: pd.DataFrame, conditions: Sequence[str]) -> dict[str,
     return shares
 
 
-def open_stated_table(
-    evaluations: Evaluations, models: Mapping[str, str], conditions: Sequence[str]
-) -> ListTable | None:
+def open_stated_table(evaluations: Evaluations, models: Mapping[str, str], conditions: Sequence[str]) -> Table | None:
     """One row per number and model, the paper's marked as such; None without an open-ended evaluation."""
     own = [*_larger_support(evaluations, models, conditions), *_concentrations(evaluations, models, conditions)]
     if not own:
@@ -61,7 +59,7 @@ def open_stated_table(
         ]
         sources += [*(paths for _, paths in found), *[""] * len(stated)]
     frame = pd.DataFrame(rows, columns=["quantity", "of", *conditions]).assign(provenance=sources)
-    return ListTable(
+    return Table(
         "open_stated",
         "Open-ended answers: what the paper's text says, and what these models do",
         ["Number", "Of", *conditions],

@@ -1,6 +1,7 @@
 """The table of summaries."""
 
-from pipeline.report.axis_table import AxisReport, AxisTable, Cells, Column
+from pipeline.report.axis_report import AxisReport
+from pipeline.report.table import Cells, Column, TableSpec
 
 
 def judge_verdict(cells: Cells, condition: str) -> str:
@@ -15,10 +16,9 @@ def judge_verdict(cells: Cells, condition: str) -> str:
 REPORT = AxisReport(
     "A model says in a sentence or two what it answers: how much of its distribution does a reader learn?",
     (
-        AxisTable(
+        TableSpec(
             "selfreflect",
             "Summaries of a model's answers",
-            "selfreflect",
             (
                 Column("selfreflect_sampled"),
                 Column("selfreflect_sampled", "change", "Change"),

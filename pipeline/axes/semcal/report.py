@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from pipeline.config.params import BASE
-from pipeline.report.axis_table import AxisReport, AxisTable, Cells, Column
+from pipeline.report.axis_report import AxisReport
+from pipeline.report.table import Cells, Column, TableSpec
 
 
 def calibration_verdict(error: Mapping[str, float], score: Mapping[str, float]) -> str:
@@ -17,7 +18,7 @@ def calibration_verdict(error: Mapping[str, float], score: Mapping[str, float]) 
     return "better" if error["change_high"] < 0 and score["change"] <= 0 else "not shown to differ"
 
 
-def _table(prefix: str, against: str, floor: str) -> AxisTable:
+def _table(prefix: str, against: str, floor: str) -> TableSpec:
     error, score = f"{prefix}smooth_ece", f"{prefix}brier"
 
     def verdict(cells: Cells, condition: str) -> str:
@@ -25,10 +26,9 @@ def _table(prefix: str, against: str, floor: str) -> AxisTable:
             return ""
         return calibration_verdict(cells[error]._asdict(), cells[score]._asdict())
 
-    return AxisTable(
+    return TableSpec(
         f"{prefix}calibration",
         f"Semantic calibration against {against}",
-        "semcal",
         (
             Column(error),
             Column(error, "floor", f"SmoothECE of {floor}"),

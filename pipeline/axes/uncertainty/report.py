@@ -1,15 +1,15 @@
 """The table of uncertainty."""
 
 from pipeline.axes.uncertainty.metrics import TITLES
-from pipeline.report.axis_table import AxisReport, AxisTable, Column
+from pipeline.report.axis_report import AxisReport
+from pipeline.report.table import Column, TableSpec
 
 REPORT = AxisReport(
     "Is a model unsure where people disagree, and where it is wrong?",
     (
-        AxisTable(
+        TableSpec(
             "uncertainty",
             "Measures of uncertainty against people's disagreement and against wrong answers",
-            "uncertainty",
             (
                 Column("uncertainty_{row}_spearman"),
                 Column("uncertainty_{row}_p", "p"),

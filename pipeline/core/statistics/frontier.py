@@ -1,46 +1,8 @@
-"""Calibration against cost: which methods are dominated, what one costs at equal calibration, which to choose."""
+"""Which method to choose: of those not shown to be worse calibrated than another, the one that costs least."""
 
-import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-import numpy as np
-
-
-def dominated_by(points: np.ndarray, lower_is_better: Sequence[bool]) -> list[int | None]:
-    """For each of float64[N, K] points the place of one that is at least as good in all coordinates and better in one.
-
-    Named is an undominated one, the best in the first coordinate; None where there is none. A NaN takes no part.
-    """
-    oriented = np.where(np.asarray(lower_is_better, dtype=bool), points, -np.asarray(points, dtype=np.float64))
-    # Comparisons with NaN are false.
-    at_least = (oriented[:, None] <= oriented[None]).all(axis=-1)
-    beats = at_least & (oriented[:, None] < oriented[None]).any(axis=-1)
-    dominators = [np.flatnonzero(column & ~beats.any(axis=0)) for column in beats.T]
-    return [int(own[np.argmin(oriented[own, 0])]) if len(own) else None for own in dominators]
-
-
-def mixture_cost(calibrations: np.ndarray, costs: np.ndarray, at: np.ndarray | float) -> np.ndarray:
-    """The least cost of a mixture of reference models that is, on average, at least as well calibrated as asked.
-
-    A mixture answers each request with one of two models at random: its cost is their mean, and its W1 at most their
-    mean, because W1 is convex in the law. So this is the lower convex envelope of the points, float64[M] or [M, R] by
-    reference model and resample; lower is better. Where none is as well calibrated, the cost of the best calibrated.
-    NaN where a number is.
-    """
-    calibrations, costs = np.asarray(calibrations, dtype=np.float64), np.asarray(costs, dtype=np.float64)
-    defined = np.isfinite(calibrations).all(axis=0) & np.isfinite(costs).all(axis=0) & np.isfinite(at)
-    reached = np.maximum(at, calibrations.min(axis=0))
-    best = np.where(calibrations <= reached, costs, math.inf).min(axis=0)
-    # A mixture of more than two points is never needed on a line.
-    for better, worse in itertools.permutations(range(len(calibrations)), 2):
-        between = (calibrations[better] <= reached) & (reached < calibrations[worse])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = (reached - calibrations[better]) / (calibrations[worse] - calibrations[better])
-            chord = (1 - share) * costs[better] + share * costs[worse]
-        best = np.where(between, np.minimum(best, chord), best)
-    return np.where(defined, best, math.nan)
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,10 @@
-"""What the ablation sweeps have finished, grouped so that only the ablated settings and the seeds differ.
-
-A run is a finished cell of a sweep; in the report's code, a cell is a table's.
-"""
+"""What the ablation sweeps have finished, grouped so that only the ablated settings and the seeds differ."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -15,7 +12,7 @@ from pipeline.artifacts.storage import read_json, read_table
 from pipeline.config.params import Params
 from pipeline.config.seeds import SEEDS, varied_seeds
 from pipeline.errors import ArtifactError
-from pipeline.record.provenance import join_sources, split_sources
+from pipeline.record.provenance import join_sources
 from pipeline.report.evaluations import Evaluations, flatten, read_evaluations, rows_of
 
 Setting = tuple[int | None, ...]
@@ -44,8 +41,7 @@ PAPER_SETTINGS: Mapping[str, Any] = {
 """What a run of ours must share with Tables 3 and 4 to be the same as the paper's."""
 
 
-@dataclass(frozen=True)
-class Design:
+class Design(NamedTuple):
     """What an ablation varies: keys of parameters, and the settings of the paper's table (or ours) in order."""
 
     sweep: str
@@ -70,21 +66,11 @@ HARD_ABLATION = Design(
     ("discretize.hard.num_decimals", "discretize.hard.max_bins", "train.hard.samples_per_prompt", "train.hard.epochs"),
     ("Decimals", "Most strings", "Draws per prompt and epoch", "Epochs"),
     (
-        (3, 1001, 16, 2),
-        (2, 1001, 16, 2),
-        (5, 1001, 16, 2),
-        (3, 4096, 16, 2),
-        (3, 16384, 16, 2),
-        (3, 1001, 8, 4),
-        (3, 1001, 32, 1),
-        (5, 16384, 8, 4),
-        (5, 16384, 16, 2),
-        (5, 16384, 32, 1),
+        *((3, 1001, 16, 2), (2, 1001, 16, 2), (5, 1001, 16, 2), (3, 4096, 16, 2), (3, 16384, 16, 2)),
+        *((3, 1001, 8, 4), (3, 1001, 32, 1), (5, 16384, 8, 4), (5, 16384, 16, 2), (5, 16384, 32, 1)),
     ),
 )
 """Table 26 of arXiv:2605.11845."""
-
-
 CONSTRUCTION_COST = "construction_cost"
 """Directory of the sweep that measures what output spaces and tries take to build."""
 CONSTRUCTED = {"output_space": "Output space", "trie": "Trie"}
@@ -93,7 +79,7 @@ CONSTRUCTED = {"output_space": "Output space", "trie": "Trie"}
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a design; ``seed`` is that which tells it from its block's other runs of the setting."""
+    """A finished cell of a sweep; ``seed`` is that which tells it from its block's other runs of the setting."""
 
     directory: Path
     seeds: Mapping[str, int]
@@ -107,7 +93,6 @@ class Block:
     """The runs of one model that agree in everything but factors and seeds; only these may be compared.
 
     Attributes:
-        model: The model.
         others: Parameters that they share, flat, without seeds, factors and display name.
         runs: Runs by setting, in order of their seeds.
         varied: The seeds that differ between them, by their keys; the first is that of the runs.
@@ -120,12 +105,10 @@ class Block:
 
     def settings(self, design: Design) -> list[Setting]:
         """The design's settings in order, then others that were run."""
-        further = sorted((item for item in self.runs if item not in design.settings), key=str)
-        return [*design.settings, *further]
+        return [*design.settings, *sorted(self.runs.keys() - set(design.settings), key=str)]
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(NamedTuple):
     """A figure that the paper prints; ``uncertain`` says that a digit may be misread, and ``note`` why."""
 
     value: float
@@ -136,7 +119,6 @@ class Published:
 
 PublishedFigures = Mapping[tuple[str, Setting, str], Published]
 """By model, setting and split."""
-UNCERTAIN = {"yes": True, "no": False}
 PUBLISHED_COLUMNS = (
     *("model", "num_decimals", "max_bins", "samples_per_prompt", "epochs", "split"),
     *("wasserstein_1_normalised", "uncertain", "source", "note"),
@@ -167,20 +149,8 @@ class Ablations:
         return all(block.model in models for block in (*self.soft, *self.hard))
 
     @property
-    def trained(self) -> list[str]:
-        """Provenance files of the evaluations of Tables 25 and 26."""
-        return list(self._evaluated)
-
-    @property
-    def provenance(self) -> dict[str, dict]:
-        """Content of each provenance file of the runs by its path."""
-        found = dict(self._evaluated)
-        for paths in self.construction.get("provenance", ()):
-            found |= {path: read_json(Path(path)) for path in split_sources(paths) if Path(path).exists()}
-        return found
-
-    @property
-    def _evaluated(self) -> dict[str, dict]:
+    def trained(self) -> dict[str, dict]:
+        """Content of each provenance file of the evaluations of Tables 25 and 26 by its path."""
         runs = [run for block in (*self.soft, *self.hard) for members in block.runs.values() for run in members]
         return {path: content for run in runs for path, content in run.evaluations.provenance.items()}
 
@@ -196,21 +166,19 @@ def read_ablations(sweeps: Path, published: Path) -> Ablations:
 
 
 def read_published(path: Path) -> dict[tuple[str, Setting, str], Published]:
-    """Read the published figures by model, setting and split; none where the file is missing. Raises ArtifactError."""
+    """The published figures by model, setting and split; none where the file is missing. Raises ArtifactError."""
     if not path.exists():
         return {}
-    table = pd.read_csv(path, keep_default_na=False)
+    found = {}
     try:
-        return {
-            (
-                row.model,
-                tuple(map(int, (row.num_decimals, row.max_bins, row.samples_per_prompt, row.epochs))),
-                row.split,
-            ): (Published(float(row.wasserstein_1_normalised), UNCERTAIN[row.uncertain], row.source, row.note))
-            for row in table.itertuples()
-        }
+        for row in pd.read_csv(path, keep_default_na=False).itertuples():
+            setting = tuple(map(int, (row.num_decimals, row.max_bins, row.samples_per_prompt, row.epochs)))
+            uncertain = {"yes": True, "no": False}[row.uncertain]
+            figure = Published(float(row.wasserstein_1_normalised), uncertain, row.source, row.note)
+            found[row.model, setting, row.split] = figure
     except (AttributeError, KeyError, ValueError) as error:
         raise ArtifactError(f"{path} must have the columns {', '.join(PUBLISHED_COLUMNS)} ({error})") from None
+    return found
 
 
 def is_papers_run(others: Mapping[str, Any]) -> bool:
@@ -219,11 +187,7 @@ def is_papers_run(others: Mapping[str, Any]) -> bool:
 
 
 def finished_runs(sweeps: Path, sweep: str) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Directory and flat parameters of each run of a sweep; cells that are not finished are passed over.
-
-    Raises:
-        ArtifactError: A run's record is unreadable.
-    """
+    """Directory and flat parameters of each run of a sweep; cells that are not finished are passed over."""
     for finished in sorted((sweeps / sweep).glob("*/finished.json")):
         record = finished.with_name("cell.json")
         # Written before finished.json; missing only where somebody removed it.
@@ -248,16 +212,14 @@ def read_blocks(sweeps: Path, design: Design) -> list[Block]:
         absent = [key for key in ("seed", *design.factors) if key not in parameters]
         if absent:
             raise ArtifactError(f"{directory / 'cell.json'}: parameters lack {', '.join(absent)}")
-        setting = tuple(parameters[key] for key in design.factors)
         roots = evaluation_roots(directory)
         if len(roots) != 1:
             raise ArtifactError(
                 f"{directory} is a finished cell and must hold one set of evaluations, not {len(roots)}"
             )
         evaluations = read_evaluations(roots[0])
-        # A run of before there were three had one for all.
         seeds = {key: parameters.get(key, parameters["seed"]) for key in SEEDS}
-        run = Run(directory, seeds, setting, evaluations)
+        run = Run(directory, seeds, tuple(parameters[key] for key in design.factors), evaluations)
         others = {
             key: value
             for key, value in sorted(parameters.items())
@@ -309,7 +271,7 @@ def construction_records(sweeps: Path) -> pd.DataFrame:
 
 
 def metric_by_seed(runs: Sequence[Run], model: str, condition: str, split: str, metric: str) -> pd.DataFrame:
-    """Rows of the metrics table of one aggregate, one per run that has it, with its ``seed``."""
+    """Rows of the metrics of one aggregate, one per run that has it, with its ``seed``."""
     parts = []
     for run in runs:
         labels = {"model": model, "condition": condition, "split": split, "family": "", "metric": metric}
@@ -328,32 +290,13 @@ def block_titles(blocks: Sequence[Block], params: Params) -> list[str]:
     return titles
 
 
-SCALE = (
-    ("prompts.train_prompts_per_family", "training prompts per family"),
-    ("train.soft.epochs", "epochs"),
-    ("train.learning_rate", "learning rate"),
-    ("train.global_batch_size", "batch size"),
-    ("generate.structured.num_samples", "generations per prompt"),
-)
-"""Parameters by which a reader tells a demo from the paper's scale."""
-
-
-def scale_note(blocks: Sequence[Block], titles: Sequence[str]) -> str:
-    """What each block was run with, and in what blocks of one model differ."""
+def differences_note(blocks: Sequence[Block], titles: Sequence[str]) -> str:
+    """In what the blocks of one model differ."""
     notes = []
     for block, title in zip(blocks, titles, strict=True):
         siblings = [other.others for other in blocks if other.model == block.model]
-        differing = [
-            key
-            for key in sorted({key for others in siblings for key in others})
-            if len({repr(others.get(key)) for others in siblings}) > 1
-        ]
-        shown = [(key, name) for key, name in SCALE if key in block.others and key not in differing]
-        shown += [(key, key) for key in differing]
-        values = [f"{name} {_text(block.others.get(key))}" for key, name in shown]
-        notes.append(f"{title}: {', '.join(values)}.")
+        keys = sorted({key for others in siblings for key in others})
+        differing = [key for key in keys if len({repr(others.get(key)) for others in siblings}) > 1]
+        if differing:
+            notes.append(f"{title}: {', '.join(f'{key} {block.others.get(key)}' for key in differing)}.")
     return " ".join(notes)
-
-
-def _text(value: Any) -> str:
-    return "all" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,74 +1,44 @@
-"""Headline metrics over seeds: spread, intervals that hold for other seeds, differences seed by seed."""
+"""Headline metrics over seeds: their spread, and differences between conditions seed by seed."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from scipy import stats
 
 from pipeline.axes import AXES
 from pipeline.axes.registry import HEADLINES, METRICS, SHORT_SPLIT_TITLES
-from pipeline.axes.structured.tables import per_prompt_metrics
 from pipeline.config.evaluation import BASELINES
 from pipeline.config.params import Params
 from pipeline.config.seeds import SEED_TITLES, SEEDS
-from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.condition_tests import TESTED, method_pairs
-from pipeline.core.statistics.intervals import bootstrap_families, over_families
+from pipeline.core.statistics.condition_tests import method_pairs
 from pipeline.core.statistics.seed_noise import Spread, spread
-from pipeline.errors import ArtifactError
 from pipeline.record.provenance import join_sources
-from pipeline.report.across_axes.records import pair, records_table
+from pipeline.report.across_axes.comparisons import pair
 from pipeline.report.evaluations import Evaluations, display_names
-from pipeline.report.tables.table import DASH, MISSING, ListTable, interval_text
+from pipeline.report.table import DASH, MISSING, Table, interval_text, records_table
 
-BY_CONDITION = ["axis", "split", "metric", "model", "condition"]
-
-
-def difference_note(varied: Sequence[str]) -> str:
-    """What differs between runs of different seeds; ``varied`` are those seeds' keys."""
-    if "train_seed" in varied:
-        text = "Adapters are trained anew with each seed"
-        if "sampling_seed" in varied:
-            text += "; base is one checkpoint, and differs by sampling alone."
-        else:
-            text += " and answer from the same random streams (sampling_seed is one): the spread is that of training."
-    elif "sampling_seed" in varied:
-        text = "train_seed is one: every condition is one checkpoint, and differs by sampling alone."
-    else:
-        text = "train_seed and sampling_seed are one: the same adapters gave the same answers."
-    return f"Differing: {', '.join(varied)}. {text}"
+LABELS = ["model", "axis", "split", "metric"]
 
 
 def seed_values(seeds: Mapping[int, Evaluations], models: Mapping[str, str], conditions: Sequence[str]) -> pd.DataFrame:
     """The headline metrics of all seeds, baselines included.
 
     Returns:
-        Columns axis, split, metric, model, condition, seed, value and provenance: one row per seed, in the order of
-        models, axes, splits, metrics, conditions and seeds.
+        Columns axis, split, metric, model, condition, seed, value and provenance, in the order of models, axes,
+        splits, metrics, conditions and seeds.
     """
     rows = pd.concat([found.metrics.assign(seed=seed) for seed, found in sorted(seeds.items())], ignore_index=True)
     wanted = [(axis, split, metric) for axis in HEADLINES for split in AXES[axis].splits for metric in HEADLINES[axis]]
-    order = {name: place for place, name in enumerate(wanted)}
-    ranks = {
-        "model": {name: place for place, name in enumerate(models)},
-        "condition": {name: place for place, name in enumerate((*conditions, *BASELINES))},
-    }
-    rows = rows[
-        (rows["family"] == "") & rows["model"].isin(ranks["model"]) & rows["condition"].isin(ranks["condition"])
-    ]
-    rows = rows.assign(
-        place=[order.get(names) for names in zip(rows["axis"], rows["split"], rows["metric"], strict=True)]
-    )
-    ranked = rows.dropna(subset="place").sort_values(
-        ["model", "place", "condition", "seed"],
-        key=lambda column: column.map(ranks[column.name]) if column.name in ranks else column,
-        kind="stable",
-    )
-    return ranked[[*BY_CONDITION, "seed", "value", "provenance"]].reset_index(drop=True)
+    order = pd.MultiIndex.from_product([list(models), range(len(wanted)), [*conditions, *BASELINES]])
+    places = {name: place for place, name in enumerate(wanted)}
+    rows = rows[rows["family"] == ""]
+    addresses = zip(rows["axis"], rows["split"], rows["metric"], strict=True)
+    rows = rows.assign(place=[places.get(address, -1) for address in addresses])
+    ranks = order.get_indexer(pd.MultiIndex.from_frame(rows[["model", "place", "condition"]]))
+    rows = rows.assign(rank=ranks)[ranks >= 0].sort_values(["rank", "seed"], kind="stable")
+    return rows[[*LABELS, "condition", "seed", "value", "provenance"]].reset_index(drop=True)
 
 
 def paired_t_interval(differences: Sequence[float]) -> tuple[float, float]:
@@ -90,44 +60,36 @@ def values_by_seed(values: Mapping[int, float]) -> str:
     return " ".join(f"{seed}:{value!r}" for seed, value in values.items())
 
 
-def value_text(record: Mapping[str, Any]) -> str:
+def value_text(record: Mapping[str, Any], sign: str = "") -> str:
     """Mean, standard deviation and range over seeds; or why there is none."""
     if record["status"] == MISSING:
         return MISSING
     if record["undefined"]:
         return f"{DASH} (undefined in {record['undefined']} of {record['seeds']} seeds)"
-    if not math.isfinite(record["deviation"]):
-        return f"{record['mean']:.4f}"
-    return f"{record['mean']:.4f} ± {record['deviation']:.4f} ({record['low']:.4f} to {record['high']:.4f})"
+    mean, deviation, *ends = (record[name] for name in ("mean", "deviation", "low", "high"))
+    if not math.isfinite(deviation):
+        return f"{mean:{sign}.4f}"
+    return f"{mean:{sign}.4f} ± {deviation:.4f} ({' to '.join(f'{end:{sign}.4f}' for end in ends)})"
 
 
-def value_records(values: pd.DataFrame, models: Mapping[str, str]) -> pd.DataFrame:
-    """Spread of each metric over seeds, one row per BY_CONDITION in the order of ``seed_values``."""
+def value_records(values: pd.DataFrame) -> pd.DataFrame:
+    """Spread of each metric over seeds, one row per model, axis, split, metric and condition."""
     records = []
-    for names, rows in values.groupby(BY_CONDITION, sort=False):
+    for names, rows in values.groupby([*LABELS, "condition"], sort=False):
         by_seed = dict(zip(rows["seed"].tolist(), rows["value"].tolist(), strict=True))
-        labels = dict(zip(BY_CONDITION, names, strict=True))
-        records.append(
-            {
-                **labels,
-                "display_name": models[labels["model"]],
-                **spread_columns(spread(list(by_seed.values()))),
-                "values": values_by_seed(by_seed),
-                "provenance": join_sources(rows["provenance"]),
-            }
-        )
+        found = spread_columns(spread(list(by_seed.values()))) | {"values": values_by_seed(by_seed)}
+        labels = dict(zip((*LABELS, "condition"), names, strict=True))
+        records.append(labels | found | {"provenance": join_sources(rows["provenance"])})
     return pd.DataFrame(records)
 
 
-def difference_records(values: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> pd.DataFrame:
+def difference_records(values: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
     """Differences of ``method_pairs`` seed by seed, over the seeds that have both.
 
-    One row per axis, split, metric, model and pair: ``difference`` is the mean over seeds, ``deviation``, ``low`` and
-    ``high`` its spread, ``ci_low`` and ``ci_high`` the ``paired_t_interval``.
+    ``mean``, ``deviation``, ``low`` and ``high`` are their spread, ``ci_low`` and ``ci_high`` the paired t interval.
     """
     records = []
-    for names, rows in values.groupby(BY_CONDITION[:4], sort=False):
-        labels = dict(zip(BY_CONDITION[:4], names, strict=True))
+    for names, rows in values.groupby(LABELS, sort=False):
         table = rows.pivot(index="seed", columns="condition", values=["value", "provenance"])
         for own, other in method_pairs(conditions):
             if not {own, other} <= set(rows["condition"]):
@@ -138,15 +100,12 @@ def difference_records(values: pd.DataFrame, models: Mapping[str, str], conditio
                 continue
             found = (both["value", own] - both["value", other]).astype(float)
             low, high = paired_t_interval(found.tolist())
-            columns = spread_columns(spread(found.tolist()))
             records.append(
                 {
-                    **labels,
-                    "display_name": models[labels["model"]],
+                    **dict(zip(LABELS, names, strict=True)),
                     "condition": own,
                     "against": other,
-                    "difference": columns.pop("mean"),
-                    **columns,
+                    **spread_columns(spread(found.tolist())),
                     "values": values_by_seed(found.to_dict()),
                     "ci_low": low,
                     "ci_high": high,
@@ -156,169 +115,55 @@ def difference_records(values: pd.DataFrame, models: Mapping[str, str], conditio
     return pd.DataFrame(records)
 
 
-def interval_records(
-    values: pd.DataFrame, seeds: Mapping[int, Evaluations], models: Mapping[str, str], seed: int, replicates: int
-) -> pd.DataFrame:
-    """Metrics by prompt averaged over seeds, with intervals that resample seeds, families and prompts.
-
-    One row per metric of TESTED that two seeds or more have by prompt: ``value`` is the mean over seeds of each
-    prompt, aggregated over families, and ``undefined`` counts prompts without a value in one of the seeds.
-
-    Raises:
-        ArtifactError: Two seeds answered different prompts of a split.
-    """
-    parts = [
-        per_prompt_metrics(found, models, list(values["condition"].unique())).assign(seed=number)
-        for number, found in seeds.items()
-    ]
-    by_prompt = dict(list(pd.concat(parts, ignore_index=True).groupby(["model", "split", "condition"])))
-    tested = values[(values["axis"] == "structured") & values["metric"].isin(TESTED)]
-    records = []
-    for (_, split, metric, model, condition), members in tested.groupby(BY_CONDITION, sort=False):
-        rows = by_prompt.get((model, split, condition), pd.DataFrame(columns=["seed"]))
-        # Those of seeds that have the metric: an older evaluation may lack it.
-        rows = rows[rows["seed"].isin(members["seed"])]
-        if rows["seed"].nunique() < 2:
-            continue
-        sources = join_sources(members["provenance"])
-        table = rows.pivot(index="prompt_id", columns="seed", values=metric)
-        if len(rows) != table.size:
-            raise ArtifactError(f"{sources}: the seeds answered different prompts of the split {split}")
-        families = rows.drop_duplicates("prompt_id").set_index("prompt_id")["family"][table.index].to_numpy()
-        by_seed, statistic = table.to_numpy(np.float64), TESTED[metric]
-        means = by_seed.mean(axis=1)
-        rng = random_stream(seed, "seed tables", "bootstrap", model, split, condition, metric)
-        low, high = bootstrap_families(by_seed.T, families, statistic, replicates=replicates, rng=rng)
-        records.append(
-            {
-                "model": model,
-                "display_name": models[model],
-                "split": split,
-                "metric": metric,
-                "condition": condition,
-                "seeds": by_seed.shape[1],
-                "prompts": len(means),
-                "undefined": int((~np.isfinite(means)).sum()),
-                "value": over_families(means, families, statistic),
-                "ci_low": low,
-                "ci_high": high,
-                "provenance": sources,
-            }
-        )
-    return pd.DataFrame(records)
-
-
-def seed_tables(seeds: Mapping[int, Evaluations], params: Params, varied: Sequence[str] = SEEDS) -> list[ListTable]:
+def seed_tables(seeds: Mapping[int, Evaluations], params: Params, varied: Sequence[str] = SEEDS) -> list[Table]:
     """The tables over seeds; none with fewer than two seeds or without a headline metric.
 
     ``varied`` has the keys of the seeds that differ; the first is that of ``seeds``.
-
-    Raises:
-        ArtifactError: Two seeds answered different prompts.
     """
     models = display_names(params)
     values = seed_values(seeds, models, params.conditions) if len(seeds) > 1 else pd.DataFrame()
     if values.empty:
         return []
-    intervals = interval_records(values, seeds, models, params.seed, params.evaluate.bootstrap_replicates)
-    differences = difference_records(values, models, params.conditions)
-    listed = ", ".join(map(str, sorted(seeds)))
+    labels = {
+        "Model": lambda row: models[row.model],
+        "Split": lambda row: SHORT_SPLIT_TITLES.get(row.split, DASH),
+        "Metric": lambda row: METRICS[row.metric].title,
+    }
+    title, shared = SEED_TITLES[varied[0]], [key for key in SEEDS if key not in varied]
+    differing = f"Differing: {', '.join(varied)}." + (f" The same: {', '.join(shared)}." if shared else "")
+    spread_note = (
+        f"{title}s {', '.join(map(str, sorted(seeds)))}. Mean ± standard deviation between seeds (smallest to largest);"
+        " undefined as soon as one seed's value is. The table's file has the value of every seed."
+    )
     tables = [
-        _value_table(value_records(values, models), params.conditions, listed),
-        _interval_table(intervals),
-        _difference_table(differences),
-    ]
-    title, note = SEED_TITLES[varied[0]], difference_note(varied)
-    names = {"seeds": f"{title.lower()}s", "Seeds": f"{title}s"}
-    return [
-        replace(table, caption=table.caption.format(**names), note=f"{table.note.format(**names)} {note}")
-        for table in tables
-        if table is not None
-    ]
-
-
-def _metric(name: str) -> str:
-    metric = METRICS[name]
-    return metric.title if metric.direction == "neither" else f"{metric.title} ({metric.direction} is better)"
-
-
-LABELS = {
-    "Model": lambda row: row.display_name,
-    "Split": lambda row: SHORT_SPLIT_TITLES.get(row.split, DASH),
-    "Metric": lambda row: _metric(row.metric),
-}
-
-
-def _cells(rows: pd.DataFrame, conditions: Sequence[str]) -> list[str]:
-    """The text of each condition's record; where one has fewer seeds than another, it says how many."""
-    found = {row["condition"]: row for row in rows.to_dict("records")}
-    most = max(row["seeds"] for row in found.values())
-    texts = []
-    for condition in conditions:
-        text = value_text(found[condition]) if condition in found else MISSING
-        fewer = condition in found and found[condition]["seeds"] < most
-        texts.append(f"{text} [seeds: {found[condition]['seeds']}]" if fewer else text)
-    return texts
-
-
-def _value_table(records: pd.DataFrame, conditions: Sequence[str], listed: str) -> ListTable:
-    conditions = [name for name in (*conditions, *BASELINES) if (records["condition"] == name).any()]
-    rows = []
-    for _, members in records.groupby(["model", "axis", "split", "metric"], sort=False):
-        first = next(members.itertuples())
-        labels = [text(first) for text in LABELS.values()]
-        rows.append([*labels, str(members["seeds"].max()), *_cells(members, conditions)])
-    note = (
-        f"{{Seeds}} {listed}. Mean ± standard deviation between seeds (smallest to largest); undefined as soon "
-        f"as one seed's value is. The table's file has the value of every seed."
-    )
-    header = [*LABELS, "Seeds", *conditions]
-    return ListTable("seed_values", "Headline metrics over {seeds}", header, rows, 4, records, note)
-
-
-def _interval_table(records: pd.DataFrame) -> ListTable | None:
-    columns = {
-        **LABELS,
-        "Condition": lambda row: row.condition,
-        "Seeds": lambda row: str(row.seeds),
-        "Prompts": lambda row: str(row.prompts),
-        "All seeds together": lambda row: (
-            f"{row.value:.4f}" if math.isfinite(row.value) else f"{DASH} ({row.undefined} undefined)"
+        records_table(
+            "seed_values",
+            f"Headline metrics over {title.lower()}s",
+            value_records(values),
+            {
+                **labels,
+                "Condition": lambda row: row.condition,
+                "Seeds": lambda row: str(row.seeds),
+                "Value": lambda row: value_text(row._asdict()),
+            },
+            4,
+            f"{spread_note} {differing}",
         ),
-        "95% interval": lambda row: interval_text(row.ci_low, row.ci_high, sign=""),
-    }
-    note = (
-        "All seeds together: a prompt's value is its mean over seeds; then mean within family; across families the "
-        "median, of logit KL the mean "
-        "(the mean of the seeds' own medians is another number). Undefined: prompts without a value in one of the "
-        "seeds; the number is undefined where a family has no other prompt. Interval: 95%, {seeds}, families "
-        "and prompts resampled, seeds crossed with prompts (Owen 2007); with two or three seeds their part of it is "
-        "rough, and too small."
-    )
-    return records_table(
-        "seed_intervals", "Structured sampling over {seeds}, with intervals", records, columns, 4, note
-    )
-
-
-def _difference_table(records: pd.DataFrame) -> ListTable | None:
-    columns = {
-        **LABELS,
-        "Conditions": pair,
-        "Seeds": lambda row: str(row.seeds),
-        "Difference": _difference,
-        "Range": lambda row: f"{row.low:+.4f} to {row.high:+.4f}" if row.status == "ok" else DASH,
-        "95% interval": lambda row: interval_text(row.ci_low, row.ci_high),
-    }
-    note = (
-        "Difference: of the two conditions under the same seed, mean over seeds ± standard deviation between them. "
-        "Range: smallest to largest. Interval: 95%, of the mean over {seeds}, Student's t of the differences "
-        "with one degree of freedom less than seeds; it holds for these prompts and takes the differences as normal. "
-        "With one seed there is none; with two it is 9 standard deviations to each side."
-    )
-    return records_table("seed_differences", "Differences between conditions over {seeds}", records, columns, 4, note)
-
-
-def _difference(row: Any) -> str:
-    if row.status != "ok":
-        return f"{DASH} (undefined in {row.undefined} of {row.seeds} seeds)"
-    return f"{row.difference:+.4f}" + (f" ± {row.deviation:.4f}" if math.isfinite(row.deviation) else "")
+        records_table(
+            "seed_differences",
+            f"Differences between conditions over {title.lower()}s",
+            difference_records(values, params.conditions),
+            {
+                **labels,
+                "Conditions": pair,
+                "Seeds": lambda row: str(row.seeds),
+                "Difference": lambda row: value_text(row._asdict(), "+"),
+                "95% interval": lambda row: interval_text(row.ci_low, row.ci_high),
+            },
+            4,
+            f"Difference: of the two conditions under the same seed. {spread_note} Interval: of the mean, Student's t "
+            "of the differences; it holds for these prompts and takes the differences as normal; with two seeds it is "
+            f"9 standard deviations to each side. {differing}",
+        ),
+    ]
+    return [table for table in tables if table is not None]

@@ -1,7 +1,4 @@
-"""What all figures share: colours, style, fonts for any script, and drawing in several processes.
-
-Drawing takes most of the time of a report.
-"""
+"""What all figures share: colours, style, fonts for any script, and drawing in several processes."""
 
 import itertools
 import multiprocessing
@@ -25,7 +22,7 @@ from matplotlib.figure import Figure
 
 from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.structured import Prompt
-from pipeline.report.tables.table_text import shorten
+from pipeline.report.table_text import shorten
 
 # Okabe and Ito's colours, distinguishable with colour-blindness and in grey print.
 COLORS = {
@@ -60,10 +57,9 @@ MARK_SIZE = 5.5
 
 
 def by_condition(known: Mapping[str, str], further: Sequence[str], conditions: Sequence[str]) -> dict[str, str]:
-    """A colour, marker or line style of each condition, the same in every figure of a report.
+    """A colour or marker of each condition, the same in every figure of a report.
 
-    ``known`` ones never change; all other conditions take ``further`` in their order, which come again where there are
-    too few.
+    ``known`` ones never change; all other conditions take ``further`` in their order, again and again.
     """
     others = (name for name in conditions if name not in known)
     return {**known, **dict(zip(others, itertools.cycle(further), strict=False))}
@@ -103,10 +99,7 @@ def panel_grid(
 
 
 def shared_legend(figure: Figure, panels: Iterable[Axes], most_columns: int | None = None) -> None:
-    """One legend below all panels, with the entries of any of them.
-
-    It has at most ``most_columns`` columns (None: all in one row), and fewer where the figure is not as wide.
-    """
+    """One legend below all panels, with the entries of any of them, in as many columns as fit."""
     entries = {}
     for panel in panels:
         handles, labels = panel.get_legend_handles_labels()
@@ -149,9 +142,8 @@ def law_title(prompt: Prompt) -> str:
 
 @dataclass(frozen=True)
 class Drawing:
-    """How a figure is drawn.
+    """How a figure is drawn: a function of a module, whose result None leaves the figure out, and its arguments.
 
-    ``function`` is one of a module, which another process can import; None as its result leaves the figure out.
     ``mark`` is a line at the upper right of the figure, empty for none.
     """
 
@@ -166,10 +158,16 @@ def draw(name: str, drawing: Drawing, directory: Path) -> bool:
     figure = drawing.function(*drawing.arguments)
     if figure is None:
         return False
+    engine = figure.get_layout_engine()
     if drawing.mark:
-        _mark(figure, drawing.mark)
+        # Above everything else, which is moved down for it.
+        share = 1.6 * MARK_SIZE / 72 / figure.get_figheight()
+        if engine is not None:
+            engine.set(rect=(0, 0, 1, 1 - share))
+        look = {"fontsize": MARK_SIZE, "ha": "right", "va": "top", "color": "#666666", "in_layout": False}
+        figure.text(0.995, 1 - share / 4, drawing.mark, **look)
     figure.set_dpi(200)
-    if (engine := figure.get_layout_engine()) is not None:
+    if engine is not None:
         # Here, once: with an engine, each file would be drawn twice, first for the layout.
         engine.execute(figure)
         figure.set_layout_engine(None)
@@ -177,15 +175,6 @@ def draw(name: str, drawing: Drawing, directory: Path) -> bool:
     figure.savefig(directory / f"{name}.pdf", metadata={"CreationDate": None})
     plt.close(figure)
     return True
-
-
-def _mark(figure: Figure, text: str) -> None:
-    """A line of small print above everything else, which is moved down for it."""
-    engine, height = figure.get_layout_engine(), figure.get_figheight()
-    share = 1.6 * MARK_SIZE / 72 / height
-    if engine is not None:
-        engine.set(rect=(0, 0, 1, 1 - share))
-    figure.text(0.995, 1 - share / 4, text, fontsize=MARK_SIZE, ha="right", va="top", color="#666666", in_layout=False)
 
 
 def _end_with_parent() -> None:
@@ -203,10 +192,8 @@ def _end_with_parent() -> None:
 def draw_all(
     drawings: Mapping[str, Mapping[str, Drawing]], directory: Path, processes: int | None = None
 ) -> dict[str, list[str]]:
-    """Draw all figures, by section and file name, into a directory.
-
-    Several processes draw at a time: one per core that this one may use, where ``processes`` is None; with one, all is
-    drawn here.
+    """Draw all figures, by section and file name, into a directory: as many at a time as there are cores, or
+    ``processes``.
 
     Returns:
         Names of the figures that there was something to draw for, by section in the given order.

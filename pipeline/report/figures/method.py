@@ -4,9 +4,9 @@ Nothing is drawn by hand: the strings, their masses, the trie and its next-token
 that builds the training data, at a size that fits a page.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -33,28 +33,16 @@ CAPTION = (
 )
 
 
-def example_prompt() -> Prompt:
-    """The prompt that is drawn, one of the training grid's families."""
-    return make_prompt("triangular", {"a": 0.0, "c": 1.0, "b": 4.0}, "train")
-
-
-@dataclass(frozen=True)
-class Node:
-    """A place in the drawing of a trie.
-
-    Attributes:
-        depth: Tokens before it.
-        row: Height, in rows of leaves.
-        text: Its last token.
-        probability: q of that token given the tokens before it; NaN at the root.
-        parent: Index of the node before it; -1 at the root.
+class Node(NamedTuple):
+    """A place in the drawing of a trie: how many tokens and which node are before it (-1 at the root), its height in
+    rows of leaves, its last token, and q of that token (NaN at the root).
     """
 
     depth: int
+    parent: int
     row: float
     text: str
     probability: float
-    parent: int
 
 
 def trie_layout(trie: Trie, texts: Mapping[int, str]) -> list[Node]:
@@ -65,30 +53,30 @@ def trie_layout(trie: Trie, texts: Mapping[int, str]) -> list[Node]:
     nodes: list[Node] = []
     rows = iter(range(trie.num_edges))
 
-    def place(prefix: int, depth: int, text: str, probability: float, parent: int) -> float:
+    def place(prefix: int, node: Node) -> float:
         own = len(nodes)
-        nodes.append(Node(depth, 0.0, text, probability, parent))
+        nodes.append(node)
         if prefix == LEAF:
             row = float(next(rows))
         else:
             edges = trie.children(prefix)
+            columns = (trie.edge_children, trie.edge_tokens, trie.edge_probabilities)
             heights = [
-                place(int(child), depth + 1, texts[int(token)], float(q), own)
-                for child, token, q in zip(
-                    trie.edge_children[edges], trie.edge_tokens[edges], trie.edge_probabilities[edges], strict=True
-                )
+                place(int(child), Node(node.depth + 1, own, 0.0, texts[int(token)], float(q)))
+                for child, token, q in zip(*(column[edges] for column in columns), strict=True)
             ]
             row = (heights[0] + heights[-1]) / 2
-        nodes[own] = Node(depth, row, text, probability, parent)
+        nodes[own] = node._replace(row=row)
         return row
 
-    place(0, 0, "prompt", float("nan"), -1)
+    place(0, Node(0, -1, 0.0, "prompt", math.nan))
     return nodes
 
 
 def method_drawings(seed: int) -> dict[str, Drawing]:
     """Figure 1 by its file name; its strings are drawn with the root seed ``seed``."""
-    return {"figure1": Drawing(method_figure, (example_prompt(), seed), CAPTION)}
+    prompt = make_prompt("triangular", {"a": 0.0, "c": 1.0, "b": 4.0}, "train")
+    return {"figure1": Drawing(method_figure, (prompt, seed), CAPTION)}
 
 
 def method_figure(prompt: Prompt, seed: int) -> Figure:

@@ -1,17 +1,16 @@
-"""Interactive figures of the page: plotly figures as plain dictionaries, and the forest plots of its first screen."""
+"""The forest plots of the page's first screen: plotly figures as plain dictionaries."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from pipeline.axes.registry import SPLIT_TITLES
 from pipeline.config.evaluation import BASELINES
-from pipeline.report.evaluations import methods_of, rows_of
+from pipeline.report.across_axes.frontier import BITS_PER_BYTE, W1
+from pipeline.report.evaluations import ReportContext, rows_of
 from pipeline.report.figures.drawing import by_condition, condition_colors
-from pipeline.report.tables.retention import difference_from_base
 
 SYMBOLS = {
     "base": "circle",
@@ -28,28 +27,18 @@ ROW_PIXELS = 24
 DENSE_ROW_PIXELS = 11
 
 
-def condition_symbols(conditions: Sequence[str]) -> dict[str, str]:
-    """Plotly's marker by condition, baselines included."""
-    return by_condition(SYMBOLS, FURTHER_SYMBOLS, conditions)
+class Plot(NamedTuple):
+    """A figure with ``data`` and ``layout`` of plotly.
 
-
-@dataclass(frozen=True)
-class Plot:
-    """A figure that the page draws with plotly.js.
-
-    ``figure`` has ``data`` and ``layout`` of plotly as JSON values. The page sets fonts and neutral colours, so that it
-    follows the reader's light or dark scheme. ``sources`` are the provenance files of the numbers.
+    The page sets fonts and neutral colours, so that it follows the reader's light or dark scheme.
     """
 
     name: str
     title: str
     figure: Mapping[str, Any]
-    note: str = ""
-    sources: Sequence[str] = field(default=())
 
 
-@dataclass(frozen=True)
-class ForestPanel:
+class ForestPanel(NamedTuple):
     """What one forest plot shows: its name and title, the rows of the metrics table, and the horizontal axis.
 
     A panel of differences has a line at 0, "as base"; differences within ``margin`` count as none (NaN: no margin).
@@ -65,29 +54,21 @@ class ForestPanel:
     margin: float = math.nan
 
 
-def forest_plots(
-    metrics: pd.DataFrame,
-    models: Mapping[str, str],
-    conditions: Sequence[str],
-    bits_per_byte: str,
-    margins: Mapping[str, float],
-) -> list[Plot]:
-    """The first screen's plots: W1 on both splits, and benchmarks and text against base, as far as they were run.
-
-    ``bits_per_byte`` is the metric's name (with or without BOS), ``margins`` has differences that count as none.
-    """
-    w1, lower = "wasserstein_1_normalised", "lower is better"
+def forest_plots(context: ReportContext) -> list[Plot]:
+    """W1 on both splits, and benchmarks and text against base, as far as they were run."""
+    lower, tests = "lower is better", context.params.tests
     panels = [
-        ForestPanel(f"forest-{split}", f"W1, {name}", "structured", split, w1, f"W1, {lower}")
+        ForestPanel(f"forest-{split}", f"W1, {name}", "structured", split, W1, f"W1, {lower}")
         for split, name in SPLIT_TITLES.items()
     ]
-    for axis, title, metric, unit in (
-        ("retention", "TinyBenchmarks against base", "gp_irt", "gp-IRT − base, higher is better"),
-        ("paloma", "Held-out text against base", bits_per_byte, f"bits/byte − base, {lower}"),
+    reported = set(context.metrics["metric"])
+    text = next((metric for metric in BITS_PER_BYTE if metric in reported), BITS_PER_BYTE[0])
+    for axis, title, metric, unit, margin in (
+        ("retention", "TinyBenchmarks", "gp_irt_difference", "gp-IRT − base, higher is better", tests.accuracy_margin),
+        ("paloma", "Held-out text", text, f"bits/byte − base, {lower}", tests.bits_per_byte_margin),
     ):
-        metric = difference_from_base(metric)
-        panels.append(ForestPanel(f"forest-{axis}", title, axis, "all", metric, unit, True, margins[axis]))
-    plots = (forest_plot(panel, metrics, models, conditions) for panel in panels)
+        panels.append(ForestPanel(f"forest-{axis}", f"{title} against base", axis, "all", metric, unit, True, margin))
+    plots = (forest_plot(panel, context.metrics, context.names, context.conditions) for panel in panels)
     return [plot for plot in plots if plot is not None]
 
 
@@ -99,25 +80,20 @@ def forest_plot(
     Models are from top to bottom and so are their conditions, baselines below them. None where no value is defined.
     """
     rows = rows_of(metrics, axis=panel.axis, split=panel.split, family="", metric=panel.metric)
-    rows = rows[(rows["value"].abs() < math.inf) & rows["model"].isin(list(models))]
-    evaluated = set(rows["condition"])
-    everything = methods_of(conditions) if panel.difference else (*conditions, *BASELINES)
-    present = [condition for condition in everything if condition in evaluated]
+    rows = rows[(rows["value"].abs() < math.inf) & rows["model"].isin(models)]
+    present = [name for name in (*conditions, *BASELINES) if (rows["condition"] == name).any()]
     if not present:
         return None
     # With several models, those without any value keep their empty rows: panels beside each other agree.
-    pitch = len(present) + 1
-    places = {
-        (model, condition): index * pitch + place
-        for index, model in enumerate(models)
-        for place, condition in enumerate(present)
-    }
+    keys = [(model, condition) for model in [*models] for condition in [*present, ""]]
+    places = {key: place for place, key in enumerate(keys)}
     rows = rows[rows["condition"].isin(present)]
-    keys = zip(rows["model"], rows["condition"], strict=True)
-    rows = rows.assign(place=[places[key] for key in keys]).sort_values("place")
-    colors, symbols, traces = condition_colors(conditions), condition_symbols(conditions), []
+    rows = rows.assign(place=[places[key] for key in zip(rows["model"], rows["condition"], strict=True)])
+    rows = rows.sort_values("place")
+    colors, symbols = condition_colors(conditions), by_condition(SYMBOLS, FURTHER_SYMBOLS, conditions)
+    traces = []
     for condition in present:
-        members = rows[rows["condition"] == condition]
+        members = rows_of(rows, condition=condition)
         texts = [
             f"{models[row.model]}, {condition}<br>{row.value:.4g} [{row.ci_low:.4g}, {row.ci_high:.4g}]"
             f"<br>n = {row.n:,}"
@@ -134,7 +110,7 @@ def forest_plot(
         trace = _markers("perfect sampler", floors["floor"], floors["place"], texts, marker)
         traces.append({**trace, "showlegend": False})
     figure = {"data": traces, "layout": _layout(panel, list(models.values()), present)}
-    return Plot(panel.name, panel.title, figure, sources=list(dict.fromkeys(rows["provenance"])))
+    return Plot(panel.name, panel.title, figure)
 
 
 def _markers(name: str, x: pd.Series, y: pd.Series, texts: Sequence[str], marker: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,7 +132,10 @@ def _layout(panel: ForestPanel, names: Sequence[str], conditions: Sequence[str])
     """Height, axes and marks of a forest plot: labels are the conditions of one model, or the models."""
     single, pitch = len(names) == 1, len(conditions) + 1
     count, middle = len(names) * pitch - 1, (len(conditions) - 1) / 2
-    shapes = [band(-panel.margin, panel.margin)] if math.isfinite(panel.margin) else []
+    whole = {"y0": 0, "y1": 1, "yref": "paper"}
+    area = {"fillcolor": "rgba(128,128,128,0.22)", "line": {"width": 0}, "layer": "below"}
+    margin = {"type": "rect", "x0": -panel.margin, "x1": panel.margin, **area, **whole}
+    zero = {"type": "line", "x0": 0, "x1": 0, "line": {"color": "ink", "width": 1}, **whole}
     return {
         "height": 74 + count * (ROW_PIXELS if single else DENSE_ROW_PIXELS),
         "xaxis": {"title": {"text": panel.unit}, "rangemode": "normal" if panel.difference else "tozero"},
@@ -170,17 +149,5 @@ def _layout(panel: ForestPanel, names: Sequence[str], conditions: Sequence[str])
             "fixedrange": True,
         },
         "showlegend": not single,
-        "shapes": [*shapes, vertical_line(0)] if panel.difference else shapes,
+        "shapes": [*([margin] if math.isfinite(panel.margin) else []), zero] if panel.difference else [],
     }
-
-
-def band(low: float, high: float) -> dict[str, Any]:
-    """A grey band from the bottom to the top of a plot, behind its points."""
-    area = {"type": "rect", "x0": low, "x1": high, "y0": 0, "y1": 1, "yref": "paper", "layer": "below"}
-    return {**area, "fillcolor": "rgba(128,128,128,0.22)", "line": {"width": 0}}
-
-
-def vertical_line(x: float, dash: str = "") -> dict[str, Any]:
-    """A thin line from the bottom to the top of a plot; ``dash`` is plotly's name of another than a full line."""
-    line = {"color": "ink", "width": 1, **({"dash": dash} if dash else {})}
-    return {"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "yref": "paper", "line": line}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.axes.novelty.cases import REGIMES, case_tables, select_cases
-from pipeline.report.tables.table_text import to_markdown
+from pipeline.report.table_text import to_markdown
 
 PAIRS = st.tuples(st.sampled_from("abc"), st.sampled_from("pqrst"))
 

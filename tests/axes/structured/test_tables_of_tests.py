@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from pipeline.axes.structured import tables
-from pipeline.axes.structured.tables import TEST_TITLES, margins_of, per_prompt_metrics, structured_tests_table
+from pipeline.axes.structured.tables import margins_of, per_prompt_metrics, structured_tests_table
 from pipeline.config import retention
+from pipeline.report import table_text
 from pipeline.report.evaluations import read_evaluations
-from pipeline.report.tables import table_text
 from tests.report.conftest import CONDITIONS, metric_row, write_fabricated
 
 NAMES = {"m": "Model_M"}
@@ -71,7 +71,7 @@ def test_each_number_has_its_column_and_each_metric_its_margin():
     row.__dict__.update(
         prompts=18, verdict="better", undefined=0, p_these_families=0.0001, floor_difference=0.01, **numbers
     )
-    assert dict(zip(TEST_TITLES, tables.test_row(row, NAMES), strict=True)) == {
+    assert {title: text(row) for title, text in tables.test_columns(NAMES).items()} == {
         "Split": "OOD",
         "Metric": "Logit KL",
         "Model": "Model_M",

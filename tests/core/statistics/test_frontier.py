@@ -1,74 +1,8 @@
-"""Dominance and mixtures against brute force; the choice of a method by its rule."""
+"""Which method is chosen, from distances, tests and costs made by hand."""
 
 import math
 
-import numpy as np
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
-from scipy.optimize import linprog
-
-from pipeline.core.statistics.frontier import Choice, choose_method, dominated_by, mixture_cost
-
-# Few different values, so that ties are frequent.
-COORDINATES = st.sampled_from([0.0, 1.0, 2.0, 3.0, math.nan])
-POINTS = st.integers(1, 7).flatmap(lambda n: arrays.arrays(np.float64, (n, 3), elements=COORDINATES))
-DIRECTIONS = st.lists(st.booleans(), min_size=3, max_size=3)
-
-
-def dominates(first, second, lower_is_better):
-    """The definition, coordinate by coordinate."""
-    if any(math.isnan(value) for value in (*first, *second)):
-        return False
-    gains = [b - a if lower else a - b for a, b, lower in zip(first, second, lower_is_better, strict=True)]
-    return min(gains) >= 0 and max(gains) > 0
-
-
-@settings(deadline=None, derandomize=True)
-@given(POINTS, DIRECTIONS)
-def test_dominated_points_are_those_of_the_definition(points, lower_is_better):
-    found = dominated_by(points, lower_is_better)
-    for place, dominator in enumerate(found):
-        dominators = [i for i in range(len(points)) if dominates(points[i], points[place], lower_is_better)]
-        assert (dominator is None) == (not dominators)
-        if dominator is not None:
-            assert dominator in dominators and found[dominator] is None
-            # Of several that are not dominated, the best in the first coordinate is named.
-            sign = 1 if lower_is_better[0] else -1
-            free = [sign * points[i][0] for i in dominators if found[i] is None]
-            assert sign * points[dominator][0] == min(free)
-    # What counts is the order of values alone.
-    assert dominated_by(points * 2 + 1, lower_is_better) == found
-    assert dominated_by(-points, [not lower for lower in lower_is_better]) == found
-
-
-def least_mixture(calibrations, costs, at):
-    """The definition as a linear programme over the shares of a mixture."""
-    shares = linprog(costs, A_ub=[calibrations], b_ub=[at], A_eq=[np.ones(len(costs))], b_eq=[1.0], bounds=(0, 1))
-    assert shares.success
-    return shares.fun
-
-
-VALUES = st.floats(0.0, 10.0, allow_subnormal=False).map(lambda value: round(value, 3))
-
-
-@settings(deadline=None, derandomize=True, max_examples=60)
-@given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=6), VALUES)
-def test_cost_of_a_mixture_is_that_of_the_best_shares(points, at):
-    calibrations, costs = np.array(points).T
-    expected = least_mixture(calibrations, costs, max(at, calibrations.min()))
-    assert float(mixture_cost(calibrations, costs, at)) == pytest.approx(expected, abs=1e-6)
-
-
-def test_mixtures_of_resamples_are_those_of_each():
-    rng = np.random.default_rng(0)
-    calibrations, costs, at = rng.random((4, 50)), rng.random((4, 50)), rng.random(50)
-    calibrations[1, 7] = costs[2, 9] = at[11] = math.nan
-    found = mixture_cost(calibrations, costs, at)
-    each = [mixture_cost(calibrations[:, r], costs[:, r], at[r]) for r in range(50)]
-    np.testing.assert_array_equal(found, each)
-    assert np.flatnonzero(np.isnan(found)).tolist() == [7, 9, 11]
+from pipeline.core.statistics.frontier import Choice, choose_method
 
 
 def near(**values):

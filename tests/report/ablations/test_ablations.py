@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from pipeline.config.params import load_params
-from pipeline.report.ablations.figures import ablation_drawings
 from pipeline.report.ablations.runs import HARD_ABLATION, SOFT_GRANULARITY, read_ablations
 from pipeline.report.ablations.tables import ablation_tables
 from pipeline.report.write import write_report
@@ -22,18 +21,6 @@ PUBLISHED = ROOT / "data" / "published"
 @pytest.fixture(scope="module")
 def config():
     return load_params(ROOT / "params.yaml")
-
-
-def test_without_sweeps_nothing_is_shown_and_all_is_missing(tmp_path, config, prompts):
-    ablations = read_ablations(tmp_path / "sweeps", PUBLISHED)
-    assert ablation_tables(ablations, config) == []
-    assert ablation_drawings(ablations, config, prompts[0]) == {}
-    assert ablations.provenance == {}
-    assert [name.partition(" ")[0] for name in ablations.missing] == [
-        "construction_cost",
-        "soft_granularity",
-        "hard_ablation",
-    ]
 
 
 def test_all_three(tmp_path, config):
@@ -66,9 +53,6 @@ def test_the_report_shows_them_with_their_sources(tmp_path, prompts, capsys):
     page = (reports / "index.html").read_text(encoding="utf-8")
     cell = next((tmp_path / "sweeps").glob("*/*/artifacts/evals/structured/embedded/soft/provenance.json"))
     assert f"<code>{cell}</code>" in page
-    # The section of the report's own evaluations does not count them as its own.
-    own = page[page.index('id="structured"') : page.index('id="open"')]
-    assert str(cell) not in own
 
 
 def test_the_paper_experiment_shows_published_figures_beside_missing_cells(tmp_path):

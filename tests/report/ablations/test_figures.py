@@ -8,12 +8,12 @@ from matplotlib.patches import StepPatch
 
 from pipeline.config.params import load_params
 from pipeline.report.ablations.figures import (
-    discretisation_overlays,
+    ablation_drawings,
     overlaid_strings,
     precision_panels,
     samples_by_decimals,
 )
-from pipeline.report.ablations.runs import SOFT_GRANULARITY, read_blocks
+from pipeline.report.ablations.runs import SOFT_GRANULARITY, Ablations, read_blocks
 from tests.conftest import ROOT
 from tests.report.sweep_cells import write_cell
 
@@ -49,7 +49,8 @@ def test_without_it_the_number_with_most_decimals_is(tmp_path):
 
 def test_a_panel_per_family_and_an_outline_per_precision(blocks, prompts):
     members, _ = prompts
-    drawing = discretisation_overlays(blocks, load_params(ROOT / "params.yaml"), members)
+    ablations = Ablations(pd.DataFrame(), blocks, [], {})
+    drawing = ablation_drawings(ablations, load_params(ROOT / "params.yaml"), members)["figure14"]
     figure = drawing.function(*drawing.arguments)
     panels = [axis for axis in figure.axes if axis.axison]
     assert len(panels) == 2

@@ -7,8 +7,6 @@ import pytest
 
 from pipeline.errors import ArtifactError
 from pipeline.report.ablations.runs import HARD_ABLATION, PAPER_SETTINGS, is_papers_run, read_published
-from pipeline.report.evaluations import flatten
-from pipeline.sweep.cells import make_cell
 from tests.conftest import ROOT
 
 TABLE26 = ROOT / "data" / "published" / "table26.csv"
@@ -51,29 +49,12 @@ def test_there_is_one_reading(model):
     assert [(float(ood), float(unseen)) for *_, ood, unseen in reading] == [row[1:] for row in rows_of(model)]
 
 
-def test_unusual_digits_are_marked_with_a_reason():
-    figures = read_published(TABLE26)
-    marked = {key: figure for key, figure in figures.items() if figure.uncertain}
-    assert {key[:2] for key in marked} == {("qwen3_14b", (2, 1001, 16, 2)), ("qwen3_14b", (3, 1001, 32, 1))}
-    assert all(figure.note for figure in marked.values())
-    assert all("2605.11845" in figure.source for figure in figures.values())
-
-
 @pytest.mark.parametrize("change", [("uncertain", "doubtful"), ("0.0759", "about 0.08"), (",no,", ",maybe,")])
 def test_bad_files_are_named(tmp_path, change):
     path = tmp_path / "table26.csv"
     path.write_text(TABLE26.read_text().replace(*change))
     with pytest.raises(ArtifactError, match=r"table26.csv must have the columns"):
         read_published(path)
-
-
-def test_full_scale_cells_are_the_papers():
-    hard, targets = ["methods=hard", "conditions=[hard]"], ["eval-structured@{model}"]
-    overrides = ["experiment=one_model", "+model@models.qwen3_14b=qwen3_14b", "seed=1"]
-    cell = make_cell([*overrides, *hard], targets, ROOT)
-    assert is_papers_run(flatten(cell.parameters))
-    demo = make_cell(hard, targets, ROOT)
-    assert not is_papers_run(flatten(demo.parameters))
 
 
 def test_same_cell_needs_all_of_the_papers_settings():

@@ -11,11 +11,10 @@ from pipeline.report.ablations.runs import (
     HARD_ABLATION,
     SOFT_GRANULARITY,
     block_titles,
+    differences_note,
     metric_by_seed,
     read_blocks,
-    scale_note,
 )
-from pipeline.report.evaluations import flatten
 from tests.conftest import ROOT
 from tests.report.sweep_cells import OTHERS, write_cell
 
@@ -32,10 +31,6 @@ def test_designs_are_the_presets():
     assert product == DESIGN.settings
     cells = preset("hard_ablation")["cells"]
     assert tuple(tuple(cell[key] for key in HARD_ABLATION.factors) for cell in cells) == HARD_ABLATION.settings
-
-
-def test_flatten():
-    assert flatten({"a": {"b": 1, "c": {"d": None}}, "e.f": [2]}) == {"a.b": 1, "a.c.d": None, "e.f": [2]}
 
 
 def test_seeds_of_a_setting_are_together_in_order(tmp_path):
@@ -64,25 +59,9 @@ def test_cells_that_differ_otherwise_are_never_compared(tmp_path):
     assert [block.model for block in blocks] == ["embedded", "embedded", "qwen3_14b"]
     titles = block_titles(blocks, load_params(ROOT / "params.yaml"))
     assert titles == ["Embedded-3.5M (1)", "Embedded-3.5M (2)", "qwen3_14b"]
-    note = scale_note(blocks, titles)
-    assert "Embedded-3.5M (1): training prompts per family 16, train.learning_rate 0.001." in note
-    assert "Embedded-3.5M (2): training prompts per family 16, train.learning_rate 0.004." in note
-    assert "qwen3_14b: training prompts per family 16, learning rate 0.004." in note
-
-
-def test_display_name_does_not_part_cells(tmp_path):
-    write_cell(tmp_path, DESIGN, (2, 1001), 0, 0.3)
-    path = write_cell(tmp_path, DESIGN, (5, 1001), 0, 0.3) / "cell.json"
-    record = json.loads(path.read_text())
-    record["parameters"]["models.embedded"]["display_name"] = "Other"
-    path.write_text(json.dumps(record))
-    assert len(read_blocks(tmp_path, DESIGN)) == 1
-
-
-def test_further_settings_come_behind_the_designs(tmp_path):
-    write_cell(tmp_path, DESIGN, (4, 77), 0, 0.3)
-    (block,) = read_blocks(tmp_path, DESIGN)
-    assert block.settings(DESIGN) == [*DESIGN.settings, (4, 77)]
+    assert differences_note(blocks, titles) == (
+        "Embedded-3.5M (1): train.learning_rate 0.001. Embedded-3.5M (2): train.learning_rate 0.004."
+    )
 
 
 def test_a_finished_cell_without_its_evaluation_is_an_error(tmp_path):

@@ -5,20 +5,12 @@ import pandas as pd
 import pytest
 
 from pipeline.axes.mcq.multiple_choice import outcome, prompt_row, total_variation
-from pipeline.config.params import load_params
 from pipeline.core.prompts.multiple_choice import LETTERS, McqFailure
-from pipeline.report.across_axes.model_tests import model_comparisons, model_tests_table
-from pipeline.report.across_axes.transfer import generative_summary
-from pipeline.report.across_axes.transfer_tests import transfer_comparisons, transfer_tests_table
-from pipeline.report.evaluations import read_evaluations
-from pipeline.report.page.page import table_sources
-from pipeline.report.tables import table_text
-from pipeline.report.tables.table import bold_by_tests, verdicts_of
-from tests.conftest import ROOT
-from tests.report.conftest import CONDITIONS, metric_row, write_fabricated
+from pipeline.report.across_axes.comparisons import transfer_comparisons, transfer_tests_table
+from pipeline.report.evaluations import ReportContext, read_evaluations
+from tests.report.conftest import metric_row, params_of, write_fabricated
 
-MODELS = {f"m{number}": f"Model {number}" for number in range(7)}
-PARAMS = load_params(ROOT / "params.yaml")
+MODELS = [f"m{number}" for number in range(7)]
 RATES = {"base": 0.3, "soft": 0.5, "hard": 0.4}
 
 
@@ -65,9 +57,13 @@ def evaluations(tmp_path_factory):
     return read_evaluations(root)
 
 
+def context_for(evaluations, models):
+    return ReportContext(params_of(models), evaluations, [])
+
+
 @pytest.fixture(scope="module")
 def tests(evaluations):
-    return transfer_comparisons(evaluations, evaluations.metrics, MODELS, CONDITIONS, 0, PARAMS.tests, 200)
+    return transfer_comparisons(params_of(MODELS), evaluations)
 
 
 def verdicts(tests, metric, split):
@@ -99,37 +95,13 @@ def test_splits_are_adjusted_together_and_all_by_itself(tests):
 
 
 def test_the_table_names_its_evaluations(evaluations, tests):
-    table = transfer_tests_table(tests, MODELS, 0.05)
-    rows = {tuple(row[:4]): row[4:] for row in table.rows}
-    unique = rows["Unique output rate", "open", "Model 0", "soft − base"]
-    assert unique[0] == "102" and float(unique[1]) == pytest.approx(0.2, abs=0.01) and unique[-1] == "better"
-    assert rows["Parse rate", "mcq", "Model 0", "hard − base"][:2] == ["200", "-1.000"]
-    first = table.frame.iloc[0]
-    assert first["provenance"].count("provenance.json") == 2
-    assert len(table_sources(table, evaluations.provenance, "summary")) == 3 * 3 * len(MODELS)
-    assert transfer_tests_table(tests.iloc[:0], MODELS, 0.05) is None
-
-
-def test_one_test_over_models(evaluations):
-    found = model_comparisons(PARAMS, evaluations, evaluations.metrics, MODELS)
-    rows = {(row.metric, row.split, row.condition, row.against): row for row in found.itertuples()}
-    unique = rows["unique_fraction", "open", "soft", "base"]
-    assert (unique.verdict, unique.models, unique.better) == ("better", 7, 7)
-    assert unique.p == pytest.approx(2 / 2**7) and unique.ci_low < 0.2 < unique.ci_high
-    assert rows["mcq_parse_rate", "mcq", "soft", "base"].verdict == "worse"
-    # Six models have the benchmark's own utility; one has a stand-in's, from which nothing follows.
-    assert rows["utility", "all", "soft", "base"].models == 6
-    assert not any(metric == "utility_stand_in" for metric, *_ in rows)
-    text = table_text.to_markdown(model_tests_table(found, 0.05))
-    assert "| Unique output rate | open | soft − base | 7 | +0.20" in text and "| 7 of 7 |" in text
-    one = model_comparisons(PARAMS, evaluations, evaluations.metrics, {"m0": "Model 0"})
-    assert one.empty and model_tests_table(one, 0.05) is None
-
-
-def test_table_1_is_bold_only_where_a_test_says_so(evaluations, tests):
-    table = bold_by_tests(generative_summary(evaluations.metrics, {"m0": "Model 0"}, CONDITIONS), verdicts_of([tests]))
-    row = table_text.to_markdown(table).splitlines()[4]
-    cells = dict(zip(table_text.to_markdown(table).splitlines()[2].split(" | "), row.split(" | "), strict=True))
-    assert cells["Unique output rate soft"].startswith("**")
-    # Base and soft are equally balanced, and nothing of hard parses.
-    assert not any(text.startswith("**") for title, text in cells.items() if title.startswith("MCQ TV"))
+    context = context_for(evaluations, MODELS)
+    table = transfer_tests_table(context, tests)
+    rows = {tuple(row[:4]): dict(zip(table.header, row, strict=True)) for row in table.rows}
+    unique = rows["Unique output rate", "open", "M0", "soft − base"]
+    assert (unique["n"], unique["Verdict"]) == ("102", "better")
+    assert float(unique["Difference"]) == pytest.approx(0.2, abs=0.01)
+    parsed = rows["Parse rate", "mcq", "M0", "hard − base"]
+    assert (parsed["n"], parsed["Difference"]) == ("200", "-1.000")
+    assert table.frame.loc[0, "provenance"].count("provenance.json") == 2
+    assert transfer_tests_table(context, tests.iloc[:0]) is None

@@ -1,6 +1,5 @@
 """Drawing in several processes gives what drawing here gives."""
 
-import itertools
 import sys
 
 import psutil
@@ -13,14 +12,14 @@ from pipeline.report.figures.drawing import (
     CONDITION_MARKERS,
     FURTHER_COLORS,
     Drawing,
+    by_condition,
     condition_colors,
     condition_markers,
     draw,
     draw_all,
     shared_legend,
-    side_by_side,
 )
-from pipeline.report.page.plots import condition_symbols
+from pipeline.report.page.plots import FURTHER_SYMBOLS, SYMBOLS
 from tests.waiting import wait_until
 
 
@@ -100,15 +99,8 @@ def test_further_methods_have_looks_of_their_own_in_the_configured_order():
     # More methods than colours: these come again, with other markers.
     assert [colors[name] for name in further] == [*FURTHER_COLORS, *FURTHER_COLORS, FURTHER_COLORS[0]]
     assert len({(colors[name], markers[name]) for name in methods}) == len(methods)
-    symbols = condition_symbols(("base", *methods))
+    symbols = by_condition(SYMBOLS, FURTHER_SYMBOLS, ("base", *methods))
     assert len({(colors[name], symbols[name]) for name in symbols}) == len(symbols)
-
-
-@pytest.mark.parametrize(("number", "distance"), [(1, 0.24), (2, 0.24), (3, 0.24), (6, 0.12)])
-def test_marks_stand_around_0_in_the_room_of_three(number, distance):
-    places = side_by_side(number, 0.24)
-    assert sum(places) == pytest.approx(0) and len(places) == number
-    assert [b - a for a, b in itertools.pairwise(places)] == pytest.approx([distance] * (number - 1))
 
 
 @pytest.mark.parametrize(("names", "columns"), [(3, 3), (9, 5)])

@@ -13,16 +13,17 @@ from pipeline.report.figures.method import (
     SAMPLES,
     TERMINATOR,
     TOKENS,
-    example_prompt,
+    method_drawings,
     method_figure,
     trie_layout,
 )
 
+PROMPT, _ = method_drawings(0)["figure1"].arguments
 TEXTS = {**TOKENS.text_of, TERMINATOR: "end"}
 
 
 def test_paths_of_the_drawn_trie_are_the_strings_and_masses():
-    space = discretize(example_prompt().law, num_decimals=NUM_DECIMALS, max_bins=MAX_BINS)
+    space = discretize(PROMPT.law, num_decimals=NUM_DECIMALS, max_bins=MAX_BINS)
     strings = list(space.values)
     trie = build_trie([TOKENS.encode(text) for text in strings], space.probabilities, TERMINATOR)
     nodes = trie_layout(trie, TEXTS)
@@ -36,13 +37,13 @@ def test_paths_of_the_drawn_trie_are_the_strings_and_masses():
 
 
 def test_the_figure_has_three_panels_and_the_strings_of_its_seed():
-    figure = method_figure(example_prompt(), 0)
+    figure = method_figure(PROMPT, 0)
     law, soft, hard = figure.axes
     assert len(law.patches) == MAX_BINS and math.fsum(p.get_height() for p in law.patches) == pytest.approx(1)
     texts = [text.get_text() for text in hard.texts]
     assert texts.count("prompt") == texts.count("end") == SAMPLES
     assert "0.45" in [text.get_text() for text in soft.texts]
-    again = [text.get_text() for text in method_figure(example_prompt(), 0).axes[2].texts]
-    other = [text.get_text() for text in method_figure(example_prompt(), 1).axes[2].texts]
+    again = [text.get_text() for text in method_figure(PROMPT, 0).axes[2].texts]
+    other = [text.get_text() for text in method_figure(PROMPT, 1).axes[2].texts]
     assert texts == again != other
     plt.close("all")

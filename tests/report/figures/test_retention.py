@@ -1,16 +1,15 @@
-"""Figures 11 to 13 and the paired differences: panels, heights, intervals, axes."""
+"""Figures 11 to 13: panels, heights, intervals, axes."""
 
 import itertools
 
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 
 from pipeline.report.figures.drawing import COLORS
-from pipeline.report.figures.retention import difference_points, split_points
-from tests.report.conftest import CONDITIONS, metric_frame, metric_row, paired_rows
+from pipeline.report.figures.retention import split_points
+from tests.report.conftest import CONDITIONS, metric_frame, metric_row
 
 NAMES = {"a": "Model A", "none": "Not run", "b": "Model B"}
 TASKS = ("tinyMMLU", "tiny $x_$")
@@ -68,24 +67,7 @@ def test_ticks_over_decades_are_round_numbers():
     assert list(panel.get_yticks()) == [3, 10, 30, 100, 300, 1000, 3000]
 
 
-def test_differences_are_hollow_where_the_tests_cannot_tell():
-    soft = paired_rows(
-        [("x", "accuracy", -0.06, 0.05, 0.01, 0.9, "lost"), ("y", "accuracy", 0.02, 0.05, 0.9, 0.9, "cannot tell")]
-    )
-    figure = difference_points(soft.assign(model="a", condition="soft"), NAMES, CONDITIONS, "score")
-    (panel,) = figure.axes
-    told, untold = (c for c in panel.collections if c.get_label().startswith("soft"))
-    np.testing.assert_allclose(told.get_offsets(), [[-0.06, -0.16]])
-    np.testing.assert_allclose(untold.get_offsets(), [[0.02, 0.84]])
-    assert to_hex(told.get_facecolor()[0]) == COLORS["soft"].lower() and to_hex(untold.get_facecolor()[0]) == "#ffffff"
-    assert untold.get_label() == "soft, cannot tell"
-    assert [label.get_text() for label in panel.get_yticklabels()] == ["x", "y"]
-    band = panel.patches[0]
-    np.testing.assert_allclose([band.get_x(), band.get_x() + band.get_width()], [-0.05, 0.05])
-    assert difference_points(soft.iloc[:0].assign(model="", condition=""), NAMES, CONDITIONS, "score") is None
-
-
-def test_a_fourth_condition_has_points_and_differences_of_its_own():
+def test_a_fourth_condition_has_points_of_its_own():
     conditions = (*CONDITIONS, "anchored")
     rows = by_split("paloma", "perplexity", 20.0)
     metrics = metric_frame([*rows, *({**row, "condition": "anchored"} for row in rows if row["condition"] == "soft")])
@@ -94,8 +76,3 @@ def test_a_fourth_condition_has_points_and_differences_of_its_own():
     assert len(places) == 8 and all(low < high for low, high in itertools.pairwise(places))
     looks = {line.get_label(): (line.get_marker(), to_hex(line.get_color())) for line in lines}
     assert list(looks) == list(conditions) and len(set(looks.values())) == 4
-    tests = paired_rows([("x", "accuracy", -0.06, 0.05, 0.01, 0.9, "lost")])
-    both = pd.concat([tests.assign(model="a", condition=name) for name in ("soft", "anchored", "unknown")])
-    (panel,) = difference_points(both, NAMES, conditions, "score").axes
-    labels = [found.get_label() for found in panel.collections if not found.get_label().startswith("_")]
-    assert labels == ["soft", "anchored"]

@@ -1,5 +1,6 @@
 """The first screen's verdicts from metrics and tests made by hand."""
 
+import dataclasses
 import math
 from types import SimpleNamespace
 
@@ -8,26 +9,32 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from pipeline.config.params import load_params
 from pipeline.core.statistics.frontier import Choice
 from pipeline.core.statistics.intervals import bootstrap_families
 from pipeline.report.page.answers import (
     W1,
-    FirstScreen,
+    PairedTests,
     calibration_answer,
     calibration_verdict,
     cost_answer,
     transfer_answer,
 )
-from tests.report.conftest import CONDITIONS, metric_frame, metric_row, paired_rows
+from tests.report.conftest import context_of, metric_frame, metric_row, paired_rows
 
-ONE = {"alpha": "Alpha"}
-TWO = {"alpha": "Alpha", "beta": "Beta"}
 MARGIN = 0.01
 
 
-def given(rows=(), models=ONE, *, between=None, beyond=None, over_models=None, against_base=None, choices=None):
-    tables = (between, beyond, over_models, against_base or {}, choices or {}, MARGIN)
-    return FirstScreen(metric_frame(list(rows)), models, CONDITIONS, *tables)
+@pytest.fixture(scope="module")
+def two(two_models):
+    """Parameters of two models, base, soft and hard."""
+    params = load_params(two_models)
+    return dataclasses.replace(params, tests=dataclasses.replace(params.tests, wasserstein_margin=MARGIN))
+
+
+@pytest.fixture(scope="module")
+def one(two):
+    return dataclasses.replace(two, models={"alpha": two.models["alpha"]})
 
 
 def w1(condition, value, *, model="alpha", width=0.01, floor=0.02, split="ood"):
@@ -83,54 +90,41 @@ def test_a_perfect_sampler_is_shown_calibrated_and_one_at_the_margin_seldom():
     ("soft", "hard", "verdicts", "words"),
     [
         (0.015, 0.01, ["better"], "Yes: fine-tuned, W1 is shown to be within 0.01 of a perfect sampler's; 1 of 1"),
-        (0.1, 0.09, ["better", "better"], "No; 2 of 2 paired tests of single models show it closer than base."),
+        (0.1, 0.09, ["better", "better"], "No; 2 of 2 paired tests show it closer than base."),
         (0.1, 0.03, ["better", "cannot tell"], "Not shown; 1 of 2 paired tests"),
         (0.21, 0.3, ["cannot tell"], "No; 0 of 1 paired tests"),
         (0.015, 0.1, ["better"], "In part (1 of 2 comparisons with a perfect sampler); 1 of 1 paired tests"),
     ],
 )
-def test_calibration_follows_the_tests(soft, hard, verdicts, words):
+def test_calibration_follows_the_tests(one, soft, hard, verdicts, words):
     # Neither another metric's tests nor those against another condition count.
     others = [compared("better", metric="logit_kl_nats"), compared("better", against="hard")]
-    rows = [w1("base", 0.2), w1("soft", soft), w1("hard", hard)]
-    assert calibration_answer(given(rows, between=pd.concat([compared(*verdicts), *others]))).short.startswith(words)
+    context = context_of(one, [w1("base", 0.2), w1("soft", soft), w1("hard", hard)])
+    tests = PairedTests(between=pd.concat([compared(*verdicts), *others]))
+    assert calibration_answer(context, tests).short.startswith(words)
 
 
-def test_what_was_not_evaluated_is_not_known():
-    assert calibration_answer(given()).short == "Not known: no structured evaluation has been run."
-    undefined = [w1("base", 0.2), w1("soft", math.nan)]
-    assert calibration_answer(given(undefined)).short == "No fine-tuned model has been evaluated yet."
-    assert transfer_answer(given()).short.startswith("Not known")
-    assert cost_answer(given()).short == "Not known: no retention evaluation has been run."
+def test_what_was_not_evaluated_is_not_known(one):
+    nothing = context_of(one, [])
+    assert calibration_answer(nothing, PairedTests()).short == "Not known: no structured evaluation has been run."
+    undefined = context_of(one, [w1("base", 0.2), w1("soft", math.nan)])
+    assert calibration_answer(undefined, PairedTests()).short == "No fine-tuned model has been evaluated yet."
+    assert transfer_answer(nothing, PairedTests()).short.startswith("Not known")
+    assert cost_answer(nothing, PairedTests(), {}).short == "Not known: no retention evaluation has been run."
 
 
-def test_several_models_are_judged_by_the_tests_over_models():
-    rows = [w1("soft", 0.025, width=0.004), w1("soft", 0.1, model="beta")]
-    over = compared("better", "cannot tell").drop(columns="model")
-    found = calibration_answer(given(rows, TWO, between=compared(*["worse"] * 4), over_models=over))
-    assert found.question == "Are the models calibrated?"
-    assert found.short.startswith("In part (1 of 2 ") and found.short.endswith(
-        "; 1 of 2 tests over models show it closer than base."
-    )
-
-
-def test_transfer_counts_the_primary_tests_of_each_pair():
+def test_transfer_counts_the_primary_tests_of_each_pair(one, two):
     tests = pd.concat(
         [
             compared("better", axis="open", split="open", metric="unique_fraction"),
             compared("worse", axis="open", split="open", metric="unique_fraction", against="hard"),
             compared("better", axis="novelty", split="curated", metric="utility", against="hard"),
             compared("cannot tell", axis="novelty", split="all", metric="utility", against="hard"),
-            compared("better", axis="mcq", split="mcq", metric="mcq_parse_rate_tolerant", against="hard"),
         ]
     )
-    assert transfer_answer(given(beyond=tests)).short == (
-        "soft against base 1 better; soft against hard 1 worse, 1 cannot tell, of 2 metrics (paired tests of single "
-        "models)."
+    assert transfer_answer(context_of(one, []), PairedTests(beyond=tests)).short == (
+        "soft against base 1 better; soft against hard 1 worse, 1 cannot tell, of 2 metrics."
     )
-    over = pd.concat([tests[:1], compared("better")])
-    found = transfer_answer(given(models=TWO, beyond=tests, over_models=over))
-    assert found.short == "soft against base 1 better, of 1 metrics (tests over models)."
 
 
 def verdicts(together, *by_part, metric="accuracy"):
@@ -139,54 +133,47 @@ def verdicts(together, *by_part, metric="accuracy"):
     return paired_rows(members).assign(model="alpha", condition="soft")
 
 
-def cost(rows=(), beyond=None, **tests):
-    return cost_answer(given(rows, against_base=tests, beyond=beyond)).short
+def test_cost_follows_the_primary_tests(one):
+    def cost(*tables):
+        return cost_answer(context_of(one, []), PairedTests(against_base=tables), {}).short
 
-
-def test_cost_follows_the_primary_tests():
     # All tasks and all slices together decide; single tasks do not.
-    assert cost(retention=verdicts("kept", "lost", "cannot tell")) == "Nothing that the tests can see."
-    undecided = "No loss is shown, but the tests cannot rule one out."
-    assert cost(retention=verdicts("cannot tell", "kept")) == undecided
+    assert cost(verdicts("kept", "lost", "cannot tell")) == "Nothing that the tests can see."
+    assert cost(verdicts("cannot tell", "kept")) == "No loss is shown, but the tests cannot rule one out."
     text = verdicts("kept", "lost", metric="bits_per_byte")
-    assert cost(retention=verdicts("lost"), paloma=text) == "Some of what base could do: 1 of 2 tests show a loss."
+    assert cost(verdicts("lost"), text) == "Some of what base could do: 1 of 2 tests show a loss."
     text = verdicts("cannot tell", metric="bits_per_byte")
-    assert cost(retention=verdicts("lost"), paloma=text).endswith("1 of 2 tests show a loss (1 cannot tell).")
+    assert cost(verdicts("lost"), text).endswith("1 of 2 tests show a loss (1 cannot tell).")
 
 
-def test_lost_derivations_and_lost_form_are_costs():
+def test_lost_derivations_and_lost_form_are_costs(one):
+    def cost(rows=(), **tests):
+        return cost_answer(context_of(one, list(rows)), PairedTests(**tests), {}).short
+
+    name, kept = "answer_derivation_share", [verdicts("kept")]
     changes = [
-        metric_row("retention", "alpha", condition, "gsm8k", "answer_derivation_share", 0.5) | {"change_high": high}
+        metric_row("retention", "alpha", condition, "gsm8k", name, 0.5) | {"change_high": high}
         for condition, high in (("soft", -0.79), ("hard", 0.3))
     ]
     lost = "Some of what base could do: worked answers lose their derivations."
-    assert cost(changes, retention=verdicts("kept")) == lost
+    assert cost(changes, against_base=kept) == lost
     # An interval that holds 0 shows no loss.
-    held = [{**changes[0], "change_high": 0.01}]
-    assert cost(held, retention=verdicts("kept")) == "Nothing that the tests can see."
+    assert cost([{**changes[0], "change_high": 0.01}], against_base=kept) == "Nothing that the tests can see."
     parsed = compared("worse", axis="mcq", split="mcq", metric="mcq_parse_rate")
     assert cost(beyond=parsed) == "Some of what base could do: written questions lose their form."
     assert cost(beyond=parsed.assign(verdict="better")) == "Nothing that the tests can see."
 
 
-def test_the_method_to_choose_is_named_with_who_was_left_out():
-    worse = {"half": ("ood", "soft", True), "late": ("unseen", "hard", False), "none": ("ood", "", False)}
-    choices = {"alpha": Choice("soft", ("soft", "hard"), worse)}
-    found = cost_answer(given(choices=choices, between=compared("cannot tell", "no relevant difference")))
-    assert found.short == "Not known: no retention evaluation has been run. To choose: soft."
-    assert found.sentences[1:] == [
-        "Left out as worse calibrated: half (than soft on held-out families), late (than hard on unseen parameters, by "
-        "their intervals, without a test), none (undefined on held-out families).",
-        "No test shows soft to be closer to the target than base.",
-    ]
-    assert len(cost_answer(given(choices=choices, between=compared("cannot tell", "better"))).sentences) == 2
+def test_choices_are_listed_by_method(one, two):
+    choices = {
+        "alpha": Choice("soft", ("soft", "hard"), {}),
+        "beta": Choice("", (), {"soft": ("ood", "", False)} | {"hard": ("ood", "", False)}),
+    }
+    assert cost_answer(context_of(one, []), PairedTests(), {"alpha": choices["alpha"]}).short.endswith(
+        " To choose: soft."
+    )
+    found = cost_answer(context_of(two, []), PairedTests(), choices)
+    assert found.short.endswith("To choose: soft for Alpha_1B; none for Beta 2B.")
     # Of one method there is nothing to choose.
-    alone = cost_answer(given(choices={"alpha": Choice("soft", ("soft",), {})}))
-    assert "To choose" not in alone.short and not alone.sentences
-
-
-def test_choices_of_several_models_are_listed_by_method():
-    names = {"alpha": "soft", "beta": "hard", "gamma": "soft", "delta": ""}
-    choices = {model: Choice(method, ("soft", "hard"), {}) for model, method in names.items()}
-    found = cost_answer(given(models={model: model.title() for model in names}, choices=choices))
-    assert found.short.endswith("To choose: soft for Alpha, Gamma; hard for Beta; none for Delta.")
+    alone = cost_answer(context_of(one, []), PairedTests(), {"alpha": Choice("soft", ("soft",), {})})
+    assert "To choose" not in alone.short

@@ -1,5 +1,6 @@
 """The page's text: what stands where, and that it is safe and self-contained."""
 
+import dataclasses
 import json
 import math
 import re
@@ -7,22 +8,11 @@ import re
 import pandas as pd
 import pytest
 
-from pipeline.config.evaluation import AXES
 from pipeline.config.params import load_params
-from pipeline.report.context import ReportContext
-from pipeline.report.evaluations import read_evaluations
-from pipeline.report.page.page import Section, column_classes, coverage_rows, embedded_json, report_page, table_sources
-from pipeline.report.tables.table import ListTable, Measure, build_table
-from tests.report.conftest import CONDITIONS, PROVENANCE, metric_frame, metric_row, structured
-
-ROW = ("ood", "wasserstein_1_normalised", 0.25)
-
-
-def build(root, params, prompts, sections=()):
-    config, evaluations = load_params(params), read_evaluations(root)
-    context = ReportContext(config, evaluations, evaluations.metrics, [])
-    tests = {axis: context.tests(axis) for axis in ("retention", "paloma")}
-    return report_page(config, evaluations, evaluations.metrics, tests, prompts, sections)
+from pipeline.report.evaluations import EvaluationKey, ReportContext, read_evaluations
+from pipeline.report.page.page import Section, column_classes, commit_text, coverage_rows, embedded_json, report_page
+from pipeline.report.table import Table
+from tests.report.conftest import PROVENANCE, context_of, metric_row, structured
 
 
 def without_scripts(page):
@@ -40,7 +30,8 @@ def page(tmp_path_factory, two_models, prompts):
     root = tmp_path_factory.mktemp("evals")
     structured(root, "alpha", "base", 0.4, prompts[0])
     structured(root, "alpha", "soft", 0.1, prompts[0])
-    return build(root, two_models, prompts[0], [Section("structured", "Structured", "Numbers.")])
+    context = ReportContext(load_params(two_models), read_evaluations(root), prompts[0])
+    return report_page(context, [Section("structured", "Structured", "Numbers.")], [], context.evaluations.provenance)
 
 
 def test_one_file_that_asks_for_nothing(page):
@@ -67,46 +58,44 @@ def test_explorer_data_and_coverage(page, prompts):
     assert coverage.count("<td>run</td>") == 2 and "not run" in coverage
 
 
-def test_coverage_of_axes_that_are_off():
-    """What was evaluated before an axis was switched off counts as run."""
-    existing = {("mcq", "alpha", "base"), ("open", "alpha", "base")}
-    rows = coverage_rows({"alpha": "A"}, CONDITIONS, existing, ["ssot"], ["open", "novelty"])
-    assert rows[0] == ("A", "base", ["off", "run", "run", "not run", *["off"] * (len(AXES) - 4)])
-    assert rows[3] == ("A", "ssot", ["off", "not run", *[""] * (len(AXES) - 2)])
-
-
-def test_coverage_of_baselines():
-    existing = {("structured", "alpha", "base"), ("open", "alpha", "ssot"), ("structured", "alpha", "batch")}
+def test_coverage_tells_what_was_run_from_what_failed_is_off_or_was_not(two_models):
+    """What was evaluated before an axis was switched off counts as run; baselines have axes of their own."""
+    params = dataclasses.replace(load_params(two_models), axes=["structured", "novelty"])
+    row = ("valid_rate", 0.5)
+    context = context_of(
+        params,
+        [
+            metric_row("mcq", "alpha", "base", "mcq", *row),
+            metric_row("structured", "alpha", "batch", "ood", *row),
+            metric_row("structured", "beta", "base", "ood", *row),
+        ],
+    )
+    failed = {EvaluationKey("novelty", "alpha", "soft"): "out of memory"}
+    context = dataclasses.replace(context, evaluations=dataclasses.replace(context.evaluations, failed=failed))
     rows = {
-        condition: cells
-        for _, condition, cells in coverage_rows({"alpha": "A"}, CONDITIONS, existing, ["ssot", "constrained"])
+        names: dict(zip(params.possible_axes, cells, strict=True))
+        for *names, cells in coverage_rows(context)
+        for names in [tuple(names)]
     }
-    assert list(rows) == ["base", "soft", "hard", "ssot", "constrained", "batch"]
-    others = len(AXES) - 1
-    assert rows["base"] == ["run", *["not run"] * others]
-    assert rows["ssot"] == ["not run", "run", *[""] * (others - 1)]
-    assert rows["constrained"] == ["not run", *[""] * others] and rows["batch"] == ["run", *[""] * others]
+    off = dict.fromkeys(params.possible_axes, "off")
+    alpha = {condition: cells for (model, condition), cells in rows.items() if model == "Alpha_1B"}
+    assert alpha["base"] == off | {"structured": "not run", "mcq": "run", "novelty": "not run"}
+    assert alpha["soft"] == off | {"structured": "not run", "novelty": "failed: out of memory"}
+    nothing = dict.fromkeys(params.possible_axes, "")
+    assert alpha["ssot"] == nothing | {"structured": "not run", "open": "off"}
+    # Batch is not enabled, but was run.
+    assert alpha["batch"] == nothing | {"structured": "run"} and "constrained" not in alpha
+    assert rows["Beta 2B", "base"]["structured"] == "run"
 
 
-def test_sources_name_files_and_commits():
-    path = "structured/alpha/{}/provenance.json"
-    rows = [
-        metric_row("structured", "alpha", "base", *ROW, n=5),
-        metric_row("structured", "alpha", "soft", *ROW, n=1000),
-    ]
-    measures = [Measure("wasserstein_1_normalised", "W1", 3, True, split="ood")]
-    table = build_table("t", "T", metric_frame(rows), {"alpha": "A"}, measures, ("base", "soft", "hard"))
+def test_commits_are_said_with_what_was_changed():
     git = {"commit": "0123456789abcdef", "modified": True}
-    provenance = {path.format("base"): PROVENANCE, path.format("soft"): {**PROVENANCE, "git": git}}
-    assert table_sources(table, provenance, "structured") == [
-        (path.format("base"), "not recorded"),
-        (path.format("soft"), "0123456789 + changes"),
-    ]
+    assert commit_text({"git": git}) == "0123456789 + changes" and commit_text(PROVENANCE) == "not recorded"
 
 
 def test_long_labels_and_texts_are_broken_into_lines():
     rows = [["soft", "a" * 25, "0.1", "b" * 45], ["hard", "short", "0.2", ""]]
-    table = ListTable("t", "T", ("Condition", "Metric", "Value", "Remark"), rows, 2, pd.DataFrame())
+    table = Table("t", "T", ("Condition", "Metric", "Value", "Remark"), rows, 2, pd.DataFrame())
     assert column_classes(table) == ["left", "left wrap", "", "text"]
 
 

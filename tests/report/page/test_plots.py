@@ -4,8 +4,9 @@ import math
 
 import pytest
 
+from pipeline.config.params import load_params
 from pipeline.report.page.plots import ForestPanel, forest_plot, forest_plots
-from tests.report.conftest import metric_frame, metric_row
+from tests.report.conftest import context_of, metric_frame, metric_row
 
 ONE = {"alpha": "Alpha"}
 TWO = {"alpha": "Alpha", "beta": "Beta"}
@@ -33,14 +34,12 @@ def test_forest_plot_places_values_intervals_and_floors():
     assert (soft["x"], soft["y"]) == ([0.1, 0.3], [1, 4])
     assert (floors["x"], sorted(floors["y"])) == ([0.02] * 3, [0, 1, 4])
     assert plot.figure["layout"]["yaxis"]["tickvals"] == [0.5, 3.5]
-    assert plot.sources == [f"structured/{pair}/provenance.json" for pair in ("alpha/base", "alpha/soft", "beta/soft")]
     assert forest_plot(panel, metric_frame([w1("base", math.nan)]), ONE, ("base",)) is None
 
 
-def test_margins_and_zero_line_of_differences():
+def test_margins_and_zero_line_of_differences(two_models):
     rows = [metric_row("paloma", "alpha", "soft", "all", "bits_per_byte_difference_without_bos", 0.1)]
-    margins = {"retention": 0.05, "paloma": 0.02}
-    plots = forest_plots(metric_frame(rows), ONE, ("base", "soft"), "bits_per_byte_without_bos", margins)
+    plots = forest_plots(context_of(load_params(two_models), rows))
     assert [plot.name for plot in plots] == ["forest-paloma"]
     band, zero = plots[0].figure["layout"]["shapes"]
     assert (band["x0"], band["x1"]) == (-0.02, 0.02) and (zero["x0"], zero["x1"]) == (0, 0)

@@ -31,13 +31,10 @@ const charts = (() => {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       hoverlabel: { bgcolor: colour("ground"), bordercolor: colour("muted"), font: { color: colour("ink") } },
       legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 11 }, traceorder: "normal" },
-      modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("muted"), activecolor: colour("ink") },
       margin, height: 320, dragmode: "pan", ...layout, xaxis: axis(layout.xaxis), yaxis: axis(layout.yaxis),
     };
-    // The buttons are named one by one: the default set has one that sends the data to a server.
     return Plotly.react(element, coloured(figure.data), full, {
-      responsive: true, displaylogo: false, displayModeBar: Boolean(figure.buttons), doubleClick: "reset+autosize",
-      modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+      responsive: true, displayModeBar: false, doubleClick: "reset+autosize",
     });
   }
 

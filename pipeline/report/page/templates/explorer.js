@@ -7,7 +7,7 @@
   const element = (id) => document.getElementById(id);
   const prompts = Object.entries(data.prompts).map(([id, prompt]) => ({ id, ...prompt }));
   const PREFIX = "#explorer/";
-  const state = { model: null, prompt: null, conditions: [], view: "all" };
+  const state = { model: null, prompt: null, conditions: [] };
 
   const unique = (values) => [...new Set(values)];
   const evaluation = (condition) => (data.results[state.model] || {})[condition];
@@ -30,7 +30,6 @@
 
   // Beside each other the views are small: their legends say what the lines are, the controls say whose.
   function kinds(traces, entries) {
-    if (state.view !== "all") return traces;
     const key = ([name, style]) => ({ type: "scatter", mode: "lines", name, x: [null], y: [null], line: { color: "muted", width: 2 }, ...style });
     return [...traces.map((trace) => ({ ...trace, showlegend: trace.name === "target" })), ...entries.map(key)];
   }
@@ -143,8 +142,6 @@
 
   function drawView(view) {
     const panel = element(`panel-${view}`);
-    panel.hidden = state.view !== "all" && state.view !== view;
-    if (panel.hidden) return;
     const found = state.conditions.filter(result).map((condition) => [condition, result(condition)]);
     const built = BUILDERS[view](found);
     const plot = element(`plot-${view}`);
@@ -157,11 +154,11 @@
       return;
     }
     const layout = {
-      height: state.view === "all" ? 330 : 520,
+      height: 330,
       xaxis: { title: { text: built.x }, range: built.range },
       yaxis: { title: { text: built.y }, ...(built.yrange ? { range: built.yrange } : { rangemode: "tozero" }) },
     };
-    charts.draw(plot, { data: built.traces, layout, buttons: state.view !== "all" });
+    charts.draw(plot, { data: built.traces, layout });
     plot.setAttribute("aria-label", `${panel.querySelector("h4").textContent}: ${prompt().title}, ${prompt().parameters}, ${state.conditions.join(", ")}`);
   }
 
@@ -219,7 +216,6 @@
     const chosen = prompt();
     element("prompt-text").textContent = chosen.text;
     element("results").replaceChildren(...state.conditions.map(row));
-    element("panels").classList.toggle("single", state.view !== "all");
     look.views.forEach(drawView);
     element("permalink").href = address();
   }
@@ -227,7 +223,7 @@
   // ---- state ----
 
   function address() {
-    const fields = { model: state.model, prompt: state.prompt, conditions: state.conditions.join(","), view: state.view };
+    const fields = { model: state.model, prompt: state.prompt, conditions: state.conditions.join(",") };
     return PREFIX + new URLSearchParams(fields).toString().replaceAll("%2C", ",");
   }
 
@@ -245,7 +241,6 @@
       box.checked = run && state.conditions.includes(box.value);
       box.nextElementSibling.textContent = run ? box.value : `${box.value} (not run)`;
     }
-    for (const radio of document.querySelectorAll("#choose-view input")) radio.checked = radio.value === state.view;
   }
 
   function changed() {
@@ -266,7 +261,6 @@
     };
     take("model", Object.keys(data.models));
     take("prompt", Object.keys(data.prompts));
-    take("view", ["all", ...look.views]);
     if (fields.has("conditions")) {
       const named = fields.get("conditions").split(",").filter(Boolean);
       state.conditions = data.conditions.filter((condition) => named.includes(condition));
@@ -289,7 +283,6 @@
       state.conditions = boxes.filter((box) => box.checked).map((box) => box.value);
       changed();
     });
-    element("choose-view").addEventListener("change", (event) => { state.view = event.target.value; changed(); });
     window.addEventListener("hashchange", () => { if (restore()) { controls(); drawAll(); } });
   }
 

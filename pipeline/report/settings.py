@@ -2,8 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -13,29 +12,15 @@ from pipeline.config.methods import TARGETS, AnchorsConfig, MethodConfig
 from pipeline.config.params import Params
 from pipeline.config.training import TrainConfig
 from pipeline.core.laws.families import FAMILIES
-from pipeline.core.laws.family import Axis, Family, Parameter
+from pipeline.core.laws.family import Axis, Family
 from pipeline.core.prompts.structured import Prompt
 from pipeline.estimates.cost import training_steps_of
 from pipeline.report.evaluations import flatten
-from pipeline.report.tables.table import DASH, ListTable
+from pipeline.report.table import DASH, Table
 from pipeline.sources.own_laws import own_prompts
 
 PAPER_SOURCE = "Paper: arXiv:2605.11845, Section 4.1 and Appendix B.1."
-FAMILY_HEADER = (
-    "Family",
-    "SciPy name",
-    "Tier",
-    "Role",
-    "Parameters",
-    "Support",
-    "Training grid",
-    "Selected test points",
-    "Training prompts",
-    "Test prompts",
-)
 PRACTICE = {"none": "ours", "released_code": "the released code's (compat=released_code)"}
-POINTS_TRIED = 60
-"""Grid points at which ends of a support are compared with parameters."""
 
 
 def training_prompts(params: Params) -> int:
@@ -51,17 +36,20 @@ def _families(params: Params) -> Sequence[str]:
     return tuple(FAMILIES) if params.prompts.families is None else params.prompts.families
 
 
-def shared_settings(params: Params) -> ListTable:
+def shared_settings(params: Params) -> Table:
     """Table 3: what the methods share, as configured, beside the paper's values; where they differ, what each has."""
     models = list(params.models.values())
+    trained = {name: training_settings(params, name) for name, method in params.methods.items() if method.targets}
 
     def of(shown: Callable[[TrainConfig], str]) -> str:
-        trained = [name for name, method in params.methods.items() if method.targets]
-        return _same({name: shown(training_settings(params, name)) for name in trained})
+        return _same({name: shown(train) for name, train in trained.items()})
 
-    modules = dict.fromkeys(module.removesuffix("_proj") for model in models for module in model.lora_target_modules)
-    terminators = dict.fromkeys(model.terminator for model in models)
+    def listed(texts: Iterable[str]) -> str:
+        return ", ".join(dict.fromkeys(texts))
+
     decimals = {target: f"{getattr(params.discretize, target).num_decimals}" for target in TARGETS}
+    modules = (module.removesuffix("_proj") for model in models for module in model.lora_target_modules)
+    clipped = of(lambda train: "not clipped" if train.max_grad_norm is None else f"at most {train.max_grad_norm:g}")
     rows = [
         ("Training prompts", f"{training_prompts(params):,}", "1,988"),
         ("Decimals of canonical strings", _same(decimals), "5"),
@@ -70,21 +58,17 @@ def shared_settings(params: Params) -> ListTable:
         ("LoRA rank", of(lambda train: f"{train.lora_rank}"), "16"),
         ("LoRA alpha", of(lambda train: f"{train.lora_alpha:g}"), "32"),
         ("LoRA dropout", of(lambda train: f"{train.lora_dropout:g}"), "0.05"),
-        ("LoRA modules", ", ".join(modules), "q, k, v, o"),
+        ("LoRA modules", listed(modules), "q, k, v, o"),
         ("Optimiser", "AdamW", "AdamW"),
         ("Peak learning rate", of(lambda train: f"{train.learning_rate:g}"), "0.0002"),
         ("Weight decay", of(lambda train: f"{train.weight_decay:g}"), "0.01"),
         ("Schedule", of(lambda train: f"cosine, {train.warmup_ratio:.0%} warm-up"), "cosine, 3% warm-up"),
-        (
-            "Gradient norm",
-            of(lambda train: "not clipped" if train.max_grad_norm is None else f"at most {train.max_grad_norm:g}"),
-            "not clipped",
-        ),
+        ("Gradient norm", clipped, "not clipped"),
         ("Examples per step", of(lambda train: f"{train.global_batch_size}"), "32"),
         ("Longest sequence (tokens)", of(lambda train: f"{train.max_length}"), "256"),
         ("Temperature", of(lambda train: f"{train.temperature:g}"), "1"),
-        ("Answer ends with", ", ".join(terminators), "eos"),
-        ("Base weights", ", ".join(dict.fromkeys(model.dtype for model in models)), "bfloat16"),
+        ("Answer ends with", listed(model.terminator for model in models), "eos"),
+        ("Base weights", listed(model.dtype for model in models), "bfloat16"),
         ("LoRA weights and optimiser", of(lambda train: train.adapter_dtype), "not stated (bf16 training)"),
         ("Practice where ours differs", PRACTICE[params.compat], DASH),
         ("Processes", f"{params.distributed.num_processes} ({params.distributed.strategy})", "4 (fsdp)"),
@@ -92,12 +76,11 @@ def shared_settings(params: Params) -> ListTable:
         ("Seed of sampling", f"{params.sampling_seed}", DASH),
         ("Seed of all else", f"{params.seed}", DASH),
     ]
-    return _settings(
-        "table3", "Table 3. Training and data settings of both methods", ["Setting", "Here", "Paper"], rows
-    )
+    frame = pd.DataFrame(rows, columns=["Setting", "Here", "Paper"])
+    return _settings("table3", "Table 3. Training and data settings of both methods", frame)
 
 
-def method_settings(params: Params) -> ListTable | None:
+def method_settings(params: Params) -> Table | None:
     """Table 4: what differs between soft and hard, as configured, beside the paper's values.
 
     A method that is not configured has no column; without both there is no table.
@@ -107,47 +90,46 @@ def method_settings(params: Params) -> ListTable | None:
         return None
     trained = {name: training_settings(params, name) if name in shown else params.train for name in TARGETS}
     soft, hard, prompts = trained["soft"].soft, trained["hard"].hard, training_prompts(params)
-    spaces = {"soft": params.discretize.soft, "hard": params.discretize.hard}
-    bins = {name: "all decimals" if space.max_bins is None else f"{space.max_bins:,}" for name, space in spaces.items()}
-    batches = {name: train.global_batch_size for name, train in trained.items()}
+    bins = {
+        name: "all decimals" if space.max_bins is None else f"{space.max_bins:,}"
+        for name, space in (("soft", params.discretize.soft), ("hard", params.discretize.hard))
+    }
     per_example = hard.samples_per_prompt // hard.completions_per_prompt
     steps = {
-        "soft": training_steps_of(prompts, soft.samples_per_prompt, soft.epochs, batches["soft"]),
-        "hard": training_steps_of(prompts, per_example, hard.epochs, batches["hard"]),
+        name: training_steps_of(prompts, examples, epochs, trained[name].global_batch_size)
+        for name, examples, epochs in (
+            ("soft", soft.samples_per_prompt, soft.epochs),
+            ("hard", per_example, hard.epochs),
+        )
     }
     per_soft = {"path": 1, "paths": soft.paths_per_prompt, "exact": None}[soft.estimator]
-    paths = "every path, exact" if per_soft is None else f"{per_soft}"
-    passes = prompts * soft.epochs * soft.samples_per_prompt
-    strings = "every path, exact" if per_soft is None else f"{passes * per_soft:,}"
+    passes, every = prompts * soft.epochs * soft.samples_per_prompt, "every path, exact"
+    strings = f"{prompts * hard.epochs * hard.samples_per_prompt:,}"
+    laws, tokens = "next-token law at each prefix", "tokens of a string, then strings"
+    means = {"token": "all tokens of a step", "completion": tokens}
     rows = [
-        (
-            "Supervision",
-            "next-token law at each prefix",
-            "sampled strings",
-            "next-token law at each prefix",
-            "sampled strings",
-        ),
+        ("Supervision", laws, "sampled strings", laws, "sampled strings"),
         ("Loss", "KL over the trie (Eq. 3)", "cross-entropy of strings (Eq. 4)", "Eq. 3", "Eq. 4"),
-        (
-            "Mean over",
-            "tokens of a string, then strings",
-            {"token": "all tokens of a step", "completion": "tokens of a string, then strings"}[hard.loss_reduction],
-            "tokens of a string, then strings",
-            "all tokens of a minibatch (Algorithm 2)",
-        ),
+        ("Mean over", tokens, means[hard.loss_reduction], tokens, "all tokens of a minibatch (Algorithm 2)"),
         ("Bins at most", bins["soft"], bins["hard"], "1,001", "16,384"),
         ("Epochs", f"{soft.epochs}", f"{hard.epochs}", "3", "2"),
         ("Examples per prompt and epoch", f"{soft.samples_per_prompt}", f"{per_example}", "1", "16"),
-        ("Strings per example", paths, f"{hard.completions_per_prompt}", "1", "1"),
+        (
+            "Strings per example",
+            every if per_soft is None else f"{per_soft}",
+            f"{hard.completions_per_prompt}",
+            "1",
+            "1",
+        ),
         ("Optimiser steps", f"{steps['soft']:,}", f"{steps['hard']:,}", "189", "1,988"),
         ("A100 hours of 12 models", DASH, DASH, "2.6", "26.7"),
         ("Minutes of a model on 4 A100s", DASH, DASH, "0.7 to 14.9, median 1.8", "6.5 to 154.9, median 18.3"),
-        ("Supervised strings", strings, f"{prompts * hard.epochs * hard.samples_per_prompt:,}", "5,964", "63,616"),
+        ("Supervised strings", every if per_soft is None else f"{passes * per_soft:,}", strings, "5,964", "63,616"),
     ]
-    header = ("Setting", "Soft", "Hard", "Soft, paper", "Hard, paper")
-    columns = [0, *(place + half for half in (1, 3) for place, name in enumerate(TARGETS) if name in shown)]
-    header, *rows = [tuple(line[place] for place in columns) for line in (header, *rows)]
-    return _settings("table4", "Table 4. Training settings by method", list(header), rows)
+    frame = pd.DataFrame(rows, columns=["Setting", "Soft", "Hard", "Soft, paper", "Hard, paper"])
+    titles = [name.capitalize() for name in shown]
+    frame = frame[["Setting", *titles, *(f"{title}, paper" for title in titles)]]
+    return _settings("table4", "Table 4. Training settings by method", frame)
 
 
 ANCHORS = {
@@ -158,40 +140,29 @@ ANCHORS = {
 """By divergence, what anchors are."""
 
 
-def methods_table(params: Params) -> ListTable | None:
+def methods_table(params: Params) -> Table | None:
     """What each method is trained on or merged from; None where they are soft and hard as the paper has them."""
     if all(name in TARGETS and method.is_plain and not method.train for name, method in params.methods.items()):
         return None
-    rows, records = [], []
-    for name, method in params.methods.items():
-        train, merge, anchors = flatten(method.train), method.merge or {}, method.anchors
-        rows.append(
-            [
-                name,
-                _targets(method),
-                f"{method.outside_weight:g}" if method.targets else DASH,
-                DASH if anchors is None else _anchors(anchors),
-                " + ".join(f"{weight:g} {other}" for other, weight in merge.items()) or DASH,
-                ", ".join(f"{key}: {value}" for key, value in train.items()) or DASH,
-            ]
-        )
-        shares = {"soft_share": method.soft_share, "outside_weight": method.outside_weight} if method.targets else {}
-        records.append(
-            {
-                "method": name,
-                **shares,
-                **({} if anchors is None else {f"anchors_{key}": value for key, value in vars(anchors).items()}),
-                "merge": " ".join(f"{other}:{weight!r}" for other, weight in merge.items()),
-                "train": " ".join(f"{key}:{value!r}" for key, value in train.items()),
-            }
-        )
-    return ListTable(
+    rows = [
+        [
+            name,
+            _targets(method),
+            f"{method.outside_weight:g}" if method.targets else DASH,
+            DASH if method.anchors is None else _anchors(method.anchors),
+            " + ".join(f"{weight:g} {other}" for other, weight in (method.merge or {}).items()) or DASH,
+            ", ".join(f"{key}: {value}" for key, value in flatten(method.train).items()) or DASH,
+        ]
+        for name, method in params.methods.items()
+    ]
+    header = ["Method", "Targets", "Weight outside of the targets", "Anchors", "Merged from", "Settings of its own"]
+    return Table(
         "methods",
         "Methods of this report",
-        ["Method", "Targets", "Weight outside of the targets", "Anchors", "Merged from", "Settings of its own"],
+        header,
         rows,
         1,
-        pd.DataFrame(records),
+        pd.DataFrame(rows, columns=header),
         "Targets: soft is Eq. 3, hard Eq. 4; of two, the weights of their losses. Outside of the targets: weight of "
         "KL(base || model) among the tokens that no target names. Anchors: a further term of the loss, on replies to "
         "general instructions, whose weight stands beside 1 of the targets; kept to: the divergence in nats per token "
@@ -211,9 +182,9 @@ def _anchors(anchors: AnchorsConfig) -> str:
     return f"{ANCHORS[anchors.divergence]}, weight {anchors.weight:g}{budget}, {anchors.sequences_per_step} per step"
 
 
-def _settings(name: str, caption: str, header: list[str], rows: Sequence[Sequence[str]]) -> ListTable:
-    frame = pd.DataFrame(rows, columns=[title.lower().replace(", ", "_") for title in header])
-    return ListTable(name, caption, header, rows, 1, frame, f"Here: from params.yaml. {PAPER_SOURCE}")
+def _settings(name: str, caption: str, frame: pd.DataFrame) -> Table:
+    rows = list(frame.itertuples(index=False, name=None))
+    return Table(name, caption, list(frame), rows, 1, frame, f"Here: from params.yaml. {PAPER_SOURCE}")
 
 
 def _same(values: Mapping[str, str]) -> str:
@@ -231,33 +202,33 @@ def _size(grid: Sequence[Axis]) -> int:
     return math.prod(len(parameter.values) for parameter in grid) if grid else 0
 
 
-def family_table(params: Params, prompts: Sequence[Prompt]) -> ListTable | None:
-    """Table 5: every family with its parameters, support, grids, and prompts of this run; None where none is chosen."""
+def family_table(params: Params, prompts: Sequence[Prompt]) -> Table | None:
+    """Table 5: every family with its parameters, grids, and prompts of this run; None where none is chosen."""
     if not _families(params):
         return None
     counts = Counter((prompt.split, prompt.family) for prompt in prompts)
-    records = [_family_record(family, params, counts) for family in FAMILIES.values()]
-    totals = [sum(record[name] for record in records) for name in ("train_prompts", "test_prompts")]
-    shown = ("display_name", "scipy_name", "tier", "role", "parameters", "support", "train_grid", "test_points")
+    frame = pd.DataFrame([_family_record(family, params, counts) for family in FAMILIES.values()])
+    shown = ["display_name", "scipy_name", "tier", "role", "parameters", "train_grid", "test_points"]
+    header = ["Family", "SciPy name", "Tier", "Role", "Parameters", "Training grid", "Selected test points"]
     rows = [
         [
-            *(record[name] for name in shown),
-            DASH if record["role"] == "held out" else f"{record['train_prompts']} of {record['train_grid_points']}",
-            f"{record['test_prompts']} of {record['test_grid_points']}",
+            *texts,
+            DASH if row.role == "held out" else f"{row.train_prompts} of {row.train_grid_points}",
+            f"{row.test_prompts} of {row.test_grid_points}",
         ]
-        for record in records
+        for row, texts in zip(frame.itertuples(), frame[shown].to_numpy(), strict=True)
     ]
-    return ListTable(
+    return Table(
         "table5",
         "Table 5. Families of distributions",
-        FAMILY_HEADER,
+        [*header, "Training prompts", "Test prompts"],
         rows,
         4,
-        pd.DataFrame(records),
-        f"{totals[0]:,} training and {totals[1]} test prompts here. Held out: no parameters of the family are trained "
-        "on. Grids in the prompt's parameters, or in the fields that they are made from (width, mode_fraction, "
-        "success_fraction). Prompts: of this run, of all points of the grid. Source of families and grids: "
-        "arXiv:2605.11845, Table 5.",
+        frame,
+        f"{frame['train_prompts'].sum():,} training and {frame['test_prompts'].sum()} test prompts here. Held out: no "
+        "parameters of the family are trained on. Grids in the prompt's parameters, or in the fields that they are "
+        "made from (width, mode_fraction, success_fraction). Prompts: of this run, of all points of the grid. Source "
+        "of families and grids: arXiv:2605.11845, Table 5.",
     )
 
 
@@ -279,8 +250,7 @@ def _family_record(family: Family, params: Params, counts: Mapping[tuple[str, st
         "scipy_name": family.law_at(next(family.grid_points("test", "selected"))).scipy_name,
         "tier": family.tier,
         "role": "seen" if family.seen else "held out",
-        "parameters": ", ".join(_domain(parameter) for parameter in family.parameters),
-        "support": support_text(family),
+        "parameters": ", ".join(parameter.name for parameter in family.parameters),
         "train_grid": _grid(family.train_grid) or DASH,
         "test_points": "; ".join(
             f"({', '.join(f'{name}={value:g}' for name, value in point.items())})" for point in test_points
@@ -292,51 +262,15 @@ def _family_record(family: Family, params: Params, counts: Mapping[tuple[str, st
     }
 
 
-def _domain(parameter: Parameter) -> str:
-    low = "[" if parameter.lower_inclusive else "("
-    high = "]" if parameter.upper_inclusive else ")"
-    if not parameter.integer and math.isinf(parameter.lower) and math.isinf(parameter.upper):
-        return f"{parameter.name} real"
-    kind = "whole, " if parameter.integer else ""
-    return f"{parameter.name} in {kind}{low}{_number(parameter.lower)}, {_number(parameter.upper)}{high}"
-
-
-def _number(value: float) -> str:
-    return ("−∞" if value < 0 else "∞") if math.isinf(value) else f"{value:g}"
-
-
 def _grid(grid: Sequence[Axis]) -> str:
     parts = []
-    for parameter in grid:
-        size, ends = len(parameter.values), f"{parameter.values[0]:g} to {parameter.values[-1]:g}"
-        spacing = {"linear": f"{size}, linear", "log": f"{size}, logarithmic"}.get(parameter.spacing, f"{size} listed")
-        parts.append(f"{parameter.name} {ends} ({spacing})")
+    for axis in grid:
+        spacing = {"linear": ", linear", "log": ", logarithmic"}.get(axis.spacing, " listed")
+        parts.append(f"{axis.name} {axis.values[0]:g} to {axis.values[-1]:g} ({len(axis.values)}{spacing})")
     return "; ".join(parts)
 
 
-def support_text(family: Family) -> str:
-    """The support, its ends as numbers, or as parameters that they equal at every point tried."""
-    points = list(islice(family.grid_points("test"), POINTS_TRIED)) + list(family.grid_points("test", "selected"))
-    laws = [family.law_at(point) for point in points]
-    ends = [_end(side, laws, points) for side in (0, 1)]
-    integers = "integers" if laws[0].integer else ""
-    if "varies" in ends:
-        return f"{integers}, ends by all parameters".lstrip(", ")
-    return f"{integers} {ends[0]} to {ends[1]}" if integers else f"({ends[0]}, {ends[1]})"
-
-
-def _end(side: int, laws: Sequence, points: Sequence[Mapping[str, float]]) -> str:
-    """What one end of the support is at all points."""
-    values = [law.support[side] for law in laws]
-    if len(set(values)) == 1 and len(laws) > 1:
-        return _number(values[0])
-    for name in points[0]:
-        if all(math.isclose(value, point[name]) for value, point in zip(values, points, strict=True)):
-            return name
-    return "varies"
-
-
-def settings_tables(params: Params, prompts: Sequence[Prompt]) -> list[ListTable]:
+def settings_tables(params: Params, prompts: Sequence[Prompt]) -> list[Table]:
     """Tables 3 and 4, the methods where there are others than the paper's, and Table 5."""
     tables = (shared_settings(params), method_settings(params), methods_table(params), family_table(params, prompts))
     return [table for table in tables if table is not None]

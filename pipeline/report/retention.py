@@ -1,0 +1,137 @@
+"""What fine-tuning keeps of tasks and text: Table 2 of the paper, and what the tables of their axes share."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from pipeline.axes.paloma.perplexity import SUFFIXES
+from pipeline.axes.registry import METRICS
+from pipeline.config.params import BASE
+from pipeline.core.statistics.paired_tests import POWER
+from pipeline.record.provenance import join_sources
+from pipeline.report.evaluations import ReportContext, rows_of
+from pipeline.report.table import (
+    DASH,
+    Column,
+    Table,
+    TableSpec,
+    interval_text,
+    make_table,
+    number_text,
+    probability_text,
+    records_table,
+    specified,
+)
+
+WITHOUT_BOS = SUFFIXES["none"]
+FORMAT_NOTES = {
+    "chat": " Each prompt, its few-shot examples included, is one user turn of the model's chat template.",
+    "chat_multiturn": " Prompts are in the model's chat template, each few-shot example a turn of its own.",
+    "plain": " Prompts are plain text, without a chat template.",
+}
+"""What tables of the tasks say of the form in which they were put; all figures of a report have one."""
+MEAN = "mean over models"
+_READINGS = {
+    "retention": "Difference: of the items' scores, fine-tuned minus base; above 0 is better. All items of all tasks "
+    "together (all; every task with the same weight) are the primary question, which is asked by itself and not "
+    "adjusted; the tasks say where a change lies. Intervals: Tango's for 0/1 scores, of all tasks stratified. Both "
+    "readings of GSM8K are of the same answers: each is adjusted without the other. Where base has no more than the "
+    "margin to lose, nothing is called kept.",
+    "paloma": "Difference: of bits per byte, fine-tuned minus base; below 0 is better. All slices together (all) are "
+    "the primary question, which is asked by itself and not adjusted.",
+}
+
+
+def difference_from_base(metric: str) -> str:
+    """Name of the metric of a metric's difference from base; a variant's suffix stands at its end."""
+    stem = metric.removesuffix(WITHOUT_BOS)
+    return f"{stem}_difference{metric.removeprefix(stem)}"
+
+
+def text_columns(*metrics: str) -> list[Column]:
+    """Metrics of PALOMA, each beside its variant without BOS, which is the paper's."""
+    return [Column(metric + suffix) for suffix in ("", WITHOUT_BOS) for metric in metrics]
+
+
+def retention_summary(context: ReportContext) -> Table | None:
+    """Table 2."""
+    columns = [
+        *(Column("gp_irt"), Column("gp_irt_difference"), Column("accuracy"), Column("accuracy_difference")),
+        *text_columns("perplexity", "bits_per_byte"),
+        *(Column(f"bits_per_byte_difference{suffix}") for suffix in ("", WITHOUT_BOS)),
+    ]
+    note = (
+        "gp-IRT: accuracy on the whole benchmarks as estimated from 100 items each, mean over tasks with GSM8K counted "
+        f"{context.params.retention.gsm8k}; higher is better.{FORMAT_NOTES.get(context.task_format, '')} Perplexity "
+        "per token and bits per byte over all slices; lower is better. Perplexity does not compare between "
+        "tokenizers, bits per byte do. Differences: fine-tuned minus base on the same items and documents. Brackets: "
+        "95% intervals over items or documents."
+    )
+    return specified(TableSpec("table2", "Table 2. What is kept: tasks and text", columns, note), context)
+
+
+def by_split(
+    context: ReportContext, axis: str, name: str, caption: str, columns: Sequence[Column], rows_title: str, note: str
+) -> Table | None:
+    """An axis by task or slice, with means over models beside the models where there are several.
+
+    A mean is over the models that have the metric under all conditions that any model has.
+    """
+    rows, names = rows_of(context.metrics, axis=axis, family=""), context.names
+    metrics = context.metrics
+    if rows["model"].nunique() > 1:
+        chosen = rows[rows["model"].isin(names) & rows["condition"].isin(context.conditions)]
+        metrics = pd.concat([metrics, *_means(chosen)], ignore_index=True)
+        names = {**names, MEAN: MEAN.capitalize()}
+        note += " Means are over the models with all conditions and have no intervals: the models share what is asked."
+    spec = TableSpec(name, caption, columns, note, rows_title)
+    return make_table(spec, metrics, names, context.conditions, context.evaluations.failed)
+
+
+def _means(rows: pd.DataFrame) -> list[pd.DataFrame]:
+    found = []
+    for (split, metric), members in rows.groupby(["split", "metric"], sort=False):
+        values = members.pivot(index="model", columns="condition", values="value").dropna(axis="columns", how="all")
+        complete = values.dropna()
+        labels = {"axis": members["axis"].iloc[0], "model": MEAN, "split": split, "family": "", "metric": metric}
+        sources = members[members["model"].isin(complete.index)].groupby("condition")["provenance"].agg(join_sources)
+        means = complete.mean().rename("value").reset_index().assign(**labels, n=len(complete), undefined=0)
+        if len(complete):
+            found.append(means.assign(provenance=means["condition"].map(sources)))
+    return found
+
+
+def one_variant(tests: pd.DataFrame) -> pd.DataFrame:
+    """The tests without those of text without BOS where the same model has the default, too."""
+    without = tests["metric"].str.endswith(WITHOUT_BOS)
+    default = set(tests.loc[~without, "model"])
+    return tests[~without | ~tests["model"].isin(default)]
+
+
+def verdict_table(context: ReportContext, axis: str, caption: str, unit: str) -> Table | None:
+    """All tests of an axis against base, a row per model, condition and task or slice; None where there are none."""
+    keys = ["model", "condition", "split", "metric"]
+    sizes = rows_of(context.metrics, axis=axis, family="")[[*keys, "n"]]
+    tests = context.tests(axis).assign(axis=axis, against=BASE).merge(sizes, on=keys, how="left")
+    columns = {
+        "Model": lambda row: context.names[row.model],
+        "Condition": lambda row: row.condition,
+        unit: lambda row: row.split,
+        "Metric": lambda row: METRICS[row.metric].title,
+        "n": lambda row: number_text(row.n, 0),
+        "Difference": lambda row: number_text(row.difference, METRICS[row.metric].decimals, "+"),
+        "95% interval": lambda row: interval_text(row.ci_low, row.ci_high, METRICS[row.metric].decimals),
+        "Margin": lambda row: f"{row.margin:g}",
+        "Detectable": lambda row: number_text(row.detectable, METRICS[row.metric].decimals),
+        "p, different": lambda row: probability_text(row.p_difference_adjusted),
+        "p, equivalent": lambda row: probability_text(row.p_equivalence_adjusted),
+        "Verdict": lambda row: row.verdict,
+    }
+    note = (
+        f"{_READINGS[axis]} Both p-values are adjusted for the {unit.lower()}s of a model and condition (Holm), level "
+        f"{context.params.tests.significance:g}. Kept: the difference is shown to be within the margin on both sides "
+        "(two one-sided tests), even if it is not 0. Lost or gained: shown not to be 0, but not to be within the "
+        f"margin. Cannot tell: neither, at this n. Detectable: the smallest difference that a test finds in "
+        f"{POWER:.0%} of samples. Interval and detectable difference are without adjustment. {DASH}: undefined."
+    )
+    return records_table(f"{axis}_tests", caption, tests, columns, 4, note)

@@ -1,1 +1,0 @@
-"""Tables as CSV, Markdown and LaTeX."""

@@ -1,0 +1,95 @@
+"""Tables of what is kept: means over the same models, and tests against base."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from pipeline.axes.retention.report import ANSWERS
+from pipeline.config.params import load_params
+from pipeline.report.evaluations import ReportContext, read_evaluations
+from pipeline.report.retention import by_split, one_variant, retention_summary, verdict_table
+from pipeline.report.table import Column, specified
+from tests.report.conftest import context_of, metric_row, paired_rows, texts, write_fabricated
+
+
+@pytest.fixture(scope="module")
+def config(two_models):
+    return load_params(two_models)
+
+
+def scored(axis, metric, values):
+    """Rows for {(model, condition, split): value}."""
+    return [metric_row(axis, *names, metric, value) for names, value in values.items()]
+
+
+def test_summary_has_both_axes_and_the_variants_of_text_that_there_are(config):
+    rows = scored("retention", "gp_irt", {("alpha", "base", "all"): 0.5, ("alpha", "soft", "all"): 0.4})
+    rows += scored("paloma", "perplexity_without_bos", {("alpha", "base", "all"): 9.0})
+    table = retention_summary(context_of(config, rows))
+    assert table.header[2:] == ["gp-IRT", "Perplexity without BOS"] and "GSM8K counted once" in table.note
+    assert [cell[:5] for cell in texts(table)["Alpha_1B", "base"]] == ["0.500", "9.00 "]
+    assert texts(table)["Alpha_1B", "soft"][1] == "not run"
+    assert retention_summary(context_of(config, [])) is None
+
+
+def test_means_are_over_the_models_with_every_condition(config):
+    values = {("alpha", "base"): 0.2, ("alpha", "soft"): 0.4, ("beta", "base"): 0.6, ("beta", "soft"): 1.0}
+    rows = scored("retention", "gp_irt", {(*names, "t"): value for names, value in values.items()})
+    rows += scored("retention", "accuracy", {("alpha", "base", "t"): 0.3, ("beta", "base", "t"): 0.9})
+    rows += scored("retention", "accuracy", {("alpha", "soft", "t"): 0.5, ("beta", "soft", "t"): math.nan})
+    rows += scored("retention", "gp_irt", {("unknown", "base", "t"): 0.0, ("alpha", "ssot", "t"): 0.0})
+    columns = [Column("gp_irt"), Column("accuracy")]
+    table = by_split(context_of(config, rows), "retention", "t", "T", columns, "Task", "")
+    shown = texts(table)
+    assert shown["Mean over models", "base", "t"] == ["0.400", "0.300"]
+    assert shown["Mean over models", "soft", "t"] == ["0.700", "0.500"]
+    assert shown["Beta 2B", "soft", "t"][0] == "1.000 [0.990, 1.010]"
+    mean = table.frame[(table.frame["model"] == "mean over models") & (table.frame["metric"] == "gp_irt")].iloc[0]
+    assert mean["n"] == 2 and mean["provenance"].count("provenance.json") == 2
+    alone = by_split(context_of(config, rows[:2]), "retention", "t", "T", columns, "Task", "")
+    assert not any("Mean" in names[0] for names in texts(alone)) and "Means" not in alone.note
+
+
+def test_tests_give_difference_interval_p_values_and_verdict_with_its_n(config, tmp_path):
+    rows = [metric_row("retention", "beta", "soft", split, "accuracy", 0.5, n=80) for split in ("tinyMMLU", "other")]
+    tests = paired_rows(
+        [
+            ("tinyMMLU", "accuracy", -0.06, 0.05, 0.0004, 0.9, "lost"),
+            ("tinyTruthfulQA", "accuracy", 0.01, 0.05, math.nan, 0.123, "cannot tell"),
+        ]
+    )
+    write_fabricated(tmp_path, rows, tests=tests)
+    context = ReportContext(config, read_evaluations(tmp_path), [])
+    table = verdict_table(context, "retention", "Tests", "Task")
+    shown = [dict(zip(table.header, row, strict=True)) for row in table.rows]
+    assert shown[0] == {
+        **{"Model": "Beta 2B", "Condition": "soft", "Task": "tinyMMLU", "Metric": "Accuracy", "n": "80"},
+        **{"Difference": "-0.060", "95% interval": "[-0.080, -0.040]", "Margin": "0.05", "Detectable": "0.080"},
+        **{"p, different": "<0.001", "p, equivalent": "0.900", "Verdict": "lost"},
+    }
+    assert [shown[1][title] for title in ("n", "p, different", "p, equivalent")] == ["—", "—", "0.123"]
+    assert table.frame.loc[0, "p_difference"] == 0.0002
+    assert verdict_table(context, "paloma", "Tests", "Slice") is None
+
+
+def test_a_variant_without_bos_counts_only_where_there_is_no_other():
+    row = (-0.1, 0.02, 0.01, 0.9, "gained")
+    both = paired_rows([("all", name, *row) for name in ("bits_per_byte", "bits_per_byte_without_bos")])
+    only = paired_rows([("all", "bits_per_byte_without_bos", *row)])
+    tests = pd.concat([both.assign(model="a"), only.assign(model="b")], ignore_index=True)
+    assert list(one_variant(tests).index) == [0, 2]
+
+
+def test_answers_have_a_row_for_each_task_and_the_changes_beside_the_values(config):
+    rows = []
+    for condition, value in (("base", 40.0), ("soft", 30.0)):
+        for task in ("tinyGSM8k", "gsm8k"):
+            change = {} if condition == "base" else {"change": -10.0, "change_low": -12.0, "change_high": -8.0}
+            rows.append(
+                metric_row("retention", "alpha", condition, task, "answer_tokens_mean", value, width=1) | change
+            )
+    shown = texts(specified(ANSWERS, context_of(config, rows)))
+    for task in ("tinyGSM8k", "gsm8k"):
+        assert shown["Alpha_1B", "base", task] == ["40.0 [39.0, 41.0]", "—"]
+        assert shown["Alpha_1B", "soft", task] == ["30.0 [29.0, 31.0]", "-10.0 [-12.0, -8.0]"]
