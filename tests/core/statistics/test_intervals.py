@@ -1,4 +1,4 @@
-"""Resampling, half-samples and intervals: closed forms, a plain loop, and coverage by simulation; tests over models."""
+"""Resampling, half-samples and intervals: closed forms, a plain loop, and coverage by simulation."""
 
 import math
 
@@ -171,12 +171,3 @@ def test_draws_of_a_paired_difference_are_those_of_the_tables_figures(statistic)
     assert same == pytest.approx(np.full(50, 0.25))
     models = paired_difference_draws(np.stack([own, own]), np.stack([other, other]), families, replicates=9, rng=rng)
     assert models.shape == (2, 9) and (models[0] == models[1]).all()
-
-
-def simulated(effect, rng, models=12):
-    """float64[M, P] of own and base: effects vary between models, and between families that all models share."""
-    families = np.repeat(np.arange(6), 3)
-    levels = 0.1 + 0.05 * rng.exponential(size=(models, 1)) + 0.05 * rng.exponential(size=6)[families]
-    shift = effect + 0.03 * rng.normal(size=(models, 1)) + 0.01 * rng.normal(size=6)[families]
-    own = levels + shift + 0.01 * rng.normal(size=(models, 18))
-    return own, levels + 0.01 * rng.normal(size=(models, 18)), families
