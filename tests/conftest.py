@@ -66,7 +66,6 @@ TINY_OVERRIDES = (
     "prompts.instructions.max_prompts=16",
     "evaluate={paths_per_prompt:2,bootstrap_replicates:100,floor_replicates:20,exact_max_prefixes:300}",
     "evaluate.bounds_max_positions=200",
-    "evaluate.token_budget=40",
     "retention={tasks:[tinyMMLU,tinyGSM8k],max_new_tokens:4}",
     "paloma={slices:[prose,numbers],window:64,stride:32,max_documents_per_slice:3}",
     "tracking.mode=disabled",

@@ -3,21 +3,7 @@
 PATH_SCORE_COLUMNS = ("prompt_id", "target", "path_index", "prefix_index", "kl_nats")
 """One row per prompt, target, path and prefix along it."""
 
-EXACT_COLUMNS = (
-    "prompt_id",
-    "num_prefixes",
-    "wasserstein_1_low",
-    "wasserstein_1_high",
-    "ks_low",
-    "ks_high",
-    "support_low",
-    "support_high",
-    "valid_low",
-    "valid_high",
-    "mass_outside",
-    "mass_open",
-    "positions",
-)
+EXACT_COLUMNS = ("prompt_id", "wasserstein_1_low", "wasserstein_1_high", "support_low", "support_high")
 """One row per prompt; bounds are empty where there is no digit rule."""
 
 FIRST_STEP_COLUMNS = ("prompt_id", "token_ids", "probabilities", "entropy_nats", "vocabulary")

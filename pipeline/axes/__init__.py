@@ -1,14 +1,8 @@
-"""The axes of evaluation. This folder is the list of them: a folder with a module ``evaluate`` is an axis.
+"""The axes of evaluation: a folder with a module ``evaluate`` is one.
 
-Of an axis NAME the folder has
-
-- ``__init__``: AXIS, what the rest of the pipeline knows of it;
-- ``score``: what it asks of a model's probabilities, if anything;
-- ``evaluate``: from what models answered to metrics, without a model;
-- ``metrics``: METRICS, each in words;
-- ``report``: REPORT, its tables and figures;
-
-and whatever computation is its own. Its stages are declared in ``pipeline.dag.axis_stages``.
+It has ``__init__`` (AXIS, what the rest of the pipeline knows of it), ``stages`` (its parts of the stages),
+``evaluate`` (from what models answered to metrics, without a model), ``metrics`` (METRICS, each in words), ``report``
+(REPORT, its tables and figures), and whatever computation is its own.
 """
 
 import importlib
@@ -20,8 +14,8 @@ from pipeline.axes.axis import Axis
 
 def _axes() -> dict[str, Axis]:
     names = (path.parent.name for path in Path(__file__).parent.glob("*/evaluate.py"))
-    found = {name: importlib.import_module(f"{__name__}.{name}").AXIS for name in names}
-    return dict(sorted(found.items(), key=lambda item: (item[1].place, item[0])))
+    axes = {name: importlib.import_module(f"{__name__}.{name}").AXIS for name in names}
+    return dict(sorted(axes.items(), key=lambda item: (item[1].place, item[0])))
 
 
 AXES = _axes()

@@ -24,39 +24,29 @@ def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _why_unavailable(run: StageRun, condition: str) -> str:
     """Why what a run reads of a condition is not there; empty where all of it is."""
-    reasons = (
-        why_unavailable(place)
+    places = (
+        place
         for path in run.inputs
         for place in (path / f"{condition}.parquet", *sorted((path / condition).glob("*/")))
-        if place.exists()
     )
-    return next(filter(None, reasons), "")
+    return next(filter(None, (why_unavailable(place) for place in places if place.exists())), "")
 
 
 class ModelEvaluation:
-    """Collects metrics and tables of every condition, and writes a directory for each.
-
-    Args:
-        run: The stage's run.
-        axis: The axis.
-        model: The model.
-
-    Attributes:
-        conditions: What the model is evaluated under, base first where it is among them; what it could not be run
-            under is left out, and its directory says why.
-        failures: By condition and split, how many answers failed for which reason.
-        results: What a condition's record says of it besides.
-    """
+    """Collects metrics and tables of every condition, and writes a directory for each."""
 
     def __init__(self, run: StageRun, axis: str, model: str):
         self._run, self._axis, self._model = run, axis, model
-        found = {name: _why_unavailable(run, name) for name in conditions_on(run.params, axis)}
-        self._unavailable = {name: reason for name, reason in found.items() if reason}
-        self.conditions = tuple(name for name, reason in found.items() if not reason)
+        reasons = {name: _why_unavailable(run, name) for name in conditions_on(run.params, axis)}
+        self._unavailable = {name: reason for name, reason in reasons.items() if reason}
+        self.conditions = tuple(name for name, reason in reasons.items() if not reason)
+        """What the model is evaluated under, base first; one that it could not be run under is left out."""
         if not self.conditions:
-            raise UnavailableError(f"{run.title}: there is nothing to evaluate: {'; '.join(found.values())}")
+            raise UnavailableError(f"{run.title}: there is nothing to evaluate: {'; '.join(reasons.values())}")
         self.failures: dict[str, dict[str, Mapping[str, int]]] = {name: {} for name in self.conditions}
+        """By condition and split, how many answers failed for which reason."""
         self.results: dict[str, dict[str, Any]] = {name: {} for name in self.conditions}
+        """What a condition's record says of it besides."""
         self._metrics: dict[str, list[dict[str, Any]]] = {name: [] for name in self.conditions}
         self._tables: dict[str, dict[str, list[pd.DataFrame]]] = {name: {} for name in self.conditions}
 
@@ -115,25 +105,19 @@ class ModelEvaluation:
             for name in self.conditions:
                 place = directory / name
                 place.mkdir()
-                metrics = {"metrics": self._metrics[name], "failures": self.failures[name]}
-                write_json(place / "metrics.json", metrics)
+                write_json(place / "metrics.json", {"metrics": self._metrics[name], "failures": self.failures[name]})
                 tables = {kind: pd.concat(parts, ignore_index=True) for kind, parts in self._tables[name].items()}
                 for kind, table in tables.items():
                     write_table(place / f"{kind}.parquet", table)
-                size = len(tables["per_prompt"])
-                self._run.write_record(directory, name, num_prompts=size, **self.results[name])
+                self._run.write_record(directory, name, num_prompts=len(tables["per_prompt"]), **self.results[name])
             for name, reason in self._unavailable.items():
                 write_unavailable(directory / name, reason)
-        self._log()
-
-    def _log(self) -> None:
-        rows = [row for own in self._metrics.values() for row in own]
-        headline = {
-            f"{row['condition']}/{row['split']}/{row['metric']}": row["value"] for row in rows if not row["family"]
-        }
+        rows = pd.DataFrame([row for own in self._metrics.values() for row in own])
+        shown = rows[rows["family"] == ""]
+        names = shown[["condition", "split", "metric"]].agg("/".join, axis=1)
+        # W&B draws no undefined number.
+        headline = {name: float(value) for name, value in zip(names, shown["value"], strict=True) if pd.notna(value)}
         with self._run.tracked() as tracking:
-            # W&B draws no undefined number.
-            tracking.log({name: value for name, value in headline.items() if value is not None})
-            tracking.table("metrics", pd.DataFrame(rows))
-        shown = (f"{key} {'undefined' if value is None else f'{value:.4f}'}" for key, value in headline.items())
-        print(f"{self._run.title}: {', '.join(shown)}")
+            tracking.log(headline)
+            tracking.table("metrics", rows)
+        print(f"{self._run.title}: {', '.join(f'{name} {value:.4f}' for name, value in headline.items())}")

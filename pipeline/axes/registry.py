@@ -3,6 +3,7 @@
 import ast
 from pathlib import Path
 
+from pipeline import PROJECT
 from pipeline.axes import AXES, axis_modules
 from pipeline.axes.metric import Metric
 
@@ -23,17 +24,12 @@ HEADLINES = {
     for axis in AXES
 }
 """Headline metrics by axis: those that are committed, compared between seeds and shown on dashboards."""
-PROJECT = Path(__file__).parents[2]
 
 
 def metric_sources(name: str) -> list[dict[str, str]]:
-    """Where a metric is computed, read from the file and not imported, because some functions need torch.
+    """File, name and first line of the docstring of the function that computes a metric; nothing for an unknown name.
 
-    Args:
-        name: A metric's name.
-
-    Returns:
-        File, name and first line of the docstring of the function; nothing for a name that is no metric's.
+    Read from the file and not imported, because some functions need torch.
     """
     if name not in METRICS:
         return []

@@ -290,10 +290,7 @@ class EvaluateConfig:
     floor_replicates: Annotated[StrictInt, Field(ge=20)]
     """Simulated perfect samplers behind each floor."""
     mcq_parser: Literal["strict", "released_code"]
-    """What counts as the requested format of a multiple-choice question: ours, or the released code's rules. The
-    tolerant parser's figures stand beside either."""
-    token_budget: PositiveInt
-    """Generated tokens per prompt at which conditions of different cost are compared (``..._at_budget``)."""
+    """What counts as the requested format of a multiple-choice question: ours, or the released code's rules."""
     novelty: NoveltyConfig
     tokens_per_pass: PositiveInt
     """Tokens per forward pass of ``score-anchors`` at most, padding included. Results differ by rounding only."""

@@ -287,6 +287,7 @@ RETIRED = (
     ("prompts", "perturbations", "genetic"),
     ("generate", "questions", "variants"),
     ("generate", "perturbations", "settings"),
+    ("evaluate", "token_budget"),
 )
 """Settings that are gone, and that records made with them still name."""
 # libyaml reads a thousand lines in a tenth of the time; every stage reads params.yaml.
@@ -309,8 +310,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
 def load_params(path: Path) -> Params:
     """Read and validate ``params.yaml``; of a record, without RETIRED. Raises ConfigError."""
     values = read_yaml(path)
-    for section, part, key in RETIRED:
-        found = values.get(section) or {}
-        if isinstance(found, dict) and isinstance(found.get(part), dict):
-            found[part].pop(key, None)
+    for *sections, key in RETIRED:
+        found: Any = values
+        for section in sections:
+            found = found.get(section) if isinstance(found, dict) else None
+        if isinstance(found, dict):
+            found.pop(key, None)
     return validate(with_conditions(values), source=str(path))

@@ -221,10 +221,8 @@ class Prices:
         return self._read(self._size(model), paths * (tokens + REPLY_TOKENS["structured"]))
 
     def exact_law(self, model: str) -> Cost:
-        """Bounds, and figures over whole tries, which have about two prefixes for each of their strings."""
-        evaluate, prefixes = self._params.evaluate, 2 * self._params.discretize.eval.max_bins
-        whole = evaluate.exact_max_prefixes is None or prefixes <= evaluate.exact_max_prefixes
-        positions = BOUNDS_SHARE * evaluate.bounds_max_positions + (prefixes if whole else 0)
+        """Bounds on the law over plain decimals."""
+        positions = BOUNDS_SHARE * self._params.evaluate.bounds_max_positions
         return self._read(self._size(model), self._prompts("structured")[0] * positions)
 
     def exact_own_laws(self, model: str) -> Cost:

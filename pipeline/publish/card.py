@@ -35,9 +35,7 @@ CALIBRATION = ("structured", "laws")
 """Axes that say how well answers follow their laws; a card needs one of them."""
 DIFFERENCES = {
     "retention": ("gp_irt_difference", "accuracy_difference"),
-    "paloma": tuple(
-        f"{name}{suffix}" for suffix in ("", WITHOUT_BOS) for name in ("bits_per_byte_difference", "perplexity_ratio")
-    ),
+    "paloma": tuple(f"{name}{suffix}" for suffix in ("", WITHOUT_BOS) for name in ("bits_per_byte_difference",)),
 }
 """Metrics of paired differences from base, by axis."""
 BETTER = {"lower": "lower", "higher": "higher", "neither": DASH}

@@ -191,10 +191,7 @@ def test_a_condition_that_answers_as_people_do_is_better_than_base(answered, par
     found = {}
     for axis in ("human", "semcal"):
         run_stage(
-            tmp_path / "params.yaml",
-            f"{evaluation_name(axis)}@embedded",
-            partitions=partitions,
-            output=tmp_path / axis,
+            tmp_path / "params.yaml", f"{evaluation_name(axis)}@embedded", partitions=partitions, output=tmp_path / axis
         )
         found[axis] = metrics_of(tmp_path / axis / "soft").loc["all"]
         # What base scores does not depend on who is evaluated beside it.

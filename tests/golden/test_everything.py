@@ -19,12 +19,17 @@ GOLDEN = Path(__file__).with_name("everything.csv.gz")
 RECORDED_ON = "AMD EPYC without avx512f"
 UNTRAINED = ("base", "ssot")
 REMOVED = (
-    r"quantile_level_error_at_.*|quantile_error_at_0\.5|exact_valid_rate_.*|exact_(logit_kl|sequence_kl)_nats|"
+    r"quantile_level_error_at_.*|exact_valid_rate_.*|exact_(logit_kl|sequence_kl)_nats|"
     r"exact_(constrained_)?total_variation|exact_constrained_wasserstein_1_normalised|top_p_support_size_(at_.*|median)|"
     r"first_token_entropy_nats|answer_entropy_nats_case_folded|effective_answers(_plug_in)?(_case_folded)?|"
-    r"mcq_share_tolerant_.|novelty_.*|human_(kl_nats|js_bits|same_top_answer)|semcal_(people_)?ece|inv_(entropy_nats|tsu)|"
-    r"credal_((within|between)_entropy_nats|diameter)|length_.*(spearman|auroc)|(p_)?irt|gp_irt_(standard|published)_error|"
-    r"answer_(tokens_median|stop_share|tokens_mean_difference|derivation_share_difference)"
+    r"mcq_share_(tolerant_)?.|novelty_.*|human_(kl_nats|js_bits|same_top_answer)|semcal_(people_)?ece|"
+    r"inv_(entropy_nats|tsu)|credal_((within|between)_entropy_nats|diameter)|length_.*(spearman|auroc)|(p_)?irt|"
+    r"gp_irt_(standard|published)_error|"
+    r"answer_(tokens_median|stop_share|tokens_mean_difference|derivation_share_difference)|"
+    r"quantile_error_at_.*|energy_distance_normalised|pit_(ks|.*rejected_share)|stream_correlation(_p)?|"
+    r".*_at_budget|tokens_per_answer|wasserstein_1_family_mean|logit_kl_family_median_nats|"
+    r"exact_wasserstein_1_normalised_(low|high)|.*_case_folded(_median)?|answer_entropy_nats|mcq_.*_tolerant|"
+    r"perplexity_ratio(_without_bos)?|law_exact_(mass|sequence_kl_nats)|law_chi_square_rejected_share"
 )
 """Metrics that no table, figure or test looked at, gone since."""
 KEYS = ["axis", "model", "condition", "split", "family", "metric"]

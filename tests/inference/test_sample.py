@@ -132,10 +132,8 @@ def test_the_exact_law_has_the_bounds_of_the_pipeline(run, project):
     from pipeline.engines.scoring.tree_scorer import TreeScorer
 
     rule = find_digit_tokens(loaded.tokenizer, answer_terminator(loaded.tokenizer, "eos"), 2)
-    limit = project.params.generate.structured.max_new_tokens
-    figures = bound_figures(
-        TreeScorer(loaded.model), loaded.encode(request.text), request.prompt.law, rule, project.params.evaluate, limit
-    )
+    ids = loaded.encode(request.text)
+    figures = bound_figures(project.params, TreeScorer(loaded.model), ids, request.prompt, rule)
     assert (bounds.wasserstein_1_low, bounds.wasserstein_1_high) == (
         figures["wasserstein_1_low"],
         figures["wasserstein_1_high"],

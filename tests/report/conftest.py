@@ -166,8 +166,6 @@ def structured(root, model, condition, value, prompts):
         names = ("structured", model, condition, split)
         rows.append(metric_row(*names, W1, value, n=n - 10, floor=floor))
         rows.append(metric_row(*names, "valid_rate", 0.9, n=n))
-        rows.append(metric_row(*names, "wasserstein_1_normalised_at_budget", value * 2, n=60, floor=0.05))
-        rows.append(metric_row(*names, "answers_at_budget", 33.0, n=6))
     values = [[1.0, 2.0, 2.0, 3.0]] * len(prompts)
     samples = pd.DataFrame({"prompt_id": [prompt.prompt_id for prompt in prompts], "values": values})
     write_fabricated(root, rows, {"ood": {"not_a_number": 7}}, samples=samples)
@@ -307,7 +305,6 @@ def paloma(root, model, condition, bits_per_byte, without=0.0):
     if condition != "base":
         rows += [
             metric_row(*names, "all", "bits_per_byte_difference", -0.1, n=40),
-            metric_row(*names, "all", "perplexity_ratio", 0.9, n=40),
         ]
         rows += [metric_row(*names, split, "bits_per_byte_difference", -0.1, n=20) for split in SLICES]
         tables["tests"] = paired_rows(

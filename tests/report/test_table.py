@@ -27,9 +27,9 @@ def made(metrics, *columns, **more):
 def test_each_number_of_a_row_has_its_column():
     numbers = {"ci_low": 0.7, "ci_high": 0.95, "change": -0.25, "change_low": -0.5, "change_high": 0.125}
     row = metric_row("structured", "a", "base", "ood", W1, 0.8, n=1234, floor=0.2) | numbers
-    p = metric_row("structured", "a", "base", "ood", "stream_correlation_p", 0.0004)
+    p = metric_row("structured", "a", "base", "ood", "valid_rate", 0.0004)
     fields = ("value", "n", "floor", "ratio", "change")
-    columns = [*(Column(W1, field, split="ood") for field in fields), Column("stream_correlation_p", "p", split="ood")]
+    columns = [*(Column(W1, field, split="ood") for field in fields), Column("valid_rate", "p", split="ood")]
     table = made([row, p], *columns)
     assert table.header[2:] == ["W1 (normalised)", "n", "Perfect sampler", "× perfect", "Change", "p"]
     assert texts(table)["Model_A", "base"] == (

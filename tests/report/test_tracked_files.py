@@ -26,7 +26,7 @@ def rows():
     return [
         metric_row(*names, "wasserstein_1_normalised", 0.25),
         metric_row(*names, "valid_rate", 0.5),
-        metric_row(*names, "stream_correlation", 0.0),
+        metric_row(*names, "exact_support_rate", 0.0),
         {**metric_row(*names, "wasserstein_1_normalised", 0.75), "family": "poisson"},
         {**metric_row(*names, "wasserstein_1_normalised", 0.5), "family": "bernoulli"},
         metric_row("retention", "m", "base", "all", "gp_irt", 0.4),

@@ -186,8 +186,6 @@ def test_a_report_has_the_configured_methods_in_their_order(tmp_path, two_models
     tests = tables["transfer_tests"].frame
     pairs = list(zip(tests["condition"], tests["against"], strict=True))
     assert pairs[: len(pairs) // 2] == method_pairs(params.conditions) and ("anchored", "soft") in pairs
-    paper = next(row for row in tables["open_stated"].rows if row[1] == "Qwen3-14B (paper)")
-    assert paper[2:] == ["80%", "about 40%", "—", "about 40%", "—"]
     # Hard and anchored lie above merged, the best, by more than the margin; soft does not, and diverges less.
     assert [row[1] for row in tables["frontier"].rows if row[-1] == "to choose"] == ["soft"]
     page = (found.directory / "index.html").read_text(encoding="utf-8")

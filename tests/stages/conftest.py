@@ -93,7 +93,7 @@ class Dag:
     def prepare(self) -> None:
         self.run("build-prompts", "discretize@soft", "discretize@hard")
         self.run("discretize-eval", "check-model@embedded", "build-tries@embedded-soft")
-        self.run("build-tries@embedded-eval", "floor-structured", "import-irt")
+        self.run("build-tries@embedded-eval", "import-irt")
         # Its checks draw thousands of samples, and have tests of their own; stages depend on the report alone.
         preflight = self.root / "preflight" / "embedded.json"
         preflight.parent.mkdir(parents=True)

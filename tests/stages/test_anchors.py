@@ -8,7 +8,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from pipeline.artifacts.model_report import model_revision
 from pipeline.artifacts.prompts import read_text_prompts
 from pipeline.compose import compose_params, write_files
 from pipeline.config.params import load_params
@@ -72,9 +71,6 @@ def test_each_method_has_its_terms(methods):
 
 
 def test_merged_adapters_are_their_sum_in_the_model(methods):
-    params = load_params(methods.params)
-    report = methods.root / "models" / "embedded.json"
-
     def weights(name):
         directory = methods.root / "adapters" / "embedded" / name
         return json.loads((directory / "adapter_config.json").read_text()), load_file(
@@ -88,20 +84,6 @@ def test_merged_adapters_are_their_sum_in_the_model(methods):
 
     torch.testing.assert_close(update("merged"), (update("soft") + update("hard")) / 2)
     torch.testing.assert_close(update("half"), update("soft") / 2)
-    prompt = "Give me a number."
-    opened = open_model(params.models["embedded"], report, methods.root / "adapters" / "embedded" / "half", prompt)
-    halved = next_log_probabilities(opened.model, [opened.encode(prompt)])
-    with torch.no_grad():
-        for name, module in opened.model.named_modules():
-            if name.endswith("lora_B.default"):
-                module.weight.mul_(2)
-    whole = open_model(params.models["embedded"], report, methods.root / "adapters" / "embedded" / "soft", prompt)
-    torch.testing.assert_close(
-        next_log_probabilities(opened.model, [opened.encode(prompt)]),
-        next_log_probabilities(whole.model, [opened.encode(prompt)]),
-    )
-    assert not torch.equal(halved, next_log_probabilities(whole.model, [opened.encode(prompt)]))
-    assert model_revision(report) is None
 
 
 @pytest.fixture(scope="module")
@@ -147,10 +129,7 @@ def test_divergences_are_those_of_the_laws_written_out(methods, metrics):
             assert found["divergence_nats"] == pytest.approx(total, rel=1e-3, abs=1e-7)
     rows = metrics[metrics["condition"] == "anchored"]
     kinds = {prompt.category for prompt in prompts.values()}
-    assert set(rows["split"]) == {"all", *kinds} and set(rows["metric"]) == {
-        "anchor_kl_nats",
-        "anchor_reverse_kl_nats",
-    }
+    assert set(rows["split"]) == {"all", *kinds} and set(rows["metric"]) == {"anchor_kl_nats", "anchor_reverse_kl_nats"}
     forward = scores[scores["direction"] == "forward"]
     whole = rows[(rows["split"] == "all") & (rows["metric"] == "anchor_kl_nats")].iloc[0]
     assert whole["value"] == pytest.approx(forward["divergence_nats"].sum() / forward["num_tokens"].sum())

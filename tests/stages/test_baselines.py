@@ -10,11 +10,13 @@ import yaml
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pipeline.artifacts.output_spaces import OutputSpaceStore
-from pipeline.artifacts.prompts import write_text_prompts
+from pipeline.artifacts.prompts import read_prompts, write_text_prompts
+from pipeline.axes.structured.wasserstein import perfect_sampler_replicates
 from pipeline.config.conditions import answer_protocol
 from pipeline.config.params import load_params
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.open_ended import open_prompts
+from pipeline.core.random_streams import random_stream
 from pipeline.engines.loading.conditioned_model import open_model
 from pipeline.errors import ArtifactError, ConfigError
 from tests.stages.conftest import Dag, run_stage
@@ -47,8 +49,6 @@ def all_baselines(dag, tmp_path_factory):
     write_text_prompts(other.path("generate-open@embedded-base", "prompts")[0], few)
     for kind in ("generations", "scores", "exact"):
         shutil.copytree(dag.root / kind / "structured", other.root / kind / "structured")
-    # Its sizes are those of all conditions that are sampled.
-    other.run("floor-structured")
     other.evaluate("structured", "constrained", "batch", "verbalized")
     other.evaluate("open", "base", "ssot", "batch", "verbalized")
     return other
@@ -69,14 +69,11 @@ def test_constrained_answers_are_all_valid_and_of_the_evaluation_space(all_basel
         assert set(texts) <= set(spaces[prompt_id].values)
     rows, per_prompt = evaluated(dag, "constrained")
     assert {row["value"] for row in rows if row["metric"] == "valid_rate"} == {1.0}
-    # The floor is that of its own number of answers, 6 per prompt: the table of floors has 5, 6 and 12.
-    floors = pd.read_parquet(dag.path("floor-structured")).set_index(["prompt_id", "num_samples"])["replicates"]
-    assert set(floors.index.get_level_values("num_samples")) == {5, 6, 12}
+    # The floor is that of its own number of answers, 6 per prompt.
+    laws = {prompt.prompt_id: prompt.law for prompt in read_prompts(*dag.prompts)}
     for row in per_prompt.itertuples():
-        assert row.floor == np.mean(floors[row.prompt_id, 6])
-    # The error of a perfect sampler falls like 1 / sqrt(N).
-    means = floors.map(np.mean).groupby("num_samples").mean()
-    assert 1.2 * means[12] < means[5] < 2.2 * means[12]
+        rng = random_stream(0, "floor", "structured", row.prompt_id, 6)
+        assert row.floor == np.mean(perfect_sampler_replicates(laws[row.prompt_id], 6, 20, rng))
 
 
 def test_constrained_needs_tries_and_room(all_baselines, tmp_path):
@@ -100,7 +97,6 @@ def test_packed_baselines_have_their_own_numbers_of_answers(all_baselines, condi
     dag = all_baselines
     _, per_prompt = evaluated(dag, condition)
     assert set(per_prompt["num_samples"]) == {answers}
-    assert set(per_prompt["num_generations"]) == {3 if condition == "batch" else 6}
     invalid = per_prompt[[f"invalid_{reason.value}" for reason in Invalid]].to_numpy().sum(axis=1)
     np.testing.assert_array_equal(invalid + per_prompt["num_valid"], answers)
     opened = pd.read_parquet(dag.evals("open", condition) / "per_prompt.parquet")

@@ -66,7 +66,7 @@ def test_from_nothing(clone, first_run):
     assert not any((clone / "artifacts" / "unfinished").rglob("*.*"))
 
 
-OF_ALL_AXES = ("build-prompts", "generate", "score", "judge", "floor-structured", "import-irt")
+OF_ALL_AXES = ("build-prompts", "generate", "score", "judge", "import-irt")
 
 
 def test_axes_that_are_switched_off_and_on_again_compute_nothing_that_is_done(clone, first_run, tiny_model):

@@ -1,11 +1,9 @@
 """Laws of one's own through their stages, by the commands of docs/your_own_law.md, on the tiny model."""
 
 import json
-import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -33,13 +31,10 @@ def blocks() -> list[str]:
 
 @pytest.fixture(scope="module")
 def mine(tmp_path_factory) -> Path:
-    """The tutorial's table and law, where its commands wrote and read them."""
+    """The tutorial's table and law, where its commands wrote them."""
     directory = tmp_path_factory.mktemp("mine")
-    (directory / "pipeline").symlink_to(ROOT / "pipeline")
-    variables = os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
-    table, law, _, check = blocks()
-    for script in (table, law, check):
-        subprocess.run(["bash", "-ec", script], cwd=directory, env=variables, check=True, capture_output=True)
+    for script in blocks()[:2]:
+        subprocess.run(["bash", "-ec", script], cwd=directory, check=True, capture_output=True)
     return directory / "data" / "mine"
 
 
@@ -118,7 +113,6 @@ def test_the_exact_figures_are_those_of_the_model_asked_token_by_token(tutorial)
         total += np.exp(log)
         distance += abs(np.exp(log) - probability)
     row = exact.loc[prompt.prompt_id]
-    assert row["law_exact_mass"] == pytest.approx(total, rel=1e-3)
     assert row["law_exact_total_variation"] == pytest.approx((distance + 1 - total) / 2, rel=1e-3)
 
 
@@ -128,7 +122,7 @@ def test_each_condition_is_evaluated_on_both_kinds_of_templates(tutorial):
         assert set(rows["split"]) == {"seen_template", "held_out_template"} and set(rows["axis"]) == {"laws"}
         valid = rows[(rows["metric"] == "law_valid_rate") & (rows["family"] == "lunch")].set_index("split")
         assert valid.loc["seen_template", "n"] == 9 * 4 and valid.loc["held_out_template", "n"] == 3 * 4
-        assert {"law_total_variation", "law_exact_total_variation", "law_exact_mass"} <= set(rows["metric"])
+        assert {"law_total_variation", "law_exact_total_variation"} <= set(rows["metric"])
     assert not (tutorial.root / "prompts" / "unseen.parquet").exists() or not len(read_prompts(*tutorial.prompts))
 
 
@@ -138,6 +132,5 @@ def test_the_report_shows_the_law_and_its_tests(tutorial, tmp_path, monkeypatch)
     table = pd.read_csv(tmp_path / "reports" / "tables" / "laws.csv")
     assert list(table["condition"].unique()) == ["base", "soft", "hard"] and set(table["law"]) == {"lunch"}
     assert set(table["metric"]) == {"law_total_variation"} and table["exact"].between(0, 1).all()
-    assert (tmp_path / "reports" / "figures" / "laws.png").stat().st_size > 0
     page = (tmp_path / "reports" / "index.html").read_text()
     assert "Laws of one's own" in page or "Laws of one&#39;s own" in page

@@ -1,7 +1,6 @@
 """The evaluation stage of the MCQ axis on generations written by hand, and its errors."""
 
 import json
-import math
 
 import pandas as pd
 import pytest
@@ -19,100 +18,63 @@ def question(letter: str, label: str = "Correct Answer") -> str:
     return f"Question: What?\nA. one\nB. two\nC. three\nD. four\n{label}: {letter}\nExplanation: Because."
 
 
-TEXTS = [
-    (question("B"), "stop"),
-    (question("B"), "stop"),
-    (question("A"), "length"),
-    (question("C", "**Answer"), "stop"),
-    ("Question: What?\nA. one\nB. tw", "length"),
-    ("", "stop"),
-]
+CUT_OFF = "Question: What?\nA. one\nB. tw"
+TEXTS = [question("B"), question("B"), question("A"), question("C", "**Answer"), CUT_OFF, ""]
 
 
 @pytest.fixture
-def files(tmp_path):
+def evaluate(tiny_params, tmp_path):
+    """Evaluate the same replies of every condition; the directory of base."""
     (prompt,) = mcq_prompts()
     write_text_prompts(tmp_path / "mcq.parquet", [prompt])
 
-    def write(texts, prompt_id=prompt.prompt_id):
-        rows = [(prompt_id, index, 100 + index, text, 9, reason) for index, (text, reason) in enumerate(texts)]
+    def run(texts, prompt_id=prompt.prompt_id, parser="strict"):
+        values = yaml.safe_load(tiny_params.read_text())
+        values["evaluate"]["mcq_parser"] = parser
+        (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+        rows = [(prompt_id, index, 100 + index, text, 9, "stop") for index, text in enumerate(texts)]
         for condition in ("base", "soft", "hard"):
-            (tmp_path / "generations").mkdir(exist_ok=True)
-            path = tmp_path / "generations" / f"{condition}.parquet"
-            write_table(path, pd.DataFrame(rows, columns=list(GENERATION_COLUMNS)))
-        return {
-            "prompts": [tmp_path / "mcq.parquet"],
-            "generations": tmp_path / "generations",
-            "output": tmp_path / "evals" / "mcq" / "embedded",
-        }
+            table = pd.DataFrame(rows, columns=list(GENERATION_COLUMNS))
+            write_table(tmp_path / "generations" / f"{condition}.parquet", table)
+        paths = {"prompts": [tmp_path / "mcq.parquet"], "generations": tmp_path / "generations"}
+        run_stage(tmp_path / "params.yaml", "eval-mcq@embedded", **paths, output=tmp_path / "evals")
+        return tmp_path / "evals" / "base"
 
-    return write
+    return run
 
 
-def evaluate(params, paths):
-    """Evaluate; the directory of base."""
-    run_stage(params, "eval-mcq@embedded", **paths)
-    return paths["output"] / "base"
-
-
-def test_evaluation_directory(tiny_params, files):
-    paths = files(TEXTS)
-    output = evaluate(tiny_params, paths)
+def test_evaluation_directory(evaluate):
+    output = evaluate(TEXTS)
     evaluation = read_json(output / "metrics.json")
     found = {row["metric"]: row for row in evaluation["metrics"]}
-    assert all(
-        (row["axis"], row["model"], row["condition"], row["split"], row["family"])
-        == ("mcq", "embedded", "base", "mcq", "")
-        for row in evaluation["metrics"]
-    )
-    assert found["mcq_parse_rate"]["value"] == 0.5 and found["mcq_parse_rate_tolerant"]["value"] == pytest.approx(4 / 6)
-    # Strict A, B, B: 2/3 - 1/4 + 1/3 - 1/4. Tolerant A, B, B, C: 1/2 - 1/4.
+    labels = {tuple(row[name] for name in ("axis", "model", "condition", "split", "family")) for row in found.values()}
+    assert labels == {("mcq", "embedded", "base", "mcq", "")}
+    # A, B, B: 2/3 - 1/4 + 1/3 - 1/4.
+    assert found["mcq_parse_rate"]["value"] == 0.5
     assert found["mcq_total_variation"]["value"] == pytest.approx(0.5)
-    assert found["mcq_total_variation_tolerant"]["value"] == pytest.approx(0.25)
-    assert evaluation["failures"] == {
-        "mcq": {"empty": 1, "missing_option": 1, "missing_answer": 1},
-        "mcq (tolerant)": {"empty": 1, "missing_option": 1},
-    }
+    assert evaluation["failures"] == {"mcq": {"empty": 1, "missing_option": 1, "missing_answer": 1}}
     (row,) = read_table(output / "per_prompt.parquet", ("prompt_id", "split")).to_dict("records")
-    assert (row["split"], row["num_truncated"], row["num_failed_truncated"]) == ("mcq", 2, 1)
-    table = read_table(output / "generations.parquet", ("prompt_id", "sample_index", "strict", "tolerant"))
+    assert (row["split"], row["num_samples"], row["count_b"]) == ("mcq", 6, 2)
+    table = read_table(output / "generations.parquet", ("prompt_id", "sample_index", "outcome"))
     assert table["sample_index"].tolist() == list(range(6))
-    assert table["strict"].tolist() == ["B", "B", "A", "missing_answer", "missing_option", "empty"]
-    assert table["tolerant"].tolist() == ["B", "B", "A", "C", "missing_option", "empty"]
-    assert table["truncated"].tolist() == [False, False, True, False, True, False]
+    assert table["outcome"].tolist() == ["B", "B", "A", "missing_answer", "missing_option", "empty"]
     provenance = json.loads((output / "provenance.json").read_text())
-    assert provenance["stage"] == "eval-mcq" and str(paths["generations"]) in provenance["inputs_sha256"]
+    assert provenance["stage"] == "eval-mcq"
 
 
-def test_the_released_codes_parser(tiny_params, files, tmp_path):
-    values = yaml.safe_load(tiny_params.read_text())
-    values["evaluate"]["mcq_parser"] = "released_code"
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
-    without = (question("D").split("\nExplanation")[0], "stop")
-    output = evaluate(tmp_path / "params.yaml", files([*TEXTS, without]))
-    table = read_table(output / "generations.parquet", ("strict", "tolerant"))
-    assert table["strict"].tolist()[:3] == ["B", "B", "A"] and table["strict"].iloc[-1] == "missing_explanation"
-    assert table["tolerant"].iloc[-1] == "D"
+def test_the_released_codes_parser(evaluate):
+    output = evaluate([*TEXTS, question("D").split("\nExplanation")[0]], parser="released_code")
+    found = read_table(output / "generations.parquet", ("outcome",))["outcome"].tolist()
+    assert found[:3] == ["B", "B", "A"] and found[-1] == "missing_explanation"
 
 
-def test_undefined_is_null_and_counted(tiny_params, files):
-    output = evaluate(tiny_params, files([("no", "stop"), ("", "stop")]))
-    found = {row["metric"]: row for row in read_json(output / "metrics.json")["metrics"]}
-    assert found["mcq_parse_rate"]["value"] == 0.0
-    for name in ("mcq_total_variation", "mcq_total_variation_tolerant", "mcq_share_a"):
-        assert found[name]["value"] is None and found[name]["undefined"] == 1
-    per_prompt = read_table(output / "per_prompt.parquet", ("total_variation",))
-    assert math.isnan(per_prompt["total_variation"][0])
+def test_undefined_is_null_and_counted(evaluate):
+    found = {row["metric"]: row for row in read_json(evaluate(["no", ""]) / "metrics.json")["metrics"]}
+    distance = found["mcq_total_variation"]
+    assert found["mcq_parse_rate"]["value"] == 0.0 and distance["value"] is None and distance["undefined"] == 1
 
 
-def test_generations_of_another_prompt_are_refused(tiny_params, files):
-    paths = files(TEXTS, prompt_id="mcq-0000000000")
+def test_generations_of_another_prompt_are_refused(evaluate, tmp_path):
     with pytest.raises(ArtifactError, match=r"base\.parquet has no rows for the prompt mcq-"):
-        evaluate(tiny_params, paths)
-    assert not paths["output"].exists()
-
-
-def test_same_input_same_output(tiny_params, files):
-    paths = files(TEXTS)
-    first = (evaluate(tiny_params, paths) / "metrics.json").read_text()
-    assert (evaluate(tiny_params, paths) / "metrics.json").read_text() == first
+        evaluate(TEXTS, prompt_id="mcq-0000000000")
+    assert not (tmp_path / "evals").exists()

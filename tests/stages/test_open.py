@@ -37,10 +37,10 @@ def scores(dag, prompts):
     return directory
 
 
-def write_generations(path, texts, finish_reason="stop"):
+def write_generations(path, texts):
     """The same replies for every prompt."""
     rows = [
-        (prompt.prompt_id, index, 1000 + index, text, 3, finish_reason if index == 0 else "stop")
+        (prompt.prompt_id, index, 1000 + index, text, 3, "stop")
         for prompt in PROMPTS
         for index, text in enumerate(texts)
     ]
@@ -50,12 +50,9 @@ def write_generations(path, texts, finish_reason="stop"):
 
 @pytest.fixture
 def evaluate(dag, prompts, scores, tmp_path):
-    """Evaluate replies by condition, the same for every prompt; the last condition's directory, metrics and failures.
+    """Evaluate replies by condition, the same for every prompt; the last one's directory, metrics and failures."""
 
-    Replies that are None are those already written.
-    """
-
-    def run(scores=scores, finish_reason="stop", **replies):
+    def run(scores=scores, **replies):
         values = yaml.safe_load(dag.params.read_text())
         values["conditions"] = [name for name in replies if name not in BASELINES]
         # Sizes that the expected numbers below are for.
@@ -65,8 +62,7 @@ def evaluate(dag, prompts, scores, tmp_path):
             values["generate"][name]["enabled"] = name in replies
         (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
         for condition, texts in replies.items():
-            if texts is not None:
-                write_generations(tmp_path / "generations" / f"{condition}.parquet", texts, finish_reason)
+            write_generations(tmp_path / "generations" / f"{condition}.parquet", texts)
         paths = {"prompts": [prompts], "generations": tmp_path / "generations", "scores": scores}
         run_stage(tmp_path / "params.yaml", "eval-open@embedded", **paths, output=tmp_path / "evals")
         output = tmp_path / "evals" / condition
@@ -78,31 +74,20 @@ def evaluate(dag, prompts, scores, tmp_path):
     return run
 
 
-def test_scores(dag, prompts, scores):
-    from pipeline.engines.loading.conditioned_model import open_model
-    from pipeline.engines.loading.model import load_model, load_tokenizer
-
-    config = load_params(dag.params).models["embedded"]
-    vocabulary = load_model(config, device="cpu").config.vocab_size
-    assert len(load_tokenizer(config)) <= vocabulary
-    tables = {condition: pd.read_parquet(scores / f"{condition}.parquet") for condition in ("base", "soft")}
-    for condition, table in tables.items():
-        assert list(table.columns) == ["prompt_id", "token_ids", "probabilities", "entropy_nats", "vocabulary"]
-        assert table["prompt_id"].tolist() == [prompt.prompt_id for prompt in PROMPTS]
-        assert (table["vocabulary"] == vocabulary).all()
-        for row in table.itertuples():
-            assert row.token_ids.dtype == np.int32 and row.probabilities.dtype == np.float32
-            assert len(row.token_ids) == len(row.probabilities) <= vocabulary
-            total = row.probabilities.astype(np.float64).sum()
-            assert total - row.probabilities[-1] < 0.9995 <= total < 1 + 1e-5
-            assert (np.diff(row.probabilities) <= 0).all()
-        provenance = read_json(scores / f"{condition}.provenance.json")
-        assert provenance["stage"] == "score-open" and provenance["num_prompts"] == 3
-    assert not np.allclose(tables["base"]["entropy_nats"], tables["soft"]["entropy_nats"], atol=1e-6)
-
-    # Against the model's own logits behind the chat template.
+def test_scores_are_the_models_own_laws_behind_the_chat_template(dag, scores):
     import torch
 
+    from pipeline.engines.loading.conditioned_model import open_model
+
+    tables = {condition: pd.read_parquet(scores / f"{condition}.parquet") for condition in ("base", "soft")}
+    for table in tables.values():
+        assert list(table.columns) == ["prompt_id", "token_ids", "probabilities", "entropy_nats", "vocabulary"]
+        assert table["prompt_id"].tolist() == [prompt.prompt_id for prompt in PROMPTS]
+        for row in table.itertuples():
+            total = row.probabilities.astype(np.float64).sum()
+            assert total - row.probabilities[-1] < 0.9995 <= total < 1 + 1e-5
+    assert not np.allclose(tables["base"]["entropy_nats"], tables["soft"]["entropy_nats"], atol=1e-6)
+    config = load_params(dag.params).models["embedded"]
     report = dag.path("score-open@embedded-soft", "model_report")
     opened = open_model(config, report, dag.path("train-soft@embedded"), "probe")
     with torch.inference_mode():
@@ -111,6 +96,7 @@ def test_scores(dag, prompts, scores):
     row = tables["soft"].iloc[0]
     np.testing.assert_allclose(row["probabilities"], law[row["token_ids"]], rtol=1e-4)
     assert row["entropy_nats"] == pytest.approx(-(law * np.log(law)).sum(), rel=1e-5)
+    assert row["vocabulary"] == len(law)
 
 
 def test_baselines_have_no_first_step_law(dag):
@@ -121,13 +107,12 @@ def test_baselines_have_no_first_step_law(dag):
 
 def test_evaluation(evaluate):
     texts = ["Paris", " paris\nbecause", '"Paris"', "Rome", "", "<think>Rome"]
-    output, metrics, failures = evaluate(base=texts, finish_reason="length")
+    output, metrics, failures = evaluate(base=texts)
     assert {path.name for path in output.iterdir()} == {
         "metrics.json",
         "per_prompt.parquet",
         "provenance.json",
         "answers.parquet",
-        "support.parquet",
     }
     assert failures == {"open": {"unclosed_reasoning": 3, "empty": 3}}
     assert all(
@@ -135,11 +120,10 @@ def test_evaluation(evaluate):
         for row in metrics.values()
     )
     assert metrics["unique_fraction"]["value"] == pytest.approx(3 / 6) and metrics["unique_fraction"]["n"] == 3
-    assert metrics["unique_fraction_case_folded"]["value"] == pytest.approx(2 / 6)
     assert metrics["valid_rate"]["value"] == pytest.approx(4 / 6)
     per_prompt = pd.read_parquet(output / "per_prompt.parquet")
     assert per_prompt["category"].tolist() == ["city", "mammal", "weekday"]
-    assert (per_prompt["num_truncated"] == 1).all() and (per_prompt["num_samples"] == 6).all()
+    assert (per_prompt["num_samples"] == 6).all()
     answers = pd.read_parquet(output / "answers.parquet")
     city = answers[answers["category"] == "city"]
     assert list(zip(city["answer"], city["count"], strict=True)) == [("Paris", 2), ("Rome", 1), ("paris", 1)]
@@ -147,18 +131,12 @@ def test_evaluation(evaluate):
 
 def test_support(evaluate, scores):
     output, metrics, _ = evaluate(base=["Paris", "Rome"])
-    support = pd.read_parquet(output / "support.parquet")
-    assert list(support.columns) == ["prompt_id", "threshold", "support_size"] and len(support) == 3 * 21
     stored = pd.read_parquet(scores / "base.parquet").set_index("prompt_id")
-    for row in support.itertuples():
-        cumulative = np.cumsum(stored.at[row.prompt_id, "probabilities"], dtype=np.float64)
-        assert cumulative[row.support_size - 1] >= row.threshold
-        assert row.support_size == 1 or cumulative[row.support_size - 2] < row.threshold
     per_prompt = pd.read_parquet(output / "per_prompt.parquet").set_index("prompt_id")
-    headline = support[support["threshold"] == 0.9].set_index("prompt_id")["support_size"]
-    assert per_prompt["top_p_support_size"].to_dict() == headline.to_dict()
-    assert metrics["top_p_support_size"]["value"] == pytest.approx(headline.mean())
-    assert per_prompt["first_token_entropy_nats"].to_dict() == stored["entropy_nats"].to_dict()
+    for prompt_id, size in per_prompt["top_p_support_size"].astype(int).items():
+        cumulative = np.cumsum(stored.at[prompt_id, "probabilities"], dtype=np.float64)
+        assert cumulative[size - 1] >= 0.9 and (size == 1 or cumulative[size - 2] < 0.9)
+    assert metrics["top_p_support_size"]["value"] == pytest.approx(per_prompt["top_p_support_size"].mean())
 
 
 def test_more_samples_are_compared_at_the_common_size(evaluate):
@@ -167,7 +145,7 @@ def test_more_samples_are_compared_at_the_common_size(evaluate):
     # Each answer twice among 4 r samples: missed by r of them with (3 r)(3 r - 1) / ((4 r)(4 r - 1)).
     missed = 24 * 23 / (32 * 31)
     assert metrics["unique_fraction"]["value"] == pytest.approx(2 * (1 - missed))
-    assert (pd.read_parquet(output / "per_prompt.parquet")["num_distinct"] == 2 * REFERENCE_SIZE).all()
+    assert (pd.read_parquet(output / "per_prompt.parquet")["num_samples"] == 4 * REFERENCE_SIZE).all()
 
 
 def test_ssot_answers_are_extracted(evaluate):
@@ -181,8 +159,7 @@ def test_ssot_answers_are_extracted(evaluate):
     output, metrics, failures = evaluate(base=["Oslo"], ssot=texts)
     assert failures == {"open": {"empty": 3, "no_answer": 3, "unclosed_answer": 3}}
     assert metrics["unique_fraction"]["value"] == pytest.approx(1 / 5)
-    assert not any(name.startswith(("top_p", "first_token")) for name in metrics)
-    assert len(pd.read_parquet(output / "support.parquet")) == 0
+    assert "top_p_support_size" not in metrics
     assert pd.read_parquet(output / "per_prompt.parquet")["top_p_support_size"].isna().all()
 
 
@@ -191,14 +168,13 @@ def test_a_batch_reply_holds_several_samples(evaluate):
     per_prompt = pd.read_parquet(output / "per_prompt.parquet")
     assert (per_prompt["num_samples"] == 10).all() and (per_prompt["num_valid"] == 3).all()
     assert failures == {"open": {"missing_answer": 3 * 7}}
-    answers = pd.read_parquet(output / "answers.parquet")
-    assert answers["count"].tolist() == [2, 1] * 3
+    assert pd.read_parquet(output / "answers.parquet")["count"].tolist() == [2, 1] * 3
 
 
 def test_nothing_answered_is_null(evaluate):
     _, metrics, _ = evaluate(base=["", " "])
-    entropy = metrics["answer_entropy_nats"]
-    assert entropy["value"] is None and (entropy["n"], entropy["undefined"]) == (0, 3)
+    effective = metrics["effective_answers_median"]
+    assert effective["value"] is None and (effective["n"], effective["undefined"]) == (0, 3)
     assert metrics["unique_fraction"]["value"] == 0
     assert not math.isnan(metrics["valid_rate"]["value"])
 
@@ -212,11 +188,6 @@ def test_changes_are_paired_with_base(evaluate):
 
 
 def test_missing_prompts_are_named(evaluate, scores, tmp_path):
-    write_generations(tmp_path / "all.parquet", ["Paris"])
-    table = pd.read_parquet(tmp_path / "all.parquet")
-    write_table(tmp_path / "generations" / "base.parquet", table[table["prompt_id"] != PROMPTS[1].prompt_id])
-    with pytest.raises(ArtifactError, match=rf"base\.parquet has no rows for the prompt {PROMPTS[1].prompt_id}"):
-        evaluate(base=None)
     laws = pd.read_parquet(scores / "base.parquet")
     write_table(tmp_path / "laws" / "base.parquet", laws.iloc[1:])
     with pytest.raises(ArtifactError, match=rf"laws/base\.parquet has no rows for the prompt {PROMPTS[0].prompt_id}"):

@@ -96,7 +96,6 @@ def test_a_cell_is_traced_in_the_second_clone(computed, reported, environment):
         "build-prompts-structured",
         "check-model",
         "generate-structured",
-        "floor-structured",
         "build-tries",
     }
     assert all(artifact.status == "ok" for artifact in origin.artifacts.values())

@@ -108,7 +108,7 @@ def test_identity_of_an_adapter(dag):
     assert identity(replace(params, train_seed=1)) != soft
     # Neither other samples nor other prompts by name alone make another adapter.
     assert identity(replace(params, sampling_seed=1, seed=1)) == soft
-    assert identity(replace(params, evaluate=replace(params.evaluate, token_budget=7))) == soft
+    assert identity(replace(params, evaluate=replace(params.evaluate, paths_per_prompt=7))) == soft
 
 
 @pytest.mark.parametrize("distributed", ["single", "ddp_4", "fsdp_4"])

@@ -2,8 +2,4 @@
 
 from pipeline.axes.axis import Axis
 
-AXIS = Axis(
-    title="Divergence from the base checkpoint",
-    place=7,
-    sampled_as="anchors",
-)
+AXIS = Axis(title="Divergence from the base checkpoint", place=7, sampled_as="anchors")

@@ -1,6 +1,5 @@
-"""Divergence from the base checkpoint on held-out instructions, by kind; no model is loaded."""
+"""Divergence from the base checkpoint on held-out instructions; no model is loaded."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -18,20 +17,11 @@ PER_TOKEN = ratio_of("divergence_nats", "num_tokens")
 """By the chain rule a reply's sum is an unbiased estimate of the KL of replies up to where they are cut."""
 
 
-def prompt_sums(scores: pd.DataFrame, categories: Mapping[str, str]) -> pd.DataFrame:
-    """Sums over the replies to each instruction.
-
-    Args:
-        scores: Columns prompt_id, direction, num_tokens and divergence_nats, one row per reply and direction.
-        categories: Kind of each instruction by its id.
-
-    Returns:
-        Columns prompt_id, kind, direction, num_tokens, divergence_nats, in the instructions' order.
-    """
-    sums = scores.groupby(["prompt_id", "direction"], sort=False)[["num_tokens", "divergence_nats"]].sum().reset_index()
-    sums.insert(1, "kind", sums["prompt_id"].map(categories))
-    place = {name: index for index, name in enumerate(categories)}
-    return sums.sort_values("prompt_id", key=lambda column: column.map(place), kind="stable", ignore_index=True)
+def prompt_sums(scores: pd.DataFrame) -> pd.DataFrame:
+    """Sums over the replies to each instruction: prompt_id, direction, num_tokens, divergence_nats."""
+    return scores.groupby(["prompt_id", "direction"], sort=False, as_index=False)[
+        ["num_tokens", "divergence_nats"]
+    ].sum()
 
 
 def main(run: StageRun, model: str, prompts: list[Path], scores: Path, output: Path) -> None:
@@ -39,11 +29,11 @@ def main(run: StageRun, model: str, prompts: list[Path], scores: Path, output: P
     evaluation, parts = ModelEvaluation(run, "anchors", model), []
     kinds = {prompt.prompt_id: prompt.category for prompt in read_text_prompts(*prompts)}
     for condition, path in evaluation.paths(scores):
-        sums = prompt_sums(read_table(path, REPLY_DIVERGENCE_COLUMNS), kinds)
-        evaluation.add_table(condition, "per_prompt", sums)
-        parts.append(sums.assign(condition=condition))
+        sums = prompt_sums(read_table(path, REPLY_DIVERGENCE_COLUMNS))
+        parts.append(sums.assign(kind=sums["prompt_id"].map(kinds), condition=condition))
     table = pd.concat(parts)
-    for split in ("all", *dict.fromkeys(table["kind"])):
+    evaluation.add_tables("per_prompt", table)
+    for split in ("all", *dict.fromkeys(kinds.values())):
         members = table if split == "all" else table[table["kind"] == split]
         for direction, metric in METRIC_NAMES.items():
             evaluation.summarise(members[members["direction"] == direction], {metric: PER_TOKEN}, split=split)

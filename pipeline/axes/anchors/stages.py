@@ -11,11 +11,7 @@ STAGES = AxisStages(
             "score-anchors",
             "Divergence from the base checkpoint along replies to held-out instructions",
             "anchors",
-            {
-                "prompts": PROMPTS,
-                "base_generations": "{base_replies}",
-                "generations": table("generations", "anchors"),
-            },
+            {"prompts": PROMPTS, "base_generations": "{base_replies}", "generations": table("generations", "anchors")},
             {"output": table("scores", "anchors")},
             (),
             "divergences",

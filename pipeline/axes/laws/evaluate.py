@@ -8,51 +8,30 @@ from pipeline.artifacts.generations import GENERATION_COLUMNS, read_answers
 from pipeline.artifacts.prompts import read_prompts
 from pipeline.artifacts.storage import read_table
 from pipeline.axes.evaluation import ModelEvaluation
-from pipeline.axes.laws.law_metrics import EXACT, evaluate_law, is_numeric, summaries
+from pipeline.axes.laws.law_metrics import EXACT, evaluate_law, summaries
 from pipeline.axes.structured.aggregate import failure_counts
-from pipeline.axes.structured.wasserstein import mid_quantiles
 from pipeline.config.conditions import answer_protocol
 from pipeline.dag.execution import StageRun, command_line
 
 
 def main(run: StageRun, model: str, prompts: list[Path], generations: Path, exact: Path, output: Path) -> None:
-    """Write an evaluation.
-
-    Tables: ``per_prompt``; ``classes``, target and count of each class of categorical laws; ``samples``, valid numbers
-    and the target's mid-quantiles.
-    """
+    """Write an evaluation."""
     config, evaluation, rows = run.params, ModelEvaluation(run, "laws", model), []
-    wanted = read_prompts(*prompts)
-    ids = [prompt.prompt_id for prompt in wanted]
+    requests = read_prompts(*prompts)
+    ids = [prompt.prompt_id for prompt in requests]
     for condition, sampled in evaluation.rows(generations, GENERATION_COLUMNS, ids):
-        protocol, found, classes, samples = answer_protocol(config, model, condition), [], [], []
-        for prompt in wanted:
+        protocol, results = answer_protocol(config, model, condition), []
+        for prompt in requests:
             own = sampled[prompt.prompt_id].sort_values("sample_index")
             answers = [answer for group in read_answers(protocol, own) for answer in group]
-            result = evaluate_law(
-                prompt,
-                answers,
-                seed=config.seed,
-                names=(model, condition),
-                floor_replicates=config.evaluate.floor_replicates,
-            )
-            found.append(result)
-            if is_numeric(prompt.law):
-                reference = mid_quantiles(prompt.law, len(result.samples))
-                samples.append((prompt.prompt_id, result.samples, reference))
-            else:
-                targets = zip(prompt.law.class_names, prompt.law.class_probabilities.tolist(), strict=True)
-                classes += [(prompt.prompt_id, name, target, result.counts[name]) for name, target in targets]
-        computed = read_table(exact / f"{condition}.parquet", ("prompt_id", *EXACT))
-        per_prompt = pd.DataFrame([each.row for each in found]).merge(computed, on="prompt_id", how="left")
+            options = {"names": (model, condition), "floor_replicates": config.evaluate.floor_replicates}
+            results.append(evaluate_law(prompt, answers, seed=config.seed, **options))
+        computed = read_table(exact / f"{condition}.parquet", ("prompt_id", *EXACT))[["prompt_id", *EXACT]]
+        per_prompt = pd.DataFrame([each.row for each in results]).merge(computed, on="prompt_id", how="left")
         evaluation.add_table(condition, "per_prompt", per_prompt)
-        columns = ["prompt_id", "class", "target", "count"]
-        evaluation.add_table(condition, "classes", pd.DataFrame(classes, columns=columns))
-        columns = ["prompt_id", "values", "reference"]
-        evaluation.add_table(condition, "samples", pd.DataFrame(samples, columns=columns))
         for split, members in per_prompt.groupby("split", sort=False):
             evaluation.failures[condition][split] = failure_counts(members)
-        rows.append(per_prompt.join(pd.DataFrame([each.arrays for each in found])).assign(condition=condition))
+        rows.append(per_prompt.join(pd.DataFrame([each.arrays for each in results])).assign(condition=condition))
     for split, members in pd.concat(rows, ignore_index=True).groupby("split", sort=False):
         for part, statistics, by_family in summaries(members):
             evaluation.summarise(part, statistics, split=split, by_family=by_family)

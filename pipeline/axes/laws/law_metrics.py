@@ -1,5 +1,7 @@
-"""Metrics of the axis laws: one prompt's answers against its law, and what is reported of a split."""
+"""One prompt's answers against its law, exact figures of the model's law, and what is reported of a split."""
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -8,8 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.axes.laws.categories import evaluate_categories
-from pipeline.axes.structured.aggregate import FAMILY_VALID_RATE, VALID_RATE, rejected, total
+from pipeline.axes.structured.aggregate import FAMILY_VALID_RATE, VALID_RATE, total
 from pipeline.axes.structured.fidelity import NUM_HALVES, Measured, wasserstein_1_deviations
 from pipeline.axes.structured.wasserstein import evaluate_prompt, interquantile_width, perfect_sampler_replicates
 from pipeline.core.exact.trie_law import exact_law, leaf_index
@@ -17,26 +18,22 @@ from pipeline.core.laws.discretize import OutputSpace
 from pipeline.core.laws.finite_law import FiniteLaw
 from pipeline.core.prompts.number_answers import Invalid
 from pipeline.core.prompts.structured import Prompt
+from pipeline.core.prompts.text_answers import normalise_answer
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.law_check import total_variation_deviations, total_variation_floors
-from pipeline.core.statistics.paired_tests import holm
-from pipeline.core.statistics.summarise import Statistic, aggregate_of, share_of
+from pipeline.core.statistics.law_check import (
+    LawCells,
+    total_variation_deviations,
+    total_variation_floors,
+    total_variations,
+)
+from pipeline.core.statistics.summarise import Statistic, aggregate_of
 from pipeline.core.tries.trie import Trie
 
-LAW_TESTED = {
-    "law_total_variation": "family_mean",
-    "law_wasserstein_1_normalised": "family_mean",
-}
+SAMPLED = ("law_total_variation", "law_wasserstein_1_normalised")
 """Distances of samples: of categories, and of numbers. A prompt has one of them."""
-EXACT = (
-    "law_exact_total_variation",
-    "law_exact_wasserstein_1_normalised",
-    "law_exact_mass",
-    "law_exact_sequence_kl_nats",
-)
+EXACT = ("law_exact_total_variation", "law_exact_wasserstein_1_normalised")
 """Figures of the model's law over the strings, without sampling."""
 CHI_SQUARE_P = "chi_square_p"
-REJECTED_SHARE = "law_chi_square_rejected_share"
 LAW_VALID_RATE = "law_valid_rate"
 
 
@@ -47,35 +44,50 @@ def is_numeric(law: Any) -> bool:
 
 @dataclass(frozen=True)
 class LawResult(Measured):
-    """One prompt's answers; deviations and floors are of its metric of LAW_TESTED.
-
-    Attributes:
-        counts: Number of valid answers by class; empty for numbers.
-        samples: float64[n], valid numbers in ascending order; empty for categories.
-    """
+    """One prompt's answers; deviations and floors are of its metric of SAMPLED."""
 
     counts: dict[str, int] = field(default_factory=dict)
-    samples: np.ndarray = field(default_factory=lambda: np.empty(0))
+    """Valid answers by class; empty for numbers."""
+
+
+def class_counts(answers: Sequence[str | Invalid], law: FiniteLaw) -> tuple[np.ndarray, dict[str, int]]:
+    """int64[K] answers by class, and the others by reason; a text that is none of the law's is out of the support."""
+    class_of = dict(zip(law.strings, law.class_of.tolist(), strict=True))
+    # A reason is a string as well, and may be one of the law's.
+    found = [text if isinstance(text, Invalid) else class_of.get(text) for text in map(normalise_answer, answers)]
+    places = [place for place in found if isinstance(place, int)]
+    reasons = Counter((place or Invalid.OUT_OF_SUPPORT).value for place in found if not isinstance(place, int))
+    return np.bincount(places, minlength=len(law.class_names)).astype(np.int64), dict(reasons)
+
+
+def chi_square_p(counts: np.ndarray, law: FiniteLaw) -> float:
+    """Pearson's test that int64[K] answers are draws from the law, rare classes together; NaN with a single cell."""
+    if counts.sum():
+        cells = LawCells(dict(enumerate(law.class_probabilities.tolist())), int(counts.sum()))
+        if cells.degrees_of_freedom:
+            return cells.test(dict(enumerate(counts.tolist()))).p_value
+    return math.nan
 
 
 def evaluate_law(
     prompt: Prompt, answers: Sequence[str | Invalid], *, seed: int, names: tuple[str, ...], floor_replicates: int
 ) -> LawResult:
     """Compare the answers to a prompt, one of each generation, with its law; ``names`` are model and condition."""
-    law, name, numeric, p = prompt.law, prompt.prompt_id, is_numeric(prompt.law), np.nan
+    law, name, numeric = prompt.law, prompt.prompt_id, is_numeric(prompt.law)
+    p, by_class = math.nan, {}
     halves = random_stream(seed, "half samples", "laws", *names, prompt.split, name)
     if numeric:
-        found, metric = evaluate_prompt(answers, law), "law_wasserstein_1_normalised"
-        size, value = len(found.samples), found.wasserstein_1_normalised
+        result, metric = evaluate_prompt(answers, law), "law_wasserstein_1_normalised"
+        size, value, invalid = len(result.samples), result.wasserstein_1_normalised, result.invalid
         perfect: Callable = partial(perfect_sampler_replicates, law)
-        varied = wasserstein_1_deviations(found.samples, law, halves)
-        more: dict[str, Any] = {"samples": np.sort(found.samples)}
+        varied = wasserstein_1_deviations(result.samples, law, halves)
     else:
-        found, metric = evaluate_categories(answers, law), "law_total_variation"
-        size, value, p = int(found.counts.sum()), found.total_variation, found.chi_square_p
-        perfect = partial(total_variation_floors, law.class_probabilities)
-        varied = total_variation_deviations(found.counts, law.class_probabilities, NUM_HALVES, halves)
-        more = {"counts": dict(zip(law.class_names, found.counts.tolist(), strict=True))}
+        (counts, invalid), metric = class_counts(answers, law), "law_total_variation"
+        target, p = law.class_probabilities, chi_square_p(counts, law)
+        size, value = int(counts.sum()), float(total_variations(counts[None], target)[0])
+        perfect = partial(total_variation_floors, target)
+        varied = total_variation_deviations(counts, target, NUM_HALVES, halves)
+        by_class = dict(zip(law.class_names, counts.tolist(), strict=True))
     # A perfect sampler of a size is the same whatever the condition.
     rng = random_stream(seed, "floor", "laws", name, size)
     floor = perfect(size, floor_replicates, rng) if size else np.full(floor_replicates, np.nan)
@@ -91,9 +103,9 @@ def evaluate_law(
         metric: value,
         "floor": float(floor.mean()),
         CHI_SQUARE_P: p,
-        **{f"invalid_{reason.value}": found.invalid.get(reason.value, 0) for reason in Invalid},
+        **{f"invalid_{reason.value}": invalid.get(reason.value, 0) for reason in Invalid},
     }
-    return LawResult(row, {metric: varied}, {metric: floor}, **more)
+    return LawResult(row, {metric: varied}, {metric: floor}, by_class)
 
 
 def exact_figures(
@@ -116,11 +128,7 @@ def exact_figures(
     model[kept] = np.exp(found.log_probabilities)[places[kept]]
     class_of = law.class_of if isinstance(law, FiniteLaw) else np.arange(len(places))
     difference = np.bincount(class_of, weights=model - np.asarray(space.probabilities))
-    figures = {
-        "law_exact_total_variation": (float(np.abs(difference).sum()) + found.mass_off_trie) / 2,
-        "law_exact_mass": found.mass_on_trie,
-        "law_exact_sequence_kl_nats": found.sequence_kl,
-    }
+    figures = {"law_exact_total_variation": (float(np.abs(difference).sum()) + found.mass_off_trie) / 2}
     if numeric and (width := interquantile_width(law)) > 0:
         figures["law_exact_wasserstein_1_normalised"] = found.wasserstein_1 / width
     return figures
@@ -131,16 +139,12 @@ def summaries(rows: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, Mapping[str, S
 
     ``rows``, one per condition and prompt, are the per-prompt table with ``Measured.arrays``.
     """
-    numeric = rows["numeric"].astype(bool)
-    for metric in (*LAW_TESTED, *EXACT):
-        if metric in rows:
-            # Without valid answers a distance is undefined, not absent: the prompt's law has it.
-            sampled = {"law_total_variation": ~numeric, "law_wasserstein_1_normalised": numeric}.get(metric)
-            size = None if sampled is None else total("num_valid")
-            found = {metric: aggregate_of(metric, "family_mean", size)}
-            yield rows[rows[metric].notna() if sampled is None else sampled], found, found
-    # Numbers are not tested, but count in the adjustment.
-    adjusted = rows.groupby("condition")[CHI_SQUARE_P].transform(lambda own: holm(own.to_numpy(np.float64)))
-    share = {REJECTED_SHARE: share_of(REJECTED_SHARE)}
-    yield rows.assign(**{REJECTED_SHARE: rejected(adjusted)})[~numeric], share, share
     yield rows, {LAW_VALID_RATE: VALID_RATE}, {LAW_VALID_RATE: FAMILY_VALID_RATE}
+    numeric = rows["numeric"].astype(bool)
+    # Without valid answers a distance is undefined, not absent: the prompt's law has it.
+    chosen = dict(zip(SAMPLED, (~numeric, numeric), strict=True)) | {name: rows[name].notna() for name in EXACT}
+    for metric, kind in chosen.items():
+        if metric in rows:
+            size = total("num_valid") if metric in SAMPLED else None
+            statistic = {metric: aggregate_of(metric, "family_mean", size)}
+            yield rows[kind], statistic, statistic

@@ -1,13 +1,6 @@
 """What laws of one's own take."""
 
-from pipeline.dag.stage_kinds import (
-    AxisStages,
-    generation,
-    prompts_of,
-    reading,
-    scoring,
-    table,
-)
+from pipeline.dag.stage_kinds import AxisStages, generation, prompts_of, reading, scoring, table
 
 PROMPTS = prompts_of("laws")
 STAGES = AxisStages(

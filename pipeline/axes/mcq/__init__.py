@@ -2,9 +2,4 @@
 
 from pipeline.axes.axis import Axis
 
-AXIS = Axis(
-    title="Multiple-choice questions",
-    place=3,
-    splits={"mcq": ""},
-    sampled_as="mcq",
-)
+AXIS = Axis(title="Multiple-choice questions", place=3, splits={"mcq": ""}, sampled_as="mcq")

@@ -1,6 +1,5 @@
 """The table of multiple-choice questions, Table 20 of the paper."""
 
-from pipeline.core.prompts.multiple_choice import LETTERS
 from pipeline.report.axis_report import AxisReport
 from pipeline.report.table import Column, TableSpec
 
@@ -14,13 +13,9 @@ REPORT = AxisReport(
                 Column("mcq_parse_rate"),
                 Column("mcq_total_variation"),
                 Column("mcq_total_variation", "floor", "Uniform sampler"),
-                Column("mcq_parse_rate_tolerant"),
-                Column("mcq_total_variation_tolerant"),
-                *(Column(f"mcq_share_{letter.lower()}") for letter in LETTERS),
             ),
             "TV: total variation distance from uniform over the questions that parse, and that of a uniform sampler of "
-            "as many. Tolerant: also accepts Markdown, other labels of options and options of several lines. Shares: "
-            "of the questions that parse, strictly.",
+            "as many.",
         ),
     ),
 )

@@ -1,11 +1,8 @@
-"""First-step laws of open-ended requests: the most probable tokens of each, exact, without sampling.
-
-Enough of each law is kept for the support size at every threshold to be computed from the table.
-"""
+"""First-step laws of open-ended requests: the most probable tokens of each, exact, without sampling."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -22,23 +19,8 @@ if TYPE_CHECKING:
     from pipeline.engines.loading.model import PositionLogits
 
 
-class HasText(Protocol):
-    """A request of any kind."""
-
-    @property
-    def prompt_id(self) -> str:
-        """Names it."""
-
-    @property
-    def text(self) -> str:
-        """The user message."""
-
-
-Request = TypeVar("Request", bound=HasText)
-
-
 def open_requested(
-    run: StageRun, model: str, condition: str, model_report: Path, weights: Path, requests: Sequence[Request]
+    run: StageRun, model: str, condition: str, model_report: Path, weights: Path, requests: Sequence[Any]
 ) -> "tuple[ConditionedModel, PositionLogits]":
     """The model under its condition, and its logits at chosen positions. Raises what ``open_model`` raises."""
     from pipeline.engines.loading.model import position_logits
@@ -49,9 +31,9 @@ def open_requested(
 
 
 def first_step_laws(
-    run: StageRun, opened: "ConditionedModel", logits_at: "PositionLogits", requests: Sequence[Request]
-) -> Iterator[tuple[Request, np.ndarray]]:
-    """Each request and its first-step law, float32[V] log-probabilities, nats."""
+    run: StageRun, opened: "ConditionedModel", logits_at: "PositionLogits", requests: Sequence[Any]
+) -> Iterator[tuple[Any, np.ndarray]]:
+    """Each request, which has a ``text``, and its first-step law, float32[V] log-probabilities, nats."""
     from pipeline.engines.scoring.token_scores import first_step_law
 
     with run.tracked() as tracking:

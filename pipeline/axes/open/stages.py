@@ -1,13 +1,6 @@
 """What open-ended random generation takes."""
 
-from pipeline.dag.stage_kinds import (
-    AxisStages,
-    baseline_generation,
-    generation,
-    prompts_of,
-    scoring,
-    table,
-)
+from pipeline.dag.stage_kinds import AxisStages, baseline_generation, generation, prompts_of, scoring, table
 
 PROMPTS = prompts_of("open")
 DESCRIPTION = "Answers to the open-ended prompts"

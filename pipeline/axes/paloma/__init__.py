@@ -2,7 +2,4 @@
 
 from pipeline.axes.axis import Axis
 
-AXIS = Axis(
-    title="Retention: PALOMA",
-    place=6,
-)
+AXIS = Axis(title="Retention: PALOMA", place=6)

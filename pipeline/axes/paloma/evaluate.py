@@ -13,7 +13,7 @@ import pandas as pd
 from pipeline.artifacts.scores import DOCUMENT_SCORE_COLUMNS
 from pipeline.artifacts.storage import read_table
 from pipeline.axes.evaluation import ModelEvaluation
-from pipeline.axes.paloma.perplexity import ALL, SUFFIXES, comparison_table, slice_table, statistics
+from pipeline.axes.paloma.perplexity import ALL, SUFFIXES, comparison_table, statistics
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError
 
@@ -21,16 +21,12 @@ KEY = ["bos", "slice", "file", "document"]
 
 
 def change_from_base(own: pd.DataFrame, base: pd.DataFrame, paths: str) -> pd.Series:
-    """NLL of each document less the base checkpoint's.
-
-    Raises:
-        ArtifactError: The tables do not hold the same documents, or tokens or bytes of one differ.
-    """
-    joined = own.merge(base, on=KEY, how="outer", suffixes=("", "_base"), validate="one_to_one")
-    # NaN on one side differs, so documents that only one table has are found here, too.
-    differs = (joined["num_tokens"] != joined["num_tokens_base"]) | (joined["num_bytes"] != joined["num_bytes_base"])
-    if differs.any():
-        row = joined[differs].iloc[0]
+    """NLL of each document less the base checkpoint's. Raises ArtifactError where their tokens or bytes differ."""
+    same = [*KEY, "num_tokens", "num_bytes"]
+    joined = own[same].merge(base[same], how="outer", indicator=True, validate="one_to_one")
+    alone = joined[joined["_merge"] != "both"]
+    if len(alone):
+        row = alone.iloc[0]
         raise ArtifactError(
             f"{paths} do not score the same tokens: document {row['document']} of "
             f"{row['slice']}/{row['file']}, variant {row['bos']!r}, is not in both, or not with the same tokens and "
@@ -65,14 +61,14 @@ def main(run: StageRun, model: str, scores: Path, output: Path) -> None:
             evaluation.summarise(rows, statistics(variant, against_base=False), **options)
             compared = rows[rows["change_nats"].notna()]
             for row in evaluation.summarise(compared, statistics(variant, against_base=True), **options):
-                if row["metric"].startswith("bits_per_byte"):
-                    changes[row["condition"]].append(row)
+                changes[row["condition"]].append(row)
         for condition, own in chosen.groupby("condition", sort=False):
-            slices = slice_table(own).assign(bos=variant, starts_with_bos=own["starts_with_bos"].any())
-            evaluation.add_table(condition, "per_prompt", slices)
-            unscored = slices.set_index("split")["num_unscored"]
+            sums = own.groupby("slice", sort=False)[["nll_nats", "num_tokens", "num_bytes"]].sum()
+            sums = sums.rename_axis("split").reset_index()
+            evaluation.add_table(condition, "per_prompt", sums.assign(bos=variant))
+            unscored = own.loc[own["num_tokens"] == 0, "slice"].value_counts()
             evaluation.failures[condition] |= {
-                name: {"document without a scored token": count} for name, count in unscored.items() if count
+                name: {"document without a scored token": int(count)} for name, count in unscored.items()
             }
             tests = comparison_table(
                 own,

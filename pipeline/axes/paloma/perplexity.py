@@ -28,44 +28,29 @@ from pipeline.core.statistics.summarise import Statistic
 ALL = ALL_PARTS
 SUFFIXES = {"model": "", "none": "_without_bos"}
 """Suffix of the metrics' names by BOS variant."""
-SUMMED = ("nll_nats", "change_nats", "num_tokens", "num_bytes")
-"""Columns of documents; ``change_nats`` is NLL less that of base, NaN where there is no base."""
-DRAWS_PER_BLOCK = 1 << 22
-
-
-def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    """Quotients, NaN where the denominator is 0."""
-    numerator, denominator = np.asarray(numerator, np.float64), np.asarray(denominator, np.float64)
-    return np.divide(numerator, denominator, out=np.full(numerator.shape, np.nan), where=denominator > 0)
 
 
 def perplexity(nll_nats: np.ndarray, num_tokens: np.ndarray) -> np.ndarray:
-    """exp(NLL / tokens), float64 of the arguments' shape; infinite where that overflows, NaN without tokens.
-
-    Args:
-        nll_nats: Sums of negative log-likelihoods of tokens.
-        num_tokens: Tokens scored; depends on the tokenizer, so values compare within a model only.
-    """
+    """exp(NLL / tokens), float64; infinite where that overflows, NaN without tokens. Compares within a tokenizer."""
     with np.errstate(over="ignore"):
-        return np.exp(_ratio(nll_nats, num_tokens))
+        return np.exp(np.divide(nll_nats, np.where(np.asarray(num_tokens) > 0, num_tokens, np.nan)))
 
 
 def bits_per_byte(nll_nats: np.ndarray, num_bytes: np.ndarray) -> np.ndarray:
-    """NLL / (ln 2 * bytes), float64 of the arguments' shape; NaN without bytes. Compares across tokenizers.
+    """NLL / (ln 2 * bytes), float64; NaN without bytes. Compares across tokenizers.
 
     Without a BOS token a document's first token is not scored while its bytes count, as in the paper; that
     makes the value a little smaller.
     """
-    return _ratio(nll_nats, np.asarray(num_bytes, np.float64) * math.log(2))
+    return np.divide(nll_nats, np.where(np.asarray(num_bytes) > 0, num_bytes, np.nan)) / math.log(2)
 
 
-METRICS = {
+METRICS: dict[str, tuple[Callable, str, str]] = {
     "perplexity": (perplexity, "nll_nats", "num_tokens"),
     "bits_per_byte": (bits_per_byte, "nll_nats", "num_bytes"),
-    "perplexity_ratio": (perplexity, "change_nats", "num_tokens"),
     "bits_per_byte_difference": (bits_per_byte, "change_nats", "num_bytes"),
 }
-"""By name the function, and the columns of documents whose sums it takes."""
+"""By name the function, and the columns of documents whose sums it takes; ``change_nats`` is NLL less that of base."""
 
 
 def statistics(variant: str, against_base: bool) -> dict[str, Statistic]:
@@ -84,40 +69,6 @@ def _of_sums(function: Callable[..., np.ndarray], columns: Sequence[str]) -> Sta
     return Statistic(tuple(columns), values)
 
 
-def resampled_sums(columns: np.ndarray, replicates: int, rng: np.random.Generator) -> np.ndarray:
-    """float64[R, K] column sums of documents drawn with replacement.
-
-    Args:
-        columns: float64[n, K], a row per document.
-        replicates: Resamples, R.
-        rng: The bootstrap's stream.
-    """
-    size = len(columns)
-    block = max(1, DRAWS_PER_BLOCK // size)
-    parts = [
-        rng.multinomial(size, np.full(size, 1 / size), size=min(block, replicates - start)) @ columns
-        for start in range(0, replicates, block)
-    ]
-    return np.concatenate(parts)
-
-
-def slice_table(documents: pd.DataFrame) -> pd.DataFrame:
-    """Sums and metrics of every slice of a condition's documents, slices in their order.
-
-    Columns are split, num_documents, num_unscored (documents without a scored token), the sums of SUMMED and METRICS;
-    without ``change_nats`` and what needs it where there is no base.
-    """
-    groups = documents.groupby("slice", sort=False)
-    table = groups.agg(
-        num_documents=("nll_nats", "size"), num_unscored=("num_tokens", lambda tokens: (tokens == 0).sum())
-    )
-    table = table.join(groups[list(SUMMED)].sum(min_count=1).dropna(axis="columns", how="all"))
-    for metric, (function, *columns) in METRICS.items():
-        if set(columns) <= set(table):
-            table[metric] = function(*(table[name] for name in columns))
-    return table.rename_axis("split").reset_index()
-
-
 def comparison_table(
     documents: pd.DataFrame,
     differences: Sequence[Mapping[str, Any]],
@@ -128,25 +79,13 @@ def comparison_table(
     margin: float,
     significance: float,
 ) -> pd.DataFrame:
-    """Tests of whether bits per byte changed, by slice and for all slices together, with a verdict.
+    """Tests of whether bits per byte changed, by slice and for all slices together: TEST_COLUMNS.
 
-    The difference is own - base in bits per byte. ``p_difference`` flips the signs of the documents' differences of NLL
-    at random (their sum is 0 if base and own can be swapped); ``p_equivalence`` is the larger of two one-sided
-    t-tests of the ratio of sums, linearised, against the margin. Both are adjusted by Holm over the
-    slices. All slices together are one further question, asked by itself, so its adjusted p-values are the
-    p-values; its t-tests pool the documents, which is a little more cautious than the interval's strata.
-
-    Args:
-        documents: One row per document of a condition: slice and SUMMED.
-        differences: The rows of ``bits_per_byte_difference`` by split, as summarised.
-        variant: A key of SUFFIXES.
-        seed: Root seed of the sign flips; ``names`` complete their stream's name.
-        names: Axis, model, condition.
-        margin: Largest difference, in bits per byte, that counts as none.
-        significance: Level of the verdict.
-
-    Returns:
-        TEST_COLUMNS, a row for each of ``differences``.
+    ``p_difference`` flips the signs of the documents' differences of NLL at random (their sum is 0 if base and own can
+    be swapped); ``p_equivalence`` is the larger of two one-sided t-tests of the ratio of sums, linearised, against
+    ``margin``, the largest difference that counts as none. Both are adjusted by Holm over the slices; all slices
+    together are a question by themselves, and pool the documents, which is a little more cautious than the interval's
+    strata. ``documents`` are a condition's; ``differences`` the rows of ``bits_per_byte_difference`` by split.
     """
     rows = []
     for found in differences:

@@ -4,7 +4,7 @@ Documents are read and scored in chunks. A killed run continues behind the last 
 A model without a BOS token reads the same tokens in both variants, which are then scored once, as the default variant.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -52,13 +52,6 @@ def scored_file(done: ResumableMap, scorer: Any, file: DocumentFile, variant: st
         yield (variant, file.slice_name, file.path.name, place, *score.values(), bos is not None)
 
 
-def bos_variants(wanted: Sequence[str], bos: int | None) -> dict[str, int | None]:
-    """The BOS token of each variant to score; the default alone for a model that has none."""
-    if bos is None:
-        return {"model": None}
-    return {variant: bos if variant == "model" else None for variant in wanted}
-
-
 def main(run: StageRun, model: str, condition: str, model_report: Path, weights: Path, output: Path) -> None:
     """Write the table of scores."""
     from pipeline.engines.loading.chat import text_bos
@@ -77,7 +70,9 @@ def main(run: StageRun, model: str, condition: str, model_report: Path, weights:
         stride=settings.stride,
         tokens_per_pass=settings.tokens_per_pass,
     )
-    variants = bos_variants(settings.bos, text_bos(opened.tokenizer))
+    bos = text_bos(opened.tokenizer)
+    # Without a BOS token both variants are the same.
+    variants = {name: bos if name == "model" else None for name in (settings.bos if bos is not None else ["model"])}
     total = sum(file.num_bytes for file in files) * len(variants)
     bar = {"size": lambda score: score["num_bytes"], "unit_scale": True}
     with resumable(run, "B", total, regardless_of=[f"paloma.{name}" for name in WHICH_FILES], **bar) as done:

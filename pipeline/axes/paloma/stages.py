@@ -16,5 +16,5 @@ STAGES = AxisStages(
             ("paloma.tokens_per_pass",),
             ("{dag.paloma_source}",),
         ),
-    ),
+    )
 )

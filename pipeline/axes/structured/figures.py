@@ -27,7 +27,6 @@ from pipeline.report.figures.drawing import (
     side_by_side,
 )
 
-PANEL_COLUMNS = 3
 SSOT_CONDITIONS = ("base", "ssot", "soft")
 SSOT_MODEL = "gpt_oss_20b"
 """The model that the paper's Figure 8 is of."""
@@ -46,67 +45,52 @@ def overlay_prompts(prompts: Sequence[Prompt]) -> list[Prompt]:
     return [members[len(members) // 2] for members in families.values()]
 
 
-def overlay_models(
-    tokenizers: Mapping[str, str], conditions: Sequence[str], metrics: pd.DataFrame, limit: int = 4
-) -> list[str]:
-    """The models with the lowest OOD W1 of each tokenizer (it stands for a family), best first, at most ``limit``."""
+def overlay_models(tokenizers: Mapping[str, str], conditions: Sequence[str], metrics: pd.DataFrame) -> list[str]:
+    """The models with the lowest OOD W1 of each tokenizer (it stands for a family), best first, at most four."""
     rows = rows_of(metrics, axis="structured", split="ood", family="", metric="wasserstein_1_normalised")
-    lowest = rows[rows["condition"].isin(conditions)].groupby("model", sort=False)["value"].min()
-    picked: dict[str, str] = {}
-    for model in lowest.sort_values(kind="stable").index:
-        if model in tokenizers:
-            picked.setdefault(tokenizers[model], model)
-    return list(picked.values())[:limit]
+    rows = rows[rows["condition"].isin(conditions) & rows["model"].isin(tokenizers)]
+    models = rows.groupby("model", sort=False)["value"].min().sort_values(kind="stable").index
+    return models[~models.map(tokenizers).duplicated()].tolist()[:4]
 
 
 def ssot_model(models: Sequence[str], metrics: pd.DataFrame) -> str | None:
     """SSOT_MODEL where it was asked under SSOT, else the first of the models that was; None where none was."""
-    rows = rows_of(metrics, axis="structured", condition="ssot", family="", metric="wasserstein_1_normalised")
-    asked = [model for model in models if (rows["model"] == model).any()]
-    return SSOT_MODEL if SSOT_MODEL in asked else next(iter(asked), None)
+    asked = set(rows_of(metrics, axis="structured", condition="ssot", family="")["model"])
+    return next((model for model in (SSOT_MODEL, *models) if model in asked and model in models), None)
 
 
 def structured_drawings(params: Params, evaluations: Evaluations, prompts: Sequence[Prompt]) -> dict[str, Drawing]:
     """Figures 2 to 8 of what was evaluated, by file name; ``prompts`` are those of the evaluated splits."""
-    metrics, names = evaluations.metrics, display_names(params)
+    metrics, names, conditions = evaluations.metrics, display_names(params), params.conditions
     # All that Figure 2 needs, and little to send to another process.
-    aggregates = rows_of(metrics, axis="structured", family="")
+    aggregates = rows_of(metrics, axis="structured", family="", metric="wasserstein_1_normalised")
     if aggregates.empty:
         return {}
     caption = "Figure 2. Family-median normalised W1 with 95% intervals; hatched where undefined."
     drawings = {
-        "figure2": Drawing(structured_bars, (aggregates, names, params.conditions), caption),
-        **_overlay_drawings(params, evaluations, overlay_prompts(prompts)),
-        **family_drawings(metrics, names, params.conditions, prompts),
+        "figure2": Drawing(structured_bars, (aggregates, names, conditions), caption),
+        **family_drawings(metrics, names, conditions, prompts),
     }
-    return dict(sorted(drawings.items()))
-
-
-def _overlay_drawings(params: Params, evaluations: Evaluations, prompts: Sequence[Prompt]) -> dict[str, Drawing]:
-    """Figures 3 and 8, where there are samples."""
-    if not prompts:
-        return {}
-    metrics, names, conditions = evaluations.metrics, display_names(params), params.conditions
+    overlaid = overlay_prompts(prompts)
     tokenizers = {name: model.tokenizer for name, model in params.models.items()}
-    drawings = {}
-    if samples := evaluations.samples(overlay_models(tokenizers, conditions, metrics), conditions):
+    samples = evaluations.samples(overlay_models(tokenizers, conditions, metrics), conditions)
+    if overlaid and samples:
         drawings["figure3"] = Drawing(
             sample_overlays,
-            (prompts, samples, {model: names[model] for model in samples}, conditions),
+            (overlaid, samples, {model: names[model] for model in samples}, conditions),
             "Figure 3. Held-out laws (black) with samples of each condition.",
         )
-    model = ssot_model(list(names), metrics)
-    shown = [prompt for prompt in prompts if prompt.family in SSOT_FAMILIES] or prompts[: len(SSOT_FAMILIES)]
-    compared = [name for name in SSOT_CONDITIONS if name in (*conditions, "ssot")]
-    if model is not None and (samples := evaluations.samples([model], compared)):
+    model, compared = ssot_model(list(names), metrics), [c for c in SSOT_CONDITIONS if c in (*conditions, "ssot")]
+    if overlaid and model is not None and (samples := evaluations.samples([model], compared)):
+        shown = [prompt for prompt in overlaid if prompt.family in SSOT_FAMILIES] or overlaid[: len(SSOT_FAMILIES)]
         which = "" if model == SSOT_MODEL else " (the paper's is of GPT-OSS-20B)"
         drawings["figure8"] = Drawing(
             sample_overlays,
             (shown, samples, {model: names[model]}, compared),
-            "Figure 8. Laws of Figure 3 (black) with samples of base, String Seed of Thought (ssot)"
-            f"{' and soft' if 'soft' in compared else ''}: {names[model]}{which}.",
+            f"Figure 8. Laws of Figure 3 (black) with samples of {', '.join(compared)}; ssot is String Seed of "
+            f"Thought: {names[model]}{which}.",
         )
-    return drawings
+    return dict(sorted(drawings.items()))
 
 
 def structured_bars(metrics: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> Figure:
@@ -120,52 +104,39 @@ def structured_bars(metrics: pd.DataFrame, models: Mapping[str, str], conditions
         figure, panels = plt.subplots(1, 2, figsize=(width, 2.9), sharey=True, layout="constrained")
         titles = {"ood": "Held-out families (OOD)", "unseen": "Unseen parameters"}
         for panel, (split, title) in zip(panels, titles.items(), strict=True):
-            rows = rows_of(metrics, axis="structured", split=split, family="", metric="wasserstein_1_normalised")
-            own = rows[rows["condition"].isin(conditions)].set_index(["model", "condition"])
-            _bars(panel, own, models, conditions)
+            rows = rows_of(metrics, split=split, metric="wasserstein_1_normalised")
+            _bars(panel, rows[rows["condition"].isin(conditions)], models, conditions)
             panel.set_title(title)
         panels[0].set_ylabel("family-median W1 / (Q95 − Q05)")
         shared_legend(figure, panels[:1])
     return figure
 
 
-def _bars(panel: Axes, chosen: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> None:
-    finite = chosen["value"][np.isfinite(chosen["value"].astype(float))]
-    height = float(finite.max()) if len(finite) else 1.0
+def _bars(panel: Axes, rows: pd.DataFrame, models: Mapping[str, str], conditions: Sequence[str]) -> None:
+    finite = rows["value"][np.isfinite(rows["value"].astype(float))]
+    height, places = float(finite.max()) if len(finite) else 1.0, {model: place for place, model in enumerate(models)}
     colors, width = condition_colors(conditions), min(0.25, 0.75 / len(conditions))
+    crowded, many = len(models) > 2 or len(conditions) > 3, len(models) > 2
     for shift, condition in zip(side_by_side(len(conditions), 0.27), conditions, strict=True):
-        for position, model in enumerate(models):
-            if (model, condition) not in chosen.index:
+        for row in rows[rows["condition"] == condition].itertuples():
+            if row.model not in places:
                 continue
-            row = chosen.loc[(model, condition)]
-            x = position + shift
-            if not math.isfinite(row["value"]):
+            x = places[row.model] + shift
+            if not math.isfinite(row.value):
                 look = {"facecolor": "none", "edgecolor": colors[condition], "hatch": "////"}
                 panel.bar(x, height, width, label=f"{condition} (undefined)", **look)
                 continue
-            panel.bar(x, row["value"], width, color=colors[condition], label=condition)
-            if math.isfinite(row["ci_low"]):
-                panel.plot([x, x], [row["ci_low"], row["ci_high"]], color="#333333", linewidth=0.9)
-            top = np.nanmax([row["value"], row["ci_high"]])
-            panel.annotate(
-                f"{row['value']:.3f}",
-                (x, top),
-                ha="center",
-                va="bottom",
-                fontsize=6,
-                xytext=(0, 1),
-                textcoords="offset points",
-                rotation=90 if len(models) > 2 or len(conditions) > 3 else 0,
-            )
-    if len(chosen):
-        floor = float(chosen["floor"].mean())
+            panel.bar(x, row.value, width, color=colors[condition], label=condition)
+            if math.isfinite(row.ci_low):
+                panel.plot([x, x], [row.ci_low, row.ci_high], color="#333333", linewidth=0.9)
+            offset = {"xytext": (0, 1), "textcoords": "offset points", "rotation": 90 if crowded else 0}
+            top = (x, np.nanmax([row.value, row.ci_high]))
+            panel.annotate(f"{row.value:.3f}", top, ha="center", va="bottom", fontsize=6, **offset)
+    if len(rows):
+        floor = float(rows["floor"].mean())
         panel.axhline(floor, color=TARGET_COLOR, linewidth=0.8, linestyle=":", label="perfect sampler")
-    panel.set_xticks(
-        range(len(models)),
-        list(models.values()),
-        rotation=20 if len(models) > 2 else 0,
-        ha="right" if len(models) > 2 else "center",
-    )
+    names = list(models.values())
+    panel.set_xticks(range(len(names)), names, rotation=20 if many else 0, ha="right" if many else "center")
     panel.set_xlim(-0.6, len(models) - 0.4)
 
 
@@ -193,7 +164,7 @@ def law_panels(
     """A panel for each prompt's law, four as a square, else three to a line; a block of such lines for each of
     ``blocks``: its title, and what ``draw`` draws with a prompt's law.
     """
-    columns = 2 if len(prompts) == 4 else min(len(prompts), PANEL_COLUMNS)
+    columns = 2 if len(prompts) == 4 else min(len(prompts), 3)
     lines = -(-len(prompts) // columns)
     with plt.rc_context(STYLE):
         size = (2.4 * columns, 1.9 * lines * len(blocks) + 0.4)
@@ -213,13 +184,12 @@ def law_panels(
     return figure
 
 
-def _outside_note(panel: Axes, counts: Mapping[str, int]) -> None:
+def _outside_note(panel: Axes, draws: Mapping[str, np.ndarray], low: float, high: float) -> None:
+    counts = {condition: int(((values < low) | (values > high)).sum()) for condition, values in draws.items()}
     shown = [f"{condition} {count}" for condition, count in counts.items() if count]
     if shown:
-        lines = [", ".join(shown[start : start + 3]) for start in range(0, len(shown), 3)]
-        panel.annotate(
-            "outside: " + ",\n".join(lines), (0.99, 0.97), xycoords="axes fraction", ha="right", va="top", fontsize=5.5
-        )
+        text = "outside: " + ",\n".join(", ".join(shown[start : start + 3]) for start in range(0, len(shown), 3))
+        panel.annotate(text, (0.99, 0.97), xycoords="axes fraction", ha="right", va="top", fontsize=5.5)
 
 
 def _density_panel(panel: Axes, prompt: Prompt, draws: Mapping[str, np.ndarray], colors: Mapping[str, str]) -> None:
@@ -228,34 +198,25 @@ def _density_panel(panel: Axes, prompt: Prompt, draws: Mapping[str, np.ndarray],
     grid = np.linspace(max(low - margin, prompt.support[0]), min(high + margin, prompt.support[1]), 400)
     density = prompt.law.freeze().pdf(grid)
     panel.plot(grid, density, color=TARGET_COLOR, linewidth=1.1, label="target")
-    bins = np.linspace(low - margin, high + margin, 31)
-    peak = 0.0
+    bins, peak = np.linspace(low - margin, high + margin, 31), 0.0
     for condition, values in draws.items():
         heights = np.histogram(values, bins)[0] / max(1, len(values)) / np.diff(bins)
-        panel.stairs(
-            heights,
-            bins,
-            color=colors[condition],
-            linewidth=0.9,
-            label=condition,
-            fill=condition == "base",
-            alpha=0.5 if condition == "base" else 1.0,
-        )
-        peak = max(peak, float(heights.max()) if condition not in (BASE, *BASELINES) else 0.0)
-    finite = density[np.isfinite(density)]
+        look = {"fill": True, "alpha": 0.5} if condition == "base" else {}
+        panel.stairs(heights, bins, color=colors[condition], linewidth=0.9, label=condition, **look)
+        if condition not in (BASE, *BASELINES):
+            peak = max(peak, float(heights.max()))
     # A collapsed model would flatten everything else: the axis follows the target and the fine-tuned models.
-    panel.set_ylim(0, 1.6 * max(peak, float(np.quantile(finite, 0.98))))
+    panel.set_ylim(0, 1.6 * max(peak, float(np.quantile(density[np.isfinite(density)], 0.98))))
     panel.set_xlim(bins[0], bins[-1])
-    _outside_note(panel, {c: int(((v < bins[0]) | (v > bins[-1])).sum()) for c, v in draws.items()})
+    _outside_note(panel, draws, bins[0], bins[-1])
 
 
 def _pmf_panel(panel: Axes, prompt: Prompt, draws: Mapping[str, np.ndarray], colors: Mapping[str, str]) -> None:
     low, high = (int(value) for value in quantile(prompt.law, np.array([0.001, 0.999])))
-    support = np.arange(low, high + 1)
+    support, number = np.arange(low, high + 1), max(3, len(draws))
     panel.plot(support, prompt.law.freeze().pmf(support), "o", color=TARGET_COLOR, markersize=2.5, label="target")
-    number = max(3, len(draws))
     for shift, (condition, values) in zip(side_by_side(number, 0.26), draws.items(), strict=False):
         shares = np.array([(values == value).sum() for value in support]) / max(1, len(values))
         panel.bar(support + shift, shares, 0.75 / number, color=colors[condition], label=condition)
-    _outside_note(panel, {c: int(((v < low) | (v > high)).sum()) for c, v in draws.items()})
+    _outside_note(panel, draws, low, high)
     panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))

@@ -1,13 +1,6 @@
 """What structured sampling takes."""
 
-from pipeline.dag.stage_kinds import (
-    TEST_PROMPTS,
-    AxisStages,
-    baseline_generation,
-    generation,
-    scoring,
-    table,
-)
+from pipeline.dag.stage_kinds import TEST_PROMPTS, AxisStages, baseline_generation, generation, scoring, table
 
 TRIES = "{artifacts}/tries/{tokenizer}/eval"
 DESCRIPTION = "Answers to the structured-sampling prompts"
@@ -28,7 +21,7 @@ STAGES = AxisStages(
             "exact-structured",
             "The model's exact law over answers",
             "structured",
-            {"prompts": TEST_PROMPTS, "tries": TRIES},
+            {"prompts": TEST_PROMPTS},
             {
                 "output": table("exact", "structured"),
                 "cdf": "{artifacts}/exact/structured/{model}/{condition}.cdf.parquet",
@@ -36,7 +29,6 @@ STAGES = AxisStages(
             (
                 "discretize.eval.num_decimals",
                 "generate.structured.max_new_tokens",
-                "evaluate.exact_max_prefixes",
                 "evaluate.bounds_width",
                 "evaluate.bounds_max_positions",
             ),

@@ -10,25 +10,16 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pipeline.axes.mcq.multiple_choice import (
-    FLOORS,
-    failure_counts,
+    STATISTICS,
     generation_rows,
-    letter_counts,
     outcome,
     prompt_row,
-    statistics,
     total_variation,
     total_variation_floor,
 )
 from pipeline.core.prompts.multiple_choice import McqFailure, ParsedQuestion
 from pipeline.core.statistics.intervals import wilson_interval
 from pipeline.core.statistics.summarise import summarise
-
-
-def test_outcomes_and_counts():
-    question = ParsedQuestion("q", ("a", "b", "c", "d"), "D")
-    assert [outcome(question), outcome(McqFailure.EMPTY)] == ["D", "empty"]
-    assert letter_counts(["D", "empty", "A", "D", "field_order"]).tolist() == [1, 0, 0, 2]
 
 
 @pytest.mark.parametrize(
@@ -52,30 +43,29 @@ def test_total_variation_invariants(counts):
     assert value == pytest.approx(sum(max(count / sum(counts) - 0.25, 0) for count in counts), abs=1e-12)
 
 
-def test_floor_of_few_answers_by_hand():
+def test_floor_of_few_answers():
     assert math.isnan(total_variation_floor(0))
-    # One answer: always 3/4. Two: equal with probability 1/4 (3/4), else 1/2.
+    # One answer: always 3/4. Two: equal with probability 1/4 (3/4), else 1/2. Four: enumerated.
     assert total_variation_floor(1) == pytest.approx(0.75)
     assert total_variation_floor(2) == pytest.approx(0.25 * 0.75 + 0.75 * 0.5)
-
-
-def test_floor_of_four_answers_by_enumeration():
     draws = np.stack(np.meshgrid(*[np.arange(4)] * 4), axis=-1).reshape(-1, 4)
     exact = np.mean([total_variation(np.bincount(draw, minlength=4)) for draw in draws])
     assert total_variation_floor(4) == pytest.approx(exact)
 
 
-def summary(strict, tolerant, replicates=200, seed=0):
+def summary(outcomes, replicates=200, seed=0):
     """The metrics of one condition's outcomes, by name."""
-    table = pd.DataFrame({"prompt_id": "mcq-1", "sample_index": range(len(strict)), "strict": strict})
-    rows = generation_rows(table.assign(tolerant=tolerant, truncated=False)).assign(condition="base")
-    options = {"unit": "generation", "seed": seed, "names": ("mcq", "m"), "replicates": replicates}
-    return {row["metric"]: row for row in summarise(rows, statistics(), floors=FLOORS, split="mcq", **options)}
+    table = pd.DataFrame({"prompt_id": "mcq-1", "sample_index": range(len(outcomes)), "outcome": outcomes})
+    options = {"unit": "generation", "split": "mcq", "seed": seed, "names": ("mcq", "m"), "replicates": replicates}
+    rows = generation_rows(table).assign(condition="base")
+    return {
+        row["metric"]: row for row in summarise(rows, STATISTICS, floors={"mcq_total_variation": "floor"}, **options)
+    }
 
 
 def interval(counts, replicates, seed):
     letters = [letter for letter, count in zip("ABCD", counts, strict=True) for _ in range(count)]
-    row = summary(letters, letters, replicates, seed)["mcq_total_variation"]
+    row = summary(letters, replicates, seed)["mcq_total_variation"]
     return row["ci_low"], row["ci_high"]
 
 
@@ -102,56 +92,27 @@ def test_interval_moves_down_by_the_bias_near_the_floor():
     )
 
 
-STRICT = ["A", "B", "B", "empty", "missing_answer", "missing_answer", "B", "C"]
-TOLERANT = ["A", "B", "B", "empty", "D", "missing_answer", "B", "C"]
-TRUNCATED = [False, False, False, False, True, True, True, False]
+OUTCOMES = ["A", "B", "B", "empty", "missing_answer", "missing_answer", "B", "C"]
 
 
-def outcomes(strict=STRICT, tolerant=TOLERANT, truncated=TRUNCATED) -> pd.DataFrame:
-    return pd.DataFrame({"strict": strict, "tolerant": tolerant, "truncated": truncated})
-
-
-def test_prompt_row():
-    row = prompt_row("mcq-1", outcomes())
-    assert (row["num_samples"], row["num_truncated"], row["num_parsed"], row["num_parsed_tolerant"]) == (8, 3, 5, 6)
-    assert (row["num_failed_truncated"], row["num_failed_truncated_tolerant"]) == (2, 1)
+def test_outcomes_and_a_row_of_them():
+    question = ParsedQuestion("q", ("a", "b", "c", "d"), "D")
+    assert [outcome(question), outcome(McqFailure.EMPTY)] == ["D", "empty"]
+    row = prompt_row("mcq-1", OUTCOMES)
+    assert (row["num_samples"], row["num_parsed"]) == (8, 5)
     assert [row[f"count_{letter}"] for letter in "abcd"] == [1, 3, 1, 0]
-    assert [row[f"count_tolerant_{letter}"] for letter in "abcd"] == [1, 3, 1, 1]
-    assert row["total_variation"] == pytest.approx(0.6 - 0.25)
-    assert row["total_variation_tolerant"] == pytest.approx(0.5 - 0.25)
-    assert row["floor"] == total_variation_floor(5) and row["floor_tolerant"] == total_variation_floor(6)
-    assert row["invalid_missing_answer"] == 2 and row["invalid_tolerant_missing_answer"] == 1
-    for suffix in ("", "_tolerant"):
-        invalid = sum(row[f"invalid{suffix}_{reason.value}"] for reason in McqFailure)
-        assert invalid + row[f"num_parsed{suffix}"] == row["num_samples"]
+    assert row["total_variation"] == pytest.approx(0.6 - 0.25) and row["floor"] == total_variation_floor(5)
+    assert row["invalid_missing_answer"] == 2 and row["invalid_empty"] == 1
+    assert sum(row[f"invalid_{reason.value}"] for reason in McqFailure) == 3
 
 
 def test_metrics_by_hand():
-    found = summary(STRICT, TOLERANT)
-    shares = [f"mcq_share_{letter}" for letter in "abcd"]
-    kinds = ("mcq_parse_rate", "mcq_total_variation", "mcq_parse_rate_tolerant", "mcq_total_variation_tolerant")
-    assert set(found) == {*kinds, *shares}
-    rate = found["mcq_parse_rate"]
+    found = summary(OUTCOMES)
+    rate, distance = found["mcq_parse_rate"], found["mcq_total_variation"]
     assert (rate["value"], rate["n"], rate["undefined"]) == (5 / 8, 8, 0)
     assert (rate["ci_low"], rate["ci_high"]) == wilson_interval(5, 8)
-    distance = found["mcq_total_variation"]
     assert distance["value"] == pytest.approx(0.35) and (distance["n"], distance["undefined"]) == (5, 0)
     assert distance["floor"] == pytest.approx(
         2 * sum(stats.binom.pmf(k, 5, 0.25) * abs(k / 5 - 0.25) for k in range(6))
     )
     assert distance["ci_low"] <= 0.35 <= distance["ci_high"]
-    assert found["mcq_share_b"]["value"] == 3 / 5 and found["mcq_share_b"]["n"] == 5
-    assert found["mcq_total_variation_tolerant"]["value"] == pytest.approx(0.25)
-    assert failure_counts(pd.DataFrame([prompt_row("mcq-1", outcomes())])) == {
-        "mcq": {"empty": 1, "missing_answer": 2},
-        "mcq (tolerant)": {"empty": 1, "missing_answer": 1},
-    }
-
-
-def test_nothing_parses():
-    for row in summary(["missing_question"] * 3, ["missing_question"] * 3).values():
-        if "parse_rate" in row["metric"]:
-            assert (row["value"], row["n"], row["undefined"]) == (0.0, 3, 0) and row["ci_high"] > 0
-        else:
-            assert math.isnan(row["value"]) and (row["n"], row["undefined"]) == (0, 1)
-            assert all(math.isnan(row[key]) for key in ("ci_low", "ci_high", "floor"))

@@ -1,4 +1,4 @@
-"""Figures 9 and 10 and the support curve: counts, axes, labels."""
+"""Figures 9 and 10: counts, axes, labels."""
 
 import warnings
 
@@ -8,8 +8,8 @@ import pytest
 from matplotlib import pyplot as plt
 
 from pipeline.axes.open import figures as figures
-from pipeline.axes.open.figures import displayed_labels
-from pipeline.axes.open.stated import answer_shares
+from pipeline.axes.open.figures import answer_shares, displayed_labels
+from pipeline.report.figures.drawing import drawable
 from tests.report.conftest import CONDITIONS
 
 NAMES = {"a": "Model A", "b": "Model B"}
@@ -63,18 +63,10 @@ def test_answer_bars_draw_any_unicode_without_warnings(tmp_path):
     assert [text.get_text() for text in weekday.texts] == ["not run"] and len(mammal.patches) == 12
 
 
-def test_support_curve_is_the_median_over_prompts():
-    support = pd.DataFrame(
-        [
-            ("a", "base", f"p{number}", level, size + 10 * (level > 0.8))
-            for level in (0.5, 0.9, 0.999)
-            for number, size in enumerate((1, 2, 30))
-        ],
-        columns=["model", "condition", "prompt_id", "threshold", "support_size"],
-    )
-    figure = figures.support_curve(support, {"a": "Model A"}, CONDITIONS)
-    line = figure.axes[0].lines[0]
-    assert list(line.get_xdata()) == [0.5, 0.9, 0.999] and list(line.get_ydata()) == [2, 12, 12]
+def test_characters_without_a_glyph_are_written_as_codes():
+    assert drawable("São $5", 20) == "São $5"
+    assert drawable("\U000f0000x", 20) == "\\U000f0000x"  # private use: no font has it
+    assert drawable("a\nb  c", 20) == "a b c"
 
 
 def test_shares_sum_over_prompts_of_a_category_and_leave_baselines_out():

@@ -1,4 +1,4 @@
-"""Rows of a split: distances with floors and intervals, tails over all families, shares of rejected prompts."""
+"""Rows of a split: distances with floors and intervals, by family and over all."""
 
 import math
 
@@ -6,9 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.axes.structured.aggregate import failure_counts, summaries
-from pipeline.axes.structured.fidelity import DISTANCES, UNIFORMITY_TESTS
-from pipeline.axes.structured.tails import QUANTILE_ERRORS
+from pipeline.axes.structured.aggregate import DISTANCES, failure_counts, summaries
 from pipeline.core.statistics.intervals import over_families, wilson_interval
 from pipeline.core.statistics.summarise import summarise
 
@@ -16,22 +14,12 @@ FAMILIES = ["a", "a", "b", "c"]
 
 
 def table(**columns):
-    values = {"family": FAMILIES, "num_samples": 10, "num_valid": [10, 5, 0, 8], **columns}
-    return pd.DataFrame(values)
+    return pd.DataFrame({"family": FAMILIES, "num_samples": 10, "num_valid": [10, 5, 0, 8], **columns})
 
 
 def rows_of(per_prompt, floors=None, deviations=None):
-    """Rows of a condition by metric and family; a column that is not given is 0, and nothing is tested."""
-    sampled = (
-        *DISTANCES,
-        *QUANTILE_ERRORS,
-        "wasserstein_1_normalised",
-        "wasserstein_1_window_normalised",
-        "wasserstein_1",
-    )
-    others = ("num_tokens", "answers_at_budget", "valid_rate_at_budget", "num_valid_at_budget")
-    given = dict.fromkeys((*sampled, *others, "wasserstein_1_normalised_at_budget"), 0.0)
-    given |= dict.fromkeys((f"{column}_adjusted" for column in UNIFORMITY_TESTS.values()), math.nan)
+    """Rows of a condition by metric and family; a column that is not given is 0."""
+    given = dict.fromkeys(DISTANCES, 0.0)
     given |= {name: per_prompt[name] for name in per_prompt}
     for kind, arrays in (("floors", floors), ("deviations", deviations)):
         given |= {f"{name} {kind}": list(values) for name, values in (arrays or {}).items()}
@@ -44,70 +32,64 @@ def rows_of(per_prompt, floors=None, deviations=None):
     return {(row["metric"], row["family"]): row for row in found}
 
 
-def test_distances_are_reported_by_family_and_tails_over_all():
+def test_distances_are_reported_by_family_and_over_all():
     values = np.array([0.1, 0.3, 0.4, 0.9])
-    columns = dict.fromkeys((*DISTANCES, *QUANTILE_ERRORS), values)
+    columns = dict.fromkeys(DISTANCES, values)
     rows = rows_of(table(**columns), {name: np.stack([values, values + 1], axis=1) for name in columns})
     for metric in columns:
         assert rows[metric, ""]["value"] == pytest.approx(over_families(values, np.array(FAMILIES)))
         # Family means .2, .4, .9 and the same plus 1: medians .4 and 1.4.
         assert rows[metric, ""]["floor"] == pytest.approx(0.9)
-        assert ((metric, "a") in rows) == (metric in DISTANCES)
-    assert rows["pit_ks", "a"]["value"] == pytest.approx(0.2) and rows["pit_ks", ""]["n"] == 23
-    assert rows["pit_wasserstein_1_all_answers", ""]["n"] == 40 and rows["pit_wasserstein_1", "a"]["n"] == 15
+        assert rows[metric, "a"]["value"] == pytest.approx(0.2)
+    assert rows["wasserstein_1_normalised", ""]["n"] == 23 and rows["pit_wasserstein_1", "a"]["n"] == 15
+    assert rows["pit_wasserstein_1_all_answers", ""]["n"] == 40
 
 
-def test_logit_kl_is_an_average_over_families_and_its_median_stands_beside():
+def test_logit_kl_is_an_average_over_families():
     rows = rows_of(table(logit_kl_nats=np.array([0.1, 0.3, 0.4, 3.0])))
     # Family means are .2, .4 and 3.
     assert rows["logit_kl_nats", ""]["value"] == pytest.approx(1.2)
-    assert rows["logit_kl_family_median_nats", ""]["value"] == pytest.approx(0.4)
     assert rows["logit_kl_nats", "a"]["value"] == pytest.approx(0.2)
     assert rows["logit_kl_nats", ""]["ci_low"] < 1.2 < rows["logit_kl_nats", ""]["ci_high"]
 
 
-def test_the_mean_over_families_as_the_released_code_takes_it():
-    found = rows_of(table(wasserstein_1=[1.0, 3.0, 4.0, 9.0]))["wasserstein_1_family_mean", ""]
-    assert (found["value"], found["n"], found["undefined"]) == (5.0, 4, 0)
-
-
 def test_the_median_over_a_familys_prompts_is_not_its_mean():
-    families = ["a", "a", "a", "b", "c", "c"]
-    values = np.array([0.1, 0.2, 9.0, 0.4, math.nan, 0.3])
+    families = ["a", "a", "a", "b", "c", "c", "d"]
+    values = np.array([0.1, 0.2, 9.0, 0.4, math.nan, 0.3, math.nan])
+    valid = [10, 9, 8, 7, 0, 5, 0]
     per_prompt = pd.DataFrame(
-        {"family": families, "num_samples": 10, "num_valid": [10, 9, 8, 7, 0, 5], "wasserstein_1_normalised": values}
+        {"family": families, "num_samples": 10, "num_valid": valid, "wasserstein_1_normalised": values}
     )
-    metric, floors = "wasserstein_1_normalised_prompt_median", np.array([[1.0, 3.0]] * 6) * np.arange(1, 7)[:, None]
-    deviations = {"wasserstein_1_normalised": np.tile([-0.01, 0.01], (6, 1))}
+    metric, floors = "wasserstein_1_normalised_prompt_median", np.array([[1.0, 3.0]] * 7) * np.arange(1, 8)[:, None]
+    floors[6] = math.nan
+    deviations = {"wasserstein_1_normalised": np.tile([-0.01, 0.01], (7, 1))}
     rows = rows_of(per_prompt, {"wasserstein_1_normalised": floors}, deviations)
     found = {family: row for (name, family), row in rows.items() if name == metric}
-    assert list(found) == ["a", "b", "c"]
-    assert [found[family]["value"] for family in found] == [0.2, 0.4, 0.3]
+    assert list(found) == ["a", "b", "c", "d"]
+    assert [found[family]["value"] for family in "abc"] == [0.2, 0.4, 0.3]
     assert rows["wasserstein_1_normalised", "a"]["value"] == pytest.approx(3.1)
     # Of each perfect sampler the median of its prompts, then the mean over samplers: 2 and 6 of the first family.
-    assert [found[family]["floor"] for family in found] == [4, 8, 12]
-    assert [(found[family]["n"], found[family]["undefined"]) for family in found] == [(27, 0), (7, 0), (5, 1)]
-    # Medians of three resampled prompts; of one prompt, what its samples leave open.
+    assert [found[family]["floor"] for family in "abc"] == [4, 8, 12]
+    assert [(row["n"], row["undefined"]) for row in found.values()] == [(27, 0), (7, 0), (5, 1), (0, 1)]
+    # Medians of three resampled prompts; of one prompt, what its samples leave open; of none, nothing.
     assert (found["a"]["ci_low"], found["a"]["ci_high"]) == pytest.approx((0.09, 9.01))
     assert (found["b"]["ci_low"], found["b"]["ci_high"]) == pytest.approx((0.39, 0.41))
-
-
-def test_the_median_of_a_family_without_a_valid_answer_is_undefined():
-    per_prompt = table(wasserstein_1_normalised=[math.nan, math.nan, 0.1, 0.2])
-    floors = {"wasserstein_1_normalised": np.full((4, 2), math.nan)}
-    found = rows_of(per_prompt, floors)["wasserstein_1_normalised_prompt_median", "a"]
-    assert all(math.isnan(found[name]) for name in ("value", "ci_low", "ci_high", "floor"))
-    assert (found["n"], found["undefined"]) == (0, 2)
+    assert all(math.isnan(found["d"][name]) for name in ("value", "ci_low", "ci_high", "floor"))
 
 
 def test_a_family_of_one_prompt_has_an_interval_from_its_samples():
     values = np.array([0.1, 0.3, 0.4, 0.05])
-    deviations = {"pit_ks": np.tile([-0.1, 0.0, 0.1], (4, 1))}
-    alone, varied = rows_of(table(pit_ks=values)), rows_of(table(pit_ks=values), deviations=deviations)
-    assert math.isnan(alone["pit_ks", "c"]["ci_low"])
+    deviations = {"pit_wasserstein_1": np.tile([-0.1, 0.0, 0.1], (4, 1))}
+    alone, varied = (
+        rows_of(table(pit_wasserstein_1=values)),
+        rows_of(table(pit_wasserstein_1=values), deviations=deviations),
+    )
+    assert math.isnan(alone["pit_wasserstein_1", "c"]["ci_low"])
     # 0.05 less 0.1 is no distance.
-    assert (varied["pit_ks", "c"]["ci_low"], varied["pit_ks", "c"]["ci_high"]) == pytest.approx((0.0, 0.15))
-    assert varied["pit_ks", ""]["ci_high"] >= alone["pit_ks", ""]["ci_high"]
+    assert (varied["pit_wasserstein_1", "c"]["ci_low"], varied["pit_wasserstein_1", "c"]["ci_high"]) == pytest.approx(
+        (0.0, 0.15)
+    )
+    assert varied["pit_wasserstein_1", ""]["ci_high"] >= alone["pit_wasserstein_1", ""]["ci_high"]
 
 
 def test_a_familys_valid_rate_knows_that_answers_come_by_prompt():
@@ -117,21 +99,16 @@ def test_a_familys_valid_rate_knows_that_answers_come_by_prompt():
     # 100% and 50% at two prompts: next to nothing is known of the family; the prompt's own rate is.
     assert by_prompt["ci_high"] - by_prompt["ci_low"] > 0.7
     assert (one_prompt["ci_low"], one_prompt["ci_high"]) == wilson_interval(75, 100)
+    assert (rows["valid_rate", ""]["value"], rows["valid_rate", ""]["n"]) == (0.75, 300)
 
 
 def test_undefined_distances_are_counted():
-    rows = rows_of(table(pit_ks=[0.1, math.nan, math.nan, 0.2]), deviations={"pit_ks": np.zeros((4, 3))})
-    assert math.isnan(rows["pit_ks", ""]["value"]) and rows["pit_ks", ""]["undefined"] == 1
-    assert math.isnan(rows["pit_ks", ""]["ci_low"]) and rows["pit_ks", "a"]["value"] == 0.1
-    assert rows["pit_ks", "b"]["undefined"] == 1
-
-
-def test_shares_of_rejected_prompts():
-    rows = rows_of(table(pit_ks_p_adjusted=[0.05, 0.2, math.nan, 0.001], pit_chi_square_p_adjusted=[math.nan] * 4))
-    found, none = rows["pit_rejected_share", ""], rows["pit_chi_square_rejected_share", ""]
-    assert (found["value"], found["n"], found["undefined"]) == (pytest.approx(2 / 3), 3, 1)
-    assert (found["ci_low"], found["ci_high"]) == wilson_interval(2, 3)
-    assert math.isnan(none["value"]) and (none["n"], none["undefined"]) == (0, 4)
+    rows = rows_of(
+        table(pit_wasserstein_1=[0.1, math.nan, math.nan, 0.2]), deviations={"pit_wasserstein_1": np.zeros((4, 3))}
+    )
+    assert math.isnan(rows["pit_wasserstein_1", ""]["value"]) and rows["pit_wasserstein_1", ""]["undefined"] == 1
+    assert math.isnan(rows["pit_wasserstein_1", ""]["ci_low"]) and rows["pit_wasserstein_1", "a"]["value"] == 0.1
+    assert rows["pit_wasserstein_1", "b"]["undefined"] == 1
 
 
 def test_figures_that_some_prompts_lack_are_not_aggregated():
@@ -140,14 +117,5 @@ def test_figures_that_some_prompts_lack_are_not_aggregated():
     assert rows["logit_kl_rounded_law_nats", ""]["value"] == 3 and rows["logit_kl_rounded_law_nats", ""]["n"] == 4
 
 
-def test_tokens_are_counted_over_valid_answers():
-    rows = rows_of(table(num_tokens=[40, 30, 50, 18]))
-    found = rows["tokens_per_answer", ""]
-    # 138 tokens for 23 valid answers; one prompt has none.
-    assert (found["value"], found["n"], found["undefined"]) == (6.0, 23, 1)
-    assert rows["valid_rate", ""]["value"] == 23 / 40 and rows["valid_rate", ""]["n"] == 40
-
-
 def test_failures_are_counted_by_reason():
-    found = failure_counts(pd.DataFrame({"invalid_empty": [1, 2], "invalid_not_a_number": 0, "num_outliers": [0, 4]}))
-    assert found == {"empty": 3, "valid_outlier": 4}
+    assert failure_counts(pd.DataFrame({"invalid_empty": [1, 2], "invalid_not_a_number": 0})) == {"empty": 3}

@@ -1,63 +1,135 @@
-"""Tables 6 to 9, calibration, the exact law and equal token budgets."""
+"""Tables 6 to 9, calibration, the exact law, and paired tests between conditions."""
 
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
 import pytest
 
-from pipeline.axes.structured.tables import structured_tables
-from tests.report.conftest import context_of, metric_row, params_of, texts
+from pipeline.axes.structured.tables import comparison_columns, comparison_table, margins_of, structured_tables
+from pipeline.report.evaluations import ReportContext, read_evaluations
+from tests.report.conftest import context_of, metric_row, params_of, texts, write_fabricated
 
-EVALUATED = {"base": (0.4, 1000, 0.012), "soft": (0.1, 1000, 0.012), "ssot": (0.2, 250, 0.023)}
-PARAMS = params_of(["a", "b"])
+PARAMS = params_of(["a"])
 
 
-def evaluated(conditions, budget=True):
-    """W1 on held-out families and twice as much on unseen parameters, of both models."""
+def rows_of(condition, level, n, floor):
+    """Rows whose numbers are all unlike; on unseen parameters twice as far off."""
     rows = []
-    for model in PARAMS.models:
-        for condition, (value, n, floor) in conditions.items():
-            for split, factor in (("ood", 1), ("unseen", 2)):
-                names = ("structured", model, condition, split)
-                rows.append(metric_row(*names, "wasserstein_1_normalised", factor * value, n=n - 5, floor=floor))
-                rows.append(metric_row(*names, "valid_rate", (n - 5) / n, n=n))
-                if budget:
-                    at_budget = ("wasserstein_1_normalised_at_budget", value)
-                    rows.append(metric_row(*names, *at_budget, n=n // 5, floor=2 * floor))
-                    rows.append(metric_row(*names, "answers_at_budget", n / 5, n=6))
+    for split, factor in {"ood": 1.0, "unseen": 2.0}.items():
+        names, distance = ("structured", "a", condition, split), level * factor
+        rows += [
+            metric_row(*names, "wasserstein_1_normalised", distance, n=n - 5, floor=floor * factor),
+            metric_row(*names, "pit_wasserstein_1_all_answers", distance / 2, n=n, floor=floor * factor),
+            metric_row(*names, "pit_wasserstein_1", distance / 4, n=n - 5),
+            metric_row(*names, "valid_rate", 1 - distance / 8, n=n),
+        ]
+        if condition != "ssot":
+            rows.append(metric_row(*names, "logit_kl_nats", 5 * distance, n=6))
     return rows
 
 
-def tables(rows):
-    return {table.name: table for table in structured_tables(context_of(PARAMS, rows)) if table is not None}
+BASE, SOFT, SSOT = (
+    rows_of("base", 0.4, 1000, 0.012),
+    rows_of("soft", 0.1, 1000, 0.011),
+    rows_of("ssot", 0.2, 250, 0.023),
+)
 
 
-def test_each_condition_has_its_own_floor_and_ssot_its_own_tables():
-    found = tables(evaluated(EVALUATED))
-    assert list(found) == ["table6", "table7", "table8", "table9", "equal_token_budget"]
-    assert found["table8"].caption.startswith("Table 8. String Seed of Thought (SSOT) beside base and soft: held-out")
-    assert [cells[1] for cells in texts(found["table8"]).values()][:3] == ["33.3 (0.012)", "8.3 (0.012)", "8.7 (0.023)"]
-    assert {condition for _, condition in texts(found["table6"])} == {"base", "soft", "hard"}
-    assert (
-        texts(found["table6"])["A", "soft"][0][:6] == "0.1000"
-        and texts(found["table7"])["A", "soft"][0][:6] == "0.2000"
-    )
-    budget = texts(found["equal_token_budget"])
-    assert budget["A", "ssot", "OOD"] == ["0.2000 [0.1900, 0.2100]", "4.3 (0.046)", "50.0 [50.0, 50.0]"]
+def tables(*rows):
+    return {
+        table.name: table
+        for table in structured_tables(context_of(PARAMS, [row for part in rows for row in part]))
+        if table is not None
+    }
 
 
-def test_what_was_not_evaluated_has_no_table():
-    without = {name: row for name, row in EVALUATED.items() if name != "ssot"}
-    assert list(tables(evaluated(without, budget=False))) == ["table6", "table7"]
+def test_tables_of_the_paper_show_each_conditions_own_floor():
+    found = tables(BASE, SOFT, SSOT)
+    assert list(found) == ["table6", "table7", "calibration", "table8", "table9"]
+    eighth, seventh, calibration = (texts(found[name]) for name in ("table8", "table7", "calibration"))
+    assert list(eighth) == [("A", condition) for condition in ("base", "soft", "ssot")]
+    assert eighth["A", "ssot"] == ["0.2000 [0.1900, 0.2100]", "8.7 (0.023)", "0.975 [0.965, 0.985]", "250"]
+    assert ("A", "ssot") not in seventh and seventh["A", "hard"] == ["not run"] * 5
+    assert seventh["A", "soft"] == [
+        *("0.2000 [0.1900, 0.2100]", "9.1 (0.022)", "1.000 [0.990, 1.010]", "0.975 [0.965, 0.985]", "1,000")
+    ]
+    assert calibration["A", "base", "OOD"] == [
+        *("1,000", "995", "0.2000 [0.1900, 0.2100]", "16.7 (0.012)"),
+        # Without a perfect sampler there is no ratio.
+        *("0.1000 [0.0900, 0.1100]", "—"),
+    ]
+    assert ("A", "ssot", "unseen") in calibration
+
+
+def test_ssot_and_exact_laws_have_tables_where_they_were_evaluated():
+    exact = metric_row("structured", "a", "base", "ood", "exact_support_rate", 0.7)
+    assert list(tables(BASE, [exact])) == ["table6", "table7", "calibration", "exact"]
     assert tables([metric_row("mcq", "a", "base", "mcq", "mcq_parse_rate", 0.5)]) == {}
 
 
-@pytest.mark.parametrize("condition", ["base", "batch"])
-def test_calibration_has_size_interval_and_ratio_beside_each_metric(condition):
-    names = ("structured", "a", condition, "ood")
-    rows = [
-        metric_row(*names, "pit_wasserstein_1", 0.3, n=990, floor=0.02),
-        metric_row(*names, "pit_wasserstein_1_all_answers", 0.4, n=1000, floor=0.02),
-        metric_row(*names, "pit_rejected_share", float("nan"), n=0, undefined=18),
+@pytest.fixture
+def tested(tmp_path):
+    rng = np.random.default_rng(0)
+    noise = rng.uniform(0, 0.02, 18)
+    for condition, level, floor in (("base", 0.4, 0.01), ("soft", 0.1, 0.01), ("ssot", 0.2, 0.03)):
+        columns = {
+            "prompt_id": [f"p{number}" for number in range(18)],
+            "split": "ood",
+            "family": [f"f{number % 6}" for number in range(18)],
+            "pit_wasserstein_1_all_answers": level + rng.permutation(noise),
+        }
+        if condition != "ssot":
+            columns["logit_kl_nats"] = 5 * level + rng.permutation(noise)
+        row = metric_row("structured", "a", condition, "ood", "pit_wasserstein_1_all_answers", level, floor=floor)
+        write_fabricated(tmp_path, [row], per_prompt=pd.DataFrame(columns))
+    return ReportContext(PARAMS, read_evaluations(tmp_path), ())
+
+
+def test_pairs_that_exist_are_tested_and_sizes_are_reckoned_with(tested):
+    table = comparison_table(tested)
+    frame = table.frame.set_index(["metric", "condition", "against"])
+    # No hard; no logit KL of samples alone; and evaluations older than a metric lack it.
+    assert list(frame.index) == [
+        ("pit_wasserstein_1_all_answers", "soft", "base"),
+        ("pit_wasserstein_1_all_answers", "ssot", "base"),
+        ("pit_wasserstein_1_all_answers", "ssot", "soft"),
+        ("logit_kl_nats", "soft", "base"),
     ]
-    assert texts(tables(rows)["calibration"])["A", condition, "OOD"] == [
-        *("1,000", "990", "0.4000 [0.3900, 0.4100]", "20.0 (0.02)", "0.3000 [0.2900, 0.3100]", "15.0 (0.02)"),
-        "— (18 prompts undefined)",
-    ]
+    assert frame["verdict"].tolist() == ["better", "better", "worse", "better"]
+    assert frame["floor_difference"].tolist() == pytest.approx([0, 0.02, 0.02, np.nan], nan_ok=True)
+    assert frame["difference"].tolist() == pytest.approx([-0.3, -0.2, 0.1, -1.5], abs=0.03)
+    assert (frame["p_adjusted"] >= frame["p"]).all() and "level 0.05" in table.note
+
+
+def test_each_number_has_its_column_and_each_metric_its_margin():
+    row = SimpleNamespace(split="ood", metric="logit_kl_nats", model="m", condition="soft", against="base", families=6)
+    numbers = {"difference": -0.5, "ci_low": -0.7, "ci_high": -0.3, "p": 0.02, "p_adjusted": 0.04, "margin": 0.1}
+    numbers |= {
+        "prompts": 18,
+        "verdict": "better",
+        "undefined": 0,
+        "p_these_families": 0.0001,
+        "floor_difference": 0.01,
+    }
+    row.__dict__.update(numbers)
+    assert {title: text(row) for title, text in comparison_columns({"m": "Model_M"}).items()} == {
+        "Split": "OOD",
+        "Metric": "Logit KL",
+        "Model": "Model_M",
+        "Conditions": "soft − base",
+        "Families": "6",
+        "Prompts": "18",
+        "Difference": "-0.5000",
+        "95% interval": "[-0.7000, -0.3000]",
+        "Verdict": "better",
+        "Adjusted p": "0.040",
+        "p": "0.020",
+        "p, these families": "<0.001",
+        "Margin": "0.1",
+        "Perfect samplers": "+0.0100",
+    }
+    settings = dataclasses.replace(PARAMS.tests, wasserstein_margin=0.03, logit_kl_margin=0.07)
+    margins = margins_of(settings)
+    assert margins.pop("logit_kl_nats") == 0.07 and set(margins.values()) == {0.03}

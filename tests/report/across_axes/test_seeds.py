@@ -27,7 +27,7 @@ def evaluations(seed, *values):
     """One seed's metrics of (model, condition, W1 on held-out families)."""
     rows = [metric_row("structured", model, condition, "ood", W1, value) for model, condition, value in values]
     rows.append(metric_row("mcq", "alpha", "base", "mcq", "mcq_total_variation", math.nan if seed == 1 else 0.25))
-    rows.append(metric_row("structured", "alpha", "base", "ood", "stream_correlation", 0.5))
+    rows.append(metric_row("structured", "alpha", "base", "ood", "exact_support_rate", 0.5))
     return context_of(PARAMS, rows).evaluations
 
 

@@ -35,11 +35,10 @@ def write_mcq(root, model, condition):
     parsed = {"base": 200, "soft": 100, "hard": 0}[condition]
     answers = [LETTERS[0] if n % 2 else LETTERS[n % 4] for n in range(parsed)]
     answers += [outcome(McqFailure(next(iter(McqFailure)).value))] * (200 - parsed)
-    table = pd.DataFrame([prompt_row("q", pd.DataFrame({"strict": answers, "tolerant": answers, "truncated": False}))])
+    table = pd.DataFrame([prompt_row("q", answers)])
     counts = table[[f"count_{letter.lower()}" for letter in LETTERS]].iloc[0].to_numpy()
     rows = [
-        metric_row("mcq", model, condition, "mcq", f"mcq_{name}{suffix}", value, n=n, undefined=int(not n))
-        for suffix in ("", "_tolerant")
+        metric_row("mcq", model, condition, "mcq", f"mcq_{name}", value, n=n, undefined=int(not n))
         for name, value, n in (("parse_rate", parsed / 200, 200), ("total_variation", total_variation(counts), parsed))
     ]
     write_fabricated(root, rows, per_prompt=table)
