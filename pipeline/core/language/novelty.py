@@ -63,6 +63,7 @@ def representatives(partition: Sequence[int]) -> list[int]:
 
 
 def distinct(partition: Sequence[int]) -> int:
+    """Number of classes."""
     return len(representatives(partition))
 
 
