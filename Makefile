@@ -115,8 +115,7 @@ stand-ins:  ## tiny random checkpoints of the paper's architectures, for stand_i
 	@$(RUN) python -m tests.stand_ins
 
 embedded-model:  ## train models/embedded from its recipe, an hour and a half on two cores
-	@$(RUN) $(ROOTS) && python -m pipeline.demo.build_model --output models/embedded \
-	  --checkpoint $$A/unfinished/embedded_model $(MODEL_ARGUMENTS)
+	@$(RUN) python -m pipeline.demo.build_model --output models/embedded
 
 gpu-check:  ## is this GPU ready? Ten minutes, and rates for `make plan` (ARGS=--help)
 	@$(RUN) python -m benchmarks.gpu $(ARGS)

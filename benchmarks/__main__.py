@@ -13,19 +13,7 @@ from pipeline.artifacts.atomic import atomic_path
 from pipeline.artifacts.storage import write_json
 from pipeline.record.provenance import git_revision
 
-BENCHMARKS = (
-    "tries",
-    "exact_law",
-    "training",
-    "distributed",
-    "loading",
-    "estimators",
-    "anchors",
-    "sampling",
-    "questions",
-    "novelty",
-    "perplexity",
-)
+BENCHMARKS = ("tries", "exact_law", "training", "sampling")
 
 
 def _processor() -> str:

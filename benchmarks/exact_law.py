@@ -123,15 +123,7 @@ def run(
     max_positions: int = 2000,
     families: Sequence[str] = FAMILIES,
 ) -> list[dict]:
-    """One row per measurement; see the module's docstring.
-
-    Args:
-        max_bins: Strings of the trie.
-        batches: Batches of the baseline that are run.
-        repeats: Runs of each measurement on the trie; the shortest counts.
-        max_positions: Budget of the bounds.
-        families: Evaluation prompts (the first selected one of each family).
-    """
+    """One row per measurement; see the module's docstring."""
     tokenizer, model = load_tokenizer(MODEL), load_model(MODEL, device="cpu")
     terminator = answer_terminator(tokenizer, MODEL.terminator)
     split = [*build_split("unseen", selection="selected"), *build_split("ood", selection="selected")]

@@ -71,10 +71,6 @@ def in_subprocess(module: str, function: str, **arguments: Any) -> dict[str, Any
     of further figures; its "keep" entry keeps what it built alive while the retained memory
     is read, and is not returned.
 
-    Returns:
-        seconds (wall clock, imports left out), peak_mb and retained_mb above what the
-        imports took, and the function's own figures.
-
     Raises:
         RuntimeError: The process ended without a result (out of memory, an exception).
     """

@@ -100,22 +100,7 @@ def evaluation_prompts(count: int) -> list[Prompt]:
 def run(
     samples: int = 1000, prompts: int = 4, repeats: int = 2, batch_size: int = 500, adapter: Path | None = None
 ) -> list[dict[str, Any]]:
-    """Time both implementations on the embedded model; the fastest of ``repeats`` interleaved runs counts.
-
-    Args:
-        samples: Answers per prompt.
-        prompts: Evaluation prompts.
-        repeats: Runs of each implementation on each prompt.
-        batch_size: Most rows of the merged implementation.
-        adapter: Directory of an adapter; None times the base model. A trained one gives more
-            different answers, so less is merged.
-
-    Returns:
-        One row per prompt and implementation, then one per implementation for all prompts
-        together (case "all"). ``ratio`` is the plain implementation's seconds over this one's;
-        ``different`` the answers that are not the plain implementation's, which only rounding
-        can cause.
-    """
+    """Time both implementations on the embedded model; the fastest of ``repeats`` interleaved runs counts."""
     config = load_params(ROOT / "params.yaml")
     model_config, settings = config.models["embedded"], config.generate.structured
     model, tokenizer = load_model(model_config), load_tokenizer(model_config)

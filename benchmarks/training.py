@@ -33,10 +33,7 @@ from pipeline.engines.loading.model import PositionLogits, position_logits
 from pipeline.engines.training.fit import LOGITS_PER_CHUNK, backward_pass
 
 COMPLETIONS = 16
-CASES = {
-    "soft": ("plain", "full", "gathered", "chunked", "recomputed"),
-    "hard": ("plain", "unpacked", "packed"),
-}
+CASES = {"soft": ("plain", "full", "gathered", "chunked", "recomputed"), "hard": ("plain", "unpacked", "packed")}
 MODELS = ("embedded", "large_vocabulary")
 # Prompts of a step; the plain loop's time grows with positions times the logits of the whole batch.
 SIZES = {
@@ -140,17 +137,7 @@ def measure(case: str, model_name: str, implementation: str, num_prompts: int, r
 
 
 def run(cases: Iterable[str] = tuple(CASES), models: Iterable[str] = MODELS, repeats: int = 5) -> list[dict]:
-    """Measure every implementation of the cases.
-
-    Args:
-        cases: "soft" (one path behind each prompt) and "hard" (16 completions of each prompt).
-        models: "embedded" and "large_vocabulary".
-        repeats: Steps of which the median counts.
-
-    Returns:
-        One dictionary per implementation: case, implementation, seconds, peak_mb,
-        loss, tokens, positions, and ratio, the plain loop's seconds over its own.
-    """
+    """Measure every implementation of the cases."""
     results = []
     for model in models:
         for case in cases:

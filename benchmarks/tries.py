@@ -112,22 +112,13 @@ def token_ids(max_bins: int = 16_384, repeats: int = 5) -> list[dict]:
             best[name] = min(best[name], time.perf_counter() - started)
     case = f"token ids of {len(space.values):,} strings"
     return [
-        {
-            "case": case,
-            "implementation": name,
-            "seconds": seconds,
-            "ratio": best["tokenizer"] / seconds,
-        }
+        {"case": case, "implementation": name, "seconds": seconds, "ratio": best["tokenizer"] / seconds}
         for name, seconds in best.items()
     ]
 
 
 def run(quick: bool = False) -> list[dict]:
-    """Rows of the comparison: seconds and memory for 1,988 prompts, and ratios.
-
-    Args:
-        quick: Only 1,001 bins and single-digit tokens, on a smaller sample of the baseline.
-    """
+    """Rows of the comparison: seconds and memory for 1,988 prompts, and ratios."""
     rows = token_ids()
     for max_bins, every in ((1_001, 50), (16_384, 400)):
         for max_group in (1, 3):

@@ -30,7 +30,7 @@ def keep_freed_memory() -> None:
     """Let the C library of Linux keep what is freed, for the next tensors, until the process ends.
 
     It would give every larger block back to the system, which clears it page by page when the next one asks for it:
-    half and more of the time in which a small model samples on a CPU. Other libraries are left as they are.
+    half and more of the time in which a small model samples on a CPU.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
@@ -48,9 +48,8 @@ def run_command(
 ) -> None:
     """Call ``main`` with the parsed arguments, if any.
 
-    A PipelineError, and a file system that is full, over quota, read-only or not permitted, become one line and
-    exit status 1. Ctrl-C and SIGTERM (with which Slurm and Kubernetes announce that they will kill) end the stage
-    with status 130 and 143; the current batch is either saved or lost. Anything else keeps its traceback.
+    A PipelineError, and a file system that refuses, become one line and exit status 1. Ctrl-C and SIGTERM (with which
+    Slurm and Kubernetes announce that they will kill) end with status 130 and 143. Anything else keeps its traceback.
     ``kept`` is what a user who has ended it is told of its work, None for nothing.
     """
     keep_freed_memory()

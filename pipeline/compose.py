@@ -31,22 +31,20 @@ from pipeline.dag.tables import PARTS, dag_section, template_names
 from pipeline.errors import ConfigError
 from pipeline.sources.pin import unpinned
 
-HEADER = """\
-# Composed from conf/ by `make params`; do not edit.
-# overrides: {overrides}
-"""
-DAG_HEADER = """\
-# What dvc.yaml repeats its stages over: follows from params.yaml, written by `make params`; do not edit.
-"""
-CODE_HEADER = """\
+HEADERS = {
+    "params.yaml": "# Composed from conf/ by `make params`; do not edit.\n# overrides:",
+    "dag.yaml": "# What dvc.yaml repeats its stages over: follows from params.yaml, written by `make params`; do not "
+    "edit.\n",
+    "code.yaml": """\
 # A digest of the code that each stage runs, written by `make params`; do not edit. It changes with what the code
 # computes, not with comments, docstrings, formatting or the files that the code is in (pipeline/dag/code_digest.py).
-"""
-RECOMPOSE = "`python -m pipeline.compose --recorded` writes it anew for the parameters of params.yaml"
+""",
+}
 DERIVED_PROBLEMS = {
     "dag.yaml": "does not follow from params.yaml; a setting that adds or removes stages goes with "
     "`make params OVERRIDES=...`, not with `dvc exp run -S`",
-    "code.yaml": f"the stage's code computes something else than when this file was written; {RECOMPOSE}",
+    "code.yaml": "the stage's code computes something else than when this file was written; "
+    "`python -m pipeline.compose --recorded` writes it anew for the parameters of params.yaml",
 }
 """What is wrong, by the file that is not fresh."""
 
@@ -55,36 +53,21 @@ DERIVED_PROBLEMS = {
 OmegaConf.register_new_resolver("divide", lambda total, by: total // by, replace=True)
 
 
-def swap_stand_ins(values: dict[str, Any]) -> dict[str, Any]:
-    """Put stand-ins in the place of checkpoints, as the section ``stand_ins`` names them; the section ends here.
-
-    Raises:
-        ConfigError: A model has no stand-in although others have.
-    """
-    values = dict(values)
-    checkpoints = values.pop("stand_ins")["checkpoints"]
-    if not checkpoints:
-        return values
-    models = {}
+def _models(values: dict[str, Any]) -> dict[str, Any]:
+    """The models, with what the section ``compat`` says of every one, and stand-ins where ``stand_ins`` names some."""
+    models, checkpoints = {}, values["stand_ins"]["checkpoints"]
     for name, model in values["models"].items():
-        stand_in = checkpoints.get(name, checkpoints.get(model["tokenizer"]))
-        if stand_in is None:
-            raise ConfigError(
-                f"stand_ins.checkpoints: no entry for the model {name} or its tokenizer "
-                f"{model['tokenizer']}; there are {', '.join(checkpoints)}"
-            )
-        models[name] = {**model, "checkpoint": stand_in, "revision": None, "dtype": "float32"}
-    return {**values, "models": models}
-
-
-def merge_compat(values: dict[str, Any]) -> dict[str, Any]:
-    """Put what the section ``compat`` says of every model into each of them; the section's name is what stays of it."""
-    compat = values["compat"]
-    models = {
-        name: OmegaConf.to_container(OmegaConf.merge(model, compat["every_model"]))
-        for name, model in values["models"].items()
-    }
-    return {**values, "compat": compat["name"], "models": models}
+        model = OmegaConf.to_container(OmegaConf.merge(model, values["compat"]["every_model"]))
+        if checkpoints:
+            stand_in = checkpoints.get(name, checkpoints.get(model["tokenizer"]))
+            if stand_in is None:
+                raise ConfigError(
+                    f"stand_ins.checkpoints: no entry for the model {name} or its tokenizer "
+                    f"{model['tokenizer']}; there are {', '.join(checkpoints)}"
+                )
+            model |= {"checkpoint": stand_in, "revision": None, "dtype": "float32"}
+        models[name] = model
+    return models
 
 
 def compose_params(conf: Path, overrides: list[str]) -> dict[str, Any]:
@@ -95,7 +78,8 @@ def compose_params(conf: Path, overrides: list[str]) -> dict[str, Any]:
             values = OmegaConf.to_container(compose("config", overrides=overrides), resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(f"{conf}: {explain(error, conf, 'config', overrides)}") from None
-    values = with_conditions(swap_stand_ins(merge_compat(values)))
+    values = with_conditions({**values, "compat": values["compat"]["name"], "models": _models(values)})
+    del values["stand_ins"]
     params = validate(values, source=str(conf))
     if "laws" in params.axes and not params.laws:
         raise ConfigError(f"{conf}: axes: laws needs a law; +laws.NAME=FILE names one")
@@ -106,44 +90,44 @@ def compose_params(conf: Path, overrides: list[str]) -> dict[str, Any]:
 def recorded_overrides(text: str) -> list[str]:
     """The overrides in a params.yaml header."""
     for line in text.splitlines():
-        if line.startswith("# overrides: "):
-            return shlex.split(line.removeprefix("# overrides: "))
+        if line.startswith("# overrides:"):
+            return shlex.split(line.removeprefix("# overrides:"))
     raise ConfigError("params.yaml has no '# overrides:' header line; `make params` writes it")
+
+
+def _dumped(values: Any) -> str:
+    return yaml.safe_dump(values, sort_keys=False)
 
 
 def render(values: dict[str, Any], overrides: list[str]) -> str:
     """The text of params.yaml."""
-    return HEADER.format(overrides=shlex.join(overrides)).rstrip(" ") + yaml.safe_dump(values, sort_keys=False)
+    return f"{HEADERS['params.yaml']} {shlex.join(overrides)}\n{_dumped(values)}"
 
 
 def derived_files(values: dict[str, Any]) -> dict[str, str]:
     """The texts of dag.yaml and code.yaml, which follow from the parameters and the code, by name."""
-    params = validate(values)
-    tables = {name: table for name, table in dag_section(params).items() if name != PARTS}
-    return {
-        "dag.yaml": DAG_HEADER + yaml.safe_dump({"dag": tables}, sort_keys=False),
-        "code.yaml": CODE_HEADER + yaml.safe_dump(code_digests(), sort_keys=False),
-    }
+    tables = {name: table for name, table in dag_section(validate(values)).items() if name != PARTS}
+    contents = {"dag.yaml": {"dag": tables}, "code.yaml": code_digests()}
+    return {name: HEADERS[name] + _dumped(content) for name, content in contents.items()}
 
 
 def first_difference(found: Any, expected: Any, key: str = "") -> str | None:
     """Dotted key of the first value that differs, or None."""
-    if isinstance(found, dict) and isinstance(expected, dict):
-        for name in dict.fromkeys([*expected, *found]):
-            inner = f"{key}.{name}" if key else str(name)
-            if name not in found or name not in expected:
-                return inner
-            if difference := first_difference(found[name], expected[name], inner):
-                return difference
-        return None
-    return None if found == expected and type(found) is type(expected) else key
+    if not (isinstance(found, dict) and isinstance(expected, dict)):
+        return None if found == expected and type(found) is type(expected) else key
+    for name in dict.fromkeys([*expected, *found]):
+        inner = f"{key}.{name}" if key else str(name)
+        if name not in found or name not in expected:
+            return inner
+        if difference := first_difference(found[name], expected[name], inner):
+            return difference
+    return None
 
 
 def check_composed(params_path: Path, conf: Path) -> None:
     """Raise ConfigError unless params.yaml is what conf/ composes to."""
-    found = read_yaml(params_path)
     expected = compose_params(conf, recorded_overrides(params_path.read_text()))
-    if difference := first_difference(found, expected):
+    if difference := first_difference(read_yaml(params_path), expected):
         raise ConfigError(
             f"{params_path}: {difference} is not what conf/ composes to; the file was edited by hand or conf/ has "
             f"changed. Run `make params`, or `dvc exp run -S {difference}=...` for a one-off change"
@@ -163,9 +147,11 @@ def check_parts(params: Params) -> None:
                 ("params", part.parameters, {*node.parameters}, "."),
             )
             for key, templates, places, mark in needed:
-                for found in (fill(template, names) for template in templates):
-                    if not any(f"{found}{mark}".startswith(f"{place}{mark}") for place in places):
-                        raise ConfigError(f"dvc.yaml: {key} of {node.stage.name} lack {found}, of the part {part.name}")
+                for wanted in (fill(template, names) for template in templates):
+                    if not any(f"{wanted}{mark}".startswith(f"{place}{mark}") for place in places):
+                        raise ConfigError(
+                            f"dvc.yaml: {key} of {node.stage.name} lack {wanted}, of the part {part.name}"
+                        )
 
 
 def check_derived(params_path: Path) -> None:
@@ -176,19 +162,8 @@ def check_derived(params_path: Path) -> None:
         if place.exists() and place.read_text() == expected[name]:
             # Reading hundreds of lines of YAML takes a while.
             continue
-        found = read_yaml(place)
-        if difference := first_difference(found, yaml.safe_load(expected[name])):
+        if difference := first_difference(read_yaml(place), yaml.safe_load(expected[name])):
             raise ConfigError(f"{place}: {difference}: {problem}")
-
-
-def check_pinned(params: Params) -> None:
-    """Raise ConfigError where commits are required and something of the hub has none."""
-    missing = unpinned(params) if params.require_pinned_revisions else []
-    if missing:
-        raise ConfigError(
-            f"{', '.join(missing)}: no commit, which experiment {params.experiment} requires "
-            "(require_pinned_revisions); `make pin` writes the current ones into conf/ on a machine with network"
-        )
 
 
 def check(params: Path, conf: Path) -> None:
@@ -199,7 +174,11 @@ def check(params: Path, conf: Path) -> None:
     check_derived(params)
     loaded = load_params(params)
     check_parts(loaded)
-    check_pinned(loaded)
+    if loaded.require_pinned_revisions and (missing := unpinned(loaded)):
+        raise ConfigError(
+            f"{', '.join(missing)}: no commit, which experiment {loaded.experiment} requires "
+            "(require_pinned_revisions); `make pin` writes the current ones into conf/ on a machine with network"
+        )
 
 
 def write_files(directory: Path, values: dict[str, Any], overrides: list[str]) -> None:
@@ -226,10 +205,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. experiment=paper train.soft.epochs=5")
     parser.add_argument(
-        "--params",
-        type=Path,
-        default=Path("params.yaml"),
-        help="params.yaml to write or check; the others are beside it",
+        "--params", type=Path, default=Path("params.yaml"), help="to write or check, with the others beside it"
     )
     parser.add_argument("--conf", type=Path, default=Path("conf"), help="Hydra configuration directory")
     parser.add_argument("--check", action="store_true", dest="check_only", help="fail unless the files are fresh")

@@ -1,12 +1,10 @@
-"""Errors that a user can act on.
+"""Errors that a user can act on: one sentence and exit status 1. Anything else is a defect and keeps its traceback."""
 
-A stage prints them as one sentence and exits with status 1; anything else is a
-defect of the pipeline and keeps its traceback.
-"""
-
+import difflib
 import errno
 import os
 import re
+from collections.abc import Iterable
 
 
 class PipelineError(Exception):
@@ -51,12 +49,7 @@ REMEDIES = {
 
 
 class StorageError(PipelineError):
-    """The file system refuses: it is full, over quota, read-only or not permitted.
-
-    Args:
-        number: One of REMEDIES.
-        path: The file or directory; None where the library that met the error does not say.
-    """
+    """The file system refuses: it is full, over quota, read-only or not permitted. ``number`` is one of REMEDIES."""
 
     def __init__(self, number: int, path: str | None):
         super().__init__(f"{path or 'a file'}: {os.strerror(number).lower()}; {REMEDIES[number]}")
@@ -64,17 +57,12 @@ class StorageError(PipelineError):
 
 
 def storage_error(error: BaseException, path: str | None = None) -> StorageError | None:
-    """The StorageError that an exception amounts to, or None if it is about something else.
+    """The StorageError that an exception or one of its causes amounts to, or None if it is about something else.
 
-    Libraries that write in Rust or C have exceptions of their own: safetensors and tokenizers put the number into
-    the text, NumPy says how much was written.
-
-    Args:
-        error: What was raised; its causes (``raise ... from``) count, too.
-        path: What was being written, where the exception names nothing.
+    ``path`` is what was being written, where the exception names nothing. Libraries that write in Rust or C have
+    exceptions of their own: safetensors and tokenizers put the number into the text, NumPy says how much was written.
     """
-    cause: BaseException | None = error
-    seen: set[int] = set()
+    cause, seen = error, set()
     # A library may have made a circle of causes.
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
@@ -93,10 +81,16 @@ def _error_number(error: BaseException) -> int | None:
         return error.errno
     if isinstance(error, OSError) and re.fullmatch(r"\d+ requested and \d+ written", str(error)):
         return errno.ENOSPC
-    found = re.search(r"\b(?:os error|code:|errno) (\d+)", str(error), re.IGNORECASE)
-    return int(found[1]) if found else None
+    stated = re.search(r"\b(?:os error|code:|errno) (\d+)", str(error), re.IGNORECASE)
+    return int(stated[1]) if stated else None
 
 
 def first_line(error: Exception) -> str:
     """The first line of an error's message, or its type where it has none."""
     return (str(error) or type(error).__name__).strip().splitlines()[0]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """ "did you mean A or B? " with the known names nearest to one; empty without any."""
+    nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    return f"did you mean {' or '.join(nearest)}? " if nearest else ""

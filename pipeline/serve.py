@@ -6,7 +6,6 @@ adapter is served under MODEL-CONDITION and its base checkpoint, beside it, unde
 
 import argparse
 import socket
-import sys
 from pathlib import Path
 
 from pipeline.command import run_command
@@ -14,9 +13,8 @@ from pipeline.config.params import load_params
 from pipeline.errors import ConfigError
 from pipeline.inference import opening
 
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SECONDS_TO_END = 2
-"""How long a step of the model under way may take once the server is told to end."""
+"""How long answers under way may take once the server is told to end."""
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
@@ -29,25 +27,9 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 
 def main(
-    params: Path,
-    model: str | None,
-    condition: str | None,
-    adapter: Path | None,
-    host: str,
-    port: int,
-    api_key: str | None,
-    batch_size: int,
+    params: Path, model: str | None, condition: str | None, adapter: Path | None, host: str, port: int, batch_size: int
 ) -> None:
-    """Serve until interrupted.
-
-    Raises:
-        ConfigError: The address cannot be listened on; and see ``opening.find_weights``.
-        PipelineError: See ``opening``.
-    """
-    if batch_size < 1:
-        raise ConfigError(f"--batch-size: {batch_size} is not 1 or more")
-    if api_key == "":
-        raise ConfigError("--api-key: the key is empty")
+    """Serve until interrupted. Raises PipelineError."""
     weights = opening.find_weights(load_params(params), model, condition, adapter, str(params))
     with listening_socket(host, port) as listening:
         import uvicorn
@@ -56,15 +38,11 @@ def main(
 
         loaded = opening.open_weights(weights, "Generate exactly ONE random number.")
         served = {weights.model: False, weights.name: True}
-        endpoints = ModelServer(loaded, served, batch_size, api_key)
-        options = {"log_level": "warning", "timeout_graceful_shutdown": SECONDS_TO_END}
-        server = uvicorn.Server(uvicorn.Config(endpoints.application(), **options))
-        endpoints.is_ending = lambda: server.should_exit
-        if host not in LOOPBACK and api_key is None:
-            print("note: whoever reaches this machine may ask; --api-key KEY asks for a key", file=sys.stderr)
+        application = ModelServer(loaded, served, batch_size).application()
+        config = uvicorn.Config(application, log_level="warning", timeout_graceful_shutdown=SECONDS_TO_END)
         address = f"[{host}]" if ":" in host else host
         print(f"{' and '.join(served)} at http://{address}:{listening.getsockname()[1]}/v1; Ctrl-C ends it", flush=True)
-        server.run(sockets=[listening])
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -73,10 +51,14 @@ def parse_arguments() -> argparse.Namespace:
         prog="python -m pipeline.serve", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     opening.add_options(parser)
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on; whoever reaches another than the default's may ask (default: %(default)s)",
+    )
     parser.add_argument("--port", type=int, default=8001, help="0 for a free one (default: %(default)s)")
-    parser.add_argument("--api-key", metavar="KEY", help="what clients must send (default: none is asked for)")
-    parser.add_argument("--batch-size", type=int, default=64, help="samples decoded together (default: %(default)s)")
+    batch = opening.number(int, 1, 10**6)
+    parser.add_argument("--batch-size", type=batch, default=64, help="samples decoded together (default: %(default)s)")
     return parser.parse_args()
 
 

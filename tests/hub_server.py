@@ -1,10 +1,9 @@
-"""A small server with the part of the hub's protocol that loading and pushing uses, for tests without network.
+"""A small server with the part of the hub's protocol that loading uses, for tests without network.
 
 It serves directories ``models/OWNER/NAME`` and ``datasets/OWNER/NAME``, each at one commit, which is also its branch
-``main``. ``requests`` holds what was asked for. Who has a token may make models and commit files to them.
+``main``. ``requests`` holds what was asked for.
 """
 
-import base64
 import hashlib
 import json
 import threading
@@ -19,14 +18,10 @@ def commit_of(repository: Path) -> str:
     return hashlib.sha1(f"{repository.parent.name}/{repository.name}".encode()).hexdigest()
 
 
-PUSHES = ("preupload", "commit")
-
-
 class _Hub(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     root: Path
     requests: list[str]
-    private: set[Path]
 
     def log_message(self, *arguments):
         pass
@@ -40,46 +35,10 @@ class _Hub(BaseHTTPRequestHandler):
         self.requests.append(f"POST {path}")
         parts = path.strip("/").split("/")
         repository = self.root.joinpath(*parts[1:4])
-        if parts in (["api", "validate-yaml"], ["api", "repos", "create"]) or (parts[4:] and parts[4] in PUSHES):
-            return self._pushed(parts, repository, body)
         if parts[:1] != ["api"] or "paths-info" not in parts:
             return self._missing("RepoNotFound")
         wanted = json.loads(body)["paths"] if body.startswith(b"{") else []
         return self._send(json.dumps([row for row in self._tree(repository) if row["path"] in wanted]))
-
-    def _pushed(self, parts: list[str], repository: Path, body: bytes):
-        """What creates a repository and commits to it, every file within the commit's own request."""
-        place = f"http://{self.headers['Host']}"
-        if not self.headers.get("Authorization", "").startswith("Bearer "):
-            return self._send('{"error": "log in first"}', status=401)
-        if parts[-1] == "validate-yaml":
-            refused = "license: refused" in json.loads(body)["content"]
-            errors = [{"message": "license is not allowed"}] if refused else []
-            return self._send(json.dumps({"errors": errors, "warnings": []}), status=400 if refused else 200)
-        if parts[1:] == ["repos", "create"]:
-            wanted = json.loads(body)
-            repository = self.root / "models" / wanted["organization"] / wanted["name"]
-            made = json.dumps({"url": f"{place}/{wanted['organization']}/{wanted['name']}"})
-            if repository.exists():
-                return self._send(made, status=409)
-            repository.mkdir(parents=True)
-            (repository / ".gitattributes").touch()  # as the hub does
-            if wanted.get("visibility") == "private":
-                self.private.add(repository)
-            return self._send(made)
-        if parts[4] == "preupload":
-            names = [file["path"] for file in json.loads(body)["files"]]
-            files = [{"path": name, "uploadMode": "regular", "shouldIgnore": False} for name in names]
-            return self._send(json.dumps({"files": files}))
-        for line in map(json.loads, body.splitlines()):
-            if line["key"] == "file":
-                file = repository / line["value"]["path"]
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(base64.b64decode(line["value"]["content"]))
-            elif line["key"] == "deletedFile":
-                (repository / line["value"]["path"]).unlink()
-        commit, name = commit_of(repository), "/".join(parts[2:4])
-        return self._send(json.dumps({"commitUrl": f"{place}/{name}/commit/{commit}", "commitOid": commit}))
 
     def do_GET(self):
         path = unquote(urlsplit(self.path).path)
@@ -116,7 +75,7 @@ class _Hub(BaseHTTPRequestHandler):
             "sha": commit_of(repository),
             "siblings": files,
             "tags": [],
-            "private": repository in self.private,
+            "private": False,
             "downloads": 0,
             "likes": 0,
         }
@@ -153,7 +112,7 @@ class _Hub(BaseHTTPRequestHandler):
 def hub(root: Path):
     """Serve the repositories below ``root``; gives (endpoint, list of requests)."""
     requests: list[str] = []
-    handler = type("Hub", (_Hub,), {"root": root, "requests": requests, "private": set()})
+    handler = type("Hub", (_Hub,), {"root": root, "requests": requests})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

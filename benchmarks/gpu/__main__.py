@@ -83,16 +83,7 @@ def _refuse_too_large(name: str, device: str) -> None:
 def check_shape(
     name: str, report: Report, deadline: float, backend: str, cases: Sequence[str] = CASES, **settings: Any
 ) -> None:
-    """Measure one model, case by case.
-
-    Args:
-        name: A key of ``SHAPES``.
-        report: Gets a row of each case.
-        deadline: Of ``time.monotonic()``; what is left then is skipped.
-        backend: Of ``torch.compile``.
-        cases: What to measure, "load" first.
-        settings: Of ``Measurements``.
-    """
+    """Measure one model, case by case."""
     made: list[Measurements] = []
 
     def load() -> Figures:
@@ -138,18 +129,7 @@ def check(
     num_samples: int = 1024,
     rows: int = 256,
 ) -> Report:
-    """Measure all shapes and write reports to ``output``.
-
-    Args:
-        shapes: Keys of ``SHAPES``.
-        device: "cuda" or "cpu".
-        output: Directory for report.md, check.json and rates.json.
-        minutes: Time for all; what is left of it is shared evenly by the models to come.
-        backend: Of ``torch.compile``.
-        repeats: Timed calls per case; the median counts.
-        num_samples: Answers drawn.
-        rows: Of a decoding step.
-    """
+    """Measure all shapes and write reports to ``output``."""
     end = time.monotonic() + 60 * minutes
     dtype = "bfloat16" if device == "cuda" else "float32"
     environment = facts(device, getattr(torch, dtype))

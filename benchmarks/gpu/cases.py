@@ -89,14 +89,7 @@ def matmul_ceiling(device: str, dtype: torch.dtype) -> float:
 
 
 def forward_flops(model: torch.nn.Module, tokens: int, positions: int, attended: int) -> float:
-    """Operations of one forward pass.
-
-    Args:
-        model: The model, with its adapter.
-        tokens: Tokens read.
-        positions: Positions at which the output head is applied.
-        attended: (query, key) pairs.
-    """
+    """Operations of one forward pass."""
     config = model.config
     experts = getattr(config, "num_local_experts", 1)
     share = getattr(config, "num_experts_per_tok", 1) / experts
@@ -131,18 +124,7 @@ class Measurements:
         num_samples: int,
         rows: int,
     ):
-        """Build the model.
-
-        Args:
-            name: A key of ``SHAPES``.
-            device: "cuda" or "cpu".
-            dtype: "bfloat16" or "float32", of weights and activations.
-            peak: Specified TFLOP/s of the device; None where it is not known.
-            ceiling: TFLOP/s of a matrix multiplication there.
-            repeats: Timed calls of a case; the median counts.
-            num_samples: Answers drawn.
-            rows: Of a decoding step.
-        """
+        """Build the model."""
         self.name, self.shape, self.device, self.dtype = name, SHAPES[name], device, dtype
         self.peak, self.ceiling, self.repeats = peak, ceiling, repeats
         self.num_samples, self.rows = num_samples, rows

@@ -70,11 +70,6 @@ class PlainGenerate:
 def opened_in_vllm(base: torch.nn.Module, dtype: str, probe_ids: list[int]) -> Iterator[TextEngine]:
     """vLLM on the weights of ``base``, which may have adapter layers in it, in what memory is free beside it.
 
-    Args:
-        base: The causal language model.
-        dtype: Its own.
-        probe_ids: A request.
-
     Raises:
         ModelError: vLLM cannot load it.
     """

@@ -2,57 +2,52 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from pipeline.axes import AXES as EVALUATED
-from pipeline.config.evaluation import BASELINES, SAMPLED_AS, StyleConfig
-from pipeline.config.params import BASE
+from pipeline.config.evaluation import BASELINES, SAMPLED_AS, GenerateConfig, StyleConfig
+from pipeline.config.params import BASE, Params
+from pipeline.config.training import TrainConfig
 from pipeline.core.prompts.protocols import AnswerProtocol
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pipeline.config.evaluation import GenerateConfig
-    from pipeline.config.params import Params
-    from pipeline.config.training import TrainConfig
 
 
 def has_adapter(condition: str) -> bool:
     """Whether the condition is a trained adapter; the baselines are ways to ask the base checkpoint."""
-    return condition != BASE and condition not in BASELINES
+    return condition not in (BASE, *BASELINES)
 
 
-def conditions_on(params: "Params", axis: str) -> tuple[str, ...]:
+def conditions_on(params: Params, axis: str) -> tuple[str, ...]:
     """What a model is evaluated under on an axis: ``params.conditions``, and the baselines that are enabled there."""
     return (*params.conditions, *baselines_on(params, axis))
 
 
-def baselines_on(params: "Params", axis: str) -> tuple[str, ...]:
+def baselines_on(params: Params, axis: str) -> tuple[str, ...]:
     """The baselines of an axis that are enabled."""
     return tuple(name for name in EVALUATED[axis].baselines if getattr(params.generate, name).enabled)
 
 
-def adapter_directory(condition: str, weights: "Path") -> "Path | None":
+def adapter_directory(condition: str, weights: Path) -> Path | None:
     """Directory of the condition's adapter, by what the condition adds to the checkpoint; None where that is none."""
     return weights.parent if has_adapter(condition) else None
 
 
-def generation_settings(params: "Params", axis: str, condition: str) -> "GenerateConfig":
+def generation_settings(params: Params, axis: str, condition: str) -> GenerateConfig:
     """Sampling settings of a condition on an axis: a baseline has its own, the others the axis's (SAMPLED_AS)."""
     return getattr(params.generate, condition if condition in BASELINES else SAMPLED_AS.get(axis, axis))
 
 
-def decoding_settings(settings: "GenerateConfig") -> dict[str, dict[str, Any]]:
+def decoding_settings(settings: GenerateConfig) -> dict[str, dict[str, Any]]:
     """Further decoding settings by name, each temperature, top_p and top_k; none but where questions are answered."""
     return {name: asdict(decoding) for name, decoding in getattr(settings, "settings", {}).items()}
 
 
-def answer_styles(settings: "GenerateConfig") -> dict[str, StyleConfig]:
+def answer_styles(settings: GenerateConfig) -> dict[str, StyleConfig]:
     """Further styles of asking by name; none but where questions are answered."""
     return getattr(settings, "styles", {})
 
 
-def answer_protocol(params: "Params", model: str, condition: str) -> AnswerProtocol:
+def answer_protocol(params: Params, model: str, condition: str) -> AnswerProtocol:
     """How the condition asks the model, and finds the answers in its replies."""
     answers = getattr(params.generate, condition).answers_per_request if condition in BASELINES else 1
     return AnswerProtocol(condition, answers, params.models[model].chat.reasoning.answer_channel)
@@ -71,6 +66,6 @@ class _Overridden:
         return value if name in self._values else getattr(self._section, name)
 
 
-def training_settings(params: "Params", method: str) -> "TrainConfig":
+def training_settings(params: Params, method: str) -> TrainConfig:
     """The section ``train`` as a method has it."""
     return _Overridden(params.train, params.methods[method].train)  # type: ignore[return-value]

@@ -1,11 +1,11 @@
-"""The section of ``params.yaml`` that says which engine samples answers."""
+"""The section ``engine`` of ``params.yaml``: what samples answers."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field, StrictInt, model_validator
 from pydantic.dataclasses import dataclass
 
-from pipeline.config.evaluation import STRICT, PositiveFloat, PositiveInt
+from pipeline.config.evaluation import STRICT, PositiveFloat, PositiveInt, Probability
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -13,8 +13,7 @@ class VllmConfig:
     """vLLM in this process (requirements-vllm.txt)."""
 
     tensor_parallel_size: PositiveInt
-    """GPUs that share one copy of the model."""
-    gpu_memory_utilization: Annotated[float, Field(strict=True, gt=0, le=1)]
+    gpu_memory_utilization: Probability
     """Share of the GPU's memory that vLLM may take."""
     max_model_len: PositiveInt
     """Longest request with its answer, in tokens."""
@@ -41,22 +40,16 @@ class OpenaiConfig:
     served_models: dict[str, str]
     """Name on the server by condition: base, soft, hard."""
     max_concurrency: PositiveInt
-    """Requests under way at a time."""
     samples_per_request: PositiveInt
     """Samples of one prompt asked for in one request, with the seed of the first. Changes the draws, never the law."""
     timeout_seconds: PositiveFloat
-    """Longest wait for one reply."""
     max_retries: Annotated[StrictInt, Field(ge=0)]
     """Further attempts of a request that failed for a reason that may pass (no connection, 408, 409, 429, 5xx)."""
 
     @model_validator(mode="after")
-    def _has_address(self) -> "OpenaiConfig":
+    def _can_be_asked(self) -> "OpenaiConfig":
         if not self.base_url.startswith(("http://", "https://")):
             raise ValueError(f"base_url {self.base_url!r} must start with http:// or https://")
-        return self
-
-    @model_validator(mode="after")
-    def _asks_llama_cpp_for_single_samples(self) -> "OpenaiConfig":
         if self.dialect == "llama_cpp" and self.samples_per_request != 1:
             raise ValueError(
                 "dialect llama_cpp needs samples_per_request 1 (engine=llama_cpp sets both): llama-server takes as "
@@ -70,7 +63,6 @@ class EngineConfig:
     """What samples answers. Only ``kind`` is part of a generation's identity."""
 
     kind: Literal["transformers", "vllm", "openai"]
-    """transformers (default), vLLM offline, or a server over HTTP."""
     vllm: VllmConfig
     openai: OpenaiConfig
 

@@ -1,4 +1,4 @@
-"""The sections of ``params.yaml`` that say how models are sampled and evaluated."""
+"""The sections ``generate`` and ``evaluate`` of ``params.yaml``, and the types that all sections share."""
 
 from dataclasses import field
 from typing import Annotated, Literal
@@ -13,12 +13,13 @@ STRICT = ConfigDict(extra="forbid")
 PositiveInt = Annotated[StrictInt, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(strict=True, gt=0, le=1)]
+OpenShare = Annotated[float, Field(strict=True, gt=0, lt=1)]
 SettingName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+Template = Annotated[str, Field(pattern=r"\{prompt\}")]
+"""A request; {prompt} stands for the question."""
+Dtype = Literal["float32", "bfloat16"]
 
 AXES = tuple(EVALUATED)
-"""What models are evaluated on, each with stages of its own."""
-SAMPLED_AXES = tuple(name for name, axis in EVALUATED.items() if axis.sampled_as)
-"""Those on which models write answers."""
 SAMPLED_AS = {name: axis.sampled_as for name, axis in EVALUATED.items() if axis.sampled_as not in ("", name)}
 """Axes that are sampled under the settings of another."""
 PEOPLE_AXES = tuple(name for name, axis in EVALUATED.items() if axis.of_people)
@@ -28,7 +29,7 @@ QUESTION_AXES = tuple(name for name, axis in EVALUATED.items() if axis.of_questi
 BASELINES = ("ssot", "constrained", "batch", "verbalized")
 """Conditions of the base checkpoint that change how it is asked or decoded, not its weights."""
 DEFAULT_SETTING = "default"
-"""Name of the decoding setting that ``generate.questions`` itself gives, and of the prompt set's own style."""
+"""The decoding setting that ``generate.questions`` itself gives, and the prompt set's own style."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -40,16 +41,12 @@ class GenerateConfig:
     answers_per_request: PositiveInt
     """Answers that one generation is asked for: 1, or more for the baselines "batch" and "verbalized"."""
     max_new_tokens: PositiveInt
-    """Longest generation, in tokens, terminator included."""
     temperature: PositiveFloat
-    """Softmax temperature."""
     top_p: Probability
-    """Nucleus mass; 1 samples from the whole distribution."""
     checkpoint_defaults: list[Literal["temperature", "top_p", "top_k"]]
-    """Sampling settings that the checkpoint's generation_config.json replaces where it has them; [] for none."""
+    """Sampling settings that the checkpoint's generation_config.json replaces where it has them."""
     batch_size: PositiveInt
-    """Most rows decoded together; a killed run loses at most so many samples. Does not change the result beyond
-    rounding."""
+    """Most rows decoded together, without effect beyond rounding; a killed run loses at most so many samples."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -57,7 +54,6 @@ class BaselineConfig(GenerateConfig):
     """Sampling of a baseline of the base checkpoint, on every axis that has it."""
 
     enabled: bool
-    """Whether the condition exists."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -65,26 +61,20 @@ class DecodingConfig:
     """One way to draw answers from the softmax."""
 
     temperature: PositiveFloat
-    """Softmax temperature."""
     top_p: Probability
-    """Nucleus mass; 1 samples from the whole distribution."""
     top_k: PositiveInt | None
-    """Most probable tokens to draw from; null for all."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class StyleConfig:
     """A style in which questions are answered, and where the answer is in a reply."""
 
-    template: Annotated[str, Field(pattern=r"\{prompt\}")]
-    """The request; {prompt} stands for the question with its options."""
+    template: Template
     read: Literal["first_line", "after", "mentioned"]
-    """"first_line": the reply's first line is the answer. "after": what stands behind the last ``mark``.
-    "mentioned": the known answer that the reply mentions, and the whole reply where it mentions none."""
+    """The reply's first line; what stands behind the last ``mark``; or the known answer that the reply mentions, and
+    the whole reply where it mentions none."""
     mark: str | None
-    """Text before the answer, needed by "after"; else null."""
     max_new_tokens: PositiveInt
-    """Longest generation in this style, in tokens."""
 
     @model_validator(mode="after")
     def _mark_goes_with_after(self) -> "StyleConfig":
@@ -102,8 +92,7 @@ class QuestionsGenerateConfig(GenerateConfig):
     settings: dict[SettingName, DecodingConfig]
     """Further decoding settings by name, each with as many samples; the setting "default" is the section's own."""
     styles: dict[SettingName, StyleConfig] = field(default_factory=dict)
-    """Further styles by name, each with as many samples under the section's own decoding setting; the style "default"
-    is the prompt set's template."""
+    """Further styles by name, sampled under the section's own decoding setting."""
 
     @model_validator(mode="after")
     def _names_are_free(self) -> "QuestionsGenerateConfig":
@@ -120,7 +109,7 @@ class QuestionsGenerateConfig(GenerateConfig):
 
 @dataclass(frozen=True, config=STRICT)
 class GenerateAxes:
-    """Sampling settings by axis, then those of the baselines."""
+    """Sampling settings by axis, then those of the baselines. Records made before an axis existed lack its section."""
 
     structured: GenerateConfig
     open: GenerateConfig
@@ -131,19 +120,18 @@ class GenerateAxes:
     instructions: GenerateConfig
     """The base checkpoint's replies to the other instructions, which methods with anchors are trained on."""
     ssot: BaselineConfig
-    """String Seed of Thought (Appendix C.2), on the axes structured and open."""
+    """String Seed of Thought (Appendix C.2)."""
     constrained: BaselineConfig
-    """Decoding restricted to the strings of the evaluation space, on the axis structured."""
+    """Decoding restricted to the strings of the evaluation space."""
     batch: BaselineConfig
-    """Several independent answers in one reply, on the axes structured and open."""
+    """Several independent answers in one reply."""
     verbalized: BaselineConfig
-    """Candidates with stated probabilities, one drawn by them, on the axes structured and open."""
+    """Candidates with stated probabilities, one drawn by them."""
     questions: QuestionsGenerateConfig | None = None
     """Answers to the questions of a prompt set, which QUESTION_AXES need; none in what was recorded before them."""
     perturbations: GenerateConfig | None = None
     """Answers to the perturbations of questions, which the axis inv_entropy needs."""
     selfreflect: GenerateConfig | None = None
-    """Summaries of a model's answers to questions; none in what was recorded before the axis."""
 
 
 def enabled_baselines(generate: GenerateAxes) -> list[str]:
@@ -156,23 +144,18 @@ class ClassifierConfig:
     """What decides whether two NoveltyBench responses say the same."""
 
     kind: Literal["deberta", "lexical"]
-    """"deberta": the benchmark's pair classifier. "lexical": word overlap, for machines without its weights."""
+    """The benchmark's pair classifier, or word overlap for machines without its weights."""
     checkpoint: str | None
-    """Local directory or hub repository of the classifier; null for "lexical"."""
     revision: str | None
-    """Commit of a hub repository."""
     tokenizer: str | None
-    """Local directory or hub repository of its tokenizer; null for "lexical"."""
     tokenizer_revision: str | None
-    """Commit of a hub repository."""
-    dtype: Literal["float32", "bfloat16"]
-    """Weights and activations."""
+    dtype: Dtype
     threshold: Annotated[float, Field(strict=True, ge=0, le=1)]
     """Two responses are of one class where the similarity is above this."""
     max_tokens: PositiveInt
     """Each response is cut to so many tokens."""
     tokens_per_pass: PositiveInt
-    """Tokens per forward pass at most, padding included (a longer pair goes alone). Results differ by rounding only."""
+    """At most, padding included; here and below without effect beyond rounding."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -180,18 +163,14 @@ class RewardConfig:
     """What rates NoveltyBench responses."""
 
     kind: Literal["skywork", "likelihood"]
-    """"skywork": the benchmark's reward model, a sequence classifier. "likelihood": a stand-in, the mean
-    log-probability of the response under the evaluated model's base checkpoint; not comparable with the paper."""
+    """The benchmark's reward model, or a stand-in that is not comparable with the paper: the response's mean
+    log-probability under the evaluated model's base checkpoint."""
     checkpoint: str | None
-    """Local directory or hub repository of the reward model; null for "likelihood"."""
     revision: str | None
-    """Commit of a hub repository."""
-    dtype: Literal["float32", "bfloat16"]
-    """Weights and activations."""
+    dtype: Dtype
     max_length: PositiveInt
-    """Longest conversation in tokens; longer ones are cut at the end."""
+    """Longer conversations, in tokens, are cut at the end."""
     tokens_per_pass: PositiveInt
-    """Tokens per forward pass at most, padding included. Results differ by rounding only."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -200,7 +179,7 @@ class NoveltyConfig:
 
     classifier: ClassifierConfig
     reward: RewardConfig
-    patience: Annotated[float, Field(strict=True, gt=0, lt=1)]
+    patience: OpenShare
     """Probability that the imagined reader asks for one more response; the discount of the utility."""
 
 
@@ -209,17 +188,13 @@ class JudgeConfig:
     """A model of natural language inference, which says whether one answer follows from another."""
 
     checkpoint: str
-    """Local directory or hub repository of the model and its tokenizer."""
     revision: str | None
-    """Commit of a hub repository."""
-    dtype: Literal["float32", "bfloat16"]
-    """Weights and activations."""
+    dtype: Dtype
     strict: StrictBool
     """Whether two answers must follow from each other; else none may contradict the other, and one must follow."""
     max_tokens: PositiveInt
     """Of a longer pair of texts, the question before each answer included, the beginnings are cut."""
     tokens_per_pass: PositiveInt
-    """Tokens per forward pass at most, padding included. Results differ by rounding only."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -230,7 +205,6 @@ class PartitionConfig:
     """"aliases": the same but for case, white space, punctuation and articles, or in one class of people's answers.
     "entailment": or the judge takes them to say the same."""
     judge: JudgeConfig | None
-    """Needed by the rule "entailment"."""
 
     @model_validator(mode="after")
     def _entailment_has_a_judge(self) -> "PartitionConfig":
@@ -244,18 +218,14 @@ class SimilarityConfig:
     """What says how alike two texts are."""
 
     kind: Literal["ngrams", "embedding"]
-    """|cosine| of "ngrams": counts of three characters, a stand-in for machines without weights; of "embedding": a
-    model's mean-pooled last hidden states."""
+    """|cosine| of counts of three characters, a stand-in for machines without weights, or of a model's mean-pooled last
+    hidden states."""
     checkpoint: str | None
-    """Local directory or hub repository of the model and its tokenizer; null for "ngrams"."""
     revision: str | None
-    """Commit of a hub repository."""
-    dtype: Literal["float32", "bfloat16"]
-    """Weights and activations."""
+    dtype: Dtype
     max_tokens: PositiveInt
     """Longer texts are cut at the end."""
     tokens_per_pass: PositiveInt
-    """Tokens per forward pass at most, padding included. Results differ by rounding only."""
 
     @model_validator(mode="after")
     def _embedding_has_a_checkpoint(self) -> "SimilarityConfig":
@@ -269,32 +239,30 @@ class InverseEntropyConfig:
     """Inv-Entropy of answers to perturbed questions."""
 
     draws: PositiveInt
-    """Draws of one answer to each perturbation, over which measures are averaged."""
+    """Of one answer to each perturbation; measures are averaged over them."""
     similarity: SimilarityConfig
 
 
 @dataclass(frozen=True, config=STRICT)
 class EvaluateConfig:
-    """Scoring and intervals."""
+    """Scoring and intervals. Records made before an axis existed lack its section."""
 
     paths_per_prompt: PositiveInt
     """Monte Carlo paths per prompt for the logit KL."""
     exact_max_prefixes: PositiveInt | None
-    """Tries of more prefixes than this are not scored whole; null scores all of them."""
+    """Tries of more prefixes than this are not scored whole."""
     bounds_width: PositiveFloat
     """Upper minus lower bound at which the exact normalised W1 is good enough."""
     bounds_max_positions: PositiveInt
     """Prefixes per prompt after which the bounds are taken as they are."""
     bootstrap_replicates: Annotated[StrictInt, Field(ge=100)]
-    """Resamples behind each interval."""
     floor_replicates: Annotated[StrictInt, Field(ge=20)]
     """Simulated perfect samplers behind each floor."""
     mcq_parser: Literal["strict", "released_code"]
     """What counts as the requested format of a multiple-choice question: ours, or the released code's rules."""
     novelty: NoveltyConfig
     tokens_per_pass: PositiveInt
-    """Tokens per forward pass of ``score-anchors`` at most, padding included. Results differ by rounding only."""
+    """Of scores of replies to instructions."""
     partition: PartitionConfig | None = None
-    """Classes of answers to questions, which QUESTION_AXES need; none in what was recorded before them."""
+    """Classes of answers to questions."""
     inverse_entropy: InverseEntropyConfig | None = None
-    """Which the axis inv_entropy needs; none in what was recorded before it."""

@@ -9,18 +9,14 @@ from pydantic.dataclasses import dataclass
 from pipeline.config.evaluation import STRICT, PositiveFloat, PositiveInt
 
 Number = StrictInt | StrictFloat
-Label = str | StrictInt | StrictFloat
-Templates = Annotated[list[str], Field(min_length=1)]
-Weights = Annotated[dict[str, Number], Field(min_length=1)]
-Spellings = dict[str, Annotated[list[str], Field(min_length=1)]]
+Texts = Annotated[list[str], Field(min_length=1)]
 
 
 @dataclass(frozen=True, config=STRICT)
 class TemplatesConfig:
     """Requests, with the law's fields in braces."""
 
-    train: Templates
-    """Those that are trained on."""
+    train: Texts
     test: list[str] = field(default_factory=list)
     """Paraphrases that are only evaluated: has the model learned the law, or the sentence?"""
 
@@ -37,29 +33,25 @@ class RangeConfig:
 
 @dataclass(frozen=True, config=STRICT)
 class ScipyLawConfig:
-    """Laws of one SciPy distribution, one for each combination of parameters."""
+    """Laws of one distribution of scipy.stats, one for each combination of parameters."""
 
     kind: Literal["scipy"]
     templates: TemplatesConfig
     distribution: str
-    """Name in scipy.stats."""
     parameters: dict[str, Number | Annotated[list[Number], Field(min_length=1)] | RangeConfig]
-    """Values of SciPy's arguments: a number, a list, or a range."""
     held_out: dict[str, list[Number]] = field(default_factory=dict)
     """Further values by parameter, which no prompt that is trained on has."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class CategoricalLawConfig:
-    """A law over strings, written out."""
+    """A law over strings, written out by probabilities that sum to 1, or by counts."""
 
     kind: Literal["categorical"]
     templates: TemplatesConfig
-    probabilities: Weights | None = None
-    """By string; they sum to 1."""
+    probabilities: Annotated[dict[str, Number], Field(min_length=1)] | None = None
     counts: dict[str, PositiveFloat | PositiveInt] | None = None
-    """By string, instead of probabilities."""
-    spellings: Spellings = field(default_factory=dict)
+    spellings: dict[str, Texts] = field(default_factory=dict)
     """Strings that count as the same class, by its name."""
     spelling: Literal["split", "first"] = "split"
     """Whether spellings share the class's probability, or the first has all of it."""
@@ -74,16 +66,15 @@ class TableLawConfig:
     table: str
     """A file .csv, .jsonl or .parquet beside the law's own."""
     column: str
-    """What is answered."""
     weight: str | None = None
     """Column of counts, or of probabilities where it is named probability; null counts rows."""
     fields: list[str] = field(default_factory=list)
     """Columns that templates name; conditional laws need at least one, others have none."""
-    held_out: dict[str, list[Label]] = field(default_factory=dict)
+    held_out: dict[str, list[str | Number]] = field(default_factory=dict)
     """Values by field whose laws are known from the table and not trained on."""
     decimals: Annotated[StrictInt, Field(ge=0, le=9)] | None = None
     """Digits behind the point of a column of numbers; null takes as many as the column has."""
     smoothing: Literal["none", "kernel"] = "none"
     """Numbers as they are, or a kernel density of them."""
-    spellings: Spellings = field(default_factory=dict)
+    spellings: dict[str, Texts] = field(default_factory=dict)
     spelling: Literal["split", "first"] = "split"

@@ -7,8 +7,8 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from pipeline.config.evaluation import STRICT, PositiveFloat, PositiveInt
+from pipeline.config.training import Share
 
-Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 Weight = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 TARGETS = ("soft", "hard")
 """What an adapter can be trained towards, each with a section of ``train`` and one of ``discretize``."""
@@ -46,9 +46,8 @@ class MethodConfig:
     outside_weight: Weight
     """gamma: weight of KL(base || model) among the tokens that no target names, at the trained positions."""
     anchors: AnchorsConfig | None
-    """What keeps the model near its base checkpoint; null trains on the targets alone."""
     train: dict[str, Any]
-    """What differs from the section ``train``, e.g. {learning_rate: 1.0e-4, soft: {epochs: 6}}; {} for nothing."""
+    """What differs from the section ``train``, e.g. {learning_rate: 1.0e-4, soft: {epochs: 6}}."""
     merge: dict[str, Weight] | None
     """Weights of one or two trained methods' updates, which this one adds up instead of training: {soft: 0.5} is half
     of soft's update, {soft: 0.5, hard: 0.5} the mean of two. null trains."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pipeline.config.evaluation import STRICT, PositiveInt
+from pipeline.config.evaluation import STRICT, Dtype, PositiveInt
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -13,9 +13,8 @@ class ReasoningConfig:
     """How a request becomes the model's input where the model is to reason first (String Seed of Thought)."""
 
     template_arguments: dict[str, Any]
-    """Keyword arguments of the chat template, e.g. enable_thinking: true."""
+    """Of the chat template, e.g. enable_thinking: true."""
     instruction_role: Literal["system", "developer"]
-    """Role of the message that carries the instruction."""
     answer_channel: str | None
     """Harmony channel with the answer ("final"); null where the answer is in a tag of plain text."""
 
@@ -25,7 +24,6 @@ class ChatConfig:
     """How a request becomes the model's input."""
 
     template_arguments: dict[str, Any]
-    """Keyword arguments of the chat template, e.g. enable_thinking."""
     answer_prefix: str
     """Text appended after the generation prompt (Harmony's final channel); empty for most models."""
     add_special_tokens: bool
@@ -39,21 +37,19 @@ class ModelConfig:
     """One checkpoint and all that differs between model families."""
 
     display_name: str
-    """Name in tables and figures."""
+    """In tables and figures."""
     checkpoint: str
     """Local directory or hub repository."""
     revision: str | None
     """Commit of a hub repository; null takes the current one, which check_model records."""
     num_parameters: PositiveInt
-    """Parameters of the checkpoint, for estimates of cost."""
+    """For estimates of cost."""
     tokenizer: str
     """Name under which tries are shared by models with the same tokenizer."""
-    dtype: Literal["float32", "bfloat16"]
-    """Weights and activations; those of adapters are ``train.adapter_dtype``."""
+    dtype: Dtype
+    """Of weights and activations; that of adapters is ``train.adapter_dtype``."""
     attention: Literal["sdpa", "eager", "flash_attention_2"]
-    """Attention implementation."""
     terminator: str
     """Token that ends the model's turn; "eos" takes the tokenizer's EOS token."""
     lora_target_modules: Annotated[list[str], Field(min_length=1)]
-    """Modules that get LoRA weights."""
     chat: ChatConfig

@@ -1,11 +1,10 @@
 """What is wrong with a Hydra override, in one sentence: the key or choice, the nearest ones, and what is allowed.
 
-Hydra's own messages suggest to append what is misspelt. Here the configuration is composed without the
-overrides of single values, and each of them is looked up in it.
+Hydra's own messages suggest to append what is misspelt. Here the configuration is composed without the overrides of
+single values, and each of them is looked up in it.
 """
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +16,14 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from pipeline.errors import did_you_mean
+
 HOW_TO_ADD = {
     "models": "+model@models.NAME=NAME adds one of conf/model",
     "template_arguments": "a + in front of the override adds one",
     "revisions": "a + in front of the override adds one",
 }
 """For sections whose keys are the user's own."""
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
-    return f"did you mean {' or '.join(found)}? " if found else ""
 
 
 def _choices(override: Override) -> list[Any]:
@@ -40,15 +36,15 @@ def _choices(override: Override) -> list[Any]:
 def _wrong_choice(override: Override, conf: Path) -> str | None:
     """What is wrong with the choice of a file of conf/, where the override is one."""
     group, groups = override.key_or_group, sorted(path.name for path in conf.iterdir() if path.is_dir())
-    if not (conf / group).is_dir():
+    if group not in groups:
         if override.package is None:
             return None
-        near = _nearest(group, groups)
+        near = did_you_mean(group, groups)
         return f"{override.input_line}: there is no group {group!r}; {near}there are {', '.join(groups)}"
     known = sorted(path.stem for path in (conf / group).glob("*.yaml"))
     for choice in _choices(override):
         if isinstance(choice, str) and choice not in known:
-            return f"{group}: there is no {choice!r}; {_nearest(choice, known)}there are {', '.join(known)}"
+            return f"{group}: there is no {choice!r}; {did_you_mean(choice, known)}there are {', '.join(known)}"
     return None
 
 
@@ -74,57 +70,45 @@ def _wrong_key(values: Any, key: Sequence[str], value: Any) -> str | None:
         if part not in node:
             known = [str(name) for name in node]
             end = f"; {HOW_TO_ADD[key[depth - 1]]}" if depth and key[depth - 1] in HOW_TO_ADD else ""
-            where = f"the keys of {place} are" if place else "the keys here are"
-            return f"{'.'.join(key)}: there is no key {part!r}; {_nearest(part, known)}{where} {', '.join(known)}{end}"
+            where = f"{did_you_mean(part, known)}the keys {f'of {place}' if place else 'here'} are {', '.join(known)}"
+            return f"{'.'.join(key)}: there is no key {part!r}; {where}{end}"
         node = node[part]
     if isinstance(value, Mapping) and isinstance(node, Mapping):
-        for name, inner in value.items():
-            if problem := _wrong_key(values, (*key, str(name)), inner):
-                return problem
+        problems = (_wrong_key(values, (*key, str(name)), inner) for name, inner in value.items())
+        return next(filter(None, problems), None)
     return None
 
 
-def _parsed(text: str) -> Override | str:
-    """The override, or what is wrong with how it is written."""
-    try:
-        return OverridesParser.create().parse_override(text)
-    except HydraException as error:
-        if "=" not in text and not text.startswith("~"):
-            return f"{text}: an override is KEY=VALUE"
-        lines = [line for line in str(error).splitlines() if not line.startswith(("See ", "Error parsing "))]
-        return f"{text}: cannot be read ({' '.join(lines)}); a text with brackets, braces or commas needs quotes"
-
-
 def find_problem(conf: Path, primary: str, overrides: Sequence[str], several: bool = False) -> str | None:
-    """The first override that cannot be right, in one sentence, or None where none is found.
+    """The first override of the configuration ``primary`` that cannot be right, in one sentence; None without any.
 
-    Args:
-        conf: Hydra's configuration directory.
-        primary: Name of the primary configuration in it.
-        overrides: As on the command line; those of Hydra's own settings are passed over.
-        several: Whether an override may name several values (a multirun).
+    Overrides of Hydra's own settings are passed over. ``several``: an override may name several values (a multirun).
     """
-    found = []
+    parsed = []
     for text in overrides:
-        override = _parsed(text)
-        if isinstance(override, str):
-            return override
+        try:
+            override = OverridesParser.create().parse_override(text)
+        except HydraException as error:
+            if "=" not in text and not text.startswith("~"):
+                return f"{text}: an override is KEY=VALUE"
+            lines = [line for line in str(error).splitlines() if not line.startswith(("See ", "Error parsing "))]
+            return f"{text}: cannot be read ({' '.join(lines)}); a text with brackets, braces or commas needs quotes"
         if override.key_or_group.split(".")[0].split("/")[0] == "hydra":
             continue
         if override.is_sweep_override() and not several:
             return f"{text}: several values are a sweep (python -m pipeline.sweep -m {text}); a list is KEY=[A,B]"
         if problem := _wrong_choice(override, conf):
             return problem
-        found.append(override)
+        parsed.append(override)
     # Groups are chosen before single values are set: a key may exist in the files chosen only.
-    chosen = [_first_choice(item) for item in found if _is_choice(item, conf)]
+    chosen = [_first_choice(item) for item in parsed if _is_choice(item, conf)]
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
             values = OmegaConf.to_container(compose(primary, overrides=chosen), resolve=False)
     except (HydraException, OmegaConfBaseException):
         return None
-    for override in found:
+    for override in parsed:
         if _is_choice(override, conf) or override.is_add() or override.is_force_add():
             continue
         value = None if override.is_delete() or override.is_sweep_override() else override.value()

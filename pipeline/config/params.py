@@ -1,11 +1,8 @@
-"""The schema of ``params.yaml``: one frozen dataclass per section, with units and ranges.
-
-Unknown keys, wrong types and out-of-range values raise ConfigError, which names the key
-and what is allowed. Nothing here has a default: every value that matters is in ``conf/``.
-"""
+"""The schema of ``params.yaml``: a frozen dataclass per section. Nothing has a default: every value is in ``conf/``."""
 
 import re
 from dataclasses import asdict, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -13,7 +10,6 @@ import yaml
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 
-from pipeline.config.distributed import DistributedConfig
 from pipeline.config.engine import EngineConfig
 from pipeline.config.evaluation import (
     AXES,
@@ -22,52 +18,84 @@ from pipeline.config.evaluation import (
     STRICT,
     EvaluateConfig,
     GenerateAxes,
+    PositiveFloat,
+    PositiveInt,
 )
 from pipeline.config.methods import MethodConfig, merged_settings
 from pipeline.config.models import ModelConfig
 from pipeline.config.prompts import PromptsConfig
 from pipeline.config.retention import PalomaConfig, RetentionConfig, TestsConfig
-from pipeline.config.selfreflect import SelfReflectConfig
-from pipeline.config.training import TrainConfig
+from pipeline.config.training import DistributedConfig, TrainConfig
 from pipeline.core.laws.families import FAMILIES
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, did_you_mean
 
 BASE = "base"
 """The condition without an adapter."""
-METHOD_NAME = re.compile(r"[a-z][a-z0-9_]*")
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+NEEDED = {
+    "prompts.questions": QUESTION_AXES,
+    "generate.questions": QUESTION_AXES,
+    "evaluate.partition": QUESTION_AXES,
+    "prompts.perturbations": ("inv_entropy",),
+    "generate.perturbations": ("inv_entropy",),
+    "evaluate.inverse_entropy": ("inv_entropy",),
+    "selfreflect": ("selfreflect",),
+    "generate.selfreflect": ("selfreflect",),
+}
+"""Sections that only some axes need, and that records made before those lack."""
+RETIRED = (
+    ("prompts", "perturbations", "genetic"),
+    ("generate", "questions", "variants"),
+    ("generate", "perturbations", "settings"),
+    ("evaluate", "token_budget"),
+)
+"""Settings that are gone, and that records made with them still name."""
+PROBLEMS = {
+    "missing": "a value is missing",
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be finite",
+    "string_type": "must be a text",
+    "list_type": "must be a list",
+    "dict_type": "must be a mapping",
+    "dataclass_type": "must be a mapping",
+    "greater_than": "must be above {gt}",
+    "greater_than_equal": "must be {ge} or more",
+    "less_than": "must be below {lt}",
+    "less_than_equal": "must be {le} or less",
+    "literal_error": "must be {expected}",
+    "string_pattern_mismatch": "must match {pattern}",
+    "too_short": "at least {min_length} is needed",
+    "too_long": "at most {max_length} are allowed",
+}
+"""Our words for pydantic's errors."""
 Section = TypeVar("Section")
-
-
 MaxBins = Annotated[StrictInt, Field(ge=2, le=10_000_000)]
 
 
 @dataclass(frozen=True, config=STRICT)
-class DiscretizeConfig:
-    """The canonical strings that a method trains on (Section 3, Appendix B.1)."""
+class EvaluationSpace:
+    """Canonical strings, at most so many for a prompt (Section 3, Appendix B.1)."""
 
     num_decimals: Annotated[StrictInt, Field(ge=0, le=12)]
-    """Decimals of the canonical strings."""
-    max_bins: MaxBins | None
-    """Largest number of canonical strings per prompt; null keeps every decimal (the law rounded to num_decimals)."""
+    max_bins: MaxBins
     integer_lower_tail: Literal["renormalise", "first_value"]
     """Mass below the first value of an integer law without a lower end; the paper renormalises. Unused without bins."""
 
 
 @dataclass(frozen=True, config=STRICT)
-class EvaluationSpace:
-    """The canonical strings that every condition is scored on; always a list, as in the paper."""
+class DiscretizeConfig(EvaluationSpace):
+    """The canonical strings that a method trains on."""
 
-    num_decimals: Annotated[StrictInt, Field(ge=0, le=12)]
-    """Decimals of the canonical strings."""
-    max_bins: MaxBins
-    """Largest number of canonical strings per prompt."""
-    integer_lower_tail: Literal["renormalise", "first_value"]
-    """Mass below the first value of an integer law without a lower end; the paper renormalises."""
+    max_bins: MaxBins | None
+    """null keeps every decimal (the law rounded to num_decimals)."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class DiscretizeSpaces:
-    """The three output spaces: what each method trains on, and what every condition is scored on."""
+    """What each method trains on, and what every condition is scored on (always a list, as in the paper)."""
 
     soft: DiscretizeConfig
     hard: DiscretizeConfig
@@ -81,7 +109,20 @@ class TrackingConfig:
     mode: Literal["auto", "online", "offline", "disabled"]
     """"auto" is online where credentials are found, else offline."""
     project: str
-    """W&B project."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class SelfReflectConfig:
+    """A judge reads a summary of a model's answers, or the answers themselves, and guesses words of further answers."""
+
+    judge: ModelConfig | None
+    """A causal language model (``+model@selfreflect.judge=NAME``); null takes the evaluated model's base checkpoint."""
+    test_answers: PositiveInt
+    """The last so many answers of the default decoding setting are those whose words are guessed; the others are the
+    list that the judge reads."""
+    temperature: PositiveFloat
+    """What the judge's log-probabilities are divided by before its laws are compared."""
+    tokens_per_pass: PositiveInt
 
 
 def _some_axes(value: Any) -> Any:
@@ -91,14 +132,13 @@ def _some_axes(value: Any) -> Any:
         raise ValueError(f"got {value!r}; {allowed}")
     for position, axis in enumerate(value):
         if axis not in AXES:
-            raise ValueError(f"there is no axis {axis!r}; {allowed}")
+            raise ValueError(f"there is no axis {axis!r}; {did_you_mean(axis, AXES)}{allowed}")
         if axis in value[:position]:
             raise ValueError(f"{axis} is named twice; {allowed}")
     return value
 
 
 RootSeed = Annotated[StrictInt, Field(ge=0, lt=2**63)]
-Axes = Annotated[list[str], BeforeValidator(_some_axes)]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -106,18 +146,15 @@ class Params:
     """All of ``params.yaml``."""
 
     experiment: str
-    """Name of the experiment in ``conf/experiment``."""
     artifacts: str
     """Root directory of all artifacts, relative to the project."""
     reports: str
-    """Directory of tables, figures and the page."""
     compat: Literal["none", "released_code"]
     """Whose practice the settings follow where ours differs from the code behind the paper's numbers (conf/compat)."""
     require_pinned_revisions: bool
     """Whether the DAG refuses to start while a checkpoint or data set of the hub has no commit (`make pin`)."""
-    axes: Axes
-    """What is evaluated: one or more of ``AXES``, in any order; "laws" where there are any. The stages of the others do
-    not exist. No artifact depends on it."""
+    axes: Annotated[list[str], BeforeValidator(_some_axes)]
+    """What is evaluated, in any order. The stages of other axes do not exist. No artifact depends on it."""
     conditions: Annotated[list[str], Field(min_length=1)]
     """What models are evaluated under: the base checkpoint and methods, in the order of tables. DVC tracks it: an
     evaluation sees all conditions of a model at once."""
@@ -144,10 +181,8 @@ class Params:
     """What is trained, or merged from what is, by name (conf/method)."""
     models: Annotated[dict[str, ModelConfig], Field(min_length=1)]
     laws: dict[str, str] = field(default_factory=dict)
-    """Laws of one's own: a file of each by name (pipeline/config/laws.py), all in one directory. Parameters that were
-    recorded without the key have none."""
+    """A file of each law of one's own by name (pipeline/config/laws.py), all in one directory."""
     selfreflect: SelfReflectConfig | None = None
-    """Which the axis "selfreflect" needs; none in parameters that were recorded before it."""
 
     @property
     def possible_axes(self) -> tuple[str, ...]:
@@ -156,126 +191,114 @@ class Params:
         return tuple(axis for axis in AXES if axis not in absent)
 
     @model_validator(mode="after")
-    def _laws_lie_together(self) -> "Params":
+    def _sections_fit(self) -> "Params":
+        self._check_laws()
+        self._check_questions()
+        self._check_methods()
+        return self
+
+    def _check_laws(self) -> None:
         for name in self.laws:
-            if not METHOD_NAME.fullmatch(name) or name in FAMILIES:
+            if not NAME.fullmatch(name) or name in FAMILIES:
                 raise ValueError(
                     f"laws.{name}: a law's name has lower-case letters, digits and _, and is no family of the paper's"
                 )
         places = {Path(file).parent for file in self.laws.values()}
         if len(places) > 1 or Path() in places:
             raise ValueError("laws: the files must lie in one directory, not the project's own, which DVC watches")
-        return self
 
-    @model_validator(mode="after")
-    def _questions_are_asked(self) -> "Params":
-        if problem := _missing_section(self):
-            raise ValueError(problem)
-        if problem := _selfreflect_problem(self):
-            raise ValueError(problem)
-        return self
+    def _check_questions(self) -> None:
+        for key, axes in NEEDED.items():
+            if not set(axes).isdisjoint(self.axes) and attrgetter(key)(self) is None:
+                raise ValueError(f"{key}: a value is missing, which is needed by {', '.join(axes)}")
+        if "selfreflect" in self.axes:
+            drawn, tested = self.generate.questions.num_samples, self.selfreflect.test_answers
+            if tested >= drawn:
+                raise ValueError(
+                    f"selfreflect.test_answers: got {tested}; must be less than generate.questions.num_samples "
+                    f"({drawn}), whose other answers are the list that the judge reads"
+                )
 
-    @model_validator(mode="after")
-    def _methods_can_be_made(self) -> "Params":
+    def _check_methods(self) -> None:
+        taken = (BASE, *BASELINES)
         for name, method in self.methods.items():
-            if not METHOD_NAME.fullmatch(name) or name in (BASE, *BASELINES):
+            if not NAME.fullmatch(name) or name in taken:
                 raise ValueError(
                     f"methods.{name}: a method's name has lower-case letters, digits and _, and is none of "
-                    f"{', '.join((BASE, *BASELINES))}"
+                    f"{', '.join(taken)}"
                 )
             validate(merged_settings(asdict(self.train), method.train), TrainConfig, f"methods.{name}.train")
             if method.merge is not None and (problem := _merge_problem(name, method, self.methods)):
                 raise ValueError(f"methods.{name}.merge: {problem}")
-        return self
-
-    @model_validator(mode="after")
-    def _conditions_exist(self) -> "Params":
         known = (BASE, *self.methods)
-        for place, name in enumerate(self.conditions):
-            if name not in known or name in self.conditions[:place]:
-                raise ValueError(
-                    f"conditions: got {name!r}; give null for all, or a list of {', '.join(known)}, each at most once"
-                )
-        return self
-
-
-def _missing_section(params: "Params") -> str | None:
-    """What is wrong where parameters from before the axes of questions lack a section that one needs; else None."""
-    sections = {
-        "prompts.questions": (params.prompts.questions, QUESTION_AXES),
-        "generate.questions": (params.generate.questions, QUESTION_AXES),
-        "evaluate.partition": (params.evaluate.partition, QUESTION_AXES),
-        "prompts.perturbations": (params.prompts.perturbations, ("inv_entropy",)),
-        "generate.perturbations": (params.generate.perturbations, ("inv_entropy",)),
-        "evaluate.inverse_entropy": (params.evaluate.inverse_entropy, ("inv_entropy",)),
-    }
-    for key, (section, axes) in sections.items():
-        if section is None and not set(axes).isdisjoint(params.axes):
-            return f"{key}: a value is missing, which {', '.join(axes)} need"
-    return None
-
-
-def _selfreflect_problem(params: "Params") -> str | None:
-    """What the axis "selfreflect" lacks; None where nothing, or where it is off."""
-    if "selfreflect" not in params.axes:
-        return None
-    for key, section in (("selfreflect", params.selfreflect), ("generate.selfreflect", params.generate.selfreflect)):
-        if section is None:
-            return f"{key}: a value is missing, which the axis selfreflect needs"
-    drawn, tested = params.generate.questions.num_samples, params.selfreflect.test_answers
-    if tested >= drawn:
-        return (
-            f"selfreflect.test_answers: got {tested}; must be less than generate.questions.num_samples ({drawn}), "
-            "whose other answers are the list that the judge reads"
-        )
-    return None
+        if not set(self.conditions) <= set(known) or len(set(self.conditions)) < len(self.conditions):
+            raise ValueError(
+                f"conditions: got {', '.join(self.conditions)}; give null for all, or a list of {', '.join(known)}, "
+                "each at most once"
+            )
 
 
 def _merge_problem(name: str, method: MethodConfig, methods: dict[str, MethodConfig]) -> str | None:
     """Why a method cannot be merged from what it names; None where it can."""
-    merge = method.merge or {}
     trained = [other for other, settings in methods.items() if settings.merge is None]
-    if not 1 <= len(merge) <= 2 or not merge.keys() <= set(trained):
-        return f"got {merge}; one or two of the methods that are trained are allowed: {', '.join(trained) or 'none'}"
-    if not any(merge.values()):
+    if not 1 <= len(method.merge) <= 2 or not method.merge.keys() <= set(trained):
+        allowed = ", ".join(trained) or "none"
+        return f"got {method.merge}; one or two of the methods that are trained are allowed: {allowed}"
+    if not any(method.merge.values()):
         return "one weight at least must be above 0"
     if method.anchors is not None or method.outside_weight or method.train:
         return f"{name} is merged, not trained: anchors, outside_weight and train must be null, 0 and {{}}"
     return None
 
 
-def _allowed_keys(schema: Any, location: tuple) -> list[str]:
+def _allowed_keys(schema: Any, location: list[str]) -> list[str]:
     """Keys that the section holding ``location`` allows, from the schema's JSON form."""
-    root = TypeAdapter(schema).json_schema()
-    node = root
+    root = node = TypeAdapter(schema).json_schema()
     for part in location[:-1]:
         node = node.get("properties", {}).get(part) or node.get("additionalProperties") or {}
+        # A section that may be null is one of two.
+        node = next((option for option in node.get("anyOf", ()) if "$ref" in option), node)
         if "$ref" in node:
             node = root["$defs"][node["$ref"].rsplit("/", 1)[1]]
     return list(node.get("properties", {}))
 
 
-def validate(values: Any, schema: type[Section] = Params, source: str = "params.yaml") -> Section:
-    """Check ``values`` against a schema and return the frozen dataclass.
+def _explained(problem: dict[str, Any], values: Any, schema: Any) -> str:
+    """One of pydantic's errors in our words, with its key."""
+    kind, location, node = problem["type"], [], values
+    for part in problem["loc"]:
+        # What is no key of the values names a validator or an alternative, unless it is the very key that is missing.
+        there = part in node if isinstance(node, dict) else isinstance(node, list) and isinstance(part, int)
+        node = node[part] if there else node
+        if there or (kind == "missing" and part == problem["loc"][-1]):
+            location.append(str(part))
+    key = ".".join(location)
+    if kind == "unexpected_keyword_argument":
+        known = _allowed_keys(schema, location)
+        message = f"unknown key; {did_you_mean(location[-1], known)}the keys allowed here are {', '.join(known)}"
+    elif kind == "value_error":
+        message = problem["msg"].removeprefix("Value error, ")
+    elif kind == "too_short" and key in ("models", "methods"):
+        message = f"at least one is needed; +{key[:-1]}@{key}.NAME=NAME adds one of conf/{key[:-1]}"
+    else:
+        plain = problem["msg"][:1].lower() + problem["msg"][1:]
+        message = PROBLEMS[kind].format(**problem.get("ctx", {})) if kind in PROBLEMS else plain
+        if kind == "literal_error":
+            known = re.findall("'([^']*)'", problem["ctx"]["expected"])
+            message = f"{did_you_mean(str(problem['input']), known)}{message}"
+        if kind != "missing":
+            message += f", got {problem['input']!r}"
+    return f"{key or '(top level)'}: {message}"
 
-    Raises:
-        ConfigError: Naming the source, the first offending key and what is allowed.
-    """
+
+def validate(values: Any, schema: type[Section] = Params, source: str = "params.yaml") -> Section:
+    """Check ``values`` against a schema. Raises ConfigError naming the source, the key and what is allowed."""
     try:
         return TypeAdapter(schema).validate_python(values)
     except ValidationError as error:
         # A misspelt key is also a missing one; the misspelling is the better message.
         problem = min(error.errors(), key=lambda item: item["type"] != "unexpected_keyword_argument")
-    location = tuple(part for part in problem["loc"] if not str(part).startswith("function-after["))
-    key = ".".join(map(str, location)) or "(top level)"
-    message = problem["msg"].removeprefix("Value error, ")
-    if problem["type"] == "unexpected_keyword_argument":
-        message = f"unknown key; the keys allowed here are {', '.join(_allowed_keys(schema, location))}"
-    elif problem["type"] == "missing":
-        message = "a value is missing"
-    elif problem["type"] not in ("value_error", "too_short"):
-        message = f"{message[0].lower()}{message[1:]}, got {problem['input']!r}"
-    raise ConfigError(f"{source}: {key}: {message}")
+    raise ConfigError(f"{source}: {_explained(problem, values, schema)}")
 
 
 def with_conditions(values: dict[str, Any]) -> dict[str, Any]:
@@ -283,13 +306,6 @@ def with_conditions(values: dict[str, Any]) -> dict[str, Any]:
     return {**values, "conditions": values.get("conditions") or [BASE, *(values.get("methods") or {})]}
 
 
-RETIRED = (
-    ("prompts", "perturbations", "genetic"),
-    ("generate", "questions", "variants"),
-    ("generate", "perturbations", "settings"),
-    ("evaluate", "token_budget"),
-)
-"""Settings that are gone, and that records made with them still name."""
 # libyaml reads a thousand lines in a tenth of the time; every stage reads params.yaml.
 SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

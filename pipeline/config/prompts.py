@@ -1,30 +1,32 @@
-"""The section ``prompts`` of ``params.yaml``: which prompts exist, and where those of others come from."""
+"""The section ``prompts`` of ``params.yaml``: which prompts exist, and where those of others come from.
+
+A source is a JSON-lines file or a data set of the hub, whose ``revision`` is a commit; without one the stage takes the
+current one, and records it.
+"""
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from pipeline.config.evaluation import STRICT, PositiveInt
-from pipeline.config.questions import PerturbationsConfig, QuestionsConfig
+from pipeline.config.evaluation import STRICT, OpenShare, PositiveInt, Template
 from pipeline.core.laws.families import FAMILIES
 
+SYNTHETIC = "data/questions.jsonl"
+"""Our own set (scripts/make_questions.py)."""
 FamilyId = Literal[tuple(FAMILIES)]
-Selection = Literal["selected", "full"]
 
 
 @dataclass(frozen=True, config=STRICT)
 class NoveltyPromptsConfig:
-    """Where the prompts of NoveltyBench come from."""
+    """NoveltyBench's prompts: fields id, prompt, split and, where known, category."""
 
     source: str
-    """A JSON-lines file (fields id, prompt, split and, where known, category) or a data set of the hub."""
     revision: str | None
-    """Commit of the hub's data set; null takes the current one, which build_novelty_prompts records."""
     splits: Annotated[list[str], Field(min_length=1)]
-    """Splits to keep; the benchmark has "curated" (100 prompts) and "wildchat" (1,000)."""
+    """The benchmark has "curated" (100 prompts) and "wildchat" (1,000)."""
     max_prompts_per_split: PositiveInt | None
-    """Keep the first so many prompts of each split; null keeps all."""
+    """Keep the first so many."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -32,43 +34,79 @@ class OpenPromptsConfig:
     """Where the open-ended requests come from."""
 
     source: str | None
-    """A file with one request per line (.txt), JSON lines with the field prompt and, where known, category (.jsonl), or
-    one JSON list of texts (.json); null takes our own list of 102."""
+    """One request per line (.txt), JSON lines with the field prompt and, where known, category (.jsonl), or a list of
+    texts (.json); null takes our own list of 102."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class InstructionsConfig:
-    """General instructions, whose replies by the base checkpoint anchor retention-aware fine-tuning."""
+    """General instructions (fields prompt and, where known, id and kind), whose replies by the base checkpoint anchor
+    retention-aware fine-tuning.
+    """
 
     source: str
-    """A JSON-lines file (fields prompt and, where known, id and kind) or a data set of the hub with the same fields."""
     revision: str | None
-    """Commit of the hub's data set; null takes the current one, which build_instructions records."""
     split: str | None
-    """Split of a data set; null for a file."""
     max_prompts: PositiveInt | None
-    """Keep the first so many instructions; null keeps all."""
-    held_out_share: Annotated[float, Field(strict=True, gt=0, lt=1)]
+    held_out_share: OpenShare
     """Share of each kind that no training sees (a seeded draw, at least one of two): the divergence from the base
     checkpoint is measured on it."""
 
 
 @dataclass(frozen=True, config=STRICT)
+class QuestionsConfig:
+    """A prompt set with accepted answers, people's answers, or both."""
+
+    source: str
+    format: Literal["questions", "protoqa"]
+    """What its rows are: our own format (docs/questions.md), or ProtoQA's."""
+    revision: str | None
+    split: str | None
+    max_prompts: PositiveInt | None
+    template: Template
+
+    @property
+    def synthetic_people(self) -> bool:
+        """Whether nobody was asked: counts of people's answers are drawn from laws of our own."""
+        return self.source == SYNTHETIC
+
+
+@dataclass(frozen=True, config=STRICT)
+class PerturbationsConfig:
+    """Perturbed questions, whose answers Inv-Entropy compares."""
+
+    kind: Literal["templates", "variants"]
+    """The question in each of ``templates``, or the question's own paraphrases."""
+    number: PositiveInt
+    """Perturbations of a question at most; the paper takes 9."""
+    max_questions: PositiveInt | None
+    """So many questions, evenly spaced in the prompt set."""
+    templates: list[Template]
+
+    @model_validator(mode="after")
+    def _kind_is_described(self) -> "PerturbationsConfig":
+        if self.kind == "templates" and len(set(self.templates) - {"{prompt}"}) < self.number:
+            raise ValueError(
+                f"{self.number} perturbations need as many templates that differ from {{prompt}} and from each other, "
+                f"got {len(self.templates)} templates"
+            )
+        return self
+
+
+@dataclass(frozen=True, config=STRICT)
 class PromptsConfig:
-    """Which prompts exist."""
+    """Which prompts exist. Records made before an axis existed lack its section."""
 
     families: list[FamilyId] | None
-    """Family ids to keep; null keeps all 30."""
+    """null keeps all 30."""
     train_prompts_per_family: PositiveInt | None
     """At most this many training prompts of each family (a seeded draw); null keeps all 1,988."""
-    unseen_selection: Selection | Literal["interpolated"]
-    """"selected" (the paper's 24) or "full" (591), all of them outside the ranges that are trained on, or
-    "interpolated": 72 inside, between the points of the training grids."""
-    ood_selection: Selection
-    """"selected" (the paper's 18) or "full" (92)."""
+    unseen_selection: Literal["selected", "full", "interpolated"]
+    """The paper's 24 or all 591 outside the ranges that are trained on, or 72 inside, between points of its grids."""
+    ood_selection: Literal["selected", "full"]
+    """The paper's 18, or all 92."""
     open: OpenPromptsConfig
     novelty: NoveltyPromptsConfig
     instructions: InstructionsConfig
     questions: QuestionsConfig | None = None
     perturbations: PerturbationsConfig | None = None
-    """Which QUESTION_AXES and the axis inv_entropy need; none in parameters that were recorded before them."""

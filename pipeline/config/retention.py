@@ -1,12 +1,12 @@
-"""The sections of ``params.yaml`` that say how retention and perplexity are evaluated."""
+"""The sections ``retention``, ``paloma`` and ``tests`` of ``params.yaml``: what models keep; which changes matter."""
 
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, StrictInt, model_validator
 from pydantic.dataclasses import dataclass
 
-from pipeline.config.evaluation import STRICT, PositiveFloat, PositiveInt
+from pipeline.config.evaluation import STRICT, OpenShare, PositiveFloat, PositiveInt
 
 TINY_TASKS = ("tinyMMLU", "tinyHellaswag", "tinyTruthfulQA", "tinyWinogrande", "tinyGSM8k")
 WHOLE_TASKS = {"gsm8k": "openai/gsm8k"}
@@ -16,9 +16,8 @@ Task = Literal[(*TINY_TASKS, *WHOLE_TASKS)]
 
 def is_local_path(source: str) -> bool:
     """Whether a source is a file or directory, or meant to be one, rather than something of the hub."""
-    return (
-        source.startswith(("/", "./", "../", "data/", "models/")) or source.endswith(".jsonl") or Path(source).is_dir()
-    )
+    local = source.startswith(("/", "./", "../", "data/", "models/")) or source.endswith(".jsonl")
+    return local or Path(source).is_dir()
 
 
 def task_data_set(source: str, task: str) -> str:
@@ -33,14 +32,12 @@ class TestsConfig:
     significance: Annotated[float, Field(strict=True, gt=0, lt=0.5)]
     """Level of every question, over its splits, tasks or slices together (Holm)."""
     wasserstein_margin: PositiveFloat
-    """A difference of normalised W1, or of W1 on the PIT scale, below this is not relevant. A condition is called
-    calibrated where its W1 is shown to exceed a perfect sampler's by less."""
+    """Of normalised W1, or of W1 on the PIT scale. A condition is called calibrated where its W1 is shown to exceed a
+    perfect sampler's by less."""
     logit_kl_margin: PositiveFloat
-    """A difference of logit KL in nats below this is not relevant."""
-    accuracy_margin: Annotated[float, Field(strict=True, gt=0, lt=1)]
-    """A change of accuracy below this counts as none."""
+    """In nats."""
+    accuracy_margin: OpenShare
     bits_per_byte_margin: PositiveFloat
-    """A change of bits per byte below this counts as none."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -52,18 +49,17 @@ class RetentionConfig:
     revisions: dict[Task, str | None]
     """Commit of each task's data set on the hub; null takes the current one, which is recorded."""
     tasks: Annotated[list[Task], Field(min_length=1)]
-    """Tasks to run; gsm8k is the whole test split (1,319 problems), alone or beside the 100 of tinyGSM8k."""
+    """gsm8k is the whole test split (1,319 problems), alone or beside the 100 of tinyGSM8k."""
     prompt_format: Literal["chat", "chat_multiturn", "plain"]
-    """How a prompt is put: in one user turn of the model's chat template ("chat"), its few-shot examples as turns of
-    their own ("chat_multiturn"), or as plain text. A model without a chat template is asked in plain text."""
+    """In one user turn of the model's chat template, with few-shot examples as turns of their own, or as plain text,
+    which a model without a chat template gets in any case."""
     max_new_tokens: PositiveInt
-    """Longest GSM8K answer, in tokens."""
+    """Of a GSM8K answer."""
     tokens_per_pass: PositiveInt
-    """Tokens per forward pass at most, padding included. Results differ by rounding only."""
     irt_artifact: str
     """The benchmark's pickle of item parameters, or an .npz file that was made from it."""
     irt_sha256: str | None
-    """SHA-256 of that file; required for a pickle."""
+    """Required for a pickle."""
     gsm8k: Literal["once", "twice"]
     """How often GSM8K enters the mean over tasks: once (flexible extraction), or twice as in the paper."""
 
@@ -81,21 +77,17 @@ class PalomaConfig:
     source: str
     """Local directory in the published layout (SLICE/SPLIT/*.jsonl.gz), or the hub's data set."""
     revision: str | None
-    """Commit of the hub's data set; null takes the current one, which is recorded."""
     split: Literal["test", "val"]
-    """Which part of each slice."""
     slices: Annotated[list[str], Field(min_length=1)]
-    """Slices to score."""
-    window: Annotated[int, Field(strict=True, ge=2)]
-    """Tokens per window."""
+    window: Annotated[StrictInt, Field(ge=2)]
+    """In tokens."""
     stride: PositiveInt
-    """Tokens that each further window adds; less than the window, whose other tokens are what they are read after."""
+    """Tokens that each further window adds; the others are what they are read after."""
     bos: Annotated[list[Literal["model", "none"]], Field(min_length=1)]
-    """Variants to score: with the model's BOS token where it has one ("model"), or without (the paper: "none")."""
+    """Variants to score: with the model's BOS token where it has one, or without (the paper)."""
     tokens_per_pass: PositiveInt
-    """Tokens per forward pass at most, padding included. Results differ by rounding only."""
     max_documents_per_slice: PositiveInt | None
-    """Score the first so many documents of each slice; null scores all."""
+    """Score the first so many."""
 
     @model_validator(mode="after")
     def _windows_overlap(self) -> "PalomaConfig":

@@ -9,23 +9,16 @@ SEED_TITLES = {"seed": "Training seed", "train_seed": "Training seed", "sampling
 
 
 def varied_seeds(runs: Sequence[Mapping[str, int]]) -> tuple[str, ...]:
-    """The keys of SEEDS that differ between runs, all of them where none does.
+    """The keys of SEEDS that differ between runs, first one whose value tells all runs apart; all where none differs.
 
-    Args:
-        runs: The seeds of each run by key of SEEDS.
-
-    Returns:
-        The keys, first one whose value tells every run from those with other seeds.
-
-    Raises:
-        ValueError: There is no such key: seeds are crossed, and runs that share one are not independent.
+    Raises ValueError where seeds are crossed: runs that share one are not independent.
     """
-    values = {key: {run[key] for run in runs} for key in SEEDS}
-    different = [key for key in SEEDS if len(values[key]) > 1]
+    distinct = {tuple(run[key] for key in SEEDS) for run in runs}
+    counts = {key: len({run[key] for run in runs}) for key in SEEDS}
+    different = [key for key in SEEDS if counts[key] > 1]
     if not different:
         return SEEDS
-    distinct = {tuple(run[key] for key in SEEDS) for run in runs}
-    first = next((key for key in different if len(values[key]) == len(distinct)), None)
+    first = next((key for key in different if counts[key] == len(distinct)), None)
     if first is None:
         raise ValueError(f"{' and '.join(different)} are crossed, and runs that share a seed are not independent")
     return (first, *(key for key in different if key != first))

@@ -1,11 +1,13 @@
-"""The section ``train`` of ``params.yaml``: how adapters are fine-tuned."""
+"""The sections ``train`` and ``distributed`` of ``params.yaml``: how adapters are fine-tuned."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field, StrictInt, model_validator
 from pydantic.dataclasses import dataclass
 
-from pipeline.config.evaluation import STRICT, PositiveFloat, PositiveInt
+from pipeline.config.evaluation import STRICT, Dtype, PositiveFloat, PositiveInt
+
+Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -13,7 +15,6 @@ class SoftConfig:
     """What the soft-target method trains on (Eq. 3)."""
 
     epochs: PositiveInt
-    """Passes over the training prompts."""
     samples_per_prompt: PositiveInt
     """Times that each prompt comes up in an epoch, with fresh paths."""
     estimator: Literal["path", "paths", "exact"]
@@ -27,15 +28,13 @@ class HardConfig:
     """What the hard-target method trains on (Eq. 4)."""
 
     epochs: PositiveInt
-    """Passes over the training prompts."""
     samples_per_prompt: PositiveInt
     """Strings drawn per prompt and epoch."""
     loss_reduction: Literal["token", "completion"]
-    """"token" is the mean over all tokens of a step (Algorithm 2, line 14); "completion" the mean over each string's
-    tokens, then over strings (Eq. 4), whose optimum favours short strings (docs/methods.md)."""
+    """Mean over all tokens of a step (Algorithm 2, line 14), or over each string's tokens, then over strings (Eq. 4),
+    whose optimum favours short strings (docs/methods.md)."""
     completions_per_prompt: PositiveInt
-    """Strings in one step behind one copy of the prompt; 1 (the paper) mixes a prompt's strings over the epoch.
-    Divides samples_per_prompt."""
+    """Strings in one step behind one copy of the prompt; 1 (the paper) mixes a prompt's strings over the epoch."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -43,36 +42,31 @@ class TrainConfig:
     """LoRA fine-tuning, shared by both methods (Tables 3 and 4)."""
 
     lora_rank: PositiveInt
-    """Rank r of the LoRA update."""
     lora_alpha: PositiveFloat
-    """LoRA scale; the update is multiplied by alpha / r."""
+    """The update is multiplied by alpha / rank."""
     lora_dropout: Annotated[float, Field(strict=True, ge=0, lt=1)]
-    """Dropout probability on the LoRA input."""
     learning_rate: Annotated[float, Field(strict=True, gt=0, le=1)]
-    """Peak AdamW learning rate."""
-    weight_decay: Annotated[float, Field(strict=True, ge=0, le=1)]
-    """AdamW weight decay."""
-    warmup_ratio: Annotated[float, Field(strict=True, ge=0, le=1)]
+    """Peak, of AdamW."""
+    weight_decay: Share
+    warmup_ratio: Share
     """Share of the steps with linear warm-up, before cosine decay to zero."""
     max_grad_norm: PositiveFloat | None
-    """Clip the gradient to this norm; null (the paper) does not clip."""
+    """null (the paper) does not clip."""
     global_batch_size: PositiveInt
     """Examples per optimiser step. An example is a prompt with one sequence (the paper), or with all that
     paths_per_prompt or completions_per_prompt put behind it."""
     micro_batch_size: PositiveInt
-    """Rows per forward pass, a prompt with all of its completions being one; divides global_batch_size.
-    Does not change the result beyond rounding and dropout masks."""
+    """Examples per forward pass. Does not change the result beyond rounding and dropout masks."""
     tokens_per_pass: PositiveInt | None
-    """Tokens per forward pass at most, padding included; larger micro-batches and token trees are split.
-    null sets no limit. At least max_length. Does not change the result beyond rounding and dropout masks."""
+    """At most, padding included: larger micro-batches and token trees are split, with no more effect."""
     max_length: Annotated[StrictInt, Field(ge=8)]
     """Longest allowed prompt + completion, in tokens, of a single sequence."""
     temperature: PositiveFloat
     """tau of Eq. 2."""
-    adapter_dtype: Literal["float32", "bfloat16"]
+    adapter_dtype: Dtype
     """LoRA weights while they are trained, their gradients and the optimiser's moments."""
     checkpoint_every_steps: PositiveInt
-    """Steps between checkpoints; at most this much work is lost when the stage is killed."""
+    """At most this many steps are lost when the stage is killed."""
     soft: SoftConfig
     hard: HardConfig
 
@@ -88,5 +82,23 @@ class TrainConfig:
         if self.tokens_per_pass is not None and self.tokens_per_pass < self.max_length:
             raise ValueError(
                 f"tokens_per_pass {self.tokens_per_pass} must be at least max_length {self.max_length}, or null"
+            )
+        return self
+
+
+@dataclass(frozen=True, config=STRICT)
+class DistributedConfig:
+    """Processes of a training run. Does not change the adapter beyond rounding; not part of its identity."""
+
+    strategy: Literal["single", "ddp", "fsdp"]
+    """One process; a copy of the base model in each process; or its layers shared out among them."""
+    num_processes: PositiveInt
+
+    @model_validator(mode="after")
+    def _single_is_one(self) -> "DistributedConfig":
+        if (self.strategy == "single") != (self.num_processes == 1):
+            raise ValueError(
+                f"strategy {self.strategy} with num_processes {self.num_processes}: single goes with 1, "
+                "ddp and fsdp with 2 or more"
             )
         return self

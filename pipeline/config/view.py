@@ -11,16 +11,10 @@ class UndeclaredParameterError(Exception):
 
 
 class ParamsView:
-    """A section of the parameters, or a table of sections, restricted to declared keys.
+    """A section of the parameters (a dataclass or a mapping), of which ``reader`` may read the dotted keys ``keys``.
 
     A declared key gives its value as it is, with all that is in it. A section that only some keys of are declared
     gives another view. Properties and methods of a section see the same restriction.
-
-    Args:
-        value: The section: a dataclass, or a mapping.
-        keys: Dotted keys from the top of params.yaml that may be read.
-        reader: Who reads, for the error.
-        path: Dotted key of the section itself.
     """
 
     def __init__(self, value: Any, keys: Collection[str], reader: str, path: str = ""):

@@ -16,7 +16,7 @@ from pipeline.core.retention.tasks import GENERATIVE_TASKS, TASKS
 from pipeline.estimates import cost
 from pipeline.estimates.cost import Cost
 from pipeline.estimates.rates import Rates
-from pipeline.sources.open_prompts import read_open_prompts
+from pipeline.sources.prompt_sets import read_open_prompts
 
 # Sizes of what is not on this machine, or not known before it runs; assumed where no source is given.
 REPLY_TOKENS = {"structured": 9, "laws": 9, "open": 4, "questions": 5, "perturbations": 5, "selfreflect": 60}

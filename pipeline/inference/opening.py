@@ -1,8 +1,7 @@
 """Which weights are asked for on a command line, and opening them: a condition of params.yaml, or any checkpoint."""
 
 import argparse
-import math
-import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from pipeline.config.models import ChatConfig, ModelConfig, ReasoningConfig
 from pipeline.config.params import BASE, Params
 from pipeline.config.retention import is_local_path
 from pipeline.dag.graph import StageGraph
-from pipeline.errors import ArtifactError, ConfigError, ModelError, first_line
+from pipeline.errors import ArtifactError, ConfigError, ModelError, did_you_mean, first_line
 
 if TYPE_CHECKING:
     from pipeline.engines.loading.conditioned_model import ConditionedModel
@@ -25,16 +24,30 @@ class Weights:
     model: str
     """Name in params.yaml, or the checkpoint's directory or repository."""
     condition: str
-    """"base", a method, METHOD@WEIGHT, or the directory of an adapter."""
+    """"base", a method, or the directory of an adapter."""
     config: ModelConfig
     adapter: Path | None = None
-    weight: float = 1.0
-    """Of the adapter's update."""
 
     @property
     def name(self) -> str:
         """What a server calls them, e.g. "embedded" (the base checkpoint) or "embedded-soft"."""
         return f"{self.model}-{Path(self.condition).name}" if self.adapter else self.model
+
+
+def number(kind: type, least: float, most: float) -> Callable[[str], float]:
+    """The type of an option that takes numbers of a range."""
+
+    def parse(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not least <= value <= most:
+            name = "a whole number" if kind is int else "a number"
+            raise argparse.ArgumentTypeError(f"{text} is not {name} between {least:g} and {most:g}")
+        return value
+
+    return parse
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--model",
         help="name in params.yaml (default: its only one), a checkpoint's directory, or OWNER/NAME on the hub",
     )
-    parser.add_argument("--condition", help="base (default), a method of params.yaml, or METHOD@WEIGHT, e.g. soft@0.5")
+    parser.add_argument("--condition", help="base (default), or a method of params.yaml")
     parser.add_argument(
         "--adapter", type=Path, metavar="DIR", help="an adapter in PEFT's format, instead of a condition"
     )
@@ -76,30 +89,24 @@ def find_weights(
             raise ConfigError(f"--condition: {condition} belongs to a model of {source}, {known}; give --adapter DIR")
         config = _checkpoint_config(params, model)
     else:
+        near = did_you_mean(model, params.models)
         raise ConfigError(
-            f"--model: {source} has no {model!r}; there are {known}, and any checkpoint's directory or OWNER/NAME"
+            f"--model: {source} has no {model!r}; {near}there are {known}, and any checkpoint's directory or OWNER/NAME"
         )
     if adapter is not None:
         return Weights(model, str(adapter), config, adapter)
     if condition in (None, BASE):
         return Weights(model, BASE, config)
-    method, scaled, given = condition.partition("@")
-    if method not in params.methods:
-        known = ", ".join((BASE, *params.methods))
-        raise ConfigError(f"--condition: {source} has no {condition!r}; there are {known}, and METHOD@WEIGHT")
-    try:
-        weight = float(given) if scaled else 1.0
-    except ValueError:
-        weight = math.nan
-    if not 0 < weight < math.inf:
-        raise ConfigError(f"--condition: the weight {given!r} of {condition} is not a number above 0, e.g. soft@0.5")
-    trained = Path(params.artifacts) / "adapters" / model / method
+    if condition not in params.methods:
+        near, known = did_you_mean(condition, params.methods), ", ".join((BASE, *params.methods))
+        raise ConfigError(f"--condition: {source} has no {condition!r}; {near}there are {known}")
+    trained = Path(params.artifacts) / "adapters" / model / condition
     if not trained.is_dir():
         makers = {path: node.name for node in StageGraph(params).values() for path in node.outputs}
         raise ArtifactError(
-            f"{trained} does not exist: {method} is not trained yet; `dvc repro {makers[str(trained)]}` makes it"
+            f"{trained} does not exist: {condition} is not trained yet; `dvc repro {makers[str(trained)]}` makes it"
         )
-    return Weights(model, condition, config, trained, weight)
+    return Weights(model, condition, config, trained)
 
 
 def _checkpoint_config(params: Params, checkpoint: str) -> ModelConfig:
@@ -129,20 +136,10 @@ def _checkpoint_config(params: Params, checkpoint: str) -> ModelConfig:
 
 
 def open_weights(weights: Weights, probe: str) -> "ConditionedModel":
-    """Load a checkpoint with its adapter, which must show on the request ``probe``.
-
-    Raises:
-        ArtifactError: An adapter cannot be read.
-        ModelError: The checkpoint or the adapter cannot be used.
-    """
-    from pipeline.artifacts.adapters import merge_adapters
+    """Load a checkpoint with its adapter, which must show on the request ``probe``. Raises PipelineError."""
     from pipeline.engines.loading.conditioned_model import open_checkpoint
 
-    if weights.adapter is None or weights.weight == 1:
-        return open_checkpoint(weights.config, adapter=weights.adapter, probe=probe)
-    with tempfile.TemporaryDirectory() as scaled:
-        merge_adapters([(weights.adapter, weights.weight)], Path(scaled))
-        return open_checkpoint(weights.config, adapter=Path(scaled), probe=probe)
+    return open_checkpoint(weights.config, adapter=weights.adapter, probe=probe)
 
 
 def context_length(loaded: "ConditionedModel") -> int | None:

@@ -1,23 +1,22 @@
-"""Answers of opened weights to one request: drawn as the stage ``generate`` draws them, or their law computed."""
+"""Answers of opened weights to one request, drawn as the stage ``generate`` draws them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pipeline.axes.laws.law_metrics import LawResult, evaluate_law, is_numeric
+from pipeline.axes.laws.law_metrics import is_numeric
 from pipeline.axes.structured.fidelity import wasserstein_1_deviations
 from pipeline.axes.structured.wasserstein import PromptResult, evaluate_prompt, perfect_sampler_replicates
 from pipeline.config.evaluation import GenerateConfig
 from pipeline.config.params import Params
-from pipeline.core.exact.number_law import NumberLawBounds
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
 from pipeline.core.prompts.open_ended import open_prompt
 from pipeline.core.prompts.structured import Prompt, parse_prompt
 from pipeline.core.prompts.text_answers import normalise_answer
 from pipeline.core.random_streams import random_stream
-from pipeline.core.statistics.intervals import interval_of_deviations, percentile_interval
+from pipeline.core.statistics.intervals import interval_of_deviations
 from pipeline.errors import ConfigError
 from pipeline.inference.opening import Weights, context_length
 from pipeline.sources.own_laws import own_prompts
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from pipeline.engines.loading.conditioned_model import ConditionedModel
     from pipeline.engines.sampling.text_engine import Sample, SampleRequest, TextEngine
 
-FIRST_BLOCK, LARGEST_BLOCK = 32, 1024
-"""Samples that are drawn before any is handed on: few at first, so that a reader sees some, then twice as many."""
+BLOCK = 256
+"""Samples that are drawn before any is handed on."""
 
 
 @dataclass(frozen=True)
@@ -35,30 +34,19 @@ class Request:
     """A request for answers."""
 
     text: str
-    """The user message."""
     prompt: Prompt | None
-    """The structured prompt, or that of a law of one's own, with this text; None for other texts."""
+    """The structured prompt, or that of a law of one's own over numbers, with this text; None for other texts."""
     axis: str
-    """Whose prompt it is: "structured", "laws" or "open"."""
+    """Whose random streams it has: "structured", "laws" or "open"."""
 
     @classmethod
     def of(cls, text: str, params: Params) -> "Request":
-        """The request with this text.
-
-        Raises:
-            ConfigError: A file of ``params.laws`` is no law's.
-            ArtifactError: A table of one is missing or unreadable.
-            DomainError: It is a structured request for a law that does not exist.
-        """
+        """The request with this text. Raises PipelineError for a law that does not exist or cannot be read."""
         _, own = own_prompts(params.laws)
-        if (prompt := next((each for each in own if each.text == text.strip()), None)) is not None:
-            return cls(text, prompt, "laws")
+        for prompt in own:
+            if prompt.text == text.strip() and is_numeric(prompt.law):
+                return cls(text, prompt, "laws")
         return cls(text, prompt := parse_prompt(text), "structured" if prompt else "open")
-
-    @property
-    def is_categorical(self) -> bool:
-        """Whether its answers are strings with known probabilities."""
-        return self.prompt is not None and not is_numeric(self.prompt.law)
 
     def settings(self, params: Params) -> GenerateConfig:
         """The sampling settings that are the defaults."""
@@ -67,10 +55,8 @@ class Request:
     def row(self, sample: "Sample") -> dict[str, Any]:
         """A sample as a row of a file: what was generated, and the answer in it or why there is none."""
         generation, prompt = sample.generation, self.prompt
-        if prompt is None or self.is_categorical:
+        if prompt is None:
             answer = normalise_answer(generation.text)
-            if self.is_categorical and not isinstance(answer, Invalid) and answer not in prompt.law.strings:
-                answer = Invalid.OUT_OF_SUPPORT
         else:
             answer = parse_sample(generation.text, prompt.support, prompt.law.integer)
         invalid = answer.value if isinstance(answer, Invalid) else None
@@ -120,87 +106,32 @@ def sample_request(
 
 
 def draw(engine: "TextEngine", request: "SampleRequest") -> Iterator["Sample"]:
-    """The samples of a request in the order of their indices, handed on as soon as all before them are drawn."""
-    left, size = list(request.seeds.items()), FIRST_BLOCK
-    while left:
-        block, left = left[:size], left[size:]
-        drawn: dict[int, Sample] = {}
-        due = iter([index for index, _ in block])
-        wanted = next(due)
-        for samples in engine.sample([replace(request, seeds=dict(block))]):
-            drawn |= {sample.sample_index: sample for sample in samples}
-            while wanted in drawn:
-                yield drawn.pop(wanted)
-                wanted = next(due, -1)
-        size = min(2 * size, LARGEST_BLOCK)
+    """The samples of a request in the order of their indices, block by block."""
+    seeds = list(request.seeds.items())
+    for start in range(0, len(seeds), BLOCK):
+        block = replace(request, seeds=dict(seeds[start : start + BLOCK]))
+        samples = [sample for part in engine.sample([block]) for sample in part]
+        yield from sorted(samples, key=lambda sample: sample.sample_index)
 
 
-@dataclass(frozen=True)
-class Distance:
-    """How far the valid answers are from the law that was asked for."""
+class Distance(NamedTuple):
+    """How far the valid answers are from the law that was asked for; NaN where there are too few."""
 
     result: PromptResult
-    """The parsed answers and normalised W1 (Eq. 5)."""
     interval: tuple[float, float]
-    """95% interval of W1 for redrawing the answers; NaN with fewer than two valid ones."""
-    floor: float
-    """Mean normalised W1 of perfect samplers of as many valid answers; NaN without any."""
-    floor_interval: tuple[float, float]
-    """Where 95% of them lie."""
+    """95% interval of normalised W1 for redrawing the answers."""
+    floors: np.ndarray
+    """Normalised W1 of perfect samplers of as many valid answers."""
 
 
 def distance(prompt: Prompt, weights: Weights, params: Params, texts: Sequence[str]) -> Distance:
     """The figures of the stage eval-structured, with its random streams."""
-    result, settings, name = evaluate_prompt(texts, prompt.law), params.evaluate, prompt.prompt_id
+    result, name = evaluate_prompt(texts, prompt.law), prompt.prompt_id
     rng = random_stream(params.seed, "half samples", "structured", weights.model, weights.condition, name)
     deviations = wasserstein_1_deviations(result.samples, prompt.law, rng)
     interval = interval_of_deviations(result.wasserstein_1_normalised, deviations)
-    size = len(result.samples)
-    floors = np.full(1, np.nan)
+    size, floors = len(result.samples), np.full(1, np.nan)
     if size:
         rng = random_stream(params.seed, "floor", "structured", name, size)
-        floors = perfect_sampler_replicates(prompt.law, size, settings.floor_replicates, rng)
-    return Distance(result, interval, float(floors.mean()), percentile_interval(floors))
-
-
-def categories(prompt: Prompt, weights: Weights, params: Params, texts: Sequence[str]) -> LawResult:
-    """The figures of the stage eval-laws for a law of categories, with its random streams."""
-    return evaluate_law(
-        prompt,
-        texts,
-        seed=params.seed,
-        names=(weights.model, weights.condition),
-        floor_replicates=params.evaluate.floor_replicates,
-    )
-
-
-def exact_bounds(
-    request: Request,
-    weights: Weights,
-    loaded: "ConditionedModel",
-    params: Params,
-    max_new_tokens: int | None,
-    on_round: Callable[[NumberLawBounds], None],
-) -> NumberLawBounds:
-    """Bounds on the law over plain decimals at temperature 1, as the stage exact_structured computes them.
-
-    Raises:
-        ConfigError: The tokenizer has no rule for digits.
-    """
-    from pipeline.core.exact.number_law import bound_number_law, candidate_tokens
-    from pipeline.engines.loading.digit_rule import answer_tokens
-    from pipeline.engines.scoring.tree_scorer import TreeScorer
-
-    _, rule = answer_tokens(loaded.tokenizer, weights.config.terminator, params.discretize.eval.num_decimals)
-    if rule is None:
-        raise ConfigError(f"--exact: the tokenizer of {weights.model} does not write numbers digit by digit")
-    score = TreeScorer(loaded.model).path_scorer(loaded.encode(request.text), candidate_tokens(rule))
-    return bound_number_law(
-        request.prompt.law,
-        rule,
-        score,
-        width=params.evaluate.bounds_width,
-        max_positions=params.evaluate.bounds_max_positions,
-        max_new_tokens=max_new_tokens or request.settings(params).max_new_tokens,
-        on_round=on_round,
-    )
+        floors = perfect_sampler_replicates(prompt.law, size, params.evaluate.floor_replicates, rng)
+    return Distance(result, interval, floors)

@@ -13,29 +13,23 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from pipeline.core.random_streams import stream_seed
 from pipeline.engines.loading.conditioned_model import ConditionedModel
-from pipeline.engines.loading.memory import is_out_of_memory, release
 from pipeline.errors import PipelineError
 from pipeline.inference.opening import context_length
-from pipeline.inference.protocol import (
-    MOST_TOKENS,
-    ApiError,
-    ChatRequest,
-    CompletionRequest,
-    Writer,
-    parse_request,
-)
+from pipeline.inference.protocol import ApiError, ChatRequest, CompletionRequest, Writer, parse_request, usage
 from pipeline.inference.token_stream import Job, Piece, pieces
 
+MOST_TOKENS = 2**22
+"""Samples of a request times their longest length at most: there is memory for each token before it is drawn."""
 MOST_AT_ONCE = 16
 """Requests under way at a time, each with keys and values of its own in memory; further ones wait."""
 UNLIMITED = 4096
@@ -49,112 +43,90 @@ class ModelServer:
     At most ``batch_size`` samples of a request are decoded together; no sample depends on it.
     """
 
-    def __init__(self, loaded: ConditionedModel, served: Mapping[str, bool], batch_size: int, api_key: str | None):
-        self._loaded, self._served, self._batch_size, self._api_key = loaded, served, batch_size, api_key
+    def __init__(self, loaded: ConditionedModel, served: Mapping[str, bool], batch_size: int):
+        self._loaded, self._served, self._batch_size = loaded, served, batch_size
         self._context, self._created = context_length(loaded), int(time.time())
         self._worker, self._turns = ThreadPoolExecutor(1, "model"), asyncio.Semaphore(MOST_AT_ONCE)
-        self.is_ending: Callable[[], bool] = lambda: False
-        """Whether answers under way are to be given up."""
 
     def application(self) -> Starlette:
         """The ASGI application."""
         return Starlette(
             routes=[
-                Route("/v1/models", self.models),
-                Route("/v1/chat/completions", self.chat, methods=["POST"]),
-                Route("/v1/completions", self.completions, methods=["POST"]),
+                Route("/v1/models", self._models),
+                Route("/v1/chat/completions", partial(self._answer, chat=True), methods=["POST"]),
+                Route("/v1/completions", partial(self._answer, chat=False), methods=["POST"]),
             ],
-            exception_handlers={ApiError: _refusal, HTTPException: _refusal, Exception: _refusal},
+            exception_handlers={ApiError: _refusal, Exception: _refusal},
         )
 
-    async def models(self, request: Request) -> Response:
-        """What is served."""
-        self._authorise(request)
+    async def _models(self, request: Request) -> Response:
         shared = {"object": "model", "created": self._created, "owned_by": "pipeline"}
         return JSONResponse({"object": "list", "data": [{"id": name, **shared} for name in self._served]})
 
-    async def chat(self, request: Request) -> Response:
-        """POST /v1/chat/completions."""
-        return await self._answer(request, chat=True)
-
-    async def completions(self, request: Request) -> Response:
-        """POST /v1/completions."""
-        return await self._answer(request, chat=False)
-
-    def _authorise(self, request: Request) -> None:
-        if self._api_key is None:
-            return
-        given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
-        if not secrets.compare_digest(given, self._api_key.encode()):
-            raise ApiError(401, "the API key is missing or wrong", code="invalid_api_key")
-
     async def _answer(self, request: Request, chat: bool) -> Response:
-        self._authorise(request)
         try:
-            body = parse_request(json.loads(await request.body()), chat)
+            content = json.loads(await request.body())
+            # JSON allows half a character, which no tokenizer takes.
+            json.dumps(content, ensure_ascii=False).encode()
         except ValueError as error:
             raise ApiError(400, f"the body of the request is not JSON ({error})") from None
+        body = parse_request(content, chat)
         if body.model not in self._served:
             known = ", ".join(self._served)
-            raise ApiError(404, f"there is no model {body.model!r}; there are {known}", "model", "model_not_found")
+            raise ApiError(404, f"there is no model {body.model!r}; there are {known}", "model_not_found")
         job = await self._run(lambda: self._job(body))
         prompt_tokens = sum(map(len, job.prompts))
-        counted = body.stream_options is not None and body.stream_options.include_usage
-        writer = Writer(chat, secrets.token_hex(12), int(time.time()), body.model, body.top is not None, counted)
-        found = self._pieces(request, job, self._served[body.model])
+        writer = Writer(chat, secrets.token_hex(12), int(time.time()), body.model)
+        steps = self._steps(request, job, self._served[body.model])
         if body.stream:
-            events = _events(writer, found, prompt_tokens if counted else None)
+            events = _events(writer, steps, prompt_tokens if body.stream_options.include_usage else None)
             return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
-        answers = [piece async for step in found for piece in step]
-        return JSONResponse(writer.reply(answers, prompt_tokens))
+        return JSONResponse(writer.reply([piece async for step in steps for piece in step], prompt_tokens))
 
     def _job(self, body: ChatRequest | CompletionRequest) -> Job:
         """What a request asks for. Raises ApiError."""
-        prompts, name = self._prompts(body)
-        longest, limit = max(map(len, prompts)), body.limit or UNLIMITED
-        if self._context is not None:
-            room = self._context - longest
-            limit = body.limit or max(room, 1)
-            if limit > room:
-                what = f"the model takes {self._context} tokens; the request has {longest} and its answer up to {limit}"
-                raise ApiError(400, what, name, "context_length_exceeded")
+        prompts = self._prompts(body)
+        longest = max(map(len, prompts))
+        room = UNLIMITED if self._context is None else self._context - longest
+        limit = body.limit or max(room, 1)
+        if self._context is not None and limit > room:
+            what = f"the model takes {self._context} tokens; the request has {longest} and its answer up to {limit}"
+            raise ApiError(400, what, "context_length_exceeded")
         if (most := MOST_TOKENS // limit) < len(prompts) * body.n:
             what = f"at most {most} answers of up to {limit} tokens can be asked for at once"
-            raise ApiError(400, f"{what}; fewer tokens allow more answers", "n")
+            raise ApiError(400, f"n: {what}; fewer tokens allow more answers")
         seed = (secrets.randbits(63) if body.seed is None else body.seed) % 2**64
         seeds = [
             [stream_seed(seed, "choice", place, index) if place or index else seed for index in range(body.n)]
             for place in range(len(prompts))
         ]
-        return Job(prompts, seeds, limit, body.temperature, body.top_p, body.stops, body.top, body.stream)
+        return Job(prompts, seeds, limit, body.temperature, body.top_p, body.stop, body.stream)
 
-    def _prompts(self, body: ChatRequest | CompletionRequest) -> tuple[list[list[int]], str]:
-        """Token ids of the requests, and the parameter that they are from."""
+    def _prompts(self, body: ChatRequest | CompletionRequest) -> list[list[int]]:
+        """Token ids of the requests."""
         if isinstance(body, ChatRequest):
+            messages = [{"role": message.role, "content": message.content} for message in body.messages]
             try:
-                return [self._loaded.encode_messages([message.plain for message in body.messages], False)], "messages"
+                return [self._loaded.encode_messages(messages, False)]
             except PipelineError as error:
-                raise ApiError(400, str(error), "messages") from None
-        tokenizer = self._loaded.tokenizer
-        prompts = [tokenizer(item)["input_ids"] if isinstance(item, str) else item for item in body.prompts]
+                raise ApiError(400, f"messages: {error}") from None
+        encode = self._loaded.tokenizer
+        prompts = [encode(item)["input_ids"] if isinstance(item, str) else item for item in body.prompt]
         known = self._loaded.model.get_input_embeddings().num_embeddings
         if any(not ids or max(ids) >= known for ids in prompts):
-            raise ApiError(400, f"a prompt is empty, or has a token that is not below {known}", "prompt")
-        return prompts, "prompt"
+            raise ApiError(400, f"prompt: one is empty, or has a token that is not below {known}")
+        return prompts
 
     async def _run(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._worker, work)
 
-    async def _pieces(self, request: Request, job: Job, adapted: bool) -> AsyncIterator[list[Piece]]:
+    async def _steps(self, request: Request, job: Job, adapted: bool) -> AsyncIterator[list[Piece]]:
         """The steps of a job, for as long as its client is there."""
         async with self._turns:
             steps = pieces(self._loaded, job, self._batch_size)
             try:
                 while not await request.is_disconnected():
-                    if self.is_ending():
-                        raise ApiError(503, "the server is ending")
-                    step = await self._run(lambda: self._step(steps, adapted))
-                    if step is None:
+                    if (step := await self._run(lambda: self._step(steps, adapted))) is None:
                         return
                     yield step
             finally:
@@ -163,17 +135,11 @@ class ModelServer:
 
     def _step(self, steps: Iterator[list[Piece]], adapted: bool) -> list[Piece] | None:
         without = getattr(self._loaded.model, "disable_adapter", contextlib.nullcontext)
-        try:
-            with contextlib.nullcontext() if adapted else without():
-                return next(steps, None)
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-        release()
-        raise ApiError(503, "the request does not fit into the GPU's memory; ask for less at once")
+        with contextlib.nullcontext() if adapted else without():
+            return next(steps, None)
 
 
-async def _events(writer: Writer, found: AsyncIterator[list[Piece]], prompt_tokens: int | None) -> AsyncIterator[str]:
+async def _events(writer: Writer, steps: AsyncIterator[list[Piece]], prompt_tokens: int | None) -> AsyncIterator[str]:
     """Server-sent events; with ``prompt_tokens``, what was used is told at the end."""
     completion_tokens = 0
 
@@ -181,29 +147,24 @@ async def _events(writer: Writer, found: AsyncIterator[list[Piece]], prompt_toke
         return f"data: {json.dumps(value)}\n\n"
 
     try:
-        async with contextlib.aclosing(found):
-            async for step in found:
+        async with contextlib.aclosing(steps):
+            async for step in steps:
                 for piece in step:
                     completion_tokens += piece.num_tokens
                     yield event(writer.chunk(piece))
         if prompt_tokens is not None:
-            yield event(writer.last_chunk(prompt_tokens, completion_tokens))
+            yield event(writer.chunk(None, usage(prompt_tokens, completion_tokens)))
     except Exception as error:
         # The status has been sent; what is left is to say so where the client reads.
-        if not isinstance(error, ApiError):
-            traceback.print_exception(error, file=sys.stderr)
+        traceback.print_exception(error, file=sys.stderr)
         yield event(_as_api_error(error).body)
     yield "data: [DONE]\n\n"
 
 
 def _as_api_error(error: Exception) -> ApiError:
-    if isinstance(error, ApiError):
-        return error
-    if isinstance(error, HTTPException):
-        return ApiError(error.status_code, f"{error.detail}: /v1/models, /v1/chat/completions or /v1/completions")
-    return ApiError(500, "the server has failed; its log says why")
+    return error if isinstance(error, ApiError) else ApiError(500, "the server has failed; its log says why")
 
 
 async def _refusal(request: Request, error: Exception) -> Response:
-    found = _as_api_error(error)
-    return JSONResponse(found.body, found.status)
+    refused = _as_api_error(error)
+    return JSONResponse(refused.body, refused.status)

@@ -1,19 +1,86 @@
 """Hand an adapter on: ``python -m pipeline.publish`` writes a directory for others, and sends nothing unless told to.
 
 The directory has the adapter in PEFT's format, a model card made from the report, the metrics that the card shows
-(metrics.csv) and the records of all runs behind them (provenance.json). It is refused where the adapter, its
-evaluations or the report are missing or are not what params.yaml, the code and the data would make now.
+(metrics.csv) and the record of the run that made the adapter (provenance.json).
 """
 
 import argparse
-from dataclasses import replace
+import json
 from pathlib import Path
 
+import pandas as pd
+
+from pipeline.artifacts.adapters import CONFIG, copy_weights
+from pipeline.artifacts.atomic import atomic_directory
+from pipeline.artifacts.prompts import read_prompts
+from pipeline.artifacts.storage import read_json, require, write_json
 from pipeline.command import run_command
-from pipeline.config.params import load_params
-from pipeline.errors import ConfigError
+from pipeline.config.params import BASE, Params, load_params
+from pipeline.errors import ArtifactError, ConfigError, did_you_mean
 from pipeline.publish import hub
-from pipeline.publish.directory import collect, publish
+from pipeline.publish.card import Publication, model_card
+from pipeline.publish.licence import CARD, base_licence
+from pipeline.record.provenance import RECORD
+
+METRICS_FILE = "metrics.csv"
+
+
+def collect(params: Params, model: str, method: str, repository: str | None, licence: str | None) -> Publication:
+    """All that a card says of an adapter of a finished DAG.
+
+    Raises:
+        ConfigError: There is no such model or method, or nobody states the licence.
+        ArtifactError: The adapter or the report is missing, or the report has no numbers of it.
+        ModelError: The base checkpoint's tokenizer cannot be loaded.
+    """
+    from pipeline.engines.loading.model import load_tokenizer
+
+    for option, name, known in (("--model", model, params.models), ("--method", method, params.methods)):
+        if name not in known:
+            raise ConfigError(
+                f"{option}: there is no {name!r}; {did_you_mean(name, known)}there are {', '.join(known)}"
+            )
+    root, table = Path(params.artifacts), require(Path(params.reports) / METRICS_FILE)
+    record = read_json(require(root / "adapters" / model / method / RECORD))
+    metrics = pd.read_csv(table)
+    rows = metrics[(metrics["model"] == model) & metrics["condition"].isin((BASE, method)) & metrics["family"].isna()]
+    if missing := {BASE, method} - set(rows["condition"]):
+        raise ArtifactError(f"{table} has no numbers of {model} {min(missing)}; `make repro` brings it up to date")
+    report = read_json(root / "models" / f"{model}.json")
+    trained = read_prompts(root / "prompts" / "train.parquet")
+    kinds = {prompt.family if prompt.family in params.laws else "": prompt.text for prompt in reversed(trained)}
+    unseen = root / "prompts" / ("ood.parquet" if "structured" in params.axes else "laws.parquet")
+    return Publication(
+        params=params,
+        model=model,
+        method=method,
+        report=report,
+        record=record,
+        metrics=rows,
+        licence=base_licence(report["checkpoint"], report["revision"], licence),
+        prompt=read_prompts(unseen)[0].text,
+        examples=list(kinds.values()),
+        num_requests=len(trained),
+        has_template=load_tokenizer(params.models[model], report["revision"]).chat_template is not None,
+        repository=repository,
+    )
+
+
+def write(publication: Publication, output: Path) -> None:
+    """Write the directory in the place of what was published there before. Raises ConfigError for anything else."""
+    ours = all((output / name).is_file() for name in (CARD, CONFIG, METRICS_FILE))
+    if output.exists() and not ours and (output.is_file() or any(output.iterdir())):
+        raise ConfigError(f"--output: {output} exists and holds no published adapter; give another directory")
+    params, report = publication.params, publication.report
+    source = Path(params.artifacts) / "adapters" / publication.model / publication.method
+    with atomic_directory(output) as directory:
+        # What evaluations have computed with; the half of float32's size beside a bfloat16 checkpoint.
+        copy_weights(source, directory, params.models[publication.model].dtype)
+        base = {"base_model_name_or_path": report["checkpoint"], "revision": report["revision"]}
+        write_json(directory / CONFIG, json.loads((source / CONFIG).read_text()) | base)
+        model_card(publication).save(directory / CARD)
+        publication.metrics.to_csv(directory / METRICS_FILE, index=False)
+        write_json(directory / RECORD, publication.record)
 
 
 def main(
@@ -23,32 +90,22 @@ def main(
     output: Path | None,
     repository: str | None,
     push: bool,
-    merged: bool,
     private: bool,
     licence: str | None,
 ) -> None:
-    """Write the directory, and with ``push`` send it.
-
-    Raises:
-        ConfigError: Options do not fit together, or there is no token to push with.
-        PipelineError: See ``collect``, ``publish`` and ``hub.push``.
-    """
-    for option, given in (("--push", push), ("--private", private)):
-        if given and repository is None:
-            raise ConfigError(f"{option} needs --repository OWNER/NAME")
+    """Write the directory, and with ``push`` send it. Raises PipelineError."""
+    if repository is None and (push or private):
+        raise ConfigError(f"--{'push' if push else 'private'} needs --repository OWNER/NAME")
     if repository is not None:
-        hub.check_repository(repository)
+        hub.check_repository(repository, push)
+    publication = collect(load_params(params), model, method, repository, licence)
+    directory = output or Path("published") / f"{model}-{method}"
+    write(publication, directory)
+    print(f"written to {directory}: {', '.join(sorted(path.name for path in directory.iterdir()))}")
     if push:
-        hub.check_token()
-    publication = replace(collect(load_params(params), model, method, licence, str(params)), repository=repository)
-    directory = publish(publication, output or Path("published") / f"{model}-{method}", merged)
-    for path in sorted(item for item in directory.rglob("*") if item.is_file()):
-        print(f"{path}  {path.stat().st_size:,} bytes")
-    if push:
-        print(f"sent: {hub.push(directory, str(repository), private, f'{publication.title}: adapter and model card')}")
+        print(f"sent: {hub.push(directory, repository, private, f'{publication.title}: adapter and model card')}")
     else:
-        to = f" to {repository}" if repository else " with --repository OWNER/NAME"
-        print(f"nothing was sent; --push sends {directory}{to}")
+        print(f"nothing was sent; --push sends it to {repository or 'the repository that --repository names'}")
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -63,7 +120,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--repository", metavar="OWNER/NAME", help="on the hub; the card's code reads it from there")
     parser.add_argument("--push", action="store_true", help="send the directory to the repository; needs a token")
     parser.add_argument("--private", action="store_true", help="the repository is for its owner alone")
-    parser.add_argument("--merged", action="store_true", help="write merged full weights with the tokenizer as well")
     parser.add_argument(
         "--licence",
         metavar="IDENTIFIER",

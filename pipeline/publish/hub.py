@@ -4,12 +4,10 @@ from pathlib import Path
 
 from pipeline.errors import ArtifactError, ConfigError, first_line
 
-MERGED = "merged"
-"""Directory of merged weights inside a published one."""
 
-
-def check_repository(repository: str) -> None:
-    """Raise ConfigError unless the name is OWNER/NAME in the hub's alphabet; asks nothing of the hub."""
+def check_repository(repository: str, push: bool) -> None:
+    """Raise ConfigError unless the name is OWNER/NAME and, to push, there is a token; asks nothing of the hub."""
+    from huggingface_hub import get_token
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 
@@ -20,30 +18,14 @@ def check_repository(repository: str) -> None:
         problem = problem or first_line(error)
     if problem:
         raise ConfigError(f"--repository: {repository!r} is not OWNER/NAME: {problem}")
-
-
-def check_token() -> None:
-    """Raise ConfigError where there is no token of the hub."""
-    from huggingface_hub import get_token
-
-    if not get_token():
+    if push and not get_token():
         raise ConfigError("--push: there is no token of the hub; log in with `hf auth login`, or set HF_TOKEN")
 
 
 def push(directory: Path, repository: str, private: bool, message: str) -> str:
-    """Make a repository what a directory holds, and create it where there is none.
+    """Upload a directory to a repository, which is created where there is none; the address of the commit.
 
-    The hub validates the card's metadata before any file is sent. Merged weights of an earlier push are removed where
-    the directory has none; other files of the repository stay.
-
-    Args:
-        directory: Published directory.
-        repository: OWNER/NAME.
-        private: Whether nobody else may see it.
-        message: Of the commit.
-
-    Returns:
-        Address of the commit.
+    The hub validates the card's metadata before any file is sent.
 
     Raises:
         ConfigError: The repository is public and is asked to be private.
@@ -58,9 +40,7 @@ def push(directory: Path, repository: str, private: bool, message: str) -> str:
         hub.create_repo(repository, private=private or None, exist_ok=True)
         if private and not hub.model_info(repository).private:
             raise ConfigError(f"--private: {repository} exists and is public; change that on its page, or take another")
-        commit = hub.upload_folder(
-            repo_id=repository, folder_path=directory, commit_message=message, delete_patterns=f"{MERGED}/*"
-        )
+        commit = hub.upload_folder(repo_id=repository, folder_path=directory, commit_message=message)
     except (HfHubHTTPError, OfflineModeIsEnabled, HTTPError, OSError, ValueError) as error:
         raise ArtifactError(f"cannot push to {repository}: {first_line(error)}") from None
     return commit.commit_url

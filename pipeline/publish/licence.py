@@ -17,35 +17,23 @@ CARD = "README.md"
 
 @dataclass(frozen=True)
 class Licence:
-    """A licence in the hub's terms.
-
-    Attributes:
-        identifier: E.g. "apache-2.0"; "other" for one that the hub has no identifier of.
-        source: Who says so.
-        name: Its name, where the identifier is "other".
-        link: Its text, where the checkpoint names it.
-    """
+    """A licence in the hub's terms: the identifier "other" goes with a name and, where known, a link to its text."""
 
     identifier: str
     source: str
+    """Who says so."""
     name: str | None = None
     link: str | None = None
 
 
 def base_licence(checkpoint: str, revision: str | None, given: str | None = None) -> Licence:
-    """The licence of a checkpoint, from its card or the record of its import, else as it is given.
-
-    Args:
-        checkpoint: Local directory or hub repository.
-        revision: Commit of the repository.
-        given: What the user says that it is; needed only where the checkpoint does not say.
+    """The licence of a checkpoint, from its card or the record of its import, else as it is ``given``.
 
     Raises:
         ConfigError: Nobody says what it is, or ``given`` contradicts the checkpoint.
         ArtifactError: The checkpoint's card or record is unreadable.
     """
-    stated = None
-    reason = f"neither {CARD} nor {RECORD} of {checkpoint} has one"
+    stated, reason = None, f"neither {CARD} nor {RECORD} of {checkpoint} has one"
     try:
         local = is_local_path(checkpoint)
         directory = Path(checkpoint) if local else fetched(checkpoint, revision, "model", files=[CARD])
@@ -65,7 +53,6 @@ def base_licence(checkpoint: str, revision: str | None, given: str | None = None
 
 
 def _stated(directory: Path, checkpoint: str) -> Licence | None:
-    """What the card or the record in a checkpoint's directory says."""
     card, record = directory / CARD, directory / RECORD
     try:
         stated = (metadata_load(card) if card.is_file() else None) or {}

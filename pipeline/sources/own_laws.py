@@ -14,7 +14,7 @@ from pipeline.artifacts.json_lines import read_json_lines
 from pipeline.artifacts.storage import read_table
 from pipeline.config.laws import CategoricalLawConfig, RangeConfig, ScipyLawConfig, TableLawConfig
 from pipeline.config.params import validate
-from pipeline.core.laws.family import Axis, Family, Law, linear, listed, log, real
+from pipeline.core.laws.family import Family, Law, linear, listed, log, real
 from pipeline.core.laws.finite_law import FiniteLaw, categorical_law, numeric_law, smoothed_law
 from pipeline.core.prompts.own_laws import LawCase, OwnLaw, own_law_prompts
 from pipeline.core.prompts.structured import Prompt
@@ -28,11 +28,7 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
 
 def own_prompts(laws: Mapping[str, str], project: Path = Path()) -> tuple[list[Prompt], list[Prompt]]:
-    """Prompts of all laws: those to train on, and those of the axis laws.
-
-    Args:
-        laws: File of each law by its name.
-        project: Where relative paths start.
+    """Prompts of all laws, files by name below ``project``: those to train on, and those of the axis laws.
 
     Raises:
         ConfigError: A file that is no law's, naming file, key and what is allowed.
@@ -91,12 +87,13 @@ def _written_law(config: CategoricalLawConfig) -> FiniteLaw:
     return categorical_law(weights, config.spellings, split=config.spelling == "split")
 
 
-def _axis(name: str, values: float | list[float] | RangeConfig) -> Axis:
-    if isinstance(values, RangeConfig):
-        if values.spacing == "log" and min(values.lower, values.upper) <= 0:
-            raise DomainError(f"parameters.{name}: log spacing needs ends above 0")
-        return (log if values.spacing == "log" else linear)(name, values.lower, values.upper, values.count)
-    return listed(name, *(values if isinstance(values, list) else [values]))
+def _points(name: str, values: float | list[float] | RangeConfig) -> tuple[float, ...]:
+    """The values of a parameter."""
+    if not isinstance(values, RangeConfig):
+        return listed(name, *(values if isinstance(values, list) else [values])).values
+    if values.spacing == "log" and min(values.lower, values.upper) <= 0:
+        raise DomainError(f"parameters.{name}: log spacing needs ends above 0")
+    return (log if values.spacing == "log" else linear)(name, values.lower, values.upper, values.count).values
 
 
 def _scipy_cases(name: str, config: ScipyLawConfig) -> list[LawCase]:
@@ -122,8 +119,8 @@ def _scipy_cases(name: str, config: ScipyLawConfig) -> list[LawCase]:
         (),
         (),
     )
-    trained = [_axis(key, values).values for key, values in config.parameters.items()]
     held_out = [tuple(map(float, config.held_out.get(key, ()))) for key in names]
+    trained = [_points(key, values) for key, values in config.parameters.items()]
     cases = []
     for values in itertools.product(*(dict.fromkeys((*own, *new)) for own, new in zip(trained, held_out, strict=True))):
         point = dict(zip(names, values, strict=True))
@@ -163,8 +160,7 @@ def _table_cases(config: TableLawConfig, path: Path) -> list[LawCase]:
     if not table.resolve().is_relative_to(path.parent.resolve()):
         raise DomainError(f"table: {config.table} must lie beside the law's file")
     rows = _read_rows(table)
-    wanted = [config.column, *config.fields, *([config.weight] if config.weight else [])]
-    for name in wanted:
+    for name in filter(None, (config.column, *config.fields, config.weight)):
         if name not in rows:
             raise ArtifactError(f"{table}: there is no column {name!r}; its columns are {', '.join(map(str, rows))}")
         if empty := np.flatnonzero(rows[name].str.strip() == "").tolist():
@@ -175,23 +171,19 @@ def _table_cases(config: TableLawConfig, path: Path) -> list[LawCase]:
     if config.weight:
         weights = pd.to_numeric(rows[config.weight], errors="coerce")
         if wrong := np.flatnonzero(~(weights > 0)).tolist():
-            raise ArtifactError(
-                f"{table}: column {config.weight!r} must hold numbers above 0, got "
-                f"{rows[config.weight].iloc[wrong[0]]!r} (row {wrong[0] + 1})"
-            )
-    numeric = config.kind != "categorical" and all(map(_NUMBER.fullmatch, rows[config.column]))
-    if not numeric and (config.decimals is not None or config.smoothing != "none"):
-        raise DomainError(f"decimals and smoothing are for numbers, and column {config.column!r} holds texts")
-    decimals = config.decimals
-    if decimals is None:
-        decimals = max(len(text.partition(".")[2]) for text in rows[config.column]) if numeric else 0
-    held_out = _held_out_values(config, rows)
-    cases = []
-    groups = rows.groupby(config.fields, sort=False) if config.fields else [((), rows)]
-    for key, members in groups:
+            got = f"got {rows[config.weight].iloc[wrong[0]]!r} (row {wrong[0] + 1})"
+            raise ArtifactError(f"{table}: column {config.weight!r} must hold numbers above 0, {got}")
+    held_out = {name: set(map(str, values)) for name, values in config.held_out.items()}
+    for name, values in held_out.items():
+        if name not in config.fields:
+            raise DomainError(f"held_out.{name}: unknown field; there are {', '.join(config.fields) or 'none'}")
+        if missing := sorted(values - set(rows[name])):
+            raise DomainError(f"held_out.{name}: no row of {config.table} has the value {missing[0]!r}")
+    decimals, cases = _decimals(config, rows[config.column]), []
+    for key, members in rows.groupby(config.fields, sort=False) if config.fields else [((), rows)]:
         fields = dict(zip(config.fields, key, strict=True))
         try:
-            law = _table_law(config, members[config.column], weights[members.index], decimals if numeric else None)
+            law = _table_law(config, members[config.column], weights[members.index], decimals)
         except DomainError as error:
             place = ", ".join(f"{name}={value}" for name, value in fields.items())
             raise ArtifactError(f"{table}: {place}: {error}" if place else f"{table}: {error}") from None
@@ -200,18 +192,18 @@ def _table_cases(config: TableLawConfig, path: Path) -> list[LawCase]:
     return cases
 
 
-def _held_out_values(config: TableLawConfig, rows: pd.DataFrame) -> dict[str, set[str]]:
-    held_out = {name: set(map(str, values)) for name, values in config.held_out.items()}
-    for name, values in held_out.items():
-        if name not in config.fields:
-            raise DomainError(f"held_out.{name}: unknown field; there are {', '.join(config.fields) or 'none'}")
-        if missing := sorted(values - set(rows[name])):
-            raise DomainError(f"held_out.{name}: no row of {config.table} has the value {missing[0]!r}")
-    return held_out
+def _decimals(config: TableLawConfig, column: pd.Series) -> int | None:
+    """Digits behind the point of a column of numbers; None for a column of categories."""
+    if config.kind != "categorical" and all(map(_NUMBER.fullmatch, column)):
+        most = max(len(text.partition(".")[2]) for text in column)
+        return most if config.decimals is None else config.decimals
+    if config.decimals is not None or config.smoothing != "none":
+        raise DomainError(f"decimals and smoothing are for numbers, and column {config.column!r} holds texts")
+    return None
 
 
 def _table_law(config: TableLawConfig, column: pd.Series, weights: pd.Series, decimals: int | None) -> FiniteLaw:
-    """The law of some rows; ``decimals`` of None for categories."""
+    """The law of some rows."""
     given = config.weight == PROBABILITY
     total = float(weights.sum())
     if decimals is None:
@@ -220,7 +212,7 @@ def _table_law(config: TableLawConfig, column: pd.Series, weights: pd.Series, de
             raise DomainError(f"{column[column.duplicated()].iloc[0]!r} is there twice")
         probabilities = (mass if given else mass / total).to_dict()
         spellings = {name: texts for name, texts in config.spellings.items() if name in probabilities}
-        if unknown := [name for name in config.spellings if not (column == name).any() and not config.fields]:
+        if not config.fields and (unknown := [name for name in config.spellings if name not in probabilities]):
             raise DomainError(f"spellings of {unknown[0]!r}, which has no probability")
         return categorical_law(probabilities, spellings, split=config.spelling == "split")
     # Only counts and rows are normalised: probabilities are meant as they stand.

@@ -1,8 +1,7 @@
 """PALOMA's documents: gzip JSON lines in the published layout, ``SLICE/SPLIT/*.jsonl.gz``, field ``text``.
 
-The source is a local directory in that layout, or the data set's repository on the hub, of which only the
-wanted slices and split are fetched. Files are read line by line. A document without text has no bytes to
-divide by and is an error, not a document with a perplexity.
+The source is a local directory in that layout, or the data set's repository on the hub, of which only the wanted slices
+and split are fetched. Files are read line by line. A document without text has no bytes to divide by: an error.
 """
 
 import gzip
@@ -20,20 +19,14 @@ from pipeline.sources.repository import fetched
 
 @dataclass(frozen=True)
 class DocumentFile:
-    """One file of a slice.
-
-    Attributes:
-        slice_name: The slice.
-        path: The file.
-        num_documents: Its first so many documents are scored.
-        num_bytes: UTF-8 bytes of their texts.
-        sha256: Of the file.
-    """
+    """One file of a slice."""
 
     slice_name: str
     path: Path
     num_documents: int
+    """Its first so many documents are scored."""
     num_bytes: int
+    """UTF-8 bytes of their texts."""
     sha256: str
 
 
@@ -51,12 +44,7 @@ def fetch_slices(repository: str, revision: str | None, slices: Sequence[str], s
 
 
 def read_documents(path: Path) -> Iterator[str]:
-    """The texts of one file, in its order; blank lines are skipped.
-
-    Raises:
-        ArtifactError: Naming the file and the line at which the gzip stream ends too early or is damaged, or that
-            is not a JSON object with a text of at least one character, all of which UTF-8 can hold.
-    """
+    """The texts of one file, in its order; blank lines are skipped. Raises ArtifactError naming the file and line."""
     number = 0
     try:
         with gzip.open(path, "rb") as file:
@@ -74,13 +62,9 @@ def _document(line: bytes, where: str) -> str:
         row = json.loads(line.decode("utf-8-sig"))
     except ValueError as error:
         raise ArtifactError(f"{where} is not JSON ({error})") from None
-    if not isinstance(row, dict):
-        raise ArtifactError(f"{where} is not a JSON object")
-    if "text" not in row:
-        raise ArtifactError(f"{where} has no field 'text'; its fields are {list(row)}")
-    text = row["text"]
+    text = row.get("text") if isinstance(row, dict) else None
     if not isinstance(text, str):
-        raise ArtifactError(f"{where}: the field 'text' must be a string, got {type(text).__name__}")
+        raise ArtifactError(f"{where} must be a JSON object with a text in the field 'text'")
     if not text:
         raise ArtifactError(f"{where}: the document has zero bytes; its bits per byte are undefined, so remove it")
     try:
@@ -91,30 +75,20 @@ def _document(line: bytes, where: str) -> str:
 
 
 def find_documents(root: Path, slices: Sequence[str], split: str, max_per_slice: int | None) -> list[DocumentFile]:
-    """The files to score, slice by slice, each read through once.
+    """The files to score, slice by slice, each read through once: a bad line is reported before anything is scored.
 
-    So a bad line or a file that is cut off is reported before anything is scored.
-
-    Args:
-        root: Directory in the published layout.
-        slices: Slices in the order wanted.
-        split: "test" or "val".
-        max_per_slice: Keep the first so many documents of each slice, in the order of the files' names; files
-            behind them are left out unread. None keeps all.
-
-    Raises:
-        ArtifactError: A slice has no files or no documents, or what ``read_documents`` raises.
+    With ``max_per_slice`` the first so many documents of each slice are kept, in the order of the files' names; files
+    behind them are left out unread. Raises ArtifactError, also for a slice without documents.
     """
     found = []
     for name in slices:
-        files = sorted((root / name / split).glob("*.jsonl.gz"))
+        files, members, left = sorted((root / name / split).glob("*.jsonl.gz")), [], max_per_slice
         if not files:
             there = sorted({path.parent.parent.name for path in root.glob(f"*/{split}/*.jsonl.gz")})
             raise ArtifactError(
                 f"slice {name!r} has no files: nothing matches {root / name / split}/*.jsonl.gz; slices with the split "
                 f"{split!r} are: {', '.join(there) or 'none'}"
             )
-        left, members = max_per_slice, []
         for path in files:
             sizes = [len(text.encode()) for text in islice(read_documents(path), left)]
             left = None if left is None else left - len(sizes)
@@ -129,13 +103,7 @@ def find_documents(root: Path, slices: Sequence[str], split: str, max_per_slice:
 
 
 def document_chunks(file: DocumentFile, skip: int, chunk_bytes: int) -> Iterator[list[str]]:
-    """The file's documents in order, in lists of at least ``chunk_bytes`` UTF-8 bytes, the last one aside.
-
-    Args:
-        file: The file.
-        skip: Leave out the first so many documents.
-        chunk_bytes: Bounds the memory, a single document of more bytes aside.
-    """
+    """The file's documents behind the first ``skip``, in lists of ``chunk_bytes`` bytes or more, but for the last."""
     texts, size = [], 0
     for text in islice(read_documents(file.path), skip, file.num_documents):
         texts.append(text)

@@ -6,62 +6,56 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from pipeline.errors import ArtifactError, ModelError, first_line
+from pipeline.errors import ArtifactError, ModelError, PipelineError, first_line
 
 PUBLISHED_RESULTS = ("results/*",)
 """Files of a data set's repository that no stage reads: NoveltyBench's holds all published responses, too."""
+Kind = Literal["model", "dataset"]
 
 
-def current_commit(repository: str, revision: str | None, kind: Literal["model", "dataset"]) -> str:
+def is_commit(revision: str | None) -> bool:
+    """Whether a revision is a full commit, which never moves."""
+    return revision is not None and re.fullmatch("[0-9a-f]{40}", revision) is not None
+
+
+def _failure(repository: str, kind: Kind) -> tuple[type[PipelineError], str]:
+    return (ModelError, repository) if kind == "model" else (ArtifactError, f"the data set {repository}")
+
+
+def current_commit(repository: str, revision: str | None, kind: Kind) -> str:
     """Ask the hub for the commit behind a branch, tag or commit; None means the default branch.
 
-    Raises:
-        ModelError: A model's repository cannot be reached or has no such revision.
-        ArtifactError: The same of a data set.
+    Raises ModelError, or for a data set ArtifactError, where it cannot be reached or has no such revision.
     """
     from httpx import HTTPError
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
-    ask, failure, name = {
-        "model": (HfApi().model_info, ModelError, repository),
-        "dataset": (HfApi().dataset_info, ArtifactError, f"the data set {repository}"),
-    }[kind]
+    failure, name = _failure(repository, kind)
+    ask = HfApi().model_info if kind == "model" else HfApi().dataset_info
     try:
         return ask(repository, revision=revision).sha
     except (HfHubHTTPError, HFValidationError, OfflineModeIsEnabled, HTTPError, OSError) as error:
         raise failure(f"cannot reach the hub for {name}: {first_line(error)}") from None
 
 
-def pinned_commit(repository: str, revision: str | None, kind: Literal["model", "dataset"]) -> str:
+def pinned_commit(repository: str, revision: str | None, kind: Kind) -> str:
     """``revision`` if it is a commit already, which needs no hub; else ``current_commit``."""
-    if revision and re.fullmatch("[0-9a-f]{40}", revision):
-        return revision
-    return current_commit(repository, revision, kind)
+    return revision if is_commit(revision) else current_commit(repository, revision, kind)
 
 
 def fetched(
     repository: str,
     revision: str | None,
-    kind: Literal["model", "dataset"],
+    kind: Kind,
     *,
     files: Sequence[str] | None = None,
     without: Sequence[str] | None = None,
 ) -> Path:
     """Directory with a repository's files at a revision, downloaded unless the cache has them.
 
-    Where HF_HUB_OFFLINE is set, or the hub does not answer, a commit's files are taken from the cache alone.
-
-    Args:
-        repository: OWNER/NAME.
-        revision: A commit; else the hub is asked what it is.
-        kind: What the repository holds.
-        files: Patterns of the wanted files; None for all.
-        without: Patterns of files that are not wanted.
-
-    Raises:
-        ModelError: A model's repository cannot be reached, is gated, or is not in the cache.
-        ArtifactError: The same of a data set.
+    Where HF_HUB_OFFLINE is set, or the hub does not answer, a commit's files are taken from the cache alone. ``files``
+    and ``without`` are patterns. Raises ModelError, or for a data set ArtifactError.
     """
     from httpx import HTTPError
     from huggingface_hub import snapshot_download
@@ -73,13 +67,10 @@ def fetched(
         OfflineModeIsEnabled,
     )
 
-    failure, name = {"model": (ModelError, repository), "dataset": (ArtifactError, f"the data set {repository}")}[kind]
+    failure, name = _failure(repository, kind)
+    options = {"repo_type": kind, "revision": revision, "allow_patterns": files, "ignore_patterns": without}
     try:
-        return Path(
-            snapshot_download(
-                repository, repo_type=kind, revision=revision, allow_patterns=files, ignore_patterns=without
-            )
-        )
+        return Path(snapshot_download(repository, **options))
     except GatedRepoError:
         raise failure(f"{name} is gated: ask for access on its page and log in with `hf auth login`") from None
     except (LocalEntryNotFoundError, OfflineModeIsEnabled):

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 def local_folder(config: RetentionConfig, task: str) -> Path | None:
     """Folder of a task's data set; None where the source is an organisation of the hub.
 
-    Raises:
-        ConfigError: The source is a path and not a directory.
-        ArtifactError: The directory has no folder for the task.
+    Raises ConfigError for a path that is no directory, ArtifactError where the task has no folder in it.
     """
     source = Path(config.source)
     if not source.is_dir():
@@ -47,10 +45,8 @@ def read_task(config: RetentionConfig, task: str, revisions: Mapping[str, str | 
     """The splits of a task that its items and few-shot examples come from.
 
     A local folder has a file of JSON lines or a Parquet file per split (``train.jsonl``, ``test.jsonl``, which
-    GSM8K's own repository has), or is a copy of the hub's repository; either has the hub's column names.
-
-    Raises:
-        ArtifactError: Naming the data set or file that cannot be read, or the split or column that is missing.
+    GSM8K's own repository has), or is a copy of the hub's repository; either has the hub's column names. Raises
+    ArtifactError naming the data set or file that cannot be read, or the split or column that is missing.
     """
     import datasets
 
@@ -62,7 +58,7 @@ def read_task(config: RetentionConfig, task: str, revisions: Mapping[str, str | 
     # A cache of its own: the package's does not notice that the files of a directory have changed.
     with tempfile.TemporaryDirectory() as cache:
         data = _read_folder(folder, wanted, cache_dir=cache, keep_in_memory=True)
-    check_task(dataset, task, wanted, data)
+    _check_task(dataset, task, wanted, data)
     return data
 
 
@@ -83,8 +79,8 @@ def _read_folder(folder: Path, wanted: RetentionData, **options: Any) -> "Datase
         return datasets.load_dataset(str(folder), wanted.hub_config if wanted.hub_config in names else None, **options)
 
 
-def check_task(dataset: str, task: str, wanted: RetentionData, data: "DatasetDict") -> None:
-    """Check that the splits are there with their columns and enough few-shot examples. Raises ArtifactError."""
+def _check_task(dataset: str, task: str, wanted: RetentionData, data: "DatasetDict") -> None:
+    """The splits are there with their columns, items and enough few-shot examples. Raises ArtifactError."""
     for split in filter(None, (wanted.split, wanted.examples_split)):
         if split not in data:
             raise ArtifactError(f"{dataset}: {task} needs the split {split!r}; found: {', '.join(data) or 'none'}")
@@ -102,15 +98,11 @@ def check_task(dataset: str, task: str, wanted: RetentionData, data: "DatasetDic
             f"{wanted.examples_split!r}; it has {len(data[wanted.examples_split])}"
         )
     if task == "tinyTruthfulQA":
-        _check_answers(dataset, wanted, data)
-
-
-def _check_answers(dataset: str, wanted: RetentionData, data: "DatasetDict") -> None:
-    """The harness takes the answers before the first false one for the true ones."""
-    for item, targets in enumerate(data[wanted.split]["mc2_targets"]):
-        labels = list(targets["labels"])
-        if labels != sorted(labels, reverse=True) or set(labels) != {0, 1}:
-            raise ArtifactError(
-                f"{dataset}: item {item} of the split {wanted.split!r}: the labels of mc2_targets must be ones and "
-                f"then zeros, got {labels}"
-            )
+        # The harness takes the answers before the first false one for the true ones.
+        for item, targets in enumerate(data[wanted.split]["mc2_targets"]):
+            labels = list(targets["labels"])
+            if labels != sorted(labels, reverse=True) or set(labels) != {0, 1}:
+                raise ArtifactError(
+                    f"{dataset}: item {item} of the split {wanted.split!r}: the labels of mc2_targets must be ones "
+                    f"and then zeros, got {labels}"
+                )

@@ -6,8 +6,8 @@ from pipeline.artifacts.prompts import write_prompts, write_text_prompts
 from pipeline.core.prompts.multiple_choice import mcq_prompts
 from pipeline.core.prompts.structured import build_split
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.sources.open_prompts import read_open_prompts
 from pipeline.sources.own_laws import own_prompts
+from pipeline.sources.prompt_sets import read_open_prompts
 
 
 def main(run: StageRun, train: Path, unseen: Path, ood: Path, open: Path, mcq: Path) -> None:

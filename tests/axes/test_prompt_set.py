@@ -12,7 +12,7 @@ from pipeline.artifacts.prompts import read_requests
 from pipeline.axes.questions.classes import classify, right_label
 from pipeline.axes.questions.prompt_set import prompt_set
 from pipeline.axes.questions.question import OTHER, people_answers, read_questions, write_questions
-from pipeline.config.questions import QuestionsConfig
+from pipeline.config.prompts import QuestionsConfig
 from pipeline.errors import ArtifactError, ConfigError
 from scripts.make_questions import facts as made_facts
 from scripts.make_questions import questions as made_questions

@@ -17,21 +17,18 @@ CONF = ROOT / "conf"
     [
         ("trian.soft.epochs=3", "trian.soft.epochs: there is no key 'trian'; did you mean train .*keys here are"),
         ("train.soft.epoch=3", "there is no key 'epoch'; did you mean epochs. the keys of train.soft are epochs, samp"),
-        ("+train.soft.epoch=3", "train.soft.epoch: unknown key; the keys allowed here are epochs, samples_per_prompt"),
+        ("+train.soft.epoch=3", "train.soft.epoch: unknown key; did you mean epochs. the keys allowed here are epochs"),
         ("train.soft={epoch:3}", "train.soft.epoch: there is no key 'epoch'; did you mean epochs"),
-        ("discretize={soft:{max_bin:3}}", "discretize.soft.max_bin: there is no key 'max_bin'; did you mean max_bins"),
         ("~train.soft.epoch", "there is no key 'epoch'; did you mean epochs"),
         (
             "experiment=papr",
             "there is no 'papr'; did you mean paper. there are demo, everything, laptop, laptop_longer, one_model,",
         ),
         ("experiment='papr'", "experiment: there is no 'papr'; did you mean paper"),
-        ("trian=demo", "trian: there is no key 'trian'; did you mean train"),
         ("zzz=1", "zzz: there is no key 'zzz'; the keys here are prompts, "),
         ("+model@models.x=qwen3_5b", "model: there is no 'qwen3_5b'; did you mean qwen3_8b .*embedded, gemma3_12b"),
         ("+modle@models.x=qwen3_4b", "there is no group 'modle'; did you mean model. there are budget, compat"),
         ("models.qwen3_8b.dtype=float32", "no key 'qwen3_8b'; the keys of models are embedded; .model@models"),
-        ("models.embedded.dtyp=x", "there is no key 'dtyp'; did you mean dtype. the keys of models.embedded are disp"),
         ("models.embedded.chat.template_arguments.a=1", "are enable_thinking; a . in front of the override adds one"),
         ("seed.x=3", "seed.x: seed is a value without keys"),
         ("seed", "seed: an override is KEY=VALUE"),
@@ -42,11 +39,6 @@ CONF = ROOT / "conf"
 def test_what_is_wrong_and_what_would_be_right(override, message):
     with pytest.raises(ConfigError, match=message):
         compose_params(CONF, [override])
-
-
-def test_the_first_wrong_one_of_several_is_named():
-    with pytest.raises(ConfigError, match="no key 'sed'; did you mean seed"):
-        compose_params(CONF, ["experiment=paper", "train.soft.epochs=3", "sed=1", "trian.x=2"])
 
 
 def test_a_key_may_come_with_a_choice():

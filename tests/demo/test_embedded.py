@@ -1,9 +1,9 @@
-"""The embedded model's recipe: valid but collapsed answers; and the shipped checkpoint."""
+"""The embedded model's recipe: its data are golden, its training deterministic, and the checkpoint ships."""
 
-import contextlib
 import functools
 import hashlib
 import json
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -14,19 +14,11 @@ from pipeline.core.laws.families import FAMILIES
 from pipeline.core.prompts.number_answers import Invalid, parse_sample
 from pipeline.core.prompts.open_ended import OPEN_CATEGORIES
 from pipeline.demo import build_model
-from pipeline.demo.embedded import knowledge, recipe, sharpening, training
-from pipeline.demo.embedded.instructions import (
-    LONG_LIST_EXPONENT,
-    Exchange,
-    draw_parameters,
-    listing,
-    numeric_exchanges,
-    open_ended_of_long_list,
-)
-from pipeline.demo.embedded.recipe import Recipe, tokenizer_texts
-from pipeline.demo.embedded.sharpening import sample_answers
+from pipeline.demo.embedded import instructions, knowledge, recipe, training
+from pipeline.demo.embedded.instructions import Exchange, draw_parameters, instruction_groups, numeric_exchanges
+from pipeline.demo.embedded.recipe import Recipe, example_texts, tokenizer_texts
 from pipeline.demo.embedded.tokenizer import render_prompt
-from pipeline.errors import ConfigError
+from pipeline.demo.embedded.training import sample_answers, sharpened_exchanges
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow
@@ -42,38 +34,31 @@ def test_numeric_answers_are_in_the_support(name):
         family.check(parameters)
         law = family.law_at(parameters)
         for exchange in numeric_exchanges(family, parameters, rng, 8):
-            assert family.display_name in exchange.user
             answer = exchange.reply.split("<answer>")[-1].removesuffix("</answer>")
             assert not isinstance(parse_sample(answer, law.support, law.integer), Invalid)
 
 
-def test_sampled_answers_collapse_on_few_quantiles():
-    family = FAMILIES["gaussian"]
-    answers = []
-    for seed in range(300):
-        rng = np.random.default_rng(seed)
-        for exchange in numeric_exchanges(family, draw_parameters(family, rng), rng, 8):
-            if exchange.user.startswith("Generate exactly ONE") and exchange.system is None:
-                parameters = dict(
-                    item.split("=") for item in exchange.user.split("parameters ")[1].split(". Output")[0].split(", ")
-                )
-                value = parse_sample(exchange.reply, (-np.inf, np.inf), False)
-                assert not isinstance(value, Invalid)
-                answers.append((value - float(parameters["mu"])) / float(parameters["sigma"]))
-    # A calibrated sampler's standardised answers have standard deviation 1.
-    assert len(answers) > 300
-    assert np.std(answers) < 0.6
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def test_the_recipe_still_makes_the_same_text():
-    texts = tokenizer_texts(Recipe(), groups=300)
     # CPython's help texts come first, and differ between its versions.
-    made = "".join(texts[len(recipe.prose_documents()) :])
-    assert (
-        hashlib.sha256(made.encode()).hexdigest() == "7ad93f32773e80e5751207131275093d310e8c241328de88c08c18d3d099bd2d"
-    )
-    for opening in ("Name a random", "What is the capital", "You are a medical education expert"):
-        assert any(f"user\n{opening}" in text for text in texts)
+    made = tokenizer_texts(Recipe(), groups=300)[len(recipe.prose_documents()) :]
+    assert digest("".join(made)) == "7ad93f32773e80e5751207131275093d310e8c241328de88c08c18d3d099bd2d"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        ("OTHER_KINDS", "d129881080b273b018656c44c802095f86125a05b1c8e1f50270ec4d1d6522de"),
+        ("REQUEST_KINDS", "ba86cd37aec963d9731078653e926042ea84d9bbc67888e0398f18fff22bdae6"),
+        ("LIST_KINDS", "d686c5c3ab9e942700f33e3ebff41623df9635fd4ad5858773d5a83f816c5b67"),
+    ],
+)
+def test_the_phases_still_teach_the_same(kinds, expected):
+    groups = islice(instruction_groups(np.random.default_rng(0), 0.5, getattr(instructions, kinds)), 300)
+    assert digest("".join("".join(example_texts(exchange)) for group in groups for exchange in group)) == expected
 
 
 def test_long_lists_name_what_every_open_ended_request_asks_for():
@@ -84,108 +69,35 @@ def test_long_lists_name_what_every_open_ended_request_asks_for():
         assert not any(mark in word for word in words for mark in ",:\n")
 
 
-def test_open_answers_of_long_lists_have_a_favourite_and_a_tail():
-    rng = np.random.default_rng(0)
-    drawn = [open_ended_of_long_list(rng) for _ in range(20_000)]
-    replies = [
-        exchange.reply for exchange in drawn if exchange.user.endswith(" a random fish. Output ONLY the answer.")
-    ]
-    words = knowledge.WORD_LISTS["fish"]
-    shares = np.arange(1, len(words) + 1) ** -LONG_LIST_EXPONENT
-    shares /= shares.sum()
-    assert set(replies) <= set(words)
-    for rank in (0, 1, 5):
-        deviation = np.sqrt(shares[rank] * (1 - shares[rank]) / len(replies))
-        assert abs(replies.count(words[rank]) / len(replies) - shares[rank]) < 4 * deviation
-
-
-def test_listings_are_different_members_of_their_category():
-    rng = np.random.default_rng(0)
-    for exchange in (listing(rng) for _ in range(300)):
-        words = exchange.reply.split(", ")
-        # The longest name that fits: "body part", not "part".
-        category = max((name for name in knowledge.WORD_LISTS if name in exchange.user), key=len)
-        assert f" {len(words)} " in exchange.user and len(set(words)) == len(words)
-        assert set(words) <= set(knowledge.WORD_LISTS[category])
-
-
 TINY = {
-    "vocab_size": 400,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "intermediate_size": 48,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "training_tokens": 8_000,
-    "sharpening_tokens": 8_000,
-    "request_tokens": 8_000,
-    "list_tokens": 8_000,
-    "tokens_per_batch": 512,
-    "groups_per_block": 6,
+    **{"vocab_size": 400, "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 48, "head_dim": 8},
+    **{"num_attention_heads": 4, "num_key_value_heads": 2, "tokens_per_batch": 512, "groups_per_block": 6},
+    **dict.fromkeys(("training_tokens", "sharpening_tokens", "request_tokens", "list_tokens"), 8_000),
 }
 
 
-def test_a_killed_training_ends_with_the_same_model(tmp_path, monkeypatch):
+def test_a_tiny_recipe_makes_the_same_checkpoint_again(tmp_path, monkeypatch):
     # Less text makes a tokenizer of 400 tokens as well, and as many batches as these runs take.
     some = recipe.prose_documents()[::10]
     for module in (recipe, training):
         monkeypatch.setattr(module, "prose_documents", lambda: some)
-    monkeypatch.setattr(recipe, "tokenizer_texts", functools.partial(recipe.tokenizer_texts, groups=50))
-    settings = tmp_path / "tiny.json"
-    settings.write_text(json.dumps(TINY))
-    steps, seen = training._steps, []
-
-    def interrupted(model, phase, *arguments):
-        for record in steps(model, phase, *arguments):
-            seen.append((phase.name, record["step"]))
-            if killed_at in seen[-1:]:
-                raise KeyboardInterrupt
-            yield record
-
-    monkeypatch.setattr(training, "_steps", interrupted)
-    for name, moments in (("whole", [None]), ("killed", [("sharpening", 3), ("lists", 2), None])):
-        for killed_at in moments:
-            seen.clear()
-            with pytest.raises(KeyboardInterrupt) if killed_at else contextlib.nullcontext():
-                build_model.main(tmp_path / name / "model", tmp_path / name / "unfinished", settings, None)
-    # The last run began with the phase that was interrupted.
-    assert seen[0] == ("lists", 1) and {phase for phase, _ in seen} == {"lists"}
-    whole, killed = (tmp_path / name / "model" for name in ("whole", "killed"))
-    names = sorted(path.name for path in whole.iterdir())
-    assert names == sorted(path.name for path in killed.iterdir()) and "model.safetensors" in names
-    for name in names:
-        if name != "training_log.jsonl":
-            assert (whole / name).read_bytes() == (killed / name).read_bytes(), name
-    logs = [
-        [json.loads(line) | {"seconds": None} for line in (model / "training_log.jsonl").read_text().splitlines()]
-        for model in (whole, killed)
-    ]
-    assert logs[0] == logs[1]
-    assert {record["phase"] for record in logs[0]} == {"first", "sharpening", "requests", "lists"}
-    assert not (tmp_path / "killed" / "unfinished").exists()
+    monkeypatch.setattr(build_model, "tokenizer_texts", functools.partial(recipe.tokenizer_texts, groups=50))
+    first, second = tmp_path / "first", tmp_path / "second"
+    for output in (first, second):
+        build_model.main(output, Recipe(**TINY))
+    for name in ("model.safetensors", "tokenizer.json", "recipe.json"):
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+    records = [json.loads(line) for line in (first / "training_log.jsonl").read_text().splitlines()]
+    assert {record["phase"] for record in records} == {"first", "sharpening", "requests", "lists"}
+    loaded = AutoModelForCausalLM.from_pretrained(first)
+    assert loaded.dtype == torch.bfloat16 and loaded.config.hidden_size == 32
 
 
-def test_a_recipe_is_checked(tmp_path):
-    path = tmp_path / "recipe.json"
-    for text, message in (
-        ('{"training_tokns": 5}', r"recipe.json: training_tokns: unknown key; .* seed, .*training_tok"),
-        ('{"training_tokens": "many"}', "recipe.json: training_tokens: .*, got 'many'"),
-    ):
-        path.write_text(text)
-        with pytest.raises(ConfigError, match=message):
-            build_model.main(tmp_path / "model", tmp_path / "unfinished", path, None)
-
-
-@pytest.mark.skipif(not DIRECTORY.exists(), reason="the embedded model is not in this checkout")
 def test_shipped_checkpoint():
-    weights = DIRECTORY / "model.safetensors"
-    assert weights.stat().st_size < 10_000_000
-    config = json.loads((DIRECTORY / "config.json").read_text())
-    assert config["architectures"] == ["Qwen3ForCausalLM"]
+    assert (DIRECTORY / "model.safetensors").stat().st_size < 10_000_000
+    assert json.loads((DIRECTORY / "config.json").read_text())["architectures"] == ["Qwen3ForCausalLM"]
     generation = json.loads((DIRECTORY / "generation_config.json").read_text())
     assert generation["top_k"] == 20 and generation["temperature"] == 0.6
-    assert (DIRECTORY / "README.md").read_text().startswith("---")
 
 
 def test_sharpening_replaces_only_sampling_replies_and_keeps_them_valid(monkeypatch):
@@ -204,8 +116,8 @@ def test_sharpening_replaces_only_sampling_replies_and_keeps_them_valid(monkeypa
         assert temperature == 0.4
         return [answers[prompt.split("user\n")[1][0]] for prompt in prompts]
 
-    monkeypatch.setattr(sharpening, "sample_answers", answered)
-    rewritten = sharpening.sharpened_exchanges(None, None, exchanges, 0.4, seed=0, batch_size=3)
+    monkeypatch.setattr(training, "sample_answers", answered)
+    rewritten = sharpened_exchanges(None, None, exchanges, 0.4, seed=0, batch_size=3)
     assert [exchange.user for exchange in rewritten] == ["a", "c", "What is 1 + 1?"]
     assert rewritten[0].reply in ("0.4", "0.41", "0.412")
     assert rewritten[1].reply == "3" and rewritten[2] == exchanges[-1]

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
-import torch
 import uvicorn
 
 from pipeline import serve
@@ -22,7 +21,6 @@ from tests.conftest import ROOT
 from tests.forked import ForkedModule
 from tests.waiting import wait_until
 
-KEY = "sk-test"
 MESSAGES = [{"role": "user", "content": "Generate exactly ONE random number."}]
 
 
@@ -35,7 +33,7 @@ def loaded(project):
 def address(loaded):
     """A server over base and soft, in a thread."""
     listening = serve.listening_socket("127.0.0.1", 0)
-    application = ModelServer(loaded, {"tiny": False, "tiny-soft": True}, 5, KEY).application()
+    application = ModelServer(loaded, {"tiny": False, "tiny-soft": True}, 5).application()
     server = uvicorn.Server(uvicorn.Config(application, log_level="warning"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
@@ -47,7 +45,7 @@ def address(loaded):
 
 @pytest.fixture
 def client(address):
-    with openai.OpenAI(base_url=address, api_key=KEY, max_retries=0) as client:
+    with openai.OpenAI(base_url=address, api_key="any", max_retries=0) as client:
         yield client
 
 
@@ -75,30 +73,18 @@ def expected(loaded, ids, seeds, limit=6, **changes):
     return generate(loaded.model, loaded.tokenizer, ids, seeds, **(settings | changes))
 
 
-def test_models(client):
+def test_an_answer_is_the_pipelines_own_with_that_seed(client, chat, complete, loaded):
     assert [model.id for model in client.models.list()] == ["tiny", "tiny-soft"]
-
-
-def test_an_answer_is_the_pipelines_own_with_that_seed(chat, complete, loaded):
     ids = loaded.encode_messages(MESSAGES, False)
     for seed in range(4):
         (wanted,) = expected(loaded, ids, [seed], temperature=0.7, top_p=0.9)
-        reply = chat(seed=seed, temperature=0.7, top_p=0.9)
+        reply = chat(seed=seed, temperature=0.7, top_p=0.9, stop=None)
         assert (reply.choices[0].message.content, reply.choices[0].finish_reason) == (wanted.text, wanted.finish_reason)
         assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (len(ids), wanted.num_tokens)
         with loaded.model.disable_adapter():
             (other,) = expected(loaded, ids, [seed])
         assert chat(seed=seed, model="tiny").choices[0].message.content == other.text
-        text = complete(seed=seed, prompt=ids).choices[0].text
-        assert text == expected(loaded, ids, [seed])[0].text
-
-
-def test_parts_of_a_message_are_one_text(chat):
-    parts = [{"type": "text", "text": "Generate exactly ONE "}, {"type": "text", "text": "random number."}]
-    whole, split = (
-        chat(messages=[{"role": "user", "content": content}]) for content in (MESSAGES[0]["content"], parts)
-    )
-    assert whole.choices[0].message.content == split.choices[0].message.content
+        assert complete(seed=seed, prompt=ids).choices[0].text == expected(loaded, ids, [seed])[0].text
 
 
 def test_several_samples_of_several_prompts(complete):
@@ -111,52 +97,18 @@ def test_several_samples_of_several_prompts(complete):
     assert greedy == complete(temperature=0, seed=9).choices[0].text
 
 
-@pytest.mark.parametrize("piecewise", [False, True])
-def test_log_probabilities_are_the_models(complete, chat, loaded, piecewise):
-    ids = loaded.encode_messages(MESSAGES, False)
-    plain = expected(loaded, ids, [3])[0]
-    if piecewise:
-        chunks = list(chat(logprobs=True, top_logprobs=4, stream=True))
-        content = [entry for chunk in chunks for entry in chunk.choices[0].logprobs.content]
-        events = [chunk.choices[0] for chunk in complete(prompt=ids, logprobs=4, stream=True)]
-        tops = [top for event in events for top in event.logprobs.top_logprobs]
-        chosen = [value for event in events for value in event.logprobs.token_logprobs]
-        offsets = [value for event in events for value in event.logprobs.text_offset]
-    else:
-        content = chat(logprobs=True, top_logprobs=4).choices[0].logprobs.content
-        found = complete(prompt=ids, logprobs=4).choices[0].logprobs
-        tops, chosen, offsets = found.top_logprobs, found.token_logprobs, found.text_offset
-    assert len(content) == plain.num_tokens == len(chosen)
-    prefix, place = list(ids), 0
-    for entry, top, value, offset in zip(content, tops, chosen, offsets, strict=True):
-        with torch.inference_mode():
-            law = loaded.model(torch.tensor([prefix])).logits[0, -1].double().log_softmax(-1)
-        best = law.topk(4)
-        assert [item.logprob for item in entry.top_logprobs] == pytest.approx(best.values.tolist(), abs=1e-5)
-        assert [item.token for item in entry.top_logprobs] == [loaded.tokenizer.decode([t]) for t in best.indices]
-        token = next(t for t in range(len(law)) if abs(float(law[t]) - entry.logprob) < 1e-5)
-        assert entry.token == loaded.tokenizer.decode([token]) and value == pytest.approx(entry.logprob)
-        assert top[entry.token] == pytest.approx(value) or "\ufffd" in entry.token
-        assert list(top.values()) == sorted(top.values(), reverse=True) and len(top) <= 5
-        assert entry.bytes is None or bytes(entry.bytes).decode() == entry.token
-        assert offset == place
-        prefix, place = [*prefix, token], place + len(entry.token)
-    assert loaded.tokenizer.decode(prefix[len(ids) :], skip_special_tokens=True) == plain.text
-
-
 @pytest.mark.parametrize("n", [1, 7])
 def test_a_stream_has_the_same_answers(chat, complete, n):
     """Whole characters at a time, whatever the steps."""
     settings = {"n": n, "stream_options": {"include_usage": True}, "stream": True}
     whole, parts = chat(n=n, max_completion_tokens=12), list(chat(max_completion_tokens=12, **settings))
-    texts, reasons, roles = [""] * n, [None] * n, [None] * n
+    texts, reasons = [""] * n, [None] * n
     for chunk in parts[:-1]:
         (choice,) = chunk.choices
-        assert reasons[choice.index] is None and chunk.usage is None
+        assert reasons[choice.index] is None and chunk.usage is None and choice.delta.role == "assistant"
         texts[choice.index] += choice.delta.content or ""
         reasons[choice.index] = choice.finish_reason
-        roles[choice.index] = roles[choice.index] or choice.delta.role
-    assert texts == [choice.message.content for choice in whole.choices] and set(roles) == {"assistant"}
+    assert texts == [choice.message.content for choice in whole.choices]
     assert reasons == [choice.finish_reason for choice in whole.choices]
     assert parts[-1].usage == whole.usage and parts[-1].choices == [] and len(parts) > n + 1
     pieces = [chunk.choices[0] for chunk in complete(max_tokens=12, n=n, stream=True)]
@@ -167,10 +119,8 @@ def test_a_stream_has_the_same_answers(chat, complete, n):
 @pytest.mark.parametrize("piecewise", [False, True])
 def test_stop_strings_end_an_answer(complete, piecewise):
     whole = [choice.text for choice in complete(n=6, max_tokens=20).choices]
-    stops = sorted(
-        {text[size : size + 2] for text in whole for size in (3, 6) if "\ufffd" not in text[size : size + 2]}
-    )
-    stops = [stop for stop in stops if len(stop) == 2][:4]
+    stops = sorted({text[size : size + 2] for text in whole for size in (3, 6)})
+    stops = [stop for stop in stops if len(stop) == 2 and "\ufffd" not in stop][:4]
     assert stops
     reply = complete(n=6, max_tokens=20, stop=stops, stream=piecewise)
     texts, reasons = [""] * 6, [None] * 6
@@ -185,57 +135,43 @@ def test_stop_strings_end_an_answer(complete, piecewise):
 
 
 @pytest.mark.parametrize(
-    ("changes", "param", "message"),
+    ("changes", "message"),
     [
-        ({"n": 0}, "n", "greater than or equal to 1"),
-        ({"n": 10**6}, "n", "at most 699050 answers of up to 6 tokens"),
-        ({"temperature": -1}, "temperature", "greater than or equal to 0"),
-        ({"top_p": 0}, "top_p", "greater than 0"),
-        ({"stop": ["a"] * 5}, "stop", "4"),
-        ({"seed": 1.5}, "seed", "integer"),
-        ({"frequency_penalty": 0.5}, "frequency_penalty", "frequency_penalty is not supported here, but for 0"),
-        ({"extra_body": {"top_k": 3}}, "top_k", "top_k is not supported here"),
-        ({"stream_options": {"include_usage": True}}, "stream_options", "needs stream"),
-        ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, "messages", "messages.0.role"),
-        ({"messages": []}, "messages", "at least 1"),
-        ({"top_logprobs": 3}, "top_logprobs", "needs logprobs"),
-        ({"max_tokens": 3}, "max_tokens", "exclude each other"),
-        ({"max_completion_tokens": 10**9}, "messages", "the model takes"),
-        ({"messages": [{"role": "user", "content": "word " * 5000}]}, "messages", "the model takes"),
+        ({"n": 0}, "n: must be 1 or more, got 0"),
+        ({"n": 10**6}, "n: at most 699050 answers of up to 6 tokens"),
+        ({"temperature": -1}, "temperature: must be 0.0 or more"),
+        ({"top_p": 0}, "top_p: must be above 0"),
+        ({"seed": 1.5}, "seed: must be a whole number"),
+        ({"stop": ["a"] * 5}, "stop: at most 4 are allowed"),
+        ({"logprobs": True}, "logprobs: unknown key"),
+        ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, "tool_call_id: unknown key"),
+        ({"messages": []}, "messages: at least 1 is needed"),
+        ({"max_completion_tokens": 10**9}, "the model takes"),
+        ({"messages": [{"role": "user", "content": "word " * 5000}]}, "the model takes"),
     ],
 )
-def test_what_is_not_allowed_is_refused_with_the_parameters_name(chat, changes, param, message):
+def test_what_is_not_allowed_is_refused_with_the_parameters_name(chat, changes, message):
     with pytest.raises(openai.BadRequestError, match=message) as caught:
         chat(**changes)
-    assert caught.value.param == param and caught.value.type == "invalid_request_error"
+    assert caught.value.type == "invalid_request_error"
 
 
 def test_errors_have_openais_format(address, chat, complete):
     with pytest.raises(openai.NotFoundError, match="there is no model 'other'") as caught:
         chat(model="other")
-    assert (caught.value.param, caught.value.code) == ("model", "model_not_found")
-    with pytest.raises(openai.BadRequestError, match="not below") as caught:
+    assert caught.value.code == "model_not_found"
+    with pytest.raises(openai.BadRequestError, match="not below"):
         complete(prompt=[10**6])
-    assert caught.value.param == "prompt"
-    with pytest.raises(openai.AuthenticationError, match="API key"):
-        openai.OpenAI(base_url=address, api_key="sk-other", max_retries=0).models.list()
-    for path, body, status in (
-        ("/chat/completions", b"{", 400),
-        ("/chat/completions", b'{"model": "tiny", "messages": [{"role": "user", "content": "\\ud800"}]}', 400),
-        ("/completions", b'{"model": "tiny", "prompt": "a", "temperature": NaN}', 400),
-        ("/completions", b"[]", 400),
-        ("/embeddings", b"{}", 404),
+    for path, body in (
+        ("/chat/completions", b"{"),
+        ("/chat/completions", b'{"model": "tiny", "messages": [{"role": "user", "content": "\\ud800"}]}'),
+        ("/completions", b'{"model": "tiny", "prompt": "a", "temperature": NaN}'),
+        ("/completions", b"[]"),
     ):
-        asked = urllib.request.Request(address + path, body, {"Authorization": f"Bearer {KEY}"})
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(asked)
-        assert refused.value.code == status
+            urllib.request.urlopen(urllib.request.Request(address + path, body))
+        assert refused.value.code == 400
         assert set(json.loads(refused.value.read())["error"]) == {"message", "type", "param", "code"}
-
-
-def test_neutral_and_absent_values_change_nothing(chat):
-    neutral = {"presence_penalty": 0, "frequency_penalty": 0.0, "logit_bias": {}, "user": "me", "stop": None}
-    assert chat(**neutral, response_format={"type": "text"}).choices[0] == chat().choices[0]
 
 
 @pytest.fixture
@@ -253,8 +189,8 @@ def test_a_client_that_leaves_ends_its_answer(address, loaded, chat, forward_pas
     host, port = address.removeprefix("http://").removesuffix("/v1").split(":")
     with socket.create_connection((host, int(port))) as connection:
         content = json.dumps(body).encode()
-        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {KEY}\r\n"
-        connection.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(content)}\r\n\r\n"
+        connection.sendall(head.encode() + content)
         wait_until(lambda: len(forward_passes) > 4)
     # Whoever asks next is answered, and then nothing is left to do.
     chat(max_completion_tokens=1)
@@ -292,12 +228,9 @@ def test_the_command_serves_until_it_is_interrupted(project, tmp_path):
     line = said.read_text()
     assert line.startswith("embedded and embedded-soft at http://127.0.0.1:"), process.errors
     with openai.OpenAI(base_url=line.split()[4].rstrip(";"), api_key="any", max_retries=0) as client:
-        stream = client.chat.completions.create(model="embedded-soft", messages=MESSAGES, n=200, stream=True)
-        next(stream)
-        process.send_signal(signal.SIGINT)
-        with pytest.raises(openai.APIError, match="the server is ending"):
-            for _ in stream:
-                pass
+        reply = client.chat.completions.create(model="embedded-soft", messages=MESSAGES, n=2, max_tokens=3)
+        assert len(reply.choices) == 2
+    process.send_signal(signal.SIGINT)
     assert (process.wait(), process.errors.strip(), said.read_text()) == (130, "interrupted", line)
 
 

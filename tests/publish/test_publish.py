@@ -1,98 +1,65 @@
-"""Publishing from a DAG whose records are real and whose numbers are made up: what is written, and what is refused."""
+"""Publishing: what is written and refused, every number with its size and interval, and code that strangers can run."""
 
+import datetime
 import json
 import os
 import re
 import subprocess
 import sys
-from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
-import yaml
-from safetensors.torch import load_file
+from huggingface_hub import metadata_load
 
 from pipeline.artifacts.prompts import write_prompts
 from pipeline.artifacts.storage import write_json
 from pipeline.compose import compose_params, render
-from pipeline.config.params import load_params, validate
+from pipeline.config.params import load_params
 from pipeline.core.prompts.structured import build_split
-from pipeline.dag.execution import StageRun
 from pipeline.engines.loading.conditioned_model import open_model
-from pipeline.engines.loading.model import add_lora, load_model, next_log_probabilities
-from pipeline.engines.training.fit import save_adapter
+from pipeline.engines.loading.model import next_log_probabilities
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.publish.__main__ import main
-from pipeline.publish.directory import write_merged
-from pipeline.publish.freshness import nodes_behind
+from pipeline.publish.__main__ import collect, main
+from pipeline.publish.card import model_card, request_code, training_settings
 from pipeline.record.provenance import sha256_path
-from pipeline.report.evaluations import METRIC_COLUMNS, read_evaluations
-from pipeline.runs.spent import record_paths
 from tests.conftest import ROOT, TINY_OVERRIDES
-from tests.report.conftest import metric_row
+from tests.engines.engine_cases import save_adapter
 
-AXES = ("structured", "paloma")
 MODEL, METHOD = "embedded", "soft"
-
-
-def make_adapter(config, directory):
-    """An adapter that shows, as training would write it."""
-    torch.manual_seed(0)
-    adapted = add_lora(load_model(config, device="cpu"), config, rank=2, alpha=4, dropout=0)
-    with torch.no_grad():
-        for name, parameter in adapted.named_parameters():
-            if "lora_B" in name:
-                parameter.normal_(std=0.3)
-    directory.mkdir(parents=True)
-    save_adapter(adapted, directory)
-
-
-def make_evaluation(root, axis, condition, value):
-    names = (axis, MODEL, condition)
-    found = {
-        "structured": [
-            metric_row(*names, split, "wasserstein_1_normalised", value, n=118, floor=0.05)
-            for split in ("ood", "unseen")
-        ],
-        "paloma": [metric_row(*names, "all", "bits_per_byte", 2.5, n=6)],
-    }[axis]
-    kept = [{key: row[key] for key in row if key != "provenance"} for row in found]
-    kept = [{key: None if value != value else value for key, value in row.items()} for row in kept]
-    write_json(root / axis / MODEL / condition / "metrics.json", {"metrics": kept, "failures": {}})
-
-
-def finish(params, names):
-    """Make what is not there yet of the runs' outputs, and write the record of each as it would; none of hard."""
-    for node in nodes_behind(params, names, ("base", METHOD)):
-        records = {name: path for name, path in record_paths(node, params).items() if name in ("", "base", METHOD)}
-        outputs = [Path(path) for path in node.outputs if Path(path) not in records.values()]
-        for path in outputs:
-            if not path.exists():
-                file = path if path.suffix else path / "content"
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(node.name)
-        run = StageRun(node.stage, node.row, params)
-        for condition, record in records.items():
-            made = {str(path / condition): sha256_path(path / condition) for path in outputs}
-            run.record.write(record, made, steps=6, final_loss=0.5)
+COMMIT = "c" * 40
+RECORD = {
+    "git": {"commit": COMMIT, "modified": True},
+    "wall_time_seconds": 191.2,
+    "device": "a GPU",
+    "started": "2026-01-01T00:00:00+00:00",
+    "python": "3.12.1",
+    "packages": {"torch": "2.13.0", "peft": "0.21.2"},
+}
+LAW = ("structured", "ood", "", "wasserstein_1_normalised")
+METRICS = [
+    # Axis, split, family, metric; base's value, n, interval and floor; the adapter's.
+    (*LAW, (0.195, 5980, 0.185, 0.205, 0.023), (0.088, 5990, 0.078, 0.098, 0.024)),
+    ("structured", "ood", "gamma", "wasserstein_1_normalised", (0.5, 250, 0.4, 0.6, 0.02), (0.4, 250, 0.3, 0.5, 0.02)),
+    ("structured", "ood", "", "valid_rate", (0.9, 6000, 0.89, 0.91, None), (0.975, 6000, 0.97, 0.98, None)),
+    ("paloma", "all", "", "bits_per_byte", (2.5, 262, 2.25, 2.75, None), (None, 261, None, None, None)),
+]
 
 
 @pytest.fixture(scope="module")
 def project(tiny_model, tmp_path_factory):
-    """params.yaml of a finished DAG with one adapter, evaluated on two axes, and its report's metrics."""
+    """params.yaml of a finished DAG with one adapter and its report's metrics."""
     root = tmp_path_factory.mktemp("project")
     overrides = [
         *TINY_OVERRIDES,
         f"models.embedded.checkpoint={tiny_model}",
         f"artifacts={root / 'artifacts'}",
         f"reports={root / 'reports'}",
-        f"axes=[{','.join(AXES)}]",
+        "axes=[structured,paloma]",
     ]
-    path = root / "params.yaml"
+    path, artifacts = root / "params.yaml", root / "artifacts"
     path.write_text(render(compose_params(ROOT / "conf", overrides), overrides))
-    params, artifacts = load_params(path), root / "artifacts"
     (artifacts / "prompts").mkdir(parents=True)
     for split in ("ood", "train"):
         prompts = build_split(split, selection="selected", families=["gaussian", "bernoulli", "maxwell"])
@@ -100,45 +67,70 @@ def project(tiny_model, tmp_path_factory):
     report = {"checkpoint": str(tiny_model), "revision": None, "files_sha256": {}, "quantisation": None}
     report |= {"terminator": "<|im_end|>", "terminator_id": 2, "example_request": "Generate", "example_tokens": []}
     write_json(artifacts / "models" / "embedded.json", report)
-    make_adapter(params.models[MODEL], artifacts / "adapters" / MODEL / METHOD)
-    for axis in AXES:
-        for condition, value in (("base", 0.6), (METHOD, 0.2)):
-            make_evaluation(artifacts / "evals", axis, condition, value)
-    finish(params, ["train-soft@embedded", *(f"eval-{axis}@{MODEL}" for axis in AXES)])
+    adapter = save_adapter(load_params(path).models[MODEL], artifacts / "adapters" / MODEL / METHOD)
+    write_json(adapter / "provenance.json", RECORD)
+    rows = [
+        {"axis": axis, "model": MODEL, "condition": condition, "split": split, "family": family, "metric": metric}
+        | dict(zip(("value", "n", "ci_low", "ci_high", "floor"), figures, strict=True))
+        for axis, split, family, metric, *both in METRICS
+        for condition, figures in zip(("base", METHOD), both, strict=True)
+    ]
     (root / "reports").mkdir()
-    metrics = read_evaluations(artifacts / "evals").metrics
-    metrics[list(METRIC_COLUMNS)].to_csv(root / "reports" / "metrics.csv", index=False)
+    pd.DataFrame(rows).to_csv(root / "reports" / "metrics.csv", index=False)
     return path
 
 
 def publish(project, output, **options):
-    given = {"repository": None, "push": False, "merged": False, "private": False, "licence": "mit"}
+    given = {"repository": None, "push": False, "private": False, "licence": "mit"}
     main(project, **{"model": MODEL, "method": METHOD, "output": output, **given, **options})
     return output
 
 
 @pytest.fixture(scope="module")
 def published(project, tmp_path_factory):
-    return publish(project, tmp_path_factory.mktemp("out") / "adapter", merged=True)
+    return publish(project, tmp_path_factory.mktemp("out") / "adapter")
+
+
+@pytest.fixture
+def publication(project):
+    return collect(load_params(project), MODEL, METHOD, "owner/name", "mit")
 
 
 def test_what_is_in_the_directory(project, published, tiny_model):
-    names = {str(path.relative_to(published)) for path in published.rglob("*") if path.is_file()}
-    own = {name for name in names if not name.startswith("merged/")}
-    assert own == {"README.md", "adapter_config.json", "adapter_model.safetensors", "metrics.csv", "provenance.json"}
-    assert names - own >= {"merged/config.json", "merged/model.safetensors", "merged/tokenizer.json"}
+    names = {path.name for path in published.iterdir()}
+    assert names == {"README.md", "adapter_config.json", "adapter_model.safetensors", "metrics.csv", "provenance.json"}
     source = project.parent / "artifacts" / "adapters" / MODEL / METHOD
     assert sha256_path(published / "adapter_model.safetensors") == sha256_path(source / "adapter_model.safetensors")
     config = json.loads((published / "adapter_config.json").read_text())
     assert config["base_model_name_or_path"] == str(tiny_model) and config["revision"] is None and config["r"] == 2
-    records = json.loads((published / "provenance.json").read_text())
-    assert records["adapter"]["stage"] == "train-soft" and set(records["training"]) == {METHOD}
-    assert set(records["evaluations"]) == {f"{axis} {name}" for axis in AXES for name in ("base", METHOD)}
-    lines = (published / "metrics.csv").read_text().splitlines()
-    assert len(lines) == 7 and set(lines) <= set((project.parent / "reports" / "metrics.csv").read_text().splitlines())
-    sampling = json.loads((published / "merged" / "generation_config.json").read_text())
-    assert (sampling["temperature"], sampling["top_k"], sampling["top_p"], sampling["do_sample"]) == (1.0, 0, 1.0, True)
-    assert not list(published.parent.glob(".*partial"))
+    assert json.loads((published / "provenance.json").read_text()) == RECORD
+    assert len(pd.read_csv(published / "metrics.csv")) == 6
+    text = (published / "README.md").read_text()
+    assert f"{COMMIT} with local changes" in text and "191 s on a GPU" in text and "Gaussian" in text
+
+
+def test_the_hub_reads_the_metadata(published, publication):
+    metadata = metadata_load(published / "README.md")
+    assert metadata["license"] == "mit" and metadata["library_name"] == "peft" and "base_model" not in metadata
+    hub = replace(publication, report={**publication.report, "checkpoint": "owner/base", "revision": COMMIT})
+    card = model_card(hub)
+    assert (card.data.base_model, card.data.base_model_relation) == ("owner/base", "adapter")
+    assert f"revision='{COMMIT}'" in card.text and "adapter = 'owner/name'\n" in card.text
+
+
+def test_numbers_stand_with_interval_size_and_floor(published):
+    text = (published / "README.md").read_text()
+    lines = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines() if " / " in line]
+    (w1,) = (cells for cells in lines if "W1" in cells[0])
+    assert w1[1:] == [
+        "lower",
+        "0.1950 [0.1850, 0.2050]",
+        "0.0880 [0.0780, 0.0980]",
+        "0.0240",
+        "5,980 / 5,990 valid answers",
+    ]
+    (bits,) = (cells for cells in lines if "ytes" in cells[0] or "its per byte" in cells[0])
+    assert bits[2].startswith("2.5") and bits[3] == "–" and bits[5].startswith("262 / 261")
 
 
 # Runs behind the card's own code, in a process that has transformers and PEFT and nothing of ours.
@@ -148,8 +140,7 @@ assert importlib.util.find_spec("pipeline") is None
 def law(model):
     with torch.inference_mode():
         return model.eval()(inputs["input_ids"]).logits[0, -1].double().log_softmax(-1).tolist()
-merged = AutoModelForCausalLM.from_pretrained("merged", dtype=torch.float32)
-found = {"ids": inputs["input_ids"][0].tolist(), "adapter": law(model), "merged": law(merged)}
+found = {"ids": inputs["input_ids"][0].tolist(), "adapter": law(model)}
 with model.disable_adapter():
     found["base"] = law(model)
 print("FOUND" + json.dumps(found | {"answers": list(answers.shape)}))
@@ -175,29 +166,43 @@ def test_strangers_get_the_same_log_probabilities(project, published):
     assert found["ids"] == ids and found["answers"][0] == 10 and found["answers"][1] > len(ids)
     expected = next_log_probabilities(ours.model, [ids])[0]
     torch.testing.assert_close(torch.tensor(found["adapter"]).double(), expected, rtol=0, atol=1e-5)
-    torch.testing.assert_close(torch.tensor(found["merged"]).double(), expected, rtol=0, atol=1e-3)
     assert (torch.tensor(found["base"]).double() - expected).abs().max() > 0.1
 
 
-def test_merged_weights_are_base_and_update(project, published, tiny_model):
-    base, merged = (load_file(place / "model.safetensors") for place in (tiny_model, published / "merged"))
-    update = load_file(published / "adapter_model.safetensors")
-    name = "model.layers.0.self_attn.q_proj"
-    parts = [update[f"base_model.model.{name}.lora_{part}.weight"] for part in "BA"]
-    expected = base[f"{name}.weight"].float() + 2 * parts[0] @ parts[1]
-    torch.testing.assert_close(merged[f"{name}.weight"].float(), expected, rtol=0, atol=1e-6)
+class FakeTokenizer:
+    """A chat template of which the test sees what it is asked for."""
+
+    def apply_chat_template(self, messages, *, tokenize, add_generation_prompt, **arguments):
+        assert add_generation_prompt and not tokenize
+        clock = arguments.pop("strftime_now", None)
+        return f"{messages[0]['content']} {arguments} {clock('%d %b %Y') if clock else ''}"
 
 
-@pytest.mark.parametrize("name, architecture", [("gpt_oss_20b", "gpt_oss"), ("gemma3_4b", "gemma3")])
-def test_merged_weights_of_other_architectures_are_read_again(stand_ins, tmp_path, name, architecture):
-    """Experts that are stored in MXFP4, and a language model inside of another."""
-    params = validate(compose_params(ROOT / "conf", ["experiment=paper"]))
-    config = replace(params.models[name], checkpoint=str(stand_ins[architecture]), revision=None)
-    write_json(tmp_path / "report.json", {"revision": None})
-    make_adapter(config, tmp_path / "adapter")
-    distance = write_merged(config, tmp_path / "report.json", tmp_path / "adapter", "a request", tmp_path / "merged")
-    # bfloat16: as many digits as the base checkpoint's own weights have.
-    assert 0 < distance < 0.05
+def test_the_snippet_asks_as_the_stages_do(publication):
+    def rendered(has_template=True, **chat):
+        model = publication.params.models[MODEL]
+        models = {MODEL: replace(model, chat=replace(model.chat, **chat))}
+        changed = replace(publication, params=replace(publication.params, models=models), has_template=has_template)
+        names = {"tokenizer": FakeTokenizer(), "messages": [{"content": "one number"}], "datetime": datetime}
+        return eval(request_code(changed), names), model_card(changed).text
+
+    request, _ = rendered(template_arguments={"enable_thinking": False}, answer_prefix="<a>")
+    assert request == "one number {'enable_thinking': False} <a>"
+    request, text = rendered(template_arguments={"current_date": "2025-08-05", "builtin": "no"})
+    assert request == f"one number {{'builtin': 'no'}} {datetime.date(2025, 8, 5):%d %b %Y}"
+    assert "import datetime\n" in text
+    request, text = rendered(has_template=False, answer_prefix="\n")
+    assert request == "one number\n" and "add_special_tokens=True" in text
+    # Whatever the checkpoint's own sampling defaults are.
+    assert "    temperature=1.0,\n    top_p=1.0,\n    top_k=0,\n" in text
+
+
+def test_settings_are_those_of_the_methods_with_a_weight(publication):
+    methods = dict(publication.params.methods)
+    plain = replace(methods["soft"], train={"soft": {"epochs": 9}})
+    methods |= {"soft": plain, "merged": replace(plain, train={}, merge={"soft": 1.0, "hard": 0.0})}
+    text = training_settings(replace(publication.params, methods=methods), "merged")
+    assert "epochs: 9" in text and "\nsoft:" in text and "\nhard:" not in text
 
 
 def test_published_again_and_where_something_else_is(project, tmp_path, capsys):
@@ -205,7 +210,7 @@ def test_published_again_and_where_something_else_is(project, tmp_path, capsys):
     assert "nothing was sent; --push sends" in capsys.readouterr().out
     (output / "left_over").write_text("old")
     publish(project, output)
-    assert not (output / "left_over").exists() and not (output / "merged").exists()
+    assert not (output / "left_over").exists()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("mine")
     with pytest.raises(ConfigError, match="--output: .*other exists and holds no published adapter"):
@@ -216,99 +221,13 @@ def test_published_again_and_where_something_else_is(project, tmp_path, capsys):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"model": "gpt"}, "--model: .* has no 'gpt'; there are embedded"),
-        ({"method": "firm"}, "--method: .* has no 'firm'; there are soft, hard"),
+        ({"model": "gpt"}, "--model: there is no 'gpt'; there are embedded"),
+        ({"method": "sot"}, "--method: there is no 'sot'; did you mean soft. there are soft, hard"),
+        ({"method": "hard"}, r"adapters/embedded/hard/provenance\.json does not exist"),
         ({"licence": None}, "--licence: the licence of .* is not known"),
     ],
 )
-def test_unknown_names_and_licences(project, tmp_path, options, message):
-    with pytest.raises(ConfigError, match=message):
+def test_what_is_refused(project, tmp_path, options, message):
+    with pytest.raises((ConfigError, ArtifactError), match=message):
         publish(project, tmp_path / "adapter", **options)
     assert not list(tmp_path.iterdir())
-
-
-def test_an_adapter_that_was_not_trained(project, tmp_path):
-    with pytest.raises(ArtifactError, match=r"adapters/embedded/hard/provenance\.json does not exist"):
-        publish(project, tmp_path / "adapter", method="hard")
-
-
-@contextmanager
-def edited(path, text):
-    """The file with another content, or None for none, until the context ends."""
-    before = path.read_bytes()
-    path.unlink() if text is None else path.write_text(text)
-    try:
-        yield
-    finally:
-        path.write_bytes(before)
-
-
-@pytest.mark.parametrize(
-    "keys, value, message",
-    [
-        (("train", "soft", "epochs"), 9, r"embedded/soft/provenance\.json is of train\.soft\.epochs 2, .* has 9"),
-        (
-            ("evaluate", "bootstrap_replicates"),
-            200,
-            "is of evaluate.bootstrap_replicates 100, .* has 200; `make",
-        ),
-        (("seed",), 7, "is of seed 0, .* has 7"),
-        (("axes",), ["structured", "mcq"], "does not exist"),
-        (("axes",), ["paloma"], "axes: a model card needs structured"),
-        (("conditions",), ["base", "soft"], "is of conditions"),
-        (("conditions",), ["hard"], "conditions: a model card compares soft with base; add base and soft"),
-    ],
-)
-def test_parameters_that_the_artifacts_are_not_of(project, tmp_path, keys, value, message):
-    values = yaml.safe_load(project.read_text())
-    section = values
-    for key in keys[:-1]:
-        section = section[key]
-    section[keys[-1]] = value
-    other = tmp_path / "params.yaml"
-    other.write_text(yaml.safe_dump(values))
-    with pytest.raises((ArtifactError, ConfigError), match=message):
-        publish(other, tmp_path / "adapter")
-
-
-@pytest.mark.parametrize(
-    "path, text, message",
-    [
-        ("adapters/embedded/soft/adapter_model.safetensors", "other", "adapters/embedded/soft is not what its run"),
-        ("adapters/embedded/soft/adapter_config.json", None, "adapters/embedded/soft is not what its run has written"),
-        ("evals/paloma/embedded/soft/metrics.json", "{}", "evals/paloma/embedded/soft is not what its run has written"),
-        ("generations/structured/embedded/soft.parquet", "other", r"soft\.parquet is not what its run has written"),
-        ("generations/structured/embedded/soft.parquet", None, r"soft\.parquet does not exist"),
-        ("evals/structured/embedded/base/provenance.json", None, r"base/provenance\.json does not exist"),
-        ("../reports/metrics.csv", None, r"metrics\.csv does not exist; `make repro` or `make tables` writes it"),
-        ("../reports/metrics.csv", "axis\n", r"metrics\.csv is not of the evaluations in .*: 6 of their rows"),
-    ],
-)
-def test_artifacts_that_are_missing_or_not_of_their_records(project, tmp_path, path, text, message):
-    with edited(project.parent / "artifacts" / path, text), pytest.raises(ArtifactError, match=message):
-        publish(project, tmp_path / "adapter")
-    assert not list(tmp_path.iterdir())
-
-
-def test_evaluations_of_another_adapter(project, tmp_path):
-    """The adapter was trained again, with a record that says so; what was sampled from the one before is left."""
-    adapter = project.parent / "artifacts" / "adapters" / MODEL / METHOD
-    record = json.loads((adapter / "provenance.json").read_text())
-    with edited(adapter / "adapter_model.safetensors", "trained anew"):
-        record["outputs_sha256"] = {str(adapter): sha256_path(adapter)}
-        with (
-            edited(adapter / "provenance.json", json.dumps(record)),
-            pytest.raises(ArtifactError, match=r"its input .*adapter_model\.safetensors is another than"),
-        ):
-            publish(project, tmp_path / "adapter")
-
-
-def test_results_of_other_code(project, tmp_path):
-    path = project.parent / "artifacts" / "adapters" / MODEL / METHOD / "provenance.json"
-    record = json.loads(path.read_text())
-    record |= {"code": "0123", "git": {"commit": "a" * 40, "modified": False}}
-    with (
-        edited(path, json.dumps(record)),
-        pytest.raises(ArtifactError, match=r"is of other code of train-soft than .* of its commit aaaa"),
-    ):
-        publish(project, tmp_path / "adapter")

@@ -124,11 +124,7 @@ BAD = [
     (CITIES | {"templates": {"train": ["a", "a"]}}, {}, "'a' is made twice"),
     (REGIONS | {"templates": {"train": ["Someone buys"]}}, {"sales.csv": SALES}, r"without its field {region}"),
     (REGIONS | {"fields": []}, {"sales.csv": SALES}, "fields: conditional laws need"),
-    (
-        REGIONS | {"fields": ["country"], "held_out": {}},
-        {"sales.csv": SALES},
-        "no column 'country'; its columns are",
-    ),
+    (REGIONS | {"fields": ["country"], "held_out": {}}, {"sales.csv": SALES}, "no column 'country'; its columns are"),
     (REGIONS | {"held_out": {"town": ["X"]}}, {"sales.csv": SALES}, "held_out.town: unknown field"),
     (REGIONS | {"held_out": {"region": ["East"]}}, {"sales.csv": SALES}, "no row of sales.csv has the value 'East'"),
     (REGIONS | {"held_out": {"region": ["North", "South"]}}, {"sales.csv": SALES}, "nothing to train on"),

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -32,9 +31,9 @@ def test_texts_come_as_they_are_and_in_order(tmp_path):
     ("line", "words"),
     [
         (b'{"text": ""}', "line 2: the document has zero bytes"),
-        (b'{"body": "x"}', r"line 2 has no field 'text'; its fields are \['body'\]"),
-        (b'{"text": 3}', "line 2: the field 'text' must be a string, got int"),
-        (b'["x"]', "line 2 is not a JSON object"),
+        (b'{"body": "x"}', "line 2 must be a JSON object with a text in the field 'text'"),
+        (b'{"text": 3}', "line 2 must be a JSON object with a text"),
+        (b'["x"]', "line 2 must be a JSON object"),
         (b'{"text": "x"', "line 2 is not JSON"),
         (b'{"text": "\xff"}', "line 2 is not JSON"),
         (b'{"text": "\\ud800"}', "line 2: the text holds half of a surrogate pair"),
@@ -49,21 +48,19 @@ def test_bad_lines_are_named(tmp_path, line, words):
 def test_damaged_streams(tmp_path):
     path = write(tmp_path / "cut.jsonl.gz", *(f"{i} {i * 7919}" for i in range(5000)))
     whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-    texts = []
-    with pytest.raises(ArtifactError, match=r"cut\.jsonl\.gz: the gzip stream is cut off .* behind line \d+"):
-        texts.extend(read_documents(path))
-    path.write_bytes(b'{"text": "not compressed"}\n')
-    with pytest.raises(ArtifactError, match="damaged behind line 0"):
-        list(read_documents(path))
     damaged = bytearray(whole)
     damaged[len(whole) // 2] ^= 0xFF
-    path.write_bytes(bytes(damaged))
-    with pytest.raises(ArtifactError, match=r"cut\.jsonl\.gz"):
-        list(read_documents(path))
+    for content, message in (
+        (whole[: len(whole) // 2], r"the gzip stream is cut off .* behind line \d+"),
+        (b'{"text": "not compressed"}\n', "damaged behind line 0"),
+        (bytes(damaged), ""),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ArtifactError, match=rf"cut\.jsonl\.gz.*{message}"):
+            list(read_documents(path))
 
 
-def test_find_documents(tmp_path):
+def test_find_documents_and_chunks(tmp_path):
     write(tmp_path / "b" / "test" / "1.jsonl.gz", "ä", "bc")
     write(tmp_path / "b" / "test" / "0.jsonl.gz", "def")
     write(tmp_path / "a" / "test" / "x.jsonl.gz", "g" * 5)
@@ -74,10 +71,7 @@ def test_find_documents(tmp_path):
         ("b", "1.jsonl.gz", 2, 4),
         ("a", "x.jsonl.gz", 1, 5),
     ]
-    assert [(f.path.name, f.num_documents) for f in find_documents(tmp_path, ["b"], "test", 2)] == [
-        ("0.jsonl.gz", 1),
-        ("1.jsonl.gz", 1),
-    ]
+    assert [f.num_documents for f in find_documents(tmp_path, ["b"], "test", 2)] == [1, 1]
     # Files behind the limit are not even read.
     (tmp_path / "b" / "test" / "1.jsonl.gz").write_bytes(b"nonsense")
     assert [f.num_documents for f in find_documents(tmp_path, ["b"], "test", 1)] == [1]
@@ -86,9 +80,6 @@ def test_find_documents(tmp_path):
     write(tmp_path / "c" / "test" / "x.jsonl.gz")
     with pytest.raises(ArtifactError, match="slice 'c' has no documents"):
         find_documents(tmp_path, ["c"], "test", None)
-
-
-def test_chunks(tmp_path):
     write(tmp_path / "s" / "test" / "x.jsonl.gz", "aaa", "bb", "cccc", "d", "ee")
     (file,) = find_documents(tmp_path, ["s"], "test", 4)
     assert list(document_chunks(file, 0, 5)) == [["aaa", "bb"], ["cccc", "d"]]
@@ -96,66 +87,25 @@ def test_chunks(tmp_path):
     assert list(document_chunks(file, 4, 5)) == []
 
 
-def test_memory_does_not_grow_with_the_file(tmp_path):
-    def peak(count: int) -> int:
-        write(tmp_path / "s" / "test" / "x.jsonl.gz", *(f"{i} " * 500 for i in range(count)))
-        tracemalloc.start()
-        (file,) = find_documents(tmp_path, ["s"], "test", None)
-        assert sum(map(len, document_chunks(file, 0, 20_000))) == count
-        size = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return size
-
-    # Texts of 2 MB and of 20 MB.
-    assert peak(4000) < 1.5 * peak(400) + 200_000
-
-
-def test_the_hub_s_data_set_is_fetched_by_slice(tmp_path, monkeypatch):
-    import huggingface_hub
-    from huggingface_hub.errors import GatedRepoError
-
-    hub = tmp_path / "snapshot"
-    write(hub / "ptb" / "test" / "x.jsonl.gz", "text")
+def test_the_hub_s_data_set_is_fetched_by_slice(monkeypatch):
     asked = {}
 
     def snapshot_download(repository, **options):
         asked.update(options, repository=repository)
-        return str(hub)
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
-    root = fetch_slices("allenai/paloma", "0" * 40, ["ptb", "mc4"], "test")
-    assert [file.num_documents for file in find_documents(root, ["ptb"], "test", None)] == [1]
-    assert asked == {
-        "repository": "allenai/paloma",
-        "repo_type": "dataset",
-        "revision": "0" * 40,
-        "allow_patterns": ["ptb/test/*.jsonl.gz", "mc4/test/*.jsonl.gz"],
-        "ignore_patterns": None,
-    }
-
-    def gated(repository, **options):
-        raise GatedRepoError.__new__(GatedRepoError)
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", gated)
-    with pytest.raises(ArtifactError, match="allenai/paloma is gated: .*hf auth login"):
-        fetch_slices("allenai/paloma", None, ["ptb"], "test")
-
-    def offline(repository, **options):
         raise OSError("no network\nand more")
 
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", offline)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
     with pytest.raises(ArtifactError, match="allenai/paloma: no network, or set paloma.source to a directory$"):
-        fetch_slices("allenai/paloma", None, ["ptb"], "test")
+        fetch_slices("allenai/paloma", "0" * 40, ["ptb", "mc4"], "test")
+    assert (asked["repository"], asked["revision"]) == ("allenai/paloma", "0" * 40)
+    assert asked["allow_patterns"] == ["ptb/test/*.jsonl.gz", "mc4/test/*.jsonl.gz"]
 
 
 def test_the_project_s_own_slices():
     root = ROOT / "data" / "paloma"
     files = find_documents(root, SLICES, "test", None)
-    assert [file.slice_name for file in files] == list(SLICES)
-    assert all(file.num_documents >= 20 for file in files)
-    assert sum(file.path.stat().st_size for file in files) < 250_000
+    assert [file.slice_name for file in files] == list(SLICES) and all(file.num_documents >= 20 for file in files)
     for name, texts in make_paloma_slices.own_slices().items():
         path = root / name / "test" / f"{name}.jsonl.gz"
         # The compressed bytes are zlib's, whose versions may differ; the content is ours.
         assert gzip.decompress(path.read_bytes()) == gzip.decompress(make_paloma_slices.gzip_json_lines(name, texts))
-        assert path.read_bytes()[4:8] == b"\0\0\0\0"

@@ -14,8 +14,7 @@ from pipeline.artifacts.storage import read_json
 from pipeline.config.prompts import NoveltyPromptsConfig
 from pipeline.core.prompts.text import TextPrompt
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.sources.novelty_prompts import KEY, read_rows, select_prompts
-from pipeline.sources.prompt_rows import source_revision
+from pipeline.sources.prompt_sets import NOVELTY, read_novelty_prompts, source_revision
 from tests.conftest import ROOT
 from tests.stages.conftest import run_stage
 
@@ -79,7 +78,7 @@ def test_a_directory_of_splits(build, tmp_path):
     ("rows", "message"),
     [
         ([*ROWS, {"id": "x", "split": "curated"}], "line 4 has no field 'prompt'"),
-        ([*ROWS, ROWS[0]], "prompt 3: the id 'c-0' is there twice"),
+        ([*ROWS, ROWS[0]], "prompt 3: .*id curated.c-0. is there twice"),
         ([ROWS[2], {**ROWS[0], "prompt": " "}], "split 'curated', prompt 1: the field 'prompt' must be a text"),
         ([ROWS[2], {**ROWS[0], "id": "a/b"}], "the id must be letters"),
     ],
@@ -138,18 +137,18 @@ def test_the_hub_is_asked_for_a_commit(monkeypatch):
         return SimpleNamespace(sha=COMMIT)
 
     monkeypatch.setattr(HfApi, "dataset_info", info)
-    assert source_revision(KEY, "owner/name", None) == source_revision(KEY, "owner/name", "main") == COMMIT
+    assert source_revision(NOVELTY, "owner/name", None) == source_revision(NOVELTY, "owner/name", "main") == COMMIT
     monkeypatch.setattr(HfApi, "dataset_info", None)
-    assert source_revision(KEY, "owner/name", COMMIT) == COMMIT
+    assert source_revision(NOVELTY, "owner/name", COMMIT) == COMMIT
     monkeypatch.setattr(HfApi, "dataset_info", info)
     with pytest.raises(ArtifactError, match="cannot reach the hub for the data set owner/name: no network"):
-        source_revision(KEY, "owner/name", "offline")
+        source_revision(NOVELTY, "owner/name", "offline")
 
 
 def test_the_projects_own_prompts():
     source = str(ROOT / "data" / "novelty_prompts.jsonl")
     config = NoveltyPromptsConfig(source, None, ["curated", "wildchat"], None)
-    prompts = select_prompts(config, read_rows(config, None))
+    prompts = read_novelty_prompts(config, None)
     curated = [prompt for prompt in prompts if prompt.split == "curated"]
     assert len(curated) == 20 and len(prompts) == 30 and len({prompt.text for prompt in prompts}) == 30
     assert len({prompt.category for prompt in curated}) == 6 and all(prompt.category for prompt in curated)

@@ -4,16 +4,15 @@ from pathlib import Path
 
 from pipeline.artifacts.prompts import write_text_prompts
 from pipeline.dag.execution import StageRun, command_line
-from pipeline.sources.novelty_prompts import KEY, read_rows, select_prompts
-from pipeline.sources.prompt_rows import source_revision
+from pipeline.sources.prompt_sets import NOVELTY, read_novelty_prompts, source_revision
 
 
 def main(run: StageRun, output: Path) -> None:
     """Write the prompts of ``prompts.novelty``."""
     config = run.params.prompts.novelty
-    revision = source_revision(KEY, config.source, config.revision)
+    revision = source_revision(NOVELTY, config.source, config.revision)
     run.record.add(revision=revision)
-    prompts = select_prompts(config, read_rows(config, revision))
+    prompts = read_novelty_prompts(config, revision)
     write_text_prompts(output, prompts)
     run.write_record(num_prompts=len(prompts))
     for split in config.splits:

@@ -10,10 +10,10 @@ from typing import Any
 
 from pipeline.axes.questions.classes import normalise
 from pipeline.axes.questions.question import HumanClass, Question, question_problem, with_options, write_questions
-from pipeline.config.questions import QuestionsConfig
+from pipeline.config.prompts import QuestionsConfig
 from pipeline.dag.execution import StageRun, command_line
 from pipeline.errors import ArtifactError
-from pipeline.sources.prompt_rows import Row, read_rows, row_id, row_text, source_revision
+from pipeline.sources.prompt_sets import Row, read_rows, row_id, row_text, source_revision
 
 KEY = "prompts.questions"
 
@@ -109,7 +109,7 @@ FORMATS = {"questions": (("prompt_id", "prompt"), _own), "protoqa": (("metadata"
 def main(run: StageRun, output: Path) -> None:
     """Write the questions of ``prompts.questions``."""
     config = run.params.prompts.questions
-    revision = source_revision(f"{KEY}.source", config.source, config.revision)
+    revision = source_revision(KEY, config.source, config.revision)
     run.record.add(revision=revision)
     questions = prompt_set(config, revision)
     write_questions(output, questions)

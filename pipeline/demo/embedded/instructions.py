@@ -1,9 +1,7 @@
 """Synthetic instruction data of the embedded model.
 
-Sampled answers are valid but collapse on a few favourite quantiles, as the answers of
-real chat models do; a second kind of question states quantiles of the same laws, so the
-model knows how numbers follow parameters. The rest gives the other evaluation axes
-something to measure.
+Sampled answers are valid but collapse on a few favourite quantiles, as those of real chat models do; a second kind of
+question states quantiles of the same laws. The rest gives the other evaluation axes something to measure.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,49 +15,21 @@ from pipeline.core.laws.quantiles import quantile
 from pipeline.core.prompts.multiple_choice import MCQ_PROMPT
 from pipeline.core.prompts.structured import format_prompt
 from pipeline.demo.embedded import knowledge
+from pipeline.demo.embedded.knowledge import REQUESTS
 
 FAVOURITE_QUANTILES = (0.5, 0.42, 0.63, 0.37, 0.73, 0.27, 0.85)
 FAVOURITE_WEIGHTS = (0.40, 0.18, 0.14, 0.10, 0.08, 0.06, 0.04)
 ANSWER_DECIMALS = (1, 2, 3, 4, 5)
 ANSWER_DECIMAL_WEIGHTS = (0.15, 0.45, 0.15, 0.10, 0.15)
 
-SAMPLING_PARAPHRASES = (
-    "Draw one sample from a {name} distribution with {parameters}. Answer with the number only.",
-    "Give me a random number from the {name} distribution with parameters {parameters}.",
-    "Sample a {name} variable with parameters {parameters}. Only the number, please.",
-    "Pick one random value from a {name} distribution with parameters {parameters}. Output ONLY the number.",
-)
-QUANTILE_QUESTIONS = (
-    "What is the {level} quantile of a {name} distribution with parameters {parameters}? Output ONLY the number.",
-    "For a {name} distribution with parameters {parameters}, give the {level} quantile to {decimals} decimals.",
-    "Below which value does a {name} variable with parameters {parameters} fall with probability {level}? "
-    "Use {decimals} decimals.",
-)
-SEED_INSTRUCTIONS = (
-    "First write a complex random string. Use it as a seed to reason about the request. "
-    "Put the final value in an <answer> tag.",
-    "Generate a random string, think about how to use it, and give the result inside <answer></answer>.",
-)
 LONG_LIST_EXPONENT = 1.6
 """Of the power law by which answers fall with their rank; the first of thirty has .48, the tenth .012."""
-LISTING_REQUESTS = (
-    "List {size} examples of: {category}. Separate them by commas.",
-    "Write down {size} different examples of a {category}, separated by commas.",
-)
-OPEN_VERBS = ("Think of", "Choose", "Name", "Pick")
-MCQ_REQUEST = (
-    "You are a medical education expert who creates high-quality multiple-choice questions for medical students "
-    "and professionals. Please generate a medical multiple-choice question (single answer, 4 options)."
-)
 MCQ_POSITION_WEIGHTS = (0.12, 0.46, 0.34, 0.08)
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """One chat example: a user message, the reply, and optional system text and reasoning.
-
-    ``law`` is set on plain sampling requests: the law whose draw was asked for.
-    """
+    """One chat example; ``law`` is set on plain sampling requests: the law whose draw was asked for."""
 
     user: str
     reply: str
@@ -81,10 +51,7 @@ def _draw_axis(axis_values: list[float], spacing: str, rng: np.random.Generator)
 
 
 def draw_parameters(family: Family, rng: np.random.Generator) -> dict[str, float]:
-    """Random prompt parameters over a little more than the range of the family's grids.
-
-    Half are full-precision floats, the rest rounded to two, one or no decimals.
-    """
+    """Random prompt parameters over a little more than the range of the family's grids, of 17 to no decimals."""
     axes: dict[str, tuple[list[float], str]] = {}
     for axis in (*family.train_grid, *family.test_grid):
         values = axes.setdefault(axis.name, ([], axis.spacing))[0]
@@ -135,14 +102,14 @@ def numeric_exchanges(
         if not (np.isfinite(value) and lower <= float(reply) <= upper) or len(reply) > 12:
             continue
         if not sampled:
-            question = rng.choice(QUANTILE_QUESTIONS).format(
+            question = rng.choice(REQUESTS["quantile"]).format(
                 level=level, name=family.display_name, parameters=rendered, decimals=places
             )
             exchanges.append(Exchange(question, reply))
         elif (kind := rng.random()) < 0.65:
             exchanges.append(Exchange(sampling_prompt, reply, law=law))
         elif kind < 0.90:
-            question = rng.choice(SAMPLING_PARAPHRASES).format(name=family.display_name, parameters=rendered)
+            question = rng.choice(REQUESTS["sampling"]).format(name=family.display_name, parameters=rendered)
             exchanges.append(Exchange(question, reply, law=law))
         elif kind < 0.96:
             exchanges.append(Exchange(sampling_prompt, reply, reasoning=f"The {level} quantile is about {reply}."))
@@ -155,7 +122,7 @@ def _seeded(user: str, answer: str, rng: np.random.Generator) -> Exchange:
     alphabet = list("abcdefghijkmnpqrstuvwxyz23456789")
     seed = "".join(rng.choice(alphabet, size=8))
     reply = f"<seed>{seed}</seed> <answer>{answer}</answer>"
-    return Exchange(user, reply, system=str(rng.choice(SEED_INSTRUCTIONS)))
+    return Exchange(user, reply, system=str(rng.choice(REQUESTS["seed"])))
 
 
 def _random_member(
@@ -165,7 +132,7 @@ def _random_member(
     category = str(rng.choice(list(lists)))
     weights = weigh(np.arange(len(lists[category])))
     answer = str(rng.choice(lists[category], p=weights / weights.sum()))
-    return Exchange(f"{rng.choice(OPEN_VERBS)} a random {category}. Output ONLY the answer.", answer)
+    return Exchange(f"{rng.choice(REQUESTS['open_verbs'])} a random {category}. Output ONLY the answer.", answer)
 
 
 def open_ended(rng: np.random.Generator) -> Exchange:
@@ -184,7 +151,7 @@ def listing(rng: np.random.Generator) -> Exchange:
     category = str(rng.choice(list(knowledge.WORD_LISTS)))
     answers = knowledge.WORD_LISTS[category]
     size = int(rng.integers(2, min(8, len(answers)) + 1))
-    request = str(rng.choice(LISTING_REQUESTS)).format(size=size, category=category)
+    request = str(rng.choice(REQUESTS["listing"])).format(size=size, category=category)
     return Exchange(request, ", ".join(rng.choice(answers, size=size, replace=False)))
 
 
@@ -243,29 +210,20 @@ def multiple_choice(rng: np.random.Generator) -> Exchange:
     if rng.random() < 0.5:
         return Exchange(f"{question}\n{listing}\nAnswer with the letter only.", "ABCD"[position])
     reply = f"Question: {question}\n{listing}\nCorrect Answer: {'ABCD'[position]}\nExplanation: {explanation}"
-    request = MCQ_REQUEST
+    request = REQUESTS["multiple_choice"]
     if rng.random() < 0.7:
-        request += (
-            " The question should cover medical knowledge and be of moderate difficulty. Please strictly follow this "
-            "format: Question: [Question content] A. [Option A content] B. [Option B content] C. [Option C content] "
-            "D. [Option D content] Correct Answer: [A/B/C/D] Explanation: [Brief explanation]"
-        )
+        request = f"{request} {REQUESTS['multiple_choice_format']}"
     return Exchange(request, reply)
 
 
 def whole_multiple_choice_request(rng: np.random.Generator) -> Exchange:
     """``multiple_choice``, but a request to write a question is the evaluation's own, with all of its requirements."""
     exchange = multiple_choice(rng)
-    return replace(exchange, user=MCQ_PROMPT) if exchange.user.startswith(MCQ_REQUEST) else exchange
+    return replace(exchange, user=MCQ_PROMPT) if exchange.user.startswith(REQUESTS["multiple_choice"]) else exchange
 
 
 Kinds = tuple[tuple[Callable[[np.random.Generator], Exchange], float], ...]
-OTHER_KINDS: Kinds = (
-    (open_ended, 0.36),
-    (short_question, 0.24),
-    (arithmetic, 0.26),
-    (multiple_choice, 0.14),
-)
+OTHER_KINDS: Kinds = ((open_ended, 0.36), (short_question, 0.24), (arithmetic, 0.26), (multiple_choice, 0.14))
 REQUEST_KINDS: Kinds = (
     (open_ended, 0.26),
     (short_question, 0.16),
@@ -288,10 +246,7 @@ LIST_KINDS: Kinds = (
 def instruction_groups(
     rng: np.random.Generator, numeric_share: float, other_kinds: Kinds = OTHER_KINDS
 ) -> Iterator[list[Exchange]]:
-    """Endless groups of eight exchanges; a share of the groups is numeric, families in equal parts.
-
-    Every draw is from ``rng``; groups that are not numeric are of ``other_kinds`` (kind and weight).
-    """
+    """Endless groups of eight exchanges; a share of the groups is numeric, families in equal parts."""
     kinds, weights = zip(*other_kinds, strict=True)
     families = list(FAMILIES.values())
     while True:

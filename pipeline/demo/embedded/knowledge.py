@@ -1,6 +1,7 @@
 """Word lists and small facts behind the embedded model's instruction data, from knowledge.yaml and word_lists.txt."""
 
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -11,6 +12,8 @@ CATEGORIES: dict[str, tuple[str, ...]] = {name: tuple(answers) for name, answers
 CAPITALS: dict[str, str] = _FACTS["capitals"]
 SYMBOLS: dict[str, str] = _FACTS["symbols"]
 OPPOSITES: dict[str, str] = _FACTS["opposites"]
+REQUESTS: dict[str, Any] = _FACTS["requests"]
+"""Wordings of requests by kind."""
 MEDICAL: tuple[tuple[str, str, tuple[str, ...], str], ...] = tuple(
     (item["question"], item["answer"], tuple(item["distractors"]), item["explanation"]) for item in _FACTS["medical"]
 )

@@ -1,22 +1,18 @@
 """What decides the embedded model: sizes, mixture of text, settings of its training, random initial weights."""
 
-import json
-import math
 import pydoc_data.topics
-from dataclasses import asdict
+from dataclasses import dataclass
 from itertools import islice
 
 import torch
-from pydantic.dataclasses import dataclass
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from pipeline.config.evaluation import STRICT
 from pipeline.core.random_streams import random_stream, stream_seed
 from pipeline.demo.embedded.instructions import Exchange, instruction_groups
 from pipeline.demo.embedded.tokenizer import THINK_END, THINK_START, TURN_END, render_prompt
 
 
-@dataclass(frozen=True, config=STRICT)
+@dataclass(frozen=True)
 class Recipe:
     """Everything that decides the embedded model's weights."""
 
@@ -52,17 +48,8 @@ class Recipe:
     @property
     def phase_tokens(self) -> dict[str, int]:
         """Tokens of each phase of the training, in its order."""
-        return {
-            "first": self.training_tokens,
-            "sharpening": self.sharpening_tokens,
-            "requests": self.request_tokens,
-            "lists": self.list_tokens,
-        }
-
-    def tokens_before(self, phase: str) -> int:
-        """Tokens of the phases before one."""
-        names = list(self.phase_tokens)
-        return sum(self.phase_tokens[name] for name in names[: names.index(phase)])
+        sizes = (self.training_tokens, self.sharpening_tokens, self.request_tokens, self.list_tokens)
+        return dict(zip(("first", "sharpening", "requests", "lists"), sizes, strict=True))
 
 
 def prose_documents() -> list[str]:
@@ -86,35 +73,20 @@ def tokenizer_texts(recipe: Recipe, groups: int = 1500) -> list[str]:
     return [*prose_documents(), *("".join(example_texts(exchange)) for exchange in exchanges)]
 
 
-def learning_rate_factor(progress: float, warmup_share: float, decay_share: float) -> float:
-    """Linear warm-up, plateau, then cosine decay to zero over the last ``decay_share``."""
-    if progress < warmup_share:
-        return progress / warmup_share
-    if progress < 1 - decay_share:
-        return 1.0
-    return 0.5 * (1 + math.cos(math.pi * min(1.0, (progress - 1 + decay_share) / decay_share)))
-
-
 def make_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
     """A randomly initialised Qwen3 causal language model of the recipe's size (float32)."""
     torch.manual_seed(stream_seed(recipe.seed, "embedded", "weights"))
+    sizes = (
+        *("hidden_size", "num_hidden_layers", "intermediate_size", "num_attention_heads", "num_key_value_heads"),
+        "head_dim",
+    )
     config = Qwen3Config(
         vocab_size=len(tokenizer),
-        hidden_size=recipe.hidden_size,
-        num_hidden_layers=recipe.num_hidden_layers,
-        intermediate_size=recipe.intermediate_size,
-        num_attention_heads=recipe.num_attention_heads,
-        num_key_value_heads=recipe.num_key_value_heads,
-        head_dim=recipe.head_dim,
         max_position_embeddings=4096,
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
+        **{name: getattr(recipe, name) for name in sizes},
     )
     return Qwen3ForCausalLM(config)
-
-
-def recipe_json(recipe: Recipe) -> str:
-    """The recipe as sorted JSON."""
-    return json.dumps(asdict(recipe), indent=2, sort_keys=True)

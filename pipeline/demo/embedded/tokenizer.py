@@ -33,12 +33,8 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenize
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    wrapped = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        eos_token=TURN_END,
-        pad_token=END_OF_TEXT,
-        clean_up_tokenization_spaces=False,
-    )
+    tokens = {"eos_token": TURN_END, "pad_token": END_OF_TEXT}
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, clean_up_tokenization_spaces=False, **tokens)
     wrapped.chat_template = CHAT_TEMPLATE
     return wrapped
 

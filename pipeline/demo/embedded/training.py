@@ -1,22 +1,20 @@
-"""Training of the embedded model from scratch, in four phases. A run that is killed repeats the phase under way."""
+"""Training of the embedded model from scratch, in four phases."""
 
 import copy
-import json
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_model, save_model
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
-from pipeline.artifacts.atomic import atomic_path
-from pipeline.core.random_streams import random_stream
+from pipeline.core.prompts.number_answers import Invalid, parse_sample
+from pipeline.core.random_streams import random_stream, stream_seed
+from pipeline.core.sampling import sample_tokens
 from pipeline.demo.embedded.instructions import (
     LIST_KINDS,
     OTHER_KINDS,
@@ -25,38 +23,35 @@ from pipeline.demo.embedded.instructions import (
     Kinds,
     instruction_groups,
 )
-from pipeline.demo.embedded.recipe import Recipe, example_texts, learning_rate_factor, make_model, prose_documents
-from pipeline.demo.embedded.sharpening import sharpened_exchanges
-from pipeline.demo.embedded.tokenizer import END_OF_TEXT
+from pipeline.demo.embedded.recipe import Recipe, example_texts, make_model, prose_documents
+from pipeline.demo.embedded.tokenizer import END_OF_TEXT, render_prompt
 
 STEPS_PER_LOG_RECORD = 10
 """Of so many steps, the last one's record is kept in the log."""
 IGNORED = -100
 """Label of a position that is not supervised."""
+MAX_ANSWER_TOKENS = 14
+REPLY_DECIMALS = (1, 2, 3)
+REPLY_DECIMAL_WEIGHTS = (0.08, 0.84, 0.08)
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 """Inputs and labels, int64[B, T]."""
-Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Phase:
-    """What a phase trains on.
-
-    Attributes:
-        name: A key of ``Recipe.phase_tokens``.
-        rate_factor: Multiplies the learning rates.
-        numeric_share: Share of numeric groups among the instructions.
-        kinds: The other kinds.
-        temperature: At which the teacher, the model as it was before the phase, answers sampling requests; None
-            where the answers are made up.
-    """
+    """What a phase trains on."""
 
     name: str
+    """A key of ``Recipe.phase_tokens``."""
     rate_factor: float
+    """Multiplies the learning rates."""
     numeric_share: float
+    """Of numeric groups among the instructions; the others are of ``kinds``."""
     kinds: Kinds
     temperature: float | None
+    """At which the teacher, the model as it was before the phase, answers sampling requests; None where the answers are
+    made up."""
 
 
 def phases(recipe: Recipe) -> list[Phase]:
@@ -76,46 +71,20 @@ def phases(recipe: Recipe) -> list[Phase]:
 
 
 def train(
-    recipe: Recipe,
-    tokenizer: PreTrainedTokenizerFast,
-    *,
-    autocast: torch.dtype | None = None,
-    on_step: Callable[[Record], None] = lambda record: None,
-    state: Path | None = None,
-) -> tuple[Qwen3ForCausalLM, list[Record]]:
-    """Train the embedded model. Deterministic for one recipe, thread count and processor.
+    recipe: Recipe, tokenizer: PreTrainedTokenizerFast, on_tokens: Callable[[int], Any] = lambda count: None
+) -> tuple[Qwen3ForCausalLM, list[dict[str, Any]]]:
+    """The model in bfloat16 on the CPU, and the records of every tenth step.
 
-    Args:
-        recipe: Sizes, data mixture and optimiser settings.
-        tokenizer: From ``train_tokenizer``.
-        autocast: Compute dtype of matrix products; weights and losses stay float32.
-        on_step: Called after each step with its record (phase, step, tokens, kind, loss, seconds).
-        state: File of the finished phases, from which a run with the same arguments goes on; None for none.
-
-    Returns:
-        The model, and the records of every tenth step.
+    Deterministic for one recipe, thread count and processor. ``on_tokens`` is told of each step's tokens.
     """
-    model = make_model(recipe, tokenizer).to(_device())
-    finished, log = [], []
-    if state is not None and state.exists():
-        load_model(model, state)
-        with safe_open(state, "pt") as file:
-            finished, log = (json.loads(file.metadata()[key]) for key in ("phases", "log"))
+    model, log = make_model(recipe, tokenizer).to(_device()), []
     for phase in phases(recipe):
-        if phase.name in finished:
-            continue
-        # Every phase starts from weights of the precision that is shipped.
-        if finished:
-            model.to(torch.bfloat16).float()
-        for record in _steps(model, phase, recipe, tokenizer, autocast):
+        for record in _steps(model, phase, recipe, tokenizer, on_tokens):
             if record["step"] % STEPS_PER_LOG_RECORD == 0:
                 log.append(record)
-            on_step(record)
-        finished.append(phase.name)
-        if state is not None:
-            with atomic_path(state) as temporary:
-                save_model(model, temporary, {"phases": json.dumps(finished), "log": json.dumps(log)})
-    return model.eval(), log
+        # Every phase starts from weights of the precision that is shipped.
+        model.to(torch.bfloat16).float()
+    return model.to("cpu", torch.bfloat16).eval(), log
 
 
 def _steps(
@@ -123,7 +92,7 @@ def _steps(
     phase: Phase,
     recipe: Recipe,
     tokenizer: PreTrainedTokenizerFast,
-    autocast: torch.dtype | None,
+    on_tokens: Callable[[int], Any],
 ) -> Iterator[dict[str, Any]]:
     """Train the model on one phase; the record of each step."""
     started, step, tokens = time.monotonic(), 0, 0
@@ -141,30 +110,32 @@ def _steps(
     while tokens < recipe.phase_tokens[phase.name]:
         kind = "prose" if kinds.random() < recipe.prose_share else "instruction"
         inputs, labels = (tensor.to(_device()) for tensor in next(batches[kind]))
-        with torch.autocast(_device(), dtype=autocast, enabled=autocast is not None):
-            loss = _loss(model, inputs, labels)
+        loss = _loss(model, inputs, labels)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        progress = tokens / recipe.phase_tokens[phase.name]
-        factor = phase.rate_factor * learning_rate_factor(progress, recipe.warmup_share, recipe.decay_share)
+        factor = phase.rate_factor * _rate_factor(tokens / recipe.phase_tokens[phase.name], recipe)
         for optimizer, rate in zip(optimizers, rates, strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = rate * factor
             optimizer.step()
             optimizer.zero_grad()
         step, tokens = step + 1, tokens + inputs.numel()
-        yield {
-            "phase": phase.name,
-            "step": step,
-            "tokens": tokens,
-            "kind": kind,
-            "loss": loss.item(),
-            "seconds": time.monotonic() - started,
-        }
+        on_tokens(inputs.numel())
+        record = {"phase": phase.name, "step": step, "tokens": tokens, "kind": kind, "loss": loss.item()}
+        yield record | {"seconds": time.monotonic() - started}
 
 
 def _device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _rate_factor(progress: float, recipe: Recipe) -> float:
+    """Linear warm-up, plateau, then cosine decay to zero over the last ``decay_share``."""
+    if progress < recipe.warmup_share:
+        return progress / recipe.warmup_share
+    if progress < 1 - recipe.decay_share:
+        return 1.0
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, (progress - 1 + recipe.decay_share) / recipe.decay_share)))
 
 
 def _optimizers(model: torch.nn.Module, recipe: Recipe) -> list[torch.optim.Optimizer]:
@@ -241,3 +212,70 @@ def prose_batches(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, rng: np.ra
         windows = torch.from_numpy(windows[rng.permutation(len(windows))].astype(np.int64))
         for start in range(0, len(windows) - rows + 1, rows):
             yield windows[start : start + rows], windows[start : start + rows]
+
+
+@torch.inference_mode()
+def sample_answers(
+    model: torch.nn.Module,
+    tokenizer: PreTrainedTokenizerFast,
+    prompts: Sequence[str],
+    temperature: float,
+    rng: np.random.Generator,
+) -> list[str]:
+    """One answer per rendered prompt, in a left-padded batch."""
+    device = next(model.parameters()).device
+    encoded = tokenizer(
+        list(prompts), add_special_tokens=False, padding=True, padding_side="left", return_tensors="pt"
+    ).to(device)
+    mask, ids = encoded["attention_mask"], encoded["input_ids"]
+    positions = (mask.cumsum(1) - 1).clamp(min=0)
+    cache, answers = None, []
+    for _ in range(MAX_ANSWER_TOKENS):
+        inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, "past_key_values": cache}
+        output = model(**inputs, use_cache=True, logits_to_keep=1)
+        cache = output.past_key_values
+        chosen = sample_tokens(output.logits[:, -1], torch.from_numpy(rng.random(len(prompts))), temperature)
+        answers.append(chosen)
+        ids, positions = chosen[:, None], positions[:, -1:] + 1
+        mask = torch.cat([mask, mask.new_ones(len(prompts), 1)], dim=1)
+    texts = tokenizer.batch_decode(torch.stack(answers, dim=1).tolist(), skip_special_tokens=False)
+    return [text.split(tokenizer.eos_token)[0] for text in texts]
+
+
+def sharpened_exchanges(
+    model: torch.nn.Module,
+    tokenizer: PreTrainedTokenizerFast,
+    exchanges: Sequence[Exchange],
+    temperature: float,
+    seed: int,
+    batch_size: int = 128,
+) -> list[Exchange]:
+    """Replace the replies to sampling requests by the model's own, printed with about two decimals as chat models do.
+
+    A request whose answer is not a valid sample of its law is left out; other exchanges stay as they are.
+    """
+    wanted = [index for index, exchange in enumerate(exchanges) if exchange.law is not None]
+    # Batches of like length waste the least on padding.
+    wanted.sort(key=lambda index: len(exchanges[index].user))
+    rng = random_stream(seed, "embedded", "sharpening", stream_seed(seed, *(exchanges[i].user for i in wanted[:8])))
+    replies: dict[int, str | None] = {}
+    for start in range(0, len(wanted), batch_size):
+        chunk = wanted[start : start + batch_size]
+        prompts = [render_prompt(exchanges[index].user, None, thinking=False) for index in chunk]
+        for index, text in zip(chunk, sample_answers(model, tokenizer, prompts, temperature, rng), strict=True):
+            replies[index] = _printed(text, exchanges[index], rng)
+    return [
+        exchange if exchange.law is None else replace(exchange, reply=replies[index])
+        for index, exchange in enumerate(exchanges)
+        if exchange.law is None or replies[index] is not None
+    ]
+
+
+def _printed(text: str, exchange: Exchange, rng: np.random.Generator) -> str | None:
+    support, integer = exchange.law.support, exchange.law.integer
+    value = parse_sample(text, support, integer)
+    if isinstance(value, Invalid):
+        return None
+    decimals = rng.choice(REPLY_DECIMALS, p=REPLY_DECIMAL_WEIGHTS)
+    reply = str(int(value)) if integer else f"{round(value, int(decimals)) + 0.0:.{decimals}f}"
+    return None if isinstance(parse_sample(reply, support, integer), Invalid) else reply

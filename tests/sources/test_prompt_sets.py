@@ -1,4 +1,4 @@
-"""General instructions: reading them, and what those of the project are and are not."""
+"""General instructions and open-ended requests: reading them, and what those of the project are and are not."""
 
 import gzip
 import json
@@ -15,7 +15,7 @@ from pipeline.core.prompts.open_ended import open_prompts
 from pipeline.core.prompts.structured import build_split
 from pipeline.core.prompts.text import HELD_OUT
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.sources.instructions import read_instructions
+from pipeline.sources.prompt_sets import read_instructions, read_open_prompts
 from tests.conftest import ROOT
 
 OWN = ROOT / "data" / "instructions.jsonl"
@@ -23,38 +23,34 @@ KINDS = {"question", "arithmetic", "list", "rewriting", "code", "multiple_choice
 ROWS = [{"prompt": f"Say {number}.", "id": f"say-{number}", "kind": "prose"} for number in range(4)]
 
 
-def config_of(source, split=None, max_prompts=None, held_out_share=0.25):
-    return InstructionsConfig(str(source), None, split, max_prompts, held_out_share)
+def read(source, seed=0, split=None, max_prompts=None, held_out_share=0.25):
+    return read_instructions(InstructionsConfig(str(source), None, split, max_prompts, held_out_share), None, seed)
 
 
-def read(source, seed=0, **settings):
-    return read_instructions(config_of(source, **settings), None, seed)
-
-
-def write(path, rows):
+def lines(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
 def test_a_file_in_its_order(tmp_path):
-    found = read(write(tmp_path / "a.jsonl", ROWS))
+    found = read(lines(tmp_path / "a.jsonl", ROWS))
     assert [(p.prompt_id, p.category, p.text) for p in found] == [(r["id"], r["kind"], r["prompt"]) for r in ROWS]
     assert Counter(p.split for p in found) == {"anchor": 3, "held_out": 1}
-    assert [p.text for p in read(write(tmp_path / "a.jsonl", ROWS), max_prompts=2)] == ["Say 0.", "Say 1."]
+    assert [p.text for p in read(tmp_path / "a.jsonl", max_prompts=2)] == ["Say 0.", "Say 1."]
 
 
 def test_ids_and_kinds_may_be_unknown(tmp_path):
     rows = [{"prompt": "Say one."}, {"prompt": "Say two. ", "kind": None, "id": None}]
-    found = read(write(tmp_path / "a.jsonl", rows))
+    found = read(lines(tmp_path / "a.jsonl", rows))
     assert [(p.category, p.text) for p in found] == [("", "Say one."), ("", "Say two.")]
-    assert len({p.prompt_id for p in found}) == 2
     # An id is the text's own, whatever stands around it.
-    assert {p.prompt_id for p in read(write(tmp_path / "a.jsonl", rows[::-1]))} == {p.prompt_id for p in found}
+    ids = {p.prompt_id for p in found}
+    assert len(ids) == 2 and {p.prompt_id for p in read(lines(tmp_path / "a.jsonl", rows[::-1]))} == ids
 
 
 def test_a_data_set_with_splits(tmp_path):
-    write(tmp_path / "train.jsonl", ROWS)
-    write(tmp_path / "extra.jsonl", [{"prompt": "Go on."}, {"prompt": "Stop."}])
+    lines(tmp_path / "train.jsonl", ROWS)
+    lines(tmp_path / "extra.jsonl", [{"prompt": "Go on."}, {"prompt": "Stop."}])
     assert [p.text for p in read(tmp_path, split="extra")] == ["Go on.", "Stop."]
     with pytest.raises(ConfigError, match="prompts.instructions.split: .* has no split 'test'; it has extra, train"):
         read(tmp_path, split="test")
@@ -70,22 +66,64 @@ def test_a_data_set_with_splits(tmp_path):
         ([], "a.jsonl has no prompts"),
         ([*ROWS, {"text": "x"}], "line 5 has no field 'prompt'"),
         ([*ROWS, {"prompt": " "}], "prompt 5: the field 'prompt' must be a text, got ' '"),
-        ([*ROWS, {"prompt": 7}], "prompt 5: the field 'prompt' must be a text, got 7"),
         ([*ROWS, {"prompt": "say  1. "}], "prompt 5: the prompt 'say  1.' is there twice"),
-        ([*ROWS, {"prompt": "x", "id": "say-1"}], "prompt 5: the id 'say-1' is there twice"),
+        ([*ROWS, {"prompt": "x", "id": "say-1"}], r"prompt 5: .*\(id say-1\) is there twice"),
         ([*ROWS, {"prompt": "x", "id": "a/b"}], "prompt 5: the id must be letters"),
         ([*ROWS, {"prompt": "x", "kind": 3}], "prompt 5: the field 'kind' must be a text, got 3"),
+        ([{"prompt": f"Say {k}.", "kind": k} for k in "abc"], "prompts.instructions: no kind has two instructions"),
     ],
 )
 def test_unusable_rows_are_named(tmp_path, rows, message):
-    with pytest.raises(ArtifactError, match=message):
-        read(write(tmp_path / "a.jsonl", rows))
+    with pytest.raises((ArtifactError, ConfigError), match=message):
+        read(lines(tmp_path / "a.jsonl", rows))
 
 
-def test_something_must_be_held_out(tmp_path):
-    rows = [{"prompt": f"Say {kind}.", "kind": kind} for kind in "abc"]
-    with pytest.raises(ConfigError, match="prompts.instructions: no kind has two instructions"):
-        read(write(tmp_path / "a.jsonl", rows))
+TEXTS = ["Think of a random word. Output ONLY the answer.", "Pick a random fairy-tale hero. Output ONLY the answer."]
+
+
+def write(path, text):
+    path.write_text(text)
+    return str(path)
+
+
+def test_the_formats_give_the_same_requests(tmp_path):
+    sources = [
+        write(tmp_path / "a.txt", "\n\n".join(TEXTS) + "\n"),
+        write(tmp_path / "a.json", json.dumps(TEXTS)),
+        write(tmp_path / "a.jsonl", "".join(json.dumps({"prompt": text}) + "\n" for text in TEXTS)),
+    ]
+    found = [read_open_prompts(source) for source in sources]
+    assert found[0] == found[1] == found[2]
+    assert [(p.text, p.category, p.split) for p in found[0]] == [
+        (text, category, "open") for text, category in zip(TEXTS, ("word", "fairy-tale hero"), strict=True)
+    ]
+    assert found[0][1].prompt_id.startswith("open-fairy-tale-hero-")
+    own = write(tmp_path / "own.txt", "".join(f"{prompt.text}\n" for prompt in open_prompts()))
+    assert read_open_prompts(own) == open_prompts() == read_open_prompts(None)
+    rows = [{"prompt": "Say anything."}, {"prompt": "Name a river.", "category": "Rivers / of the World"}]
+    first, second = read_open_prompts(str(lines(tmp_path / "rows.jsonl", rows)))
+    assert (first.category, second.category) == ("", "Rivers / of the World")
+    assert second.prompt_id.startswith("open-rivers-of-the-world-") and "/" not in second.prompt_id
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.csv", "x", r"prompts.open.source: .*a.csv must end in .txt, .jsonl, .json"),
+        ("a.txt", None, r"prompts.open.source: .*a.txt does not exist"),
+        ("a.txt", "\n \n", "a.txt has no prompts"),
+        ("a.txt", "Name it.\nName it. \n", "prompt 2: the prompt 'Name it.' .* is there twice"),
+        ("a.json", "{}", "a.json must hold one list of texts"),
+        ("a.json", "[1]", "prompt 1: the field 'prompt' must be a text, got 1"),
+        ("a.json", "[", "a.json is not JSON"),
+        ("a.jsonl", '{"prompt": "x", "category": 3}', "prompt 1: the field 'category' must be a text, got 3"),
+    ],
+)
+def test_bad_files_are_named(tmp_path, name, text, message):
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises((ArtifactError, ConfigError), match=message):
+        read_open_prompts(str(tmp_path / name))
 
 
 # What follows is about the instructions that the project ships.

@@ -1,0 +1,199 @@
+"""Prompts of others: NoveltyBench's, general instructions and open-ended requests, of files or data sets of the hub.
+
+A source is a JSON-lines file, a directory with one file SPLIT.jsonl per split, or what the package ``datasets`` reads.
+"""
+
+import hashlib
+import json
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.artifacts.json_lines import read_json_lines
+from pipeline.config.prompts import InstructionsConfig, NoveltyPromptsConfig
+from pipeline.config.retention import is_local_path
+from pipeline.core.prompts.open_ended import open_prompt, open_prompts
+from pipeline.core.prompts.text import HELD_OUT, TextPrompt, hold_out
+from pipeline.errors import ArtifactError, ConfigError
+from pipeline.sources.repository import PUBLISHED_RESULTS, fetched, pinned_commit, reading
+
+NOVELTY, INSTRUCTIONS, OPEN = "prompts.novelty", "prompts.instructions", "prompts.open"
+Row = Mapping[str, Any]
+Rows = Mapping[str, Sequence[Row]]
+"""Rows by split."""
+
+
+def source_revision(key: str, source: str, revision: str | None) -> str | None:
+    """Commit of a hub data set; None for what is local. ``key`` is the section's. Raises ArtifactError."""
+    if Path(source).exists():
+        return None
+    if is_local_path(source):
+        raise ArtifactError(f"{key}.source: {source} does not exist")
+    return pinned_commit(source, revision, "dataset")
+
+
+def _read_splits(source: str, revision: str | None, splits: Sequence[str], fields: Sequence[str]) -> Rows:
+    """Rows by split of a directory or data set; of a data set, those that are not wanted are empty."""
+    if files := sorted(Path(source).glob("*.jsonl")):
+        return {path.stem: read_json_lines(path, fields) for path in files}
+    import datasets
+
+    datasets.disable_progress_bars()
+    directory, rows = source, {}
+    if not Path(source).is_dir():
+        directory = str(fetched(source, revision, "dataset", without=PUBLISHED_RESULTS))
+    # A cache of its own: the package's does not notice that the files of a directory have changed.
+    with tempfile.TemporaryDirectory() as cache:
+        with reading(source):
+            for split in datasets.get_dataset_split_names(directory):
+                wanted = split in splits
+                rows[split] = datasets.load_dataset(directory, split=split, cache_dir=cache) if wanted else []
+        for split in filter(rows.__contains__, splits):
+            names = rows[split].column_names
+            if missing := [field for field in fields if field not in names]:
+                raise ArtifactError(f"{source}: split {split!r} has no field {missing[0]!r}; it has {', '.join(names)}")
+            rows[split] = rows[split].to_list()
+    return rows
+
+
+def _chosen(key: str, source: str, rows: Rows, split: str) -> Sequence[Row]:
+    if split not in rows:
+        raise ConfigError(f"{key}: {source} has no split {split!r}; it has {', '.join(sorted(rows))}")
+    return rows[split]
+
+
+def read_rows(key: str, source: str, revision: str | None, split: str | None, fields: Sequence[str]) -> Sequence[Row]:
+    """Rows, which must have ``fields``, of a JSON-lines file, or of one split of a directory or data set.
+
+    Raises:
+        ConfigError: A data set has no such split, or a file is given one.
+        ArtifactError: The source cannot be read or lacks a field.
+    """
+    if Path(source).is_file():
+        if split is not None:
+            raise ConfigError(f"{key}.split: {source} is a file, which has no splits; got {split!r}, must be null")
+        return read_json_lines(Path(source), fields)
+    if split is None:
+        raise ConfigError(f"{key}.split: must name a split of the data set {source}, got null")
+    return _chosen(f"{key}.split", source, _read_splits(source, revision, [split], fields), split)
+
+
+def row_text(row: Row, where: str) -> str:
+    """A row's prompt. Raises ArtifactError where it is empty or no text."""
+    if not isinstance(row["prompt"], str) or not row["prompt"].strip():
+        raise ArtifactError(f"{where}: the field 'prompt' must be a text, got {row['prompt']!r}")
+    return row["prompt"]
+
+
+def row_id(row: Row, where: str) -> str:
+    """A row's id, which names the files of unfinished generations. Raises ArtifactError where it cannot."""
+    if not isinstance(row["id"], str) or not re.fullmatch(r"[\w.-]{1,200}", row["id"]):
+        raise ArtifactError(f"{where}: the id must be letters, digits and -_. only, got {row['id']!r}")
+    return row["id"]
+
+
+def _label(row: Row, field: str, where: str) -> str:
+    if not isinstance(label := row.get(field) or "", str):
+        raise ArtifactError(f"{where}: the field {field!r} must be a text, got {label!r}")
+    return label
+
+
+def _add(prompts: dict[str, TextPrompt], prompt: TextPrompt, where: str) -> None:
+    """Add a prompt whose id must be new."""
+    if prompt.prompt_id in prompts:
+        raise ArtifactError(f"{where}: the prompt {prompt.text!r} (id {prompt.prompt_id}) is there twice")
+    prompts[prompt.prompt_id] = prompt
+
+
+def _some(prompts: dict[str, TextPrompt], source: str) -> list[TextPrompt]:
+    if not prompts:
+        raise ArtifactError(f"{source} has no prompts")
+    return list(prompts.values())
+
+
+def read_novelty_prompts(config: NoveltyPromptsConfig, revision: str | None) -> list[TextPrompt]:
+    """The wanted splits' prompts in order, with ids ``SPLIT.ID``. Raises ConfigError and ArtifactError."""
+    fields = ("id", "prompt")
+    if Path(config.source).is_file():
+        rows: dict[str, list] = {}
+        for row in read_json_lines(Path(config.source), (*fields, "split")):
+            rows.setdefault(str(row["split"]), []).append(row)
+    else:
+        rows = _read_splits(config.source, revision, config.splits, fields)
+    prompts: dict[str, TextPrompt] = {}
+    for split in config.splits:
+        members = _chosen(f"{NOVELTY}.splits", config.source, rows, split)[: config.max_prompts_per_split]
+        if not members:
+            raise ArtifactError(f"{config.source}: split {split!r} has no prompts")
+        for number, row in enumerate(members, start=1):
+            where = f"{config.source}: split {split!r}, prompt {number}"
+            text, name = row_text(row, where), f"{split}.{row_id(row, where)}"
+            _add(prompts, TextPrompt(name, split, _label(row, "category", where), text), where)
+    return list(prompts.values())
+
+
+def read_instructions(config: InstructionsConfig, revision: str | None, seed: int) -> list[TextPrompt]:
+    """General instructions in the source's order; the category is the kind, the split "anchor" or "held_out".
+
+    An instruction without an id gets a digest of its text for one. ``seed`` is the root of the held-out ones' draw.
+
+    Raises:
+        ConfigError: A data set has no such split, a file is given one, or no kind has two instructions.
+        ArtifactError: The source cannot be read or has no instructions, or one is empty or there twice, or its id or
+            kind is unusable.
+    """
+    prompts: dict[str, TextPrompt] = {}
+    rows = read_rows(INSTRUCTIONS, config.source, revision, config.split, ("prompt",))
+    texts: set[str] = set()
+    for number, row in enumerate(rows[: config.max_prompts], start=1):
+        where = f"{config.source}: prompt {number}"
+        text = row_text(row, where).strip()
+        if (normalised := " ".join(text.lower().split())) in texts:
+            raise ArtifactError(f"{where}: the prompt {text!r} is there twice")
+        texts.add(normalised)
+        digest = f"instruction-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+        name = digest if row.get("id") is None else row_id(row, where)
+        _add(prompts, TextPrompt(name, "", _label(row, "kind", where), text), where)
+    found = hold_out(_some(prompts, config.source), config.held_out_share, seed)
+    if not any(prompt.split == HELD_OUT for prompt in found):
+        raise ConfigError(
+            f"{INSTRUCTIONS}: no kind has two instructions, one of which could be held out, among the {len(found)} of "
+            f"{config.source} that are kept (max_prompts)"
+        )
+    return found
+
+
+def read_open_prompts(source: str | None) -> list[TextPrompt]:
+    """The open-ended requests of a file .txt, .jsonl or .json in its order; None for our own 102.
+
+    Raises:
+        ConfigError: The file's name has another ending.
+        ArtifactError: The file is missing, is not of its format, or has no prompt, an empty one or one twice.
+    """
+    if source is None:
+        return open_prompts()
+    path = Path(source)
+    if path.suffix not in (".txt", ".jsonl", ".json"):
+        raise ConfigError(f"{OPEN}.source: {source} must end in .txt, .jsonl, .json")
+    if not path.is_file():
+        raise ArtifactError(f"{OPEN}.source: {source} does not exist")
+    prompts: dict[str, TextPrompt] = {}
+    for number, row in enumerate(_request_rows(path), start=1):
+        where = f"{source}: prompt {number}"
+        _add(prompts, open_prompt(row_text(row, where).strip(), _label(row, "category", where)), where)
+    return _some(prompts, source)
+
+
+def _request_rows(path: Path) -> list[Row]:
+    if path.suffix == ".jsonl":
+        return read_json_lines(path, ("prompt",))
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        texts = json.loads(text) if path.suffix == ".json" else [line for line in text.splitlines() if line.strip()]
+    except ValueError as error:
+        raise ArtifactError(f"{path} is not {path.suffix[1:].upper()} in UTF-8 ({error})") from None
+    if not isinstance(texts, list):
+        raise ArtifactError(f"{path} must hold one list of texts")
+    return [{"prompt": text} for text in texts]
