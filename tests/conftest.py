@@ -151,7 +151,7 @@ def tiny_model(tmp_path_factory) -> Path:
 def tiny_params(tiny_model, tmp_path_factory) -> Path:
     """A params.yaml that runs the demo experiment's DAG, and that of questions, on the tiny model in seconds."""
     from pipeline.compose import compose_params, render
-    from tests.stages.clones import FEW_OPEN_PROMPTS, write_few_open_prompts, write_short_tasks
+    from tests.stages.dvc.clones import FEW_OPEN_PROMPTS, write_few_open_prompts, write_short_tasks
 
     path = tmp_path_factory.mktemp("params") / "params.yaml"
     write_few_open_prompts(path.parent)

@@ -81,7 +81,6 @@ def test_numbers_behind_a_text_longer_than_its_windows(gemma):
     paths = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("12.5", "12.7", "1", "9.99")]
     digits = np.array([tokenizer(digit, add_special_tokens=False)["input_ids"][0] for digit in "0123456789."])
     scorer = TreeScorer(model)
-    assert scorer.strategy == "packed"
     scores = scorer.path_scorer(prompt, digits)(paths)
     for path, found in zip(paths, scores, strict=True):
         alone = next_log_probabilities(model, [prompt + path])[0, digits]

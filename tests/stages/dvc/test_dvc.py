@@ -13,8 +13,8 @@ from pipeline.config.params import load_params
 from pipeline.dag.graph import StageGraph
 from pipeline.dag.stage_kinds import evaluation_name
 from tests.conftest import ROOT
-from tests.stages import clones
-from tests.stages.clones import clone_project, copy_code, insert_statement, write_params
+from tests.stages.dvc import clones
+from tests.stages.dvc.clones import clone_project, copy_code, insert_statement, write_params
 
 pytestmark = [pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs Git"), pytest.mark.slow]
 

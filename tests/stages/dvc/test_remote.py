@@ -10,8 +10,8 @@ import pytest
 from pipeline.report import write
 from pipeline.report.figures.drawing import draw_all
 from pipeline.runs.trace import trace_cell
-from tests.stages.clones import clone_project, copy_code, dvc, run
 from tests.stages.conftest import run_stage
+from tests.stages.dvc.clones import clone_project, copy_code, dvc, run
 from tests.stages.preloaded_python import draw_one
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs Git")

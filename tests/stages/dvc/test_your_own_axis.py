@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
-from tests.stages.clones import clone_project, copy_code, run
+from tests.stages.dvc.clones import clone_project, copy_code, run
 
 pytestmark = [pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs Git"), pytest.mark.slow]
 

@@ -15,7 +15,7 @@ from pipeline.dag.graph import StageGraph
 from pipeline.dag.stages import PIECES
 from tests.command_line import run_command_line
 from tests.conftest import ROOT
-from tests.stages.clones import FEW_OPEN_PROMPTS, write_few_open_prompts, write_short_tasks
+from tests.stages.dvc.clones import FEW_OPEN_PROMPTS, write_few_open_prompts, write_short_tasks
 
 OVERRIDES = ["experiment=paper", "stand_ins=tiny", f"prompts.open.source={FEW_OPEN_PROMPTS}"]
 # One of each architecture: stages of the other models run the same code on other sizes.

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from pipeline.artifacts.unavailable import why_unavailable
-from tests.stages.clones import clone_project, copy_code, dvc, insert_statement, run, write_params
+from tests.stages.dvc.clones import clone_project, copy_code, dvc, insert_statement, run, write_params
 
 pytestmark = [pytest.mark.skipif(shutil.which("git") is None, reason="DVC needs Git"), pytest.mark.slow]
 
