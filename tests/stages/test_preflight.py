@@ -10,7 +10,7 @@ from pipeline.errors import ModelError
 from tests.conftest import ROOT, TINY_OVERRIDES
 from tests.stages.conftest import run_stage
 
-# Of Qwen3 in tests/stages/test_paper_experiment.py. That it says the same again is in tests/stages/test_kill.py.
+# Of Qwen3 in tests/stages/dvc/test_paper_experiment.py. That it says the same again is in tests/stages/test_kill.py.
 MODELS = {"gemma3_4b": "gemma3", "gpt_oss_20b": "gpt_oss"}
 CHECKS = ["request", "turn_end", "numbers", "stop", "adapter", "laws"]
 
