@@ -4,6 +4,7 @@ import os
 import runpy
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,6 +32,9 @@ def run_module(module: str, arguments: list[str]) -> None:
         # Behind a fork PyTorch makes its pool of threads anew at the first use, which fails where several threads are
         # the first, as when a model is loaded.
         torch.set_num_threads(torch.get_num_threads())
+    if bars := sys.modules.get("tqdm"):
+        # A process of its own has a lock of its own; one that was killed while it held this one would hold it forever.
+        bars.tqdm.set_lock(threading.RLock())
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
