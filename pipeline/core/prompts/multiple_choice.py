@@ -1,14 +1,12 @@
 """The multiple-choice request and its parsers (arXiv:2605.11845, Section 4.2, Appendix C.4).
 
 The strict parser accepts the requested format and nothing else; the released code's counts something else as that
-format. The tolerant one also reads what chat models write instead, so that a model which ignores the format can be told
-from one which prefers a position. All are total functions, and take time linear in the text.
+format. Both are total functions, and take time linear in the text.
 """
 
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -81,25 +79,6 @@ class ParsedQuestion:
 
 QUESTION, ANSWER, EXPLANATION, FIFTH = "Question", "Correct Answer", "Explanation", "E"
 
-_MARKUP = "*_`~ \t"
-_LEADING = _MARKUP + "#>-+•"
-
-
-class _Field:
-    """A label's name and the lines from behind the label to the next label; ``blank`` while they say nothing."""
-
-    def __init__(self, name: str):
-        self.name, self.blank = name, True
-        self.lines: list[str] = []
-
-    def append(self, line: str) -> None:
-        self.lines.append(line)
-        self.blank = self.blank and not line.strip().strip(_LEADING)
-
-
-_Label = Callable[[str, _Field], tuple[str, str] | None]
-"""From a line and the field before it to the new field's name and first content, or None."""
-
 
 def _reply(text: str) -> str | McqFailure:
     answer = strip_reasoning(text)
@@ -124,45 +103,7 @@ def _miscounted(names: list[str | None]) -> McqFailure | None:
     return next((failure for failure, failed in checks.items() if failed), None)
 
 
-def _parse(
-    text: str, label: _Label, letter: Callable[[list[str]], str | None], emphasis: str, multiline_options: bool
-) -> ParsedQuestion | McqFailure:
-    """Find the fields by ``label``, read the answer's lines with ``letter``, and strip ``emphasis`` off contents."""
-    # What stands before the first label belongs to no field.
-    fields = [_Field("")]
-    for line in text.splitlines():
-        found = label(line, fields[-1])
-        if found is not None:
-            fields.append(_Field(found[0]))
-        fields[-1].append(line if found is None else found[1])
-    fields = [field for field in fields[1:] if field.name != EXPLANATION]
-    lines, names = {field.name: field.lines for field in fields}, [field.name for field in fields]
-    if failure := _miscounted(names):
-        return failure
-    if names != [QUESTION, *LETTERS, ANSWER]:
-        return McqFailure.FIELD_ORDER
-    question, *options = ("\n".join(lines[name]).strip().strip(emphasis) for name in (QUESTION, *LETTERS))
-    if not (question and all(options)):
-        return McqFailure.EMPTY_FIELD
-    if not multiline_options and any(line.strip() for name in LETTERS for line in lines[name][1:]):
-        return McqFailure.MALFORMED_OPTION
-    answer = letter(lines[ANSWER])
-    return McqFailure.MALFORMED_ANSWER if answer is None else ParsedQuestion(question, tuple(options), answer)
-
-
-_STRICT_LABEL = re.compile(rf"({QUESTION}|{ANSWER}|{EXPLANATION}):|([A-E])\.(?=\s|\Z)")
-
-
-def _strict_label(line: str, before: _Field) -> tuple[str, str] | None:
-    found = _STRICT_LABEL.match(line)
-    if found is None or (found[2] == FIFTH and before.name not in LETTERS):
-        return None
-    return found[1] or found[2], line[found.end() :]
-
-
-def _strict_letter(lines: list[str]) -> str | None:
-    value = lines[0].strip()
-    return value if value in LETTERS else None
+_LABEL = re.compile(rf"({QUESTION}|{ANSWER}|{EXPLANATION}):|([A-E])\.(?=\s|\Z)")
 
 
 def parse_mcq(text: str) -> ParsedQuestion | McqFailure:
@@ -174,7 +115,29 @@ def parse_mcq(text: str) -> ParsedQuestion | McqFailure:
     question and after the answer that starts no line with a label. "E." right behind an option is a fifth option.
     """
     reply = _reply(text)
-    return reply if isinstance(reply, McqFailure) else _parse(reply, _strict_label, _strict_letter, "", False)
+    if isinstance(reply, McqFailure):
+        return reply
+    # Name and lines of each field; what stands before the first label belongs to none.
+    fields: list[tuple[str, list[str]]] = [("", [])]
+    for line in reply.splitlines():
+        found = _LABEL.match(line)
+        if found is None or (found[2] == FIFTH and fields[-1][0] not in LETTERS):
+            fields[-1][1].append(line)
+        else:
+            fields.append((found[1] or found[2], [line[found.end() :]]))
+    fields = [field for field in fields[1:] if field[0] != EXPLANATION]
+    names, lines = [name for name, _ in fields], dict(fields)
+    if failure := _miscounted(names):
+        return failure
+    if names != [QUESTION, *LETTERS, ANSWER]:
+        return McqFailure.FIELD_ORDER
+    question, *options = ("\n".join(lines[name]).strip() for name in (QUESTION, *LETTERS))
+    if not (question and all(options)):
+        return McqFailure.EMPTY_FIELD
+    if any(line.strip() for name in LETTERS for line in lines[name][1:]):
+        return McqFailure.MALFORMED_OPTION
+    answer = lines[ANSWER][0].strip()
+    return ParsedQuestion(question, tuple(options), answer) if answer in LETTERS else McqFailure.MALFORMED_ANSWER
 
 
 _RELEASED_LABEL = re.compile(rf"({QUESTION}|{ANSWER}|{EXPLANATION}):|([A-D])\.")
@@ -207,67 +170,3 @@ def parse_mcq_released(text: str) -> ParsedQuestion | McqFailure:
     if contents[ANSWER] not in LETTERS:
         return McqFailure.MALFORMED_ANSWER
     return ParsedQuestion(contents[QUESTION], tuple(contents[letter] for letter in LETTERS), contents[ANSWER])
-
-
-_CLOSING = ".):]"
-_DASHES = "-–—"
-_LISTS = "/,&+;|"
-_TOLERANT_LABEL = re.compile(
-    rf"(question)[{_MARKUP}#0-9]*(?::|\Z)"
-    rf"|(correct answer|correct option|correct choice|answer)[{_MARKUP}]*(?::|\Z)"
-    rf"|(explanation|rationale)[{_MARKUP}]*(?::|\Z)",
-    re.IGNORECASE | re.ASCII,
-)
-_TOLERANT_OPTION = re.compile(rf"(?:(?i:option)[{_MARKUP}]*)?(?:[(\[][{_MARKUP}]*)?([A-E])[{_MARKUP}]*[.):\]]")
-_FULL_WIDTH = {0xFF01 + offset: 0x21 + offset for offset in range(94)} | {0x3000: 0x20}
-"""Full-width forms of the printable ASCII characters, and the ideographic space."""
-
-
-def _tolerant_label(line: str, before: _Field) -> tuple[str, str] | None:
-    head = line.strip().lstrip(_LEADING)
-    if found := _TOLERANT_LABEL.match(head):
-        return (QUESTION, ANSWER, EXPLANATION)[found.lastindex - 1], head[found.end() :]
-    # An explanation may discuss the options, and an answer may stand below its label.
-    if before.name == EXPLANATION or (before.name == ANSWER and before.blank):
-        return None
-    found = _TOLERANT_OPTION.match(head)
-    if found is None or (found[1] == FIFTH and before.name not in LETTERS):
-        return None
-    return found[1], head[found.end() :]
-
-
-def _tolerant_letter(lines: list[str]) -> str | None:
-    """The one letter at the start of the first line with content; None where several are named."""
-    values = (line.strip().strip(_LEADING) for line in lines)
-    value = next((value for value in values if value), "")
-    if value[:6].lower() == "option":
-        value = value[6:]
-    head = value.lstrip("([" + _MARKUP)
-    letter, rest = head[:1], head[1:]
-    if letter.upper() not in LETTERS or rest[:1].isalnum():
-        return None
-    tail = rest.strip(_MARKUP + _CLOSING + _DASHES + "([")
-    if not tail:
-        return letter.upper()
-    separator = rest.lstrip(_MARKUP)[0]
-    lists_more = tail[0] in _LISTS or tail in LETTERS or tail.split(maxsplit=1)[0].lower() in ("and", "or")
-    if letter not in LETTERS or separator not in _CLOSING + _DASHES + "(" or lists_more:
-        return None
-    return letter
-
-
-def parse_mcq_tolerant(text: str) -> ParsedQuestion | McqFailure:
-    """Parse a generation in the requested format or in one that means the same; contents come without emphasis.
-
-    Beyond what ``parse_mcq`` accepts: labels may be indented, in Markdown, in any case, and of full width; "Question"
-    may have a number; the answer's label may be "Answer", "Correct option" or "Correct choice", and a label alone on
-    its line needs no colon; options may be labelled "A)", "A:", "(A)", "[A]" or "Option A:" and take several lines; the
-    answer may be "(B)", "[B]", "b", "B)", "Option B", or a letter and the option's text ("B. text", "B - text", "B
-    (text)"), also on the line after its label. Behind an explanation's label (also "Rationale") options are not looked
-    for. Still there must be one question, four options in order and one answer with one letter: "A/B" is malformed.
-    """
-    parsed = parse_mcq(text)
-    if isinstance(parsed, ParsedQuestion) or parsed in (McqFailure.UNCLOSED_REASONING, McqFailure.EMPTY):
-        return parsed
-    answer = (strip_reasoning(text) or "").translate(_FULL_WIDTH)
-    return _parse(answer, _tolerant_label, _tolerant_letter, _MARKUP + "\n", multiline_options=True)

@@ -65,10 +65,6 @@ class AnswerProtocol:
     def reasons(self) -> bool:
         return self.condition == "ssot"
 
-    @property
-    def answers_per_generation(self) -> int:
-        return self.answers_per_request if self.condition == "batch" else 1
-
     def instruction(self, axis: str) -> str | None:
         """What is said beside the task on the axis "structured" or "open"; None for direct requests."""
         if self.condition == "ssot":
@@ -85,7 +81,7 @@ class AnswerProtocol:
         return [*head, {"role": "user", "content": prompt}]
 
     def answers(self, text: str, seed: int, truncated: bool = False) -> list[str | Invalid]:
-        """The answers in one reply, ``answers_per_generation`` of them, or why there is none.
+        """The answers in one reply, or why there is none; ``answers_per_request`` of them under "batch", else one.
 
         The text has special tokens where ``reasons``; ``seed`` is the generation's, for the draw among candidates. The
         last line of a reply that is ``truncated`` (ended at the token limit) is not used.

@@ -80,24 +80,6 @@ def family_draws(families: np.ndarray, replicates: int, rng: np.random.Generator
     return np.where(np.arange(members.shape[1]) < sizes[chosen][..., None], drawn, -1)
 
 
-def bootstrap_families(
-    values: np.ndarray, families: np.ndarray, statistic: Statistic, *, replicates: int, rng: np.random.Generator
-) -> tuple[float, float]:
-    """95% percentile interval of a statistic of prompts, float64[S, P]: training seeds, families and prompts resampled.
-
-    Every seed answers the same prompts, so seeds are crossed with prompts (Owen 2007): a prompt's value is the mean
-    over the drawn seeds. One seed says nothing about the spread between seeds. Over few families F the interval is too
-    narrow by about sqrt(1 - 1 / F). NaN where the statistic is undefined, and without a second prompt or seed.
-    """
-    values = np.atleast_2d(values)
-    if values.size < 2 or not math.isfinite(over_families(values.mean(axis=0), families, statistic)):
-        return math.nan, math.nan
-    drawn = family_draws(families, replicates, rng)
-    seeds = rng.integers(len(values), size=(len(values), replicates))
-    found = np.take_along_axis(at_places(values, drawn), seeds[:, :, None, None], axis=0).mean(axis=0)
-    return percentile_interval(combine(found, statistic))
-
-
 def half_samples(size: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
     """bool[replicates, size], size // 2 values of a sample each, drawn without replacement.
 

@@ -130,10 +130,6 @@ def _whole(rows: pd.DataFrame) -> Nested:
     return Nested(intervals.by_family(rows["family"].to_numpy())[None])
 
 
-def without_interval(statistic: Statistic) -> Statistic:
-    return replace(statistic, interval=lambda rows: (math.nan, math.nan))
-
-
 def summarise(
     rows: pd.DataFrame,
     statistics: Mapping[str, Statistic],

@@ -11,7 +11,7 @@ from scipy import stats
 
 from pipeline.config.params import load_params
 from pipeline.core.statistics.frontier import Choice
-from pipeline.core.statistics.intervals import bootstrap_families
+from pipeline.core.statistics.intervals import at_places, combine, family_draws, percentile_interval
 from pipeline.report.page.answers import (
     W1,
     PairedTests,
@@ -80,7 +80,8 @@ def test_a_perfect_sampler_is_shown_calibrated_and_one_at_the_margin_seldom():
     for scale in shown:
         for _ in range(200):
             values = distances(scale, 24)
-            low, high = bootstrap_families(values, families, "family_median", replicates=200, rng=rng)
+            resampled = at_places(values[None], family_draws(families, 200, rng))[0]
+            low, high = percentile_interval(combine(resampled, "family_median"))
             row = SimpleNamespace(floor=floor, ci_low=low, ci_high=high)
             shown[scale] += calibration_verdict(row, margin) == "calibrated"
     assert shown[1.0] / 200 > 0.8 and shown[worse] / 200 < 0.06
