@@ -28,10 +28,10 @@ def _pairs(params: Params, conditions: Iterable[str]) -> Table:
     ``weights`` is what a condition adds to the checkpoint: its adapter, the tries that restrict it, or nothing beyond
     the model's report. ``base_replies`` are those to held-out instructions, or nothing where this axis is off.
     """
-    root, pairs = params.artifacts, {}
+    root, pairs, conditions = params.artifacts, {}, list(dict.fromkeys(conditions))
     for name, model in params.models.items():
         report, replies = f"{root}/models/{name}.json", f"{root}/generations/anchors/{name}/{BASE}.parquet"
-        for condition in dict.fromkeys(conditions):
+        for condition in conditions:
             weights = f"{root}/tries/{model.tokenizer}/eval" if condition == "constrained" else report
             if has_adapter(condition):
                 weights = f"{root}/adapters/{name}/{condition}/adapter_model.safetensors"

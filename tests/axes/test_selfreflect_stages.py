@@ -11,7 +11,7 @@ from pipeline.axes.registry import METRICS
 from pipeline.axes.selfreflect.summaries import SUMMARIES, WRITTEN, answer_list
 from pipeline.errors import ArtifactError
 from tests.stages.conftest import Dag
-from tests.stages.test_code_reach import uncovered
+from tests.stages.dvc.test_code_reach import uncovered
 
 pytestmark = pytest.mark.slow
 STAGES = [

@@ -151,7 +151,7 @@ EDITED = {
     "engines/training/fit.py": ("train-hard", ("generate", "score", "exact", "eval-")),
     "engines/sampling/transformers_engine.py": ("generate-mcq", ("train-", "score", "eval-", "build-")),
     "axes/mcq/report.py": ("report", (*NO_SAMPLING, "eval-", "partition", "reward")),
-    "report/assemble.py": ("report", (*NO_SAMPLING, "eval-", "partition", "reward")),
+    "report/write.py": ("report", (*NO_SAMPLING, "eval-", "partition", "reward")),
 }
 
 

@@ -164,5 +164,5 @@ def test_one_condition_asks_for_nothing_of_the_others():
     # A method that is trained and not evaluated, e.g. for another that is merged from it.
     merged = StageGraph(validate(composed_params("methods=paper", "conditions=[base,soft]", "axes=[mcq]")))
     assert "train-hard@embedded" in merged and "generate@embedded-hard" not in merged
-    with pytest.raises(ConfigError, match="conditions: got 'soft'; give null for all, or a list of base, hard"):
+    with pytest.raises(ConfigError, match="conditions: got soft; give null for all, or a list of base, hard"):
         composed_params("methods=hard", "conditions=[soft]")

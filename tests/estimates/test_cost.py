@@ -163,10 +163,10 @@ def test_hours_of_rates_by_hand(rates):
 @pytest.mark.parametrize(
     "change, said",
     [
-        ({"models": {}}, "models: .*at least 1 item"),
-        ({"models": {"m": SMALL | {"training_token": 0}}}, r"models\.m\.training_token: .*greater than 0, got 0"),
+        ({"models": {}}, "models: at least one is needed"),
+        ({"models": {"m": SMALL | {"training_token": 0}}}, r"models\.m\.training_token: .*must be above 0.0, got 0"),
         ({"models": {"m": {**SMALL, "speed": 1.0}}}, r"models\.m\.speed: unknown key; .*training_step"),
-        ({"decoding_rows": 0}, "decoding_rows: .*greater than or equal to 1"),
+        ({"decoding_rows": 0}, "decoding_rows: .*must be 1 or more"),
     ],
 )
 def test_a_file_that_is_not_allowed_is_refused_by_key(tmp_path, change, said):

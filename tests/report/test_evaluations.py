@@ -27,7 +27,7 @@ def test_metrics_failures_and_tables(tmp_path, prompts):
     evaluations = read_evaluations(tmp_path)
     assert evaluations.axes == {"structured", "open", "mcq"}
     assert list(evaluations.metrics["axis"].drop_duplicates()) == ["structured", "open", "mcq"]
-    assert evaluations.metrics["value"].isna().sum() == 5  # two W1 on two splits, and one TV
+    assert evaluations.metrics["value"].isna().sum() == 3  # one W1 on two splits, and one TV
     assert evaluations.invalid.iloc[-1].tolist() == ["mcq", "alpha", "base", "mcq", "missing_answer", 100]
     samples = evaluations.samples(["beta", "alpha"], ["base", "ssot"])
     assert list(samples) == ["beta", "alpha"] and samples["alpha"].keys() == {

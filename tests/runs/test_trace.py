@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.artifacts.storage import write_json
 from pipeline.errors import ArtifactError, ConfigError
-from pipeline.record.provenance import StageRecord, sha256_path
+from pipeline.record.provenance import StageRecord, git_revision, sha256_path
 from pipeline.runs.trace import main, select_cell, trace_cell
 
 pytestmark = pytest.mark.slow
@@ -48,6 +48,7 @@ def project(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     git("init", "-q")
     monkeypatch.setattr("pipeline.record.provenance.PROJECT", tmp_path)
+    git_revision.cache_clear()  # Asked once in a process.
     for name, text in (("dvc.yaml", "stages: {}"), ("data/raw", "3"), ("data/more/raw", "4"), ("model.bin", "5")):
         write(name, text)
     git("add", "-A")
