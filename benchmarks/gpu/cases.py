@@ -221,8 +221,7 @@ class Measurements:
         pairs = int(tree.depths.sum()) + len(tree) * PROMPT_TOKENS
         flops = forward_flops(self.base, trie.num_prefixes, trie.num_prefixes, pairs)
         prompt = scorer.prefill(self.prompts[0])
-        figures = self._rates(lambda: scorer.score_trie(prompt, trie), trie.num_prefixes, flops)
-        return figures | {"note": f"strategy {scorer.strategy}"}
+        return self._rates(lambda: scorer.score_trie(prompt, trie), trie.num_prefixes, flops)
 
     def sample(self) -> Figures:
         """Answers to one prompt, a row each; random weights spread them, so prefixes hardly merge."""
