@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,6 +97,12 @@ def test_a_flipped_byte_is_noticed(tmp_path):
     path.write_bytes(bytes(content))
     with pytest.raises(ArtifactError, match=r"g\.parquet"):
         read_table(path, GENERATION_COLUMNS)
+
+
+def test_the_rows_that_a_filter_leaves_have_no_column_of_places(tmp_path):
+    table = pd.DataFrame({"a": [1, 2, 3]})
+    write_table(tmp_path / "x.parquet", table[table["a"] > 1])
+    assert pq.read_table(tmp_path / "x.parquet").to_pydict() == {"a": [2, 3]}
 
 
 def test_missing_file_and_column(tmp_path):
