@@ -32,14 +32,12 @@ def parts_that_compute(tree: ast.AST) -> Iterator[ast.AST]:
         if name in ("annotation", "returns", "decorator_list"):
             continue
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and not isinstance(
-                child, ast.Raise | ast.JoinedStr | ast.Import | ast.ImportFrom
-            ):
+            if isinstance(child, ast.AST) and not isinstance(child, WORDS):
                 yield child
                 yield from parts_that_compute(child)
 
 
-def replacement(node: ast.AST, text: str, source: str) -> Iterator[tuple[str, str]]:
+def replacement(node: ast.AST, source: str) -> Iterator[tuple[str, str]]:
     """Faults at one node: what is changed, and the node's new text."""
 
     def part(child: ast.AST) -> str:
@@ -85,7 +83,7 @@ def faults(source: str) -> list[tuple[int, str, str]]:
             continue
         begin = starts[node.lineno - 1] + node.col_offset
         end = starts[node.end_lineno - 1] + node.end_col_offset
-        for kind, new in replacement(node, text, source):
+        for kind, new in replacement(node, source):
             changed = (encoded[:begin] + f"({new})".encode() + encoded[end:]).decode()
             try:
                 ast.parse(changed)

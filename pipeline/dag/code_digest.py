@@ -152,8 +152,8 @@ class Code:
                 continue
             found.add(name)
             waiting += itertools.chain.from_iterable(self._bindings(module).values())
-            axes = [path.parent.name for path in (self._root / "pipeline" / "axes").glob("*/evaluate.py")]
             for part in module.axis_modules:
+                axes = [path.parent.name for path in (self._root / "pipeline" / "axes").glob("*/evaluate.py")]
                 waiting += [f"pipeline.axes.{axis}{suffix}" for axis in axes for suffix in ("", f".{part}")]
         return found
 

@@ -28,7 +28,9 @@ def _pairs(params: Params, conditions: Iterable[str]) -> Table:
     ``weights`` is what a condition adds to the checkpoint: its adapter, the tries that restrict it, or nothing beyond
     the model's report. ``base_replies`` are those to held-out instructions, or nothing where this axis is off.
     """
-    root, pairs, conditions = params.artifacts, {}, list(dict.fromkeys(conditions))
+    root = params.artifacts
+    conditions = list(dict.fromkeys(conditions))
+    pairs: Table = {}
     for name, model in params.models.items():
         report, replies = f"{root}/models/{name}.json", f"{root}/generations/anchors/{name}/{BASE}.parquet"
         for condition in conditions:
@@ -61,7 +63,8 @@ def _adapters(params: Params, sources: dict[str, str]) -> tuple[dict[str, Table]
                 names = list(made.merge)
                 merged[f"{model}-{method}"] = row | {"first_method": names[0], "last_method": names[-1]}
                 continue
-            kind, row = made.targets[0] if made.is_plain else "mixed", row | {"tokenizer": settings.tokenizer}
+            kind = made.targets[0] if made.is_plain else "mixed"
+            row |= {"tokenizer": settings.tokenizer}
             if kind == "mixed":
                 anchored = made.anchors is not None
                 row |= {

@@ -22,11 +22,6 @@ Compute = Callable[[dict[str, Item]], Iterable[Mapping[str, Any]]]
 Values are what JSON can hold. The model is to be opened inside: it is called only if something is missing."""
 
 
-def one_by_one(make: Callable[[Item], Any]) -> Compute:
-    """Batches of one value each."""
-    return lambda missing: ({key: make(item)} for key, item in missing.items())
-
-
 class ResumableMap:
     """Maps items to values, each of which is computed once, whatever kills the process. One process at a time.
 

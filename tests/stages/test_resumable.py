@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import ArtifactError, ModelError, StorageError
-from pipeline.stages.resumable import ResumableMap, one_by_one, pair_scores
+from pipeline.stages.resumable import ResumableMap, pair_scores
 from tests.forked import in_child
 
 VALUES = st.dictionaries(st.text(st.characters()), st.lists(st.text(st.characters()) | st.integers()), max_size=6)
@@ -17,6 +17,11 @@ VALUES = st.dictionaries(st.text(st.characters()), st.lists(st.text(st.character
 
 def never(*_):
     raise AssertionError("opened for nothing")
+
+
+def one_by_one(make):
+    """Batches of one value each."""
+    return lambda missing: ({key: make(item)} for key, item in missing.items())
 
 
 @given(VALUES, st.data())
