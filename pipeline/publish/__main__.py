@@ -1,4 +1,4 @@
-"""Hand an adapter on: ``python -m pipeline.publish`` writes a directory for others, and sends nothing unless told to.
+"""Hand an adapter on: ``python -m pipeline.publish`` writes a directory for others; ``hf upload`` sends it to the hub.
 
 The directory has the adapter in PEFT's format, a model card made from the report, the metrics that the card shows
 (metrics.csv) and the record of the run that made the adapter (provenance.json).
@@ -17,7 +17,6 @@ from pipeline.artifacts.storage import read_json, require, write_json
 from pipeline.command import run_command
 from pipeline.config.params import BASE, Params, load_params
 from pipeline.errors import ArtifactError, ConfigError, did_you_mean
-from pipeline.publish import hub
 from pipeline.publish.card import Publication, model_card
 from pipeline.publish.licence import CARD, base_licence
 from pipeline.record.provenance import RECORD
@@ -37,16 +36,17 @@ def collect(params: Params, model: str, method: str, repository: str | None, lic
 
     for option, name, known in (("--model", model, params.models), ("--method", method, params.methods)):
         if name not in known:
-            raise ConfigError(
-                f"{option}: there is no {name!r}; {did_you_mean(name, known)}there are {', '.join(known)}"
-            )
+            hint = did_you_mean(name, known)
+            raise ConfigError(f"{option}: there is no {name!r}; {hint}there are {', '.join(known)}")
     root, table = Path(params.artifacts), require(Path(params.reports) / METRICS_FILE)
     record = read_json(require(root / "adapters" / model / method / RECORD))
+    report = read_json(root / "models" / f"{model}.json")
+    # First of what takes time.
+    stated = base_licence(report["checkpoint"], report["revision"], licence)
     metrics = pd.read_csv(table)
     rows = metrics[(metrics["model"] == model) & metrics["condition"].isin((BASE, method)) & metrics["family"].isna()]
     if missing := {BASE, method} - set(rows["condition"]):
         raise ArtifactError(f"{table} has no numbers of {model} {min(missing)}; `make repro` brings it up to date")
-    report = read_json(root / "models" / f"{model}.json")
     trained = read_prompts(root / "prompts" / "train.parquet")
     kinds = {prompt.family if prompt.family in params.laws else "": prompt.text for prompt in reversed(trained)}
     unseen = root / "prompts" / ("ood.parquet" if "structured" in params.axes else "laws.parquet")
@@ -57,7 +57,7 @@ def collect(params: Params, model: str, method: str, repository: str | None, lic
         report=report,
         record=record,
         metrics=rows,
-        licence=base_licence(report["checkpoint"], report["revision"], licence),
+        licence=stated,
         prompt=read_prompts(unseen)[0].text,
         examples=list(kinds.values()),
         num_requests=len(trained),
@@ -84,28 +84,13 @@ def write(publication: Publication, output: Path) -> None:
 
 
 def main(
-    params: Path,
-    model: str,
-    method: str,
-    output: Path | None,
-    repository: str | None,
-    push: bool,
-    private: bool,
-    licence: str | None,
+    params: Path, model: str, method: str, output: Path | None, repository: str | None, licence: str | None
 ) -> None:
-    """Write the directory, and with ``push`` send it. Raises PipelineError."""
-    if repository is None and (push or private):
-        raise ConfigError(f"--{'push' if push else 'private'} needs --repository OWNER/NAME")
-    if repository is not None:
-        hub.check_repository(repository, push)
-    publication = collect(load_params(params), model, method, repository, licence)
+    """Write the directory. Raises PipelineError."""
     directory = output or Path("published") / f"{model}-{method}"
-    write(publication, directory)
+    write(collect(load_params(params), model, method, repository, licence), directory)
     print(f"written to {directory}: {', '.join(sorted(path.name for path in directory.iterdir()))}")
-    if push:
-        print(f"sent: {hub.push(directory, repository, private, f'{publication.title}: adapter and model card')}")
-    else:
-        print(f"nothing was sent; --push sends it to {repository or 'the repository that --repository names'}")
+    print(f"nothing was sent; `hf upload {repository or 'OWNER/NAME'} {directory}` sends it to the hub")
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -118,8 +103,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--method", required=True, help="name in params.yaml (methods)")
     parser.add_argument("--output", type=Path, help="directory (default: published/MODEL-METHOD)")
     parser.add_argument("--repository", metavar="OWNER/NAME", help="on the hub; the card's code reads it from there")
-    parser.add_argument("--push", action="store_true", help="send the directory to the repository; needs a token")
-    parser.add_argument("--private", action="store_true", help="the repository is for its owner alone")
     parser.add_argument(
         "--licence",
         metavar="IDENTIFIER",

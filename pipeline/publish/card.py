@@ -57,13 +57,6 @@ class Publication:
         """Whether the base checkpoint is a directory rather than a repository of the hub."""
         return is_local_path(self.report["checkpoint"])
 
-    def rows(self, axis: str, split: str) -> list[tuple[str, dict | None, dict]]:
-        """(metric, base's row, the adapter's) of the headline metrics of an axis, where the adapter has them."""
-        chosen = self.metrics[(self.metrics["axis"] == axis) & (self.metrics["split"] == split)]
-        known = {(row["condition"], row["metric"]): row for row in chosen.to_dict("records")}
-        names = (name for name in HEADLINES[axis] if (self.method, name) in known)
-        return [(name, known.get((BASE, name)), known[self.method, name]) for name in names]
-
 
 def _number(row: dict | None, decimals: int) -> str:
     """A value with its interval; a dash where there is none."""
@@ -74,10 +67,13 @@ def _number(row: dict | None, decimals: int) -> str:
 
 
 def result_table(publication: Publication, axis: str, split: str) -> str:
-    """Headline numbers of base and the adapter as a Markdown table; empty where there are none."""
+    """Headline numbers of base and the adapter as a Markdown table; empty where the adapter has none."""
+    metrics = publication.metrics
+    chosen = metrics[(metrics["axis"] == axis) & (metrics["split"] == split)]
+    known = {(row["condition"], row["metric"]): row for row in chosen.to_dict("records")}
     lines = []
-    for name, base, adapter in publication.rows(axis, split):
-        metric = METRICS[name]
+    for name in (name for name in HEADLINES[axis] if (publication.method, name) in known):
+        metric, base, adapter = METRICS[name], known.get((BASE, name)), known[publication.method, name]
         title = metric.title if metric.unit in ("1", "share") else f"{metric.title}, in {metric.unit}"
         floor = DASH if pd.isna(adapter["floor"]) else f"{adapter['floor']:.{metric.decimals}f}"
         sizes = " / ".join(DASH if row is None else f"{row['n']:,.0f}" for row in (base, adapter))
@@ -86,22 +82,6 @@ def result_table(publication: Publication, axis: str, split: str) -> str:
         lines.append((title, better, *values, floor, f"{sizes} {metric.n}"))
     rule = ("---",) * len(HEADER)
     return "\n".join(f"| {' | '.join(line)} |" for line in (HEADER, rule, *lines)) if lines else ""
-
-
-def card_data(publication: Publication) -> ModelCardData:
-    """The card's metadata: base model, licence, library and tags."""
-    licence, local = publication.licence, publication.base_is_local
-    return ModelCardData(
-        base_model=None if local else publication.report["checkpoint"],
-        base_model_relation=None if local else "adapter",
-        license=licence.identifier,
-        license_name=licence.name,
-        license_link=licence.link,
-        language="en",
-        library_name="peft",
-        pipeline_tag="text-generation",
-        tags=["lora", "peft", "calibration-fine-tuning", "random-number-generation", f"arxiv:{PAPER}"],
-    )
 
 
 def training_settings(params: Params, method: str) -> str:
@@ -163,7 +143,18 @@ def model_card(publication: Publication) -> ModelCard:
         tables=tables,
         commit=git["commit"] + (" with local changes" if git["modified"] else ""),
     )
-    data = card_data(publication)
+    licence, base = publication.licence, None if publication.base_is_local else publication.report["checkpoint"]
+    data = ModelCardData(
+        base_model=base,
+        base_model_relation=base and "adapter",
+        license=licence.identifier,
+        license_name=licence.name,
+        license_link=licence.link,
+        language="en",
+        library_name="peft",
+        pipeline_tag="text-generation",
+        tags=["lora", "peft", "calibration-fine-tuning", "random-number-generation", f"arxiv:{PAPER}"],
+    )
     try:
         return ModelCard(f"---\n{data.to_yaml()}\n---\n\n{text}")
     except ValueError as error:

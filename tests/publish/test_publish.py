@@ -81,7 +81,7 @@ def project(tiny_model, tmp_path_factory):
 
 
 def publish(project, output, **options):
-    given = {"repository": None, "push": False, "private": False, "licence": "mit"}
+    given = {"repository": None, "licence": "mit"}
     main(project, **{"model": MODEL, "method": METHOD, "output": output, **given, **options})
     return output
 
@@ -207,7 +207,7 @@ def test_settings_are_those_of_the_methods_with_a_weight(publication):
 
 def test_published_again_and_where_something_else_is(project, tmp_path, capsys):
     output = publish(project, tmp_path / "adapter")
-    assert "nothing was sent; --push sends" in capsys.readouterr().out
+    assert "nothing was sent; `hf upload" in capsys.readouterr().out
     (output / "left_over").write_text("old")
     publish(project, output)
     assert not (output / "left_over").exists()

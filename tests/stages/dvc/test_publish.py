@@ -20,6 +20,6 @@ def test_a_finished_dag_can_be_published(dag, tmp_path):
     metrics = read_evaluations(dag.root / "evals").metrics
     metrics[list(METRIC_COLUMNS)].to_csv(reports / "metrics.csv", index=False)
     output: Path = tmp_path / "adapter"
-    main(params, "embedded", "hard", output, None, False, False, "mit")
+    main(params, "embedded", "hard", output, None, "mit")
     assert sha256_path(output / WEIGHTS) == sha256_path(dag.root / "adapters" / "embedded" / "hard" / WEIGHTS)
     assert metadata_load(output / "README.md")["license"] == "mit"
