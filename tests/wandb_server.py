@@ -25,12 +25,10 @@ class StoredRun:
 
 @dataclass
 class WandbServer:
-    """Runs by id, saved views, and where the server listens; with ``refuses`` it takes no view."""
+    """Runs by id, and where the server listens."""
 
     url: str = ""
     runs: dict[str, StoredRun] = field(default_factory=dict)
-    views: list[dict] = field(default_factory=list)
-    refuses: bool = False
 
     def graphql(self, query: str, variables: dict) -> dict:
         name = variables.get("name")
@@ -71,9 +69,6 @@ class WandbServer:
         if "createRunFiles" in query:
             files = [{"name": name, "uploadUrl": f"{self.url}/upload/{name}"} for name in variables["files"]]
             return {"createRunFiles": {"runID": "i", "uploadHeaders": [], "files": files}}
-        if "upsertView" in query:
-            self.views.append({**variables, "spec": json.loads(variables["spec"])})
-            return {"upsertView": {"view": {"id": "i", "name": name}, "inserted": True}}
         if "viewer" in query:
             viewer = {"id": "u", "entity": "someone", "username": "u", "flags": "{}", "teams": {"edges": []}}
             return {"viewer": viewer}
@@ -109,9 +104,9 @@ def _handler(server: WandbServer) -> type[BaseHTTPRequestHandler]:
                 body = self.rfile.read(int(self.headers.get("content-length") or 0))
             return gzip.decompress(body) if self.headers.get("content-encoding") == "gzip" else body
 
-        def _answer(self, value: dict, status: int = 200) -> None:
+        def _answer(self, value: dict) -> None:
             content = json.dumps(value).encode()
-            self.send_response(status)
+            self.send_response(200)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(content)))
             self.end_headers()
@@ -129,9 +124,6 @@ def _handler(server: WandbServer) -> type[BaseHTTPRequestHandler]:
             answer: dict = {}
             if self.path == "/graphql":
                 request = json.loads(body)
-                if server.refuses and "upsertView" in request["query"]:
-                    self._answer({"errors": [{"message": "permission denied"}]}, 403)
-                    return
                 answer = {"data": server.graphql(request["query"], request.get("variables") or {})}
             elif self.path.endswith("/file_stream"):
                 server.stream(self.path.split("/")[-2], json.loads(body))

@@ -27,7 +27,7 @@ SEPARATOR = "; "
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: sections of the parameters, and tables of them, as mappings."""
+    """A value as JSON has it: sections of the parameters as mappings."""
     if isinstance(value, Mapping):
         return {key: _plain(member) for key, member in value.items()}
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
@@ -43,14 +43,12 @@ def split_sources(text: str) -> list[str]:
     return [path for path in text.split(SEPARATOR) if path]
 
 
-def _is_content(path: str) -> bool:
-    return Path(path).name != RECORD and not path.endswith(f".{RECORD}")
-
-
 def sha256_path(path: Path) -> str:
     """SHA-256 of a file, or of the names and contents of a directory's files, records left out."""
     if path.is_dir():
-        files = sorted(item for item in path.rglob("*") if item.is_file() and _is_content(item.name))
+        files = sorted(
+            item for item in path.rglob("*") if item.is_file() and not f".{item.name}".endswith(f".{RECORD}")
+        )
         return sha256_json({str(item.relative_to(path)): sha256_file(item) for item in files})
     return sha256_file(path)
 
@@ -82,17 +80,14 @@ def package_versions() -> dict[str, str]:
     return versions
 
 
-def _torch_with_gpu() -> Any:
-    """torch where it is loaded and sees a GPU; a record must not import it."""
-    torch = sys.modules.get("torch")
-    return torch if torch is not None and torch.cuda.is_available() else None
-
-
 def _device() -> str:
-    if torch := _torch_with_gpu():
-        return torch.cuda.get_device_name()
+    # A record must not import torch.
     torch = sys.modules.get("torch")
-    return f"CPU {platform.machine()}, {torch.get_num_threads()} threads" if torch is not None else "CPU"
+    if torch is None:
+        return "CPU"
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return f"CPU {platform.machine()}, {torch.get_num_threads()} threads"
 
 
 def _tokens_read() -> int:
@@ -111,13 +106,14 @@ class Usage:
 
     def measured(self) -> dict[str, Any]:
         """Fields of a record; tokens that models of this process ran forward, padding included, and memory in bytes."""
-        peak, torch = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, _torch_with_gpu()
+        peak, torch = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, sys.modules.get("torch")
+        gpu = torch is not None and torch.cuda.is_available()
         return {
             "wall_time_seconds": round(time.monotonic() - self._clock, 3),
             "tokens_read": _tokens_read() - self._tokens,
             # The kernel counts in KiB, and macOS in bytes.
             "peak_memory_bytes": peak if sys.platform == "darwin" else peak * 1024,
-            "peak_gpu_memory_bytes": torch.cuda.max_memory_allocated() if torch else None,
+            "peak_gpu_memory_bytes": torch.cuda.max_memory_allocated() if gpu else None,
             "continued": self.continued,
         }
 
@@ -125,15 +121,8 @@ class Usage:
 class StageRecord:
     """What one run of a stage depends on; opened before the work, written after it.
 
-    Args:
-        stage: Name of the stage.
-        parameters: Values that the stage depends on, by dotted key of params.yaml; and what tells this run from the
-            stage's others.
-        inputs: Files and directories that it reads.
-        code: Digest of the code that it runs.
-        seed: Root of its random streams.
-        command: What runs it.
-        usage: What it has used so far; None starts the count now.
+    ``parameters`` are by dotted key of params.yaml, with what tells this run from the stage's others; ``inputs`` the
+    files and directories that it reads, ``code`` the digest of what it runs; without ``usage`` the count starts now.
     """
 
     def __init__(

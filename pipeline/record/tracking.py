@@ -92,11 +92,13 @@ class Run:
 
     def table(self, name: str, frame: Any) -> None:
         """Log a pandas table."""
-        self._try(lambda run: self.log({name: _wandb().Table(dataframe=frame)}, step=self._last_step + 1))
 
-    def image(self, name: str, path: Any) -> None:
-        """Log a picture file."""
-        self._try(lambda run: self.log({name: _wandb().Image(str(path))}, step=self._last_step + 1))
+        def add(run: Any) -> None:
+            import wandb
+
+            self.log({name: wandb.Table(dataframe=frame)}, step=self._last_step + 1)
+
+        self._try(add)
 
     def finish(self, exit_code: int = 0) -> None:
         """Close the run; what a server does not take within a minute stays in the local directory."""
@@ -110,15 +112,11 @@ class Run:
         self._run = None
 
 
-def _wandb() -> Any:
-    """The package, which takes a second to import."""
+def _open(mode: str, arguments: Mapping[str, Any]) -> Run:
+    # Here: the package takes a second to import.
     import wandb
 
-    return wandb
-
-
-def _open(mode: str, arguments: Mapping[str, Any]) -> Run:
-    wandb, torch = _wandb(), sys.modules.get("torch")
+    torch = sys.modules.get("torch")
     has_gpu = torch is not None and torch.cuda.is_available()
     # A run starts in a third of a second: what is left out is in our own provenance.
     settings = wandb.Settings(
@@ -153,35 +151,32 @@ def _open(mode: str, arguments: Mapping[str, Any]) -> Run:
 
 
 @contextlib.contextmanager
-def tracked_run(tracking: TrackingConfig, *, name: str, **arguments: Any) -> Iterator[Run]:
-    """Open a W&B run, or go on with it; ``arguments`` are wandb.init's. Whatever fails in W&B is a warning."""
+def stage_run(config: Params, record: StageRecord, *, model: str = "", condition: str = "") -> Iterator[Run]:
+    """The W&B run of a stage, opened or gone on with: grouped by experiment, found by stage, model and condition where
+    it has them. Whatever fails in W&B is a warning.
+    """
+    names = [part for part in (record.stage, model, condition) if part]
+    found_by = {"experiment": config.experiment, "stage": record.stage, "model": model, "condition": condition}
     run = Run()
     try:
-        if (mode := tracking_mode(tracking)) != "disabled":
-            run = _open(mode, {"project": tracking.project, "name": name, "resume": "allow", **arguments})
+        if (mode := tracking_mode(config.tracking)) != "disabled":
+            arguments = {
+                "project": config.tracking.project,
+                "name": " ".join(names),
+                "id": record.identity[:16],
+                "resume": "allow",
+                "group": config.experiment,
+                "job_type": record.stage,
+                "config": {**found_by, "parameters": record.parameters, "provenance": record.origin()},
+                "tags": [name[:64] for name in names],
+            }
+            run = _open(mode, arguments)
     # A stage runs without its W&B run, whatever the reason: no package, no disk, a server's answer.
     except Exception as error:
-        _warn(f"{name} is not tracked ({first_line(error)})")
+        _warn(f"{' '.join(names)} is not tracked ({first_line(error)})")
     try:
         yield run
     except BaseException:
         run.finish(exit_code=1)
         raise
     run.finish()
-
-
-def stage_run(
-    config: Params, record: StageRecord, *, model: str = "", condition: str = ""
-) -> contextlib.AbstractContextManager[Run]:
-    """The W&B run of a stage: grouped by experiment, found by stage, model and condition where it has them."""
-    names = [part for part in (record.stage, model, condition) if part]
-    found_by = {"experiment": config.experiment, "stage": record.stage, "model": model, "condition": condition}
-    return tracked_run(
-        config.tracking,
-        name=" ".join(names),
-        id=record.identity[:16],
-        group=config.experiment,
-        job_type=record.stage,
-        config={**found_by, "parameters": record.parameters, "provenance": record.origin()},
-        tags=[name[:64] for name in names],
-    )

@@ -12,9 +12,7 @@ def main(run: StageRun, evals: list[Path], adapters: list[Path], prompts: list[P
     run.inputs = report.sources
     with run.tracked() as tracking:
         tracking.log({"tables": len(report.tables), "evaluations": len(report.evaluations.existing)})
-        tracking.table("metrics", report.metrics)
-        for picture in sorted((report.directory / "figures").glob("*.png")):
-            tracking.image(picture.stem, picture)
+        tracking.table("metrics", report.evaluations.metrics)
 
 
 if __name__ == "__main__":
